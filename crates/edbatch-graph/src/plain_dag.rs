@@ -1,0 +1,147 @@
+//! A [`Dag`] and nothing else: kinds, arguments, and the kinds' names.
+
+use std::fmt;
+
+use crate::{Dag, Kind, NodeId};
+
+/// Kinds and arguments in flat arrays. What policies are tested on, and what text files hold.
+///
+/// ```
+/// use edbatch_graph::{Kind, NodeId, PlainDag};
+///
+/// let mut dag = PlainDag::new(["leaf", "inner"]);
+/// let a = dag.push(Kind(0), &[])?;
+/// let b = dag.push(Kind(0), &[])?;
+/// dag.push(Kind(1), &[a, b])?;
+/// assert_eq!(dag.to_string(), "n0 = leaf()\nn1 = leaf()\nn2 = inner(n0, n1)\n");
+/// # Ok::<(), edbatch_graph::PushError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlainDag {
+    names: Vec<String>,
+    kinds: Vec<Kind>,
+    /// Arguments of node `v`: `arguments[first[v]..first[v + 1]]`.
+    first: Vec<u32>,
+    arguments: Vec<NodeId>,
+}
+
+impl PlainDag {
+    /// A graph without nodes, over kinds with these names.
+    #[must_use]
+    pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        let names = names.into_iter().map(Into::into).collect();
+        Self {
+            names,
+            kinds: Vec::new(),
+            first: vec![0],
+            arguments: Vec::new(),
+        }
+    }
+
+    /// Appends a node and returns its id.
+    ///
+    /// # Errors
+    /// If the kind is unknown or an argument is not an earlier node.
+    pub fn push(&mut self, kind: Kind, arguments: &[NodeId]) -> Result<NodeId, PushError> {
+        let node = NodeId::new(self.kinds.len());
+        if kind.index() >= self.names.len() {
+            return Err(PushError::UnknownKind {
+                kind,
+                kinds: self.names.len(),
+            });
+        }
+        if let Some(&argument) = arguments.iter().find(|&&argument| argument >= node) {
+            return Err(PushError::NotEarlier { node, argument });
+        }
+        self.kinds.push(kind);
+        self.arguments.extend_from_slice(arguments);
+        self.first
+            .push(u32::try_from(self.arguments.len()).expect("fewer than 2^32 edges"));
+        Ok(node)
+    }
+
+    /// The names of the kinds.
+    #[must_use]
+    pub fn kind_names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The arguments of a node as a slice.
+    #[must_use]
+    pub fn argument_slice(&self, node: NodeId) -> &[NodeId] {
+        let (start, end) = (self.first[node.index()], self.first[node.index() + 1]);
+        &self.arguments[start as usize..end as usize]
+    }
+}
+
+impl Dag for PlainDag {
+    fn nodes(&self) -> usize {
+        self.kinds.len()
+    }
+
+    fn kinds(&self) -> usize {
+        self.names.len()
+    }
+
+    fn kind(&self, node: NodeId) -> Kind {
+        self.kinds[node.index()]
+    }
+
+    fn arguments(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        self.argument_slice(node).iter().copied()
+    }
+}
+
+impl fmt::Display for PlainDag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for v in 0..self.nodes() {
+            let node = NodeId::new(v);
+            write!(f, "{node} = {}(", self.names[self.kind(node).index()])?;
+            for (i, argument) in self.arguments(node).enumerate() {
+                write!(f, "{}{argument}", if i == 0 { "" } else { ", " })?;
+            }
+            writeln!(f, ")")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a node could not be appended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PushError {
+    /// The kind is not among those the graph was made for.
+    UnknownKind {
+        /// The kind asked for.
+        kind: Kind,
+        /// How many kinds there are.
+        kinds: usize,
+    },
+    /// An argument is the node itself or a later one.
+    NotEarlier {
+        /// The node that was to be appended.
+        node: NodeId,
+        /// The argument that does not precede it.
+        argument: NodeId,
+    },
+}
+
+impl fmt::Display for PushError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownKind { kind, kinds } => {
+                write!(
+                    f,
+                    "kind {} does not exist: the graph has {kinds} kinds",
+                    kind.0
+                )
+            }
+            Self::NotEarlier { node, argument } => write!(
+                f,
+                "node {} reads node {}, which does not precede it: arguments come before users",
+                node.0, argument.0
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PushError {}

@@ -1,0 +1,216 @@
+//! The text format of published batch graphs.
+//!
+//! First the number of nodes, then a line per node: `type n_inputs ids…`, arguments before users.
+//! *Source*: the dumps of the ED-Batch authors' program. Types are arbitrary numbers; here they
+//! become dense [`Kind`]s in ascending order and keep their number as name.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use crate::{Dag, Kind, NodeId, PlainDag};
+
+/// Reads a graph in the text format.
+///
+/// ```
+/// let dag = edbatch_graph::parse_text("3\n7 0\n7 0\n9 2 0 1\n")?;
+/// assert_eq!(dag.to_string(), "n0 = 7()\nn1 = 7()\nn2 = 9(n0, n1)\n");
+/// # Ok::<(), edbatch_graph::TextError>(())
+/// ```
+///
+/// # Errors
+/// With the line number: a field that is no number, a node that reads itself, a later node or one
+/// that does not exist, too few or too many ids or lines, more than 65,536 types.
+pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
+    let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
+    let (line, header) = lines
+        .next()
+        .ok_or(TextError::new(1, TextErrorKind::Empty))?;
+    let mut fields = Fields {
+        line,
+        rest: header.split_ascii_whitespace(),
+    };
+    let nodes = fields.number("the number of nodes")?;
+    fields.end()?;
+
+    let (mut types, mut first, mut arguments) = (Vec::new(), vec![0], Vec::new());
+    let mut last_line = line;
+    for (line, text) in lines.filter(|(_, text)| !text.trim_ascii().is_empty()) {
+        last_line = line;
+        let node = types.len() as u64;
+        if node == nodes {
+            return Err(TextError::new(line, TextErrorKind::SurplusLine { nodes }));
+        }
+        let mut fields = Fields {
+            line,
+            rest: text.split_ascii_whitespace(),
+        };
+        types.push(fields.number("a type")?);
+        for _ in 0..fields.number("the number of inputs")? {
+            let id = fields.number("an input's id")?;
+            if id >= node {
+                return Err(TextError::new(
+                    line,
+                    TextErrorKind::NotEarlier { node, id, nodes },
+                ));
+            }
+            arguments.push(NodeId::new(id as usize));
+        }
+        fields.end()?;
+        first.push(arguments.len());
+    }
+    if (types.len() as u64) < nodes {
+        let got = types.len() as u64;
+        return Err(TextError::new(
+            last_line + 1,
+            TextErrorKind::TooShort { nodes, got },
+        ));
+    }
+    dag_of(&types, &first, &arguments)
+}
+
+/// Writes a graph in the text format; types are the kinds' numbers.
+///
+/// ```
+/// let text = "3\n0 0\n0 0\n1 2 0 1\n";
+/// let dag = edbatch_graph::parse_text(text)?;
+/// assert_eq!(edbatch_graph::write_text(&dag), text);
+/// # Ok::<(), edbatch_graph::TextError>(())
+/// ```
+#[must_use]
+pub fn write_text(dag: &impl Dag) -> String {
+    let mut text = format!("{}\n", dag.nodes());
+    for node in (0..dag.nodes()).map(NodeId::new) {
+        let arguments = dag.arguments(node);
+        let (mut count, mut ids) = (0, String::new());
+        for argument in arguments {
+            count += 1;
+            write!(ids, " {}", argument.0).expect("writing to a string");
+        }
+        writeln!(text, "{} {count}{ids}", dag.kind(node).0).expect("writing to a string");
+    }
+    text
+}
+
+fn dag_of(types: &[u64], first: &[usize], arguments: &[NodeId]) -> Result<PlainDag, TextError> {
+    let mut distinct = types.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    if distinct.len() > 1 << 16 {
+        return Err(TextError::new(
+            1,
+            TextErrorKind::TooManyTypes {
+                types: distinct.len(),
+            },
+        ));
+    }
+    let mut dag = PlainDag::new(distinct.iter().map(u64::to_string));
+    for (node, number) in types.iter().enumerate() {
+        let kind = distinct
+            .binary_search(number)
+            .expect("every type is among the distinct ones");
+        let arguments = &arguments[first[node]..first[node + 1]];
+        dag.push(Kind::new(kind), arguments)
+            .expect("arguments were checked while reading");
+    }
+    Ok(dag)
+}
+
+/// The fields of one line, and errors that know it.
+struct Fields<'a> {
+    line: usize,
+    rest: std::str::SplitAsciiWhitespace<'a>,
+}
+
+impl Fields<'_> {
+    fn number(&mut self, expected: &'static str) -> Result<u64, TextError> {
+        let field = self.rest.next().unwrap_or("the end of the line");
+        field.parse().map_err(|_| {
+            let got = field.chars().take(40).collect();
+            TextError::new(self.line, TextErrorKind::NoNumber { expected, got })
+        })
+    }
+
+    fn end(&mut self) -> Result<(), TextError> {
+        match self.rest.next() {
+            None => Ok(()),
+            Some(field) => {
+                let got = field.chars().take(40).collect();
+                Err(TextError::new(
+                    self.line,
+                    TextErrorKind::SurplusField { got },
+                ))
+            }
+        }
+    }
+}
+
+/// What is wrong with a text graph, and on which line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TextError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub kind: TextErrorKind,
+}
+
+/// What can be wrong with a text graph.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)] // The message of each says what its fields are.
+pub enum TextErrorKind {
+    Empty,
+    NoNumber { expected: &'static str, got: String },
+    SurplusField { got: String },
+    SurplusLine { nodes: u64 },
+    NotEarlier { node: u64, id: u64, nodes: u64 },
+    TooShort { nodes: u64, got: u64 },
+    TooManyTypes { types: usize },
+}
+
+impl TextError {
+    fn new(line: usize, kind: TextErrorKind) -> Self {
+        Self { line, kind }
+    }
+}
+
+impl fmt::Display for TextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: ", self.line)?;
+        match &self.kind {
+            TextErrorKind::Empty => write!(f, "expected the number of nodes, got an empty file"),
+            TextErrorKind::NoNumber { expected, got } => {
+                write!(f, "expected {expected}, got {got}")
+            }
+            TextErrorKind::SurplusField { got } => {
+                write!(f, "expected the end of the line, got {got}")
+            }
+            TextErrorKind::SurplusLine { nodes } => {
+                write!(
+                    f,
+                    "expected the end of the file after {nodes} nodes, got another line"
+                )
+            }
+            TextErrorKind::NotEarlier { node, id, nodes } if id < nodes => write!(
+                f,
+                "node {node} reads node {id}, which does not precede it: arguments come before \
+                 users, so a cycle or a forward reference"
+            ),
+            TextErrorKind::NotEarlier { node, id, nodes } => {
+                write!(
+                    f,
+                    "node {node} reads node {id}, but there are only {nodes} nodes"
+                )
+            }
+            TextErrorKind::TooShort { nodes, got } => {
+                write!(
+                    f,
+                    "expected {nodes} nodes, got {got} before the end of the file"
+                )
+            }
+            TextErrorKind::TooManyTypes { types } => {
+                write!(f, "{types} different types, at most 65536 are possible")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TextError {}
