@@ -1,0 +1,389 @@
+//! Stating a cell's equations: [`CellBuilder`] hands out [`Tensor`]s, operators combine them.
+//!
+//! Shapes are inferred as each operation is stated. The first that does not fit is remembered and
+//! returned when the cell is finished, so that equations read without a `?` on every sign.
+
+use std::cell::RefCell;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use crate::network::{CellError, Declarations};
+use crate::{Arity, Cell, Instruction, Op, Port, RecordId, Reduction, Shape, Table, Var};
+
+/// The cell being declared; see [`Network::cell`](crate::Network::cell).
+#[derive(Debug)]
+pub struct CellBuilder {
+    name: String,
+    state: RefCell<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    declarations: Declarations,
+    tables: Vec<Table>,
+    ports: Vec<Port>,
+    instructions: Vec<Instruction>,
+    error: Option<CellError>,
+}
+
+/// A variable of the cell being declared. Operators state operations on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Tensor<'c> {
+    cell: &'c CellBuilder,
+    var: Var,
+}
+
+/// A port that takes any number of values; reduce it to use it.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'c> {
+    cell: &'c CellBuilder,
+    port: u16,
+    record: RecordId,
+}
+
+impl CellBuilder {
+    pub(crate) fn new(name: &str, declarations: Declarations) -> Self {
+        let state = State {
+            declarations,
+            tables: Vec::new(),
+            ports: Vec::new(),
+            instructions: Vec::new(),
+            error: None,
+        };
+        Self {
+            name: name.into(),
+            state: RefCell::new(state),
+        }
+    }
+
+    pub(crate) fn finish(
+        self,
+        record: RecordId,
+        outputs: Vec<Var>,
+    ) -> (Declarations, Result<Cell, CellError>) {
+        let fields = self.shapes(record);
+        let shapes: Vec<Shape> = outputs.iter().map(|&var| self.shape(var)).collect();
+        if shapes != fields {
+            let expected = format!("what the record {} has", self.record_name(record));
+            self.fail("return", &shapes, &expected);
+        }
+        let state = self.state.into_inner();
+        let cell = Cell {
+            name: self.name,
+            tables: state.tables,
+            ports: state.ports,
+            instructions: state.instructions,
+            outputs,
+            record,
+        };
+        (state.declarations, state.error.map_or(Ok(cell), Err))
+    }
+
+    /// A port that takes one value; its fields.
+    ///
+    /// Ask for as many as the record has.
+    pub fn one<const N: usize>(&self, name: &str, record: RecordId) -> [Tensor<'_>; N] {
+        let port = self.port(name, record, Arity::One);
+        self.fields(name, record, |field| Op::Input { port, field })
+    }
+
+    /// A port that takes any number of values, at least one. It is the cell's last.
+    pub fn many(&self, name: &str, record: RecordId) -> Values<'_> {
+        Values {
+            cell: self,
+            port: self.port(name, record, Arity::Many),
+            record,
+        }
+    }
+
+    /// A port that takes the number of a row of a table. `dims` are the table's: the number of
+    /// rows, then the shape of each.
+    pub fn lookup(&self, name: &str, parameter: &str, dims: &[usize]) -> Tensor<'_> {
+        let row = dims.get(1..).and_then(Shape::new);
+        let Some(shape) = row else {
+            self.fail(
+                &format!("lookup {name}"),
+                &[],
+                "a table of vectors or matrices",
+            );
+            return self.poison();
+        };
+        let parameter = self.parameter_id(parameter, dims);
+        let table = {
+            let tables = &mut self.state.borrow_mut().tables;
+            tables.push(Table {
+                name: name.into(),
+                parameter,
+                rows: dims[0] as u32,
+            });
+            (tables.len() - 1) as u16
+        };
+        self.push(Op::Lookup { table }, &[], shape)
+    }
+
+    /// A parameter of the network, by the name that a file of weights gives it.
+    pub fn parameter(&self, name: &str, dims: &[usize]) -> Tensor<'_> {
+        let id = self.parameter_id(name, dims);
+        match Shape::new(dims) {
+            Some(shape) => self.push(Op::Parameter(id), &[], shape),
+            None => {
+                self.fail(&format!("parameter {name}"), &[], "a vector or a matrix");
+                self.poison()
+            }
+        }
+    }
+
+    /// A tensor filled with one number.
+    pub fn constant(&self, value: f32, shape: Shape) -> Tensor<'_> {
+        self.push(Op::Constant(value), &[], shape)
+    }
+
+    /// Tensors stacked along the rows: `[a ; b]`.
+    pub fn concat<'c>(&'c self, parts: &[Tensor<'c>]) -> Tensor<'c> {
+        self.apply(Op::Concat, parts)
+    }
+
+    fn port(&self, name: &str, record: RecordId, arity: Arity) -> u16 {
+        if self
+            .state
+            .borrow()
+            .ports
+            .last()
+            .is_some_and(|port| port.arity == Arity::Many)
+        {
+            self.fail(
+                &format!("port {name}"),
+                &[],
+                "no port after the one that takes any number of values",
+            );
+        }
+        let ports = &mut self.state.borrow_mut().ports;
+        ports.push(Port {
+            name: name.into(),
+            record,
+            arity,
+        });
+        (ports.len() - 1) as u16
+    }
+
+    fn fields<const N: usize>(
+        &self,
+        port: &str,
+        record: RecordId,
+        op: impl Fn(u16) -> Op,
+    ) -> [Tensor<'_>; N] {
+        let shapes = self.shapes(record);
+        if shapes.len() != N {
+            let expected = format!(
+                "the {} fields of {}",
+                shapes.len(),
+                self.record_name(record)
+            );
+            self.fail(&format!("port {port} with {N} fields"), &[], &expected);
+        }
+        std::array::from_fn(|field| match shapes.get(field) {
+            Some(&shape) => self.push(op(field as u16), &[], shape),
+            None => self.poison(),
+        })
+    }
+
+    fn shapes(&self, record: RecordId) -> Vec<Shape> {
+        let state = self.state.borrow();
+        let record = &state.declarations.records[usize::from(record.0)];
+        record.fields.iter().map(|field| field.shape).collect()
+    }
+
+    fn record_name(&self, record: RecordId) -> String {
+        self.state.borrow().declarations.records[usize::from(record.0)]
+            .name
+            .clone()
+    }
+
+    fn parameter_id(&self, name: &str, dims: &[usize]) -> crate::ParameterId {
+        let declared = self.state.borrow_mut().declarations.parameter(name, dims);
+        declared.unwrap_or_else(|expected| {
+            self.fail(&format!("parameter {name}"), &[], &expected);
+            crate::ParameterId(0)
+        })
+    }
+
+    fn apply<'c>(&'c self, op: Op, operands: &[Tensor<'c>]) -> Tensor<'c> {
+        let vars: Vec<Var> = operands.iter().map(Tensor::var).collect();
+        let shapes: Vec<Shape> = vars.iter().map(|&var| self.shape(var)).collect();
+        match op.infer(&shapes) {
+            Ok(shape) => self.push(op, &vars, shape),
+            Err(expected) => {
+                self.fail(&op.to_string(), &shapes, &expected);
+                self.poison()
+            }
+        }
+    }
+
+    fn push(&self, op: Op, operands: &[Var], shape: Shape) -> Tensor<'_> {
+        let instructions = &mut self.state.borrow_mut().instructions;
+        instructions.push(Instruction {
+            op,
+            operands: operands.into(),
+            shape,
+        });
+        Tensor {
+            cell: self,
+            var: Var((instructions.len() - 1) as u32),
+        }
+    }
+
+    fn shape(&self, var: Var) -> Shape {
+        self.state.borrow().instructions[var.index()].shape
+    }
+
+    /// Remembers the first error.
+    fn fail(&self, operation: &str, shapes: &[Shape], expected: &str) {
+        let error = CellError::new(&self.name, operation, shapes, expected);
+        self.state.borrow_mut().error.get_or_insert(error);
+    }
+
+    /// What stands for the result of an operation that does not fit; the cell is refused anyway.
+    fn poison(&self) -> Tensor<'_> {
+        self.push(Op::Constant(0.0), &[], Shape::Vector(1))
+    }
+}
+
+impl<'c> Tensor<'c> {
+    /// Which variable of the cell this is.
+    #[must_use]
+    pub fn var(&self) -> Var {
+        self.var
+    }
+
+    /// The shape.
+    #[must_use]
+    pub fn shape(self) -> Shape {
+        self.cell.shape(self.var)
+    }
+
+    /// `self · other`: matrix times vector, or matrix times matrix.
+    #[must_use]
+    pub fn matmul(self, other: Self) -> Self {
+        self.cell.apply(Op::MatMul, &[self, other])
+    }
+
+    /// Every element times `factor`.
+    #[must_use]
+    pub fn scale(self, factor: f32) -> Self {
+        self.cell.apply(Op::Scale(factor), &[self])
+    }
+
+    /// The logistic function.
+    #[must_use]
+    pub fn sigmoid(self) -> Self {
+        self.cell.apply(Op::Sigmoid, &[self])
+    }
+
+    /// The hyperbolic tangent.
+    #[must_use]
+    pub fn tanh(self) -> Self {
+        self.cell.apply(Op::Tanh, &[self])
+    }
+
+    /// `max(x, 0)`.
+    #[must_use]
+    pub fn relu(self) -> Self {
+        self.cell.apply(Op::Relu, &[self])
+    }
+
+    /// The exponential.
+    #[must_use]
+    pub fn exp(self) -> Self {
+        self.cell.apply(Op::Exp, &[self])
+    }
+
+    /// The natural logarithm.
+    #[must_use]
+    pub fn log(self) -> Self {
+        self.cell.apply(Op::Log, &[self])
+    }
+
+    /// Softmax over all elements of a vector.
+    #[must_use]
+    pub fn softmax(self) -> Self {
+        self.cell.apply(Op::Softmax, &[self])
+    }
+
+    /// The logarithm of the softmax over all elements of a vector.
+    #[must_use]
+    pub fn log_softmax(self) -> Self {
+        self.cell.apply(Op::LogSoftmax, &[self])
+    }
+
+    /// The rows `start..start + rows`.
+    #[must_use]
+    pub fn slice(self, start: usize, rows: usize) -> Self {
+        let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        self.cell.apply(
+            Op::Slice {
+                start: clamp(start),
+                rows: clamp(rows),
+            },
+            &[self],
+        )
+    }
+
+    /// Rows become columns.
+    #[must_use]
+    pub fn transpose(self) -> Self {
+        self.cell.apply(Op::Transpose, &[self])
+    }
+}
+
+impl<'c> Values<'c> {
+    /// The sum of the values, a tensor per field.
+    #[must_use]
+    pub fn sum<const N: usize>(self) -> [Tensor<'c>; N] {
+        self.reduce(Reduction::Sum)
+    }
+
+    /// The mean of the values, a tensor per field.
+    #[must_use]
+    pub fn mean<const N: usize>(self) -> [Tensor<'c>; N] {
+        self.reduce(Reduction::Mean)
+    }
+
+    /// The greatest element at each position, a tensor per field.
+    #[must_use]
+    pub fn max<const N: usize>(self) -> [Tensor<'c>; N] {
+        self.reduce(Reduction::Max)
+    }
+
+    fn reduce<const N: usize>(self, by: Reduction) -> [Tensor<'c>; N] {
+        let port = self.port;
+        self.cell.fields("values", self.record, |field| Op::Reduce {
+            port,
+            field,
+            by,
+        })
+    }
+}
+
+macro_rules! operator {
+    ($trait:ident, $method:ident) => {
+        impl<'c> $trait for Tensor<'c> {
+            type Output = Tensor<'c>;
+
+            fn $method(self, other: Self) -> Self {
+                self.cell.apply(Op::$trait, &[self, other])
+            }
+        }
+    };
+}
+
+operator!(Add, add);
+operator!(Sub, sub);
+operator!(Mul, mul);
+operator!(Div, div);
+
+impl<'c> Neg for Tensor<'c> {
+    type Output = Tensor<'c>;
+
+    fn neg(self) -> Self {
+        self.cell.apply(Op::Neg, &[self])
+    }
+}

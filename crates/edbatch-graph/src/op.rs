@@ -1,0 +1,237 @@
+//! The operations of a cell: a closed set, so that backends can compile all of it.
+
+use std::fmt;
+
+use crate::{ParameterId, Shape};
+
+/// One operation inside a cell. Its operands are earlier variables of the cell.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Op {
+    /// A field of the record at an input port that takes one value.
+    Input {
+        /// Index of the port in the cell.
+        port: u16,
+        /// Index of the field in the port's record.
+        field: u16,
+    },
+    /// A field reduced over all the values at a port that takes any number, in argument order.
+    Reduce {
+        /// Index of the port in the cell.
+        port: u16,
+        /// Index of the field in the port's record.
+        field: u16,
+        /// What is done with the values.
+        by: Reduction,
+    },
+    /// The row of a table that the call names.
+    Lookup {
+        /// Index of the table port in the cell.
+        table: u16,
+    },
+    /// A whole parameter.
+    Parameter(ParameterId),
+    /// A tensor filled with one number.
+    Constant(f32),
+    /// `a · b`: matrix times vector or matrix times matrix.
+    MatMul,
+    /// `a + b`, element by element.
+    Add,
+    /// `a - b`, element by element.
+    Sub,
+    /// `a ∘ b`, element by element.
+    Mul,
+    /// `a / b`, element by element.
+    Div,
+    /// `-a`.
+    Neg,
+    /// `s a` for a number `s` known when the cell is declared.
+    Scale(f32),
+    /// The logistic function `1 / (1 + exp(-a))`.
+    Sigmoid,
+    /// The hyperbolic tangent.
+    Tanh,
+    /// `max(a, 0)`; NaN stays NaN.
+    Relu,
+    /// The exponential.
+    Exp,
+    /// The natural logarithm.
+    Log,
+    /// `exp(a - max a) / Σ exp(a - max a)` over all elements of a vector.
+    Softmax,
+    /// The logarithm of [`Softmax`](Self::Softmax), computed without leaving the logarithm.
+    LogSoftmax,
+    /// Operands stacked along the rows.
+    Concat,
+    /// Some consecutive rows.
+    Slice {
+        /// The first row.
+        start: u32,
+        /// How many rows.
+        rows: u32,
+    },
+    /// Rows become columns.
+    Transpose,
+}
+
+/// How a port that takes any number of values becomes one tensor.
+///
+/// Values are combined left to right in argument order. A call needs at least one of them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reduction {
+    /// `v₀ + v₁ + …`
+    Sum,
+    /// The sum divided by the number of values.
+    Mean,
+    /// The greatest element at each position.
+    Max,
+}
+
+impl Op {
+    /// Whether the operation reads nothing inside the cell: inputs, parameters, constants.
+    #[must_use]
+    pub fn is_source(self) -> bool {
+        matches!(
+            self,
+            Self::Input { .. }
+                | Self::Reduce { .. }
+                | Self::Lookup { .. }
+                | Self::Parameter(_)
+                | Self::Constant(_)
+        )
+    }
+
+    /// Whether element `i` of the result depends on element `i` of the operands alone.
+    #[must_use]
+    pub fn is_elementwise(self) -> bool {
+        matches!(
+            self,
+            Self::Add
+                | Self::Sub
+                | Self::Mul
+                | Self::Div
+                | Self::Neg
+                | Self::Scale(_)
+                | Self::Sigmoid
+                | Self::Tanh
+                | Self::Relu
+                | Self::Exp
+                | Self::Log
+        )
+    }
+
+    /// The shape of the result.
+    ///
+    /// # Errors
+    /// What was expected of the operands, in words.
+    pub(crate) fn infer(self, operands: &[Shape]) -> Result<Shape, String> {
+        use Shape::{Matrix, Vector};
+        match (self, operands) {
+            (Self::MatMul, &[Matrix(m, k), Vector(n)]) if k == n => Ok(Vector(m)),
+            (Self::MatMul, &[Matrix(m, k), Matrix(l, n)]) if k == l => elements(Matrix(m, n)),
+            (Self::MatMul, _) => Err("a matrix, and as many rows as it has columns".into()),
+            (Self::Add | Self::Sub | Self::Mul | Self::Div, &[a, b]) => {
+                broadcast(a, b).ok_or_else(|| {
+                    "equal shapes, or a single element, or one element per row of a matrix".into()
+                })
+            }
+            (Self::Softmax | Self::LogSoftmax, &[Vector(n)]) => Ok(Vector(n)),
+            (Self::Softmax | Self::LogSoftmax, _) => Err("a vector".into()),
+            (Self::Concat, [first, rest @ ..]) => stack(*first, rest),
+            (Self::Slice { start, rows }, &[shape]) => slice(shape, start, rows),
+            (Self::Transpose, &[Matrix(rows, columns)]) => Ok(Matrix(columns, rows)),
+            (Self::Transpose, _) => Err("a matrix".into()),
+            (_, &[shape]) if self.is_elementwise() => Ok(shape),
+            _ => Err("another number of operands".into()),
+        }
+    }
+}
+
+fn broadcast(a: Shape, b: Shape) -> Option<Shape> {
+    use Shape::{Matrix, Vector};
+    match (a, b) {
+        _ if a == b => Some(a),
+        (wide, Vector(1)) | (Vector(1), wide) => Some(wide),
+        (Matrix(rows, columns), Vector(n)) | (Vector(n), Matrix(rows, columns)) => {
+            (n == rows).then_some(Matrix(rows, columns))
+        }
+        _ => None,
+    }
+}
+
+fn stack(first: Shape, rest: &[Shape]) -> Result<Shape, String> {
+    let columns = first.rows_and_columns().1;
+    let mut rows = first.rows_and_columns().0;
+    for shape in rest {
+        if std::mem::discriminant(shape) != std::mem::discriminant(&first)
+            || shape.rows_and_columns().1 != columns
+        {
+            return Err("only vectors, or only matrices with equally many columns".into());
+        }
+        rows += shape.rows_and_columns().0;
+    }
+    let dims = [rows, columns];
+    let dims = if matches!(first, Shape::Vector(_)) {
+        &dims[..1]
+    } else {
+        &dims[..]
+    };
+    Shape::new(dims).ok_or_else(|| "fewer than 2^31 elements".into())
+}
+
+fn slice(shape: Shape, start: u32, rows: u32) -> Result<Shape, String> {
+    let available = shape.rows_and_columns().0 as u64;
+    if rows == 0 || u64::from(start) + u64::from(rows) > available {
+        return Err(format!("a range of rows within 0..{available}, not empty"));
+    }
+    Ok(match shape {
+        Shape::Vector(_) => Shape::Vector(rows),
+        Shape::Matrix(_, columns) => Shape::Matrix(rows, columns),
+    })
+}
+
+fn elements(shape: Shape) -> Result<Shape, String> {
+    let (rows, columns) = shape.rows_and_columns();
+    Shape::new(&[rows, columns]).ok_or_else(|| "fewer than 2^31 elements".into())
+}
+
+/// The field's name of the operation, as error messages and pictures use it.
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input { port, field } => write!(f, "input {port}.{field}"),
+            Self::Reduce { port, field, by } => write!(f, "{by} of input {port}.{field}"),
+            Self::Lookup { table } => write!(f, "lookup in table {table}"),
+            Self::Parameter(id) => write!(f, "parameter {}", id.0),
+            Self::Constant(value) => write!(f, "constant {value}"),
+            Self::MatMul => f.write_str("matmul"),
+            Self::Add => f.write_str("add"),
+            Self::Sub => f.write_str("subtract"),
+            Self::Mul => f.write_str("multiply"),
+            Self::Div => f.write_str("divide"),
+            Self::Neg => f.write_str("negate"),
+            Self::Scale(s) => write!(f, "scale by {s}"),
+            Self::Sigmoid => f.write_str("sigmoid"),
+            Self::Tanh => f.write_str("tanh"),
+            Self::Relu => f.write_str("relu"),
+            Self::Exp => f.write_str("exp"),
+            Self::Log => f.write_str("log"),
+            Self::Softmax => f.write_str("softmax"),
+            Self::LogSoftmax => f.write_str("log-softmax"),
+            Self::Concat => f.write_str("concatenate"),
+            Self::Slice { start, rows } => {
+                write!(f, "slice {start}..{}", u64::from(*start) + u64::from(*rows))
+            }
+            Self::Transpose => f.write_str("transpose"),
+        }
+    }
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sum => "sum",
+            Self::Mean => "mean",
+            Self::Max => "max",
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! Shapes of the values inside a cell: a vector or a matrix, never empty.
+
+use std::fmt;
+
+/// The shape of a tensor inside a cell. Matrices are row-major.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Shape {
+    /// A column of this many elements.
+    Vector(u32),
+    /// Rows, then columns.
+    Matrix(u32, u32),
+}
+
+impl Shape {
+    /// The shape with these dimensions, slowest first.
+    ///
+    /// `None` unless there are one or two, none of them zero, and fewer than 2³¹ elements in all.
+    #[must_use]
+    pub fn new(dims: &[usize]) -> Option<Self> {
+        let elements = dims
+            .iter()
+            .try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
+        if elements == 0 || elements >= 1 << 31 {
+            return None;
+        }
+        match *dims {
+            [n] => Some(Self::Vector(n as u32)),
+            [rows, columns] => Some(Self::Matrix(rows as u32, columns as u32)),
+            _ => None,
+        }
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn elements(self) -> usize {
+        match self {
+            Self::Vector(n) => n as usize,
+            Self::Matrix(rows, columns) => rows as usize * columns as usize,
+        }
+    }
+
+    /// Rows and columns; a vector is a single column.
+    #[must_use]
+    pub fn rows_and_columns(self) -> (usize, usize) {
+        match self {
+            Self::Vector(n) => (n as usize, 1),
+            Self::Matrix(rows, columns) => (rows as usize, columns as usize),
+        }
+    }
+}
+
+/// `[64]` or `[64, 32]`.
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vector(n) => write!(f, "[{n}]"),
+            Self::Matrix(rows, columns) => write!(f, "[{rows}, {columns}]"),
+        }
+    }
+}
