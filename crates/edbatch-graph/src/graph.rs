@@ -186,6 +186,16 @@ impl Graph {
         self.value_words(node).iter().map(|&word| Value(word))
     }
 
+    /// The value at a position among those that a call reads.
+    ///
+    /// # Panics
+    /// If the call reads fewer.
+    #[must_use]
+    #[inline]
+    pub fn value(&self, node: NodeId, position: usize) -> Value {
+        Value(self.value_words(node)[position])
+    }
+
     #[inline]
     fn value_words(&self, node: NodeId) -> &[u32] {
         &self.raw(node)[self.signatures[self.kinds[node.index()].index()]

@@ -1,0 +1,412 @@
+//! A compiled cell: the steps that compute it for a batch of calls, and where they read and write.
+
+use std::fmt;
+
+use edbatch_graph::{ParameterId, Reduction};
+
+/// The steps that compute a cell.
+///
+/// Every call of the cell has a row of scratch of its own, so a step works on any number of calls
+/// at once: it reads and writes the same columns of all their rows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CellPlan {
+    /// The cell's name.
+    pub name: String,
+    /// Elements of scratch per call.
+    pub scratch: u32,
+    /// Elements from one output row to the next.
+    pub output_stride: u32,
+    /// Elements of an output row that are written; the rest is padding.
+    pub output_width: u32,
+    /// What is done, in order.
+    pub steps: Vec<CellStep>,
+}
+
+/// Where a tensor of one call lives: it begins at `offset` elements into `base`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// What the offset counts from.
+    pub base: Base,
+    /// In elements.
+    pub offset: u32,
+}
+
+/// What a [`Place`] counts from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Base {
+    /// The row of a parameter that the call names at this table port.
+    Table(u16),
+    /// The row of the value that the call names at this port.
+    Port(u16),
+    /// A parameter, the same for all calls.
+    Parameter(ParameterId),
+    /// The call's row of scratch.
+    Scratch,
+    /// The call's row of output.
+    Output,
+}
+
+/// One step of a compiled cell. Shapes are those of one call; `b` counts calls.
+#[derive(Clone, PartialEq, Debug)]
+pub enum CellStep {
+    /// `out[b, :] = Σ over the call's values v of from[v, :]`, or their mean or maximum.
+    Reduce {
+        /// The port that takes any number of values.
+        port: u16,
+        /// Where the field begins in each of the values.
+        from: u32,
+        /// Elements.
+        width: u32,
+        /// What is done with the values, in argument order.
+        by: Reduction,
+        /// Where the result goes.
+        out: Place,
+    },
+    /// `out[b, :] = w · x[b, :]` for several weights `(rows, width)` stacked along their rows.
+    Product {
+        /// The weights, in the order of their results.
+        weights: Vec<ParameterId>,
+        /// Rows of all weights together.
+        rows: u32,
+        /// Columns of each weight: elements of `x`.
+        width: u32,
+        /// Where `x` is.
+        x: Place,
+        /// Where the results go, one after the other.
+        out: Place,
+        /// Whether results replace or are added to what is there.
+        mode: Mode,
+    },
+    /// `out[b] = left[b] · right[b]` with matrices `(m, k)` and `(k, n)`, at least one a value.
+    MatMul {
+        /// Where the left factor is.
+        left: Place,
+        /// Where the right factor is.
+        right: Place,
+        /// Rows of the left factor.
+        m: u32,
+        /// Columns of the left factor.
+        k: u32,
+        /// Columns of the right factor.
+        n: u32,
+        /// Where the result goes.
+        out: Place,
+    },
+    /// A run of element-wise operations in one pass.
+    Elementwise(Elementwise),
+    /// `out[b, :] = softmax(from[b, :])`.
+    Softmax {
+        /// Where the operand is.
+        from: Place,
+        /// Elements.
+        width: u32,
+        /// Where the result goes.
+        out: Place,
+        /// Whether the logarithm is wanted.
+        logarithm: bool,
+    },
+    /// `out[b, :] = from[b, :]`.
+    Copy {
+        /// Where the tensor is.
+        from: Place,
+        /// Elements.
+        width: u32,
+        /// Where it goes.
+        out: Place,
+    },
+    /// `out[b, i, j] = from[b, i]` for `rows` elements, `columns` times each; one row is repeated
+    /// over all of `out`.
+    Expand {
+        /// Where the elements are.
+        from: Place,
+        /// How many there are.
+        rows: u32,
+        /// How often each is repeated.
+        columns: u32,
+        /// Where the result goes.
+        out: Place,
+    },
+    /// `out[b, j, i] = from[b, i, j]`.
+    Transpose {
+        /// Where the matrix is.
+        from: Place,
+        /// Its rows.
+        rows: u32,
+        /// Its columns.
+        columns: u32,
+        /// Where the result goes.
+        out: Place,
+    },
+    /// `out[b, :] = value`.
+    Fill {
+        /// The number.
+        value: f32,
+        /// Elements.
+        width: u32,
+        /// Where they go.
+        out: Place,
+    },
+}
+
+/// Whether a product replaces what is in its place or is added to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// `out = product`.
+    Set,
+    /// `out = out + product`.
+    Add,
+}
+
+/// Element-wise operations over tensors of one width, as a program without branches.
+///
+/// Registers hold a whole tensor of a call: first the inputs, then the result of each instruction.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Elementwise {
+    /// Elements of every tensor.
+    pub width: u32,
+    /// What is loaded; parameters are the same for all calls.
+    pub inputs: Vec<Place>,
+    /// What is computed.
+    pub instructions: Vec<Scalar>,
+    /// Which registers are stored, and where.
+    pub outputs: Vec<(Register, Place)>,
+}
+
+/// A register of an [`Elementwise`] program.
+pub type Register = u16;
+
+/// An instruction of an [`Elementwise`] program.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[allow(missing_docs)] // Each is the operation of the same name in `edbatch_graph::Op`.
+pub enum Scalar {
+    Add(Register, Register),
+    Sub(Register, Register),
+    Mul(Register, Register),
+    Div(Register, Register),
+    Neg(Register),
+    Scale(Register, f32),
+    Sigmoid(Register),
+    Tanh(Register),
+    Relu(Register),
+    Exp(Register),
+    Log(Register),
+}
+
+impl CellStep {
+    /// Where the step reads, and how many elements of each call.
+    #[must_use]
+    pub fn reads(&self) -> Vec<(Place, u32)> {
+        match self {
+            Self::Reduce {
+                port, from, width, ..
+            } => {
+                vec![(
+                    Place {
+                        base: Base::Port(*port),
+                        offset: *from,
+                    },
+                    *width,
+                )]
+            }
+            Self::Product {
+                width,
+                x,
+                mode: Mode::Set,
+                ..
+            } => vec![(*x, *width)],
+            Self::Product {
+                rows,
+                width,
+                x,
+                out,
+                ..
+            } => vec![(*x, *width), (*out, *rows)],
+            Self::MatMul {
+                left,
+                right,
+                m,
+                k,
+                n,
+                ..
+            } => vec![(*left, m * k), (*right, k * n)],
+            Self::Elementwise(program) => program
+                .inputs
+                .iter()
+                .map(|&place| (place, program.width))
+                .collect(),
+            Self::Softmax { from, width, .. } | Self::Copy { from, width, .. } => {
+                vec![(*from, *width)]
+            }
+            Self::Expand { from, rows, .. } => vec![(*from, *rows)],
+            Self::Transpose {
+                from,
+                rows,
+                columns,
+                ..
+            } => vec![(*from, rows * columns)],
+            Self::Fill { .. } => vec![],
+        }
+    }
+
+    /// Where the step writes, and how many elements of each call.
+    #[must_use]
+    pub fn writes(&self) -> Vec<(Place, u32)> {
+        match self {
+            Self::Reduce { width, out, .. }
+            | Self::Softmax { width, out, .. }
+            | Self::Copy { width, out, .. }
+            | Self::Fill { width, out, .. } => vec![(*out, *width)],
+            Self::Product { rows, out, .. } => vec![(*out, *rows)],
+            Self::MatMul { m, n, out, .. } => vec![(*out, m * n)],
+            Self::Elementwise(program) => program
+                .outputs
+                .iter()
+                .map(|&(_, place)| (place, program.width))
+                .collect(),
+            Self::Expand {
+                rows, columns, out, ..
+            }
+            | Self::Transpose {
+                rows, columns, out, ..
+            } => {
+                vec![(*out, rows * columns)]
+            }
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.base {
+            Base::Table(table) => write!(f, "table{table}")?,
+            Base::Port(port) => write!(f, "port{port}")?,
+            Base::Parameter(id) => write!(f, "w{}", id.0)?,
+            Base::Scratch => f.write_str("scratch")?,
+            Base::Output => f.write_str("out")?,
+        }
+        write!(f, "+{}", self.offset)
+    }
+}
+
+impl fmt::Display for CellStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = |mode: &Mode| if *mode == Mode::Set { "=" } else { "+=" };
+        match self {
+            Self::Reduce {
+                port,
+                from,
+                width,
+                by,
+                out,
+            } => {
+                write!(f, "{out} = {by} of port{port}+{from} [{width}]")
+            }
+            Self::Product {
+                weights,
+                rows,
+                width,
+                x,
+                out,
+                mode,
+            } => {
+                let names: Vec<String> = weights.iter().map(|id| format!("w{}", id.0)).collect();
+                write!(
+                    f,
+                    "{out} {} ({}) {x} [{rows}, {width}]",
+                    sign(mode),
+                    names.join(" ; ")
+                )
+            }
+            Self::MatMul {
+                left,
+                right,
+                m,
+                k,
+                n,
+                out,
+            } => {
+                write!(f, "{out} = {left} · {right} [{m}, {k}, {n}]")
+            }
+            Self::Elementwise(program) => write!(f, "{program}"),
+            Self::Softmax {
+                from,
+                width,
+                out,
+                logarithm,
+            } => {
+                let name = if *logarithm { "log-softmax" } else { "softmax" };
+                write!(f, "{out} = {name} {from} [{width}]")
+            }
+            Self::Copy { from, width, out } => write!(f, "{out} = {from} [{width}]"),
+            Self::Expand {
+                from,
+                rows,
+                columns,
+                out,
+            } => {
+                write!(f, "{out} = expand {from} [{rows}, {columns}]")
+            }
+            Self::Transpose {
+                from,
+                rows,
+                columns,
+                out,
+            } => {
+                write!(f, "{out} = transpose {from} [{rows}, {columns}]")
+            }
+            Self::Fill { value, width, out } => write!(f, "{out} = {value} [{width}]"),
+        }
+    }
+}
+
+/// `element-wise [4]: r0 = port0+0; r1 = tanh r0; out+0 = r1`
+impl fmt::Display for Elementwise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "element-wise [{}]:", self.width)?;
+        for (register, input) in self.inputs.iter().enumerate() {
+            write!(f, " r{register} = {input};")?;
+        }
+        for (i, instruction) in self.instructions.iter().enumerate() {
+            write!(f, " r{} = {instruction};", self.inputs.len() + i)?;
+        }
+        let outputs: Vec<String> = self
+            .outputs
+            .iter()
+            .map(|(register, place)| format!(" {place} = r{register}"))
+            .collect();
+        write!(f, "{}", outputs.join(";"))
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Add(a, b) => write!(f, "r{a} + r{b}"),
+            Self::Sub(a, b) => write!(f, "r{a} - r{b}"),
+            Self::Mul(a, b) => write!(f, "r{a} * r{b}"),
+            Self::Div(a, b) => write!(f, "r{a} / r{b}"),
+            Self::Neg(a) => write!(f, "-r{a}"),
+            Self::Scale(a, s) => write!(f, "{s} r{a}"),
+            Self::Sigmoid(a) => write!(f, "sigmoid r{a}"),
+            Self::Tanh(a) => write!(f, "tanh r{a}"),
+            Self::Relu(a) => write!(f, "relu r{a}"),
+            Self::Exp(a) => write!(f, "exp r{a}"),
+            Self::Log(a) => write!(f, "log r{a}"),
+        }
+    }
+}
+
+/// One line a step.
+impl fmt::Display for CellPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}: scratch {}, output {}",
+            self.name, self.scratch, self.output_width
+        )?;
+        for step in &self.steps {
+            writeln!(f, "  {step}")?;
+        }
+        Ok(())
+    }
+}

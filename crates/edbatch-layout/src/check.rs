@@ -1,0 +1,153 @@
+//! An independent proof that a plan is legal.
+
+use std::fmt;
+
+use edbatch_graph::{Graph, NodeId, Schedule, Source, Value};
+
+use crate::plan::{Operand, Plan};
+use crate::planner::Given;
+use crate::program::Program;
+use crate::record_layout::LINE;
+
+/// Who owns a cache line of the arena: nobody, given value `g` as `g`, node `n` as `NODES + n`.
+const NOBODY: u64 = u64::MAX;
+const NODES: u64 = 1 << 32;
+
+/// Proves that `plan` does what `graph` says when its batches run in the order of `schedule`:
+/// every operand is found where the step says, nothing was overwritten before its last reader ran,
+/// rows of a batch do not overlap, and all lie within the arena.
+///
+/// It replays the plan on a map of the arena's cache lines. *Cost*: O(arena + edges).
+///
+/// # Errors
+/// The first violation.
+pub fn check(
+    plan: &Plan,
+    program: &Program,
+    graph: &Graph,
+    schedule: &Schedule,
+    given: &Given<'_>,
+    wanted: &[Value],
+) -> Result<(), PlanError> {
+    let mut arena = Arena {
+        owner: vec![NOBODY; plan.arena.div_ceil(LINE)],
+    };
+    for (index, (&row, &record)) in given.rows.iter().zip(graph.given()).enumerate() {
+        arena.write(row, program.record(record).stride, index as u64, 0)?;
+    }
+    if plan.steps.len() != schedule.len() {
+        let what = format!("{} steps for {} batches", plan.steps.len(), schedule.len());
+        return Err(PlanError { step: 0, what });
+    }
+    for (index, batch) in schedule.batches().enumerate() {
+        let step = plan.steps[index];
+        if step.cell != batch.kind || step.calls as usize != batch.nodes.len() {
+            let what = "another cell or number of calls than the batch's".into();
+            return Err(PlanError { step: index, what });
+        }
+        for (call, &node) in batch.nodes.iter().enumerate() {
+            check_call(plan, graph, &arena, index, call, node)?;
+        }
+        let stride = program.cell(step.cell).output_stride;
+        for (call, &node) in batch.nodes.iter().enumerate() {
+            let row = step.out + call as u32 * stride;
+            arena.write(row, stride, NODES + u64::from(node.0), index)?;
+        }
+    }
+    for (&value, &row) in wanted.iter().zip(&plan.wanted) {
+        arena.expect(row, value, plan.steps.len())?;
+    }
+    Ok(())
+}
+
+fn check_call(
+    plan: &Plan,
+    graph: &Graph,
+    arena: &Arena,
+    step: usize,
+    call: usize,
+    node: NodeId,
+) -> Result<(), PlanError> {
+    let error = |what: String| Err(PlanError { step, what });
+    let operands = plan.operands_of(step);
+    let rows = graph.rows(node);
+    let calls = plan.steps[step].calls;
+    for (operand, &row) in operands.iter().zip(rows) {
+        let Operand::Table { start } = *operand else {
+            return error("a port's operand where a table's was expected".into());
+        };
+        if plan.list(start, calls)[call] != row {
+            return error(format!("{node} reads another row of a table than {row}"));
+        }
+    }
+    let mut values = graph.values(node);
+    for operand in &operands[rows.len()..] {
+        let found: Vec<u32> = match *operand {
+            Operand::Table { .. } => return error("a table's operand where a port's was".into()),
+            Operand::Span { first, stride } => vec![first + call as u32 * stride],
+            Operand::List { start } => vec![plan.list(start, calls)[call]],
+            Operand::Many { ends, rows } => {
+                let ends = plan.list(ends, calls);
+                let begin = if call == 0 { 0 } else { ends[call - 1] };
+                plan.list(rows + begin, ends[call] - begin).to_vec()
+            }
+        };
+        for row in found {
+            match values.next() {
+                Some(value) => arena.expect(row, value, step)?,
+                None => return error(format!("{node} reads more values than it has arguments")),
+            }
+        }
+    }
+    match values.next() {
+        Some(_) => error(format!("{node} reads fewer values than it has arguments")),
+        None => Ok(()),
+    }
+}
+
+struct Arena {
+    owner: Vec<u64>,
+}
+
+impl Arena {
+    fn write(&mut self, row: u32, stride: u32, owner: u64, step: usize) -> Result<(), PlanError> {
+        let lines = row as usize / LINE..(row + stride) as usize / LINE;
+        if !(row as usize).is_multiple_of(LINE) || lines.end > self.owner.len() {
+            let what = format!("a row at {row}, not aligned or beyond the arena");
+            return Err(PlanError { step, what });
+        }
+        self.owner[lines].fill(owner);
+        Ok(())
+    }
+
+    fn expect(&self, row: u32, value: Value, step: usize) -> Result<(), PlanError> {
+        let expected = match value.source() {
+            Source::Node(node) => NODES + u64::from(node.0),
+            Source::Given(index) => index as u64,
+        };
+        match self.owner.get(row as usize / LINE) {
+            Some(&owner) if owner == expected && (row as usize).is_multiple_of(LINE) => Ok(()),
+            _ => {
+                let what = format!("expected the value {:?} at {row}", value.source());
+                Err(PlanError { step, what })
+            }
+        }
+    }
+}
+
+/// Where a plan is wrong, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlanError {
+    /// The step; the number of steps if it is about what is read afterwards.
+    pub step: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}: {}", self.step, self.what)
+    }
+}
+
+impl std::error::Error for PlanError {}

@@ -1,0 +1,19 @@
+//! Memory planning for ED-Batch: where every tensor lives, so that batches read and write
+//! contiguous memory.
+#![forbid(unsafe_code)]
+
+mod cell_plan;
+mod check;
+mod compile;
+mod plan;
+mod planner;
+mod program;
+mod record_layout;
+
+pub use cell_plan::{Base, CellPlan, CellStep, Elementwise, Mode, Place, Register, Scalar};
+pub use check::{PlanError, check};
+pub use compile::CellStyle;
+pub use plan::{Operand, Plan, Step};
+pub use planner::{ArenaTooLarge, Given, Planner};
+pub use program::{Program, TooLarge};
+pub use record_layout::{LINE, RecordLayout, next_line};

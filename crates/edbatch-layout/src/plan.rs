@@ -1,0 +1,122 @@
+//! A planned mini-batch: plain data that a backend carries out.
+
+use std::fmt;
+
+use edbatch_graph::Kind;
+
+/// The steps of a mini-batch over one arena of f32 elements.
+///
+/// Everything is a number in a flat array, so that a plan can be copied to a device as it is.
+/// Nobody holds a tensor at run time.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// One step per batch, in order.
+    pub steps: Vec<Step>,
+    /// The operands of all steps: per step a list per table, then one operand per port.
+    pub operands: Vec<Operand>,
+    /// Lists that operands refer to.
+    pub lists: Vec<u32>,
+    /// Elements of the arena.
+    pub arena: usize,
+    /// Where the row of each value lies that the caller wanted to read afterwards.
+    pub wanted: Vec<u32>,
+}
+
+/// One batch: a cell called for several nodes at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// Which cell.
+    pub cell: Kind,
+    /// For how many nodes.
+    pub calls: u32,
+    /// Where the first output row begins; the others follow at the record's stride.
+    pub out: u32,
+    /// Index of the first operand in [`Plan::operands`].
+    pub operands: u32,
+}
+
+/// Where the calls of a step find one of their arguments. Offsets are in elements of the arena.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operand {
+    /// Rows of a parameter: their numbers are `lists[start..start + calls]`.
+    Table {
+        /// Into [`Plan::lists`].
+        start: u32,
+    },
+    /// Rows at equal distances: call `b` reads at `first + b × stride`.
+    Span {
+        /// Where the first call's row begins.
+        first: u32,
+        /// From one call's row to the next; 0 if all read the same row.
+        stride: u32,
+    },
+    /// Rows anywhere: call `b` reads at `lists[start + b]`.
+    List {
+        /// Into [`Plan::lists`].
+        start: u32,
+    },
+    /// Any number of rows a call: call `b` reads at `lists[rows..][ends[b - 1]..ends[b]]`, where
+    /// `ends` is `lists[ends..ends + calls]` and counts from 0.
+    Many {
+        /// Into [`Plan::lists`]: one end per call.
+        ends: u32,
+        /// Into [`Plan::lists`]: the rows of all calls.
+        rows: u32,
+    },
+}
+
+impl Plan {
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.steps.clear();
+        self.operands.clear();
+        self.lists.clear();
+        self.wanted.clear();
+        self.arena = 0;
+    }
+
+    /// The operands of a step: a list per table, then one per port.
+    #[must_use]
+    pub fn operands_of(&self, step: usize) -> &[Operand] {
+        let start = self.steps[step].operands as usize;
+        let end = self
+            .steps
+            .get(step + 1)
+            .map_or(self.operands.len(), |next| next.operands as usize);
+        &self.operands[start..end]
+    }
+
+    /// A list of `calls` numbers that an operand refers to.
+    #[must_use]
+    pub fn list(&self, start: u32, calls: u32) -> &[u32] {
+        &self.lists[start as usize..(start + calls) as usize]
+    }
+}
+
+/// One line a step: `k1 × 3 -> @96: table [4 1 7], span @0+32, list [0 64 32]`.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.steps.iter().enumerate() {
+            write!(f, "{} × {} -> @{}:", step.cell, step.calls, step.out)?;
+            for (i, operand) in self.operands_of(index).iter().enumerate() {
+                f.write_str(if i == 0 { " " } else { ", " })?;
+                match *operand {
+                    Operand::Table { start } => {
+                        write!(f, "table {:?}", self.list(start, step.calls))?
+                    }
+                    Operand::Span { first, stride } => write!(f, "span @{first}+{stride}")?,
+                    Operand::List { start } => {
+                        write!(f, "list {:?}", self.list(start, step.calls))?
+                    }
+                    Operand::Many { ends, rows } => {
+                        let ends = self.list(ends, step.calls);
+                        let all = ends.last().copied().unwrap_or(0);
+                        write!(f, "many {:?} ending {ends:?}", self.list(rows, all))?;
+                    }
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! A network, compiled: every cell's plan and every record's layout.
+
+use std::fmt;
+use std::sync::Arc;
+
+use edbatch_graph::{Kind, Network, RecordId};
+
+use crate::cell_plan::CellPlan;
+use crate::compile::{CellStyle, compile};
+use crate::record_layout::RecordLayout;
+
+/// Everything that is decided once, when a model is loaded.
+#[derive(Clone, Debug)]
+pub struct Program {
+    network: Arc<Network>,
+    records: Vec<RecordLayout>,
+    cells: Vec<CellPlan>,
+}
+
+impl Program {
+    /// Compiles all cells of a network.
+    ///
+    /// # Errors
+    /// If a cell's tensors together have 2³¹ elements or more for a single call.
+    pub fn new(network: Arc<Network>, style: CellStyle) -> Result<Self, TooLarge> {
+        for cell in network.cells() {
+            let instructions = cell.instructions().iter().map(|i| i.shape.elements());
+            let inputs = cell.ports().iter().map(|port| network.fields(port.record));
+            let fields = inputs
+                .flat_map(|record| &record.fields)
+                .map(|f| f.shape.elements());
+            // An operand may be repeated once for each of its users.
+            let elements: usize = instructions.chain(fields).map(|n| 3 * (n + 16)).sum();
+            if elements >= 1 << 31 {
+                return Err(TooLarge {
+                    cell: cell.name().into(),
+                    elements,
+                });
+            }
+        }
+        let records = RecordLayout::all(&network);
+        let cells = network
+            .cells()
+            .iter()
+            .map(|cell| compile(&records, cell, style))
+            .collect();
+        Ok(Self {
+            network,
+            records,
+            cells,
+        })
+    }
+
+    /// The network that was compiled.
+    #[must_use]
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    /// How a record lies in memory.
+    #[must_use]
+    pub fn record(&self, record: RecordId) -> &RecordLayout {
+        &self.records[usize::from(record.0)]
+    }
+
+    /// The plans of all cells; a cell's index is its kind.
+    #[must_use]
+    pub fn cells(&self) -> &[CellPlan] {
+        &self.cells
+    }
+
+    /// The plan of a cell.
+    #[must_use]
+    pub fn cell(&self, kind: Kind) -> &CellPlan {
+        &self.cells[kind.index()]
+    }
+}
+
+/// A cell whose tensors cannot be addressed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TooLarge {
+    /// The cell.
+    pub cell: String,
+    /// An upper bound on the elements that one call needs.
+    pub elements: usize,
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cell, elements } = self;
+        write!(
+            f,
+            "cell {cell}: one call needs up to {elements} elements, expected below 2^31"
+        )
+    }
+}
+
+impl std::error::Error for TooLarge {}
