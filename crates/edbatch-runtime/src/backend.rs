@@ -1,0 +1,25 @@
+//! What carries plans out.
+
+use edbatch_layout::Plan;
+
+/// An interpreter of plans over an arena of f32 elements.
+///
+/// A mini-batch: [`allocate`](Self::allocate) its arena, [`write`](Self::write) the rows that
+/// exist beforehand, run its [`step`](Self::step)s in order, [`synchronize`](Self::synchronize),
+/// [`read`](Self::read) what is wanted.
+pub trait Backend {
+    /// Makes the arena at least this large. What was in it may be lost.
+    fn allocate(&mut self, elements: usize);
+
+    /// Writes elements into the arena.
+    fn write(&mut self, at: u32, elements: &[f32]);
+
+    /// Reads elements from the arena.
+    fn read(&self, at: u32, elements: &mut [f32]);
+
+    /// Runs, or begins to run, one step of a plan.
+    fn step(&mut self, plan: &Plan, step: usize);
+
+    /// Waits until all steps have run.
+    fn synchronize(&mut self);
+}

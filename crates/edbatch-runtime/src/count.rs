@@ -1,0 +1,126 @@
+//! A backend that runs nothing: what would be launched, gathered and read.
+
+use std::fmt;
+use std::sync::Arc;
+
+use edbatch_layout::{CellStep, Operand, Plan, Program};
+
+use crate::Backend;
+
+/// Counts what a plan does; results are zeros.
+#[derive(Clone, Debug)]
+pub struct Count {
+    program: Arc<Program>,
+    counts: Counts,
+}
+
+/// What carrying out plans took so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Batches.
+    pub batches: u64,
+    /// Steps of cells: what a device would launch.
+    pub kernels: u64,
+    /// Operands read through a list of rows instead of as a span, tables included.
+    pub gathers: u64,
+    /// Rows in those lists.
+    pub gathered_rows: u64,
+    /// Bytes of the fields that are read through those lists.
+    pub gathered_bytes: u64,
+    /// Bytes of results.
+    pub written_bytes: u64,
+}
+
+impl Count {
+    /// A backend for plans of this program.
+    #[must_use]
+    pub fn new(program: Arc<Program>) -> Self {
+        Self {
+            program,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+impl Backend for Count {
+    fn allocate(&mut self, _elements: usize) {}
+
+    fn write(&mut self, _at: u32, _elements: &[f32]) {}
+
+    fn read(&self, _at: u32, elements: &mut [f32]) {
+        elements.fill(0.0);
+    }
+
+    fn step(&mut self, plan: &Plan, step: usize) {
+        let Counts {
+            batches,
+            kernels,
+            gathers,
+            gathered_rows,
+            gathered_bytes,
+            written_bytes,
+        } = &mut self.counts;
+        let index = step;
+        let step = plan.steps[index];
+        let cell = self.program.cell(step.cell);
+        let declared = &self.program.network()[step.cell];
+        *batches += 1;
+        *kernels += cell.steps.len() as u64;
+        *written_bytes += u64::from(step.calls) * u64::from(cell.output_width) * 4;
+        let tables = declared.tables().len();
+        for (position, operand) in plan.operands_of(index).iter().enumerate() {
+            let rows = match *operand {
+                Operand::Span { .. } => continue,
+                Operand::Table { .. } | Operand::List { .. } => step.calls,
+                Operand::Many { ends, .. } => {
+                    plan.list(ends, step.calls).last().copied().unwrap_or(0)
+                }
+            };
+            let elements = match position.checked_sub(tables) {
+                None => {
+                    let parameter = declared.tables()[position].parameter;
+                    let dims = &self.program.network().parameter(parameter).dims;
+                    dims[1..].iter().product::<usize>() as u64
+                }
+                Some(port) => elements_read(cell.steps.iter(), port as u16),
+            };
+            *gathers += 1;
+            *gathered_rows += u64::from(rows);
+            *gathered_bytes += u64::from(rows) * elements * 4;
+        }
+    }
+
+    fn synchronize(&mut self) {}
+}
+
+/// How many distinct elements of each row at a port the steps of a cell read.
+fn elements_read<'a>(steps: impl Iterator<Item = &'a CellStep>, port: u16) -> u64 {
+    let mut places: Vec<_> = steps
+        .flat_map(CellStep::reads)
+        .filter(|(place, _)| place.base == edbatch_layout::Base::Port(port))
+        .collect();
+    places.sort_unstable();
+    places.dedup();
+    places.iter().map(|&(_, width)| u64::from(width)).sum()
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} batches, {} kernels, {} gathers of {} rows ({} bytes), {} bytes written",
+            self.batches,
+            self.kernels,
+            self.gathers,
+            self.gathered_rows,
+            self.gathered_bytes,
+            self.written_bytes
+        )
+    }
+}

@@ -1,0 +1,211 @@
+//! A network's trained tensors: read from a file, written to one, or drawn at random.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use edbatch_graph::{Network, Parameter, ParameterId};
+use rand::{Rng, RngExt};
+use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensorError, SafeTensors};
+
+/// The values of all parameters of a network; row-major f32, shared and never changed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Parameters {
+    values: Vec<Arc<[f32]>>,
+}
+
+impl Parameters {
+    /// Reads the tensors that a network declares from the bytes of a safetensors file.
+    ///
+    /// # Errors
+    /// If the file is none, or a tensor is missing, surplus, of another shape or not f32.
+    pub fn from_safetensors(network: &Network, bytes: &[u8]) -> Result<Self, ParameterError> {
+        let file = SafeTensors::deserialize(bytes).map_err(ParameterError::Format)?;
+        let values = network
+            .parameters()
+            .iter()
+            .map(|parameter| read(parameter, &file))
+            .collect::<Result<Vec<_>, _>>()?;
+        if file.len() > values.len() {
+            let known: HashMap<&str, ()> = network
+                .parameters()
+                .iter()
+                .map(|p| (p.name.as_str(), ()))
+                .collect();
+            let surplus = file.iter().filter(|(name, _)| !known.contains_key(name));
+            // The first by name, so that the message does not depend on hashing.
+            if let Some((name, tensor)) = surplus.min_by_key(|(name, _)| name.to_string()) {
+                let (name, dims) = (name.into(), tensor.shape().into());
+                return Err(ParameterError::Surplus { name, dims });
+            }
+        }
+        Ok(Self { values })
+    }
+
+    /// The bytes of a safetensors file with all of a network's tensors.
+    ///
+    /// # Errors
+    /// If the file's header cannot be made.
+    pub fn to_safetensors(&self, network: &Network) -> Result<Vec<u8>, ParameterError> {
+        let bytes: Vec<Vec<u8>> = self
+            .values
+            .iter()
+            .map(|values| {
+                values
+                    .iter()
+                    .flat_map(|value| value.to_le_bytes())
+                    .collect()
+            })
+            .collect();
+        let tensors = network
+            .parameters()
+            .iter()
+            .zip(&bytes)
+            .map(|(parameter, bytes)| {
+                let view = TensorView::new(Dtype::F32, parameter.dims.clone(), bytes)?;
+                Ok((parameter.name.as_str(), view))
+            })
+            .collect::<Result<Vec<_>, SafeTensorError>>()
+            .map_err(ParameterError::Format)?;
+        safetensors::serialize(tensors, None).map_err(ParameterError::Format)
+    }
+
+    /// Draws every tensor uniformly from ±1/√columns, in the order of declaration.
+    #[must_use]
+    pub fn random(network: &Network, rng: &mut impl Rng) -> Self {
+        let values = network.parameters().iter().map(|parameter| {
+            let columns = parameter
+                .dims
+                .last()
+                .copied()
+                .expect("at least one dimension");
+            let bound = 1.0 / (columns as f32).sqrt();
+            (0..parameter.elements())
+                .map(|_| rng.random_range(-bound..=bound))
+                .collect()
+        });
+        Self {
+            values: values.collect(),
+        }
+    }
+
+    /// The values of a parameter, row-major.
+    #[must_use]
+    pub fn get(&self, id: ParameterId) -> &Arc<[f32]> {
+        &self.values[id.0 as usize]
+    }
+
+    /// Bytes of all values.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.values
+            .iter()
+            .map(|values| std::mem::size_of_val::<[f32]>(values))
+            .sum()
+    }
+}
+
+fn read(parameter: &Parameter, file: &SafeTensors<'_>) -> Result<Arc<[f32]>, ParameterError> {
+    let name = parameter.name.clone();
+    let Ok(tensor) = file.tensor(&name) else {
+        return Err(ParameterError::Missing {
+            name,
+            dims: parameter.dims.clone(),
+        });
+    };
+    if tensor.shape() != parameter.dims {
+        let (expected, got) = (parameter.dims.clone(), tensor.shape().into());
+        return Err(ParameterError::Shape {
+            name,
+            expected,
+            got,
+        });
+    }
+    if tensor.dtype() != Dtype::F32 {
+        return Err(ParameterError::Type {
+            name,
+            got: format!("{:?}", tensor.dtype()),
+        });
+    }
+    let (elements, _) = tensor.data().as_chunks();
+    Ok(elements
+        .iter()
+        .map(|&bytes| f32::from_le_bytes(bytes))
+        .collect())
+}
+
+/// Why a file of weights does not fit a network.
+#[derive(Debug)]
+pub enum ParameterError {
+    /// The file is no safetensors file.
+    Format(SafeTensorError),
+    /// The network needs a tensor that the file does not have.
+    Missing {
+        /// The tensor.
+        name: String,
+        /// Its dimensions.
+        dims: Vec<usize>,
+    },
+    /// The file has a tensor that the network does not know.
+    Surplus {
+        /// The tensor.
+        name: String,
+        /// Its dimensions.
+        dims: Vec<usize>,
+    },
+    /// A tensor has other dimensions than the network declares.
+    Shape {
+        /// The tensor.
+        name: String,
+        /// What the network declares.
+        expected: Vec<usize>,
+        /// What the file has.
+        got: Vec<usize>,
+    },
+    /// A tensor is not f32.
+    Type {
+        /// The tensor.
+        name: String,
+        /// What it is.
+        got: String,
+    },
+}
+
+impl fmt::Display for ParameterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Format(error) => write!(f, "not a readable safetensors file: {error}"),
+            Self::Missing { name, dims } => {
+                write!(
+                    f,
+                    "tensor {name} is missing; the model needs it with shape {dims:?}"
+                )
+            }
+            Self::Surplus { name, dims } => write!(
+                f,
+                "tensor {name} of shape {dims:?} is surplus: the model has none of that name"
+            ),
+            Self::Shape {
+                name,
+                expected,
+                got,
+            } => {
+                write!(
+                    f,
+                    "tensor {name}: the model expects shape {expected:?}, got {got:?}"
+                )
+            }
+            Self::Type { name, got } => write!(f, "tensor {name}: expected F32, got {got}"),
+        }
+    }
+}
+
+impl std::error::Error for ParameterError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Format(error) => Some(error),
+            _ => None,
+        }
+    }
+}
