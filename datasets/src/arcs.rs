@@ -1,0 +1,284 @@
+//! Arc files: lattices as numbers, the form in which the ED-Batch authors publish theirs.
+//!
+//! A file is a stream of integers: how many instances; then for each the number of its states, a label for every state,
+//! and for every state `k` and then `k` times `from id`. An arc from the state just before is a character, any other a
+//! word. State 0 is the start and has no arc. Characters and words are numbered apart, and a file need not use every
+//! number. Here state `j` is character `j - 1`, so a word arc from state `s` to state `j` spans characters `s … j - 1`.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::error::{Error, quoted};
+use crate::lattice::{Lattice, WordArc};
+use crate::lines::{Lines, open};
+
+/// The most states, and the most arcs, that one instance of an arc file may have.
+pub const MAX_ARCS: u32 = 1 << 22;
+
+/// All lattices of an arc file, plain or `.gz`.
+pub fn read_arcs(path: impl AsRef<Path>) -> Result<Vec<Lattice<u32>>, Error> {
+    let name = path.as_ref().display().to_string();
+    parse_arcs(open(path)?, &name).collect()
+}
+
+/// The lattices of an arc file in `reader`; errors call it `name`. Tags are the labels' numbers.
+///
+/// ```
+/// // One instance of three states: characters 7 and 8, and word 40 over both.
+/// let text = "1\n3\n0 5 6\n0\n1 0 7\n2 1 8 0 40\n";
+/// let lattice = edbatch_datasets::parse_arcs(text.as_bytes(), "arcs").next().unwrap()?;
+/// assert_eq!((lattice.chars, lattice.tags), (vec![7, 8], vec!["5".to_string(), "6".to_string()]));
+/// assert_eq!((lattice.words[0].start, lattice.words[0].end, lattice.words[0].word), (0, 1, 40));
+/// # Ok::<(), edbatch_datasets::Error>(())
+/// ```
+pub fn parse_arcs<R: BufRead>(reader: R, name: &str) -> Arcs<R> {
+    Arcs {
+        numbers: Numbers {
+            lines: Lines::new(reader, name),
+            begin: 0,
+            end: 0,
+        },
+        count: None,
+        done: 0,
+    }
+}
+
+/// Iterator of [`parse_arcs`]. It ends after its first error.
+pub struct Arcs<R> {
+    numbers: Numbers<R>,
+    /// How many instances the file announces, once that is read.
+    count: Option<u32>,
+    done: u32,
+}
+
+impl<R: BufRead> Iterator for Arcs<R> {
+    type Item = Result<Lattice<u32>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let lattice = self.read_next();
+        if lattice.is_err() {
+            self.count = Some(0);
+            self.done = 0;
+            self.numbers.end();
+        }
+        lattice.transpose()
+    }
+}
+
+impl<R: BufRead> Arcs<R> {
+    fn read_next(&mut self) -> Result<Option<Lattice<u32>>, Error> {
+        let count = match self.count {
+            Some(count) => count,
+            None => *self
+                .count
+                .insert(self.numbers.next("the number of instances")?),
+        };
+        if self.done == count {
+            self.numbers.expect_end(count)?;
+            return Ok(None);
+        }
+        self.done += 1;
+        self.read_instance().map(Some)
+    }
+
+    fn read_instance(&mut self) -> Result<Lattice<u32>, Error> {
+        let numbers = &mut self.numbers;
+        let states = numbers.next("a number of states")?;
+        if states == 0 || states > MAX_ARCS {
+            return Err(numbers.error(format!("1 to {MAX_ARCS} states")));
+        }
+        // Nothing is reserved for the number that the file claims: each value is stored when it has been read.
+        let mut lattice = Lattice::default();
+        for state in 0..states {
+            let label = numbers.next("a label for every state")?;
+            if state > 0 {
+                lattice.tags.push(label.to_string());
+            }
+        }
+        for state in 0..states {
+            read_state(numbers, state, &mut lattice)?;
+        }
+        Ok(lattice)
+    }
+}
+
+fn read_state<R: BufRead>(
+    numbers: &mut Numbers<R>,
+    state: u32,
+    lattice: &mut Lattice<u32>,
+) -> Result<(), Error> {
+    let arcs = numbers.next("a number of arcs")?;
+    if state == 0 && arcs > 0 {
+        return Err(numbers.error("no arc into state 0"));
+    }
+    if arcs as usize > MAX_ARCS as usize - lattice.words.len() {
+        return Err(numbers.error(format!("at most {MAX_ARCS} arcs in an instance")));
+    }
+    for _ in 0..arcs {
+        let from = numbers.next("the state that an arc comes from")?;
+        if from >= state {
+            return Err(numbers.error(format!("an arc from a state before {state}")));
+        }
+        let is_second_character = from == state - 1 && lattice.chars.len() == state as usize;
+        if is_second_character {
+            return Err(numbers.error(format!("one character arc into state {state}")));
+        }
+        let id = numbers.next("a character or a word")?;
+        if from == state - 1 {
+            lattice.chars.push(id);
+        } else {
+            lattice.words.push(WordArc {
+                start: from,
+                end: state - 1,
+                word: id,
+            });
+        }
+    }
+    if lattice.chars.len() < state as usize {
+        return Err(numbers.error(format!(
+            "a character arc into state {state}, from {}",
+            state - 1
+        )));
+    }
+    Ok(())
+}
+
+/// The numbers of a file, however they are spread over lines.
+struct Numbers<R> {
+    lines: Lines<R>,
+    /// The current number is `begin..end` of the current line.
+    begin: usize,
+    end: usize,
+}
+
+impl<R: BufRead> Numbers<R> {
+    fn next(&mut self, expected: &str) -> Result<u32, Error> {
+        if !self.advance()? {
+            return Err(self.lines.error_at_end(expected));
+        }
+        self.text().parse().map_err(|_| self.error(expected))
+    }
+
+    fn expect_end(&mut self, count: u32) -> Result<(), Error> {
+        if self.advance()? {
+            return Err(self.error(format!("the end of the file after {count} instances")));
+        }
+        Ok(())
+    }
+
+    /// Moves to the next piece between ASCII spaces and line ends; false at the end of the file.
+    fn advance(&mut self) -> Result<bool, Error> {
+        loop {
+            let line = self.lines.current();
+            let rest = &line[self.end..];
+            if let Some(gap) = rest.find(|c| c != ' ') {
+                self.begin = self.end + gap;
+                self.end = line[self.begin..]
+                    .find(' ')
+                    .map_or(line.len(), |length| self.begin + length);
+                return Ok(true);
+            }
+            (self.begin, self.end) = (0, 0);
+            if self.lines.next_line()?.is_none() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn text(&self) -> &str {
+        &self.lines.current()[self.begin..self.end]
+    }
+
+    /// The error that the current number is not what was expected.
+    fn error(&self, expected: impl Into<String>) -> Error {
+        self.lines.error(self.begin, expected, quoted(self.text()))
+    }
+
+    fn end(&mut self) {
+        self.lines.end();
+        (self.begin, self.end) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &str, expected: &[&str]) {
+        let show = |lattice: Result<Lattice<u32>, Error>| match lattice {
+            Ok(lattice) => format!("{} chars {} words", lattice.len(), lattice.words.len()),
+            Err(error) => error.to_string(),
+        };
+        let got: Vec<String> = parse_arcs(input.as_bytes(), "in").map(show).collect();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn numbers_may_stand_anywhere() {
+        check("0", &[]);
+        check(
+            "2 1 0 0\n\n 3 0 5 6 0\n1 0 7 2 1\n8 0 40 \n\n",
+            &["0 chars 0 words", "2 chars 1 words"],
+        );
+    }
+
+    #[test]
+    fn huge_claims_take_no_memory() {
+        check(
+            "4294967295",
+            &["in:2:1: expected a number of states, got the end of the file"],
+        );
+        check(
+            "1 4294967295 0",
+            &["in:1:3: expected 1 to 4194304 states, got \"4294967295\""],
+        );
+        check(
+            "1 4194304 0",
+            &["in:2:1: expected a label for every state, got the end of the file"],
+        );
+        check(
+            "1 2 0 0\n0\n4294967295",
+            &["in:3:1: expected at most 4194304 arcs in an instance, got \"4294967295\""],
+        );
+        check(
+            "99999999999",
+            &["in:1:1: expected the number of instances, got \"99999999999\""],
+        );
+    }
+
+    #[test]
+    fn wrong_arcs_are_placed() {
+        check(
+            "",
+            &["in:1:1: expected the number of instances, got the end of the file"],
+        );
+        check("1 0", &["in:1:3: expected 1 to 4194304 states, got \"0\""]);
+        check(
+            "1 1 0\n1 0 5",
+            &["in:2:1: expected no arc into state 0, got \"1\""],
+        );
+        check(
+            "1 2 0 0\n0\n1 1 5",
+            &["in:3:3: expected an arc from a state before 1, got \"1\""],
+        );
+        check(
+            "1 2 0 0\n0\n0\n",
+            &["in:3:1: expected a character arc into state 1, from 0, got \"0\""],
+        );
+        check(
+            "1 2 0 0\n0\n2 0 5 0 6",
+            &["in:3:7: expected one character arc into state 1, got \"0\""],
+        );
+        check(
+            "1 1 0 0 1",
+            &[
+                "0 chars 0 words",
+                "in:1:9: expected the end of the file after 1 instances, got \"1\"",
+            ],
+        );
+        check(
+            "-1",
+            &["in:1:1: expected the number of instances, got \"-1\""],
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Binary trees, one a line: `(label left right)` or `(label token)`, as in the Stanford Sentiment Treebank.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::brackets::{Arity, Brackets, mismatch, pieces};
+use crate::error::Error;
+use crate::lines::{Lines, open};
+use crate::tree::Tree;
+
+/// All binary trees of a file, plain or `.gz`.
+pub fn read_binary_trees(path: impl AsRef<Path>) -> Result<Vec<Tree>, Error> {
+    let name = path.as_ref().display().to_string();
+    parse_binary_trees(open(path)?, &name).collect()
+}
+
+/// The binary trees of `reader`, one a line; errors call it `name`. An empty line is an error.
+///
+/// ```
+/// let text = "(2 (2 no) (2 one))\n(3 (2 only) (3 (2 child)))\n";
+/// let mut trees = edbatch_datasets::parse_binary_trees(text.as_bytes(), "trees.txt");
+/// assert_eq!(trees.next().unwrap()?.len(), 3);
+/// let error = trees.next().unwrap().unwrap_err();
+/// assert_eq!(error.to_string(), "trees.txt:2:25: expected a second child, got \")\"");
+/// # Ok::<(), edbatch_datasets::Error>(())
+/// ```
+pub fn parse_binary_trees<R: BufRead>(reader: R, name: &str) -> BinaryTrees<R> {
+    BinaryTrees {
+        lines: Lines::new(reader, name),
+    }
+}
+
+/// Iterator of [`parse_binary_trees`]. It ends after its first error.
+pub struct BinaryTrees<R> {
+    lines: Lines<R>,
+}
+
+impl<R: BufRead> Iterator for BinaryTrees<R> {
+    type Item = Result<Tree, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let tree = match self.lines.next_line() {
+            Ok(None) => return None,
+            Ok(Some(_)) => tree_of_line(&self.lines),
+            Err(error) => Err(error),
+        };
+        if tree.is_err() {
+            self.lines.end();
+        }
+        Some(tree)
+    }
+}
+
+fn tree_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Tree, Error> {
+    let line = lines.current();
+    let mut brackets = Brackets::new(Arity::Two);
+    let mut complete = None;
+    for (byte, piece) in pieces(line, 0) {
+        let taken = match complete {
+            None => brackets.take(piece),
+            Some(_) => Err(mismatch("the end of the line after a tree", piece)),
+        };
+        complete = taken.map_err(|wrong| lines.error(byte, wrong.expected, wrong.got))?;
+    }
+    complete.ok_or_else(|| {
+        let expected = if brackets.depth() == 0 {
+            "\"(\"".to_string()
+        } else {
+            closing(brackets.depth())
+        };
+        lines.error(line.len(), expected, "the end of the line")
+    })
+}
+
+pub(crate) fn closing(depth: usize) -> String {
+    format!("\")\" for {depth} open \"(\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &str, expected: &[&str]) {
+        let show = |tree: Result<Tree, Error>| match tree {
+            Ok(tree) => format!("{} nodes", tree.len()),
+            Err(error) => error.to_string(),
+        };
+        let got: Vec<String> = parse_binary_trees(input.as_bytes(), "in")
+            .map(show)
+            .collect();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn trees_are_read() {
+        check("", &[]);
+        check("(2 x)\n( 2  ( 1 a)(1 b) ) \n", &["1 nodes", "3 nodes"]);
+    }
+
+    #[test]
+    fn tokens_hold_no_break_spaces() {
+        let tree = parse_binary_trees("(2 (2 1\u{a0}2) (2 b))".as_bytes(), "in")
+            .next()
+            .unwrap()
+            .unwrap();
+        assert_eq!(tree.tokens().collect::<Vec<_>>(), ["1\u{a0}2", "b"]);
+    }
+
+    #[test]
+    fn wrong_trees_are_placed() {
+        check(
+            "(2 x)\n\n",
+            &["1 nodes", "in:2:1: expected \"(\", got the end of the line"],
+        );
+        check("x", &["in:1:1: expected \"(\", got \"x\""]);
+        check(
+            "(2 (2 ü) (2 b) (2 c))",
+            &["in:1:16: expected \")\" after two children, got \"(\""],
+        );
+        check("(2 (2 ü))", &["in:1:9: expected a second child, got \")\""]);
+        check(
+            "(2)",
+            &["in:1:3: expected a token or two children, got \")\""],
+        );
+        check("()", &["in:1:2: expected a label, got \")\""]);
+        check("((2 a) (2 b))", &["in:1:2: expected a label, got \"(\""]);
+        check(
+            "(2 a b)",
+            &["in:1:6: expected \")\" after a token, got \"b\""],
+        );
+        check(
+            "(2 a (2 b))",
+            &["in:1:6: expected \")\" after a token, got \"(\""],
+        );
+        check(
+            "(2 (2 a) b)",
+            &["in:1:10: expected \"(\" or \")\" after a child, got \"b\""],
+        );
+        check(
+            "(2 (2 a) (2 b)",
+            &["in:1:15: expected \")\" for 1 open \"(\", got the end of the line"],
+        );
+        check(
+            "(2 a))",
+            &["in:1:6: expected the end of the line after a tree, got \")\""],
+        );
+        check(
+            "(2 a) (2 b)\n(2 c)",
+            &["in:1:7: expected the end of the line after a tree, got \"(\""],
+        );
+    }
+
+    #[test]
+    fn a_hundred_thousand_levels() {
+        let mut text = "(2 (2 a) ".repeat(100_000);
+        text += "(2 b)";
+        text += &")".repeat(100_000);
+        let trees: Vec<Tree> = parse_binary_trees(text.as_bytes(), "deep")
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert_eq!(trees[0].depth(), 100_001);
+        let unclosed = parse_binary_trees(&text.as_bytes()[..900_000], "deep")
+            .next()
+            .unwrap()
+            .unwrap_err();
+        assert!(unclosed.to_string().contains("100000 open"), "{unclosed}");
+    }
+}

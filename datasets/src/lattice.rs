@@ -1,0 +1,60 @@
+//! A lattice: a chain of characters with word arcs that skip along it.
+
+/// A sentence of characters, and the dictionary's words that occur in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lattice<T = String> {
+    /// The characters, or their numbers in a vocabulary.
+    pub chars: Vec<T>,
+    /// The words. *Invariant* of every reader: `start < end < chars.len()`.
+    pub words: Vec<WordArc<T>>,
+    /// A tag for every character, or none at all.
+    pub tags: Vec<String>,
+}
+
+/// A word from character `start` to character `end`, both counted from 0 and both part of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WordArc<T = String> {
+    /// Its first character.
+    pub start: u32,
+    /// Its last character.
+    pub end: u32,
+    /// The word, or its number in a vocabulary.
+    pub word: T,
+}
+
+impl<T> Lattice<T> {
+    /// How many characters.
+    pub fn len(&self) -> usize {
+        self.chars.len()
+    }
+
+    /// Whether it has no character.
+    pub fn is_empty(&self) -> bool {
+        self.chars.is_empty()
+    }
+
+    /// The same lattice with other characters and words, such as their numbers in two vocabularies.
+    pub fn map<U>(&self, char: impl FnMut(&T) -> U, word: impl FnMut(&T) -> U) -> Lattice<U> {
+        let mut word = word;
+        let arc = |arc: &WordArc<T>| WordArc {
+            start: arc.start,
+            end: arc.end,
+            word: word(&arc.word),
+        };
+        Lattice {
+            chars: self.chars.iter().map(char).collect(),
+            words: self.words.iter().map(arc).collect(),
+            tags: self.tags.clone(),
+        }
+    }
+}
+
+impl<T> Default for Lattice<T> {
+    fn default() -> Self {
+        Lattice {
+            chars: Vec::new(),
+            words: Vec::new(),
+            tags: Vec::new(),
+        }
+    }
+}

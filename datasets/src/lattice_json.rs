@@ -1,0 +1,230 @@
+//! Lattices as JSON, one a line: `{"chars": ["一", "节"], "words": [[0, 1, "一节"]], "tags": ["O", "O"]}`.
+//!
+//! `tags` may be missing, `words` not; other members are ignored. An empty line is an empty lattice.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::{Error, quoted};
+use crate::lattice::{Lattice, WordArc};
+use crate::lines::{Lines, open};
+
+/// All lattices of a JSON-lines file, plain or `.gz`.
+pub fn read_lattices(path: impl AsRef<Path>) -> Result<Vec<Lattice>, Error> {
+    let name = path.as_ref().display().to_string();
+    parse_lattices(open(path)?, &name).collect()
+}
+
+/// The lattices of `reader`, one JSON object a line; errors call it `name`.
+///
+/// ```
+/// let text = r#"{"chars": ["a", "b"], "words": [[0, 1, "ab"]]}
+/// {"chars": ["a", "b"], "words": [[0, 2, "abc"]]}"#;
+/// let mut lattices = edbatch_datasets::parse_lattices(text.as_bytes(), "l.jsonl");
+/// assert_eq!(lattices.next().unwrap()?.words[0].word, "ab");
+/// let error = lattices.next().unwrap().unwrap_err();
+/// assert_eq!(error.to_string(), "l.jsonl:2:33: expected a word with start < end < 2 characters, got start 0, end 2");
+/// # Ok::<(), edbatch_datasets::Error>(())
+/// ```
+pub fn parse_lattices<R: BufRead>(
+    reader: R,
+    name: &str,
+) -> impl Iterator<Item = Result<Lattice, Error>> + use<R> {
+    let mut lines = Lines::new(reader, name);
+    std::iter::from_fn(move || {
+        let lattice = match lines.next_line() {
+            Ok(None) => return None,
+            Ok(Some(_)) => lattice_of_line(&lines),
+            Err(error) => Err(error),
+        };
+        if lattice.is_err() {
+            lines.end();
+        }
+        Some(lattice)
+    })
+}
+
+#[derive(Deserialize)]
+struct JsonLattice {
+    chars: Vec<String>,
+    words: Vec<(u32, u32, String)>,
+    #[serde(default)]
+    tags: Vec<String>,
+}
+
+fn lattice_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Lattice, Error> {
+    let line = lines.current();
+    if line.is_empty() {
+        return Ok(Lattice::default());
+    }
+    let JsonLattice { chars, words, tags } =
+        serde_json::from_str(line).map_err(|wrong| json_error(lines, &wrong))?;
+    let outside =
+        |&(start, end, _): &(u32, u32, String)| end <= start || end as usize >= chars.len();
+    if let Some(index) = words.iter().position(outside) {
+        let (start, end, _) = words[index];
+        let expected = format!("a word with start < end < {} characters", chars.len());
+        return Err(lines.error(
+            byte_of_word(line, index),
+            expected,
+            format!("start {start}, end {end}"),
+        ));
+    }
+    if !tags.is_empty() && tags.len() != chars.len() {
+        let expected = format!("no tag or one for each of {} characters", chars.len());
+        return Err(lines.error(
+            byte_of_member(line, "tags"),
+            expected,
+            format!("{} tags", tags.len()),
+        ));
+    }
+    let words = words
+        .into_iter()
+        .map(|(start, end, word)| WordArc { start, end, word })
+        .collect();
+    Ok(Lattice { chars, words, tags })
+}
+
+fn json_error<R: BufRead>(lines: &Lines<R>, wrong: &serde_json::Error) -> Error {
+    let message = wrong.to_string();
+    let message = message
+        .rsplit_once(" at line ")
+        .map_or(message.as_str(), |(message, _)| message);
+    let line = lines.current();
+    let byte = if wrong.is_eof() {
+        line.len()
+    } else {
+        wrong.column().saturating_sub(1)
+    };
+    let got = match line.get(byte..) {
+        Some("") => "the end of the line".to_string(),
+        rest => quoted(rest.unwrap_or("")),
+    };
+    let expected = "{\"chars\": [\"一\", …], \"words\": [[start, end, \"word\"], …]}";
+    lines.error(byte, expected, format!("{got} ({message})"))
+}
+
+/// Where word number `index` begins; read once more, for the error only, with the words left as pieces of the line.
+fn byte_of_word(line: &str, index: usize) -> usize {
+    #[derive(Deserialize)]
+    struct Words<'a> {
+        #[serde(borrow)]
+        words: Vec<&'a RawValue>,
+    }
+    let words: Result<Words<'_>, _> = serde_json::from_str(line);
+    words
+        .ok()
+        .and_then(|read| read.words.get(index).map(|word| offset(line, word.get())))
+        .unwrap_or(0)
+}
+
+/// Where the value of the member `name` begins.
+fn byte_of_member(line: &str, name: &str) -> usize {
+    let members: Result<std::collections::BTreeMap<String, &RawValue>, _> =
+        serde_json::from_str(line);
+    members
+        .ok()
+        .and_then(|read| read.get(name).map(|value| offset(line, value.get())))
+        .unwrap_or(0)
+}
+
+/// The byte of `line` at which `part`, a slice of it, begins.
+fn offset(line: &str, part: &str) -> usize {
+    (part.as_ptr() as usize).saturating_sub(line.as_ptr() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &str, expected: &[&str]) {
+        let show = |lattice: Result<Lattice, Error>| match lattice {
+            Ok(lattice) => format!(
+                "{} chars {} words {} tags",
+                lattice.len(),
+                lattice.words.len(),
+                lattice.tags.len()
+            ),
+            Err(error) => error.to_string(),
+        };
+        let got: Vec<String> = parse_lattices(input.as_bytes(), "in").map(show).collect();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn lattices_are_read() {
+        check(
+            "\n{\"chars\":[],\"words\":[]}\n",
+            &["0 chars 0 words 0 tags", "0 chars 0 words 0 tags"],
+        );
+        check(
+            r#"{"id": 7, "tags": ["O", "O"], "words": [[0, 1, "ab"]], "chars": ["a", "b"]}"#,
+            &["2 chars 1 words 2 tags"],
+        );
+    }
+
+    #[test]
+    fn words_lie_inside() {
+        let expected = "expected a word with start < end < 3 characters, got start";
+        let error = |place: &str, word: &str| format!("in:1:{place}: {expected} {word}");
+        check(
+            r#"{"chars":["ü","b","c"],"words":[[0,1,"üb"],[2,3,"x"]]}"#,
+            &[&error("44", "2, end 3")],
+        );
+        check(
+            r#"{"words":[[1,1,"b"]],"chars":["ü","b","c"]}"#,
+            &[&error("11", "1, end 1")],
+        );
+        check(
+            r#"{"words":[[2,1,"b"]],"chars":["ü","b","c"]}"#,
+            &[&error("11", "2, end 1")],
+        );
+    }
+
+    #[test]
+    fn a_tag_for_each_character() {
+        check(
+            r#"{"chars":["a","b"],"tags":["O"],"words":[]}"#,
+            &["in:1:27: expected no tag or one for each of 2 characters, got 1 tags"],
+        );
+    }
+
+    #[test]
+    fn wrong_json_is_placed() {
+        for (line, part) in [
+            ("{\"chars\":[]}", "missing field `words`"),
+            ("{\"chars\":[1],\"words\":[]}", "in:1:11: "),
+            ("{\"chars\":[],\"words\":[[-1,2,\"\"]]}", "`-1`"),
+            (
+                "{\"chars\":[],\"words\":[[4294967296,2,\"\"]]}",
+                "`4294967296`",
+            ),
+            ("[", "end of the line"),
+            ("{\"chars\":[],\"words\":[]} x", "in:1:25: "),
+        ] {
+            let error = parse_lattices(line.as_bytes(), "in")
+                .next()
+                .unwrap()
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.starts_with("in:1:") && error.contains(part),
+                "{line}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn deep_json_is_refused() {
+        let line = format!("{{\"chars\":[],\"words\":[],\"x\":{}", "[".repeat(100_000));
+        assert!(
+            parse_lattices(line.as_bytes(), "in")
+                .next()
+                .unwrap()
+                .is_err()
+        );
+    }
+}

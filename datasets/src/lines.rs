@@ -1,0 +1,269 @@
+//! Lines of a plain or gzip file, one at a time, in bounded memory.
+//!
+//! Every reader of this crate stands on [`Lines`]: it counts lines, knows the name for the error, refuses lines over
+//! [`MAX_LINE`] and invalid UTF-8, and tells a truncated gzip file from a short one.
+//! *Cost.* One buffer, reused; a reader never holds more than one line and the item that it makes of it.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::error::{Error, Position};
+
+/// The longest line (and the longest tree over several lines) that is read, in bytes: 64 MiB.
+///
+/// A sentence has a few hundred bytes. The bound keeps a hostile file, or a few kilobytes of gzip that unpack to
+/// gigabytes without a line end, from taking the machine's memory.
+pub const MAX_LINE: usize = 64 << 20;
+
+/// Opens a file for reading; a name that ends in `.gz` is decompressed, all members of it.
+///
+/// ```no_run
+/// # fn main() -> Result<(), edbatch_datasets::Error> {
+/// let reader = edbatch_datasets::open("sst/test.txt.gz")?;
+/// for tree in edbatch_datasets::parse_binary_trees(reader, "sst/test.txt.gz") {
+///     println!("{}", tree?.len());
+/// }
+/// # Ok(()) }
+/// ```
+pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn BufRead + Send>, Error> {
+    let path = path.as_ref();
+    let refused = |source| Error::Open {
+        file: path.display().to_string(),
+        source,
+    };
+    let file = File::open(path).map_err(refused)?;
+    if file.metadata().map_err(refused)?.is_dir() {
+        return Err(refused(io::ErrorKind::IsADirectory.into()));
+    }
+    let reader = BufReader::new(file);
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        Ok(Box::new(BufReader::new(MultiGzDecoder::new(reader))))
+    } else {
+        Ok(Box::new(reader))
+    }
+}
+
+/// The lines of a file, plain or `.gz`: `open` and [`Lines::new`] in one.
+pub fn lines(path: impl AsRef<Path>) -> Result<Lines<Box<dyn BufRead + Send>>, Error> {
+    let name = path.as_ref().display().to_string();
+    Ok(Lines::new(open(path)?, &name))
+}
+
+/// An iterator over lines, without their `\n` or `\r\n`. It ends after its first error.
+pub struct Lines<R> {
+    reader: R,
+    file: String,
+    number: u64,
+    buffer: Vec<u8>,
+    limit: usize,
+    ended: bool,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// Lines of `reader`; errors call it `name`.
+    pub fn new(reader: R, name: &str) -> Self {
+        Lines {
+            reader,
+            file: name.to_string(),
+            number: 0,
+            buffer: Vec::new(),
+            limit: MAX_LINE,
+            ended: false,
+        }
+    }
+
+    /// The next line, in a buffer that the line after it reuses; none after the last line or an error.
+    pub fn next_line(&mut self) -> Result<Option<&str>, Error> {
+        match self.read() {
+            Ok(true) => Ok(Some(self.current())),
+            Ok(false) => Ok(None),
+            Err(error) => {
+                self.end();
+                Err(error)
+            }
+        }
+    }
+
+    /// How many lines have been read: the number of the current line, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The line that was read last.
+    pub(crate) fn current(&self) -> &str {
+        std::str::from_utf8(&self.buffer).expect("checked when it was read")
+    }
+
+    /// The error at byte `byte` of the current line; past its end is allowed.
+    pub(crate) fn error(
+        &self,
+        byte: usize,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Error {
+        Error::Format {
+            at: self.position(byte),
+            expected: expected.into(),
+            got: got.into(),
+        }
+    }
+
+    /// The error behind the last line.
+    pub(crate) fn error_at_end(&self, expected: impl Into<String>) -> Error {
+        let at = Position {
+            file: self.file.clone(),
+            line: self.number + 1,
+            column: 1,
+        };
+        Error::Format {
+            at,
+            expected: expected.into(),
+            got: "the end of the file".to_string(),
+        }
+    }
+
+    /// The name that errors carry.
+    pub(crate) fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Makes the iterator end here, with an empty current line: what follows an error is not worth reading.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+        self.buffer.clear();
+    }
+
+    /// Reads one line into the buffer and checks it; false at the end of the file.
+    fn read(&mut self) -> Result<bool, Error> {
+        self.buffer.clear();
+        if self.ended {
+            return Ok(false);
+        }
+        self.number += 1;
+        let mut bounded = (&mut self.reader).take(self.limit as u64 + 1);
+        if let Err(source) = bounded.read_until(b'\n', &mut self.buffer) {
+            return Err(self.broken(source));
+        }
+        if self.buffer.is_empty() {
+            self.number -= 1;
+            self.ended = true;
+            return Ok(false);
+        }
+        if self.buffer.len() > self.limit && self.buffer.last() != Some(&b'\n') {
+            let limit = self.limit;
+            return Err(self.error(
+                limit,
+                format!("a line of at most {limit} bytes"),
+                "a longer one",
+            ));
+        }
+        trim_line_end(&mut self.buffer);
+        match std::str::from_utf8(&self.buffer) {
+            Ok(_) => Ok(true),
+            Err(invalid) => {
+                let byte = invalid.valid_up_to();
+                Err(self.error(
+                    byte,
+                    "UTF-8",
+                    format!("the byte 0x{:02x}", self.buffer[byte]),
+                ))
+            }
+        }
+    }
+
+    fn broken(&self, source: io::Error) -> Error {
+        if source.kind() == io::ErrorKind::UnexpectedEof {
+            self.error(
+                self.buffer.len(),
+                "the rest of the compressed data",
+                "the end of the file",
+            )
+        } else {
+            Error::Read {
+                at: self.position(self.buffer.len()),
+                source,
+            }
+        }
+    }
+
+    fn position(&self, byte: usize) -> Position {
+        let before = &self.buffer[..byte.min(self.buffer.len())];
+        // Continuation bytes are no characters of their own; this also counts right in front of invalid bytes.
+        let column = before.iter().filter(|&&b| b & 0xC0 != 0x80).count() + 1;
+        Position {
+            file: self.file.clone(),
+            line: self.number,
+            column,
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = Result<String, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_line()
+            .map(|line| line.map(str::to_string))
+            .transpose()
+    }
+}
+
+fn trim_line_end(buffer: &mut Vec<u8>) {
+    if buffer.last() == Some(&b'\n') {
+        buffer.pop();
+        if buffer.last() == Some(&b'\r') {
+            buffer.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &[u8], limit: usize, expected: &[&str]) {
+        let mut lines = Lines::new(input, "in");
+        lines.limit = limit;
+        let got: Vec<String> = lines
+            .map(|line| line.unwrap_or_else(|error| error.to_string()))
+            .collect();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn lines_end_at_line_feeds() {
+        check(b"", 9, &[]);
+        check(b"\n", 9, &[""]);
+        check(
+            "a\n\nb\u{a0}c\u{2028}d\r\ne".as_bytes(),
+            99,
+            &["a", "", "b\u{a0}c\u{2028}d", "e"],
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_refused() {
+        check(b"abc\nabcd\n", 4, &["abc", "abcd"]);
+        check(
+            b"abc\nabcde\n",
+            4,
+            &[
+                "abc",
+                "in:2:5: expected a line of at most 4 bytes, got a longer one",
+            ],
+        );
+    }
+
+    #[test]
+    fn invalid_utf8_is_placed_by_characters() {
+        check("ok\nüü\u{fffd}".as_bytes(), 99, &["ok", "üü\u{fffd}"]);
+        check(
+            b"ok\n\xc3\xbc\xc3\xbc\xff\nnever",
+            99,
+            &["ok", "in:2:3: expected UTF-8, got the byte 0xff"],
+        );
+    }
+}

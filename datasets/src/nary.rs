@@ -1,0 +1,162 @@
+//! N-ary trees in brackets: Penn Treebank constituents `(NP (DT the) (NN cat))` and S-expressions `(Call (Name))`.
+//!
+//! A node has a label and then children, or one token, or nothing. A tree may take several lines, and a line may hold
+//! several trees. The Penn Treebank's nameless outer bracket, `( (S …))`, reads as a node with an empty label.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::binary::closing;
+use crate::brackets::{Arity, Brackets, pieces};
+use crate::error::Error;
+use crate::lines::{Lines, MAX_LINE, open};
+use crate::tree::Tree;
+
+/// All n-ary trees of a file, plain or `.gz`.
+pub fn read_nary_trees(path: impl AsRef<Path>) -> Result<Vec<Tree>, Error> {
+    let name = path.as_ref().display().to_string();
+    parse_nary_trees(open(path)?, &name).collect()
+}
+
+/// The n-ary trees of `reader`; errors call it `name`. Empty lines are skipped.
+///
+/// ```
+/// let text = "(ROOT (NP (DT the)\n  (NN cat)))\n(arguments (arg) (arg))\n";
+/// let trees = edbatch_datasets::parse_nary_trees(text.as_bytes(), "text").collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(trees[0].tokens().collect::<Vec<_>>(), ["the", "cat"]);
+/// assert_eq!((trees[1].len(), trees[1].token(0)), (3, None));
+/// # Ok::<(), edbatch_datasets::Error>(())
+/// ```
+pub fn parse_nary_trees<R: BufRead>(reader: R, name: &str) -> NaryTrees<R> {
+    NaryTrees {
+        lines: Lines::new(reader, name),
+        done: 0,
+        size: 0,
+        brackets: Brackets::new(Arity::Any),
+    }
+}
+
+/// Iterator of [`parse_nary_trees`]. It ends after its first error.
+pub struct NaryTrees<R> {
+    lines: Lines<R>,
+    /// Bytes of the current line that are consumed.
+    done: usize,
+    /// Bytes of the current tree on earlier lines.
+    size: usize,
+    brackets: Brackets,
+}
+
+impl<R: BufRead> Iterator for NaryTrees<R> {
+    type Item = Result<Tree, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let tree = self.read_tree();
+        if tree.is_err() {
+            self.lines.end();
+            self.brackets = Brackets::new(Arity::Any);
+            self.done = 0;
+        }
+        tree.transpose()
+    }
+}
+
+impl<R: BufRead> NaryTrees<R> {
+    fn read_tree(&mut self) -> Result<Option<Tree>, Error> {
+        loop {
+            if let Some(tree) = self.tree_in_line()? {
+                self.size = 0;
+                return Ok(Some(tree));
+            }
+            let end = self.done;
+            if self.brackets.depth() > 0 {
+                self.size += end;
+                if self.size > MAX_LINE {
+                    let expected =
+                        format!("{} within {MAX_LINE} bytes", closing(self.brackets.depth()));
+                    return Err(self.lines.error(end, expected, "a longer tree"));
+                }
+            }
+            self.done = 0;
+            if self.lines.next_line()?.is_none() {
+                return match self.brackets.depth() {
+                    0 => Ok(None),
+                    depth => Err(self.lines.error_at_end(closing(depth))),
+                };
+            }
+        }
+    }
+
+    /// The next tree that ends in the current line; none when the line is used up.
+    fn tree_in_line(&mut self) -> Result<Option<Tree>, Error> {
+        let line = self.lines.current();
+        for (byte, piece) in pieces(line, self.done) {
+            let tree = self.brackets.take(piece);
+            let tree = tree.map_err(|wrong| self.lines.error(byte, wrong.expected, wrong.got))?;
+            if tree.is_some() {
+                self.done = byte + piece.len();
+                return Ok(tree);
+            }
+        }
+        self.done = line.len();
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &str, expected: &[&str]) {
+        let show = |tree: Result<Tree, Error>| match tree {
+            Ok(tree) => format!("{} nodes, {} deep", tree.len(), tree.depth()),
+            Err(error) => error.to_string(),
+        };
+        let got: Vec<String> = parse_nary_trees(input.as_bytes(), "in").map(show).collect();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn trees_over_lines_and_lines_of_trees() {
+        check("", &[]);
+        check(
+            "\n(a)\n\n(a (b\n(c)) \n )(d) (e (f x))\n",
+            &[
+                "1 nodes, 1 deep",
+                "3 nodes, 3 deep",
+                "1 nodes, 1 deep",
+                "2 nodes, 2 deep",
+            ],
+        );
+        check("( (S (NP (NN x))))", &["4 nodes, 4 deep"]);
+    }
+
+    #[test]
+    fn wrong_trees_are_placed() {
+        check(
+            "(a",
+            &["in:2:1: expected \")\" for 1 open \"(\", got the end of the file"],
+        );
+        check(
+            "(a)\n(b ()",
+            &["1 nodes, 1 deep", "in:2:5: expected a label, got \")\""],
+        );
+        check(
+            "(a) b (c)",
+            &["1 nodes, 1 deep", "in:1:5: expected \"(\", got \"b\""],
+        );
+        check(
+            "(a\n b c)",
+            &["in:2:4: expected \")\" after a token, got \"c\""],
+        );
+    }
+
+    #[test]
+    fn a_hundred_thousand_levels() {
+        let text = format!("{}{}", "(a\n".repeat(100_000), ")".repeat(100_000));
+        let tree = parse_nary_trees(text.as_bytes(), "deep")
+            .next()
+            .unwrap()
+            .unwrap();
+        assert_eq!((tree.len(), tree.depth()), (100_000, 100_000));
+    }
+}

@@ -1,0 +1,124 @@
+//! Pairs of sentences from two line-aligned files, such as a text and its translation.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::lines::{Lines, open};
+
+/// A sentence and its translation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair<T = String> {
+    /// The words of the one.
+    pub source: Vec<T>,
+    /// The words of the other.
+    pub target: Vec<T>,
+}
+
+impl<T> Pair<T> {
+    /// The same pair with other words, such as their numbers in two vocabularies.
+    pub fn map<U>(&self, source: impl FnMut(&T) -> U, target: impl FnMut(&T) -> U) -> Pair<U> {
+        Pair {
+            source: self.source.iter().map(source).collect(),
+            target: self.target.iter().map(target).collect(),
+        }
+    }
+}
+
+/// All pairs of two files, plain or `.gz`.
+pub fn read_pairs(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Vec<Pair>, Error> {
+    let names = [source.as_ref(), target.as_ref()].map(|path| path.display().to_string());
+    parse_pairs((open(source)?, &names[0]), (open(target)?, &names[1])).collect()
+}
+
+/// The pairs of two readers, each with its name for the error. Different numbers of lines are an error naming both.
+///
+/// ```
+/// let (english, french) = ("a cat\na dog\n", "un chat\n");
+/// let mut pairs = edbatch_datasets::parse_pairs((english.as_bytes(), "en"), (french.as_bytes(), "fr"));
+/// assert_eq!(pairs.next().unwrap()?.target, ["un", "chat"]);
+/// let error = pairs.next().unwrap().unwrap_err();
+/// assert_eq!(error.to_string(), "fr:2:1: expected a line for line 2 of en, got the end of the file");
+/// # Ok::<(), edbatch_datasets::Error>(())
+/// ```
+pub fn parse_pairs<R: BufRead, S: BufRead>(source: (R, &str), target: (S, &str)) -> Pairs<R, S> {
+    Pairs {
+        source: Lines::new(source.0, source.1),
+        target: Lines::new(target.0, target.1),
+    }
+}
+
+/// Iterator of [`parse_pairs`]. It ends after its first error.
+pub struct Pairs<R, S> {
+    source: Lines<R>,
+    target: Lines<S>,
+}
+
+impl<R: BufRead, S: BufRead> Iterator for Pairs<R, S> {
+    type Item = Result<Pair, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let pair = self.read_pair();
+        if pair.is_err() {
+            self.source.end();
+            self.target.end();
+        }
+        pair.transpose()
+    }
+}
+
+impl<R: BufRead, S: BufRead> Pairs<R, S> {
+    fn read_pair(&mut self) -> Result<Option<Pair>, Error> {
+        let source = self.source.next_line()?.map(words);
+        let target = self.target.next_line()?.map(words);
+        match (source, target) {
+            (None, None) => Ok(None),
+            (Some(source), Some(target)) => Ok(Some(Pair { source, target })),
+            (Some(_), None) => Err(missing(&self.target, &self.source)),
+            (None, Some(_)) => Err(missing(&self.source, &self.target)),
+        }
+    }
+}
+
+fn missing<A: BufRead, B: BufRead>(short: &Lines<A>, long: &Lines<B>) -> Error {
+    short.error_at_end(format!(
+        "a line for line {} of {}",
+        long.number(),
+        long.file()
+    ))
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ')
+        .filter(|word| !word.is_empty())
+        .map(str::to_string)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_file_may_be_the_short_one() {
+        let pairs: Vec<_> = parse_pairs((&b"a\n"[..], "x"), (&b"b\nc\nd\n"[..], "y")).collect();
+        assert_eq!(pairs.len(), 2, "nothing follows the error");
+        let error = pairs[1].as_ref().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "x:2:1: expected a line for line 2 of y, got the end of the file"
+        );
+    }
+
+    #[test]
+    fn empty_lines_pair_up() {
+        let pairs: Vec<_> = parse_pairs((&b"\na|b"[..], "x"), (&b"b \n\n"[..], "y"))
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!((pairs[0].source.len(), pairs[0].target.len()), (0, 1));
+        assert_eq!(
+            (pairs[1].source[0].as_str(), pairs[1].target.len()),
+            ("a|b", 0)
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! Sentences of words with optional tags: `word|TAG word|TAG …`, one a line, and plain sentences without tags.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::lines::{Lines, open};
+
+/// A sentence: its words, and beside each a tag or none.
+///
+/// *Invariant.* `tags` is as long as `words`; [`Sentence::map`] and every reader keep it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentence<T = String> {
+    /// The words, or their numbers in a vocabulary.
+    pub words: Vec<T>,
+    /// The tag of every word.
+    pub tags: Vec<Option<String>>,
+}
+
+impl<T> Sentence<T> {
+    /// How many words.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether it has no word.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The same sentence with other words, such as their numbers in a vocabulary.
+    pub fn map<U>(&self, word: impl FnMut(&T) -> U) -> Sentence<U> {
+        Sentence {
+            words: self.words.iter().map(word).collect(),
+            tags: self.tags.clone(),
+        }
+    }
+}
+
+/// All tagged sentences of a file, plain or `.gz`.
+pub fn read_sentences(path: impl AsRef<Path>) -> Result<Vec<Sentence>, Error> {
+    let name = path.as_ref().display().to_string();
+    parse_sentences(open(path)?, &name).collect()
+}
+
+/// The tagged sentences of `reader`, one a line; errors call it `name`. An empty line is an empty sentence.
+///
+/// Words are split at ASCII spaces only. A word ends at its last `|`, and the tag follows; a word without `|`, or with
+/// nothing behind it, has no tag. A `|` with nothing before it belongs to the word: `|` alone is a word.
+///
+/// ```
+/// let text = "Paris|I-LOC is|O a|b|X\n\n";
+/// let sentences = edbatch_datasets::parse_sentences(text.as_bytes(), "text").collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(sentences[0].words, ["Paris", "is", "a|b"]);
+/// assert_eq!(sentences[0].tags[0].as_deref(), Some("I-LOC"));
+/// assert!(sentences[1].is_empty());
+/// # Ok::<(), edbatch_datasets::Error>(())
+/// ```
+pub fn parse_sentences<R: BufRead>(
+    reader: R,
+    name: &str,
+) -> impl Iterator<Item = Result<Sentence, Error>> + use<R> {
+    map_lines(reader, name, |line| {
+        let (words, tags) = split_words(line).map(word_and_tag).unzip();
+        Sentence { words, tags }
+    })
+}
+
+/// All plain sentences of a file, plain or `.gz`.
+pub fn read_plain(path: impl AsRef<Path>) -> Result<Vec<Vec<String>>, Error> {
+    let name = path.as_ref().display().to_string();
+    parse_plain(open(path)?, &name).collect()
+}
+
+/// The plain sentences of `reader`, one a line, split at ASCII spaces; a `|` means nothing here.
+///
+/// ```
+/// let text = "what you see\n\nis a|b\n";
+/// let sentences = edbatch_datasets::parse_plain(text.as_bytes(), "text").collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(sentences, [vec!["what", "you", "see"], vec![], vec!["is", "a|b"]]);
+/// # Ok::<(), edbatch_datasets::Error>(())
+/// ```
+pub fn parse_plain<R: BufRead>(
+    reader: R,
+    name: &str,
+) -> impl Iterator<Item = Result<Vec<String>, Error>> + use<R> {
+    map_lines(reader, name, |line| {
+        split_words(line).map(str::to_string).collect()
+    })
+}
+
+fn map_lines<R: BufRead, S>(
+    reader: R,
+    name: &str,
+    sentence: fn(&str) -> S,
+) -> impl Iterator<Item = Result<S, Error>> + use<R, S> {
+    let mut lines = Lines::new(reader, name);
+    std::iter::from_fn(move || lines.next_line().map(|line| line.map(sentence)).transpose())
+}
+
+fn split_words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(' ').filter(|word| !word.is_empty())
+}
+
+fn word_and_tag(text: &str) -> (String, Option<String>) {
+    match text.rsplit_once('|') {
+        None | Some(("", _)) => (text.to_string(), None),
+        Some((word, "")) => (word.to_string(), None),
+        Some((word, tag)) => (word.to_string(), Some(tag.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &str, expected: &str) {
+        let sentence = parse_sentences(input.as_bytes(), "in")
+            .next()
+            .unwrap()
+            .unwrap();
+        let shown: Vec<String> = sentence
+            .words
+            .iter()
+            .zip(&sentence.tags)
+            .map(|(word, tag)| format!("{word}/{}", tag.as_deref().unwrap_or("")))
+            .collect();
+        assert_eq!(shown.join(" "), expected);
+    }
+
+    #[test]
+    fn words_split_at_the_last_bar() {
+        check("a|X b||Y c|d|Z e", "a/X b|/Y c|d/Z e/");
+        check("  a|X  b ", "a/X b/");
+        check("a\u{a0}b|X\tc", "a\u{a0}b/X\tc");
+    }
+
+    #[test]
+    fn a_bar_without_a_word_or_a_tag() {
+        check("| || a| |X", "|/ |/ a/ |X/");
+    }
+}

@@ -1,0 +1,193 @@
+//! A vocabulary: tokens and their numbers, `<unk>` always number 0.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+
+use crate::error::{Error, quoted};
+use crate::lines::{Lines, open};
+
+/// The token that stands for all that a vocabulary does not hold.
+pub const UNKNOWN: &str = "<unk>";
+
+/// Tokens numbered from 0, which is always [`UNKNOWN`].
+///
+/// ```
+/// use edbatch_datasets::Vocabulary;
+///
+/// let words = Vocabulary::from_tokens("to be or not to be".split(' '));
+/// assert_eq!((words.len(), words.id("be"), words.id("question")), (5, 2, 0));
+/// assert_eq!((words.token(4), words.token(99)), (Some("not"), None));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vocabulary {
+    tokens: Vec<String>,
+    ids: HashMap<String, u32>,
+}
+
+impl Vocabulary {
+    /// A vocabulary of [`UNKNOWN`] alone.
+    pub fn new() -> Self {
+        let mut vocabulary = Vocabulary {
+            tokens: Vec::new(),
+            ids: HashMap::new(),
+        };
+        vocabulary.insert(UNKNOWN);
+        vocabulary
+    }
+
+    /// [`UNKNOWN`], then the given tokens in the order of their first occurrence.
+    pub fn from_tokens<S: AsRef<str>>(tokens: impl IntoIterator<Item = S>) -> Self {
+        let mut vocabulary = Vocabulary::new();
+        for token in tokens {
+            vocabulary.insert(token.as_ref());
+        }
+        vocabulary
+    }
+
+    /// The number of `token`, which is added at the end if it is new.
+    ///
+    /// # Panics
+    ///
+    /// If the vocabulary has 2³² tokens.
+    pub fn insert(&mut self, token: &str) -> u32 {
+        if let Some(&id) = self.ids.get(token) {
+            return id;
+        }
+        let id = u32::try_from(self.tokens.len()).expect("a vocabulary has fewer than 2^32 tokens");
+        self.tokens.push(token.to_string());
+        self.ids.insert(token.to_string(), id);
+        id
+    }
+
+    /// The number of `token`; 0 if it is unknown.
+    pub fn id(&self, token: &str) -> u32 {
+        self.ids.get(token).copied().unwrap_or(0)
+    }
+
+    /// Whether `token` has a number of its own.
+    pub fn contains(&self, token: &str) -> bool {
+        self.ids.contains_key(token)
+    }
+
+    /// The token with number `id`.
+    pub fn token(&self, id: u32) -> Option<&str> {
+        self.tokens.get(id as usize).map(String::as_str)
+    }
+
+    /// All tokens, by number.
+    pub fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
+    /// How many tokens, [`UNKNOWN`] among them.
+    #[expect(clippy::len_without_is_empty, reason = "it always holds <unk>")]
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Reads a file, plain or `.gz`, with one token a line.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let name = path.as_ref().display().to_string();
+        Vocabulary::parse(open(path)?, &name)
+    }
+
+    /// Reads one token a line; the first must be [`UNKNOWN`], and none may be empty or occur twice.
+    ///
+    /// ```
+    /// let error = edbatch_datasets::Vocabulary::parse(&b"<unk>\nthe\nthe\n"[..], "vocab.txt").unwrap_err();
+    /// assert_eq!(error.to_string(), "vocab.txt:3:1: expected a new token, got \"the\", which is on line 2 already");
+    /// ```
+    pub fn parse(reader: impl BufRead, name: &str) -> Result<Self, Error> {
+        let mut lines = Lines::new(reader, name);
+        let mut vocabulary = Vocabulary::new();
+        let first = "\"<unk>\" in the first line";
+        if lines.next_line()?.is_none() {
+            return Err(lines.error_at_end(first));
+        }
+        if lines.current() != UNKNOWN {
+            return Err(lines.error(0, first, quoted(lines.current())));
+        }
+        while lines.next_line()?.is_some() {
+            let token = lines.current();
+            if token.is_empty() {
+                return Err(lines.error(0, "a token", "an empty line"));
+            }
+            if vocabulary.contains(token) {
+                let got = format!(
+                    "{}, which is on line {} already",
+                    quoted(token),
+                    vocabulary.id(token) + 1
+                );
+                return Err(lines.error(0, "a new token", got));
+            }
+            vocabulary.insert(token);
+        }
+        Ok(vocabulary)
+    }
+
+    /// Writes one token a line, as [`Vocabulary::parse`] reads it.
+    ///
+    /// A token that is empty or holds a line end cannot be written and is an error of kind `InvalidInput`.
+    pub fn write(&self, mut writer: impl Write) -> io::Result<()> {
+        for token in &self.tokens {
+            crate::write::check_token(token, &['\n', '\r'])?;
+            writeln!(writer, "{token}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Default for Vocabulary {
+    fn default() -> Self {
+        Vocabulary::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &str, expected: &str) {
+        let got = match Vocabulary::parse(input.as_bytes(), "in") {
+            Ok(vocabulary) => vocabulary.tokens().join(" "),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn vocabularies_are_read() {
+        check("<unk>", "<unk>");
+        check("<unk>\n<s>\nü\u{a0}\n", "<unk> <s> ü\u{a0}");
+    }
+
+    #[test]
+    fn wrong_vocabularies_are_placed() {
+        check(
+            "",
+            "in:1:1: expected \"<unk>\" in the first line, got the end of the file",
+        );
+        check(
+            "the\n<unk>\n",
+            "in:1:1: expected \"<unk>\" in the first line, got \"the\"",
+        );
+        check(
+            "<unk>\na\n\nb",
+            "in:3:1: expected a token, got an empty line",
+        );
+        check(
+            "<unk>\na\n<unk>",
+            "in:3:1: expected a new token, got \"<unk>\", which is on line 1 already",
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let vocabulary = Vocabulary::from_tokens(["b", "a b", "<unk>", "b"]);
+        let mut text = Vec::new();
+        vocabulary.write(&mut text).unwrap();
+        assert_eq!(Vocabulary::parse(&text[..], "text").unwrap(), vocabulary);
+        assert!(Vocabulary::from_tokens(["a\nb"]).write(Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! Writers: every format of this crate, as its reader reads it.
+//!
+//! What a format cannot hold (a word with a space in it, a label with a bracket) is refused with an error of kind
+//! `InvalidInput`; nothing is written that would read as something else.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::lattice::Lattice;
+use crate::pair::Pair;
+use crate::sentence::Sentence;
+use crate::tree::Tree;
+
+/// Writes trees, binary or n-ary, one a line.
+///
+/// ```
+/// let text = "(S (NP (NN x)) (VP))\n";
+/// let trees = edbatch_datasets::parse_nary_trees(text.as_bytes(), "text").collect::<Result<Vec<_>, _>>().unwrap();
+/// let mut written = Vec::new();
+/// edbatch_datasets::write_trees(&trees, &mut written)?;
+/// assert_eq!(written, text.as_bytes());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn write_trees(trees: &[Tree], mut writer: impl Write) -> io::Result<()> {
+    trees
+        .iter()
+        .try_for_each(|tree| write_tree(tree, &mut writer))
+}
+
+/// Writes sentences as `word|TAG …`, one a line; a word without a tag is followed by `|` only if it holds one itself.
+pub fn write_sentences(sentences: &[Sentence], mut writer: impl Write) -> io::Result<()> {
+    for sentence in sentences {
+        for (position, (word, tag)) in sentence.words.iter().zip(&sentence.tags).enumerate() {
+            let space = if position == 0 { "" } else { " " };
+            check_token(word, &[' ', '\n', '\r'])?;
+            match tag {
+                Some(tag) => {
+                    check_token(tag, &[' ', '\n', '\r', '|'])?;
+                    write!(writer, "{space}{word}|{tag}")?;
+                }
+                None if word.contains('|') => write!(writer, "{space}{word}|")?,
+                None => write!(writer, "{space}{word}")?,
+            }
+        }
+        writeln!(writer)?;
+    }
+    Ok(())
+}
+
+/// Writes pairs into two files, line by line.
+pub fn write_pairs(
+    pairs: &[Pair],
+    mut source: impl Write,
+    mut target: impl Write,
+) -> io::Result<()> {
+    for pair in pairs {
+        write_plain_line(&pair.source, &mut source)?;
+        write_plain_line(&pair.target, &mut target)?;
+    }
+    Ok(())
+}
+
+/// Writes lattices as JSON, one a line.
+pub fn write_lattices(lattices: &[Lattice], mut writer: impl Write) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct JsonLattice<'a> {
+        chars: &'a [String],
+        words: Vec<(u32, u32, &'a str)>,
+        #[serde(skip_serializing_if = "no_tags")]
+        tags: &'a [String],
+    }
+    fn no_tags(tags: &&[String]) -> bool {
+        tags.is_empty()
+    }
+    for lattice in lattices {
+        let words = lattice
+            .words
+            .iter()
+            .map(|arc| (arc.start, arc.end, arc.word.as_str()))
+            .collect();
+        serde_json::to_writer(
+            &mut writer,
+            &JsonLattice {
+                chars: &lattice.chars,
+                words,
+                tags: &lattice.tags,
+            },
+        )?;
+        writeln!(writer)?;
+    }
+    Ok(())
+}
+
+fn write_tree(tree: &Tree, writer: &mut impl Write) -> io::Result<()> {
+    if tree.is_empty() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "an empty tree has no text",
+        ));
+    }
+    // Nodes still to be opened, and how many brackets close in front of each of them.
+    let mut open = vec![(tree.root(), 0_usize)];
+    while let Some((node, closing)) = open.pop() {
+        let children = tree.children(node);
+        write_opening(tree, node, writer)?;
+        if children.is_empty() {
+            write!(writer, ")")?;
+            // Closes the parents whose last child this is; the stack holds a node for every other.
+            for _ in 0..closing {
+                write!(writer, ")")?;
+            }
+        }
+        for (position, &child) in children.iter().enumerate().rev() {
+            let ends_parent = position + 1 == children.len();
+            open.push((child as usize, if ends_parent { closing + 1 } else { 0 }));
+        }
+    }
+    writeln!(writer)
+}
+
+fn write_opening(tree: &Tree, node: usize, writer: &mut impl Write) -> io::Result<()> {
+    const NEVER: [char; 5] = [' ', '(', ')', '\n', '\r'];
+    let (label, is_leaf) = (tree.label(node), tree.children(node).is_empty());
+    if is_leaf || !label.is_empty() {
+        check_token(label, &NEVER)?;
+    }
+    let space = if node == tree.root() { "" } else { " " };
+    write!(writer, "{space}({label}")?;
+    if let Some(token) = tree.token(node) {
+        check_token(token, &NEVER)?;
+        if !is_leaf {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a node has a token and children",
+            ));
+        }
+        write!(writer, " {token}")?;
+    }
+    Ok(())
+}
+
+fn write_plain_line(words: &[String], writer: &mut impl Write) -> io::Result<()> {
+    for (position, word) in words.iter().enumerate() {
+        check_token(word, &[' ', '\n', '\r'])?;
+        let space = if position == 0 { "" } else { " " };
+        write!(writer, "{space}{word}")?;
+    }
+    writeln!(writer)
+}
+
+/// Refuses a token that is empty or holds a character that would end it.
+pub(crate) fn check_token(token: &str, never: &[char]) -> io::Result<()> {
+    if token.is_empty() || token.contains(never) {
+        let message = format!("the token {token:?} cannot be written in this format");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    Ok(())
+}
