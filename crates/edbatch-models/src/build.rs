@@ -1,0 +1,104 @@
+//! What an instance's wiring sees of the mini-batch: calls, outputs, awaited values.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::task::Poll;
+
+use edbatch_graph::{CallError, Graph, Kind, Value};
+
+/// One instance's view of the mini-batch being built.
+///
+/// Instances of a mini-batch share a graph, and none of them can see the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Build<'g> {
+    graph: &'g RefCell<Graph>,
+    exchange: &'g RefCell<Exchange>,
+}
+
+/// What an instance and the engine that runs it tell each other.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Exchange {
+    /// Outputs since the engine last looked, in order.
+    pub emitted: Vec<Value>,
+    /// The value that the instance waits for.
+    pub awaited: Option<Value>,
+    /// While it waits: the values that it wants to go on using. Afterwards: what they are called
+    /// in the next graph.
+    pub carried: Vec<Value>,
+    /// The elements of the awaited value, once it has been computed.
+    pub answer: Option<Vec<f32>>,
+}
+
+impl<'g> Build<'g> {
+    /// A view for one instance.
+    #[must_use]
+    pub fn new(graph: &'g RefCell<Graph>, exchange: &'g RefCell<Exchange>) -> Self {
+        Self { graph, exchange }
+    }
+
+    /// Calls a cell: a row per table, then a value per port.
+    ///
+    /// # Errors
+    /// If they do not fit the cell.
+    #[inline]
+    pub fn call(&self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
+        self.graph.borrow_mut().call(cell, rows, values)
+    }
+
+    /// Makes a value the instance's next output.
+    #[inline]
+    pub fn emit(&self, value: Value) {
+        self.exchange.borrow_mut().emitted.push(value);
+    }
+
+    /// Waits until `value` is computed and returns its elements, field after field.
+    ///
+    /// Everything that is pending in the whole mini-batch is run first. Afterwards only the
+    /// values in `carried` can still be used, under the names returned; all others are given
+    /// back.
+    pub async fn fetch<const N: usize>(
+        &self,
+        value: Value,
+        carried: [Value; N],
+    ) -> (Vec<f32>, [Value; N]) {
+        {
+            let mut exchange = self.exchange.borrow_mut();
+            exchange.awaited = Some(value);
+            exchange.carried = carried.into();
+        }
+        poll_fn(|_| {
+            let mut exchange = self.exchange.borrow_mut();
+            match exchange.answer.take() {
+                None => Poll::Pending,
+                Some(answer) => {
+                    let carried = exchange.carried.as_slice();
+                    Poll::Ready((answer, carried.try_into().expect("as many as were given")))
+                }
+            }
+        })
+        .await
+    }
+
+    /// Waits as [`fetch`](Self::fetch) does; the index of the greatest element, the lowest of
+    /// several.
+    pub async fn arg_max<const N: usize>(
+        &self,
+        value: Value,
+        carried: [Value; N],
+    ) -> (u32, [Value; N]) {
+        let (elements, carried) = self.fetch(value, carried).await;
+        (arg_max(&elements), carried)
+    }
+}
+
+/// The index of the greatest element; ties go to the lowest, and NaN is never greatest.
+#[must_use]
+pub fn arg_max(elements: &[f32]) -> u32 {
+    let mut best = 0;
+    for (index, &element) in elements.iter().enumerate() {
+        if element > elements[best] || elements[best].is_nan() {
+            best = index;
+        }
+    }
+    best as u32
+}

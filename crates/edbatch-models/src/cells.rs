@@ -1,0 +1,68 @@
+//! Equations that several models share.
+
+use edbatch_graph::{CellBuilder, CellError, Network, RecordId, Shape, Tensor};
+
+/// An LSTM's state: the hidden vector `h` and the memory `c`, both `[hidden]`.
+pub(crate) fn lstm_state(network: &mut Network, hidden: usize) -> Result<RecordId, CellError> {
+    network.record("state", [("h", vector(hidden)?), ("c", vector(hidden)?)])
+}
+
+/// The scores of all classes: `[classes]`.
+pub(crate) fn logits(network: &mut Network, classes: usize) -> Result<RecordId, CellError> {
+    network.record("logits", [("logits", vector(classes)?)])
+}
+
+pub(crate) fn vector(elements: usize) -> Result<Shape, CellError> {
+    Shape::new(&[elements]).ok_or_else(|| CellError {
+        cell: String::new(),
+        operation: format!("vector of {elements}"),
+        shapes: Vec::new(),
+        expected: "at least one element and fewer than 2^31".into(),
+    })
+}
+
+/// One step of a long short-term memory; parameters `{prefix}.w_g`, `u_g`, `b_g` per gate g.
+///
+/// `x` is (in), `h` and `c` are (hidden); returns the next `h` and `c`.
+pub(crate) fn lstm<'c>(
+    cell: &'c CellBuilder,
+    prefix: &str,
+    x: Tensor<'c>,
+    [h, c]: [Tensor<'c>; 2],
+) -> Vec<Tensor<'c>> {
+    let gate = |g| {
+        weight(cell, &format!("{prefix}.w_{g}"), h, x).matmul(x)
+            + weight(cell, &format!("{prefix}.u_{g}"), h, h).matmul(h)
+            + bias(cell, &format!("{prefix}.b_{g}"), h)
+    };
+    let [i, f, o] = ["i", "f", "o"].map(|g| gate(g).sigmoid());
+    let g = gate("g").tanh();
+    let c = f * c + i * g;
+    vec![o * c.tanh(), c]
+}
+
+/// `{prefix}.weight x + {prefix}.bias`, with `rows` results.
+pub(crate) fn linear<'c>(
+    cell: &'c CellBuilder,
+    prefix: &str,
+    rows: usize,
+    x: Tensor<'c>,
+) -> Tensor<'c> {
+    let weight = cell.parameter(&format!("{prefix}.weight"), &[rows, x.shape().elements()]);
+    weight.matmul(x) + cell.parameter(&format!("{prefix}.bias"), &[rows])
+}
+
+/// A parameter with a row per element of `out` and a column per element of `x`.
+pub(crate) fn weight<'c>(
+    cell: &'c CellBuilder,
+    name: &str,
+    out: Tensor<'c>,
+    x: Tensor<'c>,
+) -> Tensor<'c> {
+    cell.parameter(name, &[out.shape().elements(), x.shape().elements()])
+}
+
+/// A parameter with an element per element of `out`.
+pub(crate) fn bias<'c>(cell: &'c CellBuilder, name: &str, out: Tensor<'c>) -> Tensor<'c> {
+    cell.parameter(name, &[out.shape().elements()])
+}

@@ -1,0 +1,54 @@
+//! What a model is: a network, and how one input becomes calls of its cells.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use edbatch_graph::{CallError, Network};
+
+use crate::Build;
+
+/// A model: cells, declared once, and the wiring of one instance.
+///
+/// Wiring is straight-line code for a single input; batching is nobody's concern here. Where the
+/// next step depends on a computed value, it awaits the value ([`Build::fetch`]).
+pub trait Model {
+    /// One instance, as the model reads it: a tree or a sentence of ids.
+    type Input;
+
+    /// The cells, parameters and initial values.
+    fn network(&self) -> &Arc<Network>;
+
+    /// Calls cells for one input and emits its outputs, in order.
+    fn build(
+        &self,
+        build: &Build<'_>,
+        input: &Self::Input,
+    ) -> impl Future<Output = Result<(), BuildError>>;
+}
+
+/// Why an input could not be wired.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BuildError {
+    /// A call does not fit its cell.
+    Call(CallError),
+    /// The input is not one for this model; the text says what was expected.
+    Input(String),
+}
+
+impl From<CallError> for BuildError {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(error) => error.fmt(f),
+            Self::Input(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
