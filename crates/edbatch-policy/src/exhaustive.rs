@@ -1,0 +1,82 @@
+//! The shortest schedule of a small graph, found by looking at everything.
+//!
+//! Breadth first over the sets of nodes that ran: no bound, no lemma, no heuristic. What the
+//! others are tested against.
+//!
+//! *Cost*: exponential; a set of nodes is a mask of 128 bits.
+
+use std::collections::HashMap;
+
+use edbatch_graph::{Dag, Kind, NodeId, Schedule};
+
+/// A shortest schedule of a graph of at most 128 nodes; of several, the first in the order of kinds.
+///
+/// # Panics
+/// If the graph has more nodes. (Far fewer already take for ever, unless it has few kinds.)
+#[must_use]
+pub fn exhaustive(dag: &impl Dag) -> Schedule {
+    assert!(
+        dag.nodes() <= 128,
+        "the exhaustive search is for small graphs"
+    );
+    let all = if dag.nodes() == 0 {
+        0
+    } else {
+        u128::MAX >> (128 - dag.nodes())
+    };
+    let needs: Vec<u128> = (0..dag.nodes())
+        .map(|v| {
+            dag.arguments(NodeId::new(v))
+                .fold(0, |set, a| set | 1 << a.index())
+        })
+        .collect();
+    // Per set, from which it was reached, and by running what.
+    let mut from = HashMap::from([(0, (0, Kind(0)))]);
+    let mut level = vec![0];
+    while !from.contains_key(&all) {
+        let mut next = Vec::new();
+        for &ran in &level {
+            for (kind, batch) in batches(dag, &needs, ran) {
+                from.entry(ran | batch).or_insert_with(|| {
+                    next.push(ran | batch);
+                    (ran, kind)
+                });
+            }
+        }
+        level = next;
+    }
+    backtrack(&from, all)
+}
+
+/// The batches that can follow when `ran` ran, by kind.
+fn batches(dag: &impl Dag, needs: &[u128], ran: u128) -> Vec<(Kind, u128)> {
+    let mut batches = vec![0; dag.kinds()];
+    for (node, needs) in needs.iter().enumerate() {
+        if ran & 1 << node == 0 && needs & !ran == 0 {
+            batches[dag.kind(NodeId::new(node)).index()] |= 1 << node;
+        }
+    }
+    let named = batches
+        .into_iter()
+        .enumerate()
+        .map(|(kind, batch)| (Kind::new(kind), batch));
+    named.filter(|&(_, batch)| batch != 0).collect()
+}
+
+fn backtrack(from: &HashMap<u128, (u128, Kind)>, mut set: u128) -> Schedule {
+    let mut batches = Vec::new();
+    while set != 0 {
+        let (before, kind) = from[&set];
+        batches.push((kind, set & !before));
+        set = before;
+    }
+    let mut schedule = Schedule::new();
+    for (kind, batch) in batches.into_iter().rev() {
+        let nodes: Vec<_> = (0..128)
+            .filter(|&v| batch & 1 << v != 0)
+            .map(NodeId::new)
+            .collect();
+        schedule.push(kind, &nodes);
+    }
+    schedule
+}

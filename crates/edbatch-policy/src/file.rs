@@ -1,0 +1,376 @@
+//! A learned policy as a file: versioned JSON in which kinds go by their names.
+//!
+//! ```json
+//! {
+//!   "format": "edbatch-policy",
+//!   "version": 1,
+//!   "kinds": ["inner", "output"],
+//!   "encoding": "base",
+//!   "trained": {"on": "sst/train", "mini_batches": 4, "episodes": 50, "batches": 90, "bound": 90},
+//!   "states": [{"state": ["inner"], "run": "inner"}, {"state": ["inner", "output"], "run": "inner"}]
+//! }
+//! ```
+//!
+//! A state is the word that its encoding writes: names of kinds, and numbers for features. The
+//! same table gives the same bytes. A hostile file gives an error, whatever it holds.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+
+use edbatch_graph::Kind;
+use serde::{Deserialize, Serialize};
+
+use crate::{Encoding, Fsm, Named, Outcome, Symbol, Table};
+
+const FORMAT: &str = "edbatch-policy";
+const VERSION: u64 = 1;
+
+/// Most entries of a transition table: a file that asks for more is refused.
+const MOST_ENTRIES: usize = 1 << 26;
+
+/// A learned policy, independent of any numbering of kinds but its own.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    kinds: Vec<String>,
+    encoding: Named,
+    trained: Trained,
+    table: Table,
+}
+
+/// What a policy was trained on.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trained {
+    /// In the caller's words, such as the name of a data set.
+    pub on: String,
+    /// How many mini-batches, held-out ones not counted.
+    pub mini_batches: u64,
+    /// How many episodes.
+    pub episodes: u64,
+    /// Batches on the mini-batches held out.
+    pub batches: u64,
+    /// Their lower bound.
+    pub bound: u64,
+}
+
+impl Learned {
+    /// A policy learned on graphs whose kinds have these names.
+    ///
+    /// # Panics
+    /// If the outcome mentions a kind that has no name.
+    #[must_use]
+    pub fn new(
+        outcome: &Outcome,
+        encoding: Named,
+        kinds: &[impl AsRef<str>],
+        on: &str,
+        mini_batches: usize,
+    ) -> Self {
+        let kinds: Vec<String> = kinds.iter().map(|name| name.as_ref().into()).collect();
+        let named = |(word, kind): &(Vec<Symbol>, Kind)| {
+            kind.index() < kinds.len()
+                && word.iter().all(|symbol| match symbol {
+                    Symbol::Kind(kind) => kind.index() < kinds.len(),
+                    Symbol::Feature(_) => true,
+                })
+        };
+        assert!(outcome.table.iter().all(named), "every kind has a name");
+        Self {
+            kinds,
+            encoding,
+            trained: Trained {
+                on: on.into(),
+                mini_batches: mini_batches as u64,
+                episodes: outcome.episodes as u64,
+                batches: outcome.after as u64,
+                bound: outcome.bound as u64,
+            },
+            table: outcome.table.clone(),
+        }
+    }
+
+    /// The names of the kinds for which it was learned.
+    #[must_use]
+    pub fn kinds(&self) -> &[String] {
+        &self.kinds
+    }
+
+    /// What it was trained on.
+    #[must_use]
+    pub fn trained(&self) -> &Trained {
+        &self.trained
+    }
+
+    /// Number of states.
+    #[must_use]
+    pub fn states(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The policy for graphs whose kinds have these names, in any order.
+    ///
+    /// # Errors
+    /// If they are not exactly the kinds for which it was learned: says which are not.
+    pub fn fsm(&self, kinds: &[impl AsRef<str>]) -> Result<Fsm, OtherKinds> {
+        let ours: BTreeSet<&str> = self.kinds.iter().map(String::as_str).collect();
+        let theirs: BTreeSet<&str> = kinds.iter().map(AsRef::as_ref).collect();
+        if ours != theirs {
+            let names = |names: Vec<&&str>| names.into_iter().map(ToString::to_string).collect();
+            return Err(OtherKinds {
+                missing: names(ours.difference(&theirs).collect()),
+                unknown: names(theirs.difference(&ours).collect()),
+            });
+        }
+        Ok(self.fsm_where_known(kinds))
+    }
+
+    /// The policy for graphs with any kinds: states with kinds for which it was not learned are
+    /// unseen states, and fall to [`Critical`](crate::Critical).
+    #[must_use]
+    pub fn fsm_where_known(&self, kinds: &[impl AsRef<str>]) -> Fsm {
+        let theirs: HashMap<&str, Kind> = (kinds.iter().enumerate())
+            .map(|(kind, name)| (name.as_ref(), Kind::new(kind)))
+            .collect();
+        let renumber = |kind: Kind| theirs.get(self.kinds[kind.index()].as_str()).copied();
+        let mut fsm = Fsm::new(self.encoding.clone(), kinds.len());
+        for (word, kind) in &self.table {
+            let word = word.iter().map(|&symbol| match symbol {
+                Symbol::Kind(kind) => renumber(kind).map(Symbol::Kind),
+                feature @ Symbol::Feature(_) => Some(feature),
+            });
+            let word: Option<Vec<Symbol>> = word.collect();
+            if let (Some(mut word), Some(kind)) = (word, renumber(*kind)) {
+                self.encoding.canonical(&mut word);
+                fsm.insert(&word, kind);
+            }
+        }
+        fsm
+    }
+
+    /// The file's text; it ends with a newline.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let name = |kind: Kind| self.kinds[kind.index()].clone();
+        let letter = |symbol: &Symbol| match *symbol {
+            Symbol::Kind(kind) => Letter::Kind(name(kind)),
+            Symbol::Feature(feature) => Letter::Feature(feature),
+        };
+        let states = self.table.iter().map(|(word, kind)| State {
+            state: word.iter().map(letter).collect(),
+            run: name(*kind),
+        });
+        let file = File {
+            format: FORMAT.into(),
+            version: VERSION,
+            kinds: self.kinds.clone(),
+            encoding: self.encoding.to_string(),
+            trained: self.trained.clone(),
+            states: states.collect(),
+        };
+        let mut text = serde_json::to_string_pretty(&file).expect("plain data becomes JSON");
+        text.push('\n');
+        text
+    }
+
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// If it is not such a file, or one of another version, or contradicts itself.
+    pub fn from_json(text: &str) -> Result<Self, FileError> {
+        let header: Header = serde_json::from_str(text).map_err(FileError::json)?;
+        if header.format.as_deref() != Some(FORMAT) {
+            return Err(FileError::OtherFormat);
+        }
+        if header.version != Some(VERSION) {
+            return Err(FileError::OtherVersion {
+                got: header.version,
+            });
+        }
+        let file: File = serde_json::from_str(text).map_err(FileError::json)?;
+        let encoding: Named = file
+            .encoding
+            .parse()
+            .map_err(|error: crate::UnknownEncoding| FileError::Encoding(error.to_string()))?;
+        if file.kinds.len() > 1 << 16 {
+            return Err(FileError::TooLarge);
+        }
+        let mut numbers = HashMap::new();
+        for (kind, name) in file.kinds.iter().enumerate() {
+            if numbers.insert(name.as_str(), Kind::new(kind)).is_some() {
+                return Err(FileError::KindTwice(name.clone()));
+            }
+        }
+        let letters: usize = file.states.iter().map(|state| state.state.len()).sum();
+        let row = usize::from(encoding.features()) + file.kinds.len();
+        if (letters + 1).saturating_mul(row) > MOST_ENTRIES {
+            return Err(FileError::TooLarge);
+        }
+        let reader = Reader {
+            numbers,
+            features: encoding.features(),
+        };
+        let table = file.states.iter().enumerate();
+        let table = table.map(|(index, state)| reader.state(index, state));
+        let table = table.collect::<Result<_, _>>()?;
+        Ok(Self {
+            table,
+            kinds: file.kinds,
+            encoding,
+            trained: file.trained,
+        })
+    }
+}
+
+struct Reader<'a> {
+    numbers: HashMap<&'a str, Kind>,
+    features: u16,
+}
+
+impl Reader<'_> {
+    fn state(&self, index: usize, state: &State) -> Result<(Vec<Symbol>, Kind), FileError> {
+        let kind = |name: &String| {
+            let unknown = || FileError::UnknownKind {
+                state: index,
+                name: name.clone(),
+            };
+            self.numbers.get(name.as_str()).copied().ok_or_else(unknown)
+        };
+        let letter = |letter: &Letter| match letter {
+            Letter::Kind(name) => kind(name).map(Symbol::Kind),
+            &Letter::Feature(feature) if feature < self.features => Ok(Symbol::Feature(feature)),
+            &Letter::Feature(feature) => Err(FileError::UnknownFeature {
+                state: index,
+                feature,
+            }),
+        };
+        let word = state.state.iter().map(letter).collect::<Result<_, _>>()?;
+        Ok((word, kind(&state.run)?))
+    }
+}
+
+/// What every version has.
+#[derive(Deserialize)]
+struct Header {
+    format: Option<String>,
+    version: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    format: String,
+    version: u64,
+    kinds: Vec<String>,
+    encoding: String,
+    trained: Trained,
+    states: Vec<State>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct State {
+    state: Vec<Letter>,
+    run: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Letter {
+    Feature(u16),
+    Kind(String),
+}
+
+/// Why a text is no learned policy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FileError {
+    /// It is no JSON, or not of this shape.
+    Json(String),
+    /// It does not say that it is a learned policy.
+    OtherFormat,
+    /// It is of a version that this program does not read.
+    OtherVersion {
+        /// The version.
+        got: Option<u64>,
+    },
+    /// Its encoding is unknown.
+    Encoding(String),
+    /// A kind is named twice.
+    KindTwice(String),
+    /// A state mentions a kind that is not among the kinds.
+    UnknownKind {
+        /// Index of the state.
+        state: usize,
+        /// The kind.
+        name: String,
+    },
+    /// A state mentions a feature that its encoding does not have.
+    UnknownFeature {
+        /// Index of the state.
+        state: usize,
+        /// The feature.
+        feature: u16,
+    },
+    /// Its table would take an absurd amount of memory.
+    TooLarge,
+}
+
+impl FileError {
+    fn json(error: serde_json::Error) -> Self {
+        Self::Json(error.to_string())
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "not a learned policy: {error}"),
+            Self::OtherFormat => {
+                write!(f, "not a learned policy: expected \"format\": \"{FORMAT}\"")
+            }
+            Self::OtherVersion { got: None } => write!(f, "expected \"version\": {VERSION}"),
+            Self::OtherVersion { got: Some(got) } => {
+                write!(
+                    f,
+                    "expected \"version\": {VERSION}, got {got}: learn it anew"
+                )
+            }
+            Self::Encoding(error) => write!(f, "{error}"),
+            Self::KindTwice(name) => write!(f, "kind `{name}` is named twice"),
+            Self::UnknownKind { state, name } => {
+                write!(f, "state {state}: `{name}` is not among the kinds")
+            }
+            Self::UnknownFeature { state, feature } => {
+                write!(f, "state {state}: the encoding has no feature {feature}")
+            }
+            Self::TooLarge => write!(f, "the table is too large to be one that was learned"),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// A policy was learned for other kinds than the graph's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OtherKinds {
+    /// Kinds that it was learned for and the graph does not have.
+    pub missing: Vec<String>,
+    /// Kinds of the graph that it was not learned for.
+    pub unknown: Vec<String>,
+}
+
+impl fmt::Display for OtherKinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the policy was learned for other kinds")?;
+        for (what, names) in [
+            ("it does not know", &self.unknown),
+            ("the graph lacks", &self.missing),
+        ] {
+            if !names.is_empty() {
+                write!(f, "; {what} `{}`", names.join("`, `"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for OtherKinds {}

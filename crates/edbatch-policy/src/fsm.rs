@@ -1,0 +1,98 @@
+//! A finite state machine: encode the frontier, look up what to run.
+//!
+//! *Source*: §2.2 of the paper. A state that was never met in training falls to
+//! [`Critical`], where the authors' program takes an arbitrary kind.
+//!
+//! *Cost*: O(ready kinds) a batch; nothing at the start. The first unseen state of a run starts
+//! `Critical` on it.
+
+use edbatch_graph::Kind;
+
+use crate::states::States;
+use crate::{Critical, Encoding, Frontier, Named, Policy, Symbol};
+
+/// What to run, state by state: a machine as plain data.
+pub type Table = Vec<(Vec<Symbol>, Kind)>;
+
+/// A table from states to kinds, as a policy.
+#[derive(Clone, Debug)]
+pub struct Fsm<E = Named> {
+    encoding: E,
+    states: States,
+    /// What to run, by state; none for prefixes of states.
+    run: Vec<Option<Kind>>,
+    fallback: Critical,
+    /// How many states of this run were unseen: if any, the fallback has been started.
+    unseen: usize,
+    state: Vec<Symbol>,
+}
+
+impl<E: Encoding> Fsm<E> {
+    /// A machine that knows no state yet, for graphs of so many kinds.
+    #[must_use]
+    pub fn new(encoding: E, kinds: usize) -> Self {
+        Self {
+            states: States::new(encoding.features(), kinds),
+            encoding,
+            run: Vec::new(),
+            fallback: Critical::new(),
+            unseen: 0,
+            state: Vec::new(),
+        }
+    }
+
+    /// The machine that a table describes.
+    #[must_use]
+    pub fn of(table: &Table, encoding: E, kinds: usize) -> Self {
+        let mut fsm = Self::new(encoding, kinds);
+        for (state, kind) in table {
+            fsm.insert(state, *kind);
+        }
+        fsm
+    }
+
+    /// From now on, runs `kind` in `state`.
+    pub fn insert(&mut self, state: &[Symbol], kind: Kind) {
+        let row = self.states.intern(state);
+        self.run.resize(self.states.rows(), None);
+        self.run[row] = Some(kind);
+    }
+
+    /// Number of states for which it knows what to run.
+    #[must_use]
+    pub fn states(&self) -> usize {
+        self.run.iter().flatten().count()
+    }
+
+    /// In how many batches since the last start it met a state it did not know.
+    #[must_use]
+    pub fn unseen(&self) -> usize {
+        self.unseen
+    }
+
+    fn look_up(&mut self, frontier: &Frontier) -> Option<Kind> {
+        self.state.clear();
+        self.encoding.encode(frontier, &mut self.state);
+        let row = self.states.find(&self.state)?;
+        let kind = (*self.run.get(row)?)?;
+        Some(kind).filter(|&kind| !frontier.ready(kind).is_empty())
+    }
+}
+
+impl<E: Encoding> Policy for Fsm<E> {
+    fn start(&mut self, frontier: &Frontier) {
+        self.encoding.start(frontier);
+        self.unseen = 0;
+    }
+
+    fn next(&mut self, frontier: &Frontier) -> Kind {
+        if let Some(kind) = self.look_up(frontier) {
+            return kind;
+        }
+        if self.unseen == 0 {
+            self.fallback.start(frontier);
+        }
+        self.unseen += 1;
+        self.fallback.next(frontier)
+    }
+}

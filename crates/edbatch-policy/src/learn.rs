@@ -1,0 +1,335 @@
+//! Learning an FSM by tabular Q-learning.
+//!
+//! *Source*: §2.3 of the paper, with the constants of the authors' program, which are the defaults
+//! of [`Config`]. The reward of a batch is `-1 + α × ratio`, with the ratio the right way up
+//! ([`Firsts`]). Returns are bootstrapped over N steps.
+//!
+//! Ours differs in three ways. A return beyond N steps is continued with the value of the state it
+//! ends in (theirs clips that value at 0, and rewards are never positive, so it never is). It
+//! learns on several mini-batches in turn, and keeps the table that is best on others, held out.
+//! And a state without an entry falls to [`Critical`](crate::Critical).
+//!
+//! *Cost*: an episode schedules one mini-batch and keeps its ratios: O(edges × kinds).
+
+use edbatch_graph::{Dag, Kind};
+use rand::{Rng, RngExt};
+
+use crate::states::States;
+use crate::{Chains, Encoding, Firsts, Frontier, Fsm, Named, Policy, Symbol, Table};
+
+/// How to learn. `Config::default()` is what the authors do, where we do not differ.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// Weight of the ratio in the reward `-1 + alpha × ratio`: 1.
+    pub alpha: f32,
+    /// Rewards in a return before it is bootstrapped: 10.
+    pub steps: usize,
+    /// How far a value moves towards a return: 0.4.
+    pub rate: f32,
+    /// Share of random choices in the first episode: 0.5.
+    pub epsilon: f32,
+    /// By what that share is multiplied after each episode: 0.9.
+    pub epsilon_decay: f32,
+    /// Below what that share does not fall: 0.05.
+    pub epsilon_least: f32,
+    /// Most episodes: 1000.
+    pub episodes: usize,
+    /// Episodes between two looks at the mini-batches held out: 50.
+    pub evaluate_every: usize,
+    /// Stop when these need at most so many times the lower bound: 1.01.
+    pub good_enough: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            alpha: 1.0,
+            steps: 10,
+            rate: 0.4,
+            epsilon: 0.5,
+            epsilon_decay: 0.9,
+            epsilon_least: 0.05,
+            episodes: 1000,
+            evaluate_every: 50,
+            good_enough: 1.01,
+        }
+    }
+}
+
+/// Where learning stands after an episode.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Progress {
+    /// Episodes done.
+    pub episode: usize,
+    /// Most episodes to come.
+    pub episodes: usize,
+    /// Batches of this episode's mini-batch, random choices included.
+    pub batches: usize,
+    /// Batches of all mini-batches held out, with the best table so far.
+    pub best: Option<usize>,
+    /// Their lower bound.
+    pub bound: usize,
+}
+
+/// What was learned: a table, and how it fares on the mini-batches held out.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// State by state, what to run; in the order in which the states were first met.
+    pub table: Table,
+    /// Episodes done.
+    pub episodes: usize,
+    /// Batches of all mini-batches held out: with an empty table, that is, with `Critical`.
+    pub before: usize,
+    /// With the table.
+    pub after: usize,
+    /// Their lower bound.
+    pub bound: usize,
+}
+
+impl Outcome {
+    /// The table as a policy.
+    #[must_use]
+    pub fn fsm<E: Encoding>(&self, encoding: E, kinds: usize) -> Fsm<E> {
+        Fsm::of(&self.table, encoding, kinds)
+    }
+}
+
+/// Learns on the mini-batches of `train`, in turn; keeps the table that is best on `held_out`.
+/// All have the same kinds. `progress` hears of every episode.
+///
+/// The same generator in the same state gives the same table.
+///
+/// # Panics
+/// If `train` or `held_out` is empty.
+pub fn learn<D: Dag>(
+    train: &[D],
+    held_out: &[D],
+    encoding: &Named,
+    config: &Config,
+    rng: &mut impl Rng,
+    mut progress: impl FnMut(&Progress),
+) -> Outcome {
+    assert!(
+        !train.is_empty() && !held_out.is_empty(),
+        "nothing to learn on"
+    );
+    let mut courses: Vec<_> = train.iter().map(Course::new).collect();
+    let mut exam = Exam::new(held_out);
+    let kinds = train.iter().map(Dag::kinds).max().unwrap_or(0);
+    let mut q = Values::new(encoding.features(), kinds);
+    let mut best: Option<(usize, Table)> = None;
+    let before = exam.batches(&mut Fsm::new(encoding.clone(), kinds));
+
+    let mut epsilon = config.epsilon;
+    let mut episode = 0;
+    let mut trace = Vec::new();
+    while episode < config.episodes {
+        let course = &mut courses[episode % train.len()];
+        course.walk(
+            &mut q,
+            encoding.clone(),
+            epsilon,
+            config.alpha,
+            rng,
+            &mut trace,
+        );
+        q.update(&trace, config);
+        epsilon = (epsilon * config.epsilon_decay).max(config.epsilon_least);
+        episode += 1;
+        if episode % config.evaluate_every.max(1) == 0 || episode == config.episodes {
+            let table = q.table();
+            let batches = exam.batches(&mut Fsm::of(&table, encoding.clone(), kinds));
+            if best.as_ref().is_none_or(|(least, _)| batches < *least) {
+                best = Some((batches, table));
+            }
+        }
+        let best = best.as_ref().map(|(batches, _)| *batches);
+        progress(&Progress {
+            episode,
+            episodes: config.episodes,
+            batches: trace.len(),
+            best,
+            bound: exam.bound,
+        });
+        if best.is_some_and(|best| best as f64 <= config.good_enough * exam.bound as f64) {
+            break;
+        }
+    }
+    let (after, table) = best.unwrap_or((before, Vec::new()));
+    Outcome {
+        table,
+        episodes: episode,
+        before,
+        after,
+        bound: exam.bound,
+    }
+}
+
+/// A mini-batch to learn on.
+struct Course {
+    frontier: Frontier,
+    chains: Chains,
+    firsts: Firsts,
+}
+
+/// One batch of an episode.
+struct Step {
+    state: usize,
+    kind: Kind,
+    reward: f32,
+}
+
+impl Course {
+    fn new(dag: &impl Dag) -> Self {
+        let frontier = Frontier::new(dag);
+        Self {
+            chains: Chains::new(&frontier),
+            firsts: Firsts::default(),
+            frontier,
+        }
+    }
+
+    /// One episode: schedules the mini-batch by `q`, at times at random, and notes each batch.
+    fn walk(
+        &mut self,
+        q: &mut Values,
+        mut encoding: Named,
+        epsilon: f32,
+        alpha: f32,
+        rng: &mut impl Rng,
+        trace: &mut Vec<Step>,
+    ) {
+        let frontier = &mut self.frontier;
+        frontier.rewind();
+        self.firsts.start();
+        encoding.start(frontier);
+        trace.clear();
+        let mut word = Vec::new();
+        while !frontier.is_done() {
+            word.clear();
+            encoding.encode(frontier, &mut word);
+            let state = q.intern(&word, frontier);
+            let kind = if rng.random::<f32>() < epsilon {
+                let ready = frontier.ready_kinds().count();
+                frontier.ready_kinds().nth(rng.random_range(0..ready))
+            } else {
+                q.best(state)
+            }
+            .expect("a node remains");
+            self.firsts.update(frontier, &self.chains);
+            let ready = frontier.ready(kind).len();
+            let ratio = ready as f32 / self.firsts.first(kind) as f32;
+            trace.push(Step {
+                state,
+                kind,
+                reward: -1.0 + alpha * ratio,
+            });
+            frontier.run(kind, ready);
+        }
+    }
+}
+
+/// The mini-batches held out.
+struct Exam {
+    frontiers: Vec<Frontier>,
+    bound: usize,
+}
+
+impl Exam {
+    fn new(held_out: &[impl Dag]) -> Self {
+        let frontiers: Vec<_> = held_out.iter().map(Frontier::new).collect();
+        Self {
+            bound: frontiers.iter().map(|f| Chains::new(f).bound()).sum(),
+            frontiers,
+        }
+    }
+
+    fn batches(&mut self, policy: &mut impl Policy) -> usize {
+        let mut batches = 0;
+        for frontier in &mut self.frontiers {
+            frontier.rewind();
+            policy.start(frontier);
+            while !frontier.is_done() {
+                let kind = policy.next(frontier);
+                frontier.run(kind, policy.count(frontier, kind));
+                batches += 1;
+            }
+        }
+        batches
+    }
+}
+
+/// `Q`: what a state and a choice there are worth.
+struct Values {
+    states: States,
+    kinds: usize,
+    /// Value of kind `k` in state `s`: `values[s * kinds + k]`; -∞ where it cannot be chosen.
+    values: Vec<f32>,
+    /// The states in the order in which they were first met, with their words.
+    met: Vec<(Vec<Symbol>, usize)>,
+}
+
+impl Values {
+    fn new(features: u16, kinds: usize) -> Self {
+        Self {
+            states: States::new(features, kinds),
+            kinds,
+            values: Vec::new(),
+            met: Vec::new(),
+        }
+    }
+
+    /// The number of a state. When it is new, the ready kinds are worth 0 in it.
+    fn intern(&mut self, word: &[Symbol], frontier: &Frontier) -> usize {
+        let state = self.states.intern(word);
+        self.values
+            .resize(self.states.rows() * self.kinds, f32::NEG_INFINITY);
+        if self.best(state).is_none() {
+            self.met.push((word.to_vec(), state));
+            for kind in frontier.ready_kinds() {
+                self.values[state * self.kinds + kind.index()] = 0.0;
+            }
+        }
+        state
+    }
+
+    fn row(&self, state: usize) -> &[f32] {
+        &self.values[state * self.kinds..][..self.kinds]
+    }
+
+    /// The kind worth most in a state.
+    fn best(&self, state: usize) -> Option<Kind> {
+        let better = |best: Option<(usize, f32)>, (kind, &value): (usize, &f32)| match best {
+            Some((_, most)) if value <= most => best,
+            _ if value == f32::NEG_INFINITY => best,
+            _ => Some((kind, value)),
+        };
+        let best = self.row(state).iter().enumerate().fold(None, better);
+        best.map(|(kind, _)| Kind::new(kind))
+    }
+
+    /// Moves each step's value towards its return, the last step first.
+    fn update(&mut self, trace: &[Step], config: &Config) {
+        let steps = config.steps.max(1);
+        let mut sum = 0.0;
+        for t in (0..trace.len()).rev() {
+            sum += trace[t].reward;
+            let mut after = 0.0;
+            if let Some(end) = trace.get(t + steps) {
+                sum -= end.reward;
+                after = self.row(end.state).iter().copied().fold(f32::MIN, f32::max);
+            }
+            let Step { state, kind, .. } = trace[t];
+            let value = &mut self.values[state * self.kinds + kind.index()];
+            *value += config.rate * (sum + after - *value);
+        }
+    }
+
+    fn table(&self) -> Table {
+        let entry = |(word, state): &(Vec<Symbol>, usize)| {
+            let kind = self.best(*state).expect("a state met has ready kinds");
+            (word.clone(), kind)
+        };
+        self.met.iter().map(entry).collect()
+    }
+}

@@ -1,0 +1,165 @@
+//! The frontier and the counts kept beside it, against recomputing them at every step.
+
+use crate::support;
+
+use edbatch_graph::{Dag, Kind, NodeId};
+use edbatch_policy::{Chains, Critical, Firsts, Frontier, Policy, Sufficient, lower_bound};
+use proptest::prelude::*;
+
+/// Runs kinds at random; at each step calls `look` with the frontier and what ran.
+fn walk(dag: &impl Dag, choices: &[u8], mut look: impl FnMut(&Frontier, &[bool])) {
+    // A reused frontier must forget everything.
+    let mut frontier = Frontier::new(&edbatch_graph::parse_text("2\n0 0\n3 1 0\n").unwrap());
+    frontier.run(Kind(0), 1);
+    frontier.reset(dag);
+    for round in 0..2 {
+        let mut ran = vec![false; dag.nodes()];
+        let mut choices = choices.iter().cycle();
+        while !frontier.is_done() {
+            look(&frontier, &ran);
+            let ready: Vec<_> = frontier.ready_kinds().collect();
+            let kind = ready[usize::from(*choices.next().unwrap()) % ready.len()];
+            for node in frontier.run(kind, frontier.ready(kind).len()) {
+                assert!(!std::mem::replace(&mut ran[node.index()], true));
+            }
+        }
+        assert!(ran.iter().all(|&ran| ran));
+        if round == 0 {
+            frontier.rewind();
+        }
+    }
+}
+
+fn kinds(dag: &impl Dag) -> impl Iterator<Item = Kind> {
+    (0..dag.kinds()).map(Kind::new)
+}
+
+/// The first of the kinds that score highest, by a naive score.
+fn best(kinds: impl Iterator<Item = Kind>, score: impl Fn(Kind) -> f64) -> Kind {
+    kinds
+        .reduce(|best, kind| {
+            if score(kind) > score(best) {
+                kind
+            } else {
+                best
+            }
+        })
+        .unwrap()
+}
+
+proptest! {
+    #[test]
+    fn ready_nodes_are_those_whose_arguments_ran(
+        dag in support::dags(40, 5),
+        choices in prop::collection::vec(any::<u8>(), 1..20),
+    ) {
+        walk(&dag, &choices, |frontier, ran| {
+            for kind in kinds(&dag) {
+                let mut ready = frontier.ready(kind).to_vec();
+                ready.sort();
+                let expected: Vec<_> = support::remaining(ran)
+                    .filter(|&v| dag.kind(v) == kind && support::is_ready(&dag, ran, v))
+                    .collect();
+                assert_eq!(frontier.ready_kinds().any(|k| k == kind), !expected.is_empty());
+                assert_eq!(ready, expected);
+                assert!(frontier.ran(kind).iter().all(|v| ran[v.index()]));
+            }
+        });
+    }
+
+    #[test]
+    fn many_kinds_do_not_confuse_it(dag in support::dags(100, 200)) {
+        walk(&dag, &[7, 3], |frontier, ran| {
+            let expected: std::collections::BTreeSet<_> = support::remaining(ran)
+                .filter(|&v| support::is_ready(&dag, ran, v))
+                .map(|v| dag.kind(v))
+                .collect();
+            assert!(frontier.ready_kinds().eq(expected));
+        });
+    }
+
+    /// Asked at every step, or only now and then.
+    #[test]
+    fn firsts_equal_their_definition(
+        dag in support::dags(40, 7),
+        choices in prop::collection::vec(any::<u8>(), 1..20),
+        ask in 1_usize..5,
+    ) {
+        let mut firsts = Firsts::default();
+        let mut step = 0;
+        walk(&dag, &choices, |frontier, ran| {
+            if ran.iter().all(|&ran| !ran) {
+                (firsts, step) = (Firsts::default(), 0);
+            }
+            step += 1;
+            if step % ask == 0 {
+                firsts.update(frontier, &Chains::new(frontier));
+                let expected = support::firsts(&dag, ran);
+                for kind in kinds(&dag) {
+                    assert_eq!(firsts.first(kind), expected[kind.index()]);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn heights_equal_their_definition(dag in support::dags(60, 40)) {
+        let chains = Chains::new(&Frontier::new(&dag));
+        for (v, &height) in support::heights(&dag).iter().enumerate() {
+            prop_assert_eq!(chains.height(NodeId::new(v)), height);
+        }
+    }
+
+    #[test]
+    fn sufficient_takes_the_largest_ratio(
+        dag in support::dags(40, 5),
+        choices in prop::collection::vec(any::<u8>(), 1..20),
+        ask in 1_usize..4,
+    ) {
+        let mut policy = Sufficient::new();
+        let mut step = 0;
+        walk(&dag, &choices, |frontier, ran| {
+            if ran.iter().all(|&ran| !ran) {
+                policy.start(frontier);
+            }
+            step += 1;
+            if step % ask == 0 {
+                let firsts = support::firsts(&dag, ran);
+                let ratio = |kind: Kind| frontier.ready(kind).len() as f64 / firsts[kind.index()] as f64;
+                assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), ratio));
+            }
+        });
+    }
+
+    #[test]
+    fn critical_lowers_the_bound_where_it_can(
+        dag in support::dags(40, 5),
+        choices in prop::collection::vec(any::<u8>(), 1..20),
+        ask in 1_usize..4,
+    ) {
+        let heights = support::heights(&dag);
+        let mut policy = Critical::new();
+        let mut step = 0;
+        walk(&dag, &choices, |frontier, ran| {
+            if ran.iter().all(|&ran| !ran) {
+                policy.start(frontier);
+                assert_eq!(policy.bound(), lower_bound(&dag));
+            }
+            step += 1;
+            if step % ask == 0 {
+                let firsts = support::firsts(&dag, ran);
+                let score = |kind: Kind| {
+                    let of_kind = || support::remaining(ran).filter(|&v| dag.kind(v) == kind);
+                    let highest = of_kind().map(|v| heights[v.index()]).max();
+                    let lowers = of_kind()
+                        .filter(|v| Some(heights[v.index()]) == highest)
+                        .all(|v| support::is_ready(&dag, ran, v));
+                    let ratio = frontier.ready(kind).len() as f64 / firsts[kind.index()] as f64;
+                    assert!(lowers || ratio < 1.0, "a ratio of 1 lowers the bound");
+                    ratio + f64::from(u8::from(lowers))
+                };
+                assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), score));
+            }
+        });
+    }
+}

@@ -1,0 +1,197 @@
+//! Every policy on random graphs, on the paper's examples, and on the published graphs.
+
+use crate::support;
+
+use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule, parse_text};
+use edbatch_policy::{
+    Agenda, Config, Critical, Depth, Frontier, Fsm, Learned, Named, Policy, Sufficient, exhaustive,
+    learn, lower_bound, run_into, schedule,
+};
+use proptest::prelude::*;
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+/// Every policy that needs no training, and one without states.
+fn policies(dag: &impl Dag) -> Vec<(&'static str, Box<dyn Policy>)> {
+    vec![
+        ("depth", Box::new(Depth::new())),
+        ("agenda", Box::new(Agenda::new())),
+        ("sufficient", Box::new(Sufficient::new())),
+        ("critical", Box::new(Critical::new())),
+        ("empty fsm", Box::new(Fsm::new(Named::Sort, dag.kinds()))),
+    ]
+}
+
+fn learned(dag: &PlainDag, encoding: &Named, episodes: usize) -> Fsm {
+    let config = Config {
+        episodes,
+        ..Config::default()
+    };
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let dags = std::slice::from_ref(dag);
+    learn(dags, dags, encoding, &config, &mut rng, |_| ()).fsm(encoding.clone(), dag.kinds())
+}
+
+const PAPERS: [Named; 3] = [Named::Base, Named::Max, Named::Sort];
+
+proptest! {
+    #[test]
+    fn schedules_are_legal_and_no_shorter_than_the_bound(dag in support::dags(60, 6)) {
+        for (name, mut policy) in policies(&dag) {
+            let schedule = schedule(&dag, &mut *policy);
+            prop_assert_eq!(schedule.check(&dag), Ok(()), "{}", name);
+            prop_assert!(lower_bound(&dag) <= schedule.len(), "{}", name);
+        }
+        for encoding in PAPERS {
+            let schedule = schedule(&dag, &mut learned(&dag, &encoding, 5));
+            prop_assert_eq!(schedule.check(&dag), Ok(()), "{}", encoding);
+        }
+    }
+
+    #[test]
+    fn bound_exhaustive_and_policies_are_in_order(dag in support::dags(13, 3)) {
+        let best = exhaustive(&dag);
+        prop_assert_eq!(best.check(&dag), Ok(()));
+        prop_assert!(lower_bound(&dag) <= best.len());
+        for (name, mut policy) in policies(&dag) {
+            prop_assert!(best.len() <= schedule(&dag, &mut *policy).len(), "{}", name);
+        }
+    }
+
+    /// The paper's lemma: a kind whose ratio is 1 begins some shortest schedule.
+    #[test]
+    fn a_ratio_of_one_begins_a_shortest_schedule(dag in support::dags(12, 3)) {
+        let firsts = support::firsts(&dag, &vec![false; dag.nodes()]);
+        let frontier = Frontier::new(&dag);
+        for kind in frontier.ready_kinds() {
+            if frontier.ready(kind).len() == firsts[kind.index()] {
+                let rest = without(&dag, frontier.ready(kind));
+                prop_assert_eq!(1 + exhaustive(&rest).len(), exhaustive(&dag).len());
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_no_memory(a in support::dags(30, 4), b in support::dags(50, 5)) {
+        let fresh: Vec<_> = policies(&b).into_iter().map(|(_, mut p)| schedule(&b, &mut *p)).collect();
+        let mut frontier = Frontier::default();
+        let mut into = Schedule::new();
+        for ((name, mut policy), fresh) in policies(&b).into_iter().zip(fresh) {
+            edbatch_policy::schedule_into(&a, &mut *policy, &mut frontier, &mut into);
+            edbatch_policy::schedule_into(&b, &mut *policy, &mut frontier, &mut into);
+            prop_assert_eq!(&into, &fresh, "{}", name);
+        }
+    }
+}
+
+/// The graph that is left when a first batch ran.
+fn without(dag: &PlainDag, batch: &[NodeId]) -> PlainDag {
+    let mut rest = PlainDag::new(dag.kind_names().to_vec());
+    let mut renamed = vec![None; dag.nodes()];
+    for node in (0..dag.nodes()).map(NodeId::new) {
+        if !batch.contains(&node) {
+            let arguments: Vec<_> = dag
+                .arguments(node)
+                .filter_map(|a| renamed[a.index()])
+                .collect();
+            renamed[node.index()] = Some(rest.push(dag.kind(node), &arguments).unwrap());
+        }
+    }
+    rest
+}
+
+/// Fig. 1 of the paper: a parse tree of inner nodes (I), an output for each (O), all summed (R).
+/// Leaves are I too. The inner nodes' depths are 0 0 0 0 1 2 3, the outputs' one more.
+fn figure_1() -> PlainDag {
+    parse_text(
+        "22\n0 0\n0 0\n0 0\n0 0\n0 2 0 1\n0 2 4 2\n0 2 5 3\n\
+         1 1 0\n1 1 1\n1 1 2\n1 1 3\n1 1 4\n1 1 5\n1 1 6\n\
+         2 1 7\n2 2 14 8\n2 2 15 9\n2 2 16 10\n2 2 17 11\n2 2 18 12\n2 2 19 13\n2 1 20\n",
+    )
+    .unwrap()
+}
+
+#[test]
+fn figure_1_outputs_wait_for_all_inner_nodes() {
+    let dag = figure_1();
+    let batches_of = |policy: &mut dyn Policy, kind| {
+        schedule(&dag, policy)
+            .batches()
+            .filter(|batch| batch.kind == Kind(kind))
+            .count()
+    };
+    // The depth-based algorithm executes the outputs in four batches, the agenda-based one in
+    // one too many; the heuristic of the sufficient condition, Critical and an FSM in one.
+    assert_eq!(batches_of(&mut Depth::new(), 1), 4);
+    assert_eq!(batches_of(&mut Agenda::new(), 1), 2);
+    assert_eq!(batches_of(&mut Sufficient::new(), 1), 1);
+    assert_eq!(batches_of(&mut Critical::new(), 1), 1);
+    assert_eq!(batches_of(&mut learned(&dag, &Named::Base, 200), 1), 1);
+    assert_eq!(
+        schedule(&dag, &mut Critical::new()).len(),
+        lower_bound(&dag)
+    );
+}
+
+#[test]
+fn figure_2_ratios_of_the_second_iteration_are_five_sevenths_and_one() {
+    let dag = figure_1();
+    let mut frontier = Frontier::new(&dag);
+    frontier.run(Kind(0), 4);
+    frontier.run(Kind(0), 1);
+    let mut firsts = edbatch_policy::Firsts::default();
+    firsts.update(&frontier, &edbatch_policy::Chains::new(&frontier));
+    let ratio = |kind| (frontier.ready(kind).len(), firsts.first(kind));
+    assert_eq!(ratio(Kind(1)), (5, 7));
+    assert_eq!(ratio(Kind(0)), (1, 1));
+}
+
+#[test]
+fn published_graphs_schedule_with_every_policy() {
+    for (name, dag) in support::published_graphs() {
+        let mut batches = Vec::new();
+        for (policy_name, mut policy) in policies(&dag) {
+            let schedule = schedule(&dag, &mut *policy);
+            assert_eq!(schedule.check(&dag), Ok(()), "{name}, {policy_name}");
+            batches.push(schedule.len());
+        }
+        for encoding in PAPERS {
+            let schedule = schedule(&dag, &mut learned(&dag, &encoding, 3));
+            assert_eq!(schedule.check(&dag), Ok(()), "{name}, {encoding}");
+        }
+        let [depth, agenda, _, critical, _] = batches[..] else {
+            unreachable!()
+        };
+        assert!(critical <= depth.min(agenda), "{name}: {batches:?}");
+        if name == "lattice-B64-G1.txt.gz" {
+            assert_eq!(lower_bound(&dag), 239);
+        }
+    }
+}
+
+#[test]
+fn a_run_may_be_repeated_without_the_graph() {
+    let dag = figure_1();
+    let mut frontier = Frontier::new(&dag);
+    let (mut first, mut second) = (Schedule::new(), Schedule::new());
+    run_into(&mut frontier, &mut Critical::new(), &mut first);
+    frontier.rewind();
+    run_into(&mut frontier, &mut Critical::new(), &mut second);
+    assert_eq!(first, second);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_file() {
+    let dag = figure_1();
+    let file = |seed| {
+        let config = Config {
+            episodes: 60,
+            ..Config::default()
+        };
+        let dags = std::slice::from_ref(&dag);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let outcome = learn(dags, dags, &Named::Sort, &config, &mut rng, |_| ());
+        Learned::new(&outcome, Named::Sort, dag.kind_names(), "figure 1", 1).to_json()
+    };
+    assert_eq!(file(5), file(5));
+}

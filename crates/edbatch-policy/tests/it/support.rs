@@ -1,0 +1,96 @@
+//! What the tests share: random graphs, the real ones, and the obvious versions of the algorithms.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use edbatch_graph::{Dag, Kind, NodeId, PlainDag, parse_text};
+use proptest::prelude::*;
+
+/// Graphs of up to `nodes` nodes of up to `kinds` kinds; a node has at most three arguments.
+pub(crate) fn dags(nodes: usize, kinds: u16) -> impl Strategy<Value = PlainDag> {
+    let node = (0..kinds, prop::collection::vec(any::<u32>(), 0..=3));
+    prop::collection::vec(node, 0..=nodes).prop_map(move |nodes| {
+        let mut dag = PlainDag::new((0..kinds).map(|kind| format!("kind {kind}")));
+        for (kind, arguments) in nodes {
+            let before = dag.nodes() as u64;
+            // The product's high half: uniform over the earlier nodes.
+            let earlier = |a: u32| NodeId::new(((u64::from(a) * before) >> 32) as usize);
+            let arguments: Vec<_> = arguments.into_iter().map(earlier).collect();
+            let arguments = if before == 0 { &[][..] } else { &arguments };
+            dag.push(Kind(kind), arguments).unwrap();
+        }
+        dag
+    })
+}
+
+/// The remaining nodes when `ran[v]` says what ran.
+pub(crate) fn remaining(ran: &[bool]) -> impl Iterator<Item = NodeId> + '_ {
+    (0..ran.len()).filter(|&v| !ran[v]).map(NodeId::new)
+}
+
+/// Whether a node's arguments ran.
+pub(crate) fn is_ready(dag: &impl Dag, ran: &[bool], node: NodeId) -> bool {
+    !ran[node.index()] && dag.arguments(node).all(|a| ran[a.index()])
+}
+
+/// `|Frontier(G^a)|` for every kind `a`, from its definition.
+pub(crate) fn firsts(dag: &impl Dag, ran: &[bool]) -> Vec<usize> {
+    let mut firsts = vec![0; dag.kinds()];
+    // Per node, the kinds of its remaining ancestors, as bits.
+    let mut above = vec![0_u64; dag.nodes()];
+    for node in remaining(ran) {
+        for a in dag.arguments(node).filter(|a| !ran[a.index()]) {
+            above[node.index()] |= above[a.index()] | 1 << dag.kind(a).index();
+        }
+        let kind = dag.kind(node).index();
+        firsts[kind] += usize::from(above[node.index()] & 1 << kind == 0);
+    }
+    firsts
+}
+
+/// Per node, the most nodes of its own kind on a path from it; kind by kind.
+pub(crate) fn heights(dag: &impl Dag) -> Vec<u32> {
+    let mut heights = vec![0; dag.nodes()];
+    for kind in (0..dag.kinds()).map(Kind::new) {
+        let mut most = vec![0; dag.nodes()];
+        for node in (0..dag.nodes()).rev().map(NodeId::new) {
+            if dag.kind(node) == kind {
+                most[node.index()] += 1;
+                heights[node.index()] = most[node.index()];
+            }
+            for a in dag.arguments(node) {
+                most[a.index()] = most[a.index()].max(most[node.index()]);
+            }
+        }
+    }
+    heights
+}
+
+/// The folder of the shared data, or `None` with a message.
+pub(crate) fn shared() -> Option<PathBuf> {
+    let shared = std::env::var_os("EDBATCH_SHARED").map(PathBuf::from);
+    if shared.is_none() {
+        eprintln!("skipped: EDBATCH_SHARED is not set");
+    }
+    shared
+}
+
+/// The graphs that the authors' program dumped, with their names.
+pub(crate) fn published_graphs() -> Vec<(String, PlainDag)> {
+    let Some(shared) = shared() else {
+        return Vec::new();
+    };
+    let mut graphs = Vec::new();
+    for entry in std::fs::read_dir(shared.join("datasets/graphs")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap())
+            .read_to_string(&mut text)
+            .unwrap();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        graphs.push((name, parse_text(&text).unwrap()));
+    }
+    graphs.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(graphs.len(), 20);
+    graphs
+}
