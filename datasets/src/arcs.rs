@@ -33,11 +33,7 @@ pub fn read_arcs(path: impl AsRef<Path>) -> Result<Vec<Lattice<u32>>, Error> {
 /// ```
 pub fn parse_arcs<R: BufRead>(reader: R, name: &str) -> Arcs<R> {
     Arcs {
-        numbers: Numbers {
-            lines: Lines::new(reader, name),
-            begin: 0,
-            end: 0,
-        },
+        numbers: Numbers { lines: Lines::new(reader, name), begin: 0, end: 0 },
         count: None,
         done: 0,
     }
@@ -69,9 +65,7 @@ impl<R: BufRead> Arcs<R> {
     fn read_next(&mut self) -> Result<Option<Lattice<u32>>, Error> {
         let count = match self.count {
             Some(count) => count,
-            None => *self
-                .count
-                .insert(self.numbers.next("the number of instances")?),
+            None => *self.count.insert(self.numbers.next("the number of instances")?),
         };
         if self.done == count {
             self.numbers.expect_end(count)?;
@@ -127,18 +121,13 @@ fn read_state<R: BufRead>(
         if from == state - 1 {
             lattice.chars.push(id);
         } else {
-            lattice.words.push(WordArc {
-                start: from,
-                end: state - 1,
-                word: id,
-            });
+            lattice.words.push(WordArc { start: from, end: state - 1, word: id });
         }
     }
     if lattice.chars.len() < state as usize {
-        return Err(numbers.error(format!(
-            "a character arc into state {state}, from {}",
-            state - 1
-        )));
+        return Err(
+            numbers.error(format!("a character arc into state {state}, from {}", state - 1))
+        );
     }
     Ok(())
 }
@@ -173,9 +162,8 @@ impl<R: BufRead> Numbers<R> {
             let rest = &line[self.end..];
             if let Some(gap) = rest.find(|c| c != ' ') {
                 self.begin = self.end + gap;
-                self.end = line[self.begin..]
-                    .find(' ')
-                    .map_or(line.len(), |length| self.begin + length);
+                self.end =
+                    line[self.begin..].find(' ').map_or(line.len(), |length| self.begin + length);
                 return Ok(true);
             }
             (self.begin, self.end) = (0, 0);
@@ -224,14 +212,8 @@ mod tests {
 
     #[test]
     fn huge_claims_take_no_memory() {
-        check(
-            "4294967295",
-            &["in:2:1: expected a number of states, got the end of the file"],
-        );
-        check(
-            "1 4294967295 0",
-            &["in:1:3: expected 1 to 4194304 states, got \"4294967295\""],
-        );
+        check("4294967295", &["in:2:1: expected a number of states, got the end of the file"]);
+        check("1 4294967295 0", &["in:1:3: expected 1 to 4194304 states, got \"4294967295\""]);
         check(
             "1 4194304 0",
             &["in:2:1: expected a label for every state, got the end of the file"],
@@ -240,27 +222,15 @@ mod tests {
             "1 2 0 0\n0\n4294967295",
             &["in:3:1: expected at most 4194304 arcs in an instance, got \"4294967295\""],
         );
-        check(
-            "99999999999",
-            &["in:1:1: expected the number of instances, got \"99999999999\""],
-        );
+        check("99999999999", &["in:1:1: expected the number of instances, got \"99999999999\""]);
     }
 
     #[test]
     fn wrong_arcs_are_placed() {
-        check(
-            "",
-            &["in:1:1: expected the number of instances, got the end of the file"],
-        );
+        check("", &["in:1:1: expected the number of instances, got the end of the file"]);
         check("1 0", &["in:1:3: expected 1 to 4194304 states, got \"0\""]);
-        check(
-            "1 1 0\n1 0 5",
-            &["in:2:1: expected no arc into state 0, got \"1\""],
-        );
-        check(
-            "1 2 0 0\n0\n1 1 5",
-            &["in:3:3: expected an arc from a state before 1, got \"1\""],
-        );
+        check("1 1 0\n1 0 5", &["in:2:1: expected no arc into state 0, got \"1\""]);
+        check("1 2 0 0\n0\n1 1 5", &["in:3:3: expected an arc from a state before 1, got \"1\""]);
         check(
             "1 2 0 0\n0\n0\n",
             &["in:3:1: expected a character arc into state 1, from 0, got \"0\""],
@@ -276,9 +246,6 @@ mod tests {
                 "in:1:9: expected the end of the file after 1 instances, got \"1\"",
             ],
         );
-        check(
-            "-1",
-            &["in:1:1: expected the number of instances, got \"-1\""],
-        );
+        check("-1", &["in:1:1: expected the number of instances, got \"-1\""]);
     }
 }

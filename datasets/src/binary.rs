@@ -25,9 +25,7 @@ pub fn read_binary_trees(path: impl AsRef<Path>) -> Result<Vec<Tree>, Error> {
 /// # Ok::<(), edbatch_datasets::Error>(())
 /// ```
 pub fn parse_binary_trees<R: BufRead>(reader: R, name: &str) -> BinaryTrees<R> {
-    BinaryTrees {
-        lines: Lines::new(reader, name),
-    }
+    BinaryTrees { lines: Lines::new(reader, name) }
 }
 
 /// Iterator of [`parse_binary_trees`]. It ends after its first error.
@@ -63,11 +61,8 @@ fn tree_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Tree, Error> {
         complete = taken.map_err(|wrong| lines.error(byte, wrong.expected, wrong.got))?;
     }
     complete.ok_or_else(|| {
-        let expected = if brackets.depth() == 0 {
-            "\"(\"".to_string()
-        } else {
-            closing(brackets.depth())
-        };
+        let expected =
+            if brackets.depth() == 0 { "\"(\"".to_string() } else { closing(brackets.depth()) };
         lines.error(line.len(), expected, "the end of the line")
     })
 }
@@ -85,9 +80,7 @@ mod tests {
             Ok(tree) => format!("{} nodes", tree.len()),
             Err(error) => error.to_string(),
         };
-        let got: Vec<String> = parse_binary_trees(input.as_bytes(), "in")
-            .map(show)
-            .collect();
+        let got: Vec<String> = parse_binary_trees(input.as_bytes(), "in").map(show).collect();
         assert_eq!(got, expected);
     }
 
@@ -99,51 +92,28 @@ mod tests {
 
     #[test]
     fn tokens_hold_no_break_spaces() {
-        let tree = parse_binary_trees("(2 (2 1\u{a0}2) (2 b))".as_bytes(), "in")
-            .next()
-            .unwrap()
-            .unwrap();
+        let tree =
+            parse_binary_trees("(2 (2 1\u{a0}2) (2 b))".as_bytes(), "in").next().unwrap().unwrap();
         assert_eq!(tree.tokens().collect::<Vec<_>>(), ["1\u{a0}2", "b"]);
     }
 
     #[test]
     fn wrong_trees_are_placed() {
-        check(
-            "(2 x)\n\n",
-            &["1 nodes", "in:2:1: expected \"(\", got the end of the line"],
-        );
+        check("(2 x)\n\n", &["1 nodes", "in:2:1: expected \"(\", got the end of the line"]);
         check("x", &["in:1:1: expected \"(\", got \"x\""]);
-        check(
-            "(2 (2 ü) (2 b) (2 c))",
-            &["in:1:16: expected \")\" after two children, got \"(\""],
-        );
+        check("(2 (2 ü) (2 b) (2 c))", &["in:1:16: expected \")\" after two children, got \"(\""]);
         check("(2 (2 ü))", &["in:1:9: expected a second child, got \")\""]);
-        check(
-            "(2)",
-            &["in:1:3: expected a token or two children, got \")\""],
-        );
+        check("(2)", &["in:1:3: expected a token or two children, got \")\""]);
         check("()", &["in:1:2: expected a label, got \")\""]);
         check("((2 a) (2 b))", &["in:1:2: expected a label, got \"(\""]);
-        check(
-            "(2 a b)",
-            &["in:1:6: expected \")\" after a token, got \"b\""],
-        );
-        check(
-            "(2 a (2 b))",
-            &["in:1:6: expected \")\" after a token, got \"(\""],
-        );
-        check(
-            "(2 (2 a) b)",
-            &["in:1:10: expected \"(\" or \")\" after a child, got \"b\""],
-        );
+        check("(2 a b)", &["in:1:6: expected \")\" after a token, got \"b\""]);
+        check("(2 a (2 b))", &["in:1:6: expected \")\" after a token, got \"(\""]);
+        check("(2 (2 a) b)", &["in:1:10: expected \"(\" or \")\" after a child, got \"b\""]);
         check(
             "(2 (2 a) (2 b)",
             &["in:1:15: expected \")\" for 1 open \"(\", got the end of the line"],
         );
-        check(
-            "(2 a))",
-            &["in:1:6: expected the end of the line after a tree, got \")\""],
-        );
+        check("(2 a))", &["in:1:6: expected the end of the line after a tree, got \")\""]);
         check(
             "(2 a) (2 b)\n(2 c)",
             &["in:1:7: expected the end of the line after a tree, got \"(\""],
@@ -155,14 +125,11 @@ mod tests {
         let mut text = "(2 (2 a) ".repeat(100_000);
         text += "(2 b)";
         text += &")".repeat(100_000);
-        let trees: Vec<Tree> = parse_binary_trees(text.as_bytes(), "deep")
-            .collect::<Result<_, _>>()
-            .unwrap();
+        let trees: Vec<Tree> =
+            parse_binary_trees(text.as_bytes(), "deep").collect::<Result<_, _>>().unwrap();
         assert_eq!(trees[0].depth(), 100_001);
-        let unclosed = parse_binary_trees(&text.as_bytes()[..900_000], "deep")
-            .next()
-            .unwrap()
-            .unwrap_err();
+        let unclosed =
+            parse_binary_trees(&text.as_bytes()[..900_000], "deep").next().unwrap().unwrap_err();
         assert!(unclosed.to_string().contains("100000 open"), "{unclosed}");
     }
 }

@@ -45,11 +45,7 @@ struct Frame {
 
 impl Brackets {
     pub(crate) fn new(arity: Arity) -> Self {
-        Brackets {
-            arity,
-            open: Vec::new(),
-            tree: TreeBuilder::new(),
-        }
+        Brackets { arity, open: Vec::new(), tree: TreeBuilder::new() }
     }
 
     /// How many brackets are open.
@@ -80,20 +76,13 @@ impl Brackets {
 
     fn close(&mut self) -> Option<Tree> {
         let frame = self.open.pop().expect("the caller saw it");
-        self.tree
-            .push(frame.label.unwrap_or_default(), frame.token, frame.children);
-        self.open
-            .is_empty()
-            .then(|| std::mem::take(&mut self.tree).finish())
+        self.tree.push(frame.label.unwrap_or_default(), frame.token, frame.children);
+        self.open.is_empty().then(|| std::mem::take(&mut self.tree).finish())
     }
 }
 
 impl Frame {
-    const EMPTY: Frame = Frame {
-        label: None,
-        token: None,
-        children: 0,
-    };
+    const EMPTY: Frame = Frame { label: None, token: None, children: 0 };
 
     fn take_child(&mut self, arity: Arity) -> Result<(), Mismatch> {
         if self.label.is_none() {
@@ -153,10 +142,8 @@ pub(crate) fn pieces(line: &str, start: usize) -> impl Iterator<Item = (usize, P
             b')' => Piece::Close,
             _ => {
                 let is_end = |b: &u8| matches!(b, b' ' | b'(' | b')');
-                let end = bytes[at..]
-                    .iter()
-                    .position(is_end)
-                    .map_or(bytes.len(), |length| at + length);
+                let end =
+                    bytes[at..].iter().position(is_end).map_or(bytes.len(), |length| at + length);
                 at = end - 1;
                 Piece::Text(&line[begin..end])
             }

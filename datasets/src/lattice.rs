@@ -36,11 +36,8 @@ impl<T> Lattice<T> {
     /// The same lattice with other characters and words, such as their numbers in two vocabularies.
     pub fn map<U>(&self, char: impl FnMut(&T) -> U, word: impl FnMut(&T) -> U) -> Lattice<U> {
         let mut word = word;
-        let arc = |arc: &WordArc<T>| WordArc {
-            start: arc.start,
-            end: arc.end,
-            word: word(&arc.word),
-        };
+        let arc =
+            |arc: &WordArc<T>| WordArc { start: arc.start, end: arc.end, word: word(&arc.word) };
         Lattice {
             chars: self.chars.iter().map(char).collect(),
             words: self.words.iter().map(arc).collect(),
@@ -51,10 +48,6 @@ impl<T> Lattice<T> {
 
 impl<T> Default for Lattice<T> {
     fn default() -> Self {
-        Lattice {
-            chars: Vec::new(),
-            words: Vec::new(),
-            tags: Vec::new(),
-        }
+        Lattice { chars: Vec::new(), words: Vec::new(), tags: Vec::new() }
     }
 }

@@ -81,24 +81,15 @@ fn lattice_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Lattice, Error> {
             format!("{} tags", tags.len()),
         ));
     }
-    let words = words
-        .into_iter()
-        .map(|(start, end, word)| WordArc { start, end, word })
-        .collect();
+    let words = words.into_iter().map(|(start, end, word)| WordArc { start, end, word }).collect();
     Ok(Lattice { chars, words, tags })
 }
 
 fn json_error<R: BufRead>(lines: &Lines<R>, wrong: &serde_json::Error) -> Error {
     let message = wrong.to_string();
-    let message = message
-        .rsplit_once(" at line ")
-        .map_or(message.as_str(), |(message, _)| message);
+    let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
     let line = lines.current();
-    let byte = if wrong.is_eof() {
-        line.len()
-    } else {
-        wrong.column().saturating_sub(1)
-    };
+    let byte = if wrong.is_eof() { line.len() } else { wrong.column().saturating_sub(1) };
     let got = match line.get(byte..) {
         Some("") => "the end of the line".to_string(),
         rest => quoted(rest.unwrap_or("")),
@@ -125,10 +116,7 @@ fn byte_of_word(line: &str, index: usize) -> usize {
 fn byte_of_member(line: &str, name: &str) -> usize {
     let members: Result<std::collections::BTreeMap<String, &RawValue>, _> =
         serde_json::from_str(line);
-    members
-        .ok()
-        .and_then(|read| read.get(name).map(|value| offset(line, value.get())))
-        .unwrap_or(0)
+    members.ok().and_then(|read| read.get(name).map(|value| offset(line, value.get()))).unwrap_or(0)
 }
 
 /// The byte of `line` at which `part`, a slice of it, begins.
@@ -174,14 +162,8 @@ mod tests {
             r#"{"chars":["ü","b","c"],"words":[[0,1,"üb"],[2,3,"x"]]}"#,
             &[&error("44", "2, end 3")],
         );
-        check(
-            r#"{"words":[[1,1,"b"]],"chars":["ü","b","c"]}"#,
-            &[&error("11", "1, end 1")],
-        );
-        check(
-            r#"{"words":[[2,1,"b"]],"chars":["ü","b","c"]}"#,
-            &[&error("11", "2, end 1")],
-        );
+        check(r#"{"words":[[1,1,"b"]],"chars":["ü","b","c"]}"#, &[&error("11", "1, end 1")]);
+        check(r#"{"words":[[2,1,"b"]],"chars":["ü","b","c"]}"#, &[&error("11", "2, end 1")]);
     }
 
     #[test]
@@ -198,33 +180,19 @@ mod tests {
             ("{\"chars\":[]}", "missing field `words`"),
             ("{\"chars\":[1],\"words\":[]}", "in:1:11: "),
             ("{\"chars\":[],\"words\":[[-1,2,\"\"]]}", "`-1`"),
-            (
-                "{\"chars\":[],\"words\":[[4294967296,2,\"\"]]}",
-                "`4294967296`",
-            ),
+            ("{\"chars\":[],\"words\":[[4294967296,2,\"\"]]}", "`4294967296`"),
             ("[", "end of the line"),
             ("{\"chars\":[],\"words\":[]} x", "in:1:25: "),
         ] {
-            let error = parse_lattices(line.as_bytes(), "in")
-                .next()
-                .unwrap()
-                .unwrap_err()
-                .to_string();
-            assert!(
-                error.starts_with("in:1:") && error.contains(part),
-                "{line}: {error}"
-            );
+            let error =
+                parse_lattices(line.as_bytes(), "in").next().unwrap().unwrap_err().to_string();
+            assert!(error.starts_with("in:1:") && error.contains(part), "{line}: {error}");
         }
     }
 
     #[test]
     fn deep_json_is_refused() {
         let line = format!("{{\"chars\":[],\"words\":[],\"x\":{}", "[".repeat(100_000));
-        assert!(
-            parse_lattices(line.as_bytes(), "in")
-                .next()
-                .unwrap()
-                .is_err()
-        );
+        assert!(parse_lattices(line.as_bytes(), "in").next().unwrap().is_err());
     }
 }

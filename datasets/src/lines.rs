@@ -30,10 +30,7 @@ pub const MAX_LINE: usize = 64 << 20;
 /// ```
 pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn BufRead + Send>, Error> {
     let path = path.as_ref();
-    let refused = |source| Error::Open {
-        file: path.display().to_string(),
-        source,
-    };
+    let refused = |source| Error::Open { file: path.display().to_string(), source };
     let file = File::open(path).map_err(refused)?;
     if file.metadata().map_err(refused)?.is_dir() {
         return Err(refused(io::ErrorKind::IsADirectory.into()));
@@ -104,25 +101,13 @@ impl<R: BufRead> Lines<R> {
         expected: impl Into<String>,
         got: impl Into<String>,
     ) -> Error {
-        Error::Format {
-            at: self.position(byte),
-            expected: expected.into(),
-            got: got.into(),
-        }
+        Error::Format { at: self.position(byte), expected: expected.into(), got: got.into() }
     }
 
     /// The error behind the last line.
     pub(crate) fn error_at_end(&self, expected: impl Into<String>) -> Error {
-        let at = Position {
-            file: self.file.clone(),
-            line: self.number + 1,
-            column: 1,
-        };
-        Error::Format {
-            at,
-            expected: expected.into(),
-            got: "the end of the file".to_string(),
-        }
+        let at = Position { file: self.file.clone(), line: self.number + 1, column: 1 };
+        Error::Format { at, expected: expected.into(), got: "the end of the file".to_string() }
     }
 
     /// The name that errors carry.
@@ -165,27 +150,16 @@ impl<R: BufRead> Lines<R> {
             Ok(_) => Ok(true),
             Err(invalid) => {
                 let byte = invalid.valid_up_to();
-                Err(self.error(
-                    byte,
-                    "UTF-8",
-                    format!("the byte 0x{:02x}", self.buffer[byte]),
-                ))
+                Err(self.error(byte, "UTF-8", format!("the byte 0x{:02x}", self.buffer[byte])))
             }
         }
     }
 
     fn broken(&self, source: io::Error) -> Error {
         if source.kind() == io::ErrorKind::UnexpectedEof {
-            self.error(
-                self.buffer.len(),
-                "the rest of the compressed data",
-                "the end of the file",
-            )
+            self.error(self.buffer.len(), "the rest of the compressed data", "the end of the file")
         } else {
-            Error::Read {
-                at: self.position(self.buffer.len()),
-                source,
-            }
+            Error::Read { at: self.position(self.buffer.len()), source }
         }
     }
 
@@ -193,11 +167,7 @@ impl<R: BufRead> Lines<R> {
         let before = &self.buffer[..byte.min(self.buffer.len())];
         // Continuation bytes are no characters of their own; this also counts right in front of invalid bytes.
         let column = before.iter().filter(|&&b| b & 0xC0 != 0x80).count() + 1;
-        Position {
-            file: self.file.clone(),
-            line: self.number,
-            column,
-        }
+        Position { file: self.file.clone(), line: self.number, column }
     }
 }
 
@@ -205,9 +175,7 @@ impl<R: BufRead> Iterator for Lines<R> {
     type Item = Result<String, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_line()
-            .map(|line| line.map(str::to_string))
-            .transpose()
+        self.next_line().map(|line| line.map(str::to_string)).transpose()
     }
 }
 
@@ -227,9 +195,8 @@ mod tests {
     fn check(input: &[u8], limit: usize, expected: &[&str]) {
         let mut lines = Lines::new(input, "in");
         lines.limit = limit;
-        let got: Vec<String> = lines
-            .map(|line| line.unwrap_or_else(|error| error.to_string()))
-            .collect();
+        let got: Vec<String> =
+            lines.map(|line| line.unwrap_or_else(|error| error.to_string())).collect();
         assert_eq!(got, expected);
     }
 
@@ -237,11 +204,7 @@ mod tests {
     fn lines_end_at_line_feeds() {
         check(b"", 9, &[]);
         check(b"\n", 9, &[""]);
-        check(
-            "a\n\nb\u{a0}c\u{2028}d\r\ne".as_bytes(),
-            99,
-            &["a", "", "b\u{a0}c\u{2028}d", "e"],
-        );
+        check("a\n\nb\u{a0}c\u{2028}d\r\ne".as_bytes(), 99, &["a", "", "b\u{a0}c\u{2028}d", "e"]);
     }
 
     #[test]
@@ -250,10 +213,7 @@ mod tests {
         check(
             b"abc\nabcde\n",
             4,
-            &[
-                "abc",
-                "in:2:5: expected a line of at most 4 bytes, got a longer one",
-            ],
+            &["abc", "in:2:5: expected a line of at most 4 bytes, got a longer one"],
         );
     }
 

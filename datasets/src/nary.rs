@@ -120,43 +120,23 @@ mod tests {
         check("", &[]);
         check(
             "\n(a)\n\n(a (b\n(c)) \n )(d) (e (f x))\n",
-            &[
-                "1 nodes, 1 deep",
-                "3 nodes, 3 deep",
-                "1 nodes, 1 deep",
-                "2 nodes, 2 deep",
-            ],
+            &["1 nodes, 1 deep", "3 nodes, 3 deep", "1 nodes, 1 deep", "2 nodes, 2 deep"],
         );
         check("( (S (NP (NN x))))", &["4 nodes, 4 deep"]);
     }
 
     #[test]
     fn wrong_trees_are_placed() {
-        check(
-            "(a",
-            &["in:2:1: expected \")\" for 1 open \"(\", got the end of the file"],
-        );
-        check(
-            "(a)\n(b ()",
-            &["1 nodes, 1 deep", "in:2:5: expected a label, got \")\""],
-        );
-        check(
-            "(a) b (c)",
-            &["1 nodes, 1 deep", "in:1:5: expected \"(\", got \"b\""],
-        );
-        check(
-            "(a\n b c)",
-            &["in:2:4: expected \")\" after a token, got \"c\""],
-        );
+        check("(a", &["in:2:1: expected \")\" for 1 open \"(\", got the end of the file"]);
+        check("(a)\n(b ()", &["1 nodes, 1 deep", "in:2:5: expected a label, got \")\""]);
+        check("(a) b (c)", &["1 nodes, 1 deep", "in:1:5: expected \"(\", got \"b\""]);
+        check("(a\n b c)", &["in:2:4: expected \")\" after a token, got \"c\""]);
     }
 
     #[test]
     fn a_hundred_thousand_levels() {
         let text = format!("{}{}", "(a\n".repeat(100_000), ")".repeat(100_000));
-        let tree = parse_nary_trees(text.as_bytes(), "deep")
-            .next()
-            .unwrap()
-            .unwrap();
+        let tree = parse_nary_trees(text.as_bytes(), "deep").next().unwrap().unwrap();
         assert_eq!((tree.len(), tree.depth()), (100_000, 100_000));
     }
 }

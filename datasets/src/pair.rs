@@ -42,10 +42,7 @@ pub fn read_pairs(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<
 /// # Ok::<(), edbatch_datasets::Error>(())
 /// ```
 pub fn parse_pairs<R: BufRead, S: BufRead>(source: (R, &str), target: (S, &str)) -> Pairs<R, S> {
-    Pairs {
-        source: Lines::new(source.0, source.1),
-        target: Lines::new(target.0, target.1),
-    }
+    Pairs { source: Lines::new(source.0, source.1), target: Lines::new(target.0, target.1) }
 }
 
 /// Iterator of [`parse_pairs`]. It ends after its first error.
@@ -81,18 +78,11 @@ impl<R: BufRead, S: BufRead> Pairs<R, S> {
 }
 
 fn missing<A: BufRead, B: BufRead>(short: &Lines<A>, long: &Lines<B>) -> Error {
-    short.error_at_end(format!(
-        "a line for line {} of {}",
-        long.number(),
-        long.file()
-    ))
+    short.error_at_end(format!("a line for line {} of {}", long.number(), long.file()))
 }
 
 fn words(line: &str) -> Vec<String> {
-    line.split(' ')
-        .filter(|word| !word.is_empty())
-        .map(str::to_string)
-        .collect()
+    line.split(' ').filter(|word| !word.is_empty()).map(str::to_string).collect()
 }
 
 #[cfg(test)]
@@ -104,21 +94,14 @@ mod tests {
         let pairs: Vec<_> = parse_pairs((&b"a\n"[..], "x"), (&b"b\nc\nd\n"[..], "y")).collect();
         assert_eq!(pairs.len(), 2, "nothing follows the error");
         let error = pairs[1].as_ref().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "x:2:1: expected a line for line 2 of y, got the end of the file"
-        );
+        assert_eq!(error, "x:2:1: expected a line for line 2 of y, got the end of the file");
     }
 
     #[test]
     fn empty_lines_pair_up() {
-        let pairs: Vec<_> = parse_pairs((&b"\na|b"[..], "x"), (&b"b \n\n"[..], "y"))
-            .map(Result::unwrap)
-            .collect();
+        let pairs: Vec<_> =
+            parse_pairs((&b"\na|b"[..], "x"), (&b"b \n\n"[..], "y")).map(Result::unwrap).collect();
         assert_eq!((pairs[0].source.len(), pairs[0].target.len()), (0, 1));
-        assert_eq!(
-            (pairs[1].source[0].as_str(), pairs[1].target.len()),
-            ("a|b", 0)
-        );
+        assert_eq!((pairs[1].source[0].as_str(), pairs[1].target.len()), ("a|b", 0));
     }
 }

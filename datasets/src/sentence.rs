@@ -30,10 +30,7 @@ impl<T> Sentence<T> {
 
     /// The same sentence with other words, such as their numbers in a vocabulary.
     pub fn map<U>(&self, word: impl FnMut(&T) -> U) -> Sentence<U> {
-        Sentence {
-            words: self.words.iter().map(word).collect(),
-            tags: self.tags.clone(),
-        }
+        Sentence { words: self.words.iter().map(word).collect(), tags: self.tags.clone() }
     }
 }
 
@@ -84,9 +81,7 @@ pub fn parse_plain<R: BufRead>(
     reader: R,
     name: &str,
 ) -> impl Iterator<Item = Result<Vec<String>, Error>> + use<R> {
-    map_lines(reader, name, |line| {
-        split_words(line).map(str::to_string).collect()
-    })
+    map_lines(reader, name, |line| split_words(line).map(str::to_string).collect())
 }
 
 fn map_lines<R: BufRead, S>(
@@ -115,10 +110,7 @@ mod tests {
     use super::*;
 
     fn check(input: &str, expected: &str) {
-        let sentence = parse_sentences(input.as_bytes(), "in")
-            .next()
-            .unwrap()
-            .unwrap();
+        let sentence = parse_sentences(input.as_bytes(), "in").next().unwrap().unwrap();
         let shown: Vec<String> = sentence
             .words
             .iter()

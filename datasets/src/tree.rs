@@ -74,16 +74,12 @@ impl<T> Tree<T> {
     ///
     /// If the tree is empty.
     pub fn root(&self) -> usize {
-        self.len()
-            .checked_sub(1)
-            .expect("an empty tree has no root")
+        self.len().checked_sub(1).expect("an empty tree has no root")
     }
 
     /// How many nodes have no children.
     pub fn leaves(&self) -> usize {
-        (0..self.len())
-            .filter(|&i| self.children(i).is_empty())
-            .count()
+        (0..self.len()).filter(|&i| self.children(i).is_empty()).count()
     }
 
     /// The tokens from left to right.
@@ -95,11 +91,7 @@ impl<T> Tree<T> {
     pub fn depth(&self) -> usize {
         let mut depths: Vec<u32> = Vec::with_capacity(self.len());
         for i in 0..self.len() {
-            let below = self
-                .children(i)
-                .iter()
-                .map(|&child| depths[child as usize])
-                .max();
+            let below = self.children(i).iter().map(|&child| depths[child as usize]).max();
             depths.push(below.unwrap_or(0) + 1);
         }
         depths.last().map_or(0, |&depth| depth as usize)
@@ -110,11 +102,7 @@ impl<T> Tree<T> {
         let mut token = token;
         Tree {
             labels: self.labels.iter().map(label).collect(),
-            tokens: self
-                .tokens
-                .iter()
-                .map(|t| t.as_ref().map(&mut token))
-                .collect(),
+            tokens: self.tokens.iter().map(|t| t.as_ref().map(&mut token)).collect(),
             ends: self.ends.clone(),
             children: self.children.clone(),
         }
@@ -140,16 +128,9 @@ pub struct TreeBuilder<T = String> {
 impl<T> TreeBuilder<T> {
     /// A builder without nodes.
     pub fn new() -> Self {
-        let tree = Tree {
-            labels: Vec::new(),
-            tokens: Vec::new(),
-            ends: Vec::new(),
-            children: Vec::new(),
-        };
-        TreeBuilder {
-            tree,
-            roots: Vec::new(),
-        }
+        let tree =
+            Tree { labels: Vec::new(), tokens: Vec::new(), ends: Vec::new(), children: Vec::new() };
+        TreeBuilder { tree, roots: Vec::new() }
     }
 
     /// Adds a node over the last `arity` nodes that have no parent yet, and returns its number.
@@ -159,11 +140,7 @@ impl<T> TreeBuilder<T> {
     /// If fewer nodes than `arity` have no parent, or the tree has 2³² nodes.
     pub fn push(&mut self, label: T, token: Option<T>, arity: usize) -> u32 {
         let node = u32::try_from(self.tree.len()).expect("a tree has fewer than 2^32 nodes");
-        let first = self
-            .roots
-            .len()
-            .checked_sub(arity)
-            .expect("children come before their parent");
+        let first = self.roots.len().checked_sub(arity).expect("children come before their parent");
         self.tree.children.extend(self.roots.drain(first..));
         self.tree.ends.push(self.tree.children.len() as u32);
         self.tree.labels.push(label);
@@ -178,11 +155,7 @@ impl<T> TreeBuilder<T> {
     ///
     /// If more than one node has no parent.
     pub fn finish(self) -> Tree<T> {
-        assert!(
-            self.roots.len() <= 1,
-            "a tree has one root, got {}",
-            self.roots.len()
-        );
+        assert!(self.roots.len() <= 1, "a tree has one root, got {}", self.roots.len());
         self.tree
     }
 }

@@ -28,10 +28,7 @@ pub struct Vocabulary {
 impl Vocabulary {
     /// A vocabulary of [`UNKNOWN`] alone.
     pub fn new() -> Self {
-        let mut vocabulary = Vocabulary {
-            tokens: Vec::new(),
-            ids: HashMap::new(),
-        };
+        let mut vocabulary = Vocabulary { tokens: Vec::new(), ids: HashMap::new() };
         vocabulary.insert(UNKNOWN);
         vocabulary
     }
@@ -164,18 +161,9 @@ mod tests {
 
     #[test]
     fn wrong_vocabularies_are_placed() {
-        check(
-            "",
-            "in:1:1: expected \"<unk>\" in the first line, got the end of the file",
-        );
-        check(
-            "the\n<unk>\n",
-            "in:1:1: expected \"<unk>\" in the first line, got \"the\"",
-        );
-        check(
-            "<unk>\na\n\nb",
-            "in:3:1: expected a token, got an empty line",
-        );
+        check("", "in:1:1: expected \"<unk>\" in the first line, got the end of the file");
+        check("the\n<unk>\n", "in:1:1: expected \"<unk>\" in the first line, got \"the\"");
+        check("<unk>\na\n\nb", "in:3:1: expected a token, got an empty line");
         check(
             "<unk>\na\n<unk>",
             "in:3:1: expected a new token, got \"<unk>\", which is on line 1 already",

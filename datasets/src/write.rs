@@ -23,9 +23,7 @@ use crate::tree::Tree;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn write_trees(trees: &[Tree], mut writer: impl Write) -> io::Result<()> {
-    trees
-        .iter()
-        .try_for_each(|tree| write_tree(tree, &mut writer))
+    trees.iter().try_for_each(|tree| write_tree(tree, &mut writer))
 }
 
 /// Writes sentences as `word|TAG …`, one a line; a word without a tag is followed by `|` only if it holds one itself.
@@ -74,18 +72,11 @@ pub fn write_lattices(lattices: &[Lattice], mut writer: impl Write) -> io::Resul
         tags.is_empty()
     }
     for lattice in lattices {
-        let words = lattice
-            .words
-            .iter()
-            .map(|arc| (arc.start, arc.end, arc.word.as_str()))
-            .collect();
+        let words =
+            lattice.words.iter().map(|arc| (arc.start, arc.end, arc.word.as_str())).collect();
         serde_json::to_writer(
             &mut writer,
-            &JsonLattice {
-                chars: &lattice.chars,
-                words,
-                tags: &lattice.tags,
-            },
+            &JsonLattice { chars: &lattice.chars, words, tags: &lattice.tags },
         )?;
         writeln!(writer)?;
     }
@@ -94,10 +85,7 @@ pub fn write_lattices(lattices: &[Lattice], mut writer: impl Write) -> io::Resul
 
 fn write_tree(tree: &Tree, writer: &mut impl Write) -> io::Result<()> {
     if tree.is_empty() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "an empty tree has no text",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty tree has no text"));
     }
     // Nodes still to be opened, and how many brackets close in front of each of them.
     let mut open = vec![(tree.root(), 0_usize)];

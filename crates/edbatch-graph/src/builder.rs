@@ -49,10 +49,7 @@ impl CellBuilder {
             instructions: Vec::new(),
             error: None,
         };
-        Self {
-            name: name.into(),
-            state: RefCell::new(state),
-        }
+        Self { name: name.into(), state: RefCell::new(state) }
     }
 
     pub(crate) fn finish(
@@ -88,11 +85,7 @@ impl CellBuilder {
 
     /// A port that takes any number of values, at least one. It is the cell's last.
     pub fn many(&self, name: &str, record: RecordId) -> Values<'_> {
-        Values {
-            cell: self,
-            port: self.port(name, record, Arity::Many),
-            record,
-        }
+        Values { cell: self, port: self.port(name, record, Arity::Many), record }
     }
 
     /// A port that takes the number of a row of a table. `dims` are the table's: the number of
@@ -100,21 +93,13 @@ impl CellBuilder {
     pub fn lookup(&self, name: &str, parameter: &str, dims: &[usize]) -> Tensor<'_> {
         let row = dims.get(1..).and_then(Shape::new);
         let Some(shape) = row else {
-            self.fail(
-                &format!("lookup {name}"),
-                &[],
-                "a table of vectors or matrices",
-            );
+            self.fail(&format!("lookup {name}"), &[], "a table of vectors or matrices");
             return self.poison();
         };
         let parameter = self.parameter_id(parameter, dims);
         let table = {
             let tables = &mut self.state.borrow_mut().tables;
-            tables.push(Table {
-                name: name.into(),
-                parameter,
-                rows: dims[0] as u32,
-            });
+            tables.push(Table { name: name.into(), parameter, rows: dims[0] as u32 });
             (tables.len() - 1) as u16
         };
         self.push(Op::Lookup { table }, &[], shape)
@@ -143,13 +128,7 @@ impl CellBuilder {
     }
 
     fn port(&self, name: &str, record: RecordId, arity: Arity) -> u16 {
-        if self
-            .state
-            .borrow()
-            .ports
-            .last()
-            .is_some_and(|port| port.arity == Arity::Many)
-        {
+        if self.state.borrow().ports.last().is_some_and(|port| port.arity == Arity::Many) {
             self.fail(
                 &format!("port {name}"),
                 &[],
@@ -157,11 +136,7 @@ impl CellBuilder {
             );
         }
         let ports = &mut self.state.borrow_mut().ports;
-        ports.push(Port {
-            name: name.into(),
-            record,
-            arity,
-        });
+        ports.push(Port { name: name.into(), record, arity });
         (ports.len() - 1) as u16
     }
 
@@ -173,11 +148,7 @@ impl CellBuilder {
     ) -> [Tensor<'_>; N] {
         let shapes = self.shapes(record);
         if shapes.len() != N {
-            let expected = format!(
-                "the {} fields of {}",
-                shapes.len(),
-                self.record_name(record)
-            );
+            let expected = format!("the {} fields of {}", shapes.len(), self.record_name(record));
             self.fail(&format!("port {port} with {N} fields"), &[], &expected);
         }
         std::array::from_fn(|field| match shapes.get(field) {
@@ -193,9 +164,7 @@ impl CellBuilder {
     }
 
     fn record_name(&self, record: RecordId) -> String {
-        self.state.borrow().declarations.records[usize::from(record.0)]
-            .name
-            .clone()
+        self.state.borrow().declarations.records[usize::from(record.0)].name.clone()
     }
 
     fn parameter_id(&self, name: &str, dims: &[usize]) -> crate::ParameterId {
@@ -220,15 +189,8 @@ impl CellBuilder {
 
     fn push(&self, op: Op, operands: &[Var], shape: Shape) -> Tensor<'_> {
         let instructions = &mut self.state.borrow_mut().instructions;
-        instructions.push(Instruction {
-            op,
-            operands: operands.into(),
-            shape,
-        });
-        Tensor {
-            cell: self,
-            var: Var((instructions.len() - 1) as u32),
-        }
+        instructions.push(Instruction { op, operands: operands.into(), shape });
+        Tensor { cell: self, var: Var((instructions.len() - 1) as u32) }
     }
 
     fn shape(&self, var: Var) -> Shape {
@@ -318,13 +280,7 @@ impl<'c> Tensor<'c> {
     #[must_use]
     pub fn slice(self, start: usize, rows: usize) -> Self {
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        self.cell.apply(
-            Op::Slice {
-                start: clamp(start),
-                rows: clamp(rows),
-            },
-            &[self],
-        )
+        self.cell.apply(Op::Slice { start: clamp(start), rows: clamp(rows) }, &[self])
     }
 
     /// Rows become columns.
@@ -355,11 +311,7 @@ impl<'c> Values<'c> {
 
     fn reduce<const N: usize>(self, by: Reduction) -> [Tensor<'c>; N] {
         let port = self.port;
-        self.cell.fields("values", self.record, |field| Op::Reduce {
-            port,
-            field,
-            by,
-        })
+        self.cell.fields("values", self.record, |field| Op::Reduce { port, field, by })
     }
 }
 

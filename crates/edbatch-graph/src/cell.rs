@@ -132,9 +132,7 @@ impl Cell {
     /// Whether the last port takes any number of values.
     #[must_use]
     pub fn is_variadic(&self) -> bool {
-        self.ports
-            .last()
-            .is_some_and(|port| port.arity == Arity::Many)
+        self.ports.last().is_some_and(|port| port.arity == Arity::Many)
     }
 
     /// The operations as a graph for batching policies, and which variable each node is.
@@ -151,13 +149,10 @@ impl Cell {
                 continue;
             }
             let name = self.signature(instruction);
-            let kind = names
-                .iter()
-                .position(|known| *known == name)
-                .unwrap_or_else(|| {
-                    names.push(name);
-                    names.len() - 1
-                });
+            let kind = names.iter().position(|known| *known == name).unwrap_or_else(|| {
+                names.push(name);
+                names.len() - 1
+            });
             let arguments: Vec<NodeId> = instruction
                 .operands
                 .iter()
@@ -169,8 +164,7 @@ impl Cell {
         let mut dag = PlainDag::new(names);
         let mut vars = Vec::with_capacity(nodes.len());
         for (kind, arguments, var) in nodes {
-            dag.push(kind, &arguments)
-                .expect("operands precede their users");
+            dag.push(kind, &arguments).expect("operands precede their users");
             vars.push(var);
         }
         (dag, vars)
@@ -188,10 +182,7 @@ impl Cell {
     /// The cell as one line per operation, with the names of parameters and ports.
     #[must_use]
     pub fn display<'a>(&'a self, network: &'a Network) -> impl fmt::Display + 'a {
-        DisplayCell {
-            cell: self,
-            network,
-        }
+        DisplayCell { cell: self, network }
     }
 }
 
@@ -213,11 +204,7 @@ impl fmt::Display for DisplayCell<'_> {
             write!(f, "  v{v} = ")?;
             match instruction.op {
                 Op::Input { port, field: index } => write!(f, "{}", field(port, index))?,
-                Op::Reduce {
-                    port,
-                    field: index,
-                    by,
-                } => write!(f, "{by} {}", field(port, index))?,
+                Op::Reduce { port, field: index, by } => write!(f, "{by} {}", field(port, index))?,
                 Op::Lookup { table } => {
                     let table = &cell.tables[usize::from(table)];
                     let parameter = network.parameter(table.parameter);

@@ -96,20 +96,9 @@ impl Graph {
     /// A graph without nodes.
     #[must_use]
     pub fn new(network: Arc<Network>) -> Self {
-        let given = network
-            .initial_values()
-            .iter()
-            .map(|initial| initial.record)
-            .collect();
+        let given = network.initial_values().iter().map(|initial| initial.record).collect();
         let signatures = network.cells().iter().map(Signature::new).collect();
-        Self {
-            network,
-            given,
-            signatures,
-            kinds: vec![],
-            first: vec![0],
-            arguments: vec![],
-        }
+        Self { network, given, signatures, kinds: vec![], first: vec![0], arguments: vec![] }
     }
 
     /// Forgets all nodes and all carried values, and keeps the memory.
@@ -141,10 +130,7 @@ impl Graph {
         self.arguments.extend_from_slice(rows);
         self.arguments.extend(values.iter().map(|value| value.0));
         // Checked here so that neither ids nor offsets can wrap.
-        assert!(
-            self.arguments.len() < GIVEN as usize,
-            "fewer than 2^31 arguments in a graph"
-        );
+        assert!(self.arguments.len() < GIVEN as usize, "fewer than 2^31 arguments in a graph");
         self.first.push(self.arguments.len() as u32);
         Ok(node.into())
     }
@@ -176,9 +162,7 @@ impl Graph {
     /// The rows of tables that a call names.
     #[must_use]
     pub fn rows(&self, node: NodeId) -> &[u32] {
-        &self.raw(node)[..self.signatures[self.kinds[node.index()].index()]
-            .table_rows
-            .len()]
+        &self.raw(node)[..self.signatures[self.kinds[node.index()].index()].table_rows.len()]
     }
 
     /// The values that a call reads, port by port.
@@ -198,9 +182,7 @@ impl Graph {
 
     #[inline]
     fn value_words(&self, node: NodeId) -> &[u32] {
-        &self.raw(node)[self.signatures[self.kinds[node.index()].index()]
-            .table_rows
-            .len()..]
+        &self.raw(node)[self.signatures[self.kinds[node.index()].index()].table_rows.len()..]
     }
 
     #[inline]
@@ -212,9 +194,7 @@ impl Graph {
     #[inline]
     fn fits(&self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<(), Misfit> {
         let Some(signature) = self.signatures.get(cell.index()) else {
-            return Err(Misfit::NoSuchCell {
-                cells: self.signatures.len(),
-            });
+            return Err(Misfit::NoSuchCell { cells: self.signatures.len() });
         };
         if rows.len() != signature.table_rows.len() {
             let (expected, got) = (signature.table_rows.len(), rows.len());
@@ -227,10 +207,7 @@ impl Graph {
         }
         let ports = signature.ports.len();
         if values.len() != ports && !(signature.variadic && values.len() > ports) {
-            return Err(Misfit::Values {
-                expected: ports,
-                got: values.len(),
-            });
+            return Err(Misfit::Values { expected: ports, got: values.len() });
         }
         for (position, &value) in values.iter().enumerate() {
             let port = position.min(ports - 1);
@@ -238,11 +215,7 @@ impl Graph {
             match self.record_of(value) {
                 Some(got) if got == expected => {}
                 Some(got) => {
-                    return Err(Misfit::Record {
-                        port,
-                        expected,
-                        got,
-                    });
+                    return Err(Misfit::Record { port, expected, got });
                 }
                 None => return Err(Misfit::NoSuchValue { port, value }),
             }
@@ -253,9 +226,7 @@ impl Graph {
     #[cold]
     fn error(&self, cell: Kind, what: Misfit) -> CallError {
         let cells = self.network.cells();
-        let name = cells
-            .get(cell.index())
-            .map_or(cell.to_string(), |cell| cell.name().into());
+        let name = cells.get(cell.index()).map_or(cell.to_string(), |cell| cell.name().into());
         let port = |port: usize| cells[cell.index()].ports()[port].name.clone();
         let record = |id| self.network.fields(id).name.clone();
         let message = match what {
@@ -273,17 +244,8 @@ impl Graph {
                 format!("expected at least {expected} values, got {got}")
             }
             Misfit::Values { expected, got } => format!("expected {expected} values, got {got}"),
-            Misfit::Record {
-                port: p,
-                expected,
-                got,
-            } => {
-                format!(
-                    "{}: expected a value {}, got {}",
-                    port(p),
-                    record(expected),
-                    record(got)
-                )
+            Misfit::Record { port: p, expected, got } => {
+                format!("{}: expected a value {}, got {}", port(p), record(expected), record(got))
             }
             Misfit::NoSuchValue { port: p, value } => format!(
                 "{}: expected a value of this graph, got {:?}; a value that is used after an \
@@ -292,10 +254,7 @@ impl Graph {
                 value.source()
             ),
         };
-        CallError {
-            cell: name,
-            message,
-        }
+        CallError { cell: name, message }
     }
 }
 
@@ -326,10 +285,7 @@ impl Dag for Graph {
 
     #[inline]
     fn arguments(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
-        self.value_words(node)
-            .iter()
-            .filter(|&&word| word & GIVEN == 0)
-            .map(|&word| NodeId(word))
+        self.value_words(node).iter().filter(|&&word| word & GIVEN == 0).map(|&word| NodeId(word))
     }
 }
 
@@ -351,31 +307,12 @@ impl fmt::Display for Graph {
 }
 
 enum Misfit {
-    NoSuchCell {
-        cells: usize,
-    },
-    Rows {
-        expected: usize,
-        got: usize,
-    },
-    Row {
-        table: usize,
-        row: u32,
-        rows: u32,
-    },
-    Values {
-        expected: usize,
-        got: usize,
-    },
-    Record {
-        port: usize,
-        expected: RecordId,
-        got: RecordId,
-    },
-    NoSuchValue {
-        port: usize,
-        value: Value,
-    },
+    NoSuchCell { cells: usize },
+    Rows { expected: usize, got: usize },
+    Row { table: usize, row: u32, rows: u32 },
+    Values { expected: usize, got: usize },
+    Record { port: usize, expected: RecordId, got: RecordId },
+    NoSuchValue { port: usize, value: Value },
 }
 
 /// Why a call does not fit its cell.

@@ -96,17 +96,9 @@ impl Network {
             Ok(id) => id,
             Err(_) => return error("at most 65536 records in a network"),
         });
-        let fields = fields
-            .into_iter()
-            .map(|(name, shape)| Field {
-                name: name.into(),
-                shape,
-            })
-            .collect();
-        self.declarations.records.push(Record {
-            name: name.into(),
-            fields,
-        });
+        let fields =
+            fields.into_iter().map(|(name, shape)| Field { name: name.into(), shape }).collect();
+        self.declarations.records.push(Record { name: name.into(), fields });
         Ok(id)
     }
 
@@ -124,12 +116,7 @@ impl Network {
         build: impl for<'c> FnOnce(&'c CellBuilder) -> Vec<Tensor<'c>>,
     ) -> Result<Kind, CellError> {
         if self.cells.iter().any(|cell| cell.name == name) {
-            return Err(CellError::new(
-                name,
-                "cell",
-                &[],
-                "a name that no other cell has",
-            ));
+            return Err(CellError::new(name, "cell", &[], "a name that no other cell has"));
         }
         let kind = u16::try_from(self.cells.len())
             .map_err(|_| CellError::new(name, "cell", &[], "at most 65536 cells in a network"))?;
@@ -156,9 +143,7 @@ impl Network {
     /// # Errors
     /// If there are not as many names as fields, or a parameter is known with other dimensions.
     pub fn initial(&mut self, record: RecordId, names: &[&str]) -> Result<Value, CellError> {
-        let fields = self.declarations.records[usize::from(record.0)]
-            .fields
-            .clone();
+        let fields = self.declarations.records[usize::from(record.0)].fields.clone();
         if fields.len() != names.len() {
             let expected = format!("{} parameters, one a field", fields.len());
             return Err(CellError::new("", "initial value", &[], &expected));
@@ -167,11 +152,7 @@ impl Network {
         for (field, name) in fields.iter().zip(names) {
             let (rows, columns) = field.shape.rows_and_columns();
             let dims = [rows, columns];
-            let rank = if matches!(field.shape, Shape::Vector(_)) {
-                1
-            } else {
-                2
-            };
+            let rank = if matches!(field.shape, Shape::Vector(_)) { 1 } else { 2 };
             parameters.push(self.add_parameter(name, &dims[..rank])?);
         }
         self.initial.push(Initial { record, parameters });
@@ -244,25 +225,16 @@ impl Declarations {
             return if known == dims {
                 Ok(id)
             } else {
-                Err(format!(
-                    "the dimensions {known:?} that it was declared with, got {dims:?}"
-                ))
+                Err(format!("the dimensions {known:?} that it was declared with, got {dims:?}"))
             };
         }
-        let elements = dims
-            .iter()
-            .try_fold(1usize, |product, &dim| product.checked_mul(dim));
+        let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
         let fits = elements.is_some_and(|n| n > 0 && n <= isize::MAX as usize / 4);
         if !fits || dims.is_empty() || dims.len() > 3 || dims.iter().any(|&dim| dim >= 1 << 31) {
-            return Err(format!(
-                "one to three dimensions, none of them zero, got {dims:?}"
-            ));
+            return Err(format!("one to three dimensions, none of them zero, got {dims:?}"));
         }
         let id = ParameterId(u32::try_from(self.parameters.len()).expect("fewer than 2^32"));
-        self.parameters.push(Parameter {
-            name: name.into(),
-            dims: dims.into(),
-        });
+        self.parameters.push(Parameter { name: name.into(), dims: dims.into() });
         self.parameter_ids.insert(name.into(), id);
         Ok(id)
     }

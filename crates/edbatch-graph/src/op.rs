@@ -170,11 +170,7 @@ fn stack(first: Shape, rest: &[Shape]) -> Result<Shape, String> {
         rows += shape.rows_and_columns().0;
     }
     let dims = [rows, columns];
-    let dims = if matches!(first, Shape::Vector(_)) {
-        &dims[..1]
-    } else {
-        &dims[..]
-    };
+    let dims = if matches!(first, Shape::Vector(_)) { &dims[..1] } else { &dims[..] };
     Shape::new(dims).ok_or_else(|| "fewer than 2^31 elements".into())
 }
 

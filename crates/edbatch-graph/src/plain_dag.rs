@@ -30,12 +30,7 @@ impl PlainDag {
     #[must_use]
     pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         let names = names.into_iter().map(Into::into).collect();
-        Self {
-            names,
-            kinds: Vec::new(),
-            first: vec![0],
-            arguments: Vec::new(),
-        }
+        Self { names, kinds: Vec::new(), first: vec![0], arguments: Vec::new() }
     }
 
     /// Appends a node and returns its id.
@@ -45,18 +40,14 @@ impl PlainDag {
     pub fn push(&mut self, kind: Kind, arguments: &[NodeId]) -> Result<NodeId, PushError> {
         let node = NodeId::new(self.kinds.len());
         if kind.index() >= self.names.len() {
-            return Err(PushError::UnknownKind {
-                kind,
-                kinds: self.names.len(),
-            });
+            return Err(PushError::UnknownKind { kind, kinds: self.names.len() });
         }
         if let Some(&argument) = arguments.iter().find(|&&argument| argument >= node) {
             return Err(PushError::NotEarlier { node, argument });
         }
         self.kinds.push(kind);
         self.arguments.extend_from_slice(arguments);
-        self.first
-            .push(u32::try_from(self.arguments.len()).expect("fewer than 2^32 edges"));
+        self.first.push(u32::try_from(self.arguments.len()).expect("fewer than 2^32 edges"));
         Ok(node)
     }
 
@@ -129,11 +120,7 @@ impl fmt::Display for PushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownKind { kind, kinds } => {
-                write!(
-                    f,
-                    "kind {} does not exist: the graph has {kinds} kinds",
-                    kind.0
-                )
+                write!(f, "kind {} does not exist: the graph has {kinds} kinds", kind.0)
             }
             Self::NotEarlier { node, argument } => write!(
                 f,

@@ -55,15 +55,8 @@ impl Schedule {
     /// If there is none.
     #[must_use]
     pub fn batch(&self, index: usize) -> Batch<'_> {
-        let start = if index == 0 {
-            0
-        } else {
-            self.ends[index - 1] as usize
-        };
-        Batch {
-            kind: self.kinds[index],
-            nodes: &self.nodes[start..self.ends[index] as usize],
-        }
+        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
+        Batch { kind: self.kinds[index], nodes: &self.nodes[start..self.ends[index] as usize] }
     }
 
     /// All batches in the order in which they run.
@@ -99,13 +92,7 @@ impl Schedule {
         for (index, batch) in self.batches().enumerate() {
             let index = NodeId::new(index).0;
             for &node in batch.nodes {
-                let error = |what| {
-                    Err(ScheduleError {
-                        batch: index,
-                        node,
-                        what,
-                    })
-                };
+                let error = |what| Err(ScheduleError { batch: index, node, what });
                 if node.index() >= dag.nodes() {
                     return error(Violation::NoSuchNode);
                 }
@@ -113,10 +100,7 @@ impl Schedule {
                     return error(Violation::Twice);
                 }
                 if dag.kind(node) != batch.kind {
-                    return error(Violation::OtherKind {
-                        batch: batch.kind,
-                        node: dag.kind(node),
-                    });
+                    return error(Violation::OtherKind { batch: batch.kind, node: dag.kind(node) });
                 }
                 if let Some(argument) = dag.arguments(node).find(|a| ran_in[a.index()] >= index) {
                     return error(Violation::TooEarly { argument });

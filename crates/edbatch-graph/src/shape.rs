@@ -17,9 +17,7 @@ impl Shape {
     /// `None` unless there are one or two, none of them zero, and fewer than 2³¹ elements in all.
     #[must_use]
     pub fn new(dims: &[usize]) -> Option<Self> {
-        let elements = dims
-            .iter()
-            .try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
+        let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
         if elements == 0 || elements >= 1 << 31 {
             return None;
         }

@@ -22,13 +22,8 @@ use crate::{Dag, Kind, NodeId, PlainDag};
 /// that does not exist, too few or too many ids or lines, more than 65,536 types.
 pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
     let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
-    let (line, header) = lines
-        .next()
-        .ok_or(TextError::new(1, TextErrorKind::Empty))?;
-    let mut fields = Fields {
-        line,
-        rest: header.split_ascii_whitespace(),
-    };
+    let (line, header) = lines.next().ok_or(TextError::new(1, TextErrorKind::Empty))?;
+    let mut fields = Fields { line, rest: header.split_ascii_whitespace() };
     let nodes = fields.number("the number of nodes")?;
     fields.end()?;
 
@@ -40,18 +35,12 @@ pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
         if node == nodes {
             return Err(TextError::new(line, TextErrorKind::SurplusLine { nodes }));
         }
-        let mut fields = Fields {
-            line,
-            rest: text.split_ascii_whitespace(),
-        };
+        let mut fields = Fields { line, rest: text.split_ascii_whitespace() };
         types.push(fields.number("a type")?);
         for _ in 0..fields.number("the number of inputs")? {
             let id = fields.number("an input's id")?;
             if id >= node {
-                return Err(TextError::new(
-                    line,
-                    TextErrorKind::NotEarlier { node, id, nodes },
-                ));
+                return Err(TextError::new(line, TextErrorKind::NotEarlier { node, id, nodes }));
             }
             arguments.push(NodeId::new(id as usize));
         }
@@ -60,10 +49,7 @@ pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
     }
     if (types.len() as u64) < nodes {
         let got = types.len() as u64;
-        return Err(TextError::new(
-            last_line + 1,
-            TextErrorKind::TooShort { nodes, got },
-        ));
+        return Err(TextError::new(last_line + 1, TextErrorKind::TooShort { nodes, got }));
     }
     dag_of(&types, &first, &arguments)
 }
@@ -96,21 +82,13 @@ fn dag_of(types: &[u64], first: &[usize], arguments: &[NodeId]) -> Result<PlainD
     distinct.sort_unstable();
     distinct.dedup();
     if distinct.len() > 1 << 16 {
-        return Err(TextError::new(
-            1,
-            TextErrorKind::TooManyTypes {
-                types: distinct.len(),
-            },
-        ));
+        return Err(TextError::new(1, TextErrorKind::TooManyTypes { types: distinct.len() }));
     }
     let mut dag = PlainDag::new(distinct.iter().map(u64::to_string));
     for (node, number) in types.iter().enumerate() {
-        let kind = distinct
-            .binary_search(number)
-            .expect("every type is among the distinct ones");
+        let kind = distinct.binary_search(number).expect("every type is among the distinct ones");
         let arguments = &arguments[first[node]..first[node + 1]];
-        dag.push(Kind::new(kind), arguments)
-            .expect("arguments were checked while reading");
+        dag.push(Kind::new(kind), arguments).expect("arguments were checked while reading");
     }
     Ok(dag)
 }
@@ -135,10 +113,7 @@ impl Fields<'_> {
             None => Ok(()),
             Some(field) => {
                 let got = field.chars().take(40).collect();
-                Err(TextError::new(
-                    self.line,
-                    TextErrorKind::SurplusField { got },
-                ))
+                Err(TextError::new(self.line, TextErrorKind::SurplusField { got }))
             }
         }
     }
@@ -184,10 +159,7 @@ impl fmt::Display for TextError {
                 write!(f, "expected the end of the line, got {got}")
             }
             TextErrorKind::SurplusLine { nodes } => {
-                write!(
-                    f,
-                    "expected the end of the file after {nodes} nodes, got another line"
-                )
+                write!(f, "expected the end of the file after {nodes} nodes, got another line")
             }
             TextErrorKind::NotEarlier { node, id, nodes } if id < nodes => write!(
                 f,
@@ -195,16 +167,10 @@ impl fmt::Display for TextError {
                  users, so a cycle or a forward reference"
             ),
             TextErrorKind::NotEarlier { node, id, nodes } => {
-                write!(
-                    f,
-                    "node {node} reads node {id}, but there are only {nodes} nodes"
-                )
+                write!(f, "node {node} reads node {id}, but there are only {nodes} nodes")
             }
             TextErrorKind::TooShort { nodes, got } => {
-                write!(
-                    f,
-                    "expected {nodes} nodes, got {got} before the end of the file"
-                )
+                write!(f, "expected {nodes} nodes, got {got} before the end of the file")
             }
             TextErrorKind::TooManyTypes { types } => {
                 write!(f, "{types} different types, at most 65536 are possible")

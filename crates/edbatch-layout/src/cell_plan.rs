@@ -6,14 +6,18 @@ use edbatch_graph::{ParameterId, Reduction};
 
 /// The steps that compute a cell.
 ///
-/// Every call of the cell has a row of scratch of its own, so a step works on any number of calls
-/// at once: it reads and writes the same columns of all their rows.
+/// Scratch is divided into regions. Every call of the cell has a row of its own in each, so a
+/// step works on any number of calls at once: it reads and writes the same columns of all their
+/// rows.
+///
+/// *Invariant*: no step reads a region or the output while it writes the same one, but for a
+/// product that adds to its own result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CellPlan {
     /// The cell's name.
     pub name: String,
-    /// Elements of scratch per call.
-    pub scratch: u32,
+    /// The regions of scratch: elements per call.
+    pub regions: Vec<u32>,
     /// Elements from one output row to the next.
     pub output_stride: u32,
     /// Elements of an output row that are written; the rest is padding.
@@ -40,8 +44,8 @@ pub enum Base {
     Port(u16),
     /// A parameter, the same for all calls.
     Parameter(ParameterId),
-    /// The call's row of scratch.
-    Scratch,
+    /// The call's row of a region of scratch.
+    Scratch(u16),
     /// The call's row of output.
     Output,
 }
@@ -197,53 +201,20 @@ impl CellStep {
     #[must_use]
     pub fn reads(&self) -> Vec<(Place, u32)> {
         match self {
-            Self::Reduce {
-                port, from, width, ..
-            } => {
-                vec![(
-                    Place {
-                        base: Base::Port(*port),
-                        offset: *from,
-                    },
-                    *width,
-                )]
+            Self::Reduce { port, from, width, .. } => {
+                vec![(Place { base: Base::Port(*port), offset: *from }, *width)]
             }
-            Self::Product {
-                width,
-                x,
-                mode: Mode::Set,
-                ..
-            } => vec![(*x, *width)],
-            Self::Product {
-                rows,
-                width,
-                x,
-                out,
-                ..
-            } => vec![(*x, *width), (*out, *rows)],
-            Self::MatMul {
-                left,
-                right,
-                m,
-                k,
-                n,
-                ..
-            } => vec![(*left, m * k), (*right, k * n)],
-            Self::Elementwise(program) => program
-                .inputs
-                .iter()
-                .map(|&place| (place, program.width))
-                .collect(),
+            Self::Product { width, x, mode: Mode::Set, .. } => vec![(*x, *width)],
+            Self::Product { rows, width, x, out, .. } => vec![(*x, *width), (*out, *rows)],
+            Self::MatMul { left, right, m, k, n, .. } => vec![(*left, m * k), (*right, k * n)],
+            Self::Elementwise(program) => {
+                program.inputs.iter().map(|&place| (place, program.width)).collect()
+            }
             Self::Softmax { from, width, .. } | Self::Copy { from, width, .. } => {
                 vec![(*from, *width)]
             }
             Self::Expand { from, rows, .. } => vec![(*from, *rows)],
-            Self::Transpose {
-                from,
-                rows,
-                columns,
-                ..
-            } => vec![(*from, rows * columns)],
+            Self::Transpose { from, rows, columns, .. } => vec![(*from, rows * columns)],
             Self::Fill { .. } => vec![],
         }
     }
@@ -258,17 +229,11 @@ impl CellStep {
             | Self::Fill { width, out, .. } => vec![(*out, *width)],
             Self::Product { rows, out, .. } => vec![(*out, *rows)],
             Self::MatMul { m, n, out, .. } => vec![(*out, m * n)],
-            Self::Elementwise(program) => program
-                .outputs
-                .iter()
-                .map(|&(_, place)| (place, program.width))
-                .collect(),
-            Self::Expand {
-                rows, columns, out, ..
+            Self::Elementwise(program) => {
+                program.outputs.iter().map(|&(_, place)| (place, program.width)).collect()
             }
-            | Self::Transpose {
-                rows, columns, out, ..
-            } => {
+            Self::Expand { rows, columns, out, .. }
+            | Self::Transpose { rows, columns, out, .. } => {
                 vec![(*out, rows * columns)]
             }
         }
@@ -281,7 +246,7 @@ impl fmt::Display for Place {
             Base::Table(table) => write!(f, "table{table}")?,
             Base::Port(port) => write!(f, "port{port}")?,
             Base::Parameter(id) => write!(f, "w{}", id.0)?,
-            Base::Scratch => f.write_str("scratch")?,
+            Base::Scratch(region) => write!(f, "s{region}")?,
             Base::Output => f.write_str("out")?,
         }
         write!(f, "+{}", self.offset)
@@ -292,66 +257,26 @@ impl fmt::Display for CellStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = |mode: &Mode| if *mode == Mode::Set { "=" } else { "+=" };
         match self {
-            Self::Reduce {
-                port,
-                from,
-                width,
-                by,
-                out,
-            } => {
+            Self::Reduce { port, from, width, by, out } => {
                 write!(f, "{out} = {by} of port{port}+{from} [{width}]")
             }
-            Self::Product {
-                weights,
-                rows,
-                width,
-                x,
-                out,
-                mode,
-            } => {
+            Self::Product { weights, rows, width, x, out, mode } => {
                 let names: Vec<String> = weights.iter().map(|id| format!("w{}", id.0)).collect();
-                write!(
-                    f,
-                    "{out} {} ({}) {x} [{rows}, {width}]",
-                    sign(mode),
-                    names.join(" ; ")
-                )
+                write!(f, "{out} {} ({}) {x} [{rows}, {width}]", sign(mode), names.join(" ; "))
             }
-            Self::MatMul {
-                left,
-                right,
-                m,
-                k,
-                n,
-                out,
-            } => {
+            Self::MatMul { left, right, m, k, n, out } => {
                 write!(f, "{out} = {left} · {right} [{m}, {k}, {n}]")
             }
             Self::Elementwise(program) => write!(f, "{program}"),
-            Self::Softmax {
-                from,
-                width,
-                out,
-                logarithm,
-            } => {
+            Self::Softmax { from, width, out, logarithm } => {
                 let name = if *logarithm { "log-softmax" } else { "softmax" };
                 write!(f, "{out} = {name} {from} [{width}]")
             }
             Self::Copy { from, width, out } => write!(f, "{out} = {from} [{width}]"),
-            Self::Expand {
-                from,
-                rows,
-                columns,
-                out,
-            } => {
+            Self::Expand { from, rows, columns, out } => {
                 write!(f, "{out} = expand {from} [{rows}, {columns}]")
             }
-            Self::Transpose {
-                from,
-                rows,
-                columns,
-                out,
-            } => {
+            Self::Transpose { from, rows, columns, out } => {
                 write!(f, "{out} = transpose {from} [{rows}, {columns}]")
             }
             Self::Fill { value, width, out } => write!(f, "{out} = {value} [{width}]"),
@@ -399,11 +324,7 @@ impl fmt::Display for Scalar {
 /// One line a step.
 impl fmt::Display for CellPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{}: scratch {}, output {}",
-            self.name, self.scratch, self.output_width
-        )?;
+        writeln!(f, "{}: scratch {:?}, output {}", self.name, self.regions, self.output_width)?;
         for step in &self.steps {
             writeln!(f, "  {step}")?;
         }

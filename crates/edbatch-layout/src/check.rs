@@ -29,9 +29,7 @@ pub fn check(
     given: &Given<'_>,
     wanted: &[Value],
 ) -> Result<(), PlanError> {
-    let mut arena = Arena {
-        owner: vec![NOBODY; plan.arena.div_ceil(LINE)],
-    };
+    let mut arena = Arena { owner: vec![NOBODY; plan.arena.div_ceil(LINE)] };
     for (index, (&row, &record)) in given.rows.iter().zip(graph.given()).enumerate() {
         arena.write(row, program.record(record).stride, index as u64, 0)?;
     }
@@ -46,7 +44,7 @@ pub fn check(
             return Err(PlanError { step: index, what });
         }
         for (call, &node) in batch.nodes.iter().enumerate() {
-            check_call(plan, graph, &arena, index, call, node)?;
+            check_call(plan, program, graph, &arena, (index, call), node)?;
         }
         let stride = program.cell(step.cell).output_stride;
         for (call, &node) in batch.nodes.iter().enumerate() {
@@ -62,21 +60,22 @@ pub fn check(
 
 fn check_call(
     plan: &Plan,
+    program: &Program,
     graph: &Graph,
     arena: &Arena,
-    step: usize,
-    call: usize,
+    (step, call): (usize, usize),
     node: NodeId,
 ) -> Result<(), PlanError> {
     let error = |what: String| Err(PlanError { step, what });
     let operands = plan.operands_of(step);
     let rows = graph.rows(node);
     let calls = plan.steps[step].calls;
-    for (operand, &row) in operands.iter().zip(rows) {
+    let tables = program.network()[plan.steps[step].cell].tables();
+    for ((operand, &row), table) in operands.iter().zip(rows).zip(tables) {
         let Operand::Table { start } = *operand else {
             return error("a port's operand where a table's was expected".into());
         };
-        if plan.list(start, calls)[call] != row {
+        if plan.list(start, calls)[call] != row * program.table_width(table) {
             return error(format!("{node} reads another row of a table than {row}"));
         }
     }

@@ -38,7 +38,7 @@ pub struct Step {
 /// Where the calls of a step find one of their arguments. Offsets are in elements of the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operand {
-    /// Rows of a parameter: their numbers are `lists[start..start + calls]`.
+    /// Rows of a parameter: call `b` reads it from element `lists[start + b]` on.
     Table {
         /// Into [`Plan::lists`].
         start: u32,
@@ -47,7 +47,7 @@ pub enum Operand {
     Span {
         /// Where the first call's row begins.
         first: u32,
-        /// From one call's row to the next; 0 if all read the same row.
+        /// From one call's row to the next, not 0.
         stride: u32,
     },
     /// Rows anywhere: call `b` reads at `lists[start + b]`.
@@ -79,10 +79,8 @@ impl Plan {
     #[must_use]
     pub fn operands_of(&self, step: usize) -> &[Operand] {
         let start = self.steps[step].operands as usize;
-        let end = self
-            .steps
-            .get(step + 1)
-            .map_or(self.operands.len(), |next| next.operands as usize);
+        let end =
+            self.steps.get(step + 1).map_or(self.operands.len(), |next| next.operands as usize);
         &self.operands[start..end]
     }
 

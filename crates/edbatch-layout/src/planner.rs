@@ -11,6 +11,7 @@ use edbatch_graph::{Dag, Graph, Schedule, Source, Value};
 
 use crate::plan::{Operand, Plan, Step};
 use crate::program::Program;
+use crate::record_layout::LINE;
 
 /// Tables that planning needs, kept from one mini-batch to the next.
 #[derive(Clone, Debug, Default)]
@@ -39,11 +40,7 @@ impl Planner {
         wanted: &[Value],
         plan: &mut Plan,
     ) -> Result<(), ArenaTooLarge> {
-        assert_eq!(
-            given.rows.len(),
-            graph.given().len(),
-            "a row for every given value"
-        );
+        assert_eq!(given.rows.len(), graph.given().len(), "a row for every given value");
         plan.clear();
         self.row_of.clear();
         self.row_of.resize(graph.nodes(), u32::MAX);
@@ -68,8 +65,7 @@ impl Planner {
             end = next;
         }
         plan.arena = end as usize;
-        plan.wanted
-            .extend(wanted.iter().map(|&value| self.row(value, given)));
+        plan.wanted.extend(wanted.iter().map(|&value| self.row(value, given)));
         Ok(())
     }
 
@@ -84,8 +80,7 @@ impl Planner {
         let cell = &program.network()[batch.kind];
         for table in 0..cell.tables().len() {
             let start = plan.lists.len() as u32;
-            plan.lists
-                .extend(batch.nodes.iter().map(|&node| graph.rows(node)[table]));
+            plan.lists.extend(batch.nodes.iter().map(|&node| graph.rows(node)[table]));
             plan.operands.push(Operand::Table { start });
         }
         let single = cell.ports().len() - usize::from(cell.is_variadic());
@@ -100,9 +95,7 @@ impl Planner {
                     plan.lists.truncate(start);
                     span
                 }
-                None => Operand::List {
-                    start: start as u32,
-                },
+                None => Operand::List { start: start as u32 },
             });
         }
         if cell.is_variadic() {
@@ -115,8 +108,7 @@ impl Planner {
             let rows = plan.lists.len() as u32;
             for &node in batch.nodes {
                 let values = graph.values(node).skip(single);
-                plan.lists
-                    .extend(values.map(|value| self.row(value, given)));
+                plan.lists.extend(values.map(|value| self.row(value, given)));
             }
             plan.operands.push(Operand::Many { ends, rows });
         }
@@ -148,12 +140,10 @@ pub struct Given<'a> {
 fn span(rows: &[u32]) -> Option<Operand> {
     let (&first, rest) = rows.split_first()?;
     let stride = match rest.first() {
-        Some(second) => second.checked_sub(first)?,
-        None => 0,
+        Some(second) => second.checked_sub(first).filter(|&stride| stride > 0)?,
+        None => LINE as u32,
     };
-    let steady = rows
-        .windows(2)
-        .all(|pair| pair[1].wrapping_sub(pair[0]) == stride);
+    let steady = rows.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == stride);
     steady.then_some(Operand::Span { first, stride })
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use edbatch_graph::{Kind, Network, RecordId};
+use edbatch_graph::{Cell, Kind, Network, RecordId, Table};
 
 use crate::cell_plan::CellPlan;
 use crate::compile::{CellStyle, compile};
@@ -21,34 +21,29 @@ impl Program {
     /// Compiles all cells of a network.
     ///
     /// # Errors
-    /// If a cell's tensors together have 2³¹ elements or more for a single call.
+    /// If a cell's tensors together have 2³¹ elements or more for a single call, if it has 16,384
+    /// operations or more, or if a table has 2³² elements or more.
     pub fn new(network: Arc<Network>, style: CellStyle) -> Result<Self, TooLarge> {
         for cell in network.cells() {
             let instructions = cell.instructions().iter().map(|i| i.shape.elements());
             let inputs = cell.ports().iter().map(|port| network.fields(port.record));
-            let fields = inputs
-                .flat_map(|record| &record.fields)
-                .map(|f| f.shape.elements());
+            let fields = inputs.flat_map(|record| &record.fields).map(|f| f.shape.elements());
             // An operand may be repeated once for each of its users.
             let elements: usize = instructions.chain(fields).map(|n| 3 * (n + 16)).sum();
-            if elements >= 1 << 31 {
-                return Err(TooLarge {
-                    cell: cell.name().into(),
-                    elements,
-                });
+            if elements >= 1 << 31 || cell.instructions().len() >= 1 << 14 {
+                return Err(TooLarge { what: format!("cell {}", cell.name()), elements });
+            }
+        }
+        for table in network.cells().iter().flat_map(Cell::tables) {
+            let parameter = network.parameter(table.parameter);
+            if parameter.elements() > u32::MAX as usize {
+                let (what, elements) = (format!("table {}", parameter.name), parameter.elements());
+                return Err(TooLarge { what, elements });
             }
         }
         let records = RecordLayout::all(&network);
-        let cells = network
-            .cells()
-            .iter()
-            .map(|cell| compile(&records, cell, style))
-            .collect();
-        Ok(Self {
-            network,
-            records,
-            cells,
-        })
+        let cells = network.cells().iter().map(|cell| compile(&records, cell, style)).collect();
+        Ok(Self { network, records, cells })
     }
 
     /// The network that was compiled.
@@ -61,6 +56,13 @@ impl Program {
     #[must_use]
     pub fn record(&self, record: RecordId) -> &RecordLayout {
         &self.records[usize::from(record.0)]
+    }
+
+    /// Elements of one row of a table.
+    #[must_use]
+    pub fn table_width(&self, table: &Table) -> u32 {
+        let dims = &self.network.parameter(table.parameter).dims;
+        dims[1..].iter().product::<usize>() as u32
     }
 
     /// The plans of all cells; a cell's index is its kind.
@@ -76,21 +78,22 @@ impl Program {
     }
 }
 
-/// A cell whose tensors cannot be addressed.
+/// A cell or a table that cannot be addressed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TooLarge {
-    /// The cell.
-    pub cell: String,
-    /// An upper bound on the elements that one call needs.
+    /// The cell or the table.
+    pub what: String,
+    /// Its elements; for a cell, an upper bound on what one call needs.
     pub elements: usize,
 }
 
 impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cell, elements } = self;
+        let Self { what, elements } = self;
         write!(
             f,
-            "cell {cell}: one call needs up to {elements} elements, expected below 2^31"
+            "{what} is too large: {elements} elements; expected a table of fewer than 2^32, or a \
+             cell of fewer than 2^31 elements and 2^14 operations"
         )
     }
 }

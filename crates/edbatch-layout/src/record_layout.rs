@@ -33,11 +33,7 @@ impl RecordLayout {
             widths.push(width as u32);
             end += width;
         }
-        Self {
-            offsets,
-            widths,
-            stride: next_line(end) as u32,
-        }
+        Self { offsets, widths, stride: next_line(end) as u32 }
     }
 
     /// The layouts of all of a network's records, by the records' ids.

@@ -51,20 +51,12 @@ impl BiLstmTagger {
     /// # Errors
     /// If a size is zero or too large.
     pub fn new(sizes: TaggerSizes) -> Result<Self, CellError> {
-        let TaggerSizes {
-            hidden,
-            layers,
-            mlp,
-            tags,
-            ..
-        } = sizes;
+        let TaggerSizes { hidden, layers, mlp, tags, .. } = sizes;
         let mut network = Network::new();
         let state = lstm_state(&mut network, hidden)?;
         let scores = logits(&mut network, tags)?;
         let mut stack = |direction: &str| -> Result<Vec<Layer>, CellError> {
-            (0..layers)
-                .map(|k| layer(&mut network, direction, k, state, sizes))
-                .collect()
+            (0..layers).map(|k| layer(&mut network, direction, k, state, sizes)).collect()
         };
         let (forward, backward) = (stack("fwd")?, stack("bwd")?);
         let output = network.cell("output", scores, |cell| {
@@ -73,12 +65,7 @@ impl BiLstmTagger {
             let hidden = linear(cell, "mlp", mlp, cell.concat(&[f, b])).tanh();
             vec![linear(cell, "out", tags, hidden)]
         })?;
-        Ok(Self {
-            network: Arc::new(network),
-            forward,
-            backward,
-            output,
-        })
+        Ok(Self { network: Arc::new(network), forward, backward, output })
     }
 
     /// The top states of a stack that reads `words` in the given order.

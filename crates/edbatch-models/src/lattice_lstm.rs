@@ -41,13 +41,7 @@ impl LatticeLstm {
     /// # Errors
     /// If a size is zero or too large.
     pub fn new(sizes: LatticeSizes) -> Result<Self, CellError> {
-        let LatticeSizes {
-            chars,
-            words,
-            embed,
-            hidden,
-            classes,
-        } = sizes;
+        let LatticeSizes { chars, words, embed, hidden, classes } = sizes;
         let mut network = Network::new();
         let state = lstm_state(&mut network, hidden)?;
         let scores = logits(&mut network, classes)?;
@@ -63,15 +57,7 @@ impl LatticeLstm {
             let [h, _] = cell.many("arcs", state).mean();
             vec![linear(cell, "out", classes, h)]
         })?;
-        Ok(Self {
-            network: Arc::new(network),
-            wiring: Wiring {
-                start,
-                char,
-                word,
-                output,
-            },
-        })
+        Ok(Self { network: Arc::new(network), wiring: Wiring { start, char, word, output } })
     }
 }
 

@@ -40,20 +40,14 @@ impl TreeLstm {
     /// # Errors
     /// If a size is zero or too large.
     pub fn new(sizes: TreeSizes) -> Result<Self, CellError> {
-        let TreeSizes {
-            vocabulary,
-            embed,
-            hidden,
-            classes,
-        } = sizes;
+        let TreeSizes { vocabulary, embed, hidden, classes } = sizes;
         let mut network = Network::new();
         let state = lstm_state(&mut network, hidden)?;
         let scores = logits(&mut network, classes)?;
         let leaf = network.cell("leaf", state, |cell| {
             let e = cell.lookup("token", "embed.weight", &[vocabulary, embed]);
             let gate = |g| {
-                cell.parameter(&format!("leaf.w_{g}"), &[hidden, embed])
-                    .matmul(e)
+                cell.parameter(&format!("leaf.w_{g}"), &[hidden, embed]).matmul(e)
                     + cell.parameter(&format!("leaf.b_{g}"), &[hidden])
             };
             let [i, o] = ["i", "o"].map(|g| gate(g).sigmoid());
@@ -66,12 +60,7 @@ impl TreeLstm {
             let [h, _] = cell.one("state", state);
             vec![linear(cell, "out", classes, h)]
         })?;
-        Ok(Self {
-            network: Arc::new(network),
-            leaf,
-            node,
-            output,
-        })
+        Ok(Self { network: Arc::new(network), leaf, node, output })
     }
 }
 

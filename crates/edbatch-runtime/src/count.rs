@@ -35,10 +35,7 @@ impl Count {
     /// A backend for plans of this program.
     #[must_use]
     pub fn new(program: Arc<Program>) -> Self {
-        Self {
-            program,
-            counts: Counts::default(),
-        }
+        Self { program, counts: Counts::default() }
     }
 
     /// What was counted so far.
@@ -58,14 +55,8 @@ impl Backend for Count {
     }
 
     fn step(&mut self, plan: &Plan, step: usize) {
-        let Counts {
-            batches,
-            kernels,
-            gathers,
-            gathered_rows,
-            gathered_bytes,
-            written_bytes,
-        } = &mut self.counts;
+        let Counts { batches, kernels, gathers, gathered_rows, gathered_bytes, written_bytes } =
+            &mut self.counts;
         let index = step;
         let step = plan.steps[index];
         let cell = self.program.cell(step.cell);
@@ -83,11 +74,7 @@ impl Backend for Count {
                 }
             };
             let elements = match position.checked_sub(tables) {
-                None => {
-                    let parameter = declared.tables()[position].parameter;
-                    let dims = &self.program.network().parameter(parameter).dims;
-                    dims[1..].iter().product::<usize>() as u64
-                }
+                None => u64::from(self.program.table_width(&declared.tables()[position])),
                 Some(port) => elements_read(cell.steps.iter(), port as u16),
             };
             *gathers += 1;

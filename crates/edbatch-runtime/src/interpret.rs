@@ -21,11 +21,7 @@ pub fn interpret(
     parameters: &Parameters,
     given: &[Vec<Tensor>],
 ) -> Vec<Vec<Tensor>> {
-    assert_eq!(
-        given.len(),
-        graph.given().len(),
-        "a record for every given value"
-    );
+    assert_eq!(given.len(), graph.given().len(), "a record for every given value");
     let mut results: Vec<Vec<Tensor>> = Vec::with_capacity(graph.nodes());
     for node in (0..graph.nodes()).map(NodeId::new) {
         let values: Vec<&[Tensor]> = graph
@@ -52,18 +48,8 @@ pub fn initial_values(
         Tensor::from_shape_vec(shape.rows_and_columns(), values).expect("declared with this shape")
     };
     let initial = network.initial_values().iter().map(|initial| {
-        let shapes = network
-            .fields(initial.record)
-            .fields
-            .iter()
-            .map(|field| field.shape);
-        initial
-            .parameters
-            .iter()
-            .copied()
-            .zip(shapes)
-            .map(tensor)
-            .collect()
+        let shapes = network.fields(initial.record).fields.iter().map(|field| field.shape);
+        initial.parameters.iter().copied().zip(shapes).map(tensor).collect()
     });
     initial.collect()
 }
@@ -71,17 +57,12 @@ pub fn initial_values(
 fn call(cell: &Cell, parameters: &Parameters, rows: &[u32], values: &[&[Tensor]]) -> Vec<Tensor> {
     let mut vars: Vec<Tensor> = Vec::with_capacity(cell.instructions().len());
     for instruction in cell.instructions() {
-        let operands: Vec<ArrayView2<'_, f32>> = instruction
-            .operands
-            .iter()
-            .map(|operand| vars[operand.index()].view())
-            .collect();
+        let operands: Vec<ArrayView2<'_, f32>> =
+            instruction.operands.iter().map(|operand| vars[operand.index()].view()).collect();
         let result = match instruction.op {
             Op::Input { port, field } => values[usize::from(port)][usize::from(field)].clone(),
             Op::Reduce { port, field, by } => {
-                let fields = values[usize::from(port)..]
-                    .iter()
-                    .map(|v| &v[usize::from(field)]);
+                let fields = values[usize::from(port)..].iter().map(|v| &v[usize::from(field)]);
                 reduce(fields, by)
             }
             Op::Lookup { table } => {
@@ -99,22 +80,14 @@ fn call(cell: &Cell, parameters: &Parameters, rows: &[u32], values: &[&[Tensor]]
         };
         vars.push(result);
     }
-    cell.outputs()
-        .iter()
-        .map(|output| vars[output.index()].clone())
-        .collect()
+    cell.outputs().iter().map(|output| vars[output.index()].clone()).collect()
 }
 
 fn operate(instruction: &Instruction, operands: &[ArrayView2<'_, f32>]) -> Tensor {
     let a = operands[0];
     // The operands of an element-wise operation are repeated over the result's shape.
     let shape = instruction.shape.rows_and_columns();
-    let wide = |i: usize| {
-        operands[i]
-            .broadcast(shape)
-            .expect("shapes were inferred")
-            .to_owned()
-    };
+    let wide = |i: usize| operands[i].broadcast(shape).expect("shapes were inferred").to_owned();
     match instruction.op {
         Op::MatMul => a.dot(&operands[1]),
         Op::Add => wide(0) + wide(1),
@@ -149,28 +122,18 @@ fn operate(instruction: &Instruction, operands: &[ArrayView2<'_, f32>]) -> Tenso
 }
 
 fn shifted(a: ArrayView2<'_, f32>) -> Tensor {
-    let max = a.fold(
-        f32::NEG_INFINITY,
-        |max, &x| if x.is_nan() { x } else { max.max(x) },
-    );
+    let max = a.fold(f32::NEG_INFINITY, |max, &x| if x.is_nan() { x } else { max.max(x) });
     a.mapv(|x| x - max)
 }
 
 fn reduce<'a>(mut values: impl ExactSizeIterator<Item = &'a Tensor>, by: Reduction) -> Tensor {
     let count = values.len();
-    let mut result = values
-        .next()
-        .expect("a call has at least one value at each port")
-        .clone();
+    let mut result = values.next().expect("a call has at least one value at each port").clone();
     for value in values {
         match by {
             Reduction::Sum | Reduction::Mean => result += value,
             Reduction::Max => result.zip_mut_with(value, |a, &b| {
-                *a = if a.is_nan() || b.is_nan() {
-                    f32::NAN
-                } else {
-                    a.max(b)
-                };
+                *a = if a.is_nan() || b.is_nan() { f32::NAN } else { a.max(b) };
             }),
         }
     }
@@ -181,7 +144,5 @@ fn reduce<'a>(mut values: impl ExactSizeIterator<Item = &'a Tensor>, by: Reducti
 }
 
 fn from_slice(shape: (usize, usize), values: &[f32]) -> Tensor {
-    ArrayView2::from_shape(shape, values)
-        .expect("declared with this shape")
-        .to_owned()
+    ArrayView2::from_shape(shape, values).expect("declared with this shape").to_owned()
 }

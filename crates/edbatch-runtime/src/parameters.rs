@@ -28,11 +28,8 @@ impl Parameters {
             .map(|parameter| read(parameter, &file))
             .collect::<Result<Vec<_>, _>>()?;
         if file.len() > values.len() {
-            let known: HashMap<&str, ()> = network
-                .parameters()
-                .iter()
-                .map(|p| (p.name.as_str(), ()))
-                .collect();
+            let known: HashMap<&str, ()> =
+                network.parameters().iter().map(|p| (p.name.as_str(), ())).collect();
             let surplus = file.iter().filter(|(name, _)| !known.contains_key(name));
             // The first by name, so that the message does not depend on hashing.
             if let Some((name, tensor)) = surplus.min_by_key(|(name, _)| name.to_string()) {
@@ -51,12 +48,7 @@ impl Parameters {
         let bytes: Vec<Vec<u8>> = self
             .values
             .iter()
-            .map(|values| {
-                values
-                    .iter()
-                    .flat_map(|value| value.to_le_bytes())
-                    .collect()
-            })
+            .map(|values| values.iter().flat_map(|value| value.to_le_bytes()).collect())
             .collect();
         let tensors = network
             .parameters()
@@ -75,19 +67,11 @@ impl Parameters {
     #[must_use]
     pub fn random(network: &Network, rng: &mut impl Rng) -> Self {
         let values = network.parameters().iter().map(|parameter| {
-            let columns = parameter
-                .dims
-                .last()
-                .copied()
-                .expect("at least one dimension");
+            let columns = parameter.dims.last().copied().expect("at least one dimension");
             let bound = 1.0 / (columns as f32).sqrt();
-            (0..parameter.elements())
-                .map(|_| rng.random_range(-bound..=bound))
-                .collect()
+            (0..parameter.elements()).map(|_| rng.random_range(-bound..=bound)).collect()
         });
-        Self {
-            values: values.collect(),
-        }
+        Self { values: values.collect() }
     }
 
     /// The values of a parameter, row-major.
@@ -99,40 +83,24 @@ impl Parameters {
     /// Bytes of all values.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.values
-            .iter()
-            .map(|values| std::mem::size_of_val::<[f32]>(values))
-            .sum()
+        self.values.iter().map(|values| std::mem::size_of_val::<[f32]>(values)).sum()
     }
 }
 
 fn read(parameter: &Parameter, file: &SafeTensors<'_>) -> Result<Arc<[f32]>, ParameterError> {
     let name = parameter.name.clone();
     let Ok(tensor) = file.tensor(&name) else {
-        return Err(ParameterError::Missing {
-            name,
-            dims: parameter.dims.clone(),
-        });
+        return Err(ParameterError::Missing { name, dims: parameter.dims.clone() });
     };
     if tensor.shape() != parameter.dims {
         let (expected, got) = (parameter.dims.clone(), tensor.shape().into());
-        return Err(ParameterError::Shape {
-            name,
-            expected,
-            got,
-        });
+        return Err(ParameterError::Shape { name, expected, got });
     }
     if tensor.dtype() != Dtype::F32 {
-        return Err(ParameterError::Type {
-            name,
-            got: format!("{:?}", tensor.dtype()),
-        });
+        return Err(ParameterError::Type { name, got: format!("{:?}", tensor.dtype()) });
     }
     let (elements, _) = tensor.data().as_chunks();
-    Ok(elements
-        .iter()
-        .map(|&bytes| f32::from_le_bytes(bytes))
-        .collect())
+    Ok(elements.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
 }
 
 /// Why a file of weights does not fit a network.
@@ -177,24 +145,14 @@ impl fmt::Display for ParameterError {
         match self {
             Self::Format(error) => write!(f, "not a readable safetensors file: {error}"),
             Self::Missing { name, dims } => {
-                write!(
-                    f,
-                    "tensor {name} is missing; the model needs it with shape {dims:?}"
-                )
+                write!(f, "tensor {name} is missing; the model needs it with shape {dims:?}")
             }
             Self::Surplus { name, dims } => write!(
                 f,
                 "tensor {name} of shape {dims:?} is surplus: the model has none of that name"
             ),
-            Self::Shape {
-                name,
-                expected,
-                got,
-            } => {
-                write!(
-                    f,
-                    "tensor {name}: the model expects shape {expected:?}, got {got:?}"
-                )
+            Self::Shape { name, expected, got } => {
+                write!(f, "tensor {name}: the model expects shape {expected:?}, got {got:?}")
             }
             Self::Type { name, got } => write!(f, "tensor {name}: expected F32, got {got}"),
         }
