@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod call;
 mod cell;
 mod dag;
 mod graph;
@@ -12,11 +13,13 @@ mod plain_dag;
 mod schedule;
 mod shape;
 mod text;
+mod value;
 
 pub use builder::{CellBuilder, Tensor, Values};
+pub use call::CallError;
 pub use cell::{Arity, Cell, Instruction, ParameterId, Port, RecordId, Table, Var};
 pub use dag::Dag;
-pub use graph::{CallError, Graph, Source, Value};
+pub use graph::Graph;
 pub use id::{Kind, NodeId};
 pub use network::{CellError, Field, Initial, Network, Parameter, Record};
 pub use op::{Op, Reduction};
@@ -24,3 +27,4 @@ pub use plain_dag::{PlainDag, PushError};
 pub use schedule::{Batch, Schedule, ScheduleError, Violation};
 pub use shape::Shape;
 pub use text::{TextError, TextErrorKind, parse_text, write_text};
+pub use value::{Source, Value};
