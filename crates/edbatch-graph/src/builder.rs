@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use crate::network::{CellError, Declarations};
+use crate::network::{CellError, Declarations, FEW, FOREIGN_RECORD, POSSIBLE};
 use crate::{Arity, Cell, Instruction, Op, Port, RecordId, Reduction, Shape, Table, Var};
 
 /// The cell being declared; see [`Network::cell`](crate::Network::cell).
@@ -60,7 +60,9 @@ impl CellBuilder {
         let fields = self.shapes(record);
         let shapes: Vec<Shape> = outputs.iter().map(|&var| self.shape(var)).collect();
         if shapes != fields {
-            let expected = format!("what the record {} has", self.record_name(record));
+            let listed: Vec<String> = fields.iter().map(Shape::to_string).collect();
+            let (name, listed) = (self.record_name(record), listed.join(" and "));
+            let expected = format!("the fields of the record {name}: {listed}");
             self.fail("return", &shapes, &expected);
         }
         let state = self.state.into_inner();
@@ -93,10 +95,20 @@ impl CellBuilder {
     pub fn lookup(&self, name: &str, parameter: &str, dims: &[usize]) -> Tensor<'_> {
         let row = dims.get(1..).and_then(Shape::new);
         let Some(shape) = row else {
-            self.fail(&format!("lookup {name}"), &[], "a table of vectors or matrices");
+            let expected =
+                format!("a table of vectors or matrices of fewer than 2^31 elements, got {dims:?}");
+            self.fail(&format!("lookup {name}"), &[], &expected);
             return self.poison();
         };
         let parameter = self.parameter_id(parameter, dims);
+        if self.state.borrow().tables.len() == FEW {
+            self.fail(
+                &format!("lookup {name}"),
+                &[],
+                "at most 65536 tables in a cell",
+            );
+            return self.poison();
+        }
         let table = {
             let tables = &mut self.state.borrow_mut().tables;
             tables.push(Table { name: name.into(), parameter, rows: dims[0] as u32 });
@@ -111,7 +123,9 @@ impl CellBuilder {
         match Shape::new(dims) {
             Some(shape) => self.push(Op::Parameter(id), &[], shape),
             None => {
-                self.fail(&format!("parameter {name}"), &[], "a vector or a matrix");
+                let expected =
+                    format!("a vector or a matrix of fewer than 2^31 elements, got {dims:?}");
+                self.fail(&format!("parameter {name}"), &[], &expected);
                 self.poison()
             }
         }
@@ -119,6 +133,10 @@ impl CellBuilder {
 
     /// A tensor filled with one number.
     pub fn constant(&self, value: f32, shape: Shape) -> Tensor<'_> {
+        if !shape.is_possible() {
+            self.fail("constant", &[shape], POSSIBLE);
+            return self.poison();
+        }
         self.push(Op::Constant(value), &[], shape)
     }
 
@@ -135,6 +153,14 @@ impl CellBuilder {
                 "no port after the one that takes any number of values",
             );
         }
+        if self.state.borrow().ports.len() == FEW {
+            self.fail(
+                &format!("port {name}"),
+                &[],
+                "at most 65536 ports in a cell",
+            );
+            return 0;
+        }
         let ports = &mut self.state.borrow_mut().ports;
         ports.push(Port { name: name.into(), record, arity });
         (ports.len() - 1) as u16
@@ -147,8 +173,11 @@ impl CellBuilder {
         op: impl Fn(u16) -> Op,
     ) -> [Tensor<'_>; N] {
         let shapes = self.shapes(record);
-        if shapes.len() != N {
-            let expected = format!("the {} fields of {}", shapes.len(), self.record_name(record));
+        if shapes.is_empty() {
+            self.fail(&format!("port {port}"), &[], FOREIGN_RECORD);
+        } else if shapes.len() != N {
+            let (fields, name) = (shapes.len(), self.record_name(record));
+            let expected = format!("the {fields} fields of the record {name}");
             self.fail(&format!("port {port} with {N} fields"), &[], &expected);
         }
         std::array::from_fn(|field| match shapes.get(field) {
@@ -157,10 +186,12 @@ impl CellBuilder {
         })
     }
 
+    /// The shapes of a record's fields; none if it is a record of another network.
     fn shapes(&self, record: RecordId) -> Vec<Shape> {
         let state = self.state.borrow();
-        let record = &state.declarations.records[usize::from(record.0)];
-        record.fields.iter().map(|field| field.shape).collect()
+        let record = state.declarations.records.get(usize::from(record.0));
+        let fields = record.map_or(&[][..], |record| &record.fields);
+        fields.iter().map(|field| field.shape).collect()
     }
 
     fn record_name(&self, record: RecordId) -> String {
@@ -176,6 +207,13 @@ impl CellBuilder {
     }
 
     fn apply<'c>(&'c self, op: Op, operands: &[Tensor<'c>]) -> Tensor<'c> {
+        if operands
+            .iter()
+            .any(|tensor| !std::ptr::eq(tensor.cell, self))
+        {
+            self.fail(&op.to_string(), &[], "tensors of this cell alone");
+            return self.poison();
+        }
         let vars: Vec<Var> = operands.iter().map(Tensor::var).collect();
         let shapes: Vec<Shape> = vars.iter().map(|&var| self.shape(var)).collect();
         match op.infer(&shapes) {
@@ -188,6 +226,9 @@ impl CellBuilder {
     }
 
     fn push(&self, op: Op, operands: &[Var], shape: Shape) -> Tensor<'_> {
+        if self.state.borrow().instructions.len() == FEW {
+            self.fail(&op.to_string(), &[], "at most 65536 operations in a cell");
+        }
         let instructions = &mut self.state.borrow_mut().instructions;
         instructions.push(Instruction { op, operands: operands.into(), shape });
         Tensor { cell: self, var: Var((instructions.len() - 1) as u32) }
@@ -309,9 +350,19 @@ impl<'c> Values<'c> {
         self.reduce(Reduction::Max)
     }
 
+    fn name(self) -> String {
+        let ports = &self.cell.state.borrow().ports;
+        ports[usize::from(self.port)].name.clone()
+    }
+
     fn reduce<const N: usize>(self, by: Reduction) -> [Tensor<'c>; N] {
         let port = self.port;
-        self.cell.fields("values", self.record, |field| Op::Reduce { port, field, by })
+        self.cell
+            .fields(&self.name(), self.record, |field| Op::Reduce {
+                port,
+                field,
+                by,
+            })
     }
 }
 

@@ -1,5 +1,6 @@
 //! A cell: a small DAG of tensor operations, declared once per model, called once per node.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use crate::{Kind, Network, NodeId, Op, PlainDag, Shape};
@@ -142,6 +143,7 @@ impl Cell {
     #[must_use]
     pub fn dag(&self) -> (PlainDag, Vec<Var>) {
         let mut names: Vec<String> = Vec::new();
+        let mut kind_of: HashMap<String, usize> = HashMap::new();
         let mut node_of = vec![None; self.instructions.len()];
         let mut nodes = Vec::new();
         for (v, instruction) in self.instructions.iter().enumerate() {
@@ -149,10 +151,10 @@ impl Cell {
                 continue;
             }
             let name = self.signature(instruction);
-            let kind = names.iter().position(|known| *known == name).unwrap_or_else(|| {
+            let kind = *kind_of.entry(name.clone()).or_insert(names.len());
+            if kind == names.len() {
                 names.push(name);
-                names.len() - 1
-            });
+            }
             let arguments: Vec<NodeId> = instruction
                 .operands
                 .iter()

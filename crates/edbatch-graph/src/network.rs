@@ -28,6 +28,15 @@ pub struct Network {
     initial: Vec<Initial>,
 }
 
+/// How many of anything with a 16-bit number there may be: fields, tables, ports, operations.
+pub(crate) const FEW: usize = 1 << 16;
+
+/// What is expected of a shape.
+pub(crate) const POSSIBLE: &str = "at least one element and fewer than 2^31";
+
+/// What is expected of a record's id.
+pub(crate) const FOREIGN_RECORD: &str = "a record of this network";
+
 /// What cells refer to.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Declarations {
@@ -82,7 +91,7 @@ impl Network {
     /// Declares a record type.
     ///
     /// # Errors
-    /// If it has no field.
+    /// If it has no field, a field has no element or 2³¹ of them, or there are 65,536 records.
     pub fn record<const N: usize>(
         &mut self,
         name: &str,
@@ -91,6 +100,13 @@ impl Network {
         let error = |message: &str| Err(CellError::new(name, "record", &[], message));
         if N == 0 {
             return error("at least one field");
+        }
+        if N > FEW {
+            return error("at most 65536 fields in a record");
+        }
+        if let Some((field, shape)) = fields.iter().find(|(_, shape)| !shape.is_possible()) {
+            let operation = format!("field {field}");
+            return Err(CellError::new(name, &operation, &[*shape], POSSIBLE));
         }
         let id = RecordId(match u16::try_from(self.declarations.records.len()) {
             Ok(id) => id,
@@ -108,7 +124,8 @@ impl Network {
     ///
     /// # Errors
     /// The first operation whose operands do not fit, with the cell, the operation and the
-    /// shapes; or a cell's name that is taken.
+    /// shapes; a cell's name that is taken; more than 65,536 cells, or operations, ports or tables
+    /// in one. A cell that is refused leaves nothing behind.
     pub fn cell(
         &mut self,
         name: &str,
@@ -120,11 +137,21 @@ impl Network {
         }
         let kind = u16::try_from(self.cells.len())
             .map_err(|_| CellError::new(name, "cell", &[], "at most 65536 cells in a network"))?;
+        if usize::from(record.0) >= self.declarations.records.len() {
+            return Err(CellError::new(name, "cell", &[], FOREIGN_RECORD));
+        }
+        let known = self.declarations.parameters.len();
         let builder = CellBuilder::new(name, std::mem::take(&mut self.declarations));
         let outputs = build(&builder).iter().map(Tensor::var).collect();
         let (declarations, cell) = builder.finish(record, outputs);
         self.declarations = declarations;
-        self.cells.push(cell?);
+        match cell {
+            Ok(cell) => self.cells.push(cell),
+            Err(error) => {
+                self.declarations.forget_parameters(known);
+                return Err(error);
+            }
+        }
         Ok(Kind(kind))
     }
 
@@ -138,14 +165,20 @@ impl Network {
             .map_err(|expected| CellError::new("", &format!("parameter {name}"), &[], &expected))
     }
 
-    /// Declares a value that exists before any node has run, a vector parameter per field.
+    /// Declares a value that exists before any node has run, a parameter of its shape per field.
     ///
     /// # Errors
-    /// If there are not as many names as fields, or a parameter is known with other dimensions.
+    /// If the record is none of this network, there are not as many names as fields, or a
+    /// parameter is known with other dimensions.
     pub fn initial(&mut self, record: RecordId, names: &[&str]) -> Result<Value, CellError> {
-        let fields = self.declarations.records[usize::from(record.0)].fields.clone();
+        let Some(Record { fields, .. }) = self.declarations.records.get(usize::from(record.0))
+        else {
+            return Err(CellError::new("", "initial value", &[], FOREIGN_RECORD));
+        };
+        let fields = fields.clone();
         if fields.len() != names.len() {
-            let expected = format!("{} parameters, one a field", fields.len());
+            let (expected, got) = (fields.len(), names.len());
+            let expected = format!("{expected} parameters, one a field, got {got}");
             return Err(CellError::new("", "initial value", &[], &expected));
         }
         let mut parameters = Vec::with_capacity(names.len());
@@ -178,6 +211,9 @@ impl Network {
     }
 
     /// A parameter.
+    ///
+    /// # Panics
+    /// If the network has none with this id.
     #[must_use]
     pub fn parameter(&self, id: ParameterId) -> &Parameter {
         &self.declarations.parameters[id.0 as usize]
@@ -190,6 +226,9 @@ impl Network {
     }
 
     /// What a record consists of.
+    ///
+    /// # Panics
+    /// If the network has none with this id.
     #[must_use]
     pub fn fields(&self, record: RecordId) -> &Record {
         &self.declarations.records[usize::from(record.0)]
@@ -228,15 +267,30 @@ impl Declarations {
                 Err(format!("the dimensions {known:?} that it was declared with, got {dims:?}"))
             };
         }
-        let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
-        let fits = elements.is_some_and(|n| n > 0 && n <= isize::MAX as usize / 4);
-        if !fits || dims.is_empty() || dims.len() > 3 || dims.iter().any(|&dim| dim >= 1 << 31) {
-            return Err(format!("one to three dimensions, none of them zero, got {dims:?}"));
+        if dims.is_empty() || dims.len() > 3 || dims.contains(&0) {
+            return Err(format!(
+                "one to three dimensions, none of them zero, got {dims:?}"
+            ));
+        }
+        let elements = dims
+            .iter()
+            .try_fold(1usize, |product, &dim| product.checked_mul(dim));
+        let fits = elements.is_some_and(|n| n <= isize::MAX as usize / 4);
+        if !fits || dims.iter().any(|&dim| dim >= 1 << 31) {
+            return Err(format!(
+                "dimensions below 2^31 whose product memory can hold, got {dims:?}"
+            ));
         }
         let id = ParameterId(u32::try_from(self.parameters.len()).expect("fewer than 2^32"));
         self.parameters.push(Parameter { name: name.into(), dims: dims.into() });
         self.parameter_ids.insert(name.into(), id);
         Ok(id)
+    }
+
+    /// Forgets all parameters but the first `known`.
+    fn forget_parameters(&mut self, known: usize) {
+        self.parameters.truncate(known);
+        self.parameter_ids.retain(|_, id| (id.0 as usize) < known);
     }
 }
 

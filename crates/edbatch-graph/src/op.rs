@@ -131,7 +131,8 @@ impl Op {
             (Self::MatMul, _) => Err("a matrix, and as many rows as it has columns".into()),
             (Self::Add | Self::Sub | Self::Mul | Self::Div, &[a, b]) => {
                 broadcast(a, b).ok_or_else(|| {
-                    "equal shapes, or a single element, or one element per row of a matrix".into()
+                    "equal shapes, or a vector of one element, or of one element per row of a matrix"
+                        .into()
                 })
             }
             (Self::Softmax | Self::LogSoftmax, &[Vector(n)]) => Ok(Vector(n)),
@@ -140,6 +141,7 @@ impl Op {
             (Self::Slice { start, rows }, &[shape]) => slice(shape, start, rows),
             (Self::Transpose, &[Matrix(rows, columns)]) => Ok(Matrix(columns, rows)),
             (Self::Transpose, _) => Err("a matrix".into()),
+            (Self::Add | Self::Sub | Self::Mul | Self::Div, _) => Err("two operands".into()),
             (_, &[shape]) if self.is_elementwise() => Ok(shape),
             _ => Err("another number of operands".into()),
         }

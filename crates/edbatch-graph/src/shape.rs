@@ -28,6 +28,15 @@ impl Shape {
         }
     }
 
+    /// Whether [`Shape::new`] would make it: the variants can be written down with any numbers.
+    pub(crate) fn is_possible(self) -> bool {
+        let elements = match self {
+            Self::Vector(n) => u64::from(n),
+            Self::Matrix(rows, columns) => u64::from(rows) * u64::from(columns),
+        };
+        elements > 0 && elements < 1 << 31
+    }
+
     /// Number of elements.
     #[must_use]
     pub fn elements(self) -> usize {

@@ -4,10 +4,14 @@
 //! *Source*: the dumps of the ED-Batch authors' program. Types are arbitrary numbers; here they
 //! become dense [`Kind`]s in ascending order and keep their number as name.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fmt::Write as _;
 
 use crate::{Dag, Kind, NodeId, PlainDag};
+
+/// As many as a [`Kind`] can tell apart.
+const KINDS: usize = 1 << 16;
 
 /// Reads a graph in the text format.
 ///
@@ -19,8 +23,10 @@ use crate::{Dag, Kind, NodeId, PlainDag};
 ///
 /// # Errors
 /// With the line number: a field that is no number, a node that reads itself, a later node or one
-/// that does not exist, too few or too many ids or lines, more than 65,536 types.
+/// that does not exist, too few or too many ids or lines, more than 65,536 types. Memory is taken
+/// by what is there, never by what a number claims.
 pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
+    let whole = text;
     let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
     let (line, header) = lines.next().ok_or(TextError::new(1, TextErrorKind::Empty))?;
     let mut fields = Fields { line, rest: header.split_ascii_whitespace() };
@@ -51,7 +57,7 @@ pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
         let got = types.len() as u64;
         return Err(TextError::new(last_line + 1, TextErrorKind::TooShort { nodes, got }));
     }
-    dag_of(&types, &first, &arguments)
+    dag_of(&types, &first, &arguments).ok_or_else(|| too_many(&types, whole))
 }
 
 /// Writes a graph in the text format; types are the kinds' numbers.
@@ -77,12 +83,13 @@ pub fn write_text(dag: &impl Dag) -> String {
     text
 }
 
-fn dag_of(types: &[u64], first: &[usize], arguments: &[NodeId]) -> Result<PlainDag, TextError> {
+/// `None` if there are more types than kinds.
+fn dag_of(types: &[u64], first: &[usize], arguments: &[NodeId]) -> Option<PlainDag> {
     let mut distinct = types.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    if distinct.len() > 1 << 16 {
-        return Err(TextError::new(1, TextErrorKind::TooManyTypes { types: distinct.len() }));
+    if distinct.len() > KINDS {
+        return None;
     }
     let mut dag = PlainDag::new(distinct.iter().map(u64::to_string));
     for (node, number) in types.iter().enumerate() {
@@ -90,7 +97,25 @@ fn dag_of(types: &[u64], first: &[usize], arguments: &[NodeId]) -> Result<PlainD
         let arguments = &arguments[first[node]..first[node + 1]];
         dag.push(Kind::new(kind), arguments).expect("arguments were checked while reading");
     }
-    Ok(dag)
+    Some(dag)
+}
+
+/// Names the line on which the first type too many stands.
+#[cold]
+fn too_many(types: &[u64], text: &str) -> TextError {
+    let mut known = HashSet::new();
+    let node = types
+        .iter()
+        .position(|&number| known.insert(number) && known.len() > KINDS)
+        .expect("more types than kinds");
+    let mut lines = text.lines().enumerate().skip(1);
+    let (line, _) = lines
+        .by_ref()
+        .filter(|(_, text)| !text.trim_ascii().is_empty())
+        .nth(node)
+        .expect("a line per node");
+    let types = types.iter().collect::<HashSet<_>>().len();
+    TextError::new(line + 1, TextErrorKind::TooManyTypes { types })
 }
 
 /// The fields of one line, and errors that know it.
@@ -102,8 +127,11 @@ struct Fields<'a> {
 impl Fields<'_> {
     fn number(&mut self, expected: &'static str) -> Result<u64, TextError> {
         let field = self.rest.next().unwrap_or("the end of the line");
-        field.parse().map_err(|_| {
-            let got = field.chars().take(40).collect();
+        // `parse` takes a sign, the format has none.
+        let digits = field.bytes().all(|byte| byte.is_ascii_digit());
+        let number = field.parse().ok().filter(|_| digits);
+        number.ok_or_else(|| {
+            let got = beginning(field);
             TextError::new(self.line, TextErrorKind::NoNumber { expected, got })
         })
     }
@@ -112,11 +140,28 @@ impl Fields<'_> {
         match self.rest.next() {
             None => Ok(()),
             Some(field) => {
-                let got = field.chars().take(40).collect();
-                Err(TextError::new(self.line, TextErrorKind::SurplusField { got }))
+                let got = beginning(field);
+                Err(TextError::new(
+                    self.line,
+                    TextErrorKind::SurplusField { got },
+                ))
             }
         }
     }
+}
+
+/// What a message shows of a field: not all of a long one, and nothing that moves a cursor.
+fn beginning(field: &str) -> String {
+    let mut chars = field.chars();
+    let mut shown: String = chars
+        .by_ref()
+        .take(40)
+        .flat_map(char::escape_debug)
+        .collect();
+    if chars.next().is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// What is wrong with a text graph, and on which line.
@@ -130,15 +175,47 @@ pub struct TextError {
 
 /// What can be wrong with a text graph.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs)] // The message of each says what its fields are.
 pub enum TextErrorKind {
+    /// The file has no line.
     Empty,
-    NoNumber { expected: &'static str, got: String },
-    SurplusField { got: String },
-    SurplusLine { nodes: u64 },
-    NotEarlier { node: u64, id: u64, nodes: u64 },
-    TooShort { nodes: u64, got: u64 },
-    TooManyTypes { types: usize },
+    /// A field is missing, is no number, or is a number beyond 64 bits.
+    NoNumber {
+        /// What the number would have told.
+        expected: &'static str,
+        /// The field; of a long one, its beginning.
+        got: String,
+    },
+    /// A line goes on after its last field.
+    SurplusField {
+        /// The field; of a long one, its beginning.
+        got: String,
+    },
+    /// There are more nodes than the first line says.
+    SurplusLine {
+        /// The number that the first line says.
+        nodes: u64,
+    },
+    /// A node reads itself, a later node, or one that does not exist.
+    NotEarlier {
+        /// The node that reads.
+        node: u64,
+        /// The node that is read.
+        id: u64,
+        /// The number of nodes.
+        nodes: u64,
+    },
+    /// There are fewer nodes than the first line says.
+    TooShort {
+        /// The number that the first line says.
+        nodes: u64,
+        /// How many there are.
+        got: u64,
+    },
+    /// More types than a [`Kind`] can tell apart.
+    TooManyTypes {
+        /// How many there are.
+        types: usize,
+    },
 }
 
 impl TextError {

@@ -1,0 +1,215 @@
+//! What `Graph::call` says of calls that do not fit, and that it says it of exactly those.
+
+use std::sync::Arc;
+
+use edbatch_graph::{CallError, Dag, Graph, Kind, Network, NodeId, Shape, Source, Value};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Two records, so that a value can be of the wrong one.
+struct Zoo {
+    graph: Graph,
+    start: Value,
+    leaf: Kind,
+    score: Kind,
+    mix: Kind,
+}
+
+fn zoo() -> Zoo {
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Shape::Vector(2))]).unwrap();
+    let logits = network.record("logits", [("y", Shape::Vector(3))]).unwrap();
+    let start = network.initial(state, &["h0"]).unwrap();
+    let leaf = network.cell("leaf", state, |cell| {
+        let token = cell.lookup("token", "embed", &[10, 2]);
+        vec![token + cell.lookup("position", "places", &[4, 2])]
+    });
+    let score = network.cell("score", logits, |cell| {
+        let [h] = cell.one("state", state);
+        vec![cell.parameter("w", &[3, 2]).matmul(h)]
+    });
+    let mix = network.cell("mix", state, |cell| {
+        let [y] = cell.one("scores", logits);
+        let [h] = cell.many("states", state).mean();
+        vec![h + y.slice(0, 2)]
+    });
+    Zoo {
+        leaf: leaf.unwrap(),
+        score: score.unwrap(),
+        mix: mix.unwrap(),
+        start,
+        graph: Graph::new(Arc::new(network)),
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_said() {
+    let Zoo {
+        mut graph,
+        start,
+        leaf,
+        score,
+        mix,
+    } = zoo();
+    let h = graph.call(leaf, &[9, 3], &[]).unwrap();
+    let y = graph.call(score, &[], &[h]).unwrap();
+    let before = graph.to_string();
+    let mut check = |cell: Kind, rows: &[u32], values: &[Value], expected: &str| {
+        let error = graph.call(cell, rows, values).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(graph.to_string(), before, "a refused call changes nothing");
+    };
+    check(
+        Kind(3),
+        &[],
+        &[],
+        "call of k3: does not exist: the network has 3 cells",
+    );
+    check(
+        leaf,
+        &[1],
+        &[],
+        "call of leaf: expected 2 rows of tables, got 1",
+    );
+    check(
+        leaf,
+        &[1, 1, 1],
+        &[],
+        "call of leaf: expected 2 rows of tables, got 3",
+    );
+    check(
+        score,
+        &[7],
+        &[h],
+        "call of score: expected 0 rows of tables, got 1",
+    );
+    check(
+        leaf,
+        &[10, 0],
+        &[],
+        "call of leaf: token: row 10 does not exist: the table has 10",
+    );
+    check(
+        leaf,
+        &[0, u32::MAX],
+        &[],
+        "call of leaf: position: row 4294967295 does not exist: the table has 4",
+    );
+    check(
+        leaf,
+        &[0, 0],
+        &[h],
+        "call of leaf: expected 0 values, got 1",
+    );
+    check(score, &[], &[], "call of score: expected 1 value, got 0");
+    check(
+        score,
+        &[],
+        &[h, h],
+        "call of score: expected 1 value, got 2",
+    );
+    check(
+        mix,
+        &[],
+        &[y],
+        "call of mix: expected at least 2 values, got 1",
+    );
+    check(
+        score,
+        &[],
+        &[y],
+        "call of score: state: expected a value of record state, got one of logits",
+    );
+    check(
+        mix,
+        &[],
+        &[y, h, start, y],
+        "call of mix: states: expected a value of record state, got one of logits",
+    );
+    let carry = "a value that is used after an await must be carried across it";
+    check(
+        score,
+        &[],
+        &[NodeId(2).into()],
+        &format!(
+            "call of score: state: expected a value of this graph, got Node(NodeId(2)); {carry}"
+        ),
+    );
+    let other = zoo().graph.give(graph.network()[leaf].record());
+    let error = graph.call(score, &[], &[other]).unwrap_err();
+    let expected = "state: expected a value of this graph, got Given(1); ";
+    assert_eq!(error.message, format!("{expected}{carry}"));
+}
+
+/// What a call must say, read off the network alone; `None` if it fits.
+fn naive(graph: &Graph, cell: Kind, rows: &[u32], values: &[Value]) -> Option<String> {
+    let network = graph.network();
+    let Some(called) = network.cells().get(cell.index()) else {
+        return Some("does not exist".into());
+    };
+    if rows.len() != called.tables().len() {
+        return Some("rows of tables".into());
+    }
+    for (table, &row) in called.tables().iter().zip(rows) {
+        if row >= table.rows {
+            return Some(format!("{}: row {row} does not exist", table.name));
+        }
+    }
+    let (ports, got) = (called.ports(), values.len());
+    let counts = if called.is_variadic() {
+        got >= ports.len()
+    } else {
+        got == ports.len()
+    };
+    if !counts {
+        return Some(format!("got {got}"));
+    }
+    for (i, value) in values.iter().enumerate() {
+        let port = ports.get(i).or(ports.last())?;
+        let is = match value.source() {
+            Source::Node(node) if node.index() < graph.nodes() => {
+                network[graph.kind(node)].record()
+            }
+            Source::Given(index) if index < graph.given().len() => graph.given()[index],
+            _ => return Some(format!("{}: expected a value of this graph", port.name)),
+        };
+        if is != port.record {
+            return Some(format!("{}: expected a value of record", port.name));
+        }
+    }
+    None
+}
+
+proptest! {
+    #[test]
+    fn exactly_what_does_not_fit_is_refused(
+        calls in vec((0u16..5, vec(0u32..12, 0..3), vec(0usize..40, 0..4)), 0..60),
+    ) {
+        let Zoo { mut graph, start, leaf, score, .. } = zoo();
+        // Values of another graph, and nodes that no graph has, among those of this one.
+        let foreign = zoo().graph.give(graph.network()[score].record());
+        let mut pool = vec![start, foreign, NodeId(1 << 30).into(), NodeId(u32::MAX >> 1).into()];
+        pool.push(graph.call(leaf, &[0, 0], &[])?);
+        pool.push(graph.call(score, &[], &[start])?);
+        for (cell, rows, picks) in calls {
+            let picked = picks.iter().map(|pick| pool[pick % pool.len()]);
+            let values: Vec<Value> = picked.collect();
+            let nodes = graph.nodes();
+            let expected = naive(&graph, Kind(cell), &rows, &values);
+            match (graph.call(Kind(cell), &rows, &values), expected) {
+                (Ok(value), None) => {
+                    prop_assert_eq!(value.source(), Source::Node(NodeId::new(nodes)));
+                    let node = NodeId::new(nodes);
+                    prop_assert_eq!(graph.rows(node), &rows[..]);
+                    prop_assert!(graph.values(node).eq(values));
+                    pool.push(value);
+                }
+                (Err(CallError { message, .. }), Some(part)) => {
+                    prop_assert!(message.contains(&part), "{message:?} should say {part:?}");
+                    prop_assert_eq!(graph.nodes(), nodes);
+                }
+                (got, expected) => prop_assert!(false, "{got:?}, but expected {expected:?}"),
+            }
+        }
+    }
+}

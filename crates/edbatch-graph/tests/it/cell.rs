@@ -1,0 +1,407 @@
+//! Shape inference against a naive table, and what hostile declarations give.
+
+use edbatch_graph::{CellBuilder, CellError, Network, RecordId, Shape, Tensor};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use Shape::{Matrix, Vector};
+
+const SHAPES: [Shape; 9] = [
+    Vector(1),
+    Vector(2),
+    Vector(3),
+    Matrix(1, 1),
+    Matrix(1, 3),
+    Matrix(3, 1),
+    Matrix(2, 2),
+    Matrix(2, 3),
+    Matrix(3, 2),
+];
+
+type Binary = for<'c> fn(&'c CellBuilder, Tensor<'c>, Tensor<'c>) -> Tensor<'c>;
+type Unary = for<'c> fn(Tensor<'c>) -> Tensor<'c>;
+
+/// Declares a cell with these equations; its result, a vector of one, is beside the point.
+fn declare(
+    network: &mut Network,
+    build: impl for<'c> FnOnce(&'c CellBuilder) -> Option<Tensor<'c>>,
+) -> Result<(), CellError> {
+    let one = network.record("one", [("x", Vector(1))])?;
+    let name = format!("cell {}", network.cells().len());
+    network
+        .cell(&name, one, |cell| {
+            build(cell);
+            vec![cell.constant(0.0, Vector(1))]
+        })
+        .map(drop)
+}
+
+/// The shape that an operation infers, or its error.
+fn infer(
+    operands: &[Shape],
+    build: impl for<'c> FnOnce(&'c CellBuilder, &[Tensor<'c>]) -> Tensor<'c>,
+) -> Result<Shape, CellError> {
+    let mut shape = None;
+    declare(&mut Network::new(), |cell| {
+        let operands: Vec<_> = operands.iter().map(|&of| cell.constant(1.0, of)).collect();
+        let result = build(cell, &operands);
+        shape = Some(result.shape());
+        Some(result)
+    })?;
+    Ok(shape.expect("it was built"))
+}
+
+/// As the equation says, or an error that names cell, operation and all shapes.
+fn check(operation: &str, of: &[Shape], got: Result<Shape, CellError>, expected: Option<Shape>) {
+    match (got, expected) {
+        (Ok(got), Some(expected)) => assert_eq!(got, expected, "{operation} of {of:?}"),
+        (Err(error), None) => {
+            let shapes: Vec<String> = of.iter().map(Shape::to_string).collect();
+            let says = format!(
+                "cell cell 0: {operation} of {}: expected ",
+                shapes.join(" and ")
+            );
+            assert!(error.to_string().starts_with(&says), "{error}");
+        }
+        (got, expected) => panic!("{operation} of {of:?}: {got:?}, but expected {expected:?}"),
+    }
+}
+
+#[test]
+fn every_operation_on_every_pair_of_shapes() {
+    let elementwise: [(&str, Binary); 4] = [
+        ("add", |_, a, b| a + b),
+        ("subtract", |_, a, b| a - b),
+        ("multiply", |_, a, b| a * b),
+        ("divide", |_, a, b| a / b),
+    ];
+    for a in SHAPES {
+        for b in SHAPES {
+            let product = match (a, b) {
+                (Matrix(m, k), Vector(n)) => (k == n).then_some(Vector(m)),
+                (Matrix(m, k), Matrix(l, n)) => (k == l).then_some(Matrix(m, n)),
+                _ => None,
+            };
+            let got = infer(&[a, b], |_, of| of[0].matmul(of[1]));
+            check("matmul", &[a, b], got, product);
+
+            let stacked = match (a, b) {
+                (Vector(m), Vector(n)) => Some(Vector(m + n)),
+                (Matrix(m, k), Matrix(n, l)) => (k == l).then_some(Matrix(m + n, k)),
+                _ => None,
+            };
+            let got = infer(&[a, b], |cell, of| cell.concat(of));
+            check("concatenate", &[a, b], got, stacked);
+
+            let broadcast = match (a, b) {
+                (a, b) if a == b => Some(a),
+                (a, Vector(1)) | (Vector(1), a) => Some(a),
+                (Matrix(m, n), Vector(k)) | (Vector(k), Matrix(m, n)) => {
+                    (k == m).then_some(Matrix(m, n))
+                }
+                _ => None,
+            };
+            for (name, operation) in elementwise {
+                let got = infer(&[a, b], |cell, of| operation(cell, of[0], of[1]));
+                check(name, &[a, b], got, broadcast);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_operation_on_every_shape() {
+    let same: [(&str, Unary); 7] = [
+        ("negate", |a| -a),
+        ("scale by 2", |a| a.scale(2.0)),
+        ("sigmoid", |a| a.sigmoid()),
+        ("tanh", |a| a.tanh()),
+        ("relu", |a| a.relu()),
+        ("exp", |a| a.exp()),
+        ("log", |a| a.log()),
+    ];
+    for a in SHAPES {
+        for (name, operation) in same {
+            check(name, &[a], infer(&[a], |_, of| operation(of[0])), Some(a));
+        }
+        let vector = matches!(a, Vector(_)).then_some(a);
+        check(
+            "softmax",
+            &[a],
+            infer(&[a], |_, of| of[0].softmax()),
+            vector,
+        );
+        check(
+            "log-softmax",
+            &[a],
+            infer(&[a], |_, of| of[0].log_softmax()),
+            vector,
+        );
+        let transposed = match a {
+            Vector(_) => None,
+            Matrix(m, n) => Some(Matrix(n, m)),
+        };
+        check(
+            "transpose",
+            &[a],
+            infer(&[a], |_, of| of[0].transpose()),
+            transposed,
+        );
+        for start in 0..4 {
+            for rows in 0..4u32 {
+                let fits = rows > 0 && (start + rows) as usize <= a.rows_and_columns().0;
+                let sliced = match a {
+                    Vector(_) => Vector(rows),
+                    Matrix(_, columns) => Matrix(rows, columns),
+                };
+                let got = infer(&[a], |_, of| of[0].slice(start as usize, rows as usize));
+                let name = format!("slice {start}..{}", start + rows);
+                check(&name, &[a], got, fits.then_some(sliced));
+            }
+        }
+    }
+}
+
+/// The message that a cell gives, with a record `state` of two fields at hand.
+fn message(build: impl for<'c> FnOnce(&'c CellBuilder, RecordId) -> Vec<Tensor<'c>>) -> String {
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Vector(4)), ("c", Vector(4))]);
+    let state = state.unwrap();
+    let declared = network.cell("step", state, |cell| build(cell, state));
+    assert_eq!(
+        network.parameters(),
+        [],
+        "a refused cell leaves nothing behind"
+    );
+    declared.map_or_else(|error| error.to_string(), |_| "no error".into())
+}
+
+#[test]
+fn messages_that_teach() {
+    let check = |got: String, expected: &str| assert_eq!(got, expected);
+    check(
+        message(|cell, state| {
+            let [h, c] = cell.one("previous", state);
+            vec![cell.parameter("w", &[4, 3]).matmul(h), c]
+        }),
+        "cell step: matmul of [4, 3] and [4]: expected a matrix, and as many rows as it has columns",
+    );
+    check(
+        message(|cell, state| cell.one::<2>("previous", state)[..1].into()),
+        "cell step: return of [4]: expected the fields of the record state: [4] and [4]",
+    );
+    check(
+        message(|cell, state| cell.one::<3>("previous", state).into()),
+        "cell step: port previous with 3 fields: expected the 2 fields of the record state",
+    );
+    check(
+        message(|cell, state| cell.many("children", state).sum::<1>().into()),
+        "cell step: port children with 1 fields: expected the 2 fields of the record state",
+    );
+    check(
+        message(|cell, state| {
+            let children = cell.many("children", state).sum::<2>();
+            cell.one::<2>("after", state);
+            children.into()
+        }),
+        "cell step: port after: expected no port after the one that takes any number of values",
+    );
+    check(
+        message(|cell, _| cell.one::<2>("previous", RecordId(9)).into()),
+        "cell step: port previous: expected a record of this network",
+    );
+    check(
+        message(|cell, _| {
+            let w = cell.parameter("w", &[4]);
+            vec![w, cell.parameter("w", &[2, 2])]
+        }),
+        "cell step: parameter w: expected the dimensions [4] that it was declared with, got [2, 2]",
+    );
+    check(
+        message(|cell, _| vec![cell.parameter("w", &[0, 4])]),
+        "cell step: parameter w: expected one to three dimensions, none of them zero, got [0, 4]",
+    );
+    check(
+        message(|cell, _| vec![cell.lookup("token", "embed", &[9])]),
+        "cell step: lookup token: expected a table of vectors or matrices of fewer than 2^31 \
+         elements, got [9]",
+    );
+    check(
+        message(|cell, _| vec![cell.constant(1.0, Vector(0))]),
+        "cell step: constant of [0]: expected at least one element and fewer than 2^31",
+    );
+}
+
+#[test]
+fn what_a_network_refuses() {
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Vector(4))]).unwrap();
+    let check = |got: Result<(), CellError>, expected: &str| {
+        assert_eq!(got.unwrap_err().to_string(), expected);
+    };
+    check(
+        network.record("empty", []).map(drop),
+        "cell empty: record: expected at least one field",
+    );
+    check(
+        network
+            .record("large", [("m", Matrix(1 << 16, 1 << 15))])
+            .map(drop),
+        "cell large: field m of [65536, 32768]: expected at least one element and fewer than 2^31",
+    );
+    check(
+        network.initial(RecordId(3), &["h0"]).map(drop),
+        "initial value: expected a record of this network",
+    );
+    check(
+        network.initial(state, &["h0", "c0"]).map(drop),
+        "initial value: expected 1 parameters, one a field, got 2",
+    );
+    check(
+        network.cell("lost", RecordId(3), |_| vec![]).map(drop),
+        "cell lost: cell: expected a record of this network",
+    );
+    let step = |cell: &CellBuilder| cell.parameter("w", &[4]).var();
+    network
+        .cell("step", state, |cell| {
+            step(cell);
+            vec![cell.parameter("w", &[4])]
+        })
+        .unwrap();
+    check(
+        network.cell("step", state, |_| vec![]).map(drop),
+        "cell step: cell: expected a name that no other cell has",
+    );
+}
+
+#[test]
+fn tensors_of_two_cells_do_not_mix() {
+    let mut inner = None;
+    let outer = declare(&mut Network::new(), |outer| {
+        let other = outer.constant(1.0, Vector(1));
+        inner = declare(&mut Network::new(), |cell| {
+            let _ = other + cell.constant(1.0, Vector(1));
+            let _ = cell.constant(1.0, Vector(1)) + other;
+            None
+        })
+        .err();
+        None
+    });
+    let says = "cell cell 0: add: expected tensors of this cell alone";
+    assert_eq!(outer.unwrap_err().to_string(), says);
+    assert_eq!(inner.unwrap().to_string(), says);
+}
+
+#[test]
+fn what_has_a_16_bit_number_is_counted() {
+    let refused = |build: fn(&CellBuilder, RecordId)| {
+        let mut network = Network::new();
+        let one = network.record("one", [("x", Vector(1))]).unwrap();
+        let cell = network.cell("many", one, |cell| {
+            build(cell, one);
+            vec![cell.constant(0.0, Vector(1))]
+        });
+        cell.unwrap_err().to_string()
+    };
+    let lookups = refused(|cell, _| {
+        for _ in 0..=1 << 16 {
+            let _ = cell.lookup("token", "embed", &[2, 1]);
+        }
+    });
+    assert_eq!(
+        lookups,
+        "cell many: lookup token: expected at most 65536 tables in a cell"
+    );
+    let ports = refused(|cell, one| {
+        for _ in 0..=1 << 16 {
+            let _ = cell.one::<1>("port", one);
+        }
+    });
+    assert_eq!(
+        ports,
+        "cell many: port port: expected at most 65536 ports in a cell"
+    );
+    let operations = refused(|cell, _| {
+        let mut x = cell.constant(0.0, Vector(1));
+        for _ in 0..1 << 16 {
+            x = x.scale(2.0);
+        }
+    });
+    let expected = "cell many: scale by 2: expected at most 65536 operations in a cell";
+    assert_eq!(operations, expected);
+    let mut network = Network::new();
+    let mut records = (0..=1 << 16).map(|_| network.record("r", [("x", Vector(1))]));
+    let error = records.find_map(Result::err).unwrap().to_string();
+    assert_eq!(
+        error,
+        "cell r: record: expected at most 65536 records in a network"
+    );
+}
+
+fn hostile_dims() -> impl Strategy<Value = Vec<usize>> {
+    const DIMS: [usize; 11] = [
+        0,
+        1,
+        2,
+        65_535,
+        65_536,
+        (1 << 31) - 1,
+        1 << 31,
+        u32::MAX as usize,
+        1 << 32,
+        usize::MAX / 2,
+        usize::MAX,
+    ];
+    vec(select(DIMS.to_vec()), 0..5)
+}
+
+proptest! {
+    #[test]
+    fn hostile_dimensions_give_an_error_or_what_was_asked(dims in hostile_dims()) {
+        let elements = dims.iter().map(|&dim| dim as u128).fold(1, u128::saturating_mul);
+        let possible = (1..=2).contains(&dims.len()) && (1..1 << 31).contains(&elements);
+        prop_assert_eq!(Shape::new(&dims).is_some(), possible);
+        let declared = |build: for<'c> fn(&'c CellBuilder, &[usize]) -> Tensor<'c>| {
+            declare(&mut Network::new(), |cell| Some(build(cell, &dims)))
+        };
+        prop_assert_eq!(declared(|cell, dims| cell.parameter("w", dims)).is_ok(), possible);
+
+        let rows = dims.first().is_some_and(|&rows| (1..1 << 31).contains(&rows));
+        let table = rows && dims.len() > 1 && Shape::new(&dims[1..]).is_some();
+        let table = table && elements <= isize::MAX as u128 / 4;
+        let got = declared(|cell, dims| cell.lookup("token", "embed", dims));
+        prop_assert_eq!(got.is_ok(), table, "{:?}", got);
+
+        let mut network = Network::new();
+        if network.add_parameter("w", &dims).is_ok() {
+            prop_assert_eq!(network.parameters()[0].elements() as u128, elements);
+        }
+        prop_assert!(network.add_parameter("w", &[]).is_err());
+    }
+
+    #[test]
+    fn hostile_shapes_never_overflow(
+        rows in select(vec![0, 1, 2, 1 << 16, (1 << 31) - 1, 1 << 31, u32::MAX]),
+        columns in select(vec![0, 1, 2, 1 << 16, (1 << 31) - 1, 1 << 31, u32::MAX]),
+        start in select(vec![0, 1, u32::MAX as usize, usize::MAX]),
+        count in select(vec![0, 1, 2, u32::MAX as usize, usize::MAX]),
+    ) {
+        for shape in [Vector(rows), Matrix(rows, columns)] {
+            let elements = u64::from(rows)
+                * if shape == Vector(rows) { 1 } else { u64::from(columns) };
+            let possible = (1..1 << 31).contains(&elements);
+            let record = Network::new().record("r", [("x", shape)]);
+            prop_assert_eq!(record.is_ok(), possible);
+            let got = infer(&[shape], |cell, of| {
+                let x = of[0];
+                let _ = cell.concat(&[x.slice(start, count), x]);
+                let _ = x.matmul(x.transpose());
+                x
+            });
+            prop_assert!(possible || got.is_err());
+            let stacked = infer(&[shape, shape, shape], |cell, of| cell.concat(of));
+            prop_assert_eq!(stacked.is_ok(), possible && elements * 3 < 1 << 31);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Random graphs, and what holds for every one of them.
+
+use std::sync::Arc;
+
+use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, PlainDag, Shape, Value};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Any bare graph of up to 40 nodes and 5 kinds; an argument may occur twice.
+pub(crate) fn plain_dags() -> impl Strategy<Value = PlainDag> {
+    let node = (any::<u32>(), vec(any::<u32>(), 0..4));
+    (1u32..6, vec(node, 0..40)).prop_map(|(kinds, nodes)| {
+        let mut dag = PlainDag::new((0..kinds).map(|kind| format!("kind {kind}")));
+        for (v, (kind, arguments)) in nodes.into_iter().enumerate() {
+            let earlier = arguments.into_iter().filter(|_| v > 0);
+            let arguments: Vec<NodeId> = earlier.map(|a| NodeId(a % v as u32)).collect();
+            dag.push(Kind((kind % kinds) as u16), &arguments)
+                .expect("an earlier node");
+        }
+        dag
+    })
+}
+
+/// A leaf with a table, a pair of two ports, any number at one port, and an initial value.
+pub(crate) fn network() -> (Arc<Network>, [Kind; 3], Value) {
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Shape::Vector(2))]).unwrap();
+    let start = network.initial(state, &["h0"]).unwrap();
+    let leaf = network.cell("leaf", state, |cell| {
+        vec![cell.lookup("token", "embed", &[10, 2])]
+    });
+    let pair = network.cell("pair", state, |cell| {
+        let [left] = cell.one("left", state);
+        let [right] = cell.one("right", state);
+        vec![left + right]
+    });
+    let any = network.cell("any", state, |cell| {
+        cell.many("all", state).sum::<1>().into()
+    });
+    let kinds = [leaf.unwrap(), pair.unwrap(), any.unwrap()];
+    (Arc::new(network), kinds, start)
+}
+
+/// Any graph of calls of that network's cells.
+pub(crate) fn graphs() -> impl Strategy<Value = Graph> {
+    let call = (0..3usize, 0..10u32, vec(any::<u32>(), 2..5));
+    vec(call, 0..40).prop_map(|calls| {
+        let (network, kinds, start) = network();
+        let mut graph = Graph::new(network);
+        let mut values = vec![start];
+        for (cell, row, picks) in calls {
+            let picked: Vec<Value> = picks
+                .iter()
+                .map(|&pick| values[pick as usize % values.len()])
+                .collect();
+            let (rows, arguments) = match cell {
+                0 => (&[row][..], &picked[..0]),
+                1 => (&[][..], &picked[..2]),
+                _ => (&[][..], &picked[..]),
+            };
+            values.push(graph.call(kinds[cell], rows, arguments).expect("it fits"));
+        }
+        graph
+    })
+}
+
+fn is_topological(dag: &impl Dag) -> bool {
+    (0..dag.nodes()).map(NodeId::new).all(|node| {
+        dag.kind(node).index() < dag.kinds() && dag.arguments(node).all(|argument| argument < node)
+    })
+}
+
+proptest! {
+    #[test]
+    fn ids_are_a_topological_order(dag in plain_dags(), graph in graphs()) {
+        prop_assert!(is_topological(&dag));
+        prop_assert!(is_topological(&graph));
+    }
+
+    #[test]
+    fn a_node_that_does_not_fit_changes_nothing(dag in plain_dags(), ahead in 0u32..3) {
+        let mut tried = dag.clone();
+        let next = NodeId::new(dag.nodes());
+        prop_assert!(tried.push(Kind(0), &[NodeId(next.0 + ahead)]).is_err());
+        prop_assert!(tried.push(Kind::new(dag.kinds()), &[]).is_err());
+        prop_assert_eq!(tried, dag);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_node() {
+    let mut dag = PlainDag::new(["leaf"]);
+    let unknown = dag.push(Kind(1), &[]).unwrap_err().to_string();
+    assert_eq!(unknown, "kind 1 does not exist: the graph has 1 kinds");
+    let itself = dag.push(Kind(0), &[NodeId(0)]).unwrap_err().to_string();
+    assert_eq!(
+        itself,
+        "node 0 reads node 0, which does not precede it: arguments come before users"
+    );
+}
