@@ -5,5 +5,6 @@ mod call;
 mod cell;
 mod dags;
 mod growing;
+mod petgraph;
 mod schedule;
 mod text;
