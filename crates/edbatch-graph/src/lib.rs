@@ -5,6 +5,7 @@ mod builder;
 mod call;
 mod cell;
 mod dag;
+mod dot;
 mod graph;
 mod id;
 mod network;

@@ -4,6 +4,7 @@
 mod call;
 mod cell;
 mod dags;
+mod dot;
 mod growing;
 mod petgraph;
 mod schedule;
