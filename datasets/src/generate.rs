@@ -1,0 +1,125 @@
+//! Seeded generators: inputs with the statistics of the real sets, for benches and tests that must run anywhere.
+//!
+//! What decides how well a mini-batch can be batched is matched, as measured on the real sets: how long instances are,
+//! how deep trees grow, how many words a lattice has and how they nest and cross, and how often words repeat within a
+//! mini-batch of 64. What is not matched: grammar, meaning, and which word follows which.
+//!
+//! | generator | model of | length | shape | distinct in 64 instances |
+//! |---|---|---|---|---|
+//! | [`binary_trees`] | SST train | 19.1 leaves | depth 10.8 | 51 % of the words |
+//! | [`nary_trees`] | GUM constituents | 23.4 leaves | depth 10.3, 1.8 nodes a leaf | 38 % of the words |
+//! | [`tagged_sentences`] | WikiNER, WikiGold | 24.8 words | 16 % inside names | 43 % of the words |
+//! | [`pairs`] | IWSLT tst2013 | 21.1 → 26.6 words | ratio 1.26 | 35 % → 32 % of the words |
+//! | [`lattices`] of [`Style::Newswire`] | the authors' lattices | 43.1 characters | 0.54 words a character | 24 % of the characters |
+//! | [`lattices`] of [`Style::Weibo`] | Weibo NER | 54.7 characters | 0.31 words a character | 27 % of the characters |
+//!
+//! The same rng gives the same instances: use one whose stream is part of its promise, such as
+//! `rand::rngs::Xoshiro256PlusPlus`. *Cost.* A table of word frequencies per call (a millisecond), then microseconds an
+//! instance.
+//!
+//! ```
+//! use edbatch_datasets::generate;
+//! use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+//!
+//! let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+//! let trees = generate::binary_trees(&mut rng, 64);
+//! assert!(trees.iter().all(|tree| tree.len() == 2 * tree.leaves() - 1));
+//! ```
+
+mod draw;
+mod lattices;
+mod sentences;
+mod trees;
+
+pub use lattices::{Style, lattices};
+pub use sentences::{pairs, tagged_sentences};
+pub use trees::{binary_trees, nary_trees};
+
+use rand::Rng;
+
+use crate::vocabulary::Vocabulary;
+use crate::write::{write_lattices, write_pairs, write_sentences, write_trees};
+
+/// Every generated set as the contents of a file, under the file's name: `count` instances each, with vocabularies.
+///
+/// The example `generate` writes them into a folder, and this crate's fixtures are made by it.
+pub fn files(rng: &mut impl Rng, count: usize) -> Vec<(&'static str, Vec<u8>)> {
+    let binary = binary_trees(rng, count);
+    let sentences = tagged_sentences(rng, count);
+    let pairs = pairs(rng, count);
+    let newswire = lattices(rng, count, Style::Newswire);
+    let special = ["<s>", "</s>"];
+    let sources = special
+        .into_iter()
+        .chain(words(pairs.iter().map(|pair| &pair.source)));
+    let targets = special
+        .into_iter()
+        .chain(words(pairs.iter().map(|pair| &pair.target)));
+    let (mut source, mut target) = (Vec::new(), Vec::new());
+    write_pairs(&pairs, &mut source, &mut target).expect(WRITABLE);
+    vec![
+        ("binary.txt", bytes(|file| write_trees(&binary, file))),
+        (
+            "binary.vocab",
+            vocabulary(
+                binary
+                    .iter()
+                    .flat_map(|tree| tree.tokens())
+                    .map(String::as_str),
+            ),
+        ),
+        (
+            "nary.ptb",
+            bytes(|file| write_trees(&nary_trees(rng, count), file)),
+        ),
+        (
+            "tagged.txt",
+            bytes(|file| write_sentences(&sentences, file)),
+        ),
+        (
+            "tagged.vocab",
+            vocabulary(words(sentences.iter().map(|sentence| &sentence.words))),
+        ),
+        ("source.txt", source),
+        ("source.vocab", vocabulary(sources)),
+        ("target.txt", target),
+        ("target.vocab", vocabulary(targets)),
+        (
+            "newswire.jsonl",
+            bytes(|file| write_lattices(&newswire, file)),
+        ),
+        (
+            "newswire.chars",
+            vocabulary(words(newswire.iter().map(|lattice| &lattice.chars))),
+        ),
+        (
+            "newswire.words",
+            vocabulary(
+                newswire
+                    .iter()
+                    .flat_map(|l| &l.words)
+                    .map(|arc| arc.word.as_str()),
+            ),
+        ),
+        (
+            "weibo.jsonl",
+            bytes(|file| write_lattices(&lattices(rng, count, Style::Weibo), file)),
+        ),
+    ]
+}
+
+const WRITABLE: &str = "generated tokens suit every format, and memory takes every write";
+
+fn bytes(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Vec<u8> {
+    let mut file = Vec::new();
+    write(&mut file).expect(WRITABLE);
+    file
+}
+
+fn vocabulary<'a>(tokens: impl Iterator<Item = &'a str>) -> Vec<u8> {
+    bytes(|file| Vocabulary::from_tokens(tokens).write(file))
+}
+
+fn words<'a>(sentences: impl Iterator<Item = &'a Vec<String>>) -> impl Iterator<Item = &'a str> {
+    sentences.flatten().map(String::as_str)
+}
