@@ -1,0 +1,184 @@
+//! Hostile input: whatever the bytes, every reader gives items or one error that names a place, and ends.
+
+use std::io::{BufReader, Write};
+
+use edbatch_datasets::{
+    Error, Vocabulary, fixtures, lines, parse_arcs, parse_binary_trees, parse_lattices,
+    parse_nary_trees, parse_pairs, parse_plain, parse_sentences, read_binary_trees, read_lattices,
+    read_nary_trees,
+};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use proptest::prelude::*;
+
+/// Reads `bytes` with every reader and checks what every error says.
+fn read_all(bytes: &[u8]) {
+    // A tiny buffer, so that lines and characters fall apart between two reads.
+    let reader = || BufReader::with_capacity(3, bytes);
+    check(parse_binary_trees(reader(), "in"));
+    check(parse_nary_trees(reader(), "in"));
+    check(parse_sentences(reader(), "in"));
+    check(parse_plain(reader(), "in"));
+    check(parse_pairs((reader(), "in"), (&b"a\nb\nc\n"[..], "other")));
+    check(parse_lattices(reader(), "in"));
+    check(parse_arcs(reader(), "in"));
+    check(std::iter::once(Vocabulary::parse(reader(), "in")));
+}
+
+fn check<T>(mut items: impl Iterator<Item = Result<T, Error>>) {
+    while let Some(item) = items.next() {
+        if let Err(error) = item {
+            let place = error.position().expect("the input could be opened");
+            assert!(place.line > 0 && place.column > 0, "{error}");
+            let shown = error.to_string();
+            assert!(
+                shown.contains("expected ") && shown.contains("got "),
+                "{shown}"
+            );
+            assert!(items.next().is_none(), "nothing follows an error: {shown}");
+            return;
+        }
+    }
+}
+
+/// One of the fixtures, or a small arc file.
+fn valid_input() -> impl Strategy<Value = Vec<u8>> {
+    use fixtures::text;
+    let arcs = "2\n3\n0 5 6\n0\n1 0 7\n2 1 8 0 40\n\n2\n0 1\n0\n1 0 9\n";
+    let inputs = [
+        text::BINARY_TREES,
+        text::NARY_TREES,
+        text::SENTENCES,
+        text::WEIBO,
+        text::BINARY_VOCABULARY,
+        arcs,
+    ];
+    prop::sample::select(inputs.to_vec()).prop_map(|input| input.bytes().take(2000).collect())
+}
+
+proptest! {
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        read_all(&bytes);
+    }
+
+    #[test]
+    fn any_brackets(text in "[()ab0-3 |\n\u{a0}]{0,60}") {
+        read_all(text.as_bytes());
+    }
+
+    #[test]
+    fn any_numbers(text in "([0-4] ?|\n|4294967295 ){0,60}") {
+        read_all(text.as_bytes());
+    }
+
+    #[test]
+    fn mutated_input(
+        mut bytes in valid_input(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3), 1..6),
+    ) {
+        for (index, byte, change) in changes {
+            let (index, last) = (index.index(bytes.len() + 1), bytes.len() - 1);
+            match change {
+                0 => bytes.insert(index, byte),
+                1 => bytes.truncate(index.max(1)),
+                _ => bytes[index.min(last)] = byte,
+            }
+        }
+        read_all(&bytes);
+    }
+}
+
+#[test]
+fn a_truncated_gzip_file_is_no_short_file() {
+    let whole = gzip(fixtures::text::WEIBO.as_bytes());
+    for kept in [0, 5, whole.len() / 2, whole.len() - 9, whole.len() - 1] {
+        let file = Scratch::new("truncated.jsonl.gz", &whole[..kept]);
+        match read_lattices(&file.0) {
+            Err(error) => assert!(
+                error
+                    .to_string()
+                    .contains("expected the rest of the compressed data"),
+                "{error}"
+            ),
+            Ok(read) => assert!(
+                kept == 0 && read.is_empty(),
+                "{kept} bytes gave {} lattices",
+                read.len()
+            ),
+        }
+    }
+    let file = Scratch::new("whole.jsonl.gz", &whole);
+    assert_eq!(read_lattices(&file.0).unwrap(), fixtures::weibo());
+}
+
+#[test]
+fn damaged_gzip_is_named() {
+    let file = Scratch::new("damaged.txt.gz", b"(2 (2 not) (2 gzip))\n");
+    let error = read_binary_trees(&file.0).unwrap_err().to_string();
+    assert!(
+        error.contains("damaged.txt.gz:1:1: expected more data, got: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_member_of_a_gzip_file_is_read() {
+    let mut members = gzip(b"(2 a)\n");
+    members.extend(gzip(b"(2 b)\n"));
+    let file = Scratch::new("members.txt.gz", &members);
+    assert_eq!(read_binary_trees(&file.0).unwrap().len(), 2);
+}
+
+#[test]
+fn a_gzip_bomb_is_stopped_at_the_longest_line() {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let chunk = vec![b'x'; 1 << 20];
+    for _ in 0..80 {
+        encoder.write_all(&chunk).unwrap();
+    }
+    let file = Scratch::new("bomb.txt.gz", &encoder.finish().unwrap());
+    let error = lines(&file.0)
+        .unwrap()
+        .find_map(Result::err)
+        .expect("a line of 80 MiB")
+        .to_string();
+    assert!(
+        error.ends_with("expected a line of at most 67108864 bytes, got a longer one"),
+        "{error}"
+    );
+}
+
+#[test]
+fn missing_files_and_folders_are_named() {
+    let missing = read_nary_trees("no/such/file").unwrap_err().to_string();
+    assert!(
+        missing.starts_with("no/such/file: expected a readable file, got: "),
+        "{missing}"
+    );
+    assert!(lines(std::env::temp_dir()).is_err());
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A file that is gone after the test.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str, bytes: &[u8]) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("edbatch-datasets-{}-{name}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
