@@ -1,0 +1,148 @@
+//! Undoing: a log of overwritten values, kept while a checkpoint is open.
+//!
+//! Every structural write of the tree goes through a setter that, while a checkpoint is open, first logs the old value.
+//! Rolling back replays the log backwards. Path compression is logged too: a shortcut over a merge that is undone would
+//! otherwise stay.
+//!
+//! *Cost*: one predictable branch a write while no checkpoint is open, up to 24 bytes a write while one is; rolling back
+//! is as dear as the writes that are undone.
+
+use crate::node::NodeId;
+use crate::nodes::{Inner, Nodes};
+use crate::tree::PqTree;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// A point to return to, made by [`PqTree::checkpoint`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a checkpoint makes the tree log its changes until it is rolled back or committed"]
+pub struct Checkpoint {
+    depth: u32,
+    serial: u64,
+}
+
+impl PqTree {
+    /// Opens a checkpoint: a state to which [`rollback`](Self::rollback) returns. Checkpoints nest.
+    ///
+    /// ```
+    /// # use pqtree::PqTree;
+    /// let mut tree = PqTree::new(4);
+    /// let start = tree.checkpoint();
+    /// tree.reduce(&[0, 1])?;
+    /// tree.rollback(start);
+    /// assert_eq!(tree.to_string(), "(0 1 2 3)");
+    /// # Ok::<(), pqtree::ReduceError>(())
+    /// ```
+    pub fn checkpoint(&mut self) -> Checkpoint {
+        let header = self.nodes.header();
+        self.nodes.journal.open(header)
+    }
+
+    /// Returns to the state at `checkpoint`, which is closed, and with it every later one.
+    ///
+    /// # Panics
+    ///
+    /// If the checkpoint is not open: it is of another tree, or an earlier one was closed.
+    pub fn rollback(&mut self, checkpoint: Checkpoint) {
+        let mark = self.nodes.journal.close(&checkpoint);
+        while self.nodes.journal.log.len() > mark.log {
+            let write = self.nodes.journal.log.pop().expect("longer than the mark");
+            self.nodes.undo(write);
+        }
+        self.nodes.set_header(mark.header);
+        self.nodes.journal.forget_if_idle();
+        self.work.changed.clear();
+    }
+
+    /// Keeps what was done since `checkpoint`, which is closed, and with it every later one.
+    ///
+    /// # Panics
+    ///
+    /// If the checkpoint is not open: it is of another tree, or an earlier one was closed.
+    pub fn commit(&mut self, checkpoint: Checkpoint) {
+        self.nodes.journal.close(&checkpoint);
+        self.nodes.journal.forget_if_idle();
+    }
+}
+
+/// The log, and where in it each open checkpoint stands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal {
+    log: Vec<Write>,
+    marks: Vec<Mark>,
+    serial: u64,
+}
+
+impl Journal {
+    /// Whether a checkpoint is open, so that writes have to be logged.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.marks.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, write: Write) {
+        self.log.push(write);
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.log.capacity() * size_of::<Write>() + self.marks.capacity() * size_of::<Mark>()
+    }
+
+    fn open(&mut self, header: Header) -> Checkpoint {
+        self.serial += 1;
+        self.marks.push(Mark {
+            log: self.log.len(),
+            serial: self.serial,
+            header,
+        });
+        Checkpoint {
+            depth: self.marks.len() as u32 - 1,
+            serial: self.serial,
+        }
+    }
+
+    /// Closes a checkpoint and every later one.
+    fn close(&mut self, checkpoint: &Checkpoint) -> Mark {
+        let depth = checkpoint.depth as usize;
+        assert!(
+            self.marks
+                .get(depth)
+                .is_some_and(|mark| mark.serial == checkpoint.serial),
+            "the checkpoint is not open in this tree"
+        );
+        let mark = self.marks[depth];
+        self.marks.truncate(depth);
+        mark
+    }
+
+    fn forget_if_idle(&mut self) {
+        if self.marks.is_empty() {
+            self.log = Vec::new();
+        }
+    }
+}
+
+/// One overwritten value.
+#[derive(Clone, Debug)]
+pub(crate) enum Write {
+    Up(NodeId, NodeId),
+    Siblings(NodeId, [NodeId; 2]),
+    Inner(NodeId, Inner),
+    /// The whole tree was replaced by another one; this was it.
+    Everything(Box<Nodes>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    log: usize,
+    serial: u64,
+    header: Header,
+}
+
+/// The single values of a tree, saved whole at a checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) root: NodeId,
+    pub(crate) free: NodeId,
+    pub(crate) forwards: u32,
+    pub(crate) slots: usize,
+}

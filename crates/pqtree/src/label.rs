@@ -1,0 +1,281 @@
+//! First half of a reduction: which nodes are full, which are partial, and where their paths to the root meet.
+//!
+//! A node is *full* if all leaves below it are in the set, *partial* if some but not all of them are. With all of the set
+//! never being all leaves, the root is not full.
+//!
+//! 1. Count, at each parent, its full children, beginning with the leaves of the set; a node whose full children are as
+//!    many as its children is full itself and is counted at its own parent.
+//! 2. The nodes that were counted but did not become full climb towards the root in lockstep, a step each in turn. A node
+//!    on these paths remembers the child it was reached from, its *predecessor*. When one path is left it has passed the
+//!    lowest common ancestor of them all, the *apex*, by no more than the others have climbed; walk back down to it.
+//!
+//! Nothing but marks is written, so a reduction that fails has nothing to undo.
+//!
+//! *Source*: Hsu and McConnell (2003), section 3: labelling and finding the terminal path. Ours is rooted above a leaf
+//! that is in no set, so that "full" needs no choice of side and the tree is never re-rooted.
+//!
+//! *Cost*: O(|S| + length of the terminal path).
+
+use crate::conflict::ReduceError;
+use crate::node::NodeId;
+use crate::nodes::Nodes;
+use alloc::vec::Vec;
+
+/// No index into [`Work::marked`] or [`Work::touched`].
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// What a reduction knows about the tree while it runs. Kept only to be allocated once.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// One bit a leaf: in the set. All zero between reductions.
+    in_set: Vec<u64>,
+    /// The leaves of the set, then the inner nodes that are full, each linked to the previous one of the same parent.
+    pub(crate) marked: Vec<Marked>,
+    /// The inner nodes that a reduction met. A node's stamp less `base` is its place here.
+    pub(crate) touched: Vec<Touched>,
+    base: u32,
+    /// The inner nodes that are full, in the order in which they became so.
+    full_nodes: Vec<NodeId>,
+    /// The paths that climb: places in `touched`, in the order in which they will take their next step.
+    climbing: Vec<u32>,
+    /// Inner nodes whose list of children the last reduction made or altered.
+    pub(crate) changed: Vec<NodeId>,
+}
+
+/// A full node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marked {
+    pub(crate) node: NodeId,
+    /// The place in `marked` of another full child of the same parent, or `NIL`.
+    pub(crate) next: u32,
+}
+
+/// An inner node that is full, partial, or on the way from a partial node to the apex.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touched {
+    pub(crate) node: NodeId,
+    pub(crate) degree: u32,
+    pub(crate) is_q: bool,
+    /// Whether it is, or was, among the climbing.
+    climbs: bool,
+    /// The number of full children, and the place in `marked` of one of them.
+    pub(crate) full: u32,
+    pub(crate) last_full: u32,
+    /// The children on the paths that came through here: places in `touched`, or `NIL`.
+    pub(crate) predecessors: [u32; 2],
+    /// For a Q-node: beside each predecessor, its sibling away from the full children.
+    pub(crate) outer: [NodeId; 2],
+    /// For a Q-node below the apex: the end at which its full children, or its only predecessor, lie.
+    pub(crate) full_end: NodeId,
+}
+
+impl Touched {
+    pub(crate) fn is_full(&self) -> bool {
+        self.full == self.degree
+    }
+
+    pub(crate) fn predecessor_count(&self) -> u32 {
+        self.predecessors
+            .iter()
+            .filter(|&&place| place != NIL)
+            .count() as u32
+    }
+}
+
+impl Clone for Work {
+    /// Marks are worth nothing in a copy, but the stamps in the copied nodes have to stay in the past.
+    fn clone(&self) -> Self {
+        Self {
+            base: self.end(),
+            ..Self::default()
+        }
+    }
+}
+
+impl Work {
+    /// Labels the nodes for `set`, which has to be larger than one leaf and smaller than the tree; returns the place of
+    /// the apex in `touched`.
+    pub(crate) fn label(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<u32, ReduceError> {
+        self.begin(nodes);
+        self.count_leaves(nodes, set)?;
+        self.count_full_nodes(nodes);
+        self.find_apex(nodes)
+    }
+
+    /// Takes the marks off the leaves. To be called after each [`label`](Self::label), whatever became of it.
+    pub(crate) fn finish(&mut self, set: &[u32]) {
+        for &leaf in set {
+            if let Some(word) = self.in_set.get_mut(leaf as usize / 64) {
+                *word = 0;
+            }
+        }
+    }
+
+    pub(crate) fn is_full(&self, nodes: &Nodes, node: NodeId) -> bool {
+        if nodes.is_leaf(node) {
+            return self.in_set[node.index() / 64] >> (node.0 % 64) & 1 == 1;
+        }
+        self.place(nodes, node)
+            .is_some_and(|place| self.touched[place as usize].is_full())
+    }
+
+    /// Where a node stands in `touched`, if this reduction met it.
+    pub(crate) fn place(&self, nodes: &Nodes, node: NodeId) -> Option<u32> {
+        let place = nodes.inner(node).stamp.wrapping_sub(self.base);
+        ((place as usize) < self.touched.len()).then_some(place)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.in_set.capacity() * size_of::<u64>()
+            + self.marked.capacity() * size_of::<Marked>()
+            + self.touched.capacity() * size_of::<Touched>()
+            + self.full_nodes.capacity() * size_of::<NodeId>()
+            + self.climbing.capacity() * size_of::<u32>()
+            + self.changed.capacity() * size_of::<NodeId>()
+    }
+
+    /// The first stamp that no node has.
+    fn end(&self) -> u32 {
+        self.base + self.touched.len() as u32
+    }
+
+    /// Whether the leaves of a set that is trivially consecutive are what they should be.
+    pub(crate) fn check_leaves(&mut self, nodes: &Nodes, set: &[u32]) -> Result<(), ReduceError> {
+        self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
+        set.iter()
+            .try_for_each(|&leaf| self.put_in_set(nodes, leaf))
+    }
+
+    fn begin(&mut self, nodes: &mut Nodes) {
+        self.base = self.end();
+        if self.base == 0 || self.base > u32::MAX - nodes.slots().len() as u32 - 1 {
+            nodes.clear_stamps();
+            self.base = 1;
+        }
+        self.touched.clear();
+        self.marked.clear();
+        self.full_nodes.clear();
+        self.changed.clear();
+        self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
+    }
+
+    fn count_leaves(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<(), ReduceError> {
+        self.marked.reserve(set.len());
+        for &leaf in set {
+            self.put_in_set(nodes, leaf)?;
+            self.count_full_child(nodes, NodeId(leaf));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn put_in_set(&mut self, nodes: &Nodes, leaf: u32) -> Result<(), ReduceError> {
+        if leaf >= nodes.leaves {
+            return Err(ReduceError::OutOfRange {
+                leaf,
+                leaves: nodes.leaves,
+            });
+        }
+        let (word, bit) = (&mut self.in_set[leaf as usize / 64], 1 << (leaf % 64));
+        if *word & bit != 0 {
+            return Err(ReduceError::Repeated { leaf });
+        }
+        *word |= bit;
+        Ok(())
+    }
+
+    /// Counts the inner nodes that are full, until no more of them become so.
+    fn count_full_nodes(&mut self, nodes: &mut Nodes) {
+        let mut counted = 0;
+        while counted < self.full_nodes.len() {
+            let node = self.full_nodes[counted];
+            counted += 1;
+            self.count_full_child(nodes, node);
+        }
+    }
+
+    #[inline]
+    fn count_full_child(&mut self, nodes: &mut Nodes, child: NodeId) {
+        let parent = nodes.climb(child);
+        let place = self.touch(nodes, parent);
+        let touched = &mut self.touched[place as usize];
+        touched.full += 1;
+        let next = core::mem::replace(&mut touched.last_full, self.marked.len() as u32);
+        if touched.is_full() {
+            self.full_nodes.push(parent);
+        }
+        self.marked.push(Marked { node: child, next });
+    }
+
+    /// The place of a node in `touched`, where it is put if this reduction has not met it yet.
+    #[inline]
+    fn touch(&mut self, nodes: &mut Nodes, node: NodeId) -> u32 {
+        let length = self.touched.len() as u32;
+        let inner = nodes.inner_mut(node);
+        let place = inner.stamp.wrapping_sub(self.base);
+        if place < length {
+            return place;
+        }
+        inner.stamp = self.base + length;
+        self.touched.push(Touched {
+            node,
+            degree: inner.degree(),
+            is_q: inner.is_q(),
+            climbs: false,
+            full: 0,
+            last_full: NIL,
+            predecessors: [NIL; 2],
+            outer: [NodeId::NONE; 2],
+            full_end: NodeId::NONE,
+        });
+        length
+    }
+
+    fn find_apex(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
+        self.climbing.clear();
+        for (place, touched) in self.touched.iter_mut().enumerate() {
+            if !touched.is_full() {
+                touched.climbs = true;
+                self.climbing.push(place as u32);
+            }
+        }
+        let mut top = self.climb_in_lockstep(nodes)?;
+        // Down again, from where the last path was when the others had joined it.
+        loop {
+            let Touched {
+                full, predecessors, ..
+            } = self.touched[top as usize];
+            match predecessors {
+                [below, NIL] if full == 0 && below != NIL => top = below,
+                _ => return Ok(top),
+            }
+        }
+    }
+
+    /// Lets paths climb until one is left. Returns where that one is: at the apex, or above it.
+    fn climb_in_lockstep(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
+        let (mut next, mut at_root) = (0, None);
+        while self.climbing.len() - next + usize::from(at_root.is_some()) > 1 {
+            let place = self.climbing[next];
+            next += 1;
+            let node = self.touched[place as usize].node;
+            if node == nodes.root {
+                at_root = Some(place);
+                continue;
+            }
+            let parent = nodes.climb(node);
+            let above = self.touch(nodes, parent);
+            let touched = &mut self.touched[above as usize];
+            match touched.predecessors {
+                [NIL, _] => touched.predecessors[0] = place,
+                [_, NIL] => touched.predecessors[1] = place,
+                [first, second] => return Err(self.three_splits(nodes, [first, second, place])),
+            }
+            if !touched.climbs {
+                touched.climbs = true;
+                self.climbing.push(above);
+            }
+        }
+        Ok(at_root.unwrap_or_else(|| self.climbing[next]))
+    }
+}
