@@ -19,14 +19,21 @@ use core::fmt;
 pub enum ReduceError {
     /// No order that the tree admits has the set consecutive.
     Conflict(Conflict),
-    /// The set names a leaf that the tree has not.
+    /// The set is none.
+    Leaf(LeafError),
+}
+
+/// What is wrong with a list of leaves, all of which have to be in the tree, and different.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LeafError {
+    /// A leaf is named that the tree has not.
     OutOfRange {
         /// The leaf named.
         leaf: u32,
         /// How many leaves the tree has.
         leaves: u32,
     },
-    /// The set names a leaf twice.
+    /// A leaf is named twice.
     Repeated {
         /// That leaf.
         leaf: u32,
@@ -143,18 +150,32 @@ impl fmt::Display for ReduceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflict(conflict) => write!(f, "the set cannot be made consecutive: {conflict}"),
+            Self::Leaf(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for LeafError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::OutOfRange { leaf, leaves } => {
                 write!(
                     f,
                     "leaf {leaf} is out of range: the tree has {leaves} leaves, numbered from 0"
                 )
             }
-            Self::Repeated { leaf } => {
-                write!(f, "leaf {leaf} is in the set twice: name each leaf once")
-            }
+            Self::Repeated { leaf } => write!(f, "leaf {leaf} is named twice: name each leaf once"),
         }
     }
 }
+
+impl From<LeafError> for ReduceError {
+    fn from(error: LeafError) -> Self {
+        Self::Leaf(error)
+    }
+}
+
+impl core::error::Error for LeafError {}
 
 impl core::error::Error for Conflict {}
 
@@ -162,7 +183,7 @@ impl core::error::Error for ReduceError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Conflict(conflict) => Some(conflict),
-            _ => None,
+            Self::Leaf(error) => Some(error),
         }
     }
 }

@@ -16,7 +16,7 @@
 //!
 //! *Cost*: O(|S| + length of the terminal path).
 
-use crate::conflict::ReduceError;
+use crate::conflict::{LeafError, ReduceError};
 use crate::node::NodeId;
 use crate::nodes::Nodes;
 use alloc::vec::Vec;
@@ -38,6 +38,8 @@ pub(crate) struct Work {
     full_nodes: Vec<NodeId>,
     /// The paths that climb: places in `touched`, in the order in which they will take their next step.
     climbing: Vec<u32>,
+    /// The full children that are moved from one node to another.
+    pub(crate) moving: Vec<NodeId>,
     /// Inner nodes whose list of children the last reduction made or altered.
     pub(crate) changed: Vec<NodeId>,
 }
@@ -109,6 +111,24 @@ impl Work {
                 *word = 0;
             }
         }
+        self.trim();
+    }
+
+    /// Gives back the memory that an uncommonly large set needed, so that the tree stays as small as it is. The next
+    /// such set can pay for it again.
+    fn trim(&mut self) {
+        let limit = 4096 + 16 * self.in_set.len();
+        if self.marked.capacity() * size_of::<Marked>() > limit {
+            (self.marked, self.moving) = (Vec::new(), Vec::new());
+        }
+        if self.full_nodes.capacity() * size_of::<NodeId>() > limit {
+            self.full_nodes = Vec::new();
+        }
+        if self.touched.capacity() * size_of::<Touched>() > limit {
+            // No stamp may be taken for a place in the emptied list.
+            self.base = self.end();
+            (self.touched, self.climbing) = (Vec::new(), Vec::new());
+        }
     }
 
     pub(crate) fn is_full(&self, nodes: &Nodes, node: NodeId) -> bool {
@@ -131,6 +151,7 @@ impl Work {
             + self.touched.capacity() * size_of::<Touched>()
             + self.full_nodes.capacity() * size_of::<NodeId>()
             + self.climbing.capacity() * size_of::<u32>()
+            + self.moving.capacity() * size_of::<NodeId>()
             + self.changed.capacity() * size_of::<NodeId>()
     }
 
@@ -140,7 +161,7 @@ impl Work {
     }
 
     /// Whether the leaves of a set that is trivially consecutive are what they should be.
-    pub(crate) fn check_leaves(&mut self, nodes: &Nodes, set: &[u32]) -> Result<(), ReduceError> {
+    pub(crate) fn check_leaves(&mut self, nodes: &Nodes, set: &[u32]) -> Result<(), LeafError> {
         self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
         set.iter()
             .try_for_each(|&leaf| self.put_in_set(nodes, leaf))
@@ -159,26 +180,31 @@ impl Work {
         self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
     }
 
-    fn count_leaves(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<(), ReduceError> {
+    fn count_leaves(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<(), LeafError> {
         self.marked.reserve(set.len());
-        for &leaf in set {
-            self.put_in_set(nodes, leaf)?;
-            self.count_full_child(nodes, NodeId(leaf));
+        for chunk in set.chunks(64) {
+            for &leaf in chunk {
+                self.put_in_set(nodes, leaf)?;
+            }
+            nodes.warm_parents(chunk);
+            for &leaf in chunk {
+                self.count_full_child(nodes, NodeId(leaf));
+            }
         }
         Ok(())
     }
 
     #[inline]
-    fn put_in_set(&mut self, nodes: &Nodes, leaf: u32) -> Result<(), ReduceError> {
+    fn put_in_set(&mut self, nodes: &Nodes, leaf: u32) -> Result<(), LeafError> {
         if leaf >= nodes.leaves {
-            return Err(ReduceError::OutOfRange {
+            return Err(LeafError::OutOfRange {
                 leaf,
                 leaves: nodes.leaves,
             });
         }
         let (word, bit) = (&mut self.in_set[leaf as usize / 64], 1 << (leaf % 64));
         if *word & bit != 0 {
-            return Err(ReduceError::Repeated { leaf });
+            return Err(LeafError::Repeated { leaf });
         }
         *word |= bit;
         Ok(())

@@ -8,7 +8,7 @@
 //!
 //! *Parents by union–find.* When a Q-node is spliced into another its children still point to it; its slot becomes a
 //! forward to the node that took them, and whoever climbs through it shortens the path. Forwards are cleared out when
-//! they are an eighth of the leaves.
+//! they are a sixteenth of the leaves.
 //!
 //! *Source*: W.-L. Hsu and R. McConnell, "PC trees and circular-ones arrangements" (2003), for unordered siblings;
 //! S. Fink, M. Pfretzschner and I. Rutter, "Experimental comparison of PC-trees and PQ-trees" (ESA 2021), for the
@@ -18,6 +18,7 @@ use crate::journal::{Header, Journal, Write};
 use crate::node::{Kind, NodeId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hint::black_box;
 
 const Q_BIT: u32 = 1 << 31;
 
@@ -168,6 +169,15 @@ impl Nodes {
         up
     }
 
+    /// Loads what counting these leaves at their parents will read.
+    ///
+    /// Counting takes branches that cannot be predicted, and a wrong guess throws away the loads that were begun beyond
+    /// it. These loads depend on no branch, so that the memory works on all of them at once.
+    pub(crate) fn warm_parents(&self, leaves: &[u32]) {
+        let parents = leaves.iter().map(|&leaf| self.up[leaf as usize]);
+        black_box(parents.fold(0, |sum, parent| sum ^ self.inner(parent).degree));
+    }
+
     // --- Setters: every structural write passes here, and is logged while a checkpoint is open. ---
 
     #[inline]
@@ -266,13 +276,49 @@ impl Nodes {
 
     /// Makes `children` the whole list of `node`.
     pub(crate) fn set_children(&mut self, node: NodeId, kind: Kind, children: &[NodeId]) {
-        let at = |place: usize| children.get(place).copied().unwrap_or(NodeId::NONE);
-        for (place, &child) in children.iter().enumerate() {
+        let mut before = NodeId::NONE;
+        let after = children[1..].iter().copied().chain([NodeId::NONE]);
+        for (&child, after) in children.iter().zip(after) {
             self.set_up(child, node);
-            self.set_siblings(child, [at(place.wrapping_sub(1)), at(place + 1)]);
+            self.set_siblings(child, [before, after]);
+            before = child;
         }
-        self.set_ends(node, [at(0), at(children.len() - 1)]);
+        self.set_ends(node, [children[0], before]);
         self.set_degree(node, kind, children.len() as u32);
+    }
+
+    /// Moves children out of the list of `from`, whose degree is left to the caller; they become all of the list of `to`.
+    pub(crate) fn regroup(&mut self, from: NodeId, to: NodeId, children: &[NodeId]) {
+        if self.journal.is_open() {
+            children.iter().for_each(|&child| self.unlink(from, child));
+        } else {
+            self.unlink_unlogged(from, children);
+        }
+        self.set_children(to, Kind::P, children);
+    }
+
+    /// [`unlink`](Self::unlink), for many children and without logging. Most reductions spend most of their time here.
+    fn unlink_unlogged(&mut self, list: NodeId, children: &[NodeId]) {
+        let mut ends = self.inner(list).ends;
+        let siblings = self.siblings.as_mut_slice();
+        for chunk in children.chunks(64) {
+            // As in `warm_parents`.
+            let warm = |sum, sibling: &NodeId| {
+                sum ^ siblings.get(sibling.index()).map_or(0, |pair| pair[0].0)
+            };
+            black_box(chunk.iter().fold(0, |sum, child| {
+                siblings[child.index()].iter().fold(sum, warm)
+            }));
+            for &child in chunk {
+                let [a, b] = siblings[child.index()];
+                for (from, to) in [(a, b), (b, a)] {
+                    // `NONE` is beyond the slice: then the link is an end of the list.
+                    let pair = siblings.get_mut(from.index()).unwrap_or(&mut ends);
+                    pair[usize::from(pair[0] != child)] = to;
+                }
+            }
+        }
+        self.inner_mut(list).ends = ends;
     }
 
     /// Hangs `new` where `old` hangs now; `old` hangs nowhere then.
@@ -342,9 +388,9 @@ impl Nodes {
 
     /// Clears out the forwards when they are many. Not while a checkpoint is open.
     ///
-    /// *Cost*: O(leaves), paid for by the merges that made an eighth as many forwards.
+    /// *Cost*: O(leaves), paid for by the merges that made a sixteenth as many forwards.
     pub(crate) fn compact(&mut self) {
-        if self.forwards < 64 + self.leaves / 8 || self.journal.is_open() {
+        if self.forwards < 64 + self.leaves / 16 || self.journal.is_open() {
             return;
         }
         for id in 0..self.up.len() as u32 {

@@ -184,23 +184,16 @@ impl Work {
         }
         let group = nodes.allocate();
         self.changed.push(group);
-        let first = self.marked[from.last_full as usize].node;
-        let (mut place, mut before) = (from.last_full, NodeId::NONE);
+        let mut children = core::mem::take(&mut self.moving);
+        children.clear();
+        let mut place = from.last_full;
         while place != NIL {
             let marked = self.marked[place as usize];
+            children.push(marked.node);
             place = marked.next;
-            let after = if place == NIL {
-                NodeId::NONE
-            } else {
-                self.marked[place as usize].node
-            };
-            nodes.unlink(from.node, marked.node);
-            nodes.set_up(marked.node, group);
-            nodes.set_siblings(marked.node, [before, after]);
-            before = marked.node;
         }
-        nodes.set_ends(group, [first, before]);
-        nodes.set_degree(group, Kind::P, from.full);
+        nodes.regroup(from.node, group, &children);
+        self.moving = children;
         Some(group)
     }
 

@@ -13,6 +13,17 @@ use core::str::FromStr;
 
 impl fmt::Display for PqTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_text(f, |f, leaf| write!(f, "{leaf}"))
+    }
+}
+
+impl PqTree {
+    /// Writes the text, with the leaves as they are written by `write_leaf`.
+    pub(crate) fn write_text(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        mut write_leaf: impl FnMut(&mut fmt::Formatter<'_>, u32) -> fmt::Result,
+    ) -> fmt::Result {
         if self.is_empty() {
             return f.write_str("()");
         }
@@ -23,7 +34,7 @@ impl fmt::Display for PqTree {
             }
             after_opening = matches!(event, Event::Open(_));
             match event {
-                Event::Leaf(leaf) => write!(f, "{leaf}")?,
+                Event::Leaf(leaf) => write_leaf(f, leaf)?,
                 Event::Open(node) => {
                     f.write_char(if self.kind(node) == Kind::Q { '[' } else { '(' })?
                 }

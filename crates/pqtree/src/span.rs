@@ -1,0 +1,67 @@
+//! The smallest set around a set that is consecutive in every order.
+//!
+//! Look for the lowest node that has the whole set below it. If it is a P-node, all its leaves are needed, for any other
+//! set that is consecutive in every order lies within one child or holds all of them; if it is a Q-node, those of the
+//! children from the first to the last that have leaves of the set.
+
+use crate::conflict::LeafError;
+use crate::node::{Kind, NodeId};
+use crate::tree::PqTree;
+use alloc::vec::Vec;
+
+impl PqTree {
+    /// The smallest superset of `set` that is consecutive in every order, from left to right.
+    ///
+    /// *Cost*: O(n) for a table, and for climbing from the set.
+    ///
+    /// ```
+    /// let tree: pqtree::PqTree = "(0 [1 2 (3 4) 5] 6)".parse().unwrap();
+    /// assert_eq!(tree.smallest_consecutive_superset(&[2, 5]).unwrap(), [2, 3, 4, 5]);
+    /// assert_eq!(tree.smallest_consecutive_superset(&[0, 2]).unwrap(), [0, 1, 2, 3, 4, 5, 6]);
+    /// ```
+    pub fn smallest_consecutive_superset(&self, set: &[u32]) -> Result<Vec<u32>, LeafError> {
+        // How many leaves of the set are below each node.
+        let mut below = alloc::vec![0; self.node_bound()];
+        for &leaf in set {
+            let leaves = self.len();
+            if leaf >= leaves {
+                return Err(LeafError::OutOfRange { leaf, leaves });
+            }
+            if core::mem::replace(&mut below[leaf as usize], 1) == 1 {
+                return Err(LeafError::Repeated { leaf });
+            }
+        }
+        let Some(apex) = self.lowest_above(set.len() as u32, &mut below) else {
+            return Ok(Vec::new());
+        };
+        if self.kind(apex) != Kind::Q {
+            return Ok(self.leaves_of(apex).collect());
+        }
+        let children: Vec<NodeId> = self.children(apex).collect();
+        let has_some = |child: &NodeId| below[child.index()] > 0;
+        let first = children
+            .iter()
+            .position(has_some)
+            .expect("the apex has the set below it");
+        let last = children
+            .iter()
+            .rposition(has_some)
+            .expect("the apex has the set below it");
+        Ok(children[first..=last]
+            .iter()
+            .flat_map(|&child| self.leaves_of(child))
+            .collect())
+    }
+
+    /// The lowest node with `count` leaves of a set below it, all there are; counts them on the way.
+    fn lowest_above(&self, count: u32, below: &mut [u32]) -> Option<NodeId> {
+        self.post_order().find(|&node| {
+            let sum = self
+                .children(node)
+                .map(|child| below[child.index()])
+                .sum::<u32>();
+            below[node.index()] += sum;
+            count > 0 && below[node.index()] == count
+        })
+    }
+}
