@@ -1,0 +1,170 @@
+//! Products whose two sides are values, or whose weight meets a matrix: what MV-RNN needs.
+//!
+//! Matrices lie row-major inside the rows of a batch. Nothing is packed, since each is used once.
+
+use std::ptr;
+
+use super::{
+    features::Level,
+    product::{BLOCK, Pointers, even_parts, tiles},
+    rows::{Rows, RowsMut},
+    simd::{self, Kernel, Simd},
+    tile::Right,
+};
+
+/// The left side of a batch of small products.
+#[derive(Clone, Copy, Debug)]
+pub enum Left<'a> {
+    /// A matrix per instance: row b holds (M, K).
+    Each(Rows<'a>),
+    /// One matrix (M, K) for all, a weight.
+    Same(&'a [f32]),
+}
+
+/// The shape of each product of a batch: (M, K) by (K, N).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// M, rows of the left matrix and of the result.
+    pub rows: usize,
+    /// K, columns of the left and rows of the right matrix.
+    pub depth: usize,
+    /// N, columns of the right matrix and of the result. 1 for a matrix by a vector.
+    pub columns: usize,
+}
+
+/// `out[b] = left[b] · right[b]`.
+///
+/// `right` holds (K, N) in each row, `out` (M, N); all row-major and contiguous inside their rows. Each element is one chain
+/// of fused multiply-adds over k from zero, as in [`product`](super::product()).
+///
+/// # Panics
+///
+/// If numbers of rows differ, a row is shorter than its matrix, or `out` is not as wide as M·N.
+pub fn batched_product(
+    level: Level,
+    shape: Shape,
+    left: Left<'_>,
+    right: Rows<'_>,
+    out: RowsMut<'_>,
+) {
+    assert_eq!(right.len(), out.len(), "right matrices and results");
+    assert_eq!(
+        shape.rows * shape.columns,
+        out.width(),
+        "elements of a result"
+    );
+    match left {
+        Left::Each(rows) => assert_eq!(rows.len(), out.len(), "left matrices and results"),
+        Left::Same(matrix) => assert_eq!(
+            shape.rows * shape.depth,
+            matrix.len(),
+            "elements of the left matrix"
+        ),
+    }
+    simd::run(
+        level,
+        Batched {
+            shape,
+            left,
+            right,
+            out,
+        },
+    );
+}
+
+struct Batched<'a> {
+    shape: Shape,
+    left: Left<'a>,
+    right: Rows<'a>,
+    out: RowsMut<'a>,
+}
+
+impl Kernel for Batched<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        let Shape {
+            rows,
+            depth,
+            columns,
+        } = self.shape;
+        for b in 0..self.out.len() {
+            let left = match self.left {
+                Left::Each(each) => each.row(b, rows * depth),
+                Left::Same(matrix) => matrix,
+            };
+            let right = self.right.row(b, depth * columns);
+            let out = self.out.row(b);
+            if columns == 1 {
+                matrix_vector::<S>(simd, depth, left, right, out);
+            } else {
+                matrix_matrix::<S>(simd, self.shape, left, right, out);
+            }
+        }
+    }
+}
+
+/// `out[m] = Σ_k left[m, k] · right[k]`
+#[inline(always)]
+fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[f32], out: &mut [f32]) {
+    for (row, out) in left.chunks_exact(depth).zip(out) {
+        let mut sum = simd.splat(0.0);
+        for (a, x) in row.iter().zip(right) {
+            sum = simd.mul_add(simd.splat(*a), simd.splat(*x), sum);
+        }
+        // SAFETY: one float.
+        unsafe { simd.store_first(out, sum, 1) };
+    }
+}
+
+/// `out[m, n] = Σ_k left[m, k] · right[k, n]`
+#[inline(always)]
+fn matrix_matrix<S: Simd>(simd: S, shape: Shape, left: &[f32], right: &[f32], out: &mut [f32]) {
+    let Shape {
+        rows,
+        depth,
+        columns,
+    } = shape;
+    for block in even_parts(rows, BLOCK) {
+        let mut pointers = Pointers {
+            count: block.len(),
+            left: [ptr::null(); BLOCK],
+            start: [ptr::null(); BLOCK],
+            out: [ptr::null_mut(); BLOCK],
+            starts: false,
+        };
+        for (i, m) in block.enumerate() {
+            pointers.left[i] = left[m * depth..][..depth].as_ptr();
+            pointers.out[i] = out[m * columns..][..columns].as_mut_ptr();
+        }
+        let mut at = 0;
+        while at < columns {
+            let vectors = (columns - at) / S::LANES;
+            let tile = Right {
+                start: right[at..].as_ptr(),
+                step: columns,
+                pair: 2 * S::LANES,
+            };
+            let width = if vectors >= 4 && S::REGISTERS >= 32 {
+                4 * S::LANES
+            } else if vectors >= 2 {
+                2 * S::LANES
+            } else {
+                S::LANES.min(columns - at)
+            };
+            // SAFETY: the pointers are of rows of `depth` and `columns` floats; at + width <= columns, so that each of the
+            // `depth` steps of `right` has `width` floats from `at`. `out` is exclusively borrowed.
+            unsafe {
+                if width == 4 * S::LANES {
+                    tiles::<S, 4, true>(simd, depth, tile, &pointers, at, width);
+                } else if width == 2 * S::LANES {
+                    tiles::<S, 2, true>(simd, depth, tile, &pointers, at, width);
+                } else {
+                    tiles::<S, 1, false>(simd, depth, tile, &pointers, at, width);
+                }
+            }
+            at += width;
+        }
+    }
+}

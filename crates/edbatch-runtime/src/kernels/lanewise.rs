@@ -1,0 +1,222 @@
+//! Arithmetic lane by lane: the functions of element-wise programs, written once for every level.
+//!
+//! *Invariant*: the result in a lane depends on the operands in this lane alone, so an element has the same bits wherever
+//! it lies in a row.
+
+use super::simd::{ROUNDING, Simd};
+
+/// A function of N floats, computed for all lanes of N vectors. Implementors say `#[inline(always)]`.
+pub(super) trait Lanewise<const N: usize>: Copy {
+    /// The function's value in each lane.
+    fn of<S: Simd>(self, simd: S, x: [S::Vector; N]) -> S::Vector;
+}
+
+/// Declares functions that need no more than a line.
+macro_rules! lanewise {
+    ($($(#[$doc:meta])* $name:ident($($x:ident),*) = $simd:ident => $value:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(super) struct $name;
+
+        impl Lanewise<{ [$(stringify!($x)),*].len() }> for $name {
+            #[inline(always)]
+            fn of<S: Simd>(self, $simd: S, [$($x),*]: [S::Vector; { [$(stringify!($x)),*].len() }]) -> S::Vector {
+                $value
+            }
+        }
+    )*};
+}
+
+lanewise! {
+    /// `x`, to copy.
+    Identity(x) = _simd => x;
+    /// `a + b`
+    Add(a, b) = simd => simd.add(a, b);
+    /// `a - b`
+    Subtract(a, b) = simd => simd.sub(a, b);
+    /// `a · b`
+    Multiply(a, b) = simd => simd.mul(a, b);
+    /// `a / b`
+    Divide(a, b) = simd => simd.div(a, b);
+    /// `-x`
+    Negate(x) = simd => simd.mul(simd.splat(-1.0), x);
+    /// The larger of `x` and 0; NaN stays.
+    Relu(x) = simd => simd.max(simd.splat(0.0), x);
+    /// eˣ within 2 ulp.
+    Exp(x) = simd => exp(simd, x);
+    /// ln x within 2 ulp; NaN below zero.
+    Ln(x) = simd => ln(simd, x);
+    /// 1 / (1 + e⁻ˣ) within 2e-7, and within 4 ulp where that is a normal float.
+    Sigma(x) = simd => sigma(simd, x);
+    /// tanh x within 5 ulp.
+    Tanh(x) = simd => tanh(simd, x);
+}
+
+/// `x · factor`
+#[derive(Clone, Copy)]
+pub(super) struct Scale(pub(super) f32);
+
+impl Lanewise<1> for Scale {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, [x]: [S::Vector; 1]) -> S::Vector {
+        simd.mul(simd.splat(self.0), x)
+    }
+}
+
+/// The same number everywhere.
+#[derive(Clone, Copy)]
+pub(super) struct Constant(pub(super) f32);
+
+impl Lanewise<0> for Constant {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, []: [S::Vector; 0]) -> S::Vector {
+        simd.splat(self.0)
+    }
+}
+
+/// eʳ and the rounded exponent, for x = n·ln 2 + r with |r| <= ½ ln 2: (eʳ, [`ROUNDING`] + n). Coefficients of Cephes `expf`.
+#[inline(always)]
+fn reduced_exp<S: Simd>(simd: S, x: S::Vector) -> (S::Vector, S::Vector) {
+    let shifted = simd.mul_add(
+        x,
+        simd.splat(std::f32::consts::LOG2_E),
+        simd.splat(ROUNDING),
+    );
+    let n = simd.sub(shifted, simd.splat(ROUNDING));
+    // ln 2 in two parts, the first so short that n times it is exact.
+    let r = simd.neg_mul_add(n, simd.splat(0.693_359_4), x);
+    let r = simd.neg_mul_add(n, simd.splat(-2.121_944_4e-4), r);
+    let p = horner(
+        simd,
+        r,
+        [
+            1.987_569_1e-4,
+            1.398_199_9e-3,
+            8.333_452e-3,
+            4.166_579_6e-2,
+            1.666_666_5e-1,
+            0.5,
+        ],
+    );
+    let e = simd.mul_add(simd.mul(r, r), p, r);
+    (simd.add(e, simd.splat(1.0)), shifted)
+}
+
+#[inline(always)]
+fn exp<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
+    // Beyond these bounds the result is infinite or zero anyway, and n stays in -150..=128.
+    let x = bounded(simd, -104.0, x, 89.0);
+    let (e, shifted) = reduced_exp(simd, x);
+    // e · 2ⁿ in two halves, so that neither overflows and a small result is rounded once.
+    let n = simd.sub(shifted, simd.splat(ROUNDING));
+    let half = simd.mul_add(n, simd.splat(0.5), simd.splat(ROUNDING));
+    let rest = simd.add(
+        simd.sub(n, simd.sub(half, simd.splat(ROUNDING))),
+        simd.splat(ROUNDING),
+    );
+    simd.mul(
+        simd.mul(e, simd.power_of_two(half)),
+        simd.power_of_two(rest),
+    )
+}
+
+#[inline(always)]
+fn sigma<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
+    // Bounds for n in -126..=128: 2ⁿ is normal, or infinite where sigma is below every normal float.
+    let minus_x = simd.mul(simd.splat(-1.0), x);
+    let (e, shifted) = reduced_exp(simd, bounded(simd, -87.0, minus_x, 89.0));
+    let one = simd.splat(1.0);
+    simd.div(one, simd.mul_add(e, simd.power_of_two(shifted), one))
+}
+
+/// An odd rational function of degree 9 over 8, the closest to tanh in relative error (2⁻²⁵) up to the bound. Both sides are
+/// scaled so that rounding the coefficients does least harm; from the bound on the quotient is 1 or rounded up from it.
+#[inline(always)]
+fn tanh<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
+    const BOUND: f32 = 9.0;
+    const ABOVE: [f32; 5] = [
+        9.483_156e-9,
+        1.462_108e-5,
+        2.478_05e-3,
+        9.482_018e-2,
+        0.708_528_64,
+    ];
+    const BELOW: [f32; 5] = [
+        5.519_617_6e-7,
+        2.330_01e-4,
+        1.833_981_5e-2,
+        3.309_963e-1,
+        0.708_528_64,
+    ];
+    let x = bounded(simd, -BOUND, x, BOUND);
+    let square = simd.mul(x, x);
+    let quotient = simd.div(
+        simd.mul(x, horner(simd, square, ABOVE)),
+        horner(simd, square, BELOW),
+    );
+    bounded(simd, -1.0, quotient, 1.0)
+}
+
+/// Coefficients of Cephes `logf`: x = m · 2ᵉ with ½√2 <= m < √2.
+#[inline(always)]
+fn ln<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
+    let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
+    let tiny = simd.less(x, simd.splat(f32::MIN_POSITIVE));
+    let normal = simd.select(tiny, simd.mul(x, simd.splat(8_388_608.0)), x);
+    let e = simd.sub(
+        simd.exponent(normal),
+        simd.select(tiny, simd.splat(23.0), zero),
+    );
+    let m = simd.mantissa(normal);
+    let large = simd.less(simd.splat(std::f32::consts::SQRT_2), m);
+    let m = simd.select(large, simd.mul(m, simd.splat(0.5)), m);
+    let e = simd.add(e, simd.select(large, one, zero));
+
+    let f = simd.sub(m, one);
+    let square = simd.mul(f, f);
+    let p = horner(
+        simd,
+        f,
+        [
+            7.037_683_6e-2,
+            -1.151_461e-1,
+            1.167_699_9e-1,
+            -1.242_014_1e-1,
+            1.424_932_3e-1,
+            -1.666_805_8e-1,
+            2.000_071_5e-1,
+            -2.499_999_4e-1,
+            3.333_333e-1,
+        ],
+    );
+    let y = simd.mul(simd.mul(f, square), p);
+    let y = simd.mul_add(e, simd.splat(-2.121_944_4e-4), y);
+    let y = simd.neg_mul_add(square, simd.splat(0.5), y);
+    let y = simd.mul_add(e, simd.splat(0.693_359_4), simd.add(f, y));
+
+    // Infinity and NaN stay, zero gives -∞, less than zero NaN.
+    let negative = simd.select(
+        simd.less(x, zero),
+        simd.splat(f32::NAN),
+        simd.splat(f32::NEG_INFINITY),
+    );
+    let y = simd.select(simd.less(zero, x), y, negative);
+    let stays = simd.select(simd.is_nan(x), x, y);
+    simd.select(simd.less(simd.splat(f32::MAX), x), x, stays)
+}
+
+/// `x`, but not below `low` nor above `high`; NaN stays.
+#[inline(always)]
+fn bounded<S: Simd>(simd: S, low: f32, x: S::Vector, high: f32) -> S::Vector {
+    simd.max(simd.splat(low), simd.min(simd.splat(high), x))
+}
+
+/// c₀·xⁿ + … + cₙ
+#[inline(always)]
+fn horner<S: Simd, const N: usize>(simd: S, x: S::Vector, coefficients: [f32; N]) -> S::Vector {
+    let mut sum = simd.splat(coefficients[0]);
+    for &c in &coefficients[1..] {
+        sum = simd.mul_add(sum, x, simd.splat(c));
+    }
+    sum
+}

@@ -1,0 +1,163 @@
+//! Functions of slices: σ, tanh, exp, ln, and softmax of a row.
+
+use super::{
+    features::Level,
+    lanewise::{self, Lanewise},
+    simd::{self, Kernel, Simd},
+};
+
+/// A function of one float. NaN gives NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// 1 / (1 + e⁻ˣ), absolute error at most 2e-7; relative error at most 4 ulp while the result is normal, zero or nearly so below. 0 at -∞, 1 at ∞.
+    Sigma,
+    /// tanh x within 5 ulp, ±1 at ±∞.
+    Tanh,
+    /// The larger of x and 0.
+    Relu,
+    /// eˣ within 2 ulp, subnormal results included. 0 at -∞.
+    Exp,
+    /// ln x within 2 ulp. -∞ at 0, NaN below.
+    Ln,
+}
+
+/// `to[i] = function(from[i])`
+///
+/// # Panics
+///
+/// If the lengths differ.
+pub fn map(level: Level, function: Function, from: &[f32], to: &mut [f32]) {
+    assert_eq!(from.len(), to.len(), "floats to read and to write");
+    let map = Map {
+        from: from.as_ptr(),
+        to: to.as_mut_ptr(),
+        len: to.len(),
+    };
+    map.with(level, function);
+}
+
+/// `data[i] = function(data[i])`
+pub fn map_in_place(level: Level, function: Function, data: &mut [f32]) {
+    let to = data.as_mut_ptr();
+    Map {
+        from: to,
+        to,
+        len: data.len(),
+    }
+    .with(level, function);
+}
+
+/// `row[i] = exp(row[i] - max) / Σ_j exp(row[j] - max)`, the sum in an order that depends on the length and level alone.
+pub fn softmax(level: Level, row: &mut [f32]) {
+    simd::run(level, Softmax { row, log: false });
+}
+
+/// `row[i] = row[i] - max - ln Σ_j exp(row[j] - max)`, the sum as in [`softmax`].
+pub fn log_softmax(level: Level, row: &mut [f32]) {
+    simd::run(level, Softmax { row, log: true });
+}
+
+/// *Invariant*: `len` floats can be read at `from` and written at `to`, which are the same or do not overlap.
+struct Map {
+    from: *const f32,
+    to: *mut f32,
+    len: usize,
+}
+
+impl Map {
+    fn with(self, level: Level, function: Function) {
+        match function {
+            Function::Sigma => simd::run(level, (self, lanewise::Sigma)),
+            Function::Tanh => simd::run(level, (self, lanewise::Tanh)),
+            Function::Relu => simd::run(level, (self, lanewise::Relu)),
+            Function::Exp => simd::run(level, (self, lanewise::Exp)),
+            Function::Ln => simd::run(level, (self, lanewise::Ln)),
+        }
+    }
+}
+
+impl<F: Lanewise<1>> Kernel for (Map, F) {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let (Map { from, to, len }, f) = self;
+        let whole = len - len % S::LANES;
+        for i in (0..whole).step_by(S::LANES) {
+            // SAFETY: i + LANES <= len, by the invariant readable and writable; the vector is read before it is written.
+            unsafe { simd.store(to.add(i), f.of(simd, [simd.load(from.add(i))])) };
+        }
+        if whole < len {
+            // SAFETY: the last len - whole < LANES floats, likewise.
+            unsafe {
+                let x = simd.load_first(from.add(whole), len - whole);
+                simd.store_first(to.add(whole), f.of(simd, [x]), len - whole);
+            }
+        }
+    }
+}
+
+struct Softmax<'a> {
+    row: &'a mut [f32],
+    log: bool,
+}
+
+impl Kernel for Softmax<'_> {
+    type Output = ();
+
+    /// ```text
+    /// max = the largest of row         (NaN if one is)
+    /// sum = Σ exp(row[i] - max)        a sum per lane, lanes folded in order
+    /// row = exp(row[i] - max) / sum    or  row[i] - max - ln sum
+    /// ```
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let largest = self
+            .row
+            .iter()
+            .fold(f32::NEG_INFINITY, |max, &x| if x <= max { max } else { x });
+        let max = simd.splat(largest);
+        let len = self.row.len();
+        let row = self.row.as_mut_ptr();
+        let mut sums = simd.splat(0.0);
+        for i in (0..len).step_by(S::LANES) {
+            let lanes = S::LANES.min(len - i);
+            // SAFETY: i + lanes <= len.
+            let x = simd.sub(unsafe { simd.load_first(row.add(i), lanes) }, max);
+            let e = lanewise::Exp.of(simd, [x]);
+            // Lanes behind the row hold exp(-max): cut them off on the way through memory.
+            let mut kept = [0.0; MOST_LANES];
+            // SAFETY: lanes <= LANES <= MOST_LANES; i + lanes <= len.
+            unsafe {
+                simd.store_first(kept.as_mut_ptr(), e, lanes);
+                sums = simd.add(sums, simd.load(kept.as_ptr()));
+                simd.store_first(row.add(i), if self.log { x } else { e }, lanes);
+            }
+        }
+        let mut lanes = [0.0; MOST_LANES];
+        // SAFETY: LANES <= MOST_LANES.
+        unsafe { simd.store(lanes.as_mut_ptr(), sums) };
+        let sum: f32 = lanes.iter().sum();
+        let sum = simd.splat(sum);
+        let ln = lanewise::Ln.of(simd, [sum]);
+        for i in (0..len).step_by(S::LANES) {
+            let lanes = S::LANES.min(len - i);
+            // SAFETY: i + lanes <= len.
+            unsafe {
+                let x = simd.load_first(row.add(i), lanes);
+                simd.store_first(
+                    row.add(i),
+                    if self.log {
+                        simd.sub(x, ln)
+                    } else {
+                        simd.div(x, sum)
+                    },
+                    lanes,
+                );
+            }
+        }
+    }
+}
+
+/// The lanes of the widest level.
+const MOST_LANES: usize = 16;

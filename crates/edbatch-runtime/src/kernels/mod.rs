@@ -1,0 +1,36 @@
+//! The CPU kernels: single-threaded arithmetic on rows of `f32`.
+//!
+//! Everything takes its rows as [`Rows`], a span or a list of offsets, and writes through [`RowsMut`], so that nothing is
+//! gathered before a kernel and threads can share an output by rows or by columns. Shapes: `b` counts rows (instances of
+//! a batch), `n` columns of the output, `k` the depth of a product.
+//!
+//! *Invariant*: for one [`Level`], the bits of an output row depend on the contents of its input rows alone. They do not
+//! depend on how many rows are computed together, on where these lie, on how rows or columns are split between calls, nor
+//! on whether a lane falls into a whole vector or into the tail of a row.
+//!
+//! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by `simd::run`. Read
+//! [`features`], `simd`, `tile`, then [`product`](mod@product); `lanewise`, then [`elementwise`].
+
+pub mod batched;
+pub mod elementwise;
+pub mod features;
+mod lanewise;
+pub mod math;
+pub mod pack;
+pub mod product;
+pub mod program;
+pub mod reduce;
+pub mod roof;
+pub mod rows;
+mod simd;
+mod tile;
+
+pub use batched::{Left, Shape, batched_product};
+pub use elementwise::{Elementwise, Input};
+pub use features::Level;
+pub use math::Function;
+pub use pack::PackedWeights;
+pub use product::{Start, product};
+pub use program::Program;
+pub use reduce::{Reduction, reduce};
+pub use rows::{Rows, RowsMut};

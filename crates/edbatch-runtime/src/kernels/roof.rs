@@ -1,0 +1,133 @@
+//! What the core can do at most: the measures beside which benchmarks put their figures.
+//!
+//! Machines differ and drift, ratios within one run hold. Each function measures for some milliseconds and returns the
+//! best of several rounds, since whatever else runs on the machine only ever slows it down.
+
+use std::{hint::black_box, time::Instant};
+
+use super::{
+    features::Level,
+    simd::{self, Kernel, Simd},
+};
+
+const ROUNDS: usize = 7;
+
+/// Fused multiply-adds per second of one core, in GFLOP/s (two FLOPs each), from a loop that touches registers only.
+pub fn peak_gflops(level: Level) -> f64 {
+    const STEPS: usize = 200_000;
+    let flops = (STEPS * 2 * CHAINS * simd::lanes(level)) as f64;
+    let seconds = best_seconds(|| {
+        black_box(simd::run(
+            level,
+            MultiplyAdds {
+                steps: black_box(STEPS),
+            },
+        ));
+    });
+    flops / seconds / 1e9
+}
+
+/// Bytes per second, in GB/s, at which one core copies a buffer of `bytes` (each byte counted once).
+pub fn copy_bandwidth(bytes: usize) -> f64 {
+    let from = vec![1.0f32; bytes.div_ceil(4)];
+    let mut to = vec![0.0f32; from.len()];
+    bandwidth(bytes, || {
+        black_box(&mut to).copy_from_slice(black_box(&from))
+    })
+}
+
+/// Bytes per second, in GB/s, at which one core reads a buffer of `bytes` again and again.
+pub fn read_bandwidth(level: Level, bytes: usize) -> f64 {
+    let from = vec![1.0f32; bytes.div_ceil(4)];
+    bandwidth(bytes, || {
+        black_box(simd::run(
+            level,
+            Read {
+                from: black_box(&from),
+            },
+        ));
+    })
+}
+
+/// Independent chains, more than latency times throughput of any core.
+const CHAINS: usize = 12;
+
+struct MultiplyAdds {
+    steps: usize,
+}
+
+impl Kernel for MultiplyAdds {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> f32 {
+        let (a, b) = (simd.splat(black_box(0.5)), simd.splat(black_box(1.0)));
+        let mut sums = [simd.splat(0.0); CHAINS];
+        for _ in 0..self.steps {
+            for sum in &mut sums {
+                *sum = simd.mul_add(*sum, a, b);
+            }
+        }
+        sums.iter().map(|&sum| first_lane(simd, sum)).sum()
+    }
+}
+
+struct Read<'a> {
+    from: &'a [f32],
+}
+
+impl Kernel for Read<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> f32 {
+        let mut sums = [simd.splat(0.0); 8];
+        for chunk in self.from.chunks_exact(8 * S::LANES) {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: the chunk has 8 vectors and i < 8.
+                *sum = simd.add(*sum, unsafe { simd.load(chunk.as_ptr().add(i * S::LANES)) });
+            }
+        }
+        sums.iter().map(|&sum| first_lane(simd, sum)).sum()
+    }
+}
+
+#[inline(always)]
+fn first_lane<S: Simd>(simd: S, x: S::Vector) -> f32 {
+    let mut lane = 0.0;
+    // SAFETY: one float is written, to a place of one float.
+    unsafe { simd.store_first(&mut lane, x, 1) };
+    lane
+}
+
+fn bandwidth(bytes: usize, mut pass: impl FnMut()) -> f64 {
+    let passes = (32 << 20) / bytes.max(1) + 1;
+    pass();
+    let seconds = best_seconds(|| (0..passes).for_each(|_| pass()));
+    (passes * bytes) as f64 / seconds / 1e9
+}
+
+fn best_seconds(mut work: impl FnMut()) -> f64 {
+    let seconds = (0..ROUNDS).map(|_| {
+        let started = Instant::now();
+        work();
+        started.elapsed().as_secs_f64()
+    });
+    seconds.fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_has_a_roof() {
+        for level in Level::available() {
+            assert!(
+                peak_gflops(level) > 0.01 && read_bandwidth(level, 1 << 12) > 0.01,
+                "{level}"
+            );
+        }
+        assert!(copy_bandwidth(1 << 12) > 0.01);
+    }
+}

@@ -1,0 +1,146 @@
+//! Vectors of `f32` lanes, the same operations at every instruction level.
+//!
+//! A value of a type that implements [`Simd`] is a proof: it is made only where the level's instructions are known to be
+//! there, so its arithmetic is safe to call. Kernels are written once over the trait:
+//!
+//! ```text
+//! impl Kernel for Sum { fn run<S: Simd>(self, simd: S) -> … }     all of it #[inline(always)]
+//! run(level, Sum { … })           one function per level with #[target_feature], into which the kernel is inlined
+//! ```
+//!
+//! *Invariant*: everything between [`run`] and an intrinsic is `#[inline(always)]`. A call that is not inlined would be
+//! compiled without the level's instructions: still correct, but an order of magnitude slower.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod portable;
+
+use super::features::Level;
+
+/// A computation that is compiled for every level.
+pub(super) trait Kernel {
+    /// What it computes, `()` if it writes through a reference.
+    type Output;
+
+    /// Computes it; implementors say `#[inline(always)]`.
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+/// Runs a kernel with the instructions of `level`.
+///
+/// # Panics
+///
+/// If this machine lacks them.
+pub(super) fn run<K: Kernel>(level: Level, kernel: K) -> K::Output {
+    assert!(
+        level.is_available(),
+        "this machine has no {level}: choose one of {:?}",
+        Level::available()
+    );
+    match level {
+        // SAFETY: the features that `avx512::run` enables were just found, by `is_available`.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { avx512::run(kernel) },
+        // SAFETY: likewise.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { avx2::run(kernel) },
+        // SAFETY: likewise.
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => unsafe { neon::run(kernel) },
+        _ => kernel.run(portable::Portable),
+    }
+}
+
+/// The lanes of a vector at `level`.
+pub(super) fn lanes(level: Level) -> usize {
+    struct Lanes;
+    impl Kernel for Lanes {
+        type Output = usize;
+        #[inline(always)]
+        fn run<S: Simd>(self, _: S) -> usize {
+            S::LANES
+        }
+    }
+    run(level, Lanes)
+}
+
+/// Added to a small float, it leaves the nearest integer in the low bits: 1.5 · 2²³.
+pub(super) const ROUNDING: f32 = 12_582_912.0;
+
+/// Operations on vectors of [`LANES`](Simd::LANES) lanes of `f32`, each lane on its own.
+pub(super) trait Simd: Copy {
+    /// Lanes of a vector.
+    const LANES: usize;
+    /// Vector registers, 16 or 32: decides how large the tiles of a product are.
+    const REGISTERS: usize;
+    /// A vector.
+    type Vector: Copy;
+    /// A truth value per lane.
+    type Mask: Copy;
+
+    /// `x` in every lane.
+    fn splat(self, x: f32) -> Self::Vector;
+
+    /// Reads a vector; any alignment.
+    ///
+    /// # Safety
+    ///
+    /// `from` must be readable for `LANES` floats.
+    unsafe fn load(self, from: *const f32) -> Self::Vector;
+
+    /// Reads the first `count <= LANES` lanes; the others are zero.
+    ///
+    /// # Safety
+    ///
+    /// `from` must be readable for `count` floats; nothing behind them is touched.
+    unsafe fn load_first(self, from: *const f32, count: usize) -> Self::Vector;
+
+    /// Writes a vector; any alignment.
+    ///
+    /// # Safety
+    ///
+    /// `to` must be writable for `LANES` floats.
+    unsafe fn store(self, to: *mut f32, x: Self::Vector);
+
+    /// Writes the first `count <= LANES` lanes.
+    ///
+    /// # Safety
+    ///
+    /// `to` must be writable for `count` floats; nothing behind them is touched.
+    unsafe fn store_first(self, to: *mut f32, x: Self::Vector, count: usize);
+
+    /// `a + b`
+    fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a - b`
+    fn sub(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a · b`
+    fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a / b`
+    fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a · b + c`, rounded once where the level fuses, twice at the portable level.
+    fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+    /// `c - a · b`, likewise.
+    fn neg_mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+    /// The smaller; `x` where it is NaN. `bound` is not NaN.
+    fn min(self, bound: Self::Vector, x: Self::Vector) -> Self::Vector;
+    /// The larger; `x` where it is NaN. `bound` is not NaN.
+    fn max(self, bound: Self::Vector, x: Self::Vector) -> Self::Vector;
+
+    /// `a < b`, false where one is NaN.
+    fn less(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
+    /// Whether `x` is NaN.
+    fn is_nan(self, x: Self::Vector) -> Self::Mask;
+    /// `yes` where the mask is true, else `no`.
+    fn select(self, mask: Self::Mask, yes: Self::Vector, no: Self::Vector) -> Self::Vector;
+
+    /// 2ⁿ from the float [`ROUNDING`]` + n`, n in -127..=128: zero at -127, infinite at 128.
+    fn power_of_two(self, shifted: Self::Vector) -> Self::Vector;
+    /// The exponent e of x = m · 2ᵉ, 1 <= m < 2, of a positive normal `x`.
+    fn exponent(self, x: Self::Vector) -> Self::Vector;
+    /// The m of x = m · 2ᵉ, 1 <= m < 2, of a positive normal `x`.
+    fn mantissa(self, x: Self::Vector) -> Self::Vector;
+}

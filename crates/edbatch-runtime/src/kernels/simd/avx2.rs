@@ -1,0 +1,158 @@
+//! AVX2 and FMA: 8 lanes; a mask is a vector whose lanes are all ones or all zeros.
+
+use std::arch::x86_64::*;
+
+use super::{Kernel, Simd};
+
+/// Proof that the features named at [`run`] are there.
+#[derive(Clone, Copy)]
+pub(super) struct Avx2(());
+
+/// Compiles a kernel for AVX2.
+#[target_feature(enable = "avx2,fma")]
+pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx2(()))
+}
+
+/// A mask of the first `count <= 8` lanes, for masked loads and stores.
+#[inline(always)]
+fn first(_: Avx2, count: usize) -> __m256i {
+    const WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+    let window: &[i32; 8] = WINDOW[8 - count..][..8]
+        .try_into()
+        .expect("a slice of eight");
+    // SAFETY: the argument proves AVX2; `window` has the 32 bytes read.
+    unsafe { _mm256_loadu_si256(window.as_ptr().cast()) }
+}
+
+// In this block: an `Avx2` is made in `run` alone, whose caller has found the features, so the intrinsics exist.
+impl Simd for Avx2 {
+    const LANES: usize = 8;
+    const REGISTERS: usize = 16;
+    type Vector = __m256;
+    type Mask = __m256;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> __m256 {
+        // SAFETY: `self` proves AVX2; the caller vouches for 8 floats.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(self, from: *const f32, count: usize) -> __m256 {
+        // SAFETY: `self` proves AVX2; masked lanes are not read, the caller vouches for the others.
+        unsafe { _mm256_maskload_ps(from, first(self, count)) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32, x: __m256) {
+        // SAFETY: `self` proves AVX2; the caller vouches for 8 floats.
+        unsafe { _mm256_storeu_ps(to, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, x: __m256, count: usize) {
+        // SAFETY: `self` proves AVX2; masked lanes are not written, the caller vouches for the others.
+        unsafe { _mm256_maskstore_ps(to, first(self, count), x) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_sub_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn neg_mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_fnmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn min(self, bound: __m256, x: __m256) -> __m256 {
+        // The instruction returns its second operand where one is NaN.
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_min_ps(bound, x) }
+    }
+
+    #[inline(always)]
+    fn max(self, bound: __m256, x: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_max_ps(bound, x) }
+    }
+
+    #[inline(always)]
+    fn less(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) }
+    }
+
+    #[inline(always)]
+    fn is_nan(self, x: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x) }
+    }
+
+    #[inline(always)]
+    fn select(self, mask: __m256, yes: __m256, no: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_blendv_ps(no, yes, mask) }
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, shifted: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted));
+            _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(127 << 23)))
+        }
+    }
+
+    #[inline(always)]
+    fn exponent(self, x: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            let biased = _mm256_srli_epi32::<23>(_mm256_castps_si256(x));
+            _mm256_cvtepi32_ps(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)))
+        }
+    }
+
+    #[inline(always)]
+    fn mantissa(self, x: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            let fraction = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x007f_ffff));
+            _mm256_castsi256_ps(_mm256_or_si256(fraction, _mm256_set1_epi32(127 << 23)))
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! AVX-512: 16 lanes, masks in registers of their own.
+
+use std::arch::x86_64::*;
+
+use super::{Kernel, Simd};
+
+/// Proof that the features named at [`run`] are there.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512(());
+
+/// Compiles a kernel for AVX-512.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx512(()))
+}
+
+#[inline(always)]
+fn first(count: usize) -> __mmask16 {
+    debug_assert!(count <= 16);
+    ((1u32 << count) - 1) as __mmask16
+}
+
+// In this block: an `Avx512` is made in `run` alone, whose caller has found the features, so the intrinsics exist.
+impl Simd for Avx512 {
+    const LANES: usize = 16;
+    const REGISTERS: usize = 32;
+    type Vector = __m512;
+    type Mask = __mmask16;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> __m512 {
+        // SAFETY: `self` proves AVX-512; the caller vouches for 16 floats.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(self, from: *const f32, count: usize) -> __m512 {
+        // SAFETY: `self` proves AVX-512; masked lanes are not read, the caller vouches for the others.
+        unsafe { _mm512_maskz_loadu_ps(first(count), from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32, x: __m512) {
+        // SAFETY: `self` proves AVX-512; the caller vouches for 16 floats.
+        unsafe { _mm512_storeu_ps(to, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, x: __m512, count: usize) {
+        // SAFETY: `self` proves AVX-512; masked lanes are not written, the caller vouches for the others.
+        unsafe { _mm512_mask_storeu_ps(to, first(count), x) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn neg_mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_fnmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn min(self, bound: __m512, x: __m512) -> __m512 {
+        // The instruction returns its second operand where one is NaN.
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_min_ps(bound, x) }
+    }
+
+    #[inline(always)]
+    fn max(self, bound: __m512, x: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_max_ps(bound, x) }
+    }
+
+    #[inline(always)]
+    fn less(self, a: __m512, b: __m512) -> __mmask16 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
+    }
+
+    #[inline(always)]
+    fn is_nan(self, x: __m512) -> __mmask16 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x) }
+    }
+
+    #[inline(always)]
+    fn select(self, mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_mask_blend_ps(mask, no, yes) }
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, shifted: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
+            _mm512_castsi512_ps(_mm512_add_epi32(exponent, _mm512_set1_epi32(127 << 23)))
+        }
+    }
+
+    #[inline(always)]
+    fn exponent(self, x: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            let biased = _mm512_srli_epi32::<23>(_mm512_castps_si512(x));
+            _mm512_cvtepi32_ps(_mm512_sub_epi32(biased, _mm512_set1_epi32(127)))
+        }
+    }
+
+    #[inline(always)]
+    fn mantissa(self, x: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            let fraction = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x007f_ffff));
+            _mm512_castsi512_ps(_mm512_or_si512(fraction, _mm512_set1_epi32(127 << 23)))
+        }
+    }
+}

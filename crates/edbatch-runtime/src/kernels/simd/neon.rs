@@ -1,0 +1,154 @@
+//! NEON: 4 lanes and 32 registers; part of every 64-bit Arm.
+
+use std::arch::aarch64::*;
+
+use super::{Kernel, Simd};
+
+/// Proof that the features named at [`run`] are there.
+#[derive(Clone, Copy)]
+pub(super) struct Neon(());
+
+/// Compiles a kernel for NEON.
+#[target_feature(enable = "neon")]
+pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Neon(()))
+}
+
+// In this block: a `Neon` is made in `run` alone, whose caller has found the features, so the intrinsics exist.
+impl Simd for Neon {
+    const LANES: usize = 4;
+    const REGISTERS: usize = 32;
+    type Vector = float32x4_t;
+    type Mask = uint32x4_t;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vdupq_n_f32(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> float32x4_t {
+        // SAFETY: `self` proves NEON; the caller vouches for 4 floats.
+        unsafe { vld1q_f32(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(self, from: *const f32, count: usize) -> float32x4_t {
+        let mut lanes = [0.0; 4];
+        // SAFETY: the caller vouches for `count <= 4` floats; `lanes` is apart from them and has 4.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr(), count);
+            vld1q_f32(lanes.as_ptr())
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32, x: float32x4_t) {
+        // SAFETY: `self` proves NEON; the caller vouches for 4 floats.
+        unsafe { vst1q_f32(to, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, x: float32x4_t, count: usize) {
+        let mut lanes = [0.0; 4];
+        // SAFETY: the caller vouches for `count <= 4` floats; `lanes` is apart from them and has 4.
+        unsafe {
+            vst1q_f32(lanes.as_mut_ptr(), x);
+            std::ptr::copy_nonoverlapping(lanes.as_ptr(), to, count);
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vaddq_f32(a, b) }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vsubq_f32(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vmulq_f32(a, b) }
+    }
+
+    #[inline(always)]
+    fn div(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vdivq_f32(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vfmaq_f32(c, a, b) }
+    }
+
+    #[inline(always)]
+    fn neg_mul_add(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vfmsq_f32(c, a, b) }
+    }
+
+    #[inline(always)]
+    fn min(self, bound: float32x4_t, x: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vminq_f32(bound, x) }
+    }
+
+    #[inline(always)]
+    fn max(self, bound: float32x4_t, x: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vmaxq_f32(bound, x) }
+    }
+
+    #[inline(always)]
+    fn less(self, a: float32x4_t, b: float32x4_t) -> uint32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vcltq_f32(a, b) }
+    }
+
+    #[inline(always)]
+    fn is_nan(self, x: float32x4_t) -> uint32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vmvnq_u32(vceqq_f32(x, x)) }
+    }
+
+    #[inline(always)]
+    fn select(self, mask: uint32x4_t, yes: float32x4_t, no: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vbslq_f32(mask, yes, no) }
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, shifted: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe {
+            let exponent = vshlq_n_u32::<23>(vreinterpretq_u32_f32(shifted));
+            vreinterpretq_f32_u32(vaddq_u32(exponent, vdupq_n_u32(127 << 23)))
+        }
+    }
+
+    #[inline(always)]
+    fn exponent(self, x: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe {
+            let biased = vshrq_n_s32::<23>(vreinterpretq_s32_f32(x));
+            vcvtq_f32_s32(vsubq_s32(biased, vdupq_n_s32(127)))
+        }
+    }
+
+    #[inline(always)]
+    fn mantissa(self, x: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe {
+            let fraction = vandq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0x007f_ffff));
+            vreinterpretq_f32_u32(vorrq_u32(fraction, vdupq_n_u32(127 << 23)))
+        }
+    }
+}

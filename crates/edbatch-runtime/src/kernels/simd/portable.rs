@@ -1,0 +1,165 @@
+//! Plain Rust: arrays of 4 lanes, which the compiler turns into the vectors that the target guarantees.
+//!
+//! Multiplies and adds are fused only where the target guarantees a fused instruction: elsewhere `f32::mul_add` is a call
+//! of a library function, a hundred times slower.
+
+use super::Simd;
+
+const LANES: usize = 4;
+
+/// Needs no proof: every machine runs it.
+#[derive(Clone, Copy)]
+pub(super) struct Portable;
+
+/// Four lanes, aligned as a 128-bit register.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+pub(super) struct Lanes([f32; LANES]);
+
+#[inline(always)]
+fn map(a: Lanes, f: impl Fn(f32) -> f32) -> Lanes {
+    Lanes([f(a.0[0]), f(a.0[1]), f(a.0[2]), f(a.0[3])])
+}
+
+#[inline(always)]
+fn zip(a: Lanes, b: Lanes, f: impl Fn(f32, f32) -> f32) -> Lanes {
+    Lanes([
+        f(a.0[0], b.0[0]),
+        f(a.0[1], b.0[1]),
+        f(a.0[2], b.0[2]),
+        f(a.0[3], b.0[3]),
+    ])
+}
+
+#[inline(always)]
+fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
+        a.mul_add(b, c)
+    } else {
+        a * b + c
+    }
+}
+
+impl Simd for Portable {
+    const LANES: usize = LANES;
+    const REGISTERS: usize = 16;
+    type Vector = Lanes;
+    type Mask = [bool; LANES];
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Lanes {
+        Lanes([x; LANES])
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> Lanes {
+        // SAFETY: the caller vouches for 4 floats; an array of floats is aligned as a float.
+        Lanes(unsafe { from.cast::<[f32; LANES]>().read() })
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(self, from: *const f32, count: usize) -> Lanes {
+        let mut lanes = [0.0; LANES];
+        for (i, lane) in lanes.iter_mut().enumerate().take(count) {
+            // SAFETY: i < count, and the caller vouches for `count` floats.
+            *lane = unsafe { from.add(i).read() };
+        }
+        Lanes(lanes)
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32, x: Lanes) {
+        // SAFETY: the caller vouches for 4 floats; an array of floats is aligned as a float.
+        unsafe { to.cast::<[f32; LANES]>().write(x.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, x: Lanes, count: usize) {
+        for (i, lane) in x.0.into_iter().enumerate().take(count) {
+            // SAFETY: i < count, and the caller vouches for `count` floats.
+            unsafe { to.add(i).write(lane) };
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, a: Lanes, b: Lanes) -> Lanes {
+        zip(a, b, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Lanes, b: Lanes) -> Lanes {
+        zip(a, b, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Lanes, b: Lanes) -> Lanes {
+        zip(a, b, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    fn div(self, a: Lanes, b: Lanes) -> Lanes {
+        zip(a, b, |a, b| a / b)
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes {
+        let (a, b, c) = (a.0, b.0, c.0);
+        Lanes([
+            mul_add(a[0], b[0], c[0]),
+            mul_add(a[1], b[1], c[1]),
+            mul_add(a[2], b[2], c[2]),
+            mul_add(a[3], b[3], c[3]),
+        ])
+    }
+
+    #[inline(always)]
+    fn neg_mul_add(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes {
+        self.mul_add(map(a, |a| -a), b, c)
+    }
+
+    #[inline(always)]
+    fn min(self, bound: Lanes, x: Lanes) -> Lanes {
+        zip(bound, x, |bound, x| if bound < x { bound } else { x })
+    }
+
+    #[inline(always)]
+    fn max(self, bound: Lanes, x: Lanes) -> Lanes {
+        zip(bound, x, |bound, x| if bound > x { bound } else { x })
+    }
+
+    #[inline(always)]
+    fn less(self, a: Lanes, b: Lanes) -> [bool; LANES] {
+        let (a, b) = (a.0, b.0);
+        [a[0] < b[0], a[1] < b[1], a[2] < b[2], a[3] < b[3]]
+    }
+
+    #[inline(always)]
+    fn is_nan(self, x: Lanes) -> [bool; LANES] {
+        x.0.map(f32::is_nan)
+    }
+
+    #[inline(always)]
+    fn select(self, mask: [bool; LANES], yes: Lanes, no: Lanes) -> Lanes {
+        let pick = |i: usize| if mask[i] { yes.0[i] } else { no.0[i] };
+        Lanes([pick(0), pick(1), pick(2), pick(3)])
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, shifted: Lanes) -> Lanes {
+        map(shifted, |x| {
+            f32::from_bits((x.to_bits() << 23).wrapping_add(127 << 23))
+        })
+    }
+
+    #[inline(always)]
+    fn exponent(self, x: Lanes) -> Lanes {
+        map(x, |x| ((x.to_bits() >> 23) as i32 - 127) as f32)
+    }
+
+    #[inline(always)]
+    fn mantissa(self, x: Lanes) -> Lanes {
+        map(x, |x| {
+            f32::from_bits((x.to_bits() & 0x007f_ffff) | (127 << 23))
+        })
+    }
+}

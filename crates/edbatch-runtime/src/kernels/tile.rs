@@ -1,0 +1,110 @@
+//! The micro-kernel of every product: a tile of R rows by C vectors of columns, kept in registers.
+//!
+//! ```text
+//! sum[r][c] = 0
+//! for k in 0..depth                           one chain of fused multiply-adds per output, k ascending
+//!     sum[r][c] += left[r][k] * right[k][c]   left: one float, broadcast; right: a vector
+//! out[r][c] = sum[r][c]  or  start[r][c] + sum[r][c]
+//! ```
+//!
+//! An output's chain is the same in every tile, which is why tiles can be of any shape: results do not depend on the
+//! number of rows. Two instructions can start per cycle and each takes four, so a tile needs eight sums to keep a core
+//! busy; more rows per tile read the right side less often. The broadcast of a row is shared by the C vectors, a vector of
+//! the right side by the R rows.
+
+// The loops name rows r and columns c as the formula does; an iterator per array would hide it.
+#![allow(clippy::needless_range_loop)]
+
+use super::simd::Simd;
+
+/// The right side of a product: vectors of columns, step by step.
+#[derive(Clone, Copy)]
+pub(super) struct Right {
+    /// The first column of the tile at step 0.
+    pub(super) start: *const f32,
+    /// Floats from a step to the next.
+    pub(super) step: usize,
+    /// Floats from a pair of vectors to the next pair, within a step.
+    pub(super) pair: usize,
+}
+
+/// Where a tile's rows lie: pointers to the first float of each.
+#[derive(Clone, Copy)]
+pub(super) struct TileRows<const R: usize> {
+    /// K floats each.
+    pub(super) left: [*const f32; R],
+    /// The columns that the sums are added to, if any.
+    pub(super) start: Option<[*const f32; R]>,
+    /// The columns written.
+    pub(super) out: [*mut f32; R],
+}
+
+/// Computes `columns <= C * LANES` columns of R rows. With `WHOLE`, the right side is readable for all C vectors at every
+/// step, else only for `columns` floats.
+///
+/// # Safety
+///
+/// For every row, `left` must be readable for `depth` floats, `start` (if given) readable and `out` writable for `columns`
+/// floats; `right` readable at each step below `depth` as said above. `out` must overlap none of `left` and `right`, and
+/// `start` only where it is the same row.
+#[inline(always)]
+pub(super) unsafe fn tile<S: Simd, const R: usize, const C: usize, const WHOLE: bool>(
+    simd: S,
+    depth: usize,
+    right: Right,
+    rows: TileRows<R>,
+    columns: usize,
+) {
+    let mut sums = [[simd.splat(0.0); C]; R];
+    for k in 0..depth {
+        let mut vectors = [simd.splat(0.0); C];
+        for c in 0..C {
+            let offset = k * right.step + c / 2 * right.pair + c % 2 * S::LANES;
+            // SAFETY: k < depth; the vector is whole, or cut to the readable columns. The caller vouches for both.
+            vectors[c] = unsafe {
+                let from = right.start.add(offset);
+                if WHOLE {
+                    simd.load(from)
+                } else {
+                    simd.load_first(from, lanes_of::<S>(c, columns))
+                }
+            };
+        }
+        for r in 0..R {
+            // SAFETY: k < depth, and the caller vouches for `depth` floats in each row.
+            let x = simd.splat(unsafe { *rows.left[r].add(k) });
+            for c in 0..C {
+                sums[r][c] = simd.mul_add(x, vectors[c], sums[r][c]);
+            }
+        }
+    }
+    for r in 0..R {
+        for c in 0..C {
+            let (at, lanes) = (c * S::LANES, lanes_of::<S>(c, columns));
+            // SAFETY: lanes at..at + lanes are below `columns`, which the caller vouches for in `start` and `out`.
+            unsafe {
+                if lanes == S::LANES {
+                    let sum = match rows.start {
+                        Some(start) => simd.add(simd.load(start[r].add(at)), sums[r][c]),
+                        None => sums[r][c],
+                    };
+                    simd.store(rows.out[r].add(at), sum);
+                } else if lanes > 0 {
+                    let sum = match rows.start {
+                        Some(start) => {
+                            simd.add(simd.load_first(start[r].add(at), lanes), sums[r][c])
+                        }
+                        None => sums[r][c],
+                    };
+                    simd.store_first(rows.out[r].add(at), sum, lanes);
+                }
+            }
+        }
+    }
+}
+
+/// How many lanes of vector `c` are within `columns`.
+#[inline(always)]
+fn lanes_of<S: Simd>(c: usize, columns: usize) -> usize {
+    columns.saturating_sub(c * S::LANES).min(S::LANES)
+}

@@ -1,0 +1,41 @@
+//! Every kernel at every level of this machine, against the obvious loop.
+
+mod batched;
+mod elementwise;
+mod math;
+mod products;
+mod reduce;
+
+use edbatch_runtime::kernels::Level;
+
+/// Floats in -1..1 that differ from place to place and from seed to seed.
+fn noise(seed: u64, len: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// `a · b + c` as the level rounds it.
+fn mul_add(level: Level, a: f32, b: f32, c: f32) -> f32 {
+    let fused =
+        level != Level::Portable || cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+    if fused { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// Panics at the first place where the bits differ.
+#[track_caller]
+fn assert_same_bits(got: &[f32], expected: &[f32], what: impl Fn() -> String) {
+    assert_eq!(got.len(), expected.len(), "{}", what());
+    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
+        assert!(
+            g.to_bits() == e.to_bits() || (g.is_nan() && e.is_nan()),
+            "{}: [{i}] is {g}, expected {e}",
+            what()
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! Reductions against folds.
+
+use edbatch_runtime::kernels::{Level, Reduction, Rows, RowsMut, reduce};
+use proptest::prelude::*;
+
+use super::{assert_same_bits, noise};
+
+fn naive(reduction: Reduction, column: &[f32]) -> f32 {
+    let Some((&first, rest)) = column.split_first() else {
+        return if reduction == Reduction::Max {
+            f32::NEG_INFINITY
+        } else {
+            0.0
+        };
+    };
+    match reduction {
+        Reduction::Sum => rest.iter().fold(first, |sum, x| sum + x),
+        Reduction::Mean => rest.iter().fold(first, |sum, x| sum + x) / column.len() as f32,
+        Reduction::Max => rest.iter().fold(
+            first,
+            |max, &x| if max.is_nan() || max > x { max } else { x },
+        ),
+    }
+}
+
+fn check(counts: &[u32], width: usize, data: &[f32], seed: u32) {
+    let total: u32 = counts.iter().sum();
+    let last = (data.len() - width) as u32 + 1;
+    let offsets: Vec<u32> = (0..total)
+        .map(|i| (i.wrapping_mul(seed | 1) >> 3) % last)
+        .collect();
+    let list = Rows::List {
+        data,
+        offsets: &offsets,
+    };
+    let ends: Vec<u32> = counts
+        .iter()
+        .scan(0, |end, count| {
+            *end += count;
+            Some(*end)
+        })
+        .collect();
+    for level in Level::available() {
+        for reduction in [Reduction::Sum, Reduction::Mean, Reduction::Max] {
+            let mut out = vec![0.5; counts.len() * width];
+            reduce(
+                level,
+                reduction,
+                list,
+                &ends,
+                RowsMut::contiguous(&mut out, width),
+            );
+            for (b, got) in out.chunks_exact(width).enumerate() {
+                let range = (ends[b] - counts[b]) as usize..ends[b] as usize;
+                let column = |n: usize| {
+                    range
+                        .clone()
+                        .map(|i| list.row(i, width)[n])
+                        .collect::<Vec<_>>()
+                };
+                let expected: Vec<_> = (0..width).map(|n| naive(reduction, &column(n))).collect();
+                assert_same_bits(got, &expected, || {
+                    format!("{level}: {reduction:?} {b} of {counts:?}, width {width}")
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn nan_is_the_largest_wherever_it_comes() {
+    let data = [1.0, f32::NAN, 2.0];
+    check(&[1, 2, 3, 0, 3], 1, &data, 8);
+    for level in Level::available() {
+        let mut out = [0.0];
+        reduce(
+            level,
+            Reduction::Max,
+            Rows::Span {
+                data: &data,
+                stride: 1,
+            },
+            &[3],
+            RowsMut::contiguous(&mut out, 1),
+        );
+        assert!(out[0].is_nan());
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_ranges(counts in prop::collection::vec(0u32..6, 1..20), width in 1usize..140, seed: u32) {
+        check(&counts, width, &noise(seed as u64, 1000), seed);
+    }
+}
