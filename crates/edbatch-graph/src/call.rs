@@ -2,15 +2,14 @@
 
 use std::fmt;
 
-use crate::{Kind, Network, RecordId, Source, Value};
+use crate::graph::Node;
+use crate::{Cell, Kind, Network, Port, RecordId, Source, Table, Value};
 
 /// What [`Graph::call`](crate::Graph::call) checks of all cells: flat, near, and without a pointer
 /// to follow, for it is read at every call.
 #[derive(Clone, Debug)]
 pub(crate) struct Signatures {
     cells: Vec<Signature>,
-    /// The record that each cell produces.
-    records: Vec<RecordId>,
     /// Rows of every table, cell after cell.
     table_rows: Vec<u32>,
     /// The record at every port, cell after cell.
@@ -19,30 +18,31 @@ pub(crate) struct Signatures {
 
 #[derive(Clone, Copy, Debug)]
 struct Signature {
-    first_table: u32,
-    first_port: u32,
-    tables: u32,
-    ports: u32,
-    variadic: bool,
+    /// Its tables and its ports: from here to there.
+    tables: (u32, u32),
+    ports: (u32, u32),
+    /// What the values beyond the last port are, if any may be there.
+    surplus: Option<RecordId>,
+    record: RecordId,
 }
 
 impl Signatures {
     pub(crate) fn new(network: &Network) -> Self {
         let (mut cells, mut table_rows, mut ports) = (Vec::new(), Vec::new(), Vec::new());
         for cell in network.cells() {
-            cells.push(Signature {
-                first_table: table_rows.len() as u32,
-                first_port: ports.len() as u32,
-                tables: cell.tables().len() as u32,
-                ports: cell.ports().len() as u32,
-                variadic: cell.is_variadic(),
-            });
+            let first = (table_rows.len() as u32, ports.len() as u32);
             table_rows.extend(cell.tables().iter().map(|table| table.rows));
             ports.extend(cell.ports().iter().map(|port| port.record));
+            let last = cell.ports().last().filter(|_| cell.is_variadic());
+            cells.push(Signature {
+                tables: (first.0, table_rows.len() as u32),
+                ports: (first.1, ports.len() as u32),
+                surplus: last.map(|port| port.record),
+                record: cell.record(),
+            });
         }
         Self {
             cells,
-            records: network.cells().iter().map(|cell| cell.record()).collect(),
             table_rows,
             ports,
         }
@@ -56,137 +56,106 @@ impl Signatures {
     /// How many tables a cell reads a row of.
     #[inline]
     pub(crate) fn tables(&self, cell: Kind) -> usize {
-        self.cells[cell.index()].tables as usize
+        let (first, end) = self.cells[cell.index()].tables;
+        (end - first) as usize
     }
 
-    /// The record that a cell produces.
-    #[inline]
-    pub(crate) fn record(&self, cell: Kind) -> RecordId {
-        self.records[cell.index()]
-    }
-
-    /// Whether a call fits its cell, in a graph of these nodes and given values.
-    #[inline]
-    pub(crate) fn check(
+    /// The record that a call produces, if it fits its cell, in a graph of these nodes and given
+    /// values. It only says whether: [`explain`] finds out why not, when somebody wants to know.
+    #[inline(always)]
+    pub(crate) fn fit(
         &self,
         cell: Kind,
         rows: &[u32],
         values: &[Value],
-        nodes: &[Kind],
+        nodes: &[Node],
         given: &[RecordId],
-    ) -> Result<(), Misfit> {
-        let Some(signature) = self.cells.get(cell.index()) else {
-            return Err(Misfit::NoSuchCell);
-        };
-        let first = signature.first_table as usize;
-        let tables = &self.table_rows[first..first + signature.tables as usize];
-        if rows.len() != tables.len() {
-            return Err(Misfit::Rows);
-        }
-        for (table, (row, rows)) in rows.iter().zip(tables).enumerate() {
-            if row >= rows {
-                return Err(Misfit::Row { table });
-            }
-        }
-
-        let first = signature.first_port as usize;
-        let ports = &self.ports[first..first + signature.ports as usize];
-        if values.len() != ports.len() && !(signature.variadic && values.len() > ports.len()) {
-            return Err(Misfit::Values);
-        }
+    ) -> Option<RecordId> {
+        let signature = self.cells.get(cell.index())?;
+        let tables = &self.table_rows[signature.tables.0 as usize..signature.tables.1 as usize];
+        let ports = &self.ports[signature.ports.0 as usize..signature.ports.1 as usize];
         let is = |value: Value, expected: RecordId| match value.source() {
             Source::Node(node) => nodes
                 .get(node.index())
-                .is_some_and(|kind| self.records[kind.index()] == expected),
+                .is_some_and(|node| node.record == expected),
             Source::Given(index) => given.get(index) == Some(&expected),
         };
-        for (position, (&value, &port)) in values.iter().zip(ports).enumerate() {
-            if !is(value, port) {
-                return Err(Misfit::Value { position });
-            }
-        }
-        if values.len() > ports.len() {
-            // What is beyond the last port is at the last port, which takes any number.
-            let last = ports[ports.len() - 1];
-            for (position, &value) in values.iter().enumerate().skip(ports.len()) {
-                if !is(value, last) {
-                    return Err(Misfit::Value { position });
-                }
-            }
-        }
-        Ok(())
+        let rows_fit = rows.len() == tables.len() && rows.iter().zip(tables).all(|(a, b)| a < b);
+        let (values, surplus) = values.split_at_checked(ports.len())?;
+        let values_fit = values.iter().zip(ports).all(|(&v, &record)| is(v, record));
+        let surplus_fits = surplus.is_empty()
+            || signature
+                .surplus
+                .is_some_and(|record| surplus.iter().all(|&v| is(v, record)));
+        (rows_fit && values_fit && surplus_fits).then_some(signature.record)
     }
 }
 
-/// What does not fit, in as few words as the fast path can carry.
-pub(crate) enum Misfit {
-    NoSuchCell,
-    Rows,
-    Row { table: usize },
-    Values,
-    Value { position: usize },
-}
-
-impl Misfit {
-    /// The whole story of a call that was refused.
-    #[cold]
-    pub(crate) fn explain(
-        self,
-        network: &Network,
-        cell: Kind,
-        rows: &[u32],
-        values: &[Value],
-        record_of: impl Fn(Value) -> Option<RecordId>,
-    ) -> CallError {
-        let Some(called) = network.cells().get(cell.index()) else {
-            let cells = network.cells().len();
-            return CallError {
-                cell: cell.to_string(),
-                message: format!("does not exist: the network has {cells} cells"),
-            };
-        };
-        let message = match self {
-            Self::NoSuchCell => unreachable!("the network has the cell"),
-            Self::Rows => {
-                let expected = count(called.tables().len(), "row");
-                format!("expected {expected} of tables, got {}", rows.len())
-            }
-            Self::Row { table } => {
-                let (row, table) = (rows[table], &called.tables()[table]);
-                let (name, rows) = (&table.name, table.rows);
-                format!("{name}: row {row} does not exist: the table has {rows}")
-            }
-            Self::Values => {
-                let least = if called.is_variadic() {
-                    "at least "
-                } else {
-                    ""
-                };
-                let expected = count(called.ports().len(), "value");
-                format!("expected {least}{expected}, got {}", values.len())
-            }
-            Self::Value { position } => {
-                let port = position.min(called.ports().len() - 1);
-                let (value, port) = (values[position], &called.ports()[port]);
-                let (name, expected) = (&port.name, &network.fields(port.record).name);
-                match record_of(value) {
-                    Some(got) => {
-                        let got = &network.fields(got).name;
-                        format!("{name}: expected a value of record {expected}, got one of {got}")
-                    }
-                    None => format!(
-                        "{name}: expected a value of this graph, got {:?}; a value that is used \
-                         after an await must be carried across it",
-                        value.source()
-                    ),
-                }
-            }
-        };
-        CallError {
+/// The whole story of a call that does not fit: the first thing that is wrong with it.
+#[cold]
+pub(crate) fn explain(
+    network: &Network,
+    cell: Kind,
+    rows: &[u32],
+    values: &[Value],
+    record_of: impl Fn(Value) -> Option<RecordId>,
+) -> CallError {
+    match network.cells().get(cell.index()) {
+        Some(called) => CallError {
             cell: called.name().into(),
-            message,
+            message: misfit(network, called, rows, values, record_of),
+        },
+        None => CallError {
+            cell: cell.to_string(),
+            message: format!(
+                "does not exist: the network has {} cells",
+                network.cells().len()
+            ),
+        },
+    }
+}
+
+fn misfit(
+    network: &Network,
+    cell: &Cell,
+    rows: &[u32],
+    values: &[Value],
+    record_of: impl Fn(Value) -> Option<RecordId>,
+) -> String {
+    let (tables, ports) = (cell.tables(), cell.ports());
+    if rows.len() != tables.len() {
+        let expected = count(tables.len(), "row");
+        return format!("expected {expected} of tables, got {}", rows.len());
+    }
+    for (&row, Table { name, rows, .. }) in rows.iter().zip(tables) {
+        if row >= *rows {
+            return format!("{name}: row {row} does not exist: the table has {rows}");
         }
     }
+    if values.len() < ports.len() || values.len() > ports.len() && !cell.is_variadic() {
+        let least = if cell.is_variadic() { "at least " } else { "" };
+        let expected = count(ports.len(), "value");
+        return format!("expected {least}{expected}, got {}", values.len());
+    }
+    for (position, &value) in values.iter().enumerate() {
+        let Port { name, record, .. } = &ports[position.min(ports.len() - 1)];
+        let expected = &network.fields(*record).name;
+        match record_of(value) {
+            Some(got) if got == *record => {}
+            Some(got) => {
+                let got = &network.fields(got).name;
+                return format!("{name}: expected a value of record {expected}, got one of {got}");
+            }
+            None => {
+                return format!(
+                    "{name}: expected a value of this graph, got {:?}; a value that is used after \
+                     an await must be carried across it",
+                    value.source()
+                );
+            }
+        }
+    }
+    unreachable!("only calls that do not fit are explained")
 }
 
 fn count(number: usize, what: &str) -> String {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::call::{Misfit, Signatures};
+use crate::call::{self, Signatures};
 use crate::{CallError, Dag, Kind, Network, NodeId, RecordId, Source, Value};
 
 /// A DAG of cell calls in flat, append-only arrays.
@@ -36,10 +36,19 @@ pub struct Graph {
     /// Records of the values that exist beforehand; the network's initial values come first.
     given: Vec<RecordId>,
     signatures: Signatures,
-    kinds: Vec<Kind>,
-    /// Arguments of node `v`: `arguments[first[v]..first[v + 1]]`, rows of tables, then values.
-    first: Vec<u32>,
+    nodes: Vec<Node>,
+    /// Arguments of node `v`: from its first to that of node `v + 1`, rows of tables, then values.
     arguments: Vec<u32>,
+}
+
+/// A call, in one word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    kind: Kind,
+    /// What it makes; also known from the kind, but here without a second look-up.
+    pub(crate) record: RecordId,
+    /// Where its arguments begin.
+    first: u32,
 }
 
 impl Graph {
@@ -56,8 +65,7 @@ impl Graph {
             network,
             given,
             signatures,
-            kinds: vec![],
-            first: vec![0],
+            nodes: vec![],
             arguments: vec![],
         }
     }
@@ -65,8 +73,7 @@ impl Graph {
     /// Forgets all nodes and all carried values, and keeps the memory.
     pub fn clear(&mut self) {
         self.given.truncate(self.network.initial_values().len());
-        self.kinds.clear();
-        self.first.truncate(1);
+        self.nodes.clear();
         self.arguments.clear();
     }
 
@@ -84,36 +91,41 @@ impl Graph {
     ///
     /// # Panics
     /// If the graph would have 2³¹ nodes or arguments.
-    #[inline]
+    // A call site mostly knows how many rows and values it passes: inlined, the loops over them
+    // vanish. `build_cost` shows it on the tree; the lattice, which does not know, gains little.
+    #[inline(always)]
     pub fn call(&mut self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
-        if let Err(misfit) = self
+        let Some(record) = self
             .signatures
-            .check(cell, rows, values, &self.kinds, &self.given)
-        {
-            return Err(self.explain(misfit, cell, rows, values));
-        }
-        let (nodes, end) = (
-            self.kinds.len(),
-            self.arguments.len() + rows.len() + values.len(),
-        );
+            .fit(cell, rows, values, &self.nodes, &self.given)
+        else {
+            return Err(self.explain(cell, rows, values));
+        };
+        let (node, first) = (self.nodes.len(), self.arguments.len());
         assert!(
-            nodes.max(end) < Value::LIMIT,
+            node.max(first) < Value::LIMIT,
             "fewer than 2^31 nodes and arguments in a graph"
         );
-        self.kinds.push(cell);
-        self.arguments.extend(
-            rows.iter()
-                .copied()
-                .chain(values.iter().map(|value| value.0)),
-        );
-        self.first.push(end as u32);
-        Ok(Value(nodes as u32))
+        self.arguments.reserve(rows.len() + values.len());
+        // One at a time: there are few, and a call of memcpy costs more than it copies.
+        for &row in rows {
+            self.arguments.push(row);
+        }
+        for value in values {
+            self.arguments.push(value.0);
+        }
+        self.nodes.push(Node {
+            kind: cell,
+            record,
+            first: first as u32,
+        });
+        Ok(Value(node as u32))
     }
 
     #[cold]
-    fn explain(&self, misfit: Misfit, cell: Kind, rows: &[u32], values: &[Value]) -> CallError {
+    fn explain(&self, cell: Kind, rows: &[u32], values: &[Value]) -> CallError {
         let record_of = |value| self.record_of(value);
-        misfit.explain(&self.network, cell, rows, values, record_of)
+        call::explain(&self.network, cell, rows, values, record_of)
     }
 
     /// Declares a value that exists before the graph runs, beside the network's initial ones.
@@ -140,10 +152,7 @@ impl Graph {
     #[must_use]
     pub fn record_of(&self, value: Value) -> Option<RecordId> {
         match value.source() {
-            Source::Node(node) => {
-                let kind = self.kinds.get(node.index())?;
-                Some(self.signatures.record(*kind))
-            }
+            Source::Node(node) => self.nodes.get(node.index()).map(|node| node.record),
             Source::Given(index) => self.given.get(index).copied(),
         }
     }
@@ -176,14 +185,18 @@ impl Graph {
 
     #[inline]
     fn raw(&self, node: NodeId) -> &[u32] {
-        let (start, end) = (self.first[node.index()], self.first[node.index() + 1]);
-        &self.arguments[start as usize..end as usize]
+        let start = self.nodes[node.index()].first as usize;
+        let end = match self.nodes.get(node.index() + 1) {
+            Some(next) => next.first as usize,
+            None => self.arguments.len(),
+        };
+        &self.arguments[start..end]
     }
 }
 
 impl Dag for Graph {
     fn nodes(&self) -> usize {
-        self.kinds.len()
+        self.nodes.len()
     }
 
     fn kinds(&self) -> usize {
@@ -192,7 +205,7 @@ impl Dag for Graph {
 
     #[inline]
     fn kind(&self, node: NodeId) -> Kind {
-        self.kinds[node.index()]
+        self.nodes[node.index()].kind
     }
 
     #[inline]
