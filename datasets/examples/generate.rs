@@ -14,12 +14,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let folder = PathBuf::from(args.next().ok_or("usage: generate DIR [COUNT] [SEED]")?);
-    let count = args
-        .next()
-        .map_or(Ok(fixtures::COUNT), |count| count.parse())?;
-    let seed = args
-        .next()
-        .map_or(Ok(fixtures::SEED), |seed| seed.parse())?;
+    let count = args.next().map_or(Ok(fixtures::COUNT), |count| count.parse())?;
+    let seed = args.next().map_or(Ok(fixtures::SEED), |seed| seed.parse())?;
 
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     std::fs::create_dir_all(&folder)?;

@@ -87,9 +87,7 @@ pub fn newswire() -> Vec<Lattice> {
 
 /// Sparse lattices, like Weibo's.
 pub fn weibo() -> Vec<Lattice> {
-    parse_lattices(text::WEIBO.as_bytes(), "weibo.jsonl")
-        .collect::<Result<_, _>>()
-        .expect(READABLE)
+    parse_lattices(text::WEIBO.as_bytes(), "weibo.jsonl").collect::<Result<_, _>>().expect(READABLE)
 }
 
 /// The vocabulary in one of the [`text`]s.

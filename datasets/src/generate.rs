@@ -49,62 +49,30 @@ pub fn files(rng: &mut impl Rng, count: usize) -> Vec<(&'static str, Vec<u8>)> {
     let pairs = pairs(rng, count);
     let newswire = lattices(rng, count, Style::Newswire);
     let special = ["<s>", "</s>"];
-    let sources = special
-        .into_iter()
-        .chain(words(pairs.iter().map(|pair| &pair.source)));
-    let targets = special
-        .into_iter()
-        .chain(words(pairs.iter().map(|pair| &pair.target)));
+    let sources = special.into_iter().chain(words(pairs.iter().map(|pair| &pair.source)));
+    let targets = special.into_iter().chain(words(pairs.iter().map(|pair| &pair.target)));
     let (mut source, mut target) = (Vec::new(), Vec::new());
     write_pairs(&pairs, &mut source, &mut target).expect(WRITABLE);
     vec![
         ("binary.txt", bytes(|file| write_trees(&binary, file))),
         (
             "binary.vocab",
-            vocabulary(
-                binary
-                    .iter()
-                    .flat_map(|tree| tree.tokens())
-                    .map(String::as_str),
-            ),
+            vocabulary(binary.iter().flat_map(|tree| tree.tokens()).map(String::as_str)),
         ),
-        (
-            "nary.ptb",
-            bytes(|file| write_trees(&nary_trees(rng, count), file)),
-        ),
-        (
-            "tagged.txt",
-            bytes(|file| write_sentences(&sentences, file)),
-        ),
-        (
-            "tagged.vocab",
-            vocabulary(words(sentences.iter().map(|sentence| &sentence.words))),
-        ),
+        ("nary.ptb", bytes(|file| write_trees(&nary_trees(rng, count), file))),
+        ("tagged.txt", bytes(|file| write_sentences(&sentences, file))),
+        ("tagged.vocab", vocabulary(words(sentences.iter().map(|sentence| &sentence.words)))),
         ("source.txt", source),
         ("source.vocab", vocabulary(sources)),
         ("target.txt", target),
         ("target.vocab", vocabulary(targets)),
-        (
-            "newswire.jsonl",
-            bytes(|file| write_lattices(&newswire, file)),
-        ),
-        (
-            "newswire.chars",
-            vocabulary(words(newswire.iter().map(|lattice| &lattice.chars))),
-        ),
+        ("newswire.jsonl", bytes(|file| write_lattices(&newswire, file))),
+        ("newswire.chars", vocabulary(words(newswire.iter().map(|lattice| &lattice.chars)))),
         (
             "newswire.words",
-            vocabulary(
-                newswire
-                    .iter()
-                    .flat_map(|l| &l.words)
-                    .map(|arc| arc.word.as_str()),
-            ),
+            vocabulary(newswire.iter().flat_map(|l| &l.words).map(|arc| arc.word.as_str())),
         ),
-        (
-            "weibo.jsonl",
-            bytes(|file| write_lattices(&lattices(rng, count, Style::Weibo), file)),
-        ),
+        ("weibo.jsonl", bytes(|file| write_lattices(&lattices(rng, count, Style::Weibo), file))),
     ]
 }
 

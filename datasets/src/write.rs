@@ -98,10 +98,7 @@ pub fn write_arcs(lattices: &[Lattice<u32>], mut writer: impl Write) -> io::Resu
     for lattice in lattices {
         write!(writer, "{}\n0", lattice.len() + 1)?;
         for position in 0..lattice.len() {
-            let label = lattice
-                .tags
-                .get(position)
-                .map_or(Ok(0), |tag| tag.parse::<u32>());
+            let label = lattice.tags.get(position).map_or(Ok(0), |tag| tag.parse::<u32>());
             let label = label.map_err(|_| {
                 io::Error::new(io::ErrorKind::InvalidInput, "a tag is not a number")
             })?;

@@ -34,10 +34,7 @@ fn fixtures_are_read() {
         ("newswire", fixtures::newswire().len()),
         ("weibo", fixtures::weibo().len()),
     ]);
-    assert!(
-        counts.values().all(|&count| count == fixtures::COUNT),
-        "{counts:?}"
-    );
+    assert!(counts.values().all(|&count| count == fixtures::COUNT), "{counts:?}");
 }
 
 #[test]
@@ -54,20 +51,16 @@ fn vocabularies_hold_every_token() {
             .iter()
             .all(|s| s.words.iter().all(|w| known(text::SENTENCE_VOCABULARY, w)))
     );
-    assert!(fixtures::pairs().iter().all(|pair| {
-        pair.target
+    assert!(
+        fixtures::pairs()
             .iter()
-            .all(|w| known(text::TARGET_VOCABULARY, w))
-    }));
+            .all(|pair| { pair.target.iter().all(|w| known(text::TARGET_VOCABULARY, w)) })
+    );
     let newswire = fixtures::newswire();
+    assert!(newswire.iter().all(|l| l.chars.iter().all(|c| known(text::NEWSWIRE_CHARACTERS, c))));
     assert!(
         newswire
             .iter()
-            .all(|l| l.chars.iter().all(|c| known(text::NEWSWIRE_CHARACTERS, c)))
+            .all(|l| { l.words.iter().all(|arc| known(text::NEWSWIRE_WORDS, &arc.word)) })
     );
-    assert!(newswire.iter().all(|l| {
-        l.words
-            .iter()
-            .all(|arc| known(text::NEWSWIRE_WORDS, &arc.word))
-    }));
 }

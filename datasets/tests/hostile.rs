@@ -31,10 +31,7 @@ fn check<T>(mut items: impl Iterator<Item = Result<T, Error>>) {
             let place = error.position().expect("the input could be opened");
             assert!(place.line > 0 && place.column > 0, "{error}");
             let shown = error.to_string();
-            assert!(
-                shown.contains("expected ") && shown.contains("got "),
-                "{shown}"
-            );
+            assert!(shown.contains("expected ") && shown.contains("got "), "{shown}");
             assert!(items.next().is_none(), "nothing follows an error: {shown}");
             return;
         }
@@ -96,16 +93,12 @@ fn a_truncated_gzip_file_is_no_short_file() {
         let file = Scratch::new("truncated.jsonl.gz", &whole[..kept]);
         match read_lattices(&file.0) {
             Err(error) => assert!(
-                error
-                    .to_string()
-                    .contains("expected the rest of the compressed data"),
+                error.to_string().contains("expected the rest of the compressed data"),
                 "{error}"
             ),
-            Ok(read) => assert!(
-                kept == 0 && read.is_empty(),
-                "{kept} bytes gave {} lattices",
-                read.len()
-            ),
+            Ok(read) => {
+                assert!(kept == 0 && read.is_empty(), "{kept} bytes gave {} lattices", read.len())
+            }
         }
     }
     let file = Scratch::new("whole.jsonl.gz", &whole);
@@ -116,10 +109,7 @@ fn a_truncated_gzip_file_is_no_short_file() {
 fn damaged_gzip_is_named() {
     let file = Scratch::new("damaged.txt.gz", b"(2 (2 not) (2 gzip))\n");
     let error = read_binary_trees(&file.0).unwrap_err().to_string();
-    assert!(
-        error.contains("damaged.txt.gz:1:1: expected more data, got: "),
-        "{error}"
-    );
+    assert!(error.contains("damaged.txt.gz:1:1: expected more data, got: "), "{error}");
 }
 
 #[test]
@@ -138,11 +128,8 @@ fn a_gzip_bomb_is_stopped_at_the_longest_line() {
         encoder.write_all(&chunk).unwrap();
     }
     let file = Scratch::new("bomb.txt.gz", &encoder.finish().unwrap());
-    let error = lines(&file.0)
-        .unwrap()
-        .find_map(Result::err)
-        .expect("a line of 80 MiB")
-        .to_string();
+    let error =
+        lines(&file.0).unwrap().find_map(Result::err).expect("a line of 80 MiB").to_string();
     assert!(
         error.ends_with("expected a line of at most 67108864 bytes, got a longer one"),
         "{error}"
@@ -152,10 +139,7 @@ fn a_gzip_bomb_is_stopped_at_the_longest_line() {
 #[test]
 fn missing_files_and_folders_are_named() {
     let missing = read_nary_trees("no/such/file").unwrap_err().to_string();
-    assert!(
-        missing.starts_with("no/such/file: expected a readable file, got: "),
-        "{missing}"
-    );
+    assert!(missing.starts_with("no/such/file: expected a readable file, got: "), "{missing}");
     assert!(lines(std::env::temp_dir()).is_err());
 }
 

@@ -14,19 +14,11 @@ const TEXT: &str = "[a-z0-9|\u{a0}é一.]{1,4}";
 
 /// A tree built by shifts and joins: each step adds a leaf, or joins up to `arity` of the last nodes.
 fn tree(arities: &'static [usize], leaf_tokens: bool) -> impl Strategy<Value = Tree> {
-    vec(
-        (TEXT, option::of(TEXT), prop::sample::select(arities)),
-        1..40,
-    )
-    .prop_map(move |steps| {
+    vec((TEXT, option::of(TEXT), prop::sample::select(arities)), 1..40).prop_map(move |steps| {
         let mut tree = TreeBuilder::new();
         let mut roots = 0_usize;
         for (label, token, arity) in steps {
-            let token = if leaf_tokens {
-                Some(token.unwrap_or(label.clone()))
-            } else {
-                token
-            };
+            let token = if leaf_tokens { Some(token.unwrap_or(label.clone())) } else { token };
             let arity = if roots >= arity { arity } else { 0 };
             tree.push(label, token.filter(|_| arity == 0), arity);
             roots = roots - arity + 1;
@@ -49,18 +41,14 @@ fn sentence() -> impl Strategy<Value = Sentence> {
 fn lattice() -> impl Strategy<Value = Lattice<u32>> {
     let arcs = vec((0..12_u32, 2..5_u32, any::<u32>()), 0..8);
     (vec((any::<u32>(), any::<u32>()), 0..12), arcs).prop_map(|(chars, arcs)| {
-        let (chars, tags): (Vec<u32>, Vec<String>) = chars
-            .into_iter()
-            .map(|(id, tag)| (id, tag.to_string()))
-            .unzip();
+        let (chars, tags): (Vec<u32>, Vec<String>) =
+            chars.into_iter().map(|(id, tag)| (id, tag.to_string())).unzip();
         let arcs = arcs.into_iter().map(|(start, length, word)| WordArc {
             start,
             end: start + length - 1,
             word,
         });
-        let mut words: Vec<_> = arcs
-            .filter(|arc| (arc.end as usize) < chars.len())
-            .collect();
+        let mut words: Vec<_> = arcs.filter(|arc| (arc.end as usize) < chars.len()).collect();
         words.sort_by_key(|arc| arc.end);
         Lattice { chars, words, tags }
     })
@@ -135,13 +123,7 @@ fn a_tree_of_a_hundred_thousand_levels() {
     }
     let trees = [tree.finish()];
     let bytes = written(|file| write_trees(&trees, file));
-    assert!(
-        parse_nary_trees(&bytes[..], "deep")
-            .next()
-            .unwrap()
-            .unwrap()
-            == trees[0]
-    );
+    assert!(parse_nary_trees(&bytes[..], "deep").next().unwrap().unwrap() == trees[0]);
 }
 
 #[test]
@@ -151,26 +133,16 @@ fn what_a_format_cannot_hold_is_refused() {
         tree.push(label.to_string(), token.map(str::to_string), 0);
         tree.finish()
     };
-    for tree in [
-        leaf("", None),
-        leaf("a b", None),
-        leaf("a", Some("(")),
-        TreeBuilder::new().finish(),
-    ] {
+    for tree in
+        [leaf("", None), leaf("a b", None), leaf("a", Some("(")), TreeBuilder::new().finish()]
+    {
         assert!(write_trees(&[tree], Vec::new()).is_err());
     }
-    let sentence = Sentence {
-        words: vec!["a".to_string()],
-        tags: vec![Some("X|Y".to_string())],
-    };
+    let sentence = Sentence { words: vec!["a".to_string()], tags: vec![Some("X|Y".to_string())] };
     assert!(write_sentences(&[sentence], Vec::new()).is_err());
     let outside = Lattice {
         chars: vec![1, 2],
-        words: vec![WordArc {
-            start: 0,
-            end: 2,
-            word: 3,
-        }],
+        words: vec![WordArc { start: 0, end: 2, word: 3 }],
         tags: vec![],
     };
     assert!(write_arcs(&[outside], Vec::new()).is_err());

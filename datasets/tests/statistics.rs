@@ -17,23 +17,13 @@ const BATCH: usize = 64;
 
 #[test]
 fn binary_trees() {
-    check(
-        "binary trees",
-        &tree_statistics(&generate::binary_trees(&mut rng(), COUNT)),
-        &SST,
-    );
-    real("sst/train.txt.gz", &SST, |path| {
-        tree_statistics(&read_binary_trees(path).unwrap())
-    });
+    check("binary trees", &tree_statistics(&generate::binary_trees(&mut rng(), COUNT)), &SST);
+    real("sst/train.txt.gz", &SST, |path| tree_statistics(&read_binary_trees(path).unwrap()));
 }
 
 #[test]
 fn nary_trees() {
-    check(
-        "n-ary trees",
-        &tree_statistics(&generate::nary_trees(&mut rng(), COUNT)),
-        &GUM,
-    );
+    check("n-ary trees", &tree_statistics(&generate::nary_trees(&mut rng(), COUNT)), &GUM);
     real("gum/gum-const-ccby-2000.ptb.gz", &GUM, |path| {
         tree_statistics(&read_nary_trees(path).unwrap())
     });
@@ -41,14 +31,8 @@ fn nary_trees() {
 
 #[test]
 fn tagged_sentences() {
-    check(
-        "sentences",
-        &sentence_statistics(&generate::tagged_sentences(&mut rng(), COUNT)),
-        &WIKI,
-    );
-    real("wikiner/train.txt.gz", &WIKI, |path| {
-        sentence_statistics(&read_sentences(path).unwrap())
-    });
+    check("sentences", &sentence_statistics(&generate::tagged_sentences(&mut rng(), COUNT)), &WIKI);
+    real("wikiner/train.txt.gz", &WIKI, |path| sentence_statistics(&read_sentences(path).unwrap()));
     real("wikigold/wikigold.txt.gz", &WIKI, |path| {
         sentence_statistics(&read_sentences(path).unwrap())
     });
@@ -56,11 +40,7 @@ fn tagged_sentences() {
 
 #[test]
 fn pairs() {
-    check(
-        "pairs",
-        &pair_statistics(&generate::pairs(&mut rng(), COUNT)),
-        &IWSLT,
-    );
+    check("pairs", &pair_statistics(&generate::pairs(&mut rng(), COUNT)), &IWSLT);
     real("iwslt15/tst2013.en.gz", &IWSLT, |path| {
         pair_statistics(&read_pairs(&path, path.with_file_name("tst2013.vi.gz")).unwrap())
     });
@@ -74,37 +54,20 @@ fn lattices() {
     check("weibo", &lattice_statistics(&weibo), &WEIBO);
     real("newswire/train.arcs.txt.gz", &NEWSWIRE, |path| {
         let named = |lattice: &Lattice<u32>| lattice.map(u32::to_string, u32::to_string);
-        lattice_statistics(
-            &read_arcs(path)
-                .unwrap()
-                .iter()
-                .map(named)
-                .collect::<Vec<_>>(),
-        )
+        lattice_statistics(&read_arcs(path).unwrap().iter().map(named).collect::<Vec<_>>())
     });
-    real("weibo/train.jsonl.gz", &WEIBO, |path| {
-        lattice_statistics(&read_lattices(path).unwrap())
-    });
+    real("weibo/train.jsonl.gz", &WEIBO, |path| lattice_statistics(&read_lattices(path).unwrap()));
 }
 
 /// Name, the value measured on the real set, and how far from it a generated set may be, relatively.
 type Target = (&'static str, f64, f64);
 
-const SST: [Target; 3] = [
-    ("leaves", 19.14, 0.05),
-    ("depth", 10.83, 0.05),
-    ("distinct", 0.508, 0.05),
-];
-const GUM: [Target; 3] = [
-    ("leaves", 23.4, 0.06),
-    ("depth", 10.29, 0.06),
-    ("distinct", 0.382, 0.06),
-];
-const WIKI: [Target; 3] = [
-    ("words", 24.3, 0.07),
-    ("distinct", 0.43, 0.05),
-    ("in names", 0.15, 0.12),
-];
+const SST: [Target; 3] =
+    [("leaves", 19.14, 0.05), ("depth", 10.83, 0.05), ("distinct", 0.508, 0.05)];
+const GUM: [Target; 3] =
+    [("leaves", 23.4, 0.06), ("depth", 10.29, 0.06), ("distinct", 0.382, 0.06)];
+const WIKI: [Target; 3] =
+    [("words", 24.3, 0.07), ("distinct", 0.43, 0.05), ("in names", 0.15, 0.12)];
 const IWSLT: [Target; 4] = [
     ("source", 21.08, 0.05),
     ("target", 26.56, 0.05),
@@ -156,22 +119,13 @@ fn real<const N: usize>(file: &str, targets: &[Target; N], measure: impl Fn(Path
 }
 
 fn tree_statistics(trees: &[Tree]) -> [f64; 3] {
-    let words: Vec<Vec<&str>> = trees
-        .iter()
-        .map(|tree| tree.tokens().map(String::as_str).collect())
-        .collect();
-    [
-        mean(trees.iter().map(Tree::leaves)),
-        mean(trees.iter().map(Tree::depth)),
-        distinct(&words),
-    ]
+    let words: Vec<Vec<&str>> =
+        trees.iter().map(|tree| tree.tokens().map(String::as_str).collect()).collect();
+    [mean(trees.iter().map(Tree::leaves)), mean(trees.iter().map(Tree::depth)), distinct(&words)]
 }
 
 fn sentence_statistics(sentences: &[Sentence]) -> [f64; 3] {
-    let words: Vec<_> = sentences
-        .iter()
-        .map(|sentence| strs(&sentence.words))
-        .collect();
+    let words: Vec<_> = sentences.iter().map(|sentence| strs(&sentence.words)).collect();
     let tags = || sentences.iter().flat_map(|sentence| &sentence.tags);
     let outside = tags().filter(|tag| tag.as_deref() == Some("O")).count();
     [
@@ -189,29 +143,19 @@ fn pair_statistics(pairs: &[Pair]) -> [f64; 4] {
 }
 
 fn lattice_statistics(lattices: &[Lattice]) -> [f64; 6] {
-    let characters: Vec<_> = lattices
-        .iter()
-        .map(|lattice| strs(&lattice.chars))
-        .collect();
+    let characters: Vec<_> = lattices.iter().map(|lattice| strs(&lattice.chars)).collect();
     let words: Vec<Vec<&str>> = lattices
         .iter()
         .map(|lattice| lattice.words.iter().map(|arc| arc.word.as_str()).collect())
         .collect();
     let all_words = words.iter().map(Vec::len).sum::<usize>() as f64;
     let arcs = |lattice: &Lattice| {
-        lattice
-            .words
-            .iter()
-            .map(|arc| (arc.start, arc.end))
-            .collect::<Vec<_>>()
+        lattice.words.iter().map(|arc| (arc.start, arc.end)).collect::<Vec<_>>()
     };
     let (mut nested, mut crossing) = (0.0, 0.0);
     for arcs in lattices.iter().map(arcs) {
         for &(s, e) in &arcs {
-            nested += f64::from(
-                arcs.iter()
-                    .any(|&(a, b)| (a, b) != (s, e) && a <= s && e <= b),
-            );
+            nested += f64::from(arcs.iter().any(|&(a, b)| (a, b) != (s, e) && a <= s && e <= b));
             crossing += f64::from(arcs.iter().any(|&(a, b)| a < s && s <= b && b < e));
         }
     }

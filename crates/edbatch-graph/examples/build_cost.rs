@@ -20,9 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let word = lattice_cell(&mut network, state)?;
     let mut graph = Graph::new(Arc::new(network));
 
-    measure("tree, two children a node", &mut graph, |graph| {
-        build_tree(graph, tree).map(drop)
-    })?;
+    measure("tree, two children a node", &mut graph, |graph| build_tree(graph, tree).map(drop))?;
     let mut states = Vec::new();
     measure("lattice, 1 to 4 values a call", &mut graph, |graph| {
         build_lattice(graph, word, start, &mut states)

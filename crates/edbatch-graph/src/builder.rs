@@ -102,11 +102,7 @@ impl CellBuilder {
         };
         let parameter = self.parameter_id(parameter, dims);
         if self.state.borrow().tables.len() == FEW {
-            self.fail(
-                &format!("lookup {name}"),
-                &[],
-                "at most 65536 tables in a cell",
-            );
+            self.fail(&format!("lookup {name}"), &[], "at most 65536 tables in a cell");
             return self.poison();
         }
         let table = {
@@ -154,11 +150,7 @@ impl CellBuilder {
             );
         }
         if self.state.borrow().ports.len() == FEW {
-            self.fail(
-                &format!("port {name}"),
-                &[],
-                "at most 65536 ports in a cell",
-            );
+            self.fail(&format!("port {name}"), &[], "at most 65536 ports in a cell");
             return 0;
         }
         let ports = &mut self.state.borrow_mut().ports;
@@ -207,10 +199,7 @@ impl CellBuilder {
     }
 
     fn apply<'c>(&'c self, op: Op, operands: &[Tensor<'c>]) -> Tensor<'c> {
-        if operands
-            .iter()
-            .any(|tensor| !std::ptr::eq(tensor.cell, self))
-        {
+        if operands.iter().any(|tensor| !std::ptr::eq(tensor.cell, self)) {
             self.fail(&op.to_string(), &[], "tensors of this cell alone");
             return self.poison();
         }
@@ -357,12 +346,7 @@ impl<'c> Values<'c> {
 
     fn reduce<const N: usize>(self, by: Reduction) -> [Tensor<'c>; N] {
         let port = self.port;
-        self.cell
-            .fields(&self.name(), self.record, |field| Op::Reduce {
-                port,
-                field,
-                by,
-            })
+        self.cell.fields(&self.name(), self.record, |field| Op::Reduce { port, field, by })
     }
 }
 

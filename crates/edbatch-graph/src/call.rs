@@ -41,11 +41,7 @@ impl Signatures {
                 record: cell.record(),
             });
         }
-        Self {
-            cells,
-            table_rows,
-            ports,
-        }
+        Self { cells, table_rows, ports }
     }
 
     /// Number of cells.
@@ -75,18 +71,16 @@ impl Signatures {
         let tables = &self.table_rows[signature.tables.0 as usize..signature.tables.1 as usize];
         let ports = &self.ports[signature.ports.0 as usize..signature.ports.1 as usize];
         let is = |value: Value, expected: RecordId| match value.source() {
-            Source::Node(node) => nodes
-                .get(node.index())
-                .is_some_and(|node| node.record == expected),
+            Source::Node(node) => {
+                nodes.get(node.index()).is_some_and(|node| node.record == expected)
+            }
             Source::Given(index) => given.get(index) == Some(&expected),
         };
         let rows_fit = rows.len() == tables.len() && rows.iter().zip(tables).all(|(a, b)| a < b);
         let (values, surplus) = values.split_at_checked(ports.len())?;
         let values_fit = values.iter().zip(ports).all(|(&v, &record)| is(v, record));
         let surplus_fits = surplus.is_empty()
-            || signature
-                .surplus
-                .is_some_and(|record| surplus.iter().all(|&v| is(v, record)));
+            || signature.surplus.is_some_and(|record| surplus.iter().all(|&v| is(v, record)));
         (rows_fit && values_fit && surplus_fits).then_some(signature.record)
     }
 }
@@ -107,10 +101,7 @@ pub(crate) fn explain(
         },
         None => CallError {
             cell: cell.to_string(),
-            message: format!(
-                "does not exist: the network has {} cells",
-                network.cells().len()
-            ),
+            message: format!("does not exist: the network has {} cells", network.cells().len()),
         },
     }
 }

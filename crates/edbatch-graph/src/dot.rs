@@ -59,9 +59,8 @@ impl Graph {
             for node in nodes.clone() {
                 let cell = &self.network()[self.kind(node)];
                 let rows = self.rows(node).iter().zip(cell.tables());
-                let rows: Vec<String> = rows
-                    .map(|(row, table)| format!("{} #{row}", table.name))
-                    .collect();
+                let rows: Vec<String> =
+                    rows.map(|(row, table)| format!("{} #{row}", table.name)).collect();
                 let mut lines = vec![node.to_string(), cell.name().into()];
                 lines.extend(rows);
                 let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -113,11 +112,7 @@ impl Cell {
             for (v, instruction) in self.instructions().iter().enumerate() {
                 for (i, operand) in instruction.operands.iter().enumerate() {
                     let several = instruction.operands.len() > 1;
-                    let position = if several {
-                        i.to_string()
-                    } else {
-                        String::new()
-                    };
+                    let position = if several { i.to_string() } else { String::new() };
                     edge(f, operand, format_args!("v{v}"), &position)?;
                 }
             }
@@ -152,18 +147,10 @@ fn instruction_label(cell: &Cell, network: &Network, op: Op) -> String {
     };
     match op {
         Op::Input { port, field: index } => field(port, index),
-        Op::Reduce {
-            port,
-            field: index,
-            by,
-        } => format!("{by} {}", field(port, index)),
+        Op::Reduce { port, field: index, by } => format!("{by} {}", field(port, index)),
         Op::Lookup { table } => {
             let table = &cell.tables()[usize::from(table)];
-            format!(
-                "{}[{}]",
-                network.parameter(table.parameter).name,
-                table.name
-            )
+            format!("{}[{}]", network.parameter(table.parameter).name, table.name)
         }
         Op::Parameter(id) => network.parameter(id).name.clone(),
         op => op.to_string(),

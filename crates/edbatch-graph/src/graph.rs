@@ -55,19 +55,9 @@ impl Graph {
     /// A graph without nodes.
     #[must_use]
     pub fn new(network: Arc<Network>) -> Self {
-        let given = network
-            .initial_values()
-            .iter()
-            .map(|initial| initial.record)
-            .collect();
+        let given = network.initial_values().iter().map(|initial| initial.record).collect();
         let signatures = Signatures::new(&network);
-        Self {
-            network,
-            given,
-            signatures,
-            nodes: vec![],
-            arguments: vec![],
-        }
+        Self { network, given, signatures, nodes: vec![], arguments: vec![] }
     }
 
     /// Forgets all nodes and all carried values, and keeps the memory.
@@ -95,17 +85,11 @@ impl Graph {
     // vanish. `build_cost` shows it on the tree; the lattice, which does not know, gains little.
     #[inline(always)]
     pub fn call(&mut self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
-        let Some(record) = self
-            .signatures
-            .fit(cell, rows, values, &self.nodes, &self.given)
-        else {
+        let Some(record) = self.signatures.fit(cell, rows, values, &self.nodes, &self.given) else {
             return Err(self.explain(cell, rows, values));
         };
         let (node, first) = (self.nodes.len(), self.arguments.len());
-        assert!(
-            node.max(first) < Value::LIMIT,
-            "fewer than 2^31 nodes and arguments in a graph"
-        );
+        assert!(node.max(first) < Value::LIMIT, "fewer than 2^31 nodes and arguments in a graph");
         self.arguments.reserve(rows.len() + values.len());
         // One at a time: there are few, and a call of memcpy costs more than it copies.
         for &row in rows {
@@ -114,11 +98,7 @@ impl Graph {
         for value in values {
             self.arguments.push(value.0);
         }
-        self.nodes.push(Node {
-            kind: cell,
-            record,
-            first: first as u32,
-        });
+        self.nodes.push(Node { kind: cell, record, first: first as u32 });
         Ok(Value(node as u32))
     }
 
@@ -210,12 +190,10 @@ impl Dag for Graph {
 
     #[inline]
     fn arguments(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
-        self.value_words(node)
-            .iter()
-            .filter_map(|&word| match Value(word).source() {
-                Source::Node(node) => Some(node),
-                Source::Given(_) => None,
-            })
+        self.value_words(node).iter().filter_map(|&word| match Value(word).source() {
+            Source::Node(node) => Some(node),
+            Source::Given(_) => None,
+        })
     }
 }
 

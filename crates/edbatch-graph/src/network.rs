@@ -268,13 +268,9 @@ impl Declarations {
             };
         }
         if dims.is_empty() || dims.len() > 3 || dims.contains(&0) {
-            return Err(format!(
-                "one to three dimensions, none of them zero, got {dims:?}"
-            ));
+            return Err(format!("one to three dimensions, none of them zero, got {dims:?}"));
         }
-        let elements = dims
-            .iter()
-            .try_fold(1usize, |product, &dim| product.checked_mul(dim));
+        let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
         let fits = elements.is_some_and(|n| n <= isize::MAX as usize / 4);
         if !fits || dims.iter().any(|&dim| dim >= 1 << 31) {
             return Err(format!(

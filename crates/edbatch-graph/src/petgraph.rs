@@ -89,12 +89,7 @@ impl Petgraph {
     #[must_use]
     pub fn edge(&self, id: EdgeId) -> EdgeReference {
         let Ends { source, target } = self.ends[id.0 as usize];
-        EdgeReference {
-            id,
-            source,
-            target,
-            position: id.0 - self.incoming[target.index()],
-        }
+        EdgeReference { id, source, target, position: id.0 - self.incoming[target.index()] }
     }
 
     fn edges_into(&self, node: NodeId) -> Range<u32> {
@@ -269,10 +264,7 @@ impl<'a> IntoEdgeReferences for &'a Petgraph {
     type EdgeReferences = Edges<'a>;
 
     fn edge_references(self) -> Edges<'a> {
-        Edges {
-            graph: self,
-            ids: Ids::Range(0..self.ends.len() as u32),
-        }
+        Edges { graph: self, ids: Ids::Range(0..self.ends.len() as u32) }
     }
 }
 
@@ -308,10 +300,7 @@ impl<'a> IntoNeighborsDirected for &'a Petgraph {
     type NeighborsDirected = Neighbors<'a>;
 
     fn neighbors_directed(self, node: NodeId, direction: Direction) -> Neighbors<'a> {
-        Neighbors {
-            edges: self.edges_directed(node, direction),
-            direction,
-        }
+        Neighbors { edges: self.edges_directed(node, direction), direction }
     }
 }
 

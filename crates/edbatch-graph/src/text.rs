@@ -141,10 +141,7 @@ impl Fields<'_> {
             None => Ok(()),
             Some(field) => {
                 let got = beginning(field);
-                Err(TextError::new(
-                    self.line,
-                    TextErrorKind::SurplusField { got },
-                ))
+                Err(TextError::new(self.line, TextErrorKind::SurplusField { got }))
             }
         }
     }
@@ -153,11 +150,7 @@ impl Fields<'_> {
 /// What a message shows of a field: not all of a long one, and nothing that moves a cursor.
 fn beginning(field: &str) -> String {
     let mut chars = field.chars();
-    let mut shown: String = chars
-        .by_ref()
-        .take(40)
-        .flat_map(char::escape_debug)
-        .collect();
+    let mut shown: String = chars.by_ref().take(40).flat_map(char::escape_debug).collect();
     if chars.next().is_some() {
         shown.push('…');
     }

@@ -78,9 +78,10 @@ impl Planner {
         plan: &mut Plan,
     ) {
         let cell = &program.network()[batch.kind];
-        for table in 0..cell.tables().len() {
+        for (table, declared) in cell.tables().iter().enumerate() {
             let start = plan.lists.len() as u32;
-            plan.lists.extend(batch.nodes.iter().map(|&node| graph.rows(node)[table]));
+            let width = program.table_width(declared);
+            plan.lists.extend(batch.nodes.iter().map(|&node| graph.rows(node)[table] * width));
             plan.operands.push(Operand::Table { start });
         }
         let single = cell.ports().len() - usize::from(cell.is_variadic());

@@ -39,8 +39,7 @@ impl Policy for Agenda {
     fn start(&mut self, frontier: &Frontier) {
         depths(frontier, &mut self.depths);
         self.remaining.clear();
-        self.remaining
-            .resize(frontier.kinds(), Remaining::default());
+        self.remaining.resize(frontier.kinds(), Remaining::default());
         for (node, &depth) in self.depths.iter().enumerate() {
             let kind = frontier.kind(edbatch_graph::NodeId::new(node));
             let remaining = &mut self.remaining[kind.index()];

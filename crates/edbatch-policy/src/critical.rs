@@ -126,11 +126,7 @@ impl Policy for Critical {
         let mut start = 0;
         for kind in (0..frontier.kinds()).map(Kind::new) {
             let highest = self.chains.longest(kind);
-            self.kinds.push(OfKind {
-                start,
-                highest,
-                seen: 0,
-            });
+            self.kinds.push(OfKind { start, highest, seen: 0 });
             start += highest as usize + 1;
         }
         self.heights.clear();
@@ -152,13 +148,11 @@ impl Policy for Critical {
                 frontier
                     .ready_kinds()
                     .filter(candidate)
-                    .reduce(|best, kind| {
-                        if self.firsts.less(frontier, best, kind) {
-                            kind
-                        } else {
-                            best
-                        }
-                    })
+                    .reduce(
+                        |best, kind| {
+                            if self.firsts.less(frontier, best, kind) { kind } else { best }
+                        },
+                    )
                     .expect("a node remains")
             }
         }

@@ -45,10 +45,7 @@ impl Policy for Depth {
     fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
         let ready = frontier.ready(kind);
         let depth = self.of(ready[0]);
-        ready
-            .iter()
-            .take_while(|&&node| self.of(node) == depth)
-            .count()
+        ready.iter().take_while(|&&node| self.of(node) == depth).count()
     }
 }
 

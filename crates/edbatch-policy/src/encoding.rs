@@ -113,11 +113,7 @@ pub struct UnknownEncoding(pub String);
 
 impl fmt::Display for UnknownEncoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "unknown encoding `{}`: expected base, max or sort",
-            self.0
-        )
+        write!(f, "unknown encoding `{}`: expected base, max or sort", self.0)
     }
 }
 

@@ -15,20 +15,10 @@ use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 /// If the graph has more nodes. (Far fewer already take for ever, unless it has few kinds.)
 #[must_use]
 pub fn exhaustive(dag: &impl Dag) -> Schedule {
-    assert!(
-        dag.nodes() <= 128,
-        "the exhaustive search is for small graphs"
-    );
-    let all = if dag.nodes() == 0 {
-        0
-    } else {
-        u128::MAX >> (128 - dag.nodes())
-    };
+    assert!(dag.nodes() <= 128, "the exhaustive search is for small graphs");
+    let all = if dag.nodes() == 0 { 0 } else { u128::MAX >> (128 - dag.nodes()) };
     let needs: Vec<u128> = (0..dag.nodes())
-        .map(|v| {
-            dag.arguments(NodeId::new(v))
-                .fold(0, |set, a| set | 1 << a.index())
-        })
+        .map(|v| dag.arguments(NodeId::new(v)).fold(0, |set, a| set | 1 << a.index()))
         .collect();
     // Per set, from which it was reached, and by running what.
     let mut from = HashMap::from([(0, (0, Kind(0)))]);
@@ -56,10 +46,7 @@ fn batches(dag: &impl Dag, needs: &[u128], ran: u128) -> Vec<(Kind, u128)> {
             batches[dag.kind(NodeId::new(node)).index()] |= 1 << node;
         }
     }
-    let named = batches
-        .into_iter()
-        .enumerate()
-        .map(|(kind, batch)| (Kind::new(kind), batch));
+    let named = batches.into_iter().enumerate().map(|(kind, batch)| (Kind::new(kind), batch));
     named.filter(|&(_, batch)| batch != 0).collect()
 }
 
@@ -72,10 +59,7 @@ fn backtrack(from: &HashMap<u128, (u128, Kind)>, mut set: u128) -> Schedule {
     }
     let mut schedule = Schedule::new();
     for (kind, batch) in batches.into_iter().rev() {
-        let nodes: Vec<_> = (0..128)
-            .filter(|&v| batch & 1 << v != 0)
-            .map(NodeId::new)
-            .collect();
+        let nodes: Vec<_> = (0..128).filter(|&v| batch & 1 << v != 0).map(NodeId::new).collect();
         schedule.push(kind, &nodes);
     }
     schedule

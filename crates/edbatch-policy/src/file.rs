@@ -182,9 +182,7 @@ impl Learned {
             return Err(FileError::OtherFormat);
         }
         if header.version != Some(VERSION) {
-            return Err(FileError::OtherVersion {
-                got: header.version,
-            });
+            return Err(FileError::OtherVersion { got: header.version });
         }
         let file: File = serde_json::from_str(text).map_err(FileError::json)?;
         let encoding: Named = file
@@ -205,19 +203,11 @@ impl Learned {
         if (letters + 1).saturating_mul(row) > MOST_ENTRIES {
             return Err(FileError::TooLarge);
         }
-        let reader = Reader {
-            numbers,
-            features: encoding.features(),
-        };
+        let reader = Reader { numbers, features: encoding.features() };
         let table = file.states.iter().enumerate();
         let table = table.map(|(index, state)| reader.state(index, state));
         let table = table.collect::<Result<_, _>>()?;
-        Ok(Self {
-            table,
-            kinds: file.kinds,
-            encoding,
-            trained: file.trained,
-        })
+        Ok(Self { table, kinds: file.kinds, encoding, trained: file.trained })
     }
 }
 
@@ -229,19 +219,13 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn state(&self, index: usize, state: &State) -> Result<(Vec<Symbol>, Kind), FileError> {
         let kind = |name: &String| {
-            let unknown = || FileError::UnknownKind {
-                state: index,
-                name: name.clone(),
-            };
+            let unknown = || FileError::UnknownKind { state: index, name: name.clone() };
             self.numbers.get(name.as_str()).copied().ok_or_else(unknown)
         };
         let letter = |letter: &Letter| match letter {
             Letter::Kind(name) => kind(name).map(Symbol::Kind),
             &Letter::Feature(feature) if feature < self.features => Ok(Symbol::Feature(feature)),
-            &Letter::Feature(feature) => Err(FileError::UnknownFeature {
-                state: index,
-                feature,
-            }),
+            &Letter::Feature(feature) => Err(FileError::UnknownFeature { state: index, feature }),
         };
         let word = state.state.iter().map(letter).collect::<Result<_, _>>()?;
         Ok((word, kind(&state.run)?))
@@ -329,10 +313,7 @@ impl fmt::Display for FileError {
             }
             Self::OtherVersion { got: None } => write!(f, "expected \"version\": {VERSION}"),
             Self::OtherVersion { got: Some(got) } => {
-                write!(
-                    f,
-                    "expected \"version\": {VERSION}, got {got}: learn it anew"
-                )
+                write!(f, "expected \"version\": {VERSION}, got {got}: learn it anew")
             }
             Self::Encoding(error) => write!(f, "{error}"),
             Self::KindTwice(name) => write!(f, "kind `{name}` is named twice"),
@@ -361,10 +342,9 @@ pub struct OtherKinds {
 impl fmt::Display for OtherKinds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the policy was learned for other kinds")?;
-        for (what, names) in [
-            ("it does not know", &self.unknown),
-            ("the graph lacks", &self.missing),
-        ] {
+        for (what, names) in
+            [("it does not know", &self.unknown), ("the graph lacks", &self.missing)]
+        {
             if !names.is_empty() {
                 write!(f, "; {what} `{}`", names.join("`, `"))?;
             }

@@ -96,10 +96,7 @@ impl Frontier {
     /// The nodes that read a node, ascending; one that reads it twice occurs twice.
     #[must_use]
     pub fn users(&self, node: NodeId) -> &[NodeId] {
-        let (first, end) = (
-            self.first_user[node.index()],
-            self.first_user[node.index() + 1],
-        );
+        let (first, end) = (self.first_user[node.index()], self.first_user[node.index() + 1]);
         &self.users[first as usize..end as usize]
     }
 
@@ -191,8 +188,7 @@ impl Frontier {
                 self.edges.push(argument);
             }
             self.kinds.push(dag.kind(node));
-            self.arguments
-                .push(NodeId::new(self.edges.len() - before).0);
+            self.arguments.push(NodeId::new(self.edges.len() - before).0);
         }
         self.stretches.clear();
         self.stretches.resize(dag.kinds(), Stretch::default());

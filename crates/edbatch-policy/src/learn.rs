@@ -109,10 +109,7 @@ pub fn learn<D: Dag>(
     rng: &mut impl Rng,
     mut progress: impl FnMut(&Progress),
 ) -> Outcome {
-    assert!(
-        !train.is_empty() && !held_out.is_empty(),
-        "nothing to learn on"
-    );
+    assert!(!train.is_empty() && !held_out.is_empty(), "nothing to learn on");
     let mut courses: Vec<_> = train.iter().map(Course::new).collect();
     let mut exam = Exam::new(held_out);
     let kinds = train.iter().map(Dag::kinds).max().unwrap_or(0);
@@ -125,14 +122,7 @@ pub fn learn<D: Dag>(
     let mut trace = Vec::new();
     while episode < config.episodes {
         let course = &mut courses[episode % train.len()];
-        course.walk(
-            &mut q,
-            encoding.clone(),
-            epsilon,
-            config.alpha,
-            rng,
-            &mut trace,
-        );
+        course.walk(&mut q, encoding.clone(), epsilon, config.alpha, rng, &mut trace);
         q.update(&trace, config);
         epsilon = (epsilon * config.epsilon_decay).max(config.epsilon_least);
         episode += 1;
@@ -156,13 +146,7 @@ pub fn learn<D: Dag>(
         }
     }
     let (after, table) = best.unwrap_or((before, Vec::new()));
-    Outcome {
-        table,
-        episodes: episode,
-        before,
-        after,
-        bound: exam.bound,
-    }
+    Outcome { table, episodes: episode, before, after, bound: exam.bound }
 }
 
 /// A mini-batch to learn on.
@@ -182,11 +166,7 @@ struct Step {
 impl Course {
     fn new(dag: &impl Dag) -> Self {
         let frontier = Frontier::new(dag);
-        Self {
-            chains: Chains::new(&frontier),
-            firsts: Firsts::default(),
-            frontier,
-        }
+        Self { chains: Chains::new(&frontier), firsts: Firsts::default(), frontier }
     }
 
     /// One episode: schedules the mini-batch by `q`, at times at random, and notes each batch.
@@ -219,11 +199,7 @@ impl Course {
             self.firsts.update(frontier, &self.chains);
             let ready = frontier.ready(kind).len();
             let ratio = ready as f32 / self.firsts.first(kind) as f32;
-            trace.push(Step {
-                state,
-                kind,
-                reward: -1.0 + alpha * ratio,
-            });
+            trace.push(Step { state, kind, reward: -1.0 + alpha * ratio });
             frontier.run(kind, ready);
         }
     }
@@ -238,10 +214,7 @@ struct Exam {
 impl Exam {
     fn new(held_out: &[impl Dag]) -> Self {
         let frontiers: Vec<_> = held_out.iter().map(Frontier::new).collect();
-        Self {
-            bound: frontiers.iter().map(|f| Chains::new(f).bound()).sum(),
-            frontiers,
-        }
+        Self { bound: frontiers.iter().map(|f| Chains::new(f).bound()).sum(), frontiers }
     }
 
     fn batches(&mut self, policy: &mut impl Policy) -> usize {
@@ -271,19 +244,13 @@ struct Values {
 
 impl Values {
     fn new(features: u16, kinds: usize) -> Self {
-        Self {
-            states: States::new(features, kinds),
-            kinds,
-            values: Vec::new(),
-            met: Vec::new(),
-        }
+        Self { states: States::new(features, kinds), kinds, values: Vec::new(), met: Vec::new() }
     }
 
     /// The number of a state. When it is new, the ready kinds are worth 0 in it.
     fn intern(&mut self, word: &[Symbol], frontier: &Frontier) -> usize {
         let state = self.states.intern(word);
-        self.values
-            .resize(self.states.rows() * self.kinds, f32::NEG_INFINITY);
+        self.values.resize(self.states.rows() * self.kinds, f32::NEG_INFINITY);
         if self.best(state).is_none() {
             self.met.push((word.to_vec(), state));
             for kind in frontier.ready_kinds() {

@@ -17,11 +17,7 @@ impl States {
     pub(crate) fn new(features: u16, kinds: usize) -> Self {
         let features = usize::from(features);
         let letters = (features + kinds).max(1);
-        Self {
-            features,
-            letters,
-            next: vec![0; letters],
-        }
+        Self { features, letters, next: vec![0; letters] }
     }
 
     /// Number of rows, of states and of prefixes of states.

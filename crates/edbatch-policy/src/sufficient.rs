@@ -35,13 +35,7 @@ impl Policy for Sufficient {
         self.firsts.update(frontier, &self.chains);
         frontier
             .ready_kinds()
-            .reduce(|best, kind| {
-                if self.firsts.less(frontier, best, kind) {
-                    kind
-                } else {
-                    best
-                }
-            })
+            .reduce(|best, kind| if self.firsts.less(frontier, best, kind) { kind } else { best })
             .expect("a node remains")
     }
 }

@@ -52,19 +52,13 @@ fn main() {
                     product(
                         &packed,
                         0..packed.panels(),
-                        Rows::Span {
-                            data: &x,
-                            stride: k,
-                        },
+                        Rows::Span { data: &x, stride: k },
                         Start::Nothing,
                         RowsMut::contiguous(&mut out, n),
                     );
                 }
             }) / reps as f64;
-            print!(
-                " {m}:{:5.1}",
-                100.0 * 2.0 * (m * n * k) as f64 / s / 1e9 / peak
-            );
+            print!(" {m}:{:5.1}", 100.0 * 2.0 * (m * n * k) as f64 / s / 1e9 / peak);
         }
         println!();
     }

@@ -21,5 +21,8 @@ pub trait Backend {
     fn step(&mut self, plan: &Plan, step: usize);
 
     /// Waits until all steps have run.
-    fn synchronize(&mut self);
+    fn synchronize(&mut self) {}
+
+    /// Bytes held for the arena and for weights.
+    fn bytes(&self) -> usize;
 }

@@ -55,40 +55,56 @@ impl Backend for Count {
     }
 
     fn step(&mut self, plan: &Plan, step: usize) {
-        let Counts { batches, kernels, gathers, gathered_rows, gathered_bytes, written_bytes } =
-            &mut self.counts;
-        let index = step;
-        let step = plan.steps[index];
-        let cell = self.program.cell(step.cell);
-        let declared = &self.program.network()[step.cell];
-        *batches += 1;
-        *kernels += cell.steps.len() as u64;
-        *written_bytes += u64::from(step.calls) * u64::from(cell.output_width) * 4;
-        let tables = declared.tables().len();
-        for (position, operand) in plan.operands_of(index).iter().enumerate() {
-            let rows = match *operand {
-                Operand::Span { .. } => continue,
-                Operand::Table { .. } | Operand::List { .. } => step.calls,
-                Operand::Many { ends, .. } => {
-                    plan.list(ends, step.calls).last().copied().unwrap_or(0)
-                }
-            };
-            let elements = match position.checked_sub(tables) {
-                None => u64::from(self.program.table_width(&declared.tables()[position])),
-                Some(port) => elements_read(cell.steps.iter(), port as u16),
-            };
-            *gathers += 1;
-            *gathered_rows += u64::from(rows);
-            *gathered_bytes += u64::from(rows) * elements * 4;
+        let cell = self.program.cell(plan.steps[step].cell);
+        let calls = u64::from(plan.steps[step].calls);
+        self.counts.batches += 1;
+        self.counts.kernels += cell.steps.len() as u64;
+        self.counts.written_bytes += calls * u64::from(cell.output_width) * 4;
+        for (rows, elements) in gathers(&self.program, plan, step) {
+            self.counts.gathers += 1;
+            self.counts.gathered_rows += rows;
+            self.counts.gathered_bytes += rows * elements * 4;
         }
     }
 
-    fn synchronize(&mut self) {}
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// The bytes that a plan reads through lists of rows instead of as spans.
+#[must_use]
+pub fn gathered_bytes(program: &Program, plan: &Plan) -> u64 {
+    let steps = (0..plan.steps.len()).flat_map(|step| gathers(program, plan, step));
+    steps.map(|(rows, elements)| rows * elements * 4).sum()
+}
+
+/// For each operand of a step that is a list: its rows, and the elements that are read of each.
+fn gathers<'a>(
+    program: &'a Program,
+    plan: &'a Plan,
+    index: usize,
+) -> impl Iterator<Item = (u64, u64)> + 'a {
+    let step = plan.steps[index];
+    let tables = program.network()[step.cell].tables();
+    plan.operands_of(index).iter().enumerate().filter_map(move |(position, operand)| {
+        let rows = match *operand {
+            Operand::Span { .. } => return None,
+            Operand::Table { .. } | Operand::List { .. } => step.calls,
+            Operand::Many { ends, .. } => plan.list(ends, step.calls).last().copied().unwrap_or(0),
+        };
+        let elements = match position.checked_sub(tables.len()) {
+            None => u64::from(program.table_width(&tables[position])),
+            Some(port) => elements_read(&program.cell(step.cell).steps, port as u16),
+        };
+        Some((u64::from(rows), elements))
+    })
 }
 
 /// How many distinct elements of each row at a port the steps of a cell read.
-fn elements_read<'a>(steps: impl Iterator<Item = &'a CellStep>, port: u16) -> u64 {
+fn elements_read(steps: &[CellStep], port: u16) -> u64 {
     let mut places: Vec<_> = steps
+        .iter()
         .flat_map(CellStep::reads)
         .filter(|(place, _)| place.base == edbatch_layout::Base::Port(port))
         .collect();

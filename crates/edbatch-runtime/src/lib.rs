@@ -1,11 +1,14 @@
-//! Carries plans out.
-//!
-//! [`kernels`] holds the arithmetic of one CPU core: products on packed weights, element-wise programs, softmax and
-//! reductions, each at the widest instruction level that the machine has. They know rows and columns of `f32` and nothing
-//! of graphs, cells or plans.
-//!
-//! All of the project's `unsafe` code lives under [`kernels`].
+//! Carries plans out: on the CPU, node by node as a reference, or only counting.
 
-#![warn(missing_docs)]
-
+mod backend;
+mod count;
+mod cpu;
+mod interpret;
 pub mod kernels;
+mod parameters;
+
+pub use backend::Backend;
+pub use count::{Count, Counts, gathered_bytes};
+pub use cpu::{Cpu, Products};
+pub use interpret::{Tensor, initial_values, interpret};
+pub use parameters::{ParameterError, Parameters};

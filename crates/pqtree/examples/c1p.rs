@@ -36,14 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         while let Some(instance) =
             next_instance(&mut lines).map_err(|error| format!("{file}: {error}"))?
         {
-            println!(
-                "{}",
-                if answers {
-                    answer(&instance)
-                } else {
-                    measure(&file, &instance)
-                }
-            );
+            println!("{}", if answers { answer(&instance) } else { measure(&file, &instance) });
         }
     }
     Ok(())
@@ -60,19 +53,14 @@ struct Instance {
 impl Instance {
     fn restrictions(&self) -> impl Iterator<Item = &[u32]> {
         let mut begin = 0;
-        self.ends
-            .iter()
-            .map(move |&end| &self.elements[std::mem::replace(&mut begin, end)..end])
+        self.ends.iter().map(move |&end| &self.elements[std::mem::replace(&mut begin, end)..end])
     }
 }
 
 fn open(file: &str) -> Result<Box<dyn BufRead>, Box<dyn Error>> {
     let opened = File::open(file).map_err(|error| format!("{file}: {error}"))?;
-    let plain: Box<dyn Read> = if file.ends_with(".gz") {
-        Box::new(GzDecoder::new(opened))
-    } else {
-        Box::new(opened)
-    };
+    let plain: Box<dyn Read> =
+        if file.ends_with(".gz") { Box::new(GzDecoder::new(opened)) } else { Box::new(opened) };
     Ok(Box::new(BufReader::with_capacity(1 << 20, plain)))
 }
 
@@ -80,9 +68,7 @@ fn next_instance(
     lines: &mut impl Iterator<Item = std::io::Result<String>>,
 ) -> Result<Option<Instance>, Box<dyn Error>> {
     let mut lines = lines.filter(|line| {
-        !line
-            .as_ref()
-            .is_ok_and(|line| line.starts_with('c') || line.trim().is_empty())
+        !line.as_ref().is_ok_and(|line| line.starts_with('c') || line.trim().is_empty())
     });
     let Some(header) = lines.next().transpose()? else {
         return Ok(None);
@@ -94,11 +80,8 @@ fn next_instance(
     let &[leaves, restrictions, total] = fields.as_slice() else {
         return Err(format!("expected `p c1p n m total`, got {header:?}").into());
     };
-    let mut instance = Instance {
-        leaves,
-        elements: Vec::with_capacity(total as usize),
-        ends: Vec::new(),
-    };
+    let mut instance =
+        Instance { leaves, elements: Vec::with_capacity(total as usize), ends: Vec::new() };
     for _ in 0..restrictions {
         let line = lines.next().ok_or("the file ends within an instance")??;
         let mut fields = numbers(&line)?.into_iter();
@@ -113,11 +96,8 @@ fn next_instance(
 }
 
 fn numbers(line: &str) -> Result<Vec<u32>, Box<dyn Error>> {
-    let number = |field: &str| {
-        field
-            .parse()
-            .map_err(|_| format!("expected a number, got {field:?}").into())
-    };
+    let number =
+        |field: &str| field.parse().map_err(|_| format!("expected a number, got {field:?}").into());
     line.split_ascii_whitespace().map(number).collect()
 }
 
@@ -143,22 +123,16 @@ fn measure(file: &str, instance: &Instance) -> String {
 }
 
 fn decision_hash(accepted: &[bool]) -> u64 {
-    accepted
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, &accepted| {
-            (hash ^ if accepted { 1 } else { 2 }).wrapping_mul(0x0100_0000_01b3)
-        })
+    accepted.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &accepted| {
+        (hash ^ if accepted { 1 } else { 2 }).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 fn answer(instance: &Instance) -> String {
     let mut tree = PqTree::new(instance.leaves);
     let mut line = String::with_capacity(instance.ends.len() + 40);
     for restriction in instance.restrictions() {
-        line.push(if tree.reduce(restriction).is_ok() {
-            '1'
-        } else {
-            '0'
-        });
+        line.push(if tree.reduce(restriction).is_ok() { '1' } else { '0' });
     }
     match tree.orders_count() {
         Some(count) => write!(line, " {count}").expect("a string takes anything"),

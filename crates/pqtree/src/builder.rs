@@ -19,11 +19,7 @@ pub(crate) struct Builder {
 impl Builder {
     /// For a tree of that many leaves, each of which has to be [added](Self::leaf) once.
     pub(crate) fn new(leaves: u32) -> Self {
-        Self {
-            nodes: Nodes::unconnected(leaves),
-            open: Vec::new(),
-            children: Vec::new(),
-        }
+        Self { nodes: Nodes::unconnected(leaves), open: Vec::new(), children: Vec::new() }
     }
 
     pub(crate) fn open(&mut self, kind: Kind) {

@@ -34,11 +34,7 @@ impl PqTree {
         let Some(root) = self.root() else {
             return Vec::new();
         };
-        let Ranked {
-            rank,
-            first_child,
-            next_sibling,
-        } = self.rank();
+        let Ranked { rank, first_child, next_sibling } = self.rank();
         let mut tokens = Vec::with_capacity(2 * self.node_bound());
         let mut to_come = alloc::vec![root];
         while let Some(node) = to_come.pop() {
@@ -88,11 +84,7 @@ impl PqTree {
                 node = parent;
             }
         }
-        Ranked {
-            rank,
-            first_child,
-            next_sibling,
-        }
+        Ranked { rank, first_child, next_sibling }
     }
 }
 

@@ -23,9 +23,7 @@ impl Work {
         }
         for mut place in self.touched[apex as usize].predecessors {
             while place != NIL {
-                let Touched {
-                    predecessors, is_q, ..
-                } = self.touched[place as usize];
+                let Touched { predecessors, is_q, .. } = self.touched[place as usize];
                 if predecessors[1] != NIL {
                     return Err(self.two_splits(nodes, apex, place));
                 }
@@ -97,11 +95,7 @@ impl Work {
 
     fn predecessor_nodes(&self, place: u32) -> [NodeId; 2] {
         let node = |place: u32| {
-            if place == NIL {
-                NodeId::NONE
-            } else {
-                self.touched[place as usize].node
-            }
+            if place == NIL { NodeId::NONE } else { self.touched[place as usize].node }
         };
         self.touched[place as usize].predecessors.map(node)
     }
@@ -110,10 +104,7 @@ impl Work {
     ///
     /// Every run of full children has two borders with what is not full; so they are one run if there are two borders.
     fn full_block(&self, nodes: &Nodes, place: u32) -> Result<Option<[BlockEnd; 2]>, ReduceError> {
-        let mut block = [BlockEnd {
-            last: NodeId::NONE,
-            beyond: NodeId::NONE,
-        }; 2];
+        let mut block = [BlockEnd { last: NodeId::NONE, beyond: NodeId::NONE }; 2];
         let mut borders = 0;
         let mut child = self.touched[place as usize].last_full;
         if child == NIL {
@@ -126,10 +117,7 @@ impl Work {
                     let Some(end) = block.get_mut(borders) else {
                         return Err(self.separated(nodes, place));
                     };
-                    *end = BlockEnd {
-                        last: marked.node,
-                        beyond,
-                    };
+                    *end = BlockEnd { last: marked.node, beyond };
                     borders += 1;
                 }
             }

@@ -9,14 +9,7 @@ impl PqTree {
     /// *Cost*: O(inner nodes).
     pub fn orders_log2(&self) -> f64 {
         let live = self.nodes.slots().iter().filter(|inner| inner.degree() > 0);
-        live.map(|inner| {
-            if inner.is_q() {
-                1.0
-            } else {
-                log2_factorial(inner.degree())
-            }
-        })
-        .sum()
+        live.map(|inner| if inner.is_q() { 1.0 } else { log2_factorial(inner.degree()) }).sum()
     }
 
     /// The number of orders, if it is below 2¹²⁸.

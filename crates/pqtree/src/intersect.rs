@@ -26,11 +26,7 @@ impl PqTree {
     /// assert_eq!(tree.canonical().to_string(), "[0 1 2 3]");
     /// ```
     pub fn intersect(&mut self, other: &Self) -> Result<bool, ReduceError> {
-        assert_eq!(
-            self.len(),
-            other.len(),
-            "only trees over the same leaves can be intersected"
-        );
+        assert_eq!(self.len(), other.len(), "only trees over the same leaves can be intersected");
         let start = self.checkpoint();
         let reduced =
             other.try_for_each_restriction(|set| self.reduce(set).map(|reduced| reduced.changed));

@@ -55,10 +55,7 @@ impl PqTree {
             let moved =
                 places(order.as_ref(), first.len()).ok_or(OrdersError::NoPermutation { index })?;
             let mut by_place = moved.clone();
-            place
-                .iter()
-                .zip(&moved)
-                .for_each(|(&place, &moved)| by_place[place as usize] = moved);
+            place.iter().zip(&moved).for_each(|(&place, &moved)| by_place[place as usize] = moved);
             sweep.extremes.push(Extremes {
                 place: by_place,
                 maxima: Vec::new(),
@@ -102,12 +99,7 @@ struct Sweep {
 impl Sweep {
     fn new(leaves: usize) -> Self {
         let children = alloc::vec![(false, Vec::new()); leaves];
-        Self {
-            gaps: Gaps::new(leaves),
-            extremes: Vec::new(),
-            finished: Vec::new(),
-            children,
-        }
+        Self { gaps: Gaps::new(leaves), extremes: Vec::new(), finished: Vec::new(), children }
     }
 
     /// Takes in the leaf at place `end` of the first order.
@@ -117,15 +109,8 @@ impl Sweep {
             // The length of each interval that ends here grows, and what lies ahead has to begin at zero.
             self.gaps.add(0, end, -1);
         }
-        let first = self
-            .gaps
-            .first_zero()
-            .expect("a single leaf is a common interval");
-        let mut part = Part {
-            begin: end,
-            last_begin: None,
-            name: end,
-        };
+        let first = self.gaps.first_zero().expect("a single leaf is a common interval");
+        let mut part = Part { begin: end, last_begin: None, name: end };
         while let Some(left) = self.finished.pop_if(|left| left.begin >= first) {
             part = self.join(left, part);
         }
@@ -138,37 +123,23 @@ impl Sweep {
             && self.gaps.is_zero(last_begin)
         {
             self.children[left.name].1.push(part.name);
-            return Part {
-                last_begin: Some(part.begin),
-                ..left
-            };
+            return Part { last_begin: Some(part.begin), ..left };
         }
         let name = self.children.len();
         if self.gaps.is_zero(left.begin) {
             self.children.push((true, [left.name, part.name].to_vec()));
-            return Part {
-                begin: left.begin,
-                last_begin: Some(part.begin),
-                name,
-            };
+            return Part { begin: left.begin, last_begin: Some(part.begin), name };
         }
         let mut children = [part.name, left.name].to_vec();
         let mut begin = left.begin;
         while !self.gaps.is_zero(begin) {
-            let left = self
-                .finished
-                .pop()
-                .expect("some common interval begins further left");
+            let left = self.finished.pop().expect("some common interval begins further left");
             children.push(left.name);
             begin = left.begin;
         }
         children.reverse();
         self.children.push((false, children));
-        Part {
-            begin,
-            last_begin: None,
-            name,
-        }
+        Part { begin, last_begin: None, name }
     }
 
     fn build(self, leaf_at: &[u32]) -> crate::nodes::Nodes {
@@ -228,10 +199,7 @@ struct Gaps {
 impl Gaps {
     fn new(length: usize) -> Self {
         let leaves = length.next_power_of_two();
-        Self {
-            leaves,
-            nodes: alloc::vec![(0, 0); 2 * leaves],
-        }
+        Self { leaves, nodes: alloc::vec![(0, 0); 2 * leaves] }
     }
 
     /// Adds to the numbers at `begin..end`.
@@ -283,11 +251,7 @@ impl Gaps {
         let (mut node, mut above) = (1, 0);
         while node < self.leaves {
             above += self.nodes[node].0;
-            node = if self.nodes[2 * node].1 + above == 0 {
-                2 * node
-            } else {
-                2 * node + 1
-            };
+            node = if self.nodes[2 * node].1 + above == 0 { 2 * node } else { 2 * node + 1 };
         }
         Some(node - self.leaves)
     }

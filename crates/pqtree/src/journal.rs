@@ -89,24 +89,15 @@ impl Journal {
 
     fn open(&mut self, header: Header) -> Checkpoint {
         self.serial += 1;
-        self.marks.push(Mark {
-            log: self.log.len(),
-            serial: self.serial,
-            header,
-        });
-        Checkpoint {
-            depth: self.marks.len() as u32 - 1,
-            serial: self.serial,
-        }
+        self.marks.push(Mark { log: self.log.len(), serial: self.serial, header });
+        Checkpoint { depth: self.marks.len() as u32 - 1, serial: self.serial }
     }
 
     /// Closes a checkpoint and every later one.
     fn close(&mut self, checkpoint: &Checkpoint) -> Mark {
         let depth = checkpoint.depth as usize;
         assert!(
-            self.marks
-                .get(depth)
-                .is_some_and(|mark| mark.serial == checkpoint.serial),
+            self.marks.get(depth).is_some_and(|mark| mark.serial == checkpoint.serial),
             "the checkpoint is not open in this tree"
         );
         let mark = self.marks[depth];

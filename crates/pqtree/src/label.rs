@@ -77,20 +77,14 @@ impl Touched {
     }
 
     pub(crate) fn predecessor_count(&self) -> u32 {
-        self.predecessors
-            .iter()
-            .filter(|&&place| place != NIL)
-            .count() as u32
+        self.predecessors.iter().filter(|&&place| place != NIL).count() as u32
     }
 }
 
 impl Clone for Work {
     /// Marks are worth nothing in a copy, but the stamps in the copied nodes have to stay in the past.
     fn clone(&self) -> Self {
-        Self {
-            base: self.end(),
-            ..Self::default()
-        }
+        Self { base: self.end(), ..Self::default() }
     }
 }
 
@@ -135,8 +129,7 @@ impl Work {
         if nodes.is_leaf(node) {
             return self.in_set[node.index() / 64] >> (node.0 % 64) & 1 == 1;
         }
-        self.place(nodes, node)
-            .is_some_and(|place| self.touched[place as usize].is_full())
+        self.place(nodes, node).is_some_and(|place| self.touched[place as usize].is_full())
     }
 
     /// Where a node stands in `touched`, if this reduction met it.
@@ -163,8 +156,7 @@ impl Work {
     /// Whether the leaves of a set that is trivially consecutive are what they should be.
     pub(crate) fn check_leaves(&mut self, nodes: &Nodes, set: &[u32]) -> Result<(), LeafError> {
         self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
-        set.iter()
-            .try_for_each(|&leaf| self.put_in_set(nodes, leaf))
+        set.iter().try_for_each(|&leaf| self.put_in_set(nodes, leaf))
     }
 
     fn begin(&mut self, nodes: &mut Nodes) {
@@ -197,10 +189,7 @@ impl Work {
     #[inline]
     fn put_in_set(&mut self, nodes: &Nodes, leaf: u32) -> Result<(), LeafError> {
         if leaf >= nodes.leaves {
-            return Err(LeafError::OutOfRange {
-                leaf,
-                leaves: nodes.leaves,
-            });
+            return Err(LeafError::OutOfRange { leaf, leaves: nodes.leaves });
         }
         let (word, bit) = (&mut self.in_set[leaf as usize / 64], 1 << (leaf % 64));
         if *word & bit != 0 {
@@ -268,9 +257,7 @@ impl Work {
         let mut top = self.climb_in_lockstep(nodes)?;
         // Down again, from where the last path was when the others had joined it.
         loop {
-            let Touched {
-                full, predecessors, ..
-            } = self.touched[top as usize];
+            let Touched { full, predecessors, .. } = self.touched[top as usize];
             match predecessors {
                 [below, NIL] if full == 0 && below != NIL => top = below,
                 _ => return Ok(top),

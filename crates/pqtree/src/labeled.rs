@@ -58,11 +58,7 @@ impl<T: Eq + Hash> Labeled<T> {
     pub fn with_tree(tree: PqTree, labels: Vec<T>) -> Result<Self, LabeledError> {
         assert_eq!(tree.len() as usize, labels.len(), "one label a leaf");
         let slots = alloc::vec![EMPTY; (2 * labels.len()).next_power_of_two()];
-        let mut labeled = Self {
-            tree,
-            labels,
-            slots,
-        };
+        let mut labeled = Self { tree, labels, slots };
         for index in 0..labeled.labels.len() {
             let slot = labeled.slot(&labeled.labels[index]);
             if labeled.slots[slot] != EMPTY {
@@ -151,10 +147,9 @@ impl fmt::Display for LabeledError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { index } => write!(f, "no leaf has the label at place {index}"),
-            Self::Repeated { index } => write!(
-                f,
-                "the label at place {index} was given before: each leaf needs its own"
-            ),
+            Self::Repeated { index } => {
+                write!(f, "the label at place {index} was given before: each leaf needs its own")
+            }
             Self::Reduce(error) => error.fmt(f),
         }
     }

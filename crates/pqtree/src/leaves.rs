@@ -24,10 +24,7 @@ impl PqTree {
         for (new, &leaf) in (0..).zip(leaves) {
             let name = new_name
                 .get_mut(leaf as usize)
-                .ok_or(LeafError::OutOfRange {
-                    leaf,
-                    leaves: self.len(),
-                })?;
+                .ok_or(LeafError::OutOfRange { leaf, leaves: self.len() })?;
             if name.replace(new).is_some() {
                 return Err(LeafError::Repeated { leaf });
             }
@@ -36,9 +33,9 @@ impl PqTree {
         for event in self.events() {
             match event {
                 Event::Open(node) => builder.open(self.kind(node)),
-                Event::Leaf(leaf) => new_name[leaf as usize]
-                    .into_iter()
-                    .for_each(|name| builder.leaf(name)),
+                Event::Leaf(leaf) => {
+                    new_name[leaf as usize].into_iter().for_each(|name| builder.leaf(name))
+                }
                 Event::Close(_) => builder.close(),
             }
         }
@@ -135,11 +132,7 @@ impl PqTree {
 
     fn check_leaf(&self, leaf: u32) -> Result<(), LeafError> {
         let leaves = self.len();
-        if leaf < leaves {
-            Ok(())
-        } else {
-            Err(LeafError::OutOfRange { leaf, leaves })
-        }
+        if leaf < leaves { Ok(()) } else { Err(LeafError::OutOfRange { leaf, leaves }) }
     }
 
     fn replace_nodes(&mut self, nodes: Nodes) {

@@ -99,11 +99,7 @@ impl Nodes {
             .chain([[NodeId::NONE; 2]])
             .collect();
         nodes.siblings[leaves as usize - 1][1] = NodeId::NONE;
-        nodes.inner.push(Inner {
-            ends: [NodeId(0), NodeId(leaves - 1)],
-            degree: leaves,
-            stamp: 0,
-        });
+        nodes.inner.push(Inner { ends: [NodeId(0), NodeId(leaves - 1)], degree: leaves, stamp: 0 });
         nodes.root = root;
         nodes
     }
@@ -151,11 +147,7 @@ impl Nodes {
     #[inline]
     pub(crate) fn climb(&mut self, node: NodeId) -> NodeId {
         let up = self.up[node.index()];
-        if self.inner(up).is_live() {
-            up
-        } else {
-            self.climb_forwards(node)
-        }
+        if self.inner(up).is_live() { up } else { self.climb_forwards(node) }
     }
 
     #[cold]
@@ -202,14 +194,7 @@ impl Nodes {
     #[inline]
     pub(crate) fn replace_sibling(&mut self, node: NodeId, old: NodeId, new: NodeId) {
         let pair = self.siblings[node.index()];
-        self.set_siblings(
-            node,
-            if pair[0] == old {
-                [new, pair[1]]
-            } else {
-                [pair[0], new]
-            },
-        );
+        self.set_siblings(node, if pair[0] == old { [new, pair[1]] } else { [pair[0], new] });
     }
 
     #[inline]
@@ -227,11 +212,7 @@ impl Nodes {
 
     pub(crate) fn set_degree(&mut self, node: NodeId, kind: Kind, degree: u32) {
         self.log_inner(node);
-        self.inner_mut(node).degree = if kind == Kind::Q {
-            degree | Q_BIT
-        } else {
-            degree
-        };
+        self.inner_mut(node).degree = if kind == Kind::Q { degree | Q_BIT } else { degree };
     }
 
     // --- Lists of children. ---
@@ -243,14 +224,7 @@ impl Nodes {
             return;
         }
         let ends = self.inner(list).ends;
-        self.set_ends(
-            list,
-            if ends[0] == old {
-                [new, ends[1]]
-            } else {
-                [ends[0], new]
-            },
-        );
+        self.set_ends(list, if ends[0] == old { [new, ends[1]] } else { [ends[0], new] });
     }
 
     /// Takes a child out of its list. The degree is left to the caller, as several are often taken out together.
@@ -306,9 +280,9 @@ impl Nodes {
             let warm = |sum, sibling: &NodeId| {
                 sum ^ siblings.get(sibling.index()).map_or(0, |pair| pair[0].0)
             };
-            black_box(chunk.iter().fold(0, |sum, child| {
-                siblings[child.index()].iter().fold(sum, warm)
-            }));
+            black_box(
+                chunk.iter().fold(0, |sum, child| siblings[child.index()].iter().fold(sum, warm)),
+            );
             for &child in chunk {
                 let [a, b] = siblings[child.index()];
                 for (from, to) in [(a, b), (b, a)] {
@@ -352,11 +326,7 @@ impl Nodes {
         let node = NodeId(self.up.len() as u32);
         self.up.push(NodeId::NONE);
         self.siblings.push([NodeId::NONE; 2]);
-        self.inner.push(Inner {
-            ends: [NodeId::NONE; 2],
-            degree: 0,
-            stamp: 0,
-        });
+        self.inner.push(Inner { ends: [NodeId::NONE; 2], degree: 0, stamp: 0 });
         node
     }
 
@@ -422,12 +392,7 @@ impl Nodes {
     }
 
     pub(crate) fn set_header(&mut self, header: Header) {
-        let Header {
-            root,
-            free,
-            forwards,
-            slots,
-        } = header;
+        let Header { root, free, forwards, slots } = header;
         (self.root, self.free, self.forwards) = (root, free, forwards);
         self.inner.truncate(slots);
         self.up.truncate(self.leaves as usize + slots);

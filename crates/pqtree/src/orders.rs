@@ -26,24 +26,18 @@ impl PqTree {
             }
         }
         let mut end: Vec<u32> = begin.iter().map(|&begin| begin.wrapping_add(1)).collect();
-        self.post_order()
-            .filter(|&node| self.kind(node) != Kind::Leaf)
-            .all(|node| {
-                let spans = self
-                    .children(node)
-                    .map(|child| (begin[child.index()], end[child.index()]));
-                let (first, last, leaves) =
-                    spans
-                        .clone()
-                        .fold((NOWHERE, 0, 0), |(first, last, leaves), (begin, end)| {
-                            (begin.min(first), end.max(last), leaves + (end - begin))
-                        });
-                let fits = self.kind(node) == Kind::P
-                    || spans.clone().is_sorted()
-                    || spans.is_sorted_by(|a, b| a >= b);
-                (begin[node.index()], end[node.index()]) = (first, last);
-                fits && last - first == leaves
-            })
+        self.post_order().filter(|&node| self.kind(node) != Kind::Leaf).all(|node| {
+            let spans = self.children(node).map(|child| (begin[child.index()], end[child.index()]));
+            let (first, last, leaves) =
+                spans.clone().fold((NOWHERE, 0, 0), |(first, last, leaves), (begin, end)| {
+                    (begin.min(first), end.max(last), leaves + (end - begin))
+                });
+            let fits = self.kind(node) == Kind::P
+                || spans.clone().is_sorted()
+                || spans.is_sorted_by(|a, b| a >= b);
+            (begin[node.index()], end[node.index()]) = (first, last);
+            fits && last - first == leaves
+        })
     }
 
     /// All orders that the tree admits, each once, beginning with the [`frontier`](Self::frontier).
@@ -55,11 +49,7 @@ impl PqTree {
     /// # Ok::<(), pqtree::ParseError>(())
     /// ```
     pub fn orders(&self) -> Orders<'_> {
-        Orders {
-            tree: self,
-            next: 0,
-            end: self.orders_count().unwrap_or(u128::MAX),
-        }
+        Orders { tree: self, next: 0, end: self.orders_count().unwrap_or(u128::MAX) }
     }
 
     /// The order with a number from 0 on, by which [`orders`](Self::orders) lists them; `None` if there are fewer.

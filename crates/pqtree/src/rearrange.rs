@@ -29,11 +29,7 @@ impl Work {
     /// The node of whose leaves, or of a run of whose children, the set consists, where nothing is to be rearranged.
     pub(crate) fn home(&self, apex: u32) -> NodeId {
         let touched = &self.touched[apex as usize];
-        if touched.full == 1 {
-            self.marked[touched.last_full as usize].node
-        } else {
-            touched.node
-        }
+        if touched.full == 1 { self.marked[touched.last_full as usize].node } else { touched.node }
     }
 
     /// Makes the set consecutive. Labels, apex and check have to be done. Returns its home, as [`home`](Self::home).
@@ -41,9 +37,7 @@ impl Work {
         let touched = self.touched[apex as usize];
         self.changed.push(touched.node);
         if touched.predecessor_count() == 0 {
-            let group = self
-                .group(nodes, &touched)
-                .expect("more than one full child");
+            let group = self.group(nodes, &touched).expect("more than one full child");
             nodes.append(touched.node, group);
             nodes.set_degree(touched.node, Kind::P, touched.degree - touched.full + 1);
             return group;
@@ -99,13 +93,7 @@ impl Work {
         while place != NIL {
             let touched = self.touched[place as usize];
             outer = if touched.is_q {
-                splice_q(
-                    nodes,
-                    center,
-                    &touched,
-                    outer,
-                    self.node_at(touched.predecessors[0]),
-                )
+                splice_q(nodes, center, &touched, outer, self.node_at(touched.predecessors[0]))
             } else {
                 self.split_p(nodes, center, &touched, outer)
             };
@@ -198,11 +186,7 @@ impl Work {
     }
 
     fn node_at(&self, place: u32) -> NodeId {
-        if place == NIL {
-            NodeId::NONE
-        } else {
-            self.touched[place as usize].node
-        }
+        if place == NIL { NodeId::NONE } else { self.touched[place as usize].node }
     }
 }
 
@@ -226,21 +210,13 @@ fn splice_q(
     let degree = nodes.inner(center).degree() + split.degree - 1;
     nodes.set_degree(center, Kind::Q, degree);
     nodes.forward(node, center);
-    if predecessor == empty_end {
-        outer
-    } else {
-        split.outer[0]
-    }
+    if predecessor == empty_end { outer } else { split.outer[0] }
 }
 
 /// Packs the nodes that there are to the front; returns how many.
 fn fill(packed: &mut [NodeId; 3], nodes: [Option<NodeId>; 3]) -> usize {
     let mut count = 0;
-    for node in nodes
-        .into_iter()
-        .flatten()
-        .filter(|&node| node != NodeId::NONE)
-    {
+    for node in nodes.into_iter().flatten().filter(|&node| node != NodeId::NONE) {
         packed[count] = node;
         count += 1;
     }

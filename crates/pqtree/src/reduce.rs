@@ -51,22 +51,15 @@ impl PqTree {
         let result = match self.find(set) {
             Ok(Place::Trivial(home)) => {
                 self.work.changed.clear();
-                Ok(Reduced {
-                    changed: false,
-                    home,
-                })
+                Ok(Reduced { changed: false, home })
             }
             Ok(Place::Apex(apex)) if self.work.has_work(apex) => {
                 let home = self.work.rearrange(&mut self.nodes, apex);
-                Ok(Reduced {
-                    changed: true,
-                    home: Some(home),
-                })
+                Ok(Reduced { changed: true, home: Some(home) })
             }
-            Ok(Place::Apex(apex)) => Ok(Reduced {
-                changed: false,
-                home: Some(self.work.home(apex)),
-            }),
+            Ok(Place::Apex(apex)) => {
+                Ok(Reduced { changed: false, home: Some(self.work.home(apex)) })
+            }
             Err(error) => Err(error),
         };
         self.work.finish(set);
@@ -119,19 +112,13 @@ impl PqTree {
         &mut self,
         sets: impl IntoIterator<Item = S>,
     ) -> Vec<bool> {
-        sets.into_iter()
-            .map(|set| self.reduce(set.as_ref()).is_ok())
-            .collect()
+        sets.into_iter().map(|set| self.reduce(set.as_ref()).is_ok()).collect()
     }
 
     /// The inner nodes whose children the last [`reduce`](Self::reduce) made or altered; none if it changed nothing.
     /// Any other node that there is has the children that it had, in the same order.
     pub fn changed(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.work
-            .changed
-            .iter()
-            .copied()
-            .filter(|&node| self.nodes.is_live(node))
+        self.work.changed.iter().copied().filter(|&node| self.nodes.is_live(node))
     }
 
     /// Labels and checks.

@@ -39,27 +39,15 @@ impl PqTree {
         }
         let children: Vec<NodeId> = self.children(apex).collect();
         let has_some = |child: &NodeId| below[child.index()] > 0;
-        let first = children
-            .iter()
-            .position(has_some)
-            .expect("the apex has the set below it");
-        let last = children
-            .iter()
-            .rposition(has_some)
-            .expect("the apex has the set below it");
-        Ok(children[first..=last]
-            .iter()
-            .flat_map(|&child| self.leaves_of(child))
-            .collect())
+        let first = children.iter().position(has_some).expect("the apex has the set below it");
+        let last = children.iter().rposition(has_some).expect("the apex has the set below it");
+        Ok(children[first..=last].iter().flat_map(|&child| self.leaves_of(child)).collect())
     }
 
     /// The lowest node with `count` leaves of a set below it, all there are; counts them on the way.
     fn lowest_above(&self, count: u32, below: &mut [u32]) -> Option<NodeId> {
         self.post_order().find(|&node| {
-            let sum = self
-                .children(node)
-                .map(|child| below[child.index()])
-                .sum::<u32>();
+            let sum = self.children(node).map(|child| below[child.index()]).sum::<u32>();
             below[node.index()] += sum;
             count > 0 && below[node.index()] == count
         })

@@ -80,10 +80,7 @@ impl FromStr for PqTree {
     /// Reads a tree. Brackets around a single child, and around none, are taken off.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let tokens = tokens(text)?;
-        let leaves = tokens
-            .iter()
-            .filter(|token| matches!(token, Token::Leaf(_)))
-            .count() as u32;
+        let leaves = tokens.iter().filter(|token| matches!(token, Token::Leaf(_))).count() as u32;
         let mut seen = alloc::vec![false; leaves as usize];
         let mut builder = Builder::new(leaves);
         let mut open = Vec::new();
@@ -115,11 +112,7 @@ impl FromStr for PqTree {
             }
             complete = open.is_empty();
         }
-        if complete {
-            Ok(Self::from_nodes(builder.finish()))
-        } else {
-            Err(ParseError::NotOneTree)
-        }
+        if complete { Ok(Self::from_nodes(builder.finish())) } else { Err(ParseError::NotOneTree) }
     }
 }
 
@@ -141,9 +134,8 @@ fn tokens(text: &str) -> Result<Vec<Token>, ParseError> {
             '0'..='9' => {
                 let mut leaf = u64::from(found) - u64::from('0');
                 while let Some((_, digit)) = characters.next_if(|(_, next)| next.is_ascii_digit()) {
-                    leaf = leaf
-                        .saturating_mul(10)
-                        .saturating_add(u64::from(digit) - u64::from('0'));
+                    leaf =
+                        leaf.saturating_mul(10).saturating_add(u64::from(digit) - u64::from('0'));
                 }
                 Token::Leaf(leaf)
             }
@@ -158,15 +150,11 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unexpected { found, at } => {
-                write!(
-                    f,
-                    "byte {at}: expected a number, a bracket or a blank, got {found:?}"
-                )
+                write!(f, "byte {at}: expected a number, a bracket or a blank, got {found:?}")
             }
-            Self::Unmatched { at } => write!(
-                f,
-                "byte {at}: this bracket closes none that is open and of its shape"
-            ),
+            Self::Unmatched { at } => {
+                write!(f, "byte {at}: this bracket closes none that is open and of its shape")
+            }
             Self::NotOneTree => f.write_str("expected one tree, with all its brackets closed"),
             Self::Leaf { leaf, leaves } => {
                 write!(

@@ -25,10 +25,7 @@ impl PqTree {
     }
 
     pub(crate) fn from_nodes(nodes: Nodes) -> Self {
-        Self {
-            nodes,
-            work: Work::default(),
-        }
+        Self { nodes, work: Work::default() }
     }
 
     /// How many leaves there are.
@@ -77,11 +74,7 @@ impl PqTree {
 
     /// How many children a node has; 0 for a leaf.
     pub fn degree(&self, node: NodeId) -> u32 {
-        if self.nodes.is_leaf(node) {
-            0
-        } else {
-            self.nodes.inner(node).degree()
-        }
+        if self.nodes.is_leaf(node) { 0 } else { self.nodes.inner(node).degree() }
     }
 
     /// One more than the largest [`NodeId::index`]: the length of a table with a place for each node.
@@ -94,10 +87,7 @@ impl PqTree {
     /// *Cost*: O(inner nodes).
     pub fn count_nodes(&self) -> (usize, usize) {
         let live = self.nodes.slots().iter().filter(|inner| inner.degree() > 0);
-        live.fold(
-            (0, 0),
-            |(p, q), inner| if inner.is_q() { (p, q + 1) } else { (p + 1, q) },
-        )
+        live.fold((0, 0), |(p, q), inner| if inner.is_q() { (p, q + 1) } else { (p + 1, q) })
     }
 
     /// The bytes of memory that the tree holds, what reductions work in included.

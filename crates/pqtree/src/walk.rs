@@ -21,12 +21,7 @@ impl PqTree {
         } else {
             self.nodes.inner(node).ends[0]
         };
-        Children {
-            nodes: &self.nodes,
-            next,
-            previous: NodeId::NONE,
-            left: self.degree(node),
-        }
+        Children { nodes: &self.nodes, next, previous: NodeId::NONE, left: self.degree(node) }
     }
 
     /// All nodes, each before its children.
@@ -58,11 +53,7 @@ impl PqTree {
     ///
     /// If `frontier` is not as long as the tree.
     pub fn write_frontier(&self, frontier: &mut [u32]) {
-        assert_eq!(
-            frontier.len(),
-            self.len() as usize,
-            "a frontier has one entry a leaf"
-        );
+        assert_eq!(frontier.len(), self.len() as usize, "a frontier has one entry a leaf");
         let mut next = self.nodes.root;
         if next == NodeId::NONE {
             return;
@@ -95,24 +86,12 @@ impl PqTree {
     /// The tree as brackets and leaves, from left to right.
     pub(crate) fn events(&self) -> Events<'_> {
         let root = self.nodes.root;
-        let next = if root == NodeId::NONE {
-            Step::NONE
-        } else {
-            Step::first(&self.nodes, root)
-        };
-        Events {
-            nodes: &self.nodes,
-            next,
-            above: Vec::new(),
-        }
+        let next = if root == NodeId::NONE { Step::NONE } else { Step::first(&self.nodes, root) };
+        Events { nodes: &self.nodes, next, above: Vec::new() }
     }
 
     fn pre_order_of(&self, node: NodeId) -> PreOrder<'_> {
-        PreOrder {
-            nodes: &self.nodes,
-            top: node,
-            to_come: Vec::new(),
-        }
+        PreOrder { nodes: &self.nodes, top: node, to_come: Vec::new() }
     }
 }
 
@@ -169,8 +148,7 @@ impl Iterator for PreOrder<'_> {
         self.top = NodeId::NONE;
         if !self.nodes.is_leaf(node) {
             let child = self.nodes.inner(node).ends[0];
-            self.to_come
-                .extend(Step::first(self.nodes, child).beside(self.nodes));
+            self.to_come.extend(Step::first(self.nodes, child).beside(self.nodes));
             self.top = child;
         }
         Some(node)
@@ -277,11 +255,7 @@ impl Step {
 
     fn to(nodes: &Nodes, child: NodeId, before: NodeId) -> Self {
         let second = nodes.siblings(child)[0] == before;
-        Self(if second {
-            child.0 | Self::SECOND
-        } else {
-            child.0
-        })
+        Self(if second { child.0 | Self::SECOND } else { child.0 })
     }
 
     fn node(self) -> NodeId {

@@ -26,10 +26,7 @@ pub(super) fn pick<T: Copy>(weighted: &[(T, f64)], unit: f64) -> T {
         below += weight;
         unit < below
     });
-    drawn
-        .or(weighted.last())
-        .expect("there is something to pick from")
-        .0
+    drawn.or(weighted.last()).expect("there is something to pick from").0
 }
 
 /// A distribution given by its values at the [`SHARES`], straight lines between them.
@@ -74,9 +71,7 @@ impl Zipf {
 
     /// The rank at share `unit` of all draws.
     pub(super) fn rank(&self, unit: f64) -> usize {
-        self.cumulative
-            .partition_point(|&sum| sum <= unit)
-            .min(self.cumulative.len() - 1)
+        self.cumulative.partition_point(|&sum| sum <= unit).min(self.cumulative.len() - 1)
     }
 
     pub(super) fn draw(&self, rng: &mut impl Rng) -> usize {
@@ -129,18 +124,12 @@ mod tests {
     #[test]
     fn picks_follow_the_weights() {
         let weighted = [('a', 0.25), ('b', 0.75)];
-        assert_eq!(
-            [0.0, 0.24, 0.25, 1.0].map(|unit| pick(&weighted, unit)),
-            ['a', 'a', 'b', 'b']
-        );
+        assert_eq!([0.0, 0.24, 0.25, 1.0].map(|unit| pick(&weighted, unit)), ['a', 'a', 'b', 'b']);
     }
 
     #[test]
     fn zipf_ranks_cover_all_draws() {
         let zipf = Zipf::new(10, 1.0, 1.0);
-        assert_eq!(
-            (zipf.rank(0.0), zipf.rank(0.999_999), zipf.rank(1.0)),
-            (0, 9, 9)
-        );
+        assert_eq!((zipf.rank(0.0), zipf.rank(0.999_999), zipf.rank(1.0)), (0, 9, 9));
     }
 }

@@ -73,13 +73,7 @@ impl Language {
         characters.truncate(length);
         tags.truncate(length);
         spans.extend(self.chance_spans(&characters));
-        let text = |start, end| {
-            characters[start..=end]
-                .iter()
-                .copied()
-                .map(character)
-                .collect()
-        };
+        let text = |start, end| characters[start..=end].iter().copied().map(character).collect();
         let inside = spans.into_iter().filter(|&(_, end)| end < length);
         let words = inside.map(|(start, end)| WordArc {
             start: start as u32,
@@ -87,10 +81,7 @@ impl Language {
             word: text(start, end),
         });
         let words = words.collect();
-        let chars = characters
-            .into_iter()
-            .map(|rank| character(rank).to_string())
-            .collect();
+        let chars = characters.into_iter().map(|rank| character(rank).to_string()).collect();
         Lattice { chars, words, tags }
     }
 
@@ -108,9 +99,7 @@ impl Language {
         self.chance_words.iter().flat_map(move |&(length, share)| {
             let windows = characters.windows(length).enumerate();
             let held = windows.filter(move |(_, window)| {
-                let hash = window
-                    .iter()
-                    .fold(7, |hash, &character| mix(hash ^ character as u64));
+                let hash = window.iter().fold(7, |hash, &character| mix(hash ^ character as u64));
                 unit_of(hash) < share
             });
             held.map(move |(start, _)| (start, start + length - 1))
@@ -128,9 +117,8 @@ fn parts(start: usize, length: usize) -> impl Iterator<Item = (usize, usize)> {
 
 /// One lexicon word in 24 names something, of one of eight sorts.
 fn tag(rank: usize, first: bool) -> String {
-    const SORTS: [&str; 8] = [
-        "PER.NOM", "PER.NAM", "ORG.NAM", "GPE.NAM", "LOC.NAM", "LOC.NOM", "ORG.NOM", "GPE.NOM",
-    ];
+    const SORTS: [&str; 8] =
+        ["PER.NOM", "PER.NAM", "ORG.NAM", "GPE.NAM", "LOC.NAM", "LOC.NOM", "ORG.NOM", "GPE.NOM"];
     let hash = mix(!(rank as u64));
     match (hash % 24, first) {
         (0, true) => format!("B-{}", SORTS[(hash >> 32) as usize % SORTS.len()]),

@@ -19,9 +19,7 @@ pub fn pairs(rng: &mut impl Rng, count: usize) -> Vec<Pair> {
         let length = SOURCE_WORDS.draw_length(rng);
         let target_length = (length as f64 * TARGET_PER_SOURCE.draw(rng) + 0.5) as usize;
         let source = (0..length).map(|_| sources.draw_word(rng)).collect();
-        let target = (0..target_length.max(1))
-            .map(|_| targets.draw_word(rng))
-            .collect();
+        let target = (0..target_length.max(1)).map(|_| targets.draw_word(rng)).collect();
         Pair { source, target }
     };
     (0..count).map(pair).collect()
@@ -37,19 +35,13 @@ const TARGET_PER_SOURCE: Quantiles =
 /// A name begins after a word outside names so often; and goes on so often.
 const BEGIN: f64 = 0.104;
 const CONTINUE: f64 = 0.447;
-const NAMES: [(&str, f64); 4] = [
-    ("I-ORG", 0.3),
-    ("I-PER", 0.25),
-    ("I-LOC", 0.23),
-    ("I-MISC", 0.22),
-];
+const NAMES: [(&str, f64); 4] =
+    [("I-ORG", 0.3), ("I-PER", 0.25), ("I-LOC", 0.23), ("I-MISC", 0.22)];
 
 fn tagged_sentence(rng: &mut impl Rng, words: &Zipf) -> Sentence {
     let length = TAGGED_WORDS.draw_length(rng);
-    let mut sentence = Sentence {
-        words: Vec::with_capacity(length),
-        tags: Vec::with_capacity(length),
-    };
+    let mut sentence =
+        Sentence { words: Vec::with_capacity(length), tags: Vec::with_capacity(length) };
     let mut tag = "O";
     for _ in 0..length {
         tag = match (tag, unit(rng)) {

@@ -25,13 +25,8 @@ const BINARY_LEAVES: Quantiles =
 const NARY_LEAVES: Quantiles =
     Quantiles([1.0, 2.0, 5.0, 12.0, 21.0, 31.0, 42.0, 50.0, 72.0, 125.0]);
 
-const SENTIMENTS: [(&str, f64); 5] = [
-    ("2", 0.69),
-    ("3", 0.14),
-    ("1", 0.105),
-    ("4", 0.04),
-    ("0", 0.025),
-];
+const SENTIMENTS: [(&str, f64); 5] =
+    [("2", 0.69), ("3", 0.14), ("1", 0.105), ("4", 0.04), ("0", 0.025)];
 const PHRASES: [(&str, f64); 8] = [
     ("NP", 0.4),
     ("VP", 0.2),
@@ -96,17 +91,10 @@ fn nary_tree(rng: &mut impl Rng, words: &Zipf) -> Tree {
             Task::Join { arity } => {
                 _ = tree.push(pick(&PHRASES, unit(rng)).to_string(), None, arity)
             }
-            Task::Span {
-                leaves,
-                below_unary,
-            } if !below_unary && unit(rng) < unary_chance(leaves) => {
-                tasks.extend([
-                    Task::Join { arity: 1 },
-                    Task::Span {
-                        leaves,
-                        below_unary: true,
-                    },
-                ]);
+            Task::Span { leaves, below_unary }
+                if !below_unary && unit(rng) < unary_chance(leaves) =>
+            {
+                tasks.extend([Task::Join { arity: 1 }, Task::Span { leaves, below_unary: true }]);
             }
             Task::Span { leaves: 1, .. } => {
                 let label = pick(&PARTS_OF_SPEECH, unit(rng)).to_string();
@@ -131,11 +119,7 @@ fn split(rng: &mut impl Rng, leaves: usize, tasks: &mut Vec<Task>) {
     tasks.push(Task::Join { arity });
     let mut rest = leaves;
     for others in (1..arity).rev() {
-        let part = if unit(rng) < 0.3 {
-            1
-        } else {
-            between(rng, 1, rest - others)
-        };
+        let part = if unit(rng) < 0.3 { 1 } else { between(rng, 1, rest - others) };
         tasks.push(span(part));
         rest -= part;
     }
@@ -143,8 +127,5 @@ fn split(rng: &mut impl Rng, leaves: usize, tasks: &mut Vec<Task>) {
 }
 
 fn span(leaves: usize) -> Task {
-    Task::Span {
-        leaves,
-        below_unary: false,
-    }
+    Task::Span { leaves, below_unary: false }
 }

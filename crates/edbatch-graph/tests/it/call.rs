@@ -44,13 +44,7 @@ fn zoo() -> Zoo {
 
 #[test]
 fn what_does_not_fit_is_said() {
-    let Zoo {
-        mut graph,
-        start,
-        leaf,
-        score,
-        mix,
-    } = zoo();
+    let Zoo { mut graph, start, leaf, score, mix } = zoo();
     let h = graph.call(leaf, &[9, 3], &[]).unwrap();
     let y = graph.call(score, &[], &[h]).unwrap();
     let before = graph.to_string();
@@ -59,61 +53,21 @@ fn what_does_not_fit_is_said() {
         assert_eq!(error.to_string(), expected);
         assert_eq!(graph.to_string(), before, "a refused call changes nothing");
     };
-    check(
-        Kind(3),
-        &[],
-        &[],
-        "call of k3: does not exist: the network has 3 cells",
-    );
-    check(
-        leaf,
-        &[1],
-        &[],
-        "call of leaf: expected 2 rows of tables, got 1",
-    );
-    check(
-        leaf,
-        &[1, 1, 1],
-        &[],
-        "call of leaf: expected 2 rows of tables, got 3",
-    );
-    check(
-        score,
-        &[7],
-        &[h],
-        "call of score: expected 0 rows of tables, got 1",
-    );
-    check(
-        leaf,
-        &[10, 0],
-        &[],
-        "call of leaf: token: row 10 does not exist: the table has 10",
-    );
+    check(Kind(3), &[], &[], "call of k3: does not exist: the network has 3 cells");
+    check(leaf, &[1], &[], "call of leaf: expected 2 rows of tables, got 1");
+    check(leaf, &[1, 1, 1], &[], "call of leaf: expected 2 rows of tables, got 3");
+    check(score, &[7], &[h], "call of score: expected 0 rows of tables, got 1");
+    check(leaf, &[10, 0], &[], "call of leaf: token: row 10 does not exist: the table has 10");
     check(
         leaf,
         &[0, u32::MAX],
         &[],
         "call of leaf: position: row 4294967295 does not exist: the table has 4",
     );
-    check(
-        leaf,
-        &[0, 0],
-        &[h],
-        "call of leaf: expected 0 values, got 1",
-    );
+    check(leaf, &[0, 0], &[h], "call of leaf: expected 0 values, got 1");
     check(score, &[], &[], "call of score: expected 1 value, got 0");
-    check(
-        score,
-        &[],
-        &[h, h],
-        "call of score: expected 1 value, got 2",
-    );
-    check(
-        mix,
-        &[],
-        &[y],
-        "call of mix: expected at least 2 values, got 1",
-    );
+    check(score, &[], &[h, h], "call of score: expected 1 value, got 2");
+    check(mix, &[], &[y], "call of mix: expected at least 2 values, got 1");
     check(
         score,
         &[],
@@ -156,11 +110,7 @@ fn naive(graph: &Graph, cell: Kind, rows: &[u32], values: &[Value]) -> Option<St
         }
     }
     let (ports, got) = (called.ports(), values.len());
-    let counts = if called.is_variadic() {
-        got >= ports.len()
-    } else {
-        got == ports.len()
-    };
+    let counts = if called.is_variadic() { got >= ports.len() } else { got == ports.len() };
     if !counts {
         return Some(format!("got {got}"));
     }

@@ -58,10 +58,7 @@ fn check(operation: &str, of: &[Shape], got: Result<Shape, CellError>, expected:
         (Ok(got), Some(expected)) => assert_eq!(got, expected, "{operation} of {of:?}"),
         (Err(error), None) => {
             let shapes: Vec<String> = of.iter().map(Shape::to_string).collect();
-            let says = format!(
-                "cell cell 0: {operation} of {}: expected ",
-                shapes.join(" and ")
-            );
+            let says = format!("cell cell 0: {operation} of {}: expected ", shapes.join(" and "));
             assert!(error.to_string().starts_with(&says), "{error}");
         }
         (got, expected) => panic!("{operation} of {of:?}: {got:?}, but expected {expected:?}"),
@@ -126,28 +123,13 @@ fn every_operation_on_every_shape() {
             check(name, &[a], infer(&[a], |_, of| operation(of[0])), Some(a));
         }
         let vector = matches!(a, Vector(_)).then_some(a);
-        check(
-            "softmax",
-            &[a],
-            infer(&[a], |_, of| of[0].softmax()),
-            vector,
-        );
-        check(
-            "log-softmax",
-            &[a],
-            infer(&[a], |_, of| of[0].log_softmax()),
-            vector,
-        );
+        check("softmax", &[a], infer(&[a], |_, of| of[0].softmax()), vector);
+        check("log-softmax", &[a], infer(&[a], |_, of| of[0].log_softmax()), vector);
         let transposed = match a {
             Vector(_) => None,
             Matrix(m, n) => Some(Matrix(n, m)),
         };
-        check(
-            "transpose",
-            &[a],
-            infer(&[a], |_, of| of[0].transpose()),
-            transposed,
-        );
+        check("transpose", &[a], infer(&[a], |_, of| of[0].transpose()), transposed);
         for start in 0..4 {
             for rows in 0..4u32 {
                 let fits = rows > 0 && (start + rows) as usize <= a.rows_and_columns().0;
@@ -169,11 +151,7 @@ fn message(build: impl for<'c> FnOnce(&'c CellBuilder, RecordId) -> Vec<Tensor<'
     let state = network.record("state", [("h", Vector(4)), ("c", Vector(4))]);
     let state = state.unwrap();
     let declared = network.cell("step", state, |cell| build(cell, state));
-    assert_eq!(
-        network.parameters(),
-        [],
-        "a refused cell leaves nothing behind"
-    );
+    assert_eq!(network.parameters(), [], "a refused cell leaves nothing behind");
     declared.map_or_else(|error| error.to_string(), |_| "no error".into())
 }
 
@@ -240,14 +218,9 @@ fn what_a_network_refuses() {
     let check = |got: Result<(), CellError>, expected: &str| {
         assert_eq!(got.unwrap_err().to_string(), expected);
     };
+    check(network.record("empty", []).map(drop), "cell empty: record: expected at least one field");
     check(
-        network.record("empty", []).map(drop),
-        "cell empty: record: expected at least one field",
-    );
-    check(
-        network
-            .record("large", [("m", Matrix(1 << 16, 1 << 15))])
-            .map(drop),
+        network.record("large", [("m", Matrix(1 << 16, 1 << 15))]).map(drop),
         "cell large: field m of [65536, 32768]: expected at least one element and fewer than 2^31",
     );
     check(
@@ -309,19 +282,13 @@ fn what_has_a_16_bit_number_is_counted() {
             let _ = cell.lookup("token", "embed", &[2, 1]);
         }
     });
-    assert_eq!(
-        lookups,
-        "cell many: lookup token: expected at most 65536 tables in a cell"
-    );
+    assert_eq!(lookups, "cell many: lookup token: expected at most 65536 tables in a cell");
     let ports = refused(|cell, one| {
         for _ in 0..=1 << 16 {
             let _ = cell.one::<1>("port", one);
         }
     });
-    assert_eq!(
-        ports,
-        "cell many: port port: expected at most 65536 ports in a cell"
-    );
+    assert_eq!(ports, "cell many: port port: expected at most 65536 ports in a cell");
     let operations = refused(|cell, _| {
         let mut x = cell.constant(0.0, Vector(1));
         for _ in 0..1 << 16 {
@@ -333,10 +300,7 @@ fn what_has_a_16_bit_number_is_counted() {
     let mut network = Network::new();
     let mut records = (0..=1 << 16).map(|_| network.record("r", [("x", Vector(1))]));
     let error = records.find_map(Result::err).unwrap().to_string();
-    assert_eq!(
-        error,
-        "cell r: record: expected at most 65536 records in a network"
-    );
+    assert_eq!(error, "cell r: record: expected at most 65536 records in a network");
 }
 
 fn hostile_dims() -> impl Strategy<Value = Vec<usize>> {

@@ -14,8 +14,7 @@ pub(crate) fn plain_dags() -> impl Strategy<Value = PlainDag> {
         for (v, (kind, arguments)) in nodes.into_iter().enumerate() {
             let earlier = arguments.into_iter().filter(|_| v > 0);
             let arguments: Vec<NodeId> = earlier.map(|a| NodeId(a % v as u32)).collect();
-            dag.push(Kind((kind % kinds) as u16), &arguments)
-                .expect("an earlier node");
+            dag.push(Kind((kind % kinds) as u16), &arguments).expect("an earlier node");
         }
         dag
     })
@@ -26,17 +25,13 @@ pub(crate) fn network() -> (Arc<Network>, [Kind; 3], Value) {
     let mut network = Network::new();
     let state = network.record("state", [("h", Shape::Vector(2))]).unwrap();
     let start = network.initial(state, &["h0"]).unwrap();
-    let leaf = network.cell("leaf", state, |cell| {
-        vec![cell.lookup("token", "embed", &[10, 2])]
-    });
+    let leaf = network.cell("leaf", state, |cell| vec![cell.lookup("token", "embed", &[10, 2])]);
     let pair = network.cell("pair", state, |cell| {
         let [left] = cell.one("left", state);
         let [right] = cell.one("right", state);
         vec![left + right]
     });
-    let any = network.cell("any", state, |cell| {
-        cell.many("all", state).sum::<1>().into()
-    });
+    let any = network.cell("any", state, |cell| cell.many("all", state).sum::<1>().into());
     let kinds = [leaf.unwrap(), pair.unwrap(), any.unwrap()];
     (Arc::new(network), kinds, start)
 }
@@ -49,10 +44,8 @@ pub(crate) fn graphs() -> impl Strategy<Value = Graph> {
         let mut graph = Graph::new(network);
         let mut values = vec![start];
         for (cell, row, picks) in calls {
-            let picked: Vec<Value> = picks
-                .iter()
-                .map(|&pick| values[pick as usize % values.len()])
-                .collect();
+            let picked: Vec<Value> =
+                picks.iter().map(|&pick| values[pick as usize % values.len()]).collect();
             let (rows, arguments) = match cell {
                 0 => (&[row][..], &picked[..0]),
                 1 => (&[][..], &picked[..2]),

@@ -81,8 +81,5 @@ fn hostile_names_stay_inside_their_quotes() {
 #[test]
 fn an_empty_graph() {
     let graph = Graph::new(Arc::new(Network::new()));
-    assert_eq!(
-        graph.dot().to_string(),
-        PlainDag::new(["a"]).dot().to_string()
-    );
+    assert_eq!(graph.dot().to_string(), PlainDag::new(["a"]).dot().to_string());
 }

@@ -32,10 +32,7 @@ fn run_clear_give_and_call_on() {
     let y = graph.call(leaf, &[2], &[]).unwrap();
     graph.call(pair, &[], &[carried, y]).unwrap();
     graph.call(any, &[], &[start, carried, y]).unwrap();
-    assert_eq!(
-        graph.to_string(),
-        "n0 = leaf(#2)\nn1 = pair(g1, n0)\nn2 = any(g0, g1, n0)\n"
-    );
+    assert_eq!(graph.to_string(), "n0 = leaf(#2)\nn1 = pair(g1, n0)\nn2 = any(g0, g1, n0)\n");
     // Given values are no nodes: nothing waits for them.
     assert_eq!(graph.arguments(NodeId(1)).collect::<Vec<_>>(), [NodeId(0)]);
 

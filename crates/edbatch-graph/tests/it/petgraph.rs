@@ -52,26 +52,13 @@ fn agrees(dag: &impl Dag) {
             assert_eq!((edge.source(), edge.target()), (argument, node));
             assert_eq!(*edge.weight(), position as u32);
             assert_eq!(view.edge(edge.id()), edge);
-            assert_eq!(
-                EdgeIndexable::from_index(&view, edge.id().0 as usize),
-                edge.id()
-            );
+            assert_eq!(EdgeIndexable::from_index(&view, edge.id().0 as usize), edge.id());
             assert!(view.edges(argument).any(|other| other == edge));
         }
         let incoming = view.edges_directed(node, Direction::Incoming);
-        assert!(
-            incoming
-                .map(|edge| edge.source())
-                .eq(arguments.iter().copied())
-        );
-        assert!(
-            view.neighbors_directed(node, Direction::Incoming)
-                .eq(arguments)
-        );
-        assert!(
-            view.neighbors(node)
-                .eq(view.edges(node).map(|edge| edge.target()))
-        );
+        assert!(incoming.map(|edge| edge.source()).eq(arguments.iter().copied()));
+        assert!(view.neighbors_directed(node, Direction::Incoming).eq(arguments));
+        assert!(view.neighbors(node).eq(view.edges(node).map(|edge| edge.target())));
     }
     assert!(edges.next().is_none());
     assert_eq!(view.edge_count(), view.edge_bound());
@@ -83,10 +70,7 @@ fn agrees(dag: &impl Dag) {
     }
     assert_eq!(order.len(), dag.nodes());
     for node in nodes() {
-        assert!(
-            dag.arguments(node)
-                .all(|a| place[a.index()] < place[node.index()])
-        );
+        assert!(dag.arguments(node).all(|a| place[a.index()] < place[node.index()]));
     }
     assert!(!is_cyclic_directed(&view));
 
@@ -112,10 +96,7 @@ fn agrees(dag: &impl Dag) {
         for node in nodes() {
             let connected = has_path_connecting(&view, root, node, None);
             assert_eq!(connected, expected[node.index()]);
-            assert_eq!(
-                connected,
-                has_path_connecting(Reversed(&view), node, root, None)
-            );
+            assert_eq!(connected, has_path_connecting(Reversed(&view), node, root, None));
         }
     }
 }

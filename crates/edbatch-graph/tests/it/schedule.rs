@@ -127,22 +127,14 @@ fn what_is_wrong_is_said() {
             let nodes: Vec<NodeId> = nodes.iter().map(|&node| NodeId(node)).collect();
             schedule.push(Kind(kind), &nodes);
         }
-        let message = schedule
-            .check(&dag)
-            .map_or_else(|e| e.to_string(), |()| "legal".into());
+        let message = schedule.check(&dag).map_or_else(|e| e.to_string(), |()| "legal".into());
         assert_eq!(message, expected, "of\n{schedule}");
     };
     check(&[(0, &[0, 1]), (1, &[2])], "legal");
     check(&[(0, &[1, 0]), (0, &[]), (1, &[2])], "legal");
-    check(
-        &[(0, &[0]), (1, &[2])],
-        "batch 1, node n2: runs before its argument n1",
-    );
+    check(&[(0, &[0]), (1, &[2])], "batch 1, node n2: runs before its argument n1");
     check(&[(0, &[0, 1])], "batch 1, node n2: never runs");
     check(&[(0, &[0, 1, 0])], "batch 0, node n0: runs a second time");
-    check(
-        &[(1, &[0])],
-        "batch 0, node n0: is of kind k0 in a batch of kind k1",
-    );
+    check(&[(1, &[0])], "batch 0, node n0: is of kind k0 in a batch of kind k1");
     check(&[(0, &[3])], "batch 0, node n3: the graph has no such node");
 }

@@ -13,34 +13,16 @@ fn check(text: &str, expected: &str) {
 
 #[test]
 fn what_is_wrong_is_said_by_line() {
-    check(
-        "",
-        "line 1: expected the number of nodes, got an empty file",
-    );
+    check("", "line 1: expected the number of nodes, got an empty file");
     check("x\n", "line 1: expected the number of nodes, got x");
-    check(
-        "\n1\n",
-        "line 1: expected the number of nodes, got the end of the line",
-    );
+    check("\n1\n", "line 1: expected the number of nodes, got the end of the line");
     check("-1\n", "line 1: expected the number of nodes, got -1");
     check("+1\n0 0\n", "line 1: expected the number of nodes, got +1");
     check("1 2\n0 0\n", "line 1: expected the end of the line, got 2");
-    check(
-        "1\n",
-        "line 2: expected 1 nodes, got 0 before the end of the file",
-    );
-    check(
-        "2\n\n0 0\n",
-        "line 4: expected 2 nodes, got 1 before the end of the file",
-    );
-    check(
-        "1\n0\n",
-        "line 2: expected the number of inputs, got the end of the line",
-    );
-    check(
-        "2\n0 0\n0 1\n",
-        "line 3: expected an input's id, got the end of the line",
-    );
+    check("1\n", "line 2: expected 1 nodes, got 0 before the end of the file");
+    check("2\n\n0 0\n", "line 4: expected 2 nodes, got 1 before the end of the file");
+    check("1\n0\n", "line 2: expected the number of inputs, got the end of the line");
+    check("2\n0 0\n0 1\n", "line 3: expected an input's id, got the end of the line");
     check("1\n0 0 0\n", "line 2: expected the end of the line, got 0");
     check(
         "1\n0 0\n\n0 0\n",
@@ -51,14 +33,8 @@ fn what_is_wrong_is_said_by_line() {
         "line 2: node 0 reads node 1, which does not precede it: arguments come before users, so \
          a cycle or a forward reference",
     );
-    check(
-        "2\r\n0 0\r\n0 1 7\r\n",
-        "line 3: node 1 reads node 7, but there are only 2 nodes",
-    );
-    check(
-        "1\n0 \u{1b}[31m\n",
-        "line 2: expected the number of inputs, got \\u{1b}[31m",
-    );
+    check("2\r\n0 0\r\n0 1 7\r\n", "line 3: node 1 reads node 7, but there are only 2 nodes");
+    check("1\n0 \u{1b}[31m\n", "line 2: expected the number of inputs, got \\u{1b}[31m");
     let long = "9".repeat(100);
     check(
         &format!("{long}\n"),
@@ -89,10 +65,7 @@ fn the_first_type_too_many_is_named_by_its_line() {
     for node in 0..65_538u64 {
         text.push_str(&format!("{} 0\n", node.saturating_sub(1) + (1 << 40)));
     }
-    check(
-        &text,
-        "line 65540: 65537 different types, at most 65536 are possible",
-    );
+    check(&text, "line 65540: 65537 different types, at most 65536 are possible");
 }
 
 /// Same arguments, and kinds that are named after the numbers that were written.

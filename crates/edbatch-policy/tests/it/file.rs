@@ -9,20 +9,11 @@ use rand::rngs::Xoshiro256PlusPlus;
 use crate::support;
 
 fn learned(dag: &PlainDag, encoding: &Named) -> Learned {
-    let config = Config {
-        episodes: 10,
-        ..Config::default()
-    };
+    let config = Config { episodes: 10, ..Config::default() };
     let dags = std::slice::from_ref(dag);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let outcome = learn(dags, dags, encoding, &config, &mut rng, |_| ());
-    Learned::new(
-        &outcome,
-        encoding.clone(),
-        dag.kind_names(),
-        "a random graph",
-        1,
-    )
+    Learned::new(&outcome, encoding.clone(), dag.kind_names(), "a random graph", 1)
 }
 
 proptest! {
@@ -117,39 +108,15 @@ fn errors_say_what_is_wrong() {
     assert!(Learned::from_json(FILE).is_ok());
     check(FILE, "", "EOF");
     check(FILE, &"[".repeat(100_000), "invalid type");
-    check(
-        "edbatch-policy",
-        "elf",
-        "expected \"format\": \"edbatch-policy\"",
-    );
-    check(
-        "\"version\": 1",
-        "\"version\": 9",
-        "expected \"version\": 1, got 9",
-    );
+    check("edbatch-policy", "elf", "expected \"format\": \"edbatch-policy\"");
+    check("\"version\": 1", "\"version\": 9", "expected \"version\": 1, got 9");
     check("\"version\": 1,", "", "expected \"version\": 1");
     check("\"base\"", "\"vase\"", "unknown encoding `vase`");
-    check(
-        "\"leaf\", \"inner\"",
-        "\"leaf\", \"leaf\"",
-        "`leaf` is named twice",
-    );
-    check(
-        "\"run\": \"inner\"",
-        "\"run\": \"root\"",
-        "state 1: `root` is not among the kinds",
-    );
-    check(
-        "[\"inner\"]",
-        "[7]",
-        "state 1: the encoding has no feature 7",
-    );
+    check("\"leaf\", \"inner\"", "\"leaf\", \"leaf\"", "`leaf` is named twice");
+    check("\"run\": \"inner\"", "\"run\": \"root\"", "state 1: `root` is not among the kinds");
+    check("[\"inner\"]", "[7]", "state 1: the encoding has no feature 7");
     check("[\"inner\"]", "[-7]", "did not match");
-    check(
-        "\"run\": \"inner\"",
-        "\"run\": \"inner\", \"walk\": 1",
-        "unknown field `walk`",
-    );
+    check("\"run\": \"inner\"", "\"run\": \"inner\", \"walk\": 1", "unknown field `walk`");
 }
 
 #[test]

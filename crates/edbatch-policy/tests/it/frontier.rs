@@ -36,15 +36,7 @@ fn kinds(dag: &impl Dag) -> impl Iterator<Item = Kind> {
 
 /// The first of the kinds that score highest, by a naive score.
 fn best(kinds: impl Iterator<Item = Kind>, score: impl Fn(Kind) -> f64) -> Kind {
-    kinds
-        .reduce(|best, kind| {
-            if score(kind) > score(best) {
-                kind
-            } else {
-                best
-            }
-        })
-        .unwrap()
+    kinds.reduce(|best, kind| if score(kind) > score(best) { kind } else { best }).unwrap()
 }
 
 proptest! {

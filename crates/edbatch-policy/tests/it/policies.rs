@@ -23,10 +23,7 @@ fn policies(dag: &impl Dag) -> Vec<(&'static str, Box<dyn Policy>)> {
 }
 
 fn learned(dag: &PlainDag, encoding: &Named, episodes: usize) -> Fsm {
-    let config = Config {
-        episodes,
-        ..Config::default()
-    };
+    let config = Config { episodes, ..Config::default() };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let dags = std::slice::from_ref(dag);
     learn(dags, dags, encoding, &config, &mut rng, |_| ()).fsm(encoding.clone(), dag.kinds())
@@ -90,10 +87,8 @@ fn without(dag: &PlainDag, batch: &[NodeId]) -> PlainDag {
     let mut renamed = vec![None; dag.nodes()];
     for node in (0..dag.nodes()).map(NodeId::new) {
         if !batch.contains(&node) {
-            let arguments: Vec<_> = dag
-                .arguments(node)
-                .filter_map(|a| renamed[a.index()])
-                .collect();
+            let arguments: Vec<_> =
+                dag.arguments(node).filter_map(|a| renamed[a.index()]).collect();
             renamed[node.index()] = Some(rest.push(dag.kind(node), &arguments).unwrap());
         }
     }
@@ -115,10 +110,7 @@ fn figure_1() -> PlainDag {
 fn figure_1_outputs_wait_for_all_inner_nodes() {
     let dag = figure_1();
     let batches_of = |policy: &mut dyn Policy, kind| {
-        schedule(&dag, policy)
-            .batches()
-            .filter(|batch| batch.kind == Kind(kind))
-            .count()
+        schedule(&dag, policy).batches().filter(|batch| batch.kind == Kind(kind)).count()
     };
     // The depth-based algorithm executes the outputs in four batches, the agenda-based one in
     // one too many; the heuristic of the sufficient condition, Critical and an FSM in one.
@@ -127,10 +119,7 @@ fn figure_1_outputs_wait_for_all_inner_nodes() {
     assert_eq!(batches_of(&mut Sufficient::new(), 1), 1);
     assert_eq!(batches_of(&mut Critical::new(), 1), 1);
     assert_eq!(batches_of(&mut learned(&dag, &Named::Base, 200), 1), 1);
-    assert_eq!(
-        schedule(&dag, &mut Critical::new()).len(),
-        lower_bound(&dag)
-    );
+    assert_eq!(schedule(&dag, &mut Critical::new()).len(), lower_bound(&dag));
 }
 
 #[test]
@@ -159,9 +148,7 @@ fn published_graphs_schedule_with_every_policy() {
             let schedule = schedule(&dag, &mut learned(&dag, &encoding, 3));
             assert_eq!(schedule.check(&dag), Ok(()), "{name}, {encoding}");
         }
-        let [depth, agenda, _, critical, _] = batches[..] else {
-            unreachable!()
-        };
+        let [depth, agenda, _, critical, _] = batches[..] else { unreachable!() };
         assert!(critical <= depth.min(agenda), "{name}: {batches:?}");
         if name == "lattice-B64-G1.txt.gz" {
             assert_eq!(lower_bound(&dag), 239);
@@ -184,10 +171,7 @@ fn a_run_may_be_repeated_without_the_graph() {
 fn the_same_seed_gives_the_same_file() {
     let dag = figure_1();
     let file = |seed| {
-        let config = Config {
-            episodes: 60,
-            ..Config::default()
-        };
+        let config = Config { episodes: 60, ..Config::default() };
         let dags = std::slice::from_ref(&dag);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let outcome = learn(dags, dags, &Named::Sort, &config, &mut rng, |_| ());

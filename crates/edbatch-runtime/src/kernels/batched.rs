@@ -48,28 +48,14 @@ pub fn batched_product(
     out: RowsMut<'_>,
 ) {
     assert_eq!(right.len(), out.len(), "right matrices and results");
-    assert_eq!(
-        shape.rows * shape.columns,
-        out.width(),
-        "elements of a result"
-    );
+    assert_eq!(shape.rows * shape.columns, out.width(), "elements of a result");
     match left {
         Left::Each(rows) => assert_eq!(rows.len(), out.len(), "left matrices and results"),
-        Left::Same(matrix) => assert_eq!(
-            shape.rows * shape.depth,
-            matrix.len(),
-            "elements of the left matrix"
-        ),
+        Left::Same(matrix) => {
+            assert_eq!(shape.rows * shape.depth, matrix.len(), "elements of the left matrix")
+        }
     }
-    simd::run(
-        level,
-        Batched {
-            shape,
-            left,
-            right,
-            out,
-        },
-    );
+    simd::run(level, Batched { shape, left, right, out });
 }
 
 struct Batched<'a> {
@@ -84,11 +70,7 @@ impl Kernel for Batched<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let Shape {
-            rows,
-            depth,
-            columns,
-        } = self.shape;
+        let Shape { rows, depth, columns } = self.shape;
         for b in 0..self.out.len() {
             let left = match self.left {
                 Left::Each(each) => each.row(b, rows * depth),
@@ -121,11 +103,7 @@ fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[f32], ou
 /// `out[m, n] = Σ_k left[m, k] · right[k, n]`
 #[inline(always)]
 fn matrix_matrix<S: Simd>(simd: S, shape: Shape, left: &[f32], right: &[f32], out: &mut [f32]) {
-    let Shape {
-        rows,
-        depth,
-        columns,
-    } = shape;
+    let Shape { rows, depth, columns } = shape;
     for block in even_parts(rows, BLOCK) {
         let mut pointers = Pointers {
             count: block.len(),
@@ -141,11 +119,7 @@ fn matrix_matrix<S: Simd>(simd: S, shape: Shape, left: &[f32], right: &[f32], ou
         let mut at = 0;
         while at < columns {
             let vectors = (columns - at) / S::LANES;
-            let tile = Right {
-                start: right[at..].as_ptr(),
-                step: columns,
-                pair: 2 * S::LANES,
-            };
+            let tile = Right { start: right[at..].as_ptr(), step: columns, pair: 2 * S::LANES };
             let width = if vectors >= 4 && S::REGISTERS >= 32 {
                 4 * S::LANES
             } else if vectors >= 2 {

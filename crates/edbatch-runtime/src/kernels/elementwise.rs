@@ -73,11 +73,7 @@ impl Elementwise {
                 last_use[operand.index()] = at;
             }
         }
-        let mut slots = Slots {
-            first: inputs + outputs,
-            count: 0,
-            free: vec![],
-        };
+        let mut slots = Slots { first: inputs + outputs, count: 0, free: vec![] };
         let mut places: Vec<Place> = Vec::with_capacity(count);
         let mut steps = vec![];
         for (at, &instruction) in program.instructions().iter().enumerate() {
@@ -90,19 +86,13 @@ impl Elementwise {
                 *source = places[operand.index()];
             }
             // A step reads a vector before it writes it, so its result may take the slot of an operand that ends here.
-            let mut ended: Vec<_> = instruction
-                .operands()
-                .filter(|o| last_use[o.index()] == at)
-                .collect();
+            let mut ended: Vec<_> =
+                instruction.operands().filter(|o| last_use[o.index()] == at).collect();
             ended.dedup();
             for operand in ended {
                 slots.give_back(places[operand.index()]);
             }
-            let destination = match program
-                .outputs()
-                .iter()
-                .position(|value| value.index() == at)
-            {
+            let destination = match program.outputs().iter().position(|value| value.index() == at) {
                 Some(output) => (inputs + output) as Place,
                 None => slots.take(),
             };
@@ -110,28 +100,15 @@ impl Elementwise {
                 slots.give_back(destination);
             }
             places.push(destination);
-            steps.push(Step {
-                operation: operation(instruction),
-                sources,
-                destination,
-            });
+            steps.push(Step { operation: operation(instruction), sources, destination });
         }
         for (output, value) in program.outputs().iter().enumerate() {
             let (source, destination) = (places[value.index()], (inputs + output) as Place);
             if source != destination {
-                steps.push(Step {
-                    operation: Operation::Copy,
-                    sources: [source; 2],
-                    destination,
-                });
+                steps.push(Step { operation: Operation::Copy, sources: [source; 2], destination });
             }
         }
-        Elementwise {
-            steps,
-            inputs,
-            outputs,
-            slots: slots.count,
-        }
+        Elementwise { steps, inputs, outputs, slots: slots.count }
     }
 
     /// Runs the program on B rows of `width` elements: output j of row b is a function of the inputs of row b.
@@ -185,16 +162,7 @@ impl Elementwise {
             }
         }
         if rows > 0 && width > 0 {
-            simd::run(
-                level,
-                Run {
-                    program: self,
-                    rows,
-                    width,
-                    inputs,
-                    outputs,
-                },
-            );
+            simd::run(level, Run { program: self, rows, width, inputs, outputs });
         }
     }
 }
@@ -279,15 +247,14 @@ impl Kernel for Run<'_, '_> {
                 for r in 0..rows {
                     for (place, input) in places.iter_mut().zip(self.inputs) {
                         place[r] = match input {
-                            Input::Rows(input) => input.row(first + r, self.width)[strip..]
-                                .as_ptr()
-                                .cast_mut(),
+                            Input::Rows(input) => {
+                                input.row(first + r, self.width)[strip..].as_ptr().cast_mut()
+                            }
                             Input::Same(row) => row[strip..].as_ptr().cast_mut(),
                         };
                     }
-                    for (place, output) in places[self.inputs.len()..]
-                        .iter_mut()
-                        .zip(self.outputs.iter_mut())
+                    for (place, output) in
+                        places[self.inputs.len()..].iter_mut().zip(self.outputs.iter_mut())
                     {
                         place[r] = output.row(first + r)[strip..].as_mut_ptr();
                     }

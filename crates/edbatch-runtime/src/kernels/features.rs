@@ -32,19 +32,14 @@ impl Level {
     pub fn detect() -> Level {
         static DETECTED: OnceLock<Level> = OnceLock::new();
         *DETECTED.get_or_init(|| match env::var(VARIABLE) {
-            Ok(name) => name
-                .parse()
-                .unwrap_or_else(|error| panic!("{VARIABLE}: {error}")),
+            Ok(name) => name.parse().unwrap_or_else(|error| panic!("{VARIABLE}: {error}")),
             Err(_) => Level::available()[0],
         })
     }
 
     /// The levels of this machine, best first. Never empty.
     pub fn available() -> Vec<Level> {
-        Level::BEST_FIRST
-            .into_iter()
-            .filter(|level| level.is_available())
-            .collect()
+        Level::BEST_FIRST.into_iter().filter(|level| level.is_available()).collect()
     }
 
     /// Whether this machine has the level's instructions.
@@ -128,9 +123,6 @@ mod tests {
     #[test]
     fn an_unknown_name_lists_the_choices() {
         let error = "mmx".parse::<Level>().unwrap_err().to_string();
-        assert!(
-            error.starts_with("`mmx` is not") && error.ends_with("portable"),
-            "{error}"
-        );
+        assert!(error.starts_with("`mmx` is not") && error.ends_with("portable"), "{error}");
     }
 }

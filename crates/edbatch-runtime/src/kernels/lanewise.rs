@@ -77,11 +77,7 @@ impl Lanewise<0> for Constant {
 /// eʳ and the rounded exponent, for x = n·ln 2 + r with |r| <= ½ ln 2: (eʳ, [`ROUNDING`] + n). Coefficients of Cephes `expf`.
 #[inline(always)]
 fn reduced_exp<S: Simd>(simd: S, x: S::Vector) -> (S::Vector, S::Vector) {
-    let shifted = simd.mul_add(
-        x,
-        simd.splat(std::f32::consts::LOG2_E),
-        simd.splat(ROUNDING),
-    );
+    let shifted = simd.mul_add(x, simd.splat(std::f32::consts::LOG2_E), simd.splat(ROUNDING));
     let n = simd.sub(shifted, simd.splat(ROUNDING));
     // ln 2 in two parts, the first so short that n times it is exact.
     let r = simd.neg_mul_add(n, simd.splat(0.693_359_4), x);
@@ -89,14 +85,7 @@ fn reduced_exp<S: Simd>(simd: S, x: S::Vector) -> (S::Vector, S::Vector) {
     let p = horner(
         simd,
         r,
-        [
-            1.987_569_1e-4,
-            1.398_199_9e-3,
-            8.333_452e-3,
-            4.166_579_6e-2,
-            1.666_666_5e-1,
-            0.5,
-        ],
+        [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5],
     );
     let e = simd.mul_add(simd.mul(r, r), p, r);
     (simd.add(e, simd.splat(1.0)), shifted)
@@ -110,14 +99,8 @@ fn exp<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     // e · 2ⁿ in two halves, so that neither overflows and a small result is rounded once.
     let n = simd.sub(shifted, simd.splat(ROUNDING));
     let half = simd.mul_add(n, simd.splat(0.5), simd.splat(ROUNDING));
-    let rest = simd.add(
-        simd.sub(n, simd.sub(half, simd.splat(ROUNDING))),
-        simd.splat(ROUNDING),
-    );
-    simd.mul(
-        simd.mul(e, simd.power_of_two(half)),
-        simd.power_of_two(rest),
-    )
+    let rest = simd.add(simd.sub(n, simd.sub(half, simd.splat(ROUNDING))), simd.splat(ROUNDING));
+    simd.mul(simd.mul(e, simd.power_of_two(half)), simd.power_of_two(rest))
 }
 
 #[inline(always)]
@@ -134,26 +117,12 @@ fn sigma<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
 #[inline(always)]
 fn tanh<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     const BOUND: f32 = 9.0;
-    const ABOVE: [f32; 5] = [
-        9.483_156e-9,
-        1.462_108e-5,
-        2.478_05e-3,
-        9.482_018e-2,
-        0.708_528_64,
-    ];
-    const BELOW: [f32; 5] = [
-        5.519_617_6e-7,
-        2.330_01e-4,
-        1.833_981_5e-2,
-        3.309_963e-1,
-        0.708_528_64,
-    ];
+    const ABOVE: [f32; 5] = [9.483_156e-9, 1.462_108e-5, 2.478_05e-3, 9.482_018e-2, 0.708_528_64];
+    const BELOW: [f32; 5] =
+        [5.519_617_6e-7, 2.330_01e-4, 1.833_981_5e-2, 3.309_963e-1, 0.708_528_64];
     let x = bounded(simd, -BOUND, x, BOUND);
     let square = simd.mul(x, x);
-    let quotient = simd.div(
-        simd.mul(x, horner(simd, square, ABOVE)),
-        horner(simd, square, BELOW),
-    );
+    let quotient = simd.div(simd.mul(x, horner(simd, square, ABOVE)), horner(simd, square, BELOW));
     bounded(simd, -1.0, quotient, 1.0)
 }
 
@@ -163,10 +132,7 @@ fn ln<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
     let tiny = simd.less(x, simd.splat(f32::MIN_POSITIVE));
     let normal = simd.select(tiny, simd.mul(x, simd.splat(8_388_608.0)), x);
-    let e = simd.sub(
-        simd.exponent(normal),
-        simd.select(tiny, simd.splat(23.0), zero),
-    );
+    let e = simd.sub(simd.exponent(normal), simd.select(tiny, simd.splat(23.0), zero));
     let m = simd.mantissa(normal);
     let large = simd.less(simd.splat(std::f32::consts::SQRT_2), m);
     let m = simd.select(large, simd.mul(m, simd.splat(0.5)), m);
@@ -195,11 +161,8 @@ fn ln<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     let y = simd.mul_add(e, simd.splat(0.693_359_4), simd.add(f, y));
 
     // Infinity and NaN stay, zero gives -∞, less than zero NaN.
-    let negative = simd.select(
-        simd.less(x, zero),
-        simd.splat(f32::NAN),
-        simd.splat(f32::NEG_INFINITY),
-    );
+    let negative =
+        simd.select(simd.less(x, zero), simd.splat(f32::NAN), simd.splat(f32::NEG_INFINITY));
     let y = simd.select(simd.less(zero, x), y, negative);
     let stays = simd.select(simd.is_nan(x), x, y);
     simd.select(simd.less(simd.splat(f32::MAX), x), x, stays)

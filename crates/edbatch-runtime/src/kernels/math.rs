@@ -28,23 +28,14 @@ pub enum Function {
 /// If the lengths differ.
 pub fn map(level: Level, function: Function, from: &[f32], to: &mut [f32]) {
     assert_eq!(from.len(), to.len(), "floats to read and to write");
-    let map = Map {
-        from: from.as_ptr(),
-        to: to.as_mut_ptr(),
-        len: to.len(),
-    };
+    let map = Map { from: from.as_ptr(), to: to.as_mut_ptr(), len: to.len() };
     map.with(level, function);
 }
 
 /// `data[i] = function(data[i])`
 pub fn map_in_place(level: Level, function: Function, data: &mut [f32]) {
     let to = data.as_mut_ptr();
-    Map {
-        from: to,
-        to,
-        len: data.len(),
-    }
-    .with(level, function);
+    Map { from: to, to, len: data.len() }.with(level, function);
 }
 
 /// `row[i] = exp(row[i] - max) / Σ_j exp(row[j] - max)`, the sum in an order that depends on the length and level alone.
@@ -112,10 +103,8 @@ impl Kernel for Softmax<'_> {
     /// ```
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let largest = self
-            .row
-            .iter()
-            .fold(f32::NEG_INFINITY, |max, &x| if x <= max { max } else { x });
+        let largest =
+            self.row.iter().fold(f32::NEG_INFINITY, |max, &x| if x <= max { max } else { x });
         let max = simd.splat(largest);
         let len = self.row.len();
         let row = self.row.as_mut_ptr();
@@ -147,11 +136,7 @@ impl Kernel for Softmax<'_> {
                 let x = simd.load_first(row.add(i), lanes);
                 simd.store_first(
                     row.add(i),
-                    if self.log {
-                        simd.sub(x, ln)
-                    } else {
-                        simd.div(x, sum)
-                    },
+                    if self.log { simd.sub(x, ln) } else { simd.div(x, sum) },
                     lanes,
                 );
             }

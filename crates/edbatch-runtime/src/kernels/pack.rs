@@ -93,11 +93,7 @@ impl PackedWeights {
     ///
     /// If there are fewer panels.
     pub fn columns(&self, panels: Range<usize>) -> Range<usize> {
-        assert!(
-            panels.end <= self.panels(),
-            "panels {panels:?} of {}",
-            self.panels()
-        );
+        assert!(panels.end <= self.panels(), "panels {panels:?} of {}", self.panels());
         let width = panel_width(self.level);
         (panels.start * width).min(self.outputs)..(panels.end * width).min(self.outputs)
     }
@@ -145,17 +141,11 @@ mod tests {
         let (a, b) = ([1.0, 2.0], [3.0, 4.0, 5.0, 6.0]);
         let packed = PackedWeights::new(Level::Portable, &[&a, &b], 2);
         assert_eq!(
-            (
-                packed.outputs(),
-                packed.depth(),
-                packed.panels(),
-                packed.columns(0..1)
-            ),
+            (packed.outputs(), packed.depth(), packed.panels(), packed.columns(0..1)),
             (3, 2, 1, 0..3)
         );
-        let expected = [
-            1.0, 3.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 4.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0,
-        ];
+        let expected =
+            [1.0, 3.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 4.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0];
         assert_eq!(packed.floats(0..1), expected);
         assert_eq!(packed.floats(0..1).as_ptr().align_offset(64), 0);
         assert_eq!(packed.bytes(), 64);

@@ -49,25 +49,11 @@ pub fn product(
 ) {
     let columns = weights.columns(panels.clone());
     assert_eq!(rows.len(), out.len(), "rows to read and to write");
-    assert_eq!(
-        columns.len(),
-        out.width(),
-        "columns of the panels and of the output"
-    );
+    assert_eq!(columns.len(), out.width(), "columns of the panels and of the output");
     if let Start::Rows(start) = start {
         assert_eq!(start.len(), out.len(), "rows to start from and to write");
     }
-    simd::run(
-        weights.level(),
-        Product {
-            weights,
-            panels,
-            columns,
-            rows,
-            start,
-            out,
-        },
-    );
+    simd::run(weights.level(), Product { weights, panels, columns, rows, start, out });
 }
 
 /// Checked by [`product`]: as many rows in `rows`, `start` and `out`, and `columns` those of `panels` and `out`.
@@ -204,11 +190,7 @@ impl Pointers {
             start[r] = self.start[first + r].wrapping_add(at);
             out[r] = self.out[first + r].wrapping_add(at);
         }
-        TileRows {
-            left,
-            start: self.starts.then_some(start),
-            out,
-        }
+        TileRows { left, start: self.starts.then_some(start), out }
     }
 }
 
@@ -252,9 +234,6 @@ mod tests {
         let parts: Vec<_> = even_parts(13, 12).collect();
         assert_eq!(parts, [0..6, 6..13]);
         assert_eq!(even_parts(0, 12).count(), 0);
-        assert_eq!(
-            even_parts(256, 12).map(|part| part.len()).sum::<usize>(),
-            256
-        );
+        assert_eq!(even_parts(256, 12).map(|part| part.len()).sum::<usize>(), 256);
     }
 }

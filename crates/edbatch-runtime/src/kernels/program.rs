@@ -155,10 +155,7 @@ impl Program {
     ///
     /// If the value is another program's.
     pub fn output(&mut self, value: Value) {
-        assert!(
-            value.index() < self.instructions.len(),
-            "{value:?} is no value of this program"
-        );
+        assert!(value.index() < self.instructions.len(), "{value:?} is no value of this program");
         self.outputs.push(value);
     }
 

@@ -37,15 +37,7 @@ pub enum Reduction {
 pub fn reduce(level: Level, reduction: Reduction, rows: Rows<'_>, ends: &[u32], out: RowsMut<'_>) {
     assert_eq!(ends.len(), out.len(), "ranges of rows and rows to write");
     assert!(ends.is_sorted(), "the ends of the ranges must rise");
-    simd::run(
-        level,
-        Reduce {
-            reduction,
-            rows,
-            ends,
-            out,
-        },
-    );
+    simd::run(level, Reduce { reduction, rows, ends, out });
 }
 
 struct Reduce<'a> {
@@ -74,11 +66,7 @@ impl Reduce<'_> {
     fn reduce<S: Simd>(&mut self, simd: S, b: usize, first: usize, end: usize) {
         let out = self.out.row(b);
         if first == end {
-            out.fill(if self.reduction == Reduction::Max {
-                f32::NEG_INFINITY
-            } else {
-                0.0
-            });
+            out.fill(if self.reduction == Reduction::Max { f32::NEG_INFINITY } else { 0.0 });
             return;
         }
         out.copy_from_slice(self.rows.row(first, out.len()));

@@ -17,12 +17,7 @@ pub fn peak_gflops(level: Level) -> f64 {
     const STEPS: usize = 200_000;
     let flops = (STEPS * 2 * CHAINS * simd::lanes(level)) as f64;
     let seconds = best_seconds(|| {
-        black_box(simd::run(
-            level,
-            MultiplyAdds {
-                steps: black_box(STEPS),
-            },
-        ));
+        black_box(simd::run(level, MultiplyAdds { steps: black_box(STEPS) }));
     });
     flops / seconds / 1e9
 }
@@ -31,21 +26,14 @@ pub fn peak_gflops(level: Level) -> f64 {
 pub fn copy_bandwidth(bytes: usize) -> f64 {
     let from = vec![1.0f32; bytes.div_ceil(4)];
     let mut to = vec![0.0f32; from.len()];
-    bandwidth(bytes, || {
-        black_box(&mut to).copy_from_slice(black_box(&from))
-    })
+    bandwidth(bytes, || black_box(&mut to).copy_from_slice(black_box(&from)))
 }
 
 /// Bytes per second, in GB/s, at which one core reads a buffer of `bytes` again and again.
 pub fn read_bandwidth(level: Level, bytes: usize) -> f64 {
     let from = vec![1.0f32; bytes.div_ceil(4)];
     bandwidth(bytes, || {
-        black_box(simd::run(
-            level,
-            Read {
-                from: black_box(&from),
-            },
-        ));
+        black_box(simd::run(level, Read { from: black_box(&from) }));
     })
 }
 
@@ -123,10 +111,7 @@ mod tests {
     #[test]
     fn every_level_has_a_roof() {
         for level in Level::available() {
-            assert!(
-                peak_gflops(level) > 0.01 && read_bandwidth(level, 1 << 12) > 0.01,
-                "{level}"
-            );
+            assert!(peak_gflops(level) > 0.01 && read_bandwidth(level, 1 << 12) > 0.01, "{level}");
         }
         assert!(copy_bandwidth(1 << 12) > 0.01);
     }

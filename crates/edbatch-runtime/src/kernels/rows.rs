@@ -70,14 +70,8 @@ impl<'a> Rows<'a> {
                     stride,
                 }
             }
-            Rows::List { data, offsets } => Rows::List {
-                data,
-                offsets: &offsets[range],
-            },
-            Rows::Around { data, offsets } => Rows::Around {
-                data,
-                offsets: &offsets[range],
-            },
+            Rows::List { data, offsets } => Rows::List { data, offsets: &offsets[range] },
+            Rows::Around { data, offsets } => Rows::Around { data, offsets: &offsets[range] },
         }
     }
 }
@@ -103,23 +97,13 @@ pub struct Around<'a> {
 pub fn split_around(memory: &mut [f32], written: Range<usize>) -> (Around<'_>, &mut [f32]) {
     let (before, rest) = memory.split_at_mut(written.start);
     let (hole, after) = rest.split_at_mut(written.len());
-    (
-        Around {
-            before,
-            after,
-            resumes: written.end,
-        },
-        hole,
-    )
+    (Around { before, after, resumes: written.end }, hole)
 }
 
 impl<'a> Around<'a> {
     /// Rows at `offsets` into the whole memory.
     pub fn list(self, offsets: &'a [u32]) -> Rows<'a> {
-        Rows::Around {
-            data: self,
-            offsets,
-        }
+        Rows::Around { data: self, offsets }
     }
 
     /// Rows `stride` apart in `range` of the whole memory.
@@ -128,10 +112,7 @@ impl<'a> Around<'a> {
     ///
     /// If the range touches what is written.
     pub fn span(self, range: Range<usize>, stride: usize) -> Rows<'a> {
-        Rows::Span {
-            data: self.at(range.start, range.len()),
-            stride,
-        }
+        Rows::Span { data: self.at(range.start, range.len()), stride }
     }
 
     #[inline(always)]
@@ -170,10 +151,7 @@ impl<'a> RowsMut<'a> {
     ///
     /// If the stride is zero or less than the width, or the last row is not whole.
     pub fn new(data: &'a mut [f32], width: usize, stride: usize) -> RowsMut<'a> {
-        assert!(
-            stride >= width.max(1),
-            "rows of {width} columns, but a stride of {stride}"
-        );
+        assert!(stride >= width.max(1), "rows of {width} columns, but a stride of {stride}");
         let rows = data.len().div_ceil(stride);
         let needed = rows.saturating_sub(1) * stride + if rows > 0 { width } else { 0 };
         assert!(
@@ -181,13 +159,7 @@ impl<'a> RowsMut<'a> {
             "{rows} rows of {width} by {stride} need {needed} floats, got {}",
             data.len()
         );
-        RowsMut {
-            start: data.as_mut_ptr(),
-            rows,
-            width,
-            stride,
-            memory: PhantomData,
-        }
+        RowsMut { start: data.as_mut_ptr(), rows, width, stride, memory: PhantomData }
     }
 
     /// Contiguous rows of `width` columns.
@@ -224,10 +196,7 @@ impl<'a> RowsMut<'a> {
 
     /// The same rows, for a shorter time.
     pub fn reborrow(&mut self) -> RowsMut<'_> {
-        RowsMut {
-            memory: PhantomData,
-            ..*self
-        }
+        RowsMut { memory: PhantomData, ..*self }
     }
 
     /// The rows before `at`, and the others.
@@ -238,14 +207,7 @@ impl<'a> RowsMut<'a> {
     pub fn split_rows(self, at: usize) -> (RowsMut<'a>, RowsMut<'a>) {
         assert!(at <= self.rows, "row {at} of {}", self.rows);
         let start = self.start.wrapping_add(at * self.stride);
-        (
-            RowsMut { rows: at, ..self },
-            RowsMut {
-                start,
-                rows: self.rows - at,
-                ..self
-            },
-        )
+        (RowsMut { rows: at, ..self }, RowsMut { start, rows: self.rows - at, ..self })
     }
 
     /// The columns before `at` of every row, and the others.
@@ -256,14 +218,7 @@ impl<'a> RowsMut<'a> {
     pub fn split_columns(self, at: usize) -> (RowsMut<'a>, RowsMut<'a>) {
         assert!(at <= self.width, "column {at} of {}", self.width);
         let start = self.start.wrapping_add(at);
-        (
-            RowsMut { width: at, ..self },
-            RowsMut {
-                start,
-                width: self.width - at,
-                ..self
-            },
-        )
+        (RowsMut { width: at, ..self }, RowsMut { start, width: self.width - at, ..self })
     }
 }
 
@@ -275,25 +230,13 @@ mod tests {
 
     #[test]
     fn spans_and_lists_are_read_and_sliced() {
-        let span = Rows::Span {
-            data: &DATA,
-            stride: 3,
-        };
+        let span = Rows::Span { data: &DATA, stride: 3 };
         assert_eq!((span.len(), span.row(2, 1)), (3, &[6.0][..]));
         assert_eq!(span.slice(1..3).row(0, 2), [3.0, 4.0]);
         assert_eq!(span.slice(0..2).len(), 2);
-        let list = Rows::List {
-            data: &DATA,
-            offsets: &[5, 0, 2],
-        };
+        let list = Rows::List { data: &DATA, offsets: &[5, 0, 2] };
         assert_eq!(list.slice(1..3).row(1, 3), [2.0, 3.0, 4.0]);
-        assert!(
-            Rows::Span {
-                data: &[],
-                stride: 3
-            }
-            .is_empty()
-        );
+        assert!(Rows::Span { data: &[], stride: 3 }.is_empty());
     }
 
     #[test]

@@ -31,46 +31,26 @@ fn naive(level: Level, program: &Program, inputs: &[f32]) -> Vec<f32> {
         };
         values.push(value);
     }
-    program
-        .outputs()
-        .iter()
-        .map(|value| values[value.index()])
-        .collect()
+    program.outputs().iter().map(|value| values[value.index()]).collect()
 }
 
 /// Runs a program on noise (every third input a bias, every other one a list) and compares each element.
 fn check(program: &Program, rows: usize, width: usize, seed: u64) {
     let inputs: Vec<Vec<f32>> = (0..program.input_count())
-        .map(|i| {
-            noise(seed + i as u64, (rows + 1) * width)
-                .iter()
-                .map(|x| x * 4.0)
-                .collect()
-        })
+        .map(|i| noise(seed + i as u64, (rows + 1) * width).iter().map(|x| x * 4.0).collect())
         .collect();
-    let offsets: Vec<u32> = (0..rows as u32)
-        .rev()
-        .map(|b| b * width as u32 + b % 2)
-        .collect();
+    let offsets: Vec<u32> = (0..rows as u32).rev().map(|b| b * width as u32 + b % 2).collect();
     let input_of = |i: usize| match i % 3 {
-        0 => Input::Rows(Rows::Span {
-            data: &inputs[i][..rows * width],
-            stride: width,
-        }),
-        1 => Input::Rows(Rows::List {
-            data: &inputs[i],
-            offsets: &offsets,
-        }),
+        0 => Input::Rows(Rows::Span { data: &inputs[i][..rows * width], stride: width }),
+        1 => Input::Rows(Rows::List { data: &inputs[i], offsets: &offsets }),
         _ => Input::Same(&inputs[i][..width]),
     };
     let streams: Vec<_> = (0..inputs.len()).map(input_of).collect();
     for level in Level::available() {
         let stride = width + 3;
         let mut out = vec![vec![f32::NAN; rows * stride]; program.outputs().len()];
-        let mut outputs: Vec<_> = out
-            .iter_mut()
-            .map(|out| RowsMut::new(out, width, stride))
-            .collect();
+        let mut outputs: Vec<_> =
+            out.iter_mut().map(|out| RowsMut::new(out, width, stride)).collect();
         Elementwise::new(program).run(level, width, &streams, &mut outputs);
         for b in 0..rows {
             for column in 0..width {
@@ -87,10 +67,11 @@ fn check(program: &Program, rows: usize, width: usize, seed: u64) {
                 });
             }
         }
-        assert!(out.iter().all(|out| {
-            out.chunks(stride)
-                .all(|row| row[width..].iter().all(|x| x.is_nan()))
-        }));
+        assert!(
+            out.iter().all(|out| {
+                out.chunks(stride).all(|row| row[width..].iter().all(|x| x.is_nan()))
+            })
+        );
     }
 }
 

@@ -7,13 +7,8 @@ use edbatch_runtime::kernels::{
 
 use super::{assert_same_bits, noise};
 
-const FUNCTIONS: [Function; 5] = [
-    Function::Sigma,
-    Function::Tanh,
-    Function::Relu,
-    Function::Exp,
-    Function::Ln,
-];
+const FUNCTIONS: [Function; 5] =
+    [Function::Sigma, Function::Tanh, Function::Relu, Function::Exp, Function::Ln];
 
 fn exact(function: Function, x: f32) -> f64 {
     let x = x as f64;
@@ -50,11 +45,7 @@ fn largest_errors(level: Level, function: Function, step: usize) -> ((f64, f32),
             } else {
                 let below_normal =
                     function == Function::Sigma && expected < f32::MIN_POSITIVE as f64;
-                let error = if below_normal {
-                    0.0
-                } else {
-                    ulps(got, expected)
-                };
+                let error = if below_normal { 0.0 } else { ulps(got, expected) };
                 if error > relative.0 {
                     relative = (error, x);
                 }
@@ -77,10 +68,7 @@ fn errors_are_as_documented() {
                 Function::Sigma => 4.0,
                 Function::Tanh => 5.0,
             };
-            assert!(
-                ulps <= allowed,
-                "{level}: {function:?}({x:e}) is {ulps} ulp off"
-            );
+            assert!(ulps <= allowed, "{level}: {function:?}({x:e}) is {ulps} ulp off");
             assert!(
                 function != Function::Sigma || absolute <= 2e-7,
                 "{level}: sigma is {absolute:e} off"
@@ -132,10 +120,7 @@ fn special_values_are_those_of_std() {
         for function in FUNCTIONS {
             let mut y = [f32::NAN; 5];
             map_in_place(level, function, &mut y);
-            assert!(
-                y.iter().all(|y| y.is_nan()),
-                "{level}: {function:?}(NaN) is {y:?}"
-            );
+            assert!(y.iter().all(|y| y.is_nan()), "{level}: {function:?}(NaN) is {y:?}");
         }
     }
 }
@@ -146,9 +131,7 @@ fn an_element_is_the_same_in_every_place() {
     for level in Level::available() {
         for function in FUNCTIONS {
             let mut alone = x.clone();
-            alone
-                .chunks_mut(1)
-                .for_each(|x| map_in_place(level, function, x));
+            alone.chunks_mut(1).for_each(|x| map_in_place(level, function, x));
             for start in 0..20 {
                 for end in start..x.len() {
                     let mut y = vec![0.0; end - start];

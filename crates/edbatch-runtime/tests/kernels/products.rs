@@ -7,17 +7,12 @@ use proptest::prelude::*;
 
 use super::{assert_same_bits, mul_add, noise};
 
-const SIZES: [usize; 18] = [
-    1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 128,
-];
+const SIZES: [usize; 18] = [1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 128];
 
 /// One chain over k per output: what every tile must give, bit by bit.
 fn naive(level: Level, weights: &[f32], depth: usize, row: &[f32]) -> Vec<f32> {
     let chain = |weight: &[f32]| {
-        weight
-            .iter()
-            .zip(row)
-            .fold(0.0, |sum, (&w, &x)| mul_add(level, x, w, sum))
+        weight.iter().zip(row).fold(0.0, |sum, (&w, &x)| mul_add(level, x, w, sum))
     };
     weights.chunks_exact(depth).map(chain).collect()
 }
@@ -35,21 +30,12 @@ fn run(
     for (to, from) in out.chunks_exact_mut(n + gap).zip(before.chunks_exact(n)) {
         to[..n].copy_from_slice(from);
     }
-    product(
-        weights,
-        0..weights.panels(),
-        rows,
-        start,
-        RowsMut::new(&mut out, n, n + gap),
-    );
+    product(weights, 0..weights.panels(), rows, start, RowsMut::new(&mut out, n, n + gap));
     assert!(
-        out.chunks_exact(n + gap)
-            .all(|row| row[n..].iter().all(|x| x.is_nan())),
+        out.chunks_exact(n + gap).all(|row| row[n..].iter().all(|x| x.is_nan())),
         "wrote beyond the columns"
     );
-    out.chunks_exact(n + gap)
-        .flat_map(|row| row[..n].to_vec())
-        .collect()
+    out.chunks_exact(n + gap).flat_map(|row| row[..n].to_vec()).collect()
 }
 
 #[test]
@@ -60,15 +46,10 @@ fn all_small_shapes_equal_the_chain() {
                 let weights = noise((i * 100 + j) as u64, n * k);
                 let packed = PackedWeights::new(level, &[&weights], k);
                 let data = noise(7, 33 * k);
-                let expected: Vec<_> = data
-                    .chunks_exact(k)
-                    .flat_map(|row| naive(level, &weights, k, row))
-                    .collect();
+                let expected: Vec<_> =
+                    data.chunks_exact(k).flat_map(|row| naive(level, &weights, k, row)).collect();
                 for b in 1..=33 {
-                    let span = Rows::Span {
-                        data: &data[..b * k],
-                        stride: k,
-                    };
+                    let span = Rows::Span { data: &data[..b * k], stride: k };
                     let got = run(&packed, span, Start::Nothing, &[], (b + n) % 3);
                     assert_same_bits(&got, &expected[..b * n], || {
                         format!("{level}: {b} rows, N {n}, K {k}")
@@ -87,33 +68,23 @@ fn lists_starts_and_parts_give_the_same_bits() {
             let packed = PackedWeights::new(level, &[&weights], k);
             let data = noise(2, 40 * k + 5);
             for b in 1..=33 {
-                let offsets: Vec<u32> = (0..b as u32)
-                    .map(|i| (i * 7 % 40) * k as u32 + i % 5)
-                    .collect();
-                let list = Rows::List {
-                    data: &data,
-                    offsets: &offsets,
-                };
-                let chains: Vec<_> = (0..b)
-                    .flat_map(|i| naive(level, &weights, k, list.row(i, k)))
-                    .collect();
+                let offsets: Vec<u32> =
+                    (0..b as u32).map(|i| (i * 7 % 40) * k as u32 + i % 5).collect();
+                let list = Rows::List { data: &data, offsets: &offsets };
+                let chains: Vec<_> =
+                    (0..b).flat_map(|i| naive(level, &weights, k, list.row(i, k))).collect();
                 let before = noise(3, b * n);
                 let sums: Vec<_> = before.iter().zip(&chains).map(|(s, c)| s + c).collect();
                 let what = || format!("{level}: {b} rows, N {n}, K {k}");
 
                 assert_same_bits(&run(&packed, list, Start::Nothing, &[], 0), &chains, what);
                 assert_same_bits(&run(&packed, list, Start::Out, &before, 1), &sums, what);
-                let start = Start::Rows(Rows::Span {
-                    data: &before,
-                    stride: n,
-                });
+                let start = Start::Rows(Rows::Span { data: &before, stride: n });
                 assert_same_bits(&run(&packed, list, start, &[], 2), &sums, what);
 
                 let mut memory = [&data[..], &vec![0.0; b * n], &data].concat();
-                let behind: Vec<u32> = offsets
-                    .iter()
-                    .map(|at| at + (data.len() + b * n) as u32 * (at % 2))
-                    .collect();
+                let behind: Vec<u32> =
+                    offsets.iter().map(|at| at + (data.len() + b * n) as u32 * (at % 2)).collect();
                 let (rest, hole) = split_around(&mut memory, data.len()..data.len() + b * n);
                 product(
                     &packed,
@@ -129,13 +100,7 @@ fn lists_starts_and_parts_give_the_same_bits() {
                 for (rows, out) in [(0..b / 2, upper), (b / 2..b, lower)] {
                     let middle = packed.panels() / 2;
                     let (left, right) = out.split_columns(packed.columns(0..middle).len());
-                    product(
-                        &packed,
-                        0..middle,
-                        list.slice(rows.clone()),
-                        Start::Nothing,
-                        left,
-                    );
+                    product(&packed, 0..middle, list.slice(rows.clone()), Start::Nothing, left);
                     product(
                         &packed,
                         middle..packed.panels(),
@@ -157,16 +122,7 @@ fn stacked_weights_equal_their_own_products() {
         let row = noise(3, 9);
         let stacked = PackedWeights::new(level, &[&a, &b], 9);
         let expected = [naive(level, &a, 9, &row), naive(level, &b, 9, &row)].concat();
-        let got = run(
-            &stacked,
-            Rows::Span {
-                data: &row,
-                stride: 9,
-            },
-            Start::Nothing,
-            &[],
-            0,
-        );
+        let got = run(&stacked, Rows::Span { data: &row, stride: 9 }, Start::Nothing, &[], 0);
         assert_same_bits(&got, &expected, || level.to_string());
     }
 }
@@ -176,16 +132,7 @@ fn infinities_and_nan_go_through() {
     for level in Level::available() {
         let packed = PackedWeights::new(level, &[&[1.0, 1.0, 0.0, 1.0]], 2);
         let rows = [f32::INFINITY, 1.0, f32::NAN, 0.0];
-        let got = run(
-            &packed,
-            Rows::Span {
-                data: &rows,
-                stride: 2,
-            },
-            Start::Nothing,
-            &[],
-            0,
-        );
+        let got = run(&packed, Rows::Span { data: &rows, stride: 2 }, Start::Nothing, &[], 0);
         assert_same_bits(&got, &[f32::INFINITY, f32::NAN, f32::NAN, f32::NAN], || {
             level.to_string()
         });
@@ -199,10 +146,7 @@ fn another_number_of_rows_is_refused() {
     product(
         &packed,
         0..1,
-        Rows::Span {
-            data: &[1.0, 2.0],
-            stride: 1,
-        },
+        Rows::Span { data: &[1.0, 2.0], stride: 1 },
         Start::Nothing,
         RowsMut::contiguous(&mut [0.0], 1),
     );

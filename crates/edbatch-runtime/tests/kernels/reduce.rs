@@ -7,32 +7,22 @@ use super::{assert_same_bits, noise};
 
 fn naive(reduction: Reduction, column: &[f32]) -> f32 {
     let Some((&first, rest)) = column.split_first() else {
-        return if reduction == Reduction::Max {
-            f32::NEG_INFINITY
-        } else {
-            0.0
-        };
+        return if reduction == Reduction::Max { f32::NEG_INFINITY } else { 0.0 };
     };
     match reduction {
         Reduction::Sum => rest.iter().fold(first, |sum, x| sum + x),
         Reduction::Mean => rest.iter().fold(first, |sum, x| sum + x) / column.len() as f32,
-        Reduction::Max => rest.iter().fold(
-            first,
-            |max, &x| if max.is_nan() || max > x { max } else { x },
-        ),
+        Reduction::Max => {
+            rest.iter().fold(first, |max, &x| if max.is_nan() || max > x { max } else { x })
+        }
     }
 }
 
 fn check(counts: &[u32], width: usize, data: &[f32], seed: u32) {
     let total: u32 = counts.iter().sum();
     let last = (data.len() - width) as u32 + 1;
-    let offsets: Vec<u32> = (0..total)
-        .map(|i| (i.wrapping_mul(seed | 1) >> 3) % last)
-        .collect();
-    let list = Rows::List {
-        data,
-        offsets: &offsets,
-    };
+    let offsets: Vec<u32> = (0..total).map(|i| (i.wrapping_mul(seed | 1) >> 3) % last).collect();
+    let list = Rows::List { data, offsets: &offsets };
     let ends: Vec<u32> = counts
         .iter()
         .scan(0, |end, count| {
@@ -43,21 +33,11 @@ fn check(counts: &[u32], width: usize, data: &[f32], seed: u32) {
     for level in Level::available() {
         for reduction in [Reduction::Sum, Reduction::Mean, Reduction::Max] {
             let mut out = vec![0.5; counts.len() * width];
-            reduce(
-                level,
-                reduction,
-                list,
-                &ends,
-                RowsMut::contiguous(&mut out, width),
-            );
+            reduce(level, reduction, list, &ends, RowsMut::contiguous(&mut out, width));
             for (b, got) in out.chunks_exact(width).enumerate() {
                 let range = (ends[b] - counts[b]) as usize..ends[b] as usize;
-                let column = |n: usize| {
-                    range
-                        .clone()
-                        .map(|i| list.row(i, width)[n])
-                        .collect::<Vec<_>>()
-                };
+                let column =
+                    |n: usize| range.clone().map(|i| list.row(i, width)[n]).collect::<Vec<_>>();
                 let expected: Vec<_> = (0..width).map(|n| naive(reduction, &column(n))).collect();
                 assert_same_bits(got, &expected, || {
                     format!("{level}: {reduction:?} {b} of {counts:?}, width {width}")
@@ -76,10 +56,7 @@ fn nan_is_the_largest_wherever_it_comes() {
         reduce(
             level,
             Reduction::Max,
-            Rows::Span {
-                data: &data,
-                stride: 1,
-            },
+            Rows::Span { data: &data, stride: 1 },
             &[3],
             RowsMut::contiguous(&mut out, 1),
         );

@@ -18,9 +18,7 @@ pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
 #[inline(always)]
 fn first(_: Avx2, count: usize) -> __m256i {
     const WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
-    let window: &[i32; 8] = WINDOW[8 - count..][..8]
-        .try_into()
-        .expect("a slice of eight");
+    let window: &[i32; 8] = WINDOW[8 - count..][..8].try_into().expect("a slice of eight");
     // SAFETY: the argument proves AVX2; `window` has the 32 bytes read.
     unsafe { _mm256_loadu_si256(window.as_ptr().cast()) }
 }

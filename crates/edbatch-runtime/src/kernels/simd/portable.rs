@@ -23,12 +23,7 @@ fn map(a: Lanes, f: impl Fn(f32) -> f32) -> Lanes {
 
 #[inline(always)]
 fn zip(a: Lanes, b: Lanes, f: impl Fn(f32, f32) -> f32) -> Lanes {
-    Lanes([
-        f(a.0[0], b.0[0]),
-        f(a.0[1], b.0[1]),
-        f(a.0[2], b.0[2]),
-        f(a.0[3], b.0[3]),
-    ])
+    Lanes([f(a.0[0], b.0[0]), f(a.0[1], b.0[1]), f(a.0[2], b.0[2]), f(a.0[3], b.0[3])])
 }
 
 #[inline(always)]
@@ -146,9 +141,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn power_of_two(self, shifted: Lanes) -> Lanes {
-        map(shifted, |x| {
-            f32::from_bits((x.to_bits() << 23).wrapping_add(127 << 23))
-        })
+        map(shifted, |x| f32::from_bits((x.to_bits() << 23).wrapping_add(127 << 23)))
     }
 
     #[inline(always)]
@@ -158,8 +151,6 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn mantissa(self, x: Lanes) -> Lanes {
-        map(x, |x| {
-            f32::from_bits((x.to_bits() & 0x007f_ffff) | (127 << 23))
-        })
+        map(x, |x| f32::from_bits((x.to_bits() & 0x007f_ffff) | (127 << 23)))
     }
 }

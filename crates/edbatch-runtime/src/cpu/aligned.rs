@@ -1,0 +1,38 @@
+//! Memory that begins at a cache line.
+
+use std::ops::{Deref, DerefMut};
+
+/// A growable slice of f32 that begins at a cache line, so that no row of whole lines is split.
+#[derive(Debug, Default)]
+pub(super) struct Aligned {
+    memory: Vec<f32>,
+    /// Elements before the first cache line.
+    start: usize,
+    len: usize,
+}
+
+impl Aligned {
+    /// Makes the slice at least this long; what was in it may be lost.
+    pub(super) fn reserve(&mut self, len: usize) {
+        if self.len < len {
+            const LINE: usize = 64;
+            self.memory = vec![0.0; len + LINE / size_of::<f32>()];
+            self.start = self.memory.as_ptr().align_offset(LINE).min(LINE / size_of::<f32>());
+            self.len = len;
+        }
+    }
+}
+
+impl Deref for Aligned {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.memory[self.start..self.start + self.len]
+    }
+}
+
+impl DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.memory[self.start..self.start + self.len]
+    }
+}

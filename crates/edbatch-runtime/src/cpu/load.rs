@@ -1,0 +1,125 @@
+//! A cell's steps in the form in which the CPU runs them: weights packed, programs compiled.
+
+use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, Program, Scalar};
+
+use super::Products;
+use crate::Parameters;
+use crate::kernels::{self, Function, Level, PackedWeights};
+
+/// A cell, ready to run.
+#[derive(Debug)]
+pub(super) struct LoadedCell {
+    pub(super) regions: Vec<u32>,
+    pub(super) stride: usize,
+    pub(super) steps: Vec<LoadedStep>,
+}
+
+/// A step, ready to run.
+#[derive(Debug)]
+pub(super) enum LoadedStep {
+    /// A stack of weights times a vector.
+    Product { weights: Weights, x: Place, out: Place, mode: Mode },
+    /// A run of element-wise operations; outputs in the order of their places.
+    Elementwise {
+        program: kernels::Elementwise,
+        width: usize,
+        inputs: Vec<Place>,
+        outputs: Vec<Place>,
+    },
+    /// Anything else, as it was planned.
+    Planned(CellStep),
+}
+
+/// A stack of weights (N, K).
+#[derive(Debug)]
+pub(super) enum Weights {
+    /// In panels, for our kernel.
+    Packed(PackedWeights),
+    /// Row-major, for matrixmultiply.
+    Dense { values: Vec<f32>, outputs: usize, depth: usize },
+}
+
+impl LoadedCell {
+    pub(super) fn new(
+        plan: &CellPlan,
+        program: &Program,
+        parameters: &Parameters,
+        products: Products,
+        level: Level,
+    ) -> Self {
+        let step = |step: &CellStep| match step {
+            CellStep::Product { weights, rows, width, x, out, mode } => {
+                let stack: Vec<&[f32]> = weights.iter().map(|&id| &**parameters.get(id)).collect();
+                let (outputs, depth) = (*rows as usize, *width as usize);
+                let weights = match products {
+                    Products::Packed => Weights::Packed(PackedWeights::new(level, &stack, depth)),
+                    Products::MatrixMultiply => {
+                        Weights::Dense { values: stack.concat(), outputs, depth }
+                    }
+                };
+                LoadedStep::Product { weights, x: *x, out: *out, mode: *mode }
+            }
+            CellStep::Elementwise(planned) => elementwise(planned),
+            other => LoadedStep::Planned(other.clone()),
+        };
+        debug_assert!(program.cells().iter().any(|cell| cell.name == plan.name));
+        Self {
+            regions: plan.regions.clone(),
+            stride: plan.output_stride as usize,
+            steps: plan.steps.iter().map(step).collect(),
+        }
+    }
+
+    /// Bytes of its weights.
+    pub(super) fn bytes(&self) -> usize {
+        let weights = self.steps.iter().map(|step| match step {
+            LoadedStep::Product { weights: Weights::Packed(packed), .. } => packed.bytes(),
+            LoadedStep::Product { weights: Weights::Dense { values, .. }, .. } => {
+                values.len() * size_of::<f32>()
+            }
+            _ => 0,
+        });
+        weights.sum()
+    }
+}
+
+fn elementwise(planned: &edbatch_layout::Elementwise) -> LoadedStep {
+    let mut program = kernels::Program::new();
+    let mut registers: Vec<_> = planned.inputs.iter().map(|_| program.input()).collect();
+    for instruction in &planned.instructions {
+        let at = |register: u16| registers[usize::from(register)];
+        let value = match *instruction {
+            Scalar::Add(a, b) => program.add(at(a), at(b)),
+            Scalar::Sub(a, b) => program.subtract(at(a), at(b)),
+            Scalar::Mul(a, b) => program.multiply(at(a), at(b)),
+            Scalar::Div(a, b) => program.divide(at(a), at(b)),
+            Scalar::Neg(a) => program.negate(at(a)),
+            Scalar::Scale(a, factor) => program.scale(at(a), factor),
+            Scalar::Sigmoid(a) => program.apply(Function::Sigma, at(a)),
+            Scalar::Tanh(a) => program.apply(Function::Tanh, at(a)),
+            Scalar::Relu(a) => program.apply(Function::Relu, at(a)),
+            Scalar::Exp(a) => program.apply(Function::Exp, at(a)),
+            Scalar::Log(a) => program.apply(Function::Ln, at(a)),
+        };
+        registers.push(value);
+    }
+    let mut outputs = planned.outputs.clone();
+    outputs.sort_unstable_by_key(|&(_, place)| place);
+    for &(register, _) in &outputs {
+        program.output(registers[usize::from(register)]);
+    }
+    LoadedStep::Elementwise {
+        program: kernels::Elementwise::new(&program),
+        width: planned.width as usize,
+        inputs: planned.inputs.clone(),
+        outputs: outputs.into_iter().map(|(_, place)| place).collect(),
+    }
+}
+
+/// The region that a place lies in, if any.
+pub(super) fn region(base: Base) -> Option<usize> {
+    match base {
+        Base::Scratch(region) => Some(usize::from(region)),
+        _ => None,
+    }
+}

@@ -1,0 +1,371 @@
+//! One tile of a batch through all steps of its cell.
+
+use std::mem;
+use std::ops::Range;
+
+use edbatch_graph::Reduction;
+use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan};
+use ndarray::linalg::general_mat_mul;
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+
+use super::load::{LoadedStep, Weights, region};
+use super::{Aligned, Cpu, Workspace};
+use crate::Parameters;
+use crate::kernels::{self, Input, Left, Level, Rows, RowsMut, Shape, Start};
+
+/// Runs the calls `tile` of step `index`.
+pub(super) fn run(cpu: &mut Cpu, plan: &Plan, index: usize, tile: Range<usize>) {
+    let step = plan.steps[index];
+    let cell = &cpu.cells[step.cell.index()];
+    let Workspace { regions, gathered, ends, zeros } = &mut cpu.workspace;
+    if regions.len() < cell.regions.len() {
+        regions.resize_with(cell.regions.len(), Aligned::default);
+    }
+    for (region, &width) in regions.iter_mut().zip(&cell.regions) {
+        region.reserve(tile.len() * width as usize);
+    }
+    if zeros.len() < tile.len() {
+        zeros.resize(tile.len(), 0);
+    }
+    // *Invariant*: a batch's rows lie behind all rows that it reads.
+    let (before, rest) = cpu.arena.split_at_mut(step.out as usize);
+    let out = &mut rest[tile.start * cell.stride..tile.end * cell.stride];
+    for loaded in &cell.steps {
+        let mut target =
+            Target::take(regions, &cell.regions, out, (tile.len(), cell.stride), loaded);
+        let source = Source {
+            plan,
+            operands: plan.operands_of(index),
+            tables: cpu.program.network()[step.cell].tables(),
+            calls: step.calls,
+            tile: tile.clone(),
+            parameters: &cpu.parameters,
+            before,
+            regions,
+            widths: &cell.regions,
+            output: target.unwritten.take().map(|out| (out, cell.stride)),
+            zeros: &zeros[..tile.len()],
+        };
+        match loaded {
+            LoadedStep::Product { weights, x, out, mode } => {
+                product(&source, weights, *x, *mode, target.place(*out), gathered);
+            }
+            LoadedStep::Elementwise { program, width, inputs, outputs } => {
+                let inputs: Vec<Input<'_>> =
+                    inputs.iter().map(|&place| source.input(place, *width)).collect();
+                let mut outputs = target.places(outputs, *width);
+                program.run(cpu.level, *width, &inputs, &mut outputs);
+            }
+            LoadedStep::Planned(step) => planned(&source, cpu.level, step, &mut target, ends),
+        }
+        target.give_back(regions);
+    }
+}
+
+/// Everything that the steps of a tile read.
+struct Source<'a> {
+    plan: &'a Plan,
+    operands: &'a [Operand],
+    tables: &'a [edbatch_graph::Table],
+    calls: u32,
+    tile: Range<usize>,
+    parameters: &'a Parameters,
+    before: &'a [f32],
+    regions: &'a [Aligned],
+    widths: &'a [u32],
+    /// The tile's output rows and their stride, while nothing writes them.
+    output: Option<(&'a [f32], usize)>,
+    zeros: &'a [u32],
+}
+
+impl<'a> Source<'a> {
+    /// A row per call of the tile: `width` elements at a place.
+    fn rows(&self, place: Place, width: usize) -> Rows<'a> {
+        let (calls, offset) = (self.tile.len(), place.offset as usize);
+        match place.base {
+            Base::Scratch(region) => {
+                let region = usize::from(region);
+                span(&self.regions[region][offset..], self.widths[region] as usize, calls, width)
+            }
+            Base::Output => {
+                let (output, stride) = self.output.expect("no step reads what it writes");
+                span(&output[offset..], stride, calls, width)
+            }
+            Base::Parameter(id) => {
+                Rows::List { data: &self.parameters.get(id)[offset..], offsets: self.zeros }
+            }
+            Base::Table(table) => {
+                let table = usize::from(table);
+                let Operand::Table { start } = self.operands[table] else {
+                    unreachable!("the plan was checked against the cell")
+                };
+                let data = &self.parameters.get(self.tables[table].parameter)[offset..];
+                Rows::List { data, offsets: self.list(start) }
+            }
+            Base::Port(port) => match self.operands[self.tables.len() + usize::from(port)] {
+                Operand::Span { first, stride } => {
+                    let stride = stride as usize;
+                    let first = first as usize + self.tile.start * stride + offset;
+                    span(&self.before[first..], stride, calls, width)
+                }
+                Operand::List { start } => {
+                    Rows::List { data: &self.before[offset..], offsets: self.list(start) }
+                }
+                operand => unreachable!("{operand:?} is read by a reduction alone"),
+            },
+        }
+    }
+
+    fn list(&self, start: u32) -> &'a [u32] {
+        &self.plan.list(start, self.calls)[self.tile.clone()]
+    }
+
+    /// An input of an element-wise program.
+    fn input(&self, place: Place, width: usize) -> Input<'a> {
+        match place.base {
+            Base::Parameter(id) => {
+                Input::Same(&self.parameters.get(id)[place.offset as usize..][..width])
+            }
+            _ => Input::Rows(self.rows(place, width)),
+        }
+    }
+
+    /// All values at a port that takes any number, and where those of each call end.
+    fn values(&self, port: u16, from: u32, ends: &mut Vec<u32>) -> Rows<'a> {
+        let operand = self.operands[self.tables.len() + usize::from(port)];
+        let Operand::Many { ends: all, rows } = operand else {
+            unreachable!("the plan was checked against the cell")
+        };
+        let all = self.plan.list(all, self.calls);
+        let first = if self.tile.start == 0 { 0 } else { all[self.tile.start - 1] };
+        ends.clear();
+        ends.extend(all[self.tile.clone()].iter().map(|end| end - first));
+        let count = ends.last().copied().unwrap_or(0);
+        let offsets = self.plan.list(rows + first, count);
+        Rows::List { data: &self.before[from as usize..], offsets }
+    }
+}
+
+/// `calls` rows, `stride` apart, of which the first `width` elements are read.
+fn span(data: &[f32], stride: usize, calls: usize, width: usize) -> Rows<'_> {
+    let end = calls.saturating_sub(1) * stride + if calls > 0 { width } else { 0 };
+    Rows::Span { data: &data[..end], stride }
+}
+
+/// What a step writes: the output rows, or regions taken out of the scratch.
+struct Target<'a> {
+    output: Option<&'a mut [f32]>,
+    calls: usize,
+    stride: usize,
+    /// The output rows, if the step does not write them.
+    unwritten: Option<&'a [f32]>,
+    /// Regions taken, with their widths.
+    taken: Vec<(usize, usize, Aligned)>,
+}
+
+impl<'a> Target<'a> {
+    fn take(
+        regions: &mut [Aligned],
+        widths: &[u32],
+        output: &'a mut [f32],
+        (calls, stride): (usize, usize),
+        step: &LoadedStep,
+    ) -> Self {
+        let mut taken: Vec<(usize, usize, Aligned)> = Vec::new();
+        let mut writes_output = false;
+        let mut add = |place: Place| match region(place.base) {
+            None => writes_output = true,
+            Some(region) if taken.iter().all(|(other, ..)| *other != region) => {
+                let width = widths[region] as usize;
+                taken.push((region, width, mem::take(&mut regions[region])));
+            }
+            Some(_) => {}
+        };
+        match step {
+            LoadedStep::Product { out, .. } => add(*out),
+            LoadedStep::Elementwise { outputs, .. } => outputs.iter().copied().for_each(add),
+            LoadedStep::Planned(step) => step.writes().into_iter().for_each(|(out, _)| add(out)),
+        }
+        let (output, unwritten) =
+            if writes_output { (Some(output), None) } else { (None, Some(&*output)) };
+        Self { output, calls, stride, unwritten, taken }
+    }
+
+    fn give_back(self, regions: &mut [Aligned]) {
+        for (region, _, memory) in self.taken {
+            regions[region] = memory;
+        }
+    }
+
+    /// The rows behind a place to the end of each, and their stride.
+    fn place(&mut self, place: Place) -> (&mut [f32], usize) {
+        let offset = place.offset as usize;
+        match region(place.base) {
+            None => {
+                let output = self.output.as_deref_mut().expect("taken for this step");
+                (&mut output[offset..], self.stride)
+            }
+            Some(region) => {
+                let taken = self.taken.iter_mut().find(|(other, ..)| *other == region);
+                let (_, width, memory) = taken.expect("taken for this step");
+                (&mut memory[offset..], *width)
+            }
+        }
+    }
+
+    /// Rows of `width` columns at each of several places, which are in ascending order.
+    fn places(&mut self, places: &[Place], width: usize) -> Vec<RowsMut<'_>> {
+        let mut rows = Vec::with_capacity(places.len());
+        let mut output = self.output.as_deref_mut();
+        let mut taken: Vec<_> = self.taken.iter_mut().map(Some).collect();
+        for group in places.chunk_by(|a, b| a.base == b.base) {
+            let (memory, stride) = match region(group[0].base) {
+                None => (output.take().expect("taken for this step"), self.stride),
+                Some(region) => {
+                    let found = taken
+                        .iter_mut()
+                        .find(|slot| slot.as_ref().is_some_and(|(other, ..)| *other == region));
+                    let slot = found.and_then(Option::take).expect("taken for this step");
+                    (&mut *slot.2, slot.1)
+                }
+            };
+            let mut rest = RowsMut::new(&mut memory[..self.calls * stride], stride, stride);
+            let mut at = 0;
+            for place in group {
+                let (_, from) = rest.split_columns(place.offset as usize - at);
+                let (written, behind) = from.split_columns(width);
+                rows.push(written);
+                (rest, at) = (behind, place.offset as usize + width);
+            }
+        }
+        rows
+    }
+}
+
+fn product(
+    source: &Source<'_>,
+    weights: &Weights,
+    x: Place,
+    mode: Mode,
+    (out, stride): (&mut [f32], usize),
+    gathered: &mut Vec<f32>,
+) {
+    match weights {
+        Weights::Packed(packed) => {
+            let start = if mode == Mode::Set { Start::Nothing } else { Start::Out };
+            let x = source.rows(x, packed.depth());
+            let out = writable(out, source.tile.len(), packed.outputs(), stride);
+            kernels::product(packed, 0..packed.panels(), x, start, out);
+        }
+        Weights::Dense { values, outputs, depth } => {
+            let calls = source.tile.len();
+            let rows = source.rows(x, *depth);
+            gathered.clear();
+            (0..calls).for_each(|call| gathered.extend_from_slice(rows.row(call, *depth)));
+            let x = ArrayView2::from_shape((calls, *depth), gathered).expect("gathered above");
+            let w = ArrayView2::from_shape((*outputs, *depth), values).expect("checked at load");
+            let shape = (calls, *outputs).strides((stride, 1));
+            let end = (calls - 1) * stride + outputs;
+            let mut out =
+                ArrayViewMut2::from_shape(shape, &mut out[..end]).expect("rows do not overlap");
+            let before = if mode == Mode::Set { 0.0 } else { 1.0 };
+            general_mat_mul(1.0, &x, &w.t(), before, &mut out);
+        }
+    }
+}
+
+fn planned(
+    source: &Source<'_>,
+    level: Level,
+    step: &CellStep,
+    target: &mut Target<'_>,
+    ends: &mut Vec<u32>,
+) {
+    let calls = source.tile.len();
+    match *step {
+        CellStep::Reduce { port, from, width, by, out } => {
+            let rows = source.values(port, from, ends);
+            let (out, stride) = target.place(out);
+            let by = match by {
+                Reduction::Sum => kernels::Reduction::Sum,
+                Reduction::Mean => kernels::Reduction::Mean,
+                Reduction::Max => kernels::Reduction::Max,
+            };
+            kernels::reduce(level, by, rows, ends, writable(out, calls, width as usize, stride));
+        }
+        CellStep::MatMul { left, right, m, k, n, out } => {
+            let shape = Shape { rows: m as usize, depth: k as usize, columns: n as usize };
+            let left = match left.base {
+                Base::Parameter(id) => {
+                    let weight = &source.parameters.get(id)[left.offset as usize..];
+                    Left::Same(&weight[..shape.rows * shape.depth])
+                }
+                _ => Left::Each(source.rows(left, shape.rows * shape.depth)),
+            };
+            let right = source.rows(right, shape.depth * shape.columns);
+            let (out, stride) = target.place(out);
+            let out = writable(out, calls, shape.rows * shape.columns, stride);
+            kernels::batched_product(level, shape, left, right, out);
+        }
+        CellStep::Softmax { from, width, out, logarithm } => {
+            let rows = source.rows(from, width as usize);
+            each_row(target.place(out), calls, width as usize, |call, out| {
+                out.copy_from_slice(rows.row(call, width as usize));
+                if logarithm {
+                    kernels::math::log_softmax(level, out);
+                } else {
+                    kernels::math::softmax(level, out);
+                }
+            });
+        }
+        CellStep::Copy { from, width, out } => {
+            let rows = source.rows(from, width as usize);
+            each_row(target.place(out), calls, width as usize, |call, out| {
+                out.copy_from_slice(rows.row(call, width as usize));
+            });
+        }
+        CellStep::Expand { from, rows, columns, out } => {
+            let (height, columns) = (rows as usize, columns as usize);
+            let rows = source.rows(from, height);
+            each_row(target.place(out), calls, height * columns, |call, out| {
+                let elements = rows.row(call, height);
+                for (out, &element) in out.chunks_exact_mut(columns).zip(elements) {
+                    out.fill(element);
+                }
+            });
+        }
+        CellStep::Transpose { from, rows, columns, out } => {
+            let (height, columns) = (rows as usize, columns as usize);
+            let rows = source.rows(from, height * columns);
+            each_row(target.place(out), calls, height * columns, |call, out| {
+                let matrix = rows.row(call, height * columns);
+                for (j, out) in out.chunks_exact_mut(height).enumerate() {
+                    for (i, out) in out.iter_mut().enumerate() {
+                        *out = matrix[i * columns + j];
+                    }
+                }
+            });
+        }
+        CellStep::Fill { value, width, out } => {
+            each_row(target.place(out), calls, width as usize, |_, out| out.fill(value));
+        }
+        CellStep::Product { .. } | CellStep::Elementwise(_) => unreachable!("loaded as others"),
+    }
+}
+
+/// `calls` rows of `width` columns to write.
+fn writable(memory: &mut [f32], calls: usize, width: usize, stride: usize) -> RowsMut<'_> {
+    let end = calls.saturating_sub(1) * stride + if calls > 0 { width } else { 0 };
+    RowsMut::new(&mut memory[..end], width, stride)
+}
+
+fn each_row(
+    (memory, stride): (&mut [f32], usize),
+    calls: usize,
+    width: usize,
+    mut write: impl FnMut(usize, &mut [f32]),
+) {
+    for call in 0..calls {
+        write(call, &mut memory[call * stride..][..width]);
+    }
+}

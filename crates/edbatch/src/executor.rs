@@ -1,0 +1,201 @@
+//! Running one graph: scheduled, planned and on a backend, or node by node.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use edbatch_graph::{Dag, Graph, Network, RecordId, Schedule, Source, Value};
+use edbatch_layout::{ArenaTooLarge, Given, Plan, Planner, Program};
+use edbatch_policy::{Frontier, Policy, lower_bound, schedule_into};
+use edbatch_runtime::{Backend, Parameters, Tensor, gathered_bytes, initial_values, interpret};
+
+use crate::{Rows, Statistics};
+
+/// What runs graphs.
+pub(crate) enum Executor {
+    Planned(Box<Planned>),
+    Interpreted(Interpreted),
+}
+
+/// Batches on a backend.
+pub(crate) struct Planned {
+    program: Arc<Program>,
+    backend: Box<dyn Backend>,
+    policy: Box<dyn Policy>,
+    initial: Rows,
+    frontier: Frontier,
+    schedule: Schedule,
+    planner: Planner,
+    plan: Plan,
+    given: Vec<u32>,
+}
+
+/// Node by node.
+pub(crate) struct Interpreted {
+    parameters: Parameters,
+    initial: Vec<Vec<Tensor>>,
+}
+
+impl Executor {
+    /// Runs a graph whose given values are the network's initial ones and then `carried`; returns
+    /// the elements of each wanted value.
+    pub(crate) fn run(
+        &mut self,
+        graph: &Graph,
+        carried: &Rows,
+        wanted: &[Value],
+        statistics: &mut Statistics,
+    ) -> Result<Rows, ArenaTooLarge> {
+        statistics.nodes += graph.nodes() as u64;
+        match self {
+            Self::Planned(planned) => planned.run(graph, carried, wanted, statistics),
+            Self::Interpreted(interpreted) => {
+                let executing = Instant::now();
+                statistics.batches += graph.nodes() as u64;
+                let results = interpreted.run(graph, carried, wanted);
+                statistics.execute += executing.elapsed();
+                Ok(results)
+            }
+        }
+    }
+
+    pub(crate) fn set_policy(&mut self, policy: Box<dyn Policy>) {
+        if let Self::Planned(planned) = self {
+            planned.policy = policy;
+        }
+    }
+}
+
+impl Planned {
+    pub(crate) fn new(
+        program: Arc<Program>,
+        parameters: &Parameters,
+        backend: Box<dyn Backend>,
+        policy: Box<dyn Policy>,
+    ) -> Self {
+        let mut initial = Rows::new();
+        for tensors in initial_values(program.network(), parameters) {
+            initial.push(&flatten(&tensors));
+        }
+        Self {
+            program,
+            backend,
+            policy,
+            initial,
+            frontier: Frontier::default(),
+            schedule: Schedule::new(),
+            planner: Planner::default(),
+            plan: Plan::default(),
+            given: Vec::new(),
+        }
+    }
+
+    fn run(
+        &mut self,
+        graph: &Graph,
+        carried: &Rows,
+        wanted: &[Value],
+        statistics: &mut Statistics,
+    ) -> Result<Rows, ArenaTooLarge> {
+        let scheduling = Instant::now();
+        schedule_into(graph, &mut *self.policy, &mut self.frontier, &mut self.schedule);
+        statistics.schedule += scheduling.elapsed();
+        statistics.batches += self.schedule.len() as u64;
+
+        let planning = Instant::now();
+        let end = self.place_given(graph);
+        let given = Given { rows: &self.given, end };
+        self.planner.plan(&self.program, graph, &self.schedule, &given, wanted, &mut self.plan)?;
+        statistics.plan += planning.elapsed();
+
+        let executing = Instant::now();
+        self.backend.allocate(self.plan.arena);
+        for (index, row) in self.initial.iter().chain(carried.iter()).enumerate() {
+            let mut from = 0;
+            for (at, width) in fields(&self.program, graph.given()[index], self.given[index]) {
+                self.backend.write(at, &row[from..from + width]);
+                from += width;
+            }
+        }
+        for step in 0..self.plan.steps.len() {
+            self.backend.step(&self.plan, step);
+        }
+        self.backend.synchronize();
+        let mut results = Rows::new();
+        for (&value, &row) in wanted.iter().zip(&self.plan.wanted) {
+            let record = graph.record_of(value).expect("checked by the engine");
+            let width = fields(&self.program, record, row).map(|(_, width)| width).sum();
+            let mut elements = results.push_zeros(width);
+            for (at, width) in fields(&self.program, record, row) {
+                let (field, rest) = elements.split_at_mut(width);
+                self.backend.read(at, field);
+                elements = rest;
+            }
+        }
+        statistics.execute += executing.elapsed();
+        if let Some(counts) = &mut statistics.counts {
+            counts.bound += lower_bound(graph) as u64;
+            counts.gathered_bytes += gathered_bytes(&self.program, &self.plan);
+        }
+        statistics.peak_bytes = statistics.peak_bytes.max(self.backend.bytes() as u64);
+        Ok(results)
+    }
+
+    /// Puts the given values at the front of the arena; returns where they end.
+    fn place_given(&mut self, graph: &Graph) -> usize {
+        self.given.clear();
+        let mut end = 0;
+        for &record in graph.given() {
+            self.given.push(end as u32);
+            end += self.program.record(record).stride as usize;
+        }
+        end
+    }
+}
+
+/// Where the fields of a record lie whose row begins at `row`, and their widths.
+fn fields(
+    program: &Program,
+    record: RecordId,
+    row: u32,
+) -> impl Iterator<Item = (u32, usize)> + '_ {
+    let layout = program.record(record);
+    let offsets = layout.offsets.iter().map(move |&offset| row + offset);
+    offsets.zip(layout.widths.iter().map(|&width| width as usize))
+}
+
+impl Interpreted {
+    pub(crate) fn new(network: &Network, parameters: Parameters) -> Self {
+        let initial = initial_values(network, &parameters);
+        Self { parameters, initial }
+    }
+
+    fn run(&self, graph: &Graph, carried: &Rows, wanted: &[Value]) -> Rows {
+        let records = &graph.given()[self.initial.len()..];
+        let carried = records.iter().zip(carried.iter()).map(|(&record, row)| {
+            let mut rest = row;
+            let shapes = graph.network().fields(record).fields.iter().map(|field| field.shape);
+            shapes
+                .map(|shape| {
+                    let (elements, behind) = rest.split_at(shape.elements());
+                    rest = behind;
+                    Tensor::from_shape_vec(shape.rows_and_columns(), elements.to_vec())
+                        .expect("as many elements as the shape has")
+                })
+                .collect()
+        });
+        let given: Vec<Vec<Tensor>> = self.initial.iter().cloned().chain(carried).collect();
+        let nodes = interpret(graph, &self.parameters, &given);
+        let mut results = Rows::new();
+        for value in wanted {
+            results.push(&flatten(match value.source() {
+                Source::Node(node) => &nodes[node.index()],
+                Source::Given(index) => &given[index],
+            }));
+        }
+        results
+    }
+}
+
+fn flatten(tensors: &[Tensor]) -> Vec<f32> {
+    tensors.iter().flatten().copied().collect()
+}

@@ -1,0 +1,11 @@
+//! Runs dynamic neural networks fast.
+#![forbid(unsafe_code)]
+
+mod engine;
+mod executor;
+mod rows;
+mod statistics;
+
+pub use engine::{Engine, RunError};
+pub use rows::Rows;
+pub use statistics::{Counts, Statistics};

@@ -1,0 +1,5 @@
+//! The `edbatch` command.
+
+fn main() {
+    println!("edbatch {}", env!("CARGO_PKG_VERSION"));
+}

@@ -1,0 +1,59 @@
+//! Rows of numbers, each of its own width.
+
+/// A list of rows of f32: what one instance emitted, in order.
+///
+/// A row holds the fields of one emitted value, one after the other.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Rows {
+    elements: Vec<f32>,
+    ends: Vec<usize>,
+}
+
+impl Rows {
+    /// No rows.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The row with this index.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn row(&self, index: usize) -> &[f32] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.elements[start..self.ends[index]]
+    }
+
+    /// All rows, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+        (0..self.len()).map(|index| self.row(index))
+    }
+
+    /// Appends a row.
+    pub fn push(&mut self, row: &[f32]) {
+        self.elements.extend_from_slice(row);
+        self.ends.push(self.elements.len());
+    }
+
+    /// Appends a row of zeros of this width and returns it, to be written.
+    pub(crate) fn push_zeros(&mut self, width: usize) -> &mut [f32] {
+        let start = self.elements.len();
+        self.elements.resize(start + width, 0.0);
+        self.ends.push(self.elements.len());
+        &mut self.elements[start..]
+    }
+}

@@ -1,0 +1,35 @@
+//! What running mini-batches took.
+
+use std::time::Duration;
+
+/// Counts and times since an engine was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Statistics {
+    /// Inputs.
+    pub instances: u64,
+    /// Nodes of all graphs.
+    pub nodes: u64,
+    /// Batches of all schedules; nodes, where nothing is batched.
+    pub batches: u64,
+    /// What is counted only if asked for, as it costs about as much as scheduling.
+    pub counts: Option<Counts>,
+    /// Building graphs.
+    pub construct: Duration,
+    /// Deciding the order of batches.
+    pub schedule: Duration,
+    /// Deciding where rows lie.
+    pub plan: Duration,
+    /// Running batches and reading results.
+    pub execute: Duration,
+    /// The most bytes that were held at once: the largest arena, and the weights.
+    pub peak_bytes: u64,
+}
+
+/// What [`Engine::with_counts`](crate::Engine::with_counts) adds to [`Statistics`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Lower bounds on the batches, summed over all graphs.
+    pub bound: u64,
+    /// Bytes that were read through lists of rows.
+    pub gathered_bytes: u64,
+}
