@@ -4,6 +4,7 @@
 
 mod cell_plan;
 mod check;
+mod check_cell;
 mod compile;
 mod plan;
 mod planner;
@@ -12,6 +13,7 @@ mod record_layout;
 
 pub use cell_plan::{Base, CellPlan, CellStep, Elementwise, Mode, Place, Register, Scalar};
 pub use check::{PlanError, check};
+pub use check_cell::check_cell;
 pub use compile::CellStyle;
 pub use plan::{Operand, Plan, Step};
 pub use planner::{ArenaTooLarge, Given, Planner};

@@ -11,7 +11,6 @@ use edbatch_graph::{Dag, Graph, Schedule, Source, Value};
 
 use crate::plan::{Operand, Plan, Step};
 use crate::program::Program;
-use crate::record_layout::LINE;
 
 /// Tables that planning needs, kept from one mini-batch to the next.
 #[derive(Clone, Debug, Default)]
@@ -85,13 +84,14 @@ impl Planner {
             plan.operands.push(Operand::Table { start });
         }
         let single = cell.ports().len() - usize::from(cell.is_variadic());
-        for port in 0..single {
+        for (port, declared) in cell.ports()[..single].iter().enumerate() {
+            let stride = program.record(declared.record).stride;
             let start = plan.lists.len();
             plan.lists.extend(batch.nodes.iter().map(|&node| {
                 let value = graph.value(node, port);
                 self.row(value, given)
             }));
-            plan.operands.push(match span(&plan.lists[start..]) {
+            plan.operands.push(match span(&plan.lists[start..], stride) {
                 Some(span) => {
                     plan.lists.truncate(start);
                     span
@@ -137,12 +137,12 @@ pub struct Given<'a> {
     pub end: usize,
 }
 
-/// The span that a list of rows is, if they lie at equal distances.
-fn span(rows: &[u32]) -> Option<Operand> {
+/// The span that a list of rows is, if they lie at equal distances; `stride` is for a single row.
+fn span(rows: &[u32], stride: u32) -> Option<Operand> {
     let (&first, rest) = rows.split_first()?;
     let stride = match rest.first() {
         Some(second) => second.checked_sub(first).filter(|&stride| stride > 0)?,
-        None => LINE as u32,
+        None => stride,
     };
     let steady = rows.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == stride);
     steady.then_some(Operand::Span { first, stride })

@@ -75,7 +75,9 @@ impl Compiler<'_> {
             let out = Place { base: Base::Output, offset: self.output.offsets[field] };
             let from = self.at(var);
             if from != out {
-                self.steps.push(CellStep::Copy { from, width: self.width(var), out });
+                let width = self.width(var);
+                let from = self.apart(from, width, &[Base::Output]);
+                self.steps.push(CellStep::Copy { from, width, out });
             }
         }
     }
