@@ -1,0 +1,66 @@
+//! The manifest is well formed, and right about the full sets where they are.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use edbatch_datasets::manifest::{Fetch, File, State, check, manifest};
+
+#[test]
+fn the_manifest_is_well_formed() {
+    let manifest = manifest();
+    let mut paths = HashSet::new();
+    for set in &manifest.sets {
+        assert!(!set.files.is_empty() && set.source.starts_with("https://"), "{}", set.name);
+        let by_hand = matches!(set.fetch, Fetch::Hand { .. });
+        for file in &set.files {
+            assert!(
+                file.path.starts_with(&format!("{}/", set.name)),
+                "{} is in its set's folder",
+                file.path
+            );
+            assert!(paths.insert(&file.path), "{} once", file.path);
+            assert!(
+                file.sha256.len() == 64 && file.sha256.chars().all(|c| c.is_ascii_hexdigit()),
+                "{}",
+                file.path
+            );
+            assert_eq!(file.member.is_none(), by_hand, "{} has a name at its source", file.path);
+        }
+    }
+}
+
+#[test]
+fn the_full_sets_are_as_the_manifest_says() {
+    let Some(shared) = std::env::var_os("EDBATCH_SHARED") else {
+        println!("skipped: EDBATCH_SHARED is not set");
+        return;
+    };
+    for (path, state) in check(&PathBuf::from(shared).join("datasets")) {
+        match state {
+            State::Good => {}
+            State::Missing => println!("skipped: no {path}"),
+            State::Differs { .. } | State::Unreadable(_) => panic!("{path}: {state:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_file_is_compared_plain_or_compressed() {
+    let folder =
+        std::env::temp_dir().join(format!("edbatch-datasets-{}-manifest", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_string();
+    let file = File { path: "abc".to_string(), member: None, bytes: 3, sha256 };
+    assert!(matches!(file.check(&folder), State::Missing));
+
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, b"abc").unwrap();
+    std::fs::write(folder.join("abc.gz"), gzip.finish().unwrap()).unwrap();
+    assert!(matches!(file.check(&folder), State::Good));
+
+    std::fs::write(folder.join("abc"), "abd").unwrap();
+    assert!(matches!(file.check(&folder), State::Differs { bytes: 3, .. }));
+    std::fs::write(folder.join("abc.gz"), "no gzip").unwrap();
+    assert!(matches!(file.check_at(&folder.join("abc.gz")), State::Unreadable(_)));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
