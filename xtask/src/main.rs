@@ -1,0 +1,47 @@
+//! The project's chores, one file a verb: `cargo xtask data` and `cargo xtask ci`.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod ci;
+mod data;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The project's chores.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", after_help = "Example: cargo xtask ci")]
+struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Data(data::Args),
+    Ci(ci::Args),
+}
+
+/// Why a chore failed, for standard error.
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().verb {
+        Verb::Data(args) => data::run(args),
+        Verb::Ci(args) => ci::run(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
+}
