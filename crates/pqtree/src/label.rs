@@ -267,7 +267,7 @@ impl Work {
 
     /// Lets paths climb until one is left. Returns where that one is: at the apex, or above it.
     fn climb_in_lockstep(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
-        let (mut next, mut at_root) = (0, None);
+        let (mut next, mut at_root, mut crowded) = (0, None, None);
         while self.climbing.len() - next + usize::from(at_root.is_some()) > 1 {
             let place = self.climbing[next];
             next += 1;
@@ -282,13 +282,17 @@ impl Work {
             match touched.predecessors {
                 [NIL, _] => touched.predecessors[0] = place,
                 [_, NIL] => touched.predecessors[1] = place,
-                [first, second] => return Err(self.three_splits(nodes, [first, second, place])),
+                // The proof needs all paths to be complete.
+                [first, second] => crowded = Some([first, second, place]),
             }
             if !touched.climbs {
                 touched.climbs = true;
                 self.climbing.push(above);
             }
         }
-        Ok(at_root.unwrap_or_else(|| self.climbing[next]))
+        match crowded {
+            Some(places) => Err(self.three_splits(nodes, places)),
+            None => Ok(at_root.unwrap_or_else(|| self.climbing[next])),
+        }
     }
 }

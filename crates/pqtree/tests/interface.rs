@@ -1,0 +1,269 @@
+//! What the interface promises beyond orders: types, errors, texts, memory, features.
+
+use pqtree::{
+    Conflict, Labeled, LabeledError, LeafError, NodeId, OrdersError, ParseError, PqTree,
+    ReduceError,
+};
+
+fn tree(text: &str) -> PqTree {
+    text.parse().unwrap()
+}
+
+#[test]
+fn trees_are_send_and_sync() {
+    fn check<T: Send + Sync + Clone + Eq + std::hash::Hash + std::fmt::Debug>() {}
+    check::<PqTree>();
+}
+
+#[test]
+fn a_million_leaves_fit_in_24_megabytes_and_are_made_at_once() {
+    let start = std::time::Instant::now();
+    let tree = PqTree::new(1_000_000);
+    println!("{:?}, {} bytes", start.elapsed(), tree.bytes());
+    assert!(tree.bytes() <= 24_000_000);
+}
+
+#[test]
+fn bad_sets_are_typed_errors() {
+    let mut four = PqTree::new(4);
+    let out = ReduceError::Leaf(LeafError::OutOfRange { leaf: 4, leaves: 4 });
+    let twice = ReduceError::Leaf(LeafError::Repeated { leaf: 1 });
+    assert_eq!(four.reduce(&[1, 4]), Err(out));
+    assert_eq!(four.reduce(&[4]), Err(out));
+    assert_eq!(four.reduce(&[1, 1]), Err(twice));
+    assert_eq!(four.can_reduce(&[1, 2, 3, 1]), Err(twice));
+    assert_eq!(four.reduce(&[1, 2, 3, 0, 1]), Err(twice));
+    assert_eq!(four.to_string(), "(0 1 2 3)");
+    assert_eq!(four.project(&[1, 1]), Err(LeafError::Repeated { leaf: 1 }));
+    assert_eq!(
+        four.remove(9),
+        Err(LeafError::OutOfRange { leaf: 9, leaves: 4 })
+    );
+    assert_eq!(
+        twice.to_string(),
+        "leaf 1 is named twice: name each leaf once"
+    );
+    // Nothing of the refused sets is left over.
+    assert!(four.reduce(&[1, 2]).unwrap().changed);
+}
+
+#[test]
+fn trivial_sets_change_nothing() {
+    let mut three = PqTree::new(3);
+    for (set, home) in [
+        (&[][..], None),
+        (&[2], Some(NodeId::of_leaf(2))),
+        (&[2, 0, 1], three.root()),
+    ] {
+        let reduced = three.reduce(set).unwrap();
+        assert_eq!((reduced.changed, reduced.home), (false, home));
+    }
+    assert_eq!(three.orders_count(), Some(6));
+}
+
+#[test]
+fn conflicts_say_what_is_wrong() {
+    let check = |text: &str, set: &[u32], expected: Conflict| {
+        assert_eq!(
+            tree(text).reduce(set),
+            Err(ReduceError::Conflict(expected)),
+            "{text}"
+        );
+    };
+    check(
+        "[0 1 2]",
+        &[0, 2],
+        Conflict::Separated {
+            inside: [0, 2],
+            outside: 1,
+        },
+    );
+    check(
+        "([0 1 2] 3)",
+        &[1, 3],
+        Conflict::Enclosed {
+            inside: 1,
+            outside: [0, 2],
+            beyond: 3,
+        },
+    );
+    let (inside, outside) = ([0, 2], [1, 3]);
+    check(
+        "(((0 1) (2 3) 4) 5 6)",
+        &[0, 2, 5],
+        Conflict::TwoSplits {
+            inside,
+            outside,
+            beyond: 5,
+        },
+    );
+    let (inside, outside) = ([0, 2, 4], [1, 3, 5]);
+    check(
+        "((0 1) (2 3) (4 5))",
+        &[0, 2, 4],
+        Conflict::ThreeSplits { inside, outside },
+    );
+}
+
+#[test]
+fn several_sets_at_once() {
+    let mut four = PqTree::new(4);
+    let error = four
+        .reduce_all([[0, 1], [1, 2], [0, 2], [2, 3]])
+        .unwrap_err();
+    assert_eq!((error.index, four.to_string().as_str()), (2, "(0 1 2 3)"));
+    assert_eq!(
+        four.reduce_greedy([[0, 1], [1, 2], [0, 2], [2, 3], [3, 3]]),
+        [true, true, false, true, false]
+    );
+    assert_eq!(four.canonical().to_string(), "[0 1 2 3]");
+}
+
+#[test]
+fn checkpoints_nest() {
+    let mut four = PqTree::new(4);
+    let outer = four.checkpoint();
+    four.reduce(&[0, 1]).unwrap();
+    let inner = four.checkpoint();
+    four.reduce(&[1, 2]).unwrap();
+    four.commit(inner);
+    assert_eq!(four.canonical().to_string(), "([0 1 2] 3)");
+    four.rollback(outer);
+    assert_eq!(four.to_string(), "(0 1 2 3)");
+}
+
+#[test]
+#[should_panic(expected = "not open")]
+fn a_closed_checkpoint_is_refused() {
+    let mut four = PqTree::new(4);
+    let outer = four.checkpoint();
+    let inner = four.checkpoint();
+    four.rollback(outer);
+    four.commit(inner);
+}
+
+#[test]
+fn changed_nodes_are_told() {
+    let mut five = tree("((0 1 2) (3 4))");
+    let untouched = five.parent(NodeId::of_leaf(3)).unwrap();
+    five.reduce(&[0, 1]).unwrap();
+    let mut changed: Vec<String> = five
+        .changed()
+        .map(|node| format!("{:?}", five.leaves_of(node).collect::<Vec<_>>()))
+        .collect();
+    changed.sort();
+    assert_eq!(changed, ["[1, 0]", "[2, 1, 0]"]);
+    assert!(five.changed().all(|node| node != untouched));
+    five.reduce(&[0, 1]).unwrap();
+    assert_eq!(five.changed().count(), 0);
+}
+
+#[test]
+fn texts_are_read_back() {
+    for text in ["()", "0", "(0 1)", "[0 1 2]", "(0 [1 2 (3 4)])"] {
+        assert_eq!(tree(text).to_string(), text);
+    }
+    assert_eq!(tree(" ( (0) [2 1] () ) ").to_string(), "(0 (2 1))");
+    let error = |text: &str| text.parse::<PqTree>().unwrap_err();
+    assert_eq!(error("(0 x)"), ParseError::Unexpected { found: 'x', at: 3 });
+    assert_eq!(error("(0 1]"), ParseError::Unmatched { at: 4 });
+    assert_eq!(error("(0 1"), ParseError::NotOneTree);
+    assert_eq!(error("(0 1) 2"), ParseError::NotOneTree);
+    assert_eq!(error(""), ParseError::NotOneTree);
+    assert_eq!(error("(0 2)"), ParseError::Leaf { leaf: 2, leaves: 2 });
+    assert_eq!(error("(0 0)"), ParseError::Leaf { leaf: 0, leaves: 2 });
+}
+
+#[test]
+fn empty_trees_and_single_leaves_work() {
+    let mut none = PqTree::new(0);
+    assert_eq!(
+        (none.root(), none.orders_count(), none.frontier().count()),
+        (None, Some(1), 0)
+    );
+    assert!(none.contains_order(&[]) && none.reduce(&[]).is_ok() && none.is_empty());
+    assert_eq!(none.orders().collect::<Vec<_>>(), [[0; 0]]);
+    assert_eq!(none.insert(), 0);
+    assert_eq!(
+        (none.to_string().as_str(), none.orders_count()),
+        ("0", Some(1))
+    );
+    assert_eq!(none.insert(), 1);
+    assert_eq!(none.to_string(), "(0 1)");
+    none.remove(0).unwrap();
+    none.remove(0).unwrap();
+    assert_eq!(none.to_string(), "()");
+}
+
+#[test]
+fn counts_end_at_128_bits() {
+    assert_eq!(PqTree::new(34).orders_count(), Some((1..=34).product()));
+    assert_eq!(PqTree::new(35).orders_count(), None);
+    let mut last = PqTree::new(40).nth_order(u128::MAX).unwrap();
+    last.sort_unstable();
+    assert!(last.into_iter().eq(0..40));
+}
+
+#[test]
+fn common_intervals_of_no_order_are_an_error() {
+    assert_eq!(
+        PqTree::from_orders::<Vec<u32>>(&[]),
+        Err(OrdersError::NoOrder)
+    );
+    assert_eq!(
+        PqTree::from_orders(&[vec![0, 1], vec![1, 1]]),
+        Err(OrdersError::NoPermutation { index: 1 })
+    );
+    assert_eq!(
+        PqTree::from_orders(&[vec![0, 2]]),
+        Err(OrdersError::NoPermutation { index: 0 })
+    );
+    assert_eq!(
+        PqTree::from_orders(&[[1, 0, 2]]).unwrap().to_string(),
+        "[1 0 2]"
+    );
+}
+
+#[test]
+fn labels_of_any_type() {
+    let mut cities = Labeled::new(["Oslo", "Rome", "Bonn"].map(String::from)).unwrap();
+    cities.reduce(&["Oslo", "Bonn"].map(String::from)).unwrap();
+    assert_eq!(
+        cities.frontier().collect::<Vec<_>>(),
+        ["Rome", "Bonn", "Oslo"]
+    );
+    assert_eq!(cities.leaf(&"Bonn".to_string()), Some(2));
+    let unknown = cities.reduce(&["Oslo", "Graz"].map(String::from));
+    assert_eq!(unknown, Err(LabeledError::Unknown { index: 1 }));
+    assert_eq!(
+        Labeled::new([7, 8, 7]).unwrap_err(),
+        LabeledError::Repeated { index: 2 }
+    );
+    assert!(
+        Labeled::new((0..5000).map(|i| (i, i * i)))
+            .unwrap()
+            .leaf(&(77, 5929))
+            .is_some()
+    );
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn serde_writes_the_text() {
+    let json = serde_json::to_string(&tree("(0 [1 2 3])")).unwrap();
+    assert_eq!(json, "\"(0 [1 2 3])\"");
+    assert_eq!(
+        serde_json::from_str::<PqTree>(&json).unwrap(),
+        tree("(0 [1 2 3])")
+    );
+    assert!(serde_json::from_str::<PqTree>("\"(0\"").is_err());
+}
+
+#[cfg(feature = "rand")]
+#[test]
+fn rand_samples_admissible_orders() {
+    use rand::SeedableRng;
+    let mut rng = rand::rngs::StdRng::seed_from_u64(1);
+    let tree = tree("(0 [1 2 3] (4 5 6))");
+    assert!((0..100).all(|_| tree.contains_order(&tree.sample(&mut rng))));
+}
