@@ -236,7 +236,7 @@ proptest! {
         for _ in 0..400 * model.len() {
             let order = tree.sample_with(|count| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                ((state >> 33) * u64::from(count) >> 31) as u32
+                (((state >> 33) * u64::from(count)) >> 31) as u32
             });
             *seen.entry(order).or_insert(0u32) += 1;
         }
