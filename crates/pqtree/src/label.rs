@@ -18,7 +18,7 @@
 
 use crate::conflict::{LeafError, ReduceError};
 use crate::node::NodeId;
-use crate::nodes::Nodes;
+use crate::nodes::{CHUNK, Inner, Nodes};
 use alloc::vec::Vec;
 
 /// No index into [`Work::marked`] or [`Work::touched`].
@@ -111,7 +111,7 @@ impl Work {
     /// Gives back the memory that an uncommonly large set needed, so that the tree stays as small as it is. The next
     /// such set can pay for it again.
     fn trim(&mut self) {
-        let limit = 4096 + 16 * self.in_set.len();
+        let limit = (64 << 10) + 16 * self.in_set.len();
         if self.marked.capacity() * size_of::<Marked>() > limit {
             (self.marked, self.moving) = (Vec::new(), Vec::new());
         }
@@ -173,14 +173,19 @@ impl Work {
     }
 
     fn count_leaves(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<(), LeafError> {
-        self.marked.reserve(set.len());
-        for chunk in set.chunks(64) {
+        for chunk in set.chunks(CHUNK) {
             for &leaf in chunk {
                 self.put_in_set(nodes, leaf)?;
             }
-            nodes.warm_parents(chunk);
-            for &leaf in chunk {
-                self.count_full_child(nodes, NodeId(leaf));
+            let parents = nodes.load_parents(chunk);
+            for (&leaf, &up) in chunk.iter().zip(&parents) {
+                let leaf = NodeId(leaf);
+                let parent = if nodes.is_forward(up) {
+                    nodes.climb(leaf)
+                } else {
+                    up
+                };
+                self.count_full_child(nodes, leaf, parent);
             }
         }
         Ok(())
@@ -205,13 +210,13 @@ impl Work {
         while counted < self.full_nodes.len() {
             let node = self.full_nodes[counted];
             counted += 1;
-            self.count_full_child(nodes, node);
+            let parent = nodes.climb(node);
+            self.count_full_child(nodes, node, parent);
         }
     }
 
-    #[inline]
-    fn count_full_child(&mut self, nodes: &mut Nodes, child: NodeId) {
-        let parent = nodes.climb(child);
+    #[inline(always)]
+    fn count_full_child(&mut self, nodes: &mut Nodes, child: NodeId, parent: NodeId) {
         let place = self.touch(nodes, parent);
         let touched = &mut self.touched[place as usize];
         touched.full += 1;
@@ -223,27 +228,32 @@ impl Work {
     }
 
     /// The place of a node in `touched`, where it is put if this reduction has not met it yet.
-    #[inline]
+    #[inline(always)]
     fn touch(&mut self, nodes: &mut Nodes, node: NodeId) -> u32 {
-        let length = self.touched.len() as u32;
         let inner = nodes.inner_mut(node);
         let place = inner.stamp.wrapping_sub(self.base);
-        if place < length {
-            return place;
+        if (place as usize) < self.touched.len() {
+            place
+        } else {
+            self.meet(node, inner)
         }
-        inner.stamp = self.base + length;
+    }
+
+    fn meet(&mut self, node: NodeId, inner: &mut Inner) -> u32 {
+        let place = self.touched.len() as u32;
+        inner.stamp = self.base + place;
         self.touched.push(Touched {
             node,
             degree: inner.degree(),
-            is_q: inner.is_q(),
-            climbs: false,
             full: 0,
             last_full: NIL,
+            is_q: inner.is_q(),
+            climbs: false,
             predecessors: [NIL; 2],
             outer: [NodeId::NONE; 2],
             full_end: NodeId::NONE,
         });
-        length
+        place
     }
 
     fn find_apex(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {

@@ -22,6 +22,9 @@ use core::hint::black_box;
 
 const Q_BIT: u32 = 1 << 31;
 
+/// How many nodes are looked at together, so that their loads overlap.
+pub(crate) const CHUNK: usize = 32;
+
 /// What an inner node has beyond a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inner {
@@ -161,13 +164,29 @@ impl Nodes {
         up
     }
 
-    /// Loads what counting these leaves at their parents will read.
+    /// The `up` of each of at most [`CHUNK`] leaves.
     ///
-    /// Counting takes branches that cannot be predicted, and a wrong guess throws away the loads that were begun beyond
-    /// it. These loads depend on no branch, so that the memory works on all of them at once.
-    pub(crate) fn warm_parents(&self, leaves: &[u32]) {
-        let parents = leaves.iter().map(|&leaf| self.up[leaf as usize]);
-        black_box(parents.fold(0, |sum, parent| sum ^ self.inner(parent).degree));
+    /// Also loads what counting these leaves at their parents will read. Counting takes branches that cannot be predicted,
+    /// and a wrong guess throws away the loads that were begun beyond it. The loads here depend on no branch, so that the
+    /// memory works on all of them at once.
+    #[inline]
+    pub(crate) fn load_parents(&self, leaves: &[u32]) -> [NodeId; CHUNK] {
+        let mut parents = [NodeId::NONE; CHUNK];
+        for (parent, &leaf) in parents.iter_mut().zip(leaves) {
+            *parent = self.up[leaf as usize];
+        }
+        if leaves.len() > 2 {
+            black_box(
+                parents[..leaves.len()]
+                    .iter()
+                    .fold(0, |sum, &parent| sum ^ self.inner(parent).degree),
+            );
+        }
+        parents
+    }
+
+    pub(crate) fn is_forward(&self, node: NodeId) -> bool {
+        !self.inner(node).is_live()
     }
 
     // --- Setters: every structural write passes here, and is logged while a checkpoint is open. ---
@@ -265,34 +284,40 @@ impl Nodes {
     pub(crate) fn regroup(&mut self, from: NodeId, to: NodeId, children: &[NodeId]) {
         if self.journal.is_open() {
             children.iter().for_each(|&child| self.unlink(from, child));
-        } else {
-            self.unlink_unlogged(from, children);
+            self.set_children(to, Kind::P, children);
+            return;
         }
-        self.set_children(to, Kind::P, children);
-    }
-
-    /// [`unlink`](Self::unlink), for many children and without logging. Most reductions spend most of their time here.
-    fn unlink_unlogged(&mut self, list: NodeId, children: &[NodeId]) {
-        let mut ends = self.inner(list).ends;
+        // The same without logging. Most reductions spend most of their time here.
         let siblings = self.siblings.as_mut_slice();
-        for chunk in children.chunks(64) {
-            // As in `warm_parents`.
-            let warm = |sum, sibling: &NodeId| {
+        let mut ends = self.inner[(from.0 - self.leaves) as usize].ends;
+        let mut before = NodeId::NONE;
+        for chunk in children.chunks(CHUNK) {
+            // As in `load_parents`.
+            let load = |sum, sibling: &NodeId| {
                 sum ^ siblings.get(sibling.index()).map_or(0, |pair| pair[0].0)
             };
-            black_box(
-                chunk.iter().fold(0, |sum, child| siblings[child.index()].iter().fold(sum, warm)),
-            );
+            black_box(chunk.iter().fold(0, |sum, child| {
+                siblings[child.index()].iter().fold(sum, load)
+            }));
             for &child in chunk {
                 let [a, b] = siblings[child.index()];
-                for (from, to) in [(a, b), (b, a)] {
+                for (beside, other) in [(a, b), (b, a)] {
                     // `NONE` is beyond the slice: then the link is an end of the list.
-                    let pair = siblings.get_mut(from.index()).unwrap_or(&mut ends);
-                    pair[usize::from(pair[0] != child)] = to;
+                    let pair = siblings.get_mut(beside.index()).unwrap_or(&mut ends);
+                    pair[usize::from(pair[0] != child)] = other;
                 }
+                self.up[child.index()] = to;
+                // Of the pair, the second half is set when the next child is there.
+                siblings[child.index()] = [before, NodeId::NONE];
+                if let Some(pair) = siblings.get_mut(before.index()) {
+                    pair[1] = child;
+                }
+                before = child;
             }
         }
-        self.inner_mut(list).ends = ends;
+        self.inner_mut(from).ends = ends;
+        self.set_ends(to, [children[0], before]);
+        self.set_degree(to, Kind::P, children.len() as u32);
     }
 
     /// Hangs `new` where `old` hangs now; `old` hangs nowhere then.
