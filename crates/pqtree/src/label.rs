@@ -173,11 +173,12 @@ impl Work {
     }
 
     fn count_leaves(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<(), LeafError> {
+        let mut parents = [NodeId::NONE; CHUNK];
         for chunk in set.chunks(CHUNK) {
             for &leaf in chunk {
                 self.put_in_set(nodes, leaf)?;
             }
-            let parents = nodes.load_parents(chunk);
+            nodes.load_parents(chunk, &mut parents);
             for (&leaf, &up) in chunk.iter().zip(&parents) {
                 let leaf = NodeId(leaf);
                 let parent = if nodes.is_forward(up) {

@@ -164,25 +164,24 @@ impl Nodes {
         up
     }
 
-    /// The `up` of each of at most [`CHUNK`] leaves.
+    /// Puts the `up` of each leaf into `parents`.
     ///
-    /// Also loads what counting these leaves at their parents will read. Counting takes branches that cannot be predicted,
-    /// and a wrong guess throws away the loads that were begun beyond it. The loads here depend on no branch, so that the
-    /// memory works on all of them at once.
+    /// Also loads what counting these leaves at their parents will read. Counting takes branches that cannot be
+    /// predicted, and a wrong guess throws away the loads that were begun beyond it. The loads here depend on no branch,
+    /// so that the memory works on all of them at once.
     #[inline]
-    pub(crate) fn load_parents(&self, leaves: &[u32]) -> [NodeId; CHUNK] {
-        let mut parents = [NodeId::NONE; CHUNK];
+    pub(crate) fn load_parents(&self, leaves: &[u32], parents: &mut [NodeId; CHUNK]) {
         for (parent, &leaf) in parents.iter_mut().zip(leaves) {
             *parent = self.up[leaf as usize];
         }
         if leaves.len() > 2 {
             black_box(
-                parents[..leaves.len()]
+                parents
                     .iter()
-                    .fold(0, |sum, &parent| sum ^ self.inner(parent).degree),
+                    .zip(leaves)
+                    .fold(0, |sum, (&parent, _)| sum ^ self.inner(parent).degree),
             );
         }
-        parents
     }
 
     pub(crate) fn is_forward(&self, node: NodeId) -> bool {
@@ -355,10 +354,11 @@ impl Nodes {
         node
     }
 
-    /// Room in small steps: doubling would spend, on a million leaves, twelve megabytes that are never used.
+    /// Room in small steps, where it matters: doubling would spend, on a million leaves, twelve megabytes for nothing.
     #[cold]
     fn grow(&mut self) {
-        let step = 16 + self.leaves as usize / 64;
+        let steps = if self.leaves < 1 << 18 { 8 } else { 64 };
+        let step = 16 + (self.leaves / steps) as usize;
         self.up.reserve_exact(step);
         self.siblings.reserve_exact(step);
         self.inner.reserve_exact(step);
@@ -388,11 +388,10 @@ impl Nodes {
         if self.forwards < 64 + self.leaves / 16 || self.journal.is_open() {
             return;
         }
-        for id in 0..self.up.len() as u32 {
-            let id = NodeId(id);
-            if id != self.root && self.is_live(id) {
-                let parent = self.climb(id);
-                self.up[id.index()] = parent;
+        for id in (0..self.up.len() as u32).map(NodeId) {
+            let up = self.up[id.index()];
+            if id != self.root && self.is_live(id) && self.is_forward(up) {
+                self.up[id.index()] = self.climb_forwards(id);
             }
         }
         for slot in 0..self.inner.len() as u32 {
