@@ -1,9 +1,126 @@
-//! PQ-trees.
+//! PQ-trees: all orders of a set in which given subsets stay consecutive.
+//!
+//! Put the columns of a 0/1 matrix in an order in which the ones of every row are together; the genes of some genomes so
+//! that each cluster is unbroken; the variables of a program so that each batch of them is one piece of memory. There may
+//! be no such order, or one, or 10^100 of them. A [`PqTree`] holds *all* of them at once, in memory that grows with the
+//! number of elements, and takes one more subset in time that grows with that subset.
+//!
+//! ```
+//! use pqtree::PqTree;
+//!
+//! let mut tree = PqTree::new(5);
+//! tree.reduce(&[0, 1])?;
+//! tree.reduce(&[1, 2])?;
+//! assert_eq!(tree.to_string(), "(3 4 [0 1 2])");
+//! assert_eq!(tree.orders_count(), Some(12));
+//! assert!(tree.contains_order(&[4, 2, 1, 0, 3]));
+//!
+//! // 0 and 2 can no longer be neighbours: 1 is between them. The tree stays as it was, and says why.
+//! let error = tree.reduce(&[0, 2]).unwrap_err();
+//! assert!(error.to_string().ends_with("1, not of the set, lies between 0 and 2 in every order"));
+//! # Ok::<(), pqtree::ReduceError>(())
+//! ```
+//!
+//! # PQ-trees in five pictures
+//!
+//! The elements are the leaves. An inner node is of one of two kinds. The children of a **P**-node, drawn `( )`, stand in
+//! any order; those of a **Q**-node, drawn `[ ]`, in the order given or in its reverse. Reading the leaves from left to
+//! right after any such choices gives the orders that the tree *admits*. At first, everything goes:
+//!
+//! ```text
+//!            P                   (0 1 2 3 4)          5! = 120 orders
+//!     ┌───┬──┴┬───┬───┐
+//!     0   1   2   3   4
+//! ```
+//!
+//! *Reducing* the set {0, 1} puts these two under a P-node of their own: they may change places with each other, and the
+//! pair may stand anywhere.
+//!
+//! ```text
+//!            P                   (2 3 4 (0 1))        4! · 2! = 48 orders
+//!     ┌───┬──┴┬─────┐
+//!     2   3   4     P
+//!                 ┌─┴─┐
+//!                 0   1
+//! ```
+//!
+//! Then {1, 2}: 2 has to stand beside 1, and 0 still does, so that 1 is in the middle. The three are a Q-node: only to be
+//! turned around.
+//!
+//! ```text
+//!            P                   (3 4 [0 1 2])        3! · 2 = 12 orders
+//!     ┌───┬──┴──┐
+//!     3   4     Q
+//!            ┌──┼──┐
+//!            0  1  2
+//! ```
+//!
+//! Then {2, 3, 4}: 3 and 4, in any order, join the line at the end at which 2 is.
+//!
+//! ```text
+//!             Q                  [0 1 2 (3 4)]        2 · 2! = 4 orders
+//!     ┌───┬───┴──┬─────┐
+//!     0   1      2     P
+//!                    ┌─┴─┐
+//!                    3   4
+//! ```
+//!
+//! And {0, 2} is impossible, as 1 is between them. A refused reduction changes nothing; its [`Conflict`] names the leaves
+//! that prove it.
+//!
+//! What is consecutive in *every* order can be read off as well: the leaves of any node, and of any run of children of a
+//! Q-node; nothing else.
+//!
+//! # What there is
+//!
+//! | to | use |
+//! |---|---|
+//! | keep a set together | [`reduce`](PqTree::reduce), [`reduce_all`](PqTree::reduce_all), [`reduce_greedy`](PqTree::reduce_greedy) |
+//! | ask first | [`can_reduce`](PqTree::can_reduce), [`is_consecutive`](PqTree::is_consecutive), [`smallest_consecutive_superset`](PqTree::smallest_consecutive_superset) |
+//! | try, and go back | [`checkpoint`](PqTree::checkpoint), [`rollback`](PqTree::rollback), [`commit`](PqTree::commit) |
+//! | get an order | [`frontier`](PqTree::frontier), [`write_frontier`](PqTree::write_frontier), [`orders`](PqTree::orders), [`nth_order`](PqTree::nth_order), [`sample_with`](PqTree::sample_with) |
+//! | test or count orders | [`contains_order`](PqTree::contains_order), [`orders_count`](PqTree::orders_count), [`orders_log2`](PqTree::orders_log2) |
+//! | look at the tree | [`root`](PqTree::root), [`children`](PqTree::children), [`parent`](PqTree::parent), [`kind`](PqTree::kind), [`pre_order`](PqTree::pre_order), [`post_order`](PqTree::post_order), [`changed`](PqTree::changed) |
+//! | combine trees | [`intersect`](PqTree::intersect), [`project`](PqTree::project), [`restrictions`](PqTree::restrictions), [`from_orders`](PqTree::from_orders) |
+//! | change the leaves | [`insert`](PqTree::insert), [`insert_under`](PqTree::insert_under), [`remove`](PqTree::remove), [`replace`](PqTree::replace) |
+//! | name the leaves | [`Labeled`] |
+//! | write and read | `Display`, `FromStr`, [`dot`](PqTree::dot), serde |
+//! | compare | `Eq` and `Hash` by the orders admitted, [`canonical`](PqTree::canonical) |
+//!
+//! Features, none of them on: `rand` for `PqTree::sample`, `serde` for `Serialize` and `Deserialize`. The crate is
+//! `no_std` with `alloc`, has no dependency that is not optional, and no `unsafe`.
+//!
+//! # When not to use it
+//!
+//! For orders in a circle, in which a set or else its complement is together, reduce, of each set and its complement, the
+//! one without a leaf that you pick, and leave that leaf out of the tree. For the *best* order where no perfect one is to
+//! be had, [`reduce_greedy`](PqTree::reduce_greedy) is but a heuristic: the exact question is NP-hard.
+//!
+//! # What it costs
+//!
+//! Reducing a set S: O(|S|) amortised, whatever the size of the tree; of a set that is consecutive already: O(|S|), and no
+//! structure is written. A tree of n leaves: 12 bytes a leaf and 28 an inner node. Undoing: as much as was done. All else
+//! says what it costs; mostly O(n). Nothing recurses, so a tree may be as deep as it has leaves.
+//!
+//! # How it works
+//!
+//! The tree is a PC-tree, Hsu and McConnell's simplification of Booth and Lueker's PQ-tree, hung up at a leaf that is in
+//! no set; so the nine templates of the classic become one rule. A reduction first labels and checks, and writes only when
+//! it is sure to succeed. The modules say more, in the order `label`, `check`, `rearrange`, over `nodes`.
+//!
+//! *Read on*: K. Booth and G. Lueker, "Testing for the consecutive ones property, interval graphs, and graph planarity
+//! using PQ-tree algorithms" (1976); W.-L. Hsu and R. McConnell, "PC trees and circular-ones arrangements" (2003);
+//! S. Fink, M. Pfretzschner and I. Rutter, "Experimental comparison of PC-trees and PQ-trees" (ESA 2021).
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 extern crate alloc;
+
+// The README is tested like the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod builder;
 mod canonical;

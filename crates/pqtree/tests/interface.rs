@@ -24,6 +24,24 @@ fn a_million_leaves_fit_in_24_megabytes_and_are_made_at_once() {
 }
 
 #[test]
+fn the_pictures_of_the_documentation() {
+    let mut five = PqTree::new(5);
+    let steps: [(&[u32], &str, u128); 3] = [
+        (&[0, 1], "(2 3 4 (0 1))", 48),
+        (&[1, 2], "(3 4 [0 1 2])", 12),
+        (&[2, 3, 4], "[0 1 2 (3 4)]", 4),
+    ];
+    for (set, picture, count) in steps {
+        five.reduce(set).unwrap();
+        assert_eq!(
+            (five.clone(), five.orders_count()),
+            (tree(picture), Some(count))
+        );
+    }
+    assert!(five.reduce(&[0, 2]).is_err());
+}
+
+#[test]
 fn bad_sets_are_typed_errors() {
     let mut four = PqTree::new(4);
     let out = ReduceError::Leaf(LeafError::OutOfRange { leaf: 4, leaves: 4 });
