@@ -26,9 +26,7 @@ fn reductions(criterion: &mut Criterion) {
     group.sample_size(10);
     for (name, family, leaves, budget, seed) in INSTANCES {
         let sets = generate(family, leaves, budget, seed);
-        group.throughput(Throughput::Elements(
-            sets.iter().map(|set| set.len() as u64).sum(),
-        ));
+        group.throughput(Throughput::Elements(sets.iter().map(|set| set.len() as u64).sum()));
         group.bench_function(name, |bencher| {
             bencher.iter_with_large_drop(|| {
                 let mut tree = PqTree::new(leaves as u32);
@@ -51,15 +49,11 @@ fn around(criterion: &mut Criterion) {
     group.bench_function("new", |bencher| {
         bencher.iter_with_large_drop(|| PqTree::new(black_box(leaves as u32)))
     });
-    group.bench_function("clone", |bencher| {
-        bencher.iter_with_large_drop(|| tree.clone())
-    });
+    group.bench_function("clone", |bencher| bencher.iter_with_large_drop(|| tree.clone()));
     group.bench_function("write_frontier", |bencher| {
         bencher.iter(|| tree.write_frontier(black_box(&mut frontier)))
     });
-    group.bench_function("equal", |bencher| {
-        bencher.iter(|| tree == black_box(&tree).clone())
-    });
+    group.bench_function("equal", |bencher| bencher.iter(|| tree == black_box(&tree).clone()));
     group.bench_function("contains_order", |bencher| {
         bencher.iter(|| tree.contains_order(black_box(&frontier)))
     });

@@ -19,11 +19,7 @@ impl Reference {
     /// The tree with `set` consecutive, if there is one.
     pub(crate) fn reduce(&self, set: &[u32]) -> Option<Self> {
         let set: BTreeSet<u32> = set.iter().copied().collect();
-        if set.len() < 2 {
-            Some(self.clone())
-        } else {
-            self.gather(&set)
-        }
+        if set.len() < 2 { Some(self.clone()) } else { self.gather(&set) }
     }
 
     /// The text of the canonical form: P-children by smallest leaf, Q-nodes with the smaller end first.
@@ -34,22 +30,12 @@ impl Reference {
     fn text_and_smallest(&self) -> (String, u32) {
         let (open, mut parts, close) = match self {
             Leaf(leaf) => return (leaf.to_string(), *leaf),
-            P(children) => (
-                '(',
-                children
-                    .iter()
-                    .map(Self::text_and_smallest)
-                    .collect::<Vec<_>>(),
-                ')',
-            ),
-            Q(children) => (
-                '[',
-                children
-                    .iter()
-                    .map(Self::text_and_smallest)
-                    .collect::<Vec<_>>(),
-                ']',
-            ),
+            P(children) => {
+                ('(', children.iter().map(Self::text_and_smallest).collect::<Vec<_>>(), ')')
+            }
+            Q(children) => {
+                ('[', children.iter().map(Self::text_and_smallest).collect::<Vec<_>>(), ']')
+            }
         };
         let smallest = parts.iter().map(|part| part.1).min().expect("children");
         if open == '(' {
@@ -89,11 +75,7 @@ impl Reference {
         if let Some(place) = children.iter().position(holds_all) {
             let mut children = children.clone();
             children[place] = children[place].gather(set)?;
-            return Some(if matches!(self, P(_)) {
-                P(children)
-            } else {
-                Q(children)
-            });
+            return Some(if matches!(self, P(_)) { P(children) } else { Q(children) });
         }
         if let P(children) = self {
             let [mut empty, partial, full] = sort(children, set);
@@ -157,11 +139,7 @@ impl Reference {
                 }
                 let ranks: Vec<u32> = children.iter().map(rank).collect();
                 if !ranks.is_sorted()
-                    || ranks
-                        .iter()
-                        .filter(|&&rank| rank == State::Partial as u32)
-                        .count()
-                        > 1
+                    || ranks.iter().filter(|&&rank| rank == State::Partial as u32).count() > 1
                 {
                     return None;
                 }
@@ -183,21 +161,12 @@ enum State {
 
 /// The empty, the partial and the full ones of some nodes.
 fn sort(nodes: &[Reference], set: &BTreeSet<u32>) -> [Vec<Reference>; 3] {
-    [State::Empty, State::Partial, State::Full].map(|state| {
-        nodes
-            .iter()
-            .filter(|node| node.state(set) == state)
-            .cloned()
-            .collect()
-    })
+    [State::Empty, State::Partial, State::Full]
+        .map(|state| nodes.iter().filter(|node| node.state(set) == state).cloned().collect())
 }
 
 fn group(mut nodes: Vec<Reference>) -> Option<Reference> {
-    if nodes.len() < 2 {
-        nodes.pop()
-    } else {
-        Some(P(nodes))
-    }
+    if nodes.len() < 2 { nodes.pop() } else { Some(P(nodes)) }
 }
 
 fn in_line(nodes: Vec<Reference>) -> Reference {

@@ -49,13 +49,8 @@ pub(crate) fn run(bytes: &[u8]) {
                 let can = tree.can_reduce(&other).is_ok();
                 assert_eq!(tree.intersect(&constrained).is_ok(), can);
                 assert!(can || tree.to_string() == before);
-                model = model.and_then(|model| {
-                    if can {
-                        model.reduce(&other)
-                    } else {
-                        Some(model)
-                    }
-                });
+                model =
+                    model.and_then(|model| if can { model.reduce(&other) } else { Some(model) });
             }
             13 if tree.len() < 40 => {
                 let node = bytes.next().unwrap_or(0) as usize % tree.pre_order().count();
@@ -86,10 +81,7 @@ fn take_set(bytes: &mut impl Iterator<Item = u8>, leaves: u32) -> Vec<u32> {
     let count = u32::from(bytes.next().unwrap_or(0)) % (leaves + 1);
     let mut seen = HashSet::new();
     let mut leaf = || u32::from(bytes.next().unwrap_or(0)) % leaves;
-    (0..count)
-        .map(|_| leaf())
-        .filter(|&leaf| seen.insert(leaf))
-        .collect()
+    (0..count).map(|_| leaf()).filter(|&leaf| seen.insert(leaf)).collect()
 }
 
 fn reduce(tree: &mut PqTree, model: &mut Option<Reference>, set: &[u32], hash: &RandomState) {
@@ -111,17 +103,9 @@ fn reduce(tree: &mut PqTree, model: &mut Option<Reference>, set: &[u32], hash: &
         }
         Err(error) => {
             assert_eq!(expected, Err(error));
-            assert_eq!(
-                (tree.to_string(), hash.hash_one(&*tree)),
-                (text, before),
-                "refused"
-            );
+            assert_eq!((tree.to_string(), hash.hash_one(&*tree)), (text, before), "refused");
             check_proof(tree, set, error);
-            assert!(
-                model
-                    .as_ref()
-                    .is_none_or(|model| model.reduce(set).is_none())
-            );
+            assert!(model.as_ref().is_none_or(|model| model.reduce(set).is_none()));
         }
     }
 }
@@ -137,35 +121,18 @@ fn check_home(tree: &PqTree, home: Option<pqtree::NodeId>, set: &[u32]) {
     }
     assert_eq!(tree.kind(home), Kind::Q);
     let run = tree.children(home).filter(|&child| inside(child));
-    assert_eq!(
-        run.map(|child| tree.leaves_of(child).count())
-            .sum::<usize>(),
-        set.len()
-    );
+    assert_eq!(run.map(|child| tree.leaves_of(child).count()).sum::<usize>(), set.len());
 }
 
 /// The leaves that a conflict names prove it on their own.
 pub(crate) fn check_proof(tree: &PqTree, set: &[u32], error: ReduceError) {
-    let ReduceError::Conflict(conflict) = error else {
-        panic!("{error}")
-    };
+    let ReduceError::Conflict(conflict) = error else { panic!("{error}") };
     let (inside, outside) = (conflict.inside(), conflict.outside());
-    assert!(
-        inside.iter().all(|leaf| set.contains(leaf)),
-        "{conflict:?} of {set:?} in {tree}"
-    );
-    assert!(
-        outside.iter().all(|leaf| !set.contains(leaf)),
-        "{conflict:?} of {set:?} in {tree}"
-    );
-    let mut part = tree
-        .project(&[inside.clone(), outside].concat())
-        .expect("different leaves");
+    assert!(inside.iter().all(|leaf| set.contains(leaf)), "{conflict:?} of {set:?} in {tree}");
+    assert!(outside.iter().all(|leaf| !set.contains(leaf)), "{conflict:?} of {set:?} in {tree}");
+    let mut part = tree.project(&[inside.clone(), outside].concat()).expect("different leaves");
     let kept: Vec<u32> = (0..inside.len() as u32).collect();
-    assert!(
-        part.can_reduce(&kept).is_err(),
-        "{conflict:?} of {set:?} in {tree}"
-    );
+    assert!(part.can_reduce(&kept).is_err(), "{conflict:?} of {set:?} in {tree}");
 }
 
 /// What has to hold in any tree.
@@ -189,10 +156,6 @@ fn check(tree: &PqTree) {
             Kind::Q => 3,
         };
         assert!(children.len() >= fewest);
-        assert!(
-            children
-                .iter()
-                .all(|&child| tree.parent(child) == Some(node))
-        );
+        assert!(children.iter().all(|&child| tree.parent(child) == Some(node)));
     }
 }

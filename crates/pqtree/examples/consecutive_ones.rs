@@ -43,8 +43,5 @@ fn column_order(matrix: &[&str]) -> Result<PqTree, (usize, ReduceError)> {
 }
 
 fn pick(row: &str, order: &[u32]) -> String {
-    order
-        .iter()
-        .map(|&column| char::from(row.as_bytes()[column as usize]))
-        .collect()
+    order.iter().map(|&column| char::from(row.as_bytes()[column as usize])).collect()
 }

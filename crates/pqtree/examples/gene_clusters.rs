@@ -10,23 +10,15 @@
 use pqtree::{Kind, Labeled, OrdersError, PqTree};
 
 fn main() -> Result<(), OrdersError> {
-    let genes = [
-        "dnaA", "dnaN", "recF", "gyrB", "gyrA", "rpmH", "rnpA", "yidC", "mnmE",
-    ];
-    let genomes = [
-        [0, 1, 2, 3, 4, 5, 6, 7, 8],
-        [8, 7, 6, 5, 0, 1, 3, 2, 4],
-        [4, 2, 0, 3, 1, 5, 6, 8, 7],
-    ];
+    let genes = ["dnaA", "dnaN", "recF", "gyrB", "gyrA", "rpmH", "rnpA", "yidC", "mnmE"];
+    let genomes =
+        [[0, 1, 2, 3, 4, 5, 6, 7, 8], [8, 7, 6, 5, 0, 1, 3, 2, 4], [4, 2, 0, 3, 1, 5, 6, 8, 7]];
     let tree = PqTree::from_orders(&genomes)?;
     let named = Labeled::with_tree(tree, genes.to_vec()).expect("different genes");
     println!("{named}\n");
     let tree = named.tree();
     let name = |leaves: &mut dyn Iterator<Item = u32>| {
-        leaves
-            .map(|leaf| *named.label(leaf))
-            .collect::<Vec<_>>()
-            .join(" ")
+        leaves.map(|leaf| *named.label(leaf)).collect::<Vec<_>>().join(" ")
     };
     for node in tree.post_order() {
         let children: Vec<_> = tree.children(node).collect();

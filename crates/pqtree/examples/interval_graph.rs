@@ -12,18 +12,10 @@ use pqtree::PqTree;
 fn main() {
     // Two overlapping triangles with a tail, and a cycle of four.
     show("bull", 5, &[(0, 1), (1, 2), (0, 2), (1, 3), (2, 4)]);
-    show(
-        "fan",
-        5,
-        &[(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (2, 3), (3, 4)],
-    );
+    show("fan", 5, &[(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (2, 3), (3, 4)]);
     show("square", 4, &[(0, 1), (1, 2), (2, 3), (3, 0)]);
     // A tree with three legs of length two: chordal, and still no interval graph.
-    show(
-        "tripod",
-        7,
-        &[(0, 1), (1, 2), (0, 3), (3, 4), (0, 5), (5, 6)],
-    );
+    show("tripod", 7, &[(0, 1), (1, 2), (0, 3), (3, 4), (0, 5), (5, 6)]);
 }
 
 fn show(name: &str, vertices: usize, edges: &[(usize, usize)]) {
@@ -31,11 +23,7 @@ fn show(name: &str, vertices: usize, edges: &[(usize, usize)]) {
         Some(intervals) => {
             println!("{name} is an interval graph:");
             for (vertex, (first, last)) in intervals.into_iter().enumerate() {
-                println!(
-                    "  {vertex}  {}{}",
-                    " ".repeat(first),
-                    "=".repeat(last - first + 1)
-                );
+                println!("  {vertex}  {}{}", " ".repeat(first), "=".repeat(last - first + 1));
             }
         }
         None => println!("{name} is no interval graph"),
@@ -58,10 +46,7 @@ fn intervals(vertices: usize, edges: &[(usize, usize)]) -> Option<Vec<(usize, us
             .collect();
         tree.reduce(&of_vertex).ok()?;
     }
-    let order: Vec<&Vec<usize>> = tree
-        .frontier()
-        .map(|clique| &cliques[clique as usize])
-        .collect();
+    let order: Vec<&Vec<usize>> = tree.frontier().map(|clique| &cliques[clique as usize]).collect();
     let place = |vertex| {
         let has = |clique: &&Vec<usize>| clique.contains(&vertex);
         Some((order.iter().position(has)?, order.iter().rposition(has)?))
@@ -77,19 +62,12 @@ fn maximal_cliques(adjacent: &[Vec<bool>]) -> Option<Vec<Vec<usize>>> {
     let mut numbered: Vec<usize> = Vec::new();
     let mut cliques: Vec<Vec<usize>> = Vec::new();
     while numbered.len() < adjacent.len() {
-        let before = |vertex: usize| {
-            numbered
-                .iter()
-                .copied()
-                .filter(move |&other| adjacent[vertex][other])
-        };
+        let before =
+            |vertex: usize| numbered.iter().copied().filter(move |&other| adjacent[vertex][other]);
         let left = (0..adjacent.len()).filter(|vertex| !numbered.contains(vertex));
         let vertex = left.max_by_key(|&vertex| before(vertex).count())?;
         let mut clique: Vec<usize> = before(vertex).collect();
-        if clique
-            .iter()
-            .any(|&a| clique.iter().any(|&b| a != b && !adjacent[a][b]))
-        {
+        if clique.iter().any(|&a| clique.iter().any(|&b| a != b && !adjacent[a][b])) {
             return None;
         }
         clique.push(vertex);

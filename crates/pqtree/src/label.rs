@@ -181,11 +181,7 @@ impl Work {
             nodes.load_parents(chunk, &mut parents);
             for (&leaf, &up) in chunk.iter().zip(&parents) {
                 let leaf = NodeId(leaf);
-                let parent = if nodes.is_forward(up) {
-                    nodes.climb(leaf)
-                } else {
-                    up
-                };
+                let parent = if nodes.is_forward(up) { nodes.climb(leaf) } else { up };
                 self.count_full_child(nodes, leaf, parent);
             }
         }
@@ -233,11 +229,7 @@ impl Work {
     fn touch(&mut self, nodes: &mut Nodes, node: NodeId) -> u32 {
         let inner = nodes.inner_mut(node);
         let place = inner.stamp.wrapping_sub(self.base);
-        if (place as usize) < self.touched.len() {
-            place
-        } else {
-            self.meet(node, inner)
-        }
+        if (place as usize) < self.touched.len() { place } else { self.meet(node, inner) }
     }
 
     fn meet(&mut self, node: NodeId, inner: &mut Inner) -> u32 {

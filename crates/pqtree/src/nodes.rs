@@ -295,9 +295,9 @@ impl Nodes {
             let load = |sum, sibling: &NodeId| {
                 sum ^ siblings.get(sibling.index()).map_or(0, |pair| pair[0].0)
             };
-            black_box(chunk.iter().fold(0, |sum, child| {
-                siblings[child.index()].iter().fold(sum, load)
-            }));
+            black_box(
+                chunk.iter().fold(0, |sum, child| siblings[child.index()].iter().fold(sum, load)),
+            );
             for &child in chunk {
                 let [a, b] = siblings[child.index()];
                 for (beside, other) in [(a, b), (b, a)] {

@@ -33,10 +33,7 @@ fn a_million_nested_nodes_need_little_stack() {
         assert!(tree.contains_order(&frontier));
         assert_eq!(tree.orders_log2(), f64::from(LEAVES - 1));
         assert_eq!(tree.nth_order(1).unwrap().len(), LEAVES as usize);
-        assert_eq!(
-            tree.smallest_consecutive_superset(&[0, 5]).unwrap().len(),
-            LEAVES as usize
-        );
+        assert_eq!(tree.smallest_consecutive_superset(&[0, 5]).unwrap().len(), LEAVES as usize);
         assert!(tree.dot().to_string().len() > text.len());
         let copy = tree.clone();
         assert!(copy == tree && copy.canonical() == tree);
@@ -62,12 +59,7 @@ fn a_million_nested_nodes_need_little_stack() {
         tree.insert();
         drop((tree, copy));
     };
-    std::thread::Builder::new()
-        .stack_size(256 << 10)
-        .spawn(work)
-        .unwrap()
-        .join()
-        .unwrap();
+    std::thread::Builder::new().stack_size(256 << 10).spawn(work).unwrap().join().unwrap();
 }
 
 /// Made by reductions: a pair, and then the pair's node with one leaf more, and so on, each from what is full already.

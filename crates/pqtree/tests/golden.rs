@@ -31,27 +31,17 @@ fn all_small_instances() {
     };
     let (instances, answers) = (read("small7.c1p.gz"), read("small7.answers.gz"));
     let mut lines = instances.lines().filter(|line| !line.starts_with('c'));
-    let numbers = |line: &str| {
-        line.split(' ')
-            .filter_map(|field| field.parse().ok())
-            .collect::<Vec<u32>>()
-    };
+    let numbers =
+        |line: &str| line.split(' ').filter_map(|field| field.parse().ok()).collect::<Vec<u32>>();
     let mut count = 0;
     for answer in answers.lines() {
         let header = numbers(lines.next().unwrap());
         let mut tree = PqTree::new(header[0]);
         let mut decide = |_| {
-            if tree.reduce(&numbers(lines.next().unwrap())[1..]).is_ok() {
-                '1'
-            } else {
-                '0'
-            }
+            if tree.reduce(&numbers(lines.next().unwrap())[1..]).is_ok() { '1' } else { '0' }
         };
         let decisions: String = (0..header[1]).map(&mut decide).collect();
-        assert_eq!(
-            format!("{decisions} {}", tree.orders_count().unwrap()),
-            answer
-        );
+        assert_eq!(format!("{decisions} {}", tree.orders_count().unwrap()), answer);
         count += 1;
     }
     assert_eq!((count, lines.next()), (20_000, None));
@@ -74,11 +64,8 @@ fn generated(largest: usize) {
     for line in golden.lines().skip(1) {
         let fields: Vec<&str> = line.split('\t').collect();
         let arguments: Vec<&str> = fields[1].split(' ').collect();
-        let number = |place: usize| {
-            arguments
-                .get(place)
-                .map_or(0, |text| text.parse::<usize>().unwrap())
-        };
+        let number =
+            |place: usize| arguments.get(place).map_or(0, |text| text.parse::<usize>().unwrap());
         let family = match arguments[0] {
             "fix" => Family::Fixed(number(4)),
             "uni" => Family::Uniform(number(4)),
@@ -95,20 +82,14 @@ fn generated(largest: usize) {
         let sets = generate(family, leaves, number(2), number(3) as u64);
         let mut tree = PqTree::new(leaves as u32);
         let accepted = tree.reduce_greedy(&sets);
-        let hash = accepted
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, &accepted| {
-                (hash ^ if accepted { 1 } else { 2 }).wrapping_mul(0x0100_0000_01b3)
-            });
+        let hash = accepted.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &accepted| {
+            (hash ^ if accepted { 1 } else { 2 }).wrapping_mul(0x0100_0000_01b3)
+        });
         let (p_nodes, q_nodes) = tree.count_nodes();
         let found = [
             sets.len().to_string(),
             sets.iter().map(Vec::len).sum::<usize>().to_string(),
-            accepted
-                .iter()
-                .filter(|&&accepted| accepted)
-                .count()
-                .to_string(),
+            accepted.iter().filter(|&&accepted| accepted).count().to_string(),
             format!("{hash:016x}"),
             p_nodes.to_string(),
             q_nodes.to_string(),

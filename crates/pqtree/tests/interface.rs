@@ -33,10 +33,7 @@ fn the_pictures_of_the_documentation() {
     ];
     for (set, picture, count) in steps {
         five.reduce(set).unwrap();
-        assert_eq!(
-            (five.clone(), five.orders_count()),
-            (tree(picture), Some(count))
-        );
+        assert_eq!((five.clone(), five.orders_count()), (tree(picture), Some(count)));
     }
     assert!(five.reduce(&[0, 2]).is_err());
 }
@@ -53,14 +50,8 @@ fn bad_sets_are_typed_errors() {
     assert_eq!(four.reduce(&[1, 2, 3, 0, 1]), Err(twice));
     assert_eq!(four.to_string(), "(0 1 2 3)");
     assert_eq!(four.project(&[1, 1]), Err(LeafError::Repeated { leaf: 1 }));
-    assert_eq!(
-        four.remove(9),
-        Err(LeafError::OutOfRange { leaf: 9, leaves: 4 })
-    );
-    assert_eq!(
-        twice.to_string(),
-        "leaf 1 is named twice: name each leaf once"
-    );
+    assert_eq!(four.remove(9), Err(LeafError::OutOfRange { leaf: 9, leaves: 4 }));
+    assert_eq!(twice.to_string(), "leaf 1 is named twice: name each leaf once");
     // Nothing of the refused sets is left over.
     assert!(four.reduce(&[1, 2]).unwrap().changed);
 }
@@ -68,11 +59,9 @@ fn bad_sets_are_typed_errors() {
 #[test]
 fn trivial_sets_change_nothing() {
     let mut three = PqTree::new(3);
-    for (set, home) in [
-        (&[][..], None),
-        (&[2], Some(NodeId::of_leaf(2))),
-        (&[2, 0, 1], three.root()),
-    ] {
+    for (set, home) in
+        [(&[][..], None), (&[2], Some(NodeId::of_leaf(2))), (&[2, 0, 1], three.root())]
+    {
         let reduced = three.reduce(set).unwrap();
         assert_eq!((reduced.changed, reduced.home), (false, home));
     }
@@ -82,53 +71,20 @@ fn trivial_sets_change_nothing() {
 #[test]
 fn conflicts_say_what_is_wrong() {
     let check = |text: &str, set: &[u32], expected: Conflict| {
-        assert_eq!(
-            tree(text).reduce(set),
-            Err(ReduceError::Conflict(expected)),
-            "{text}"
-        );
+        assert_eq!(tree(text).reduce(set), Err(ReduceError::Conflict(expected)), "{text}");
     };
-    check(
-        "[0 1 2]",
-        &[0, 2],
-        Conflict::Separated {
-            inside: [0, 2],
-            outside: 1,
-        },
-    );
-    check(
-        "([0 1 2] 3)",
-        &[1, 3],
-        Conflict::Enclosed {
-            inside: 1,
-            outside: [0, 2],
-            beyond: 3,
-        },
-    );
+    check("[0 1 2]", &[0, 2], Conflict::Separated { inside: [0, 2], outside: 1 });
+    check("([0 1 2] 3)", &[1, 3], Conflict::Enclosed { inside: 1, outside: [0, 2], beyond: 3 });
     let (inside, outside) = ([0, 2], [1, 3]);
-    check(
-        "(((0 1) (2 3) 4) 5 6)",
-        &[0, 2, 5],
-        Conflict::TwoSplits {
-            inside,
-            outside,
-            beyond: 5,
-        },
-    );
+    check("(((0 1) (2 3) 4) 5 6)", &[0, 2, 5], Conflict::TwoSplits { inside, outside, beyond: 5 });
     let (inside, outside) = ([0, 2, 4], [1, 3, 5]);
-    check(
-        "((0 1) (2 3) (4 5))",
-        &[0, 2, 4],
-        Conflict::ThreeSplits { inside, outside },
-    );
+    check("((0 1) (2 3) (4 5))", &[0, 2, 4], Conflict::ThreeSplits { inside, outside });
 }
 
 #[test]
 fn several_sets_at_once() {
     let mut four = PqTree::new(4);
-    let error = four
-        .reduce_all([[0, 1], [1, 2], [0, 2], [2, 3]])
-        .unwrap_err();
+    let error = four.reduce_all([[0, 1], [1, 2], [0, 2], [2, 3]]).unwrap_err();
     assert_eq!((error.index, four.to_string().as_str()), (2, "(0 1 2 3)"));
     assert_eq!(
         four.reduce_greedy([[0, 1], [1, 2], [0, 2], [2, 3], [3, 3]]),
@@ -195,17 +151,11 @@ fn texts_are_read_back() {
 #[test]
 fn empty_trees_and_single_leaves_work() {
     let mut none = PqTree::new(0);
-    assert_eq!(
-        (none.root(), none.orders_count(), none.frontier().count()),
-        (None, Some(1), 0)
-    );
+    assert_eq!((none.root(), none.orders_count(), none.frontier().count()), (None, Some(1), 0));
     assert!(none.contains_order(&[]) && none.reduce(&[]).is_ok() && none.is_empty());
     assert_eq!(none.orders().collect::<Vec<_>>(), [[0; 0]]);
     assert_eq!(none.insert(), 0);
-    assert_eq!(
-        (none.to_string().as_str(), none.orders_count()),
-        ("0", Some(1))
-    );
+    assert_eq!((none.to_string().as_str(), none.orders_count()), ("0", Some(1)));
     assert_eq!(none.insert(), 1);
     assert_eq!(none.to_string(), "(0 1)");
     none.remove(0).unwrap();
@@ -224,45 +174,25 @@ fn counts_end_at_128_bits() {
 
 #[test]
 fn common_intervals_of_no_order_are_an_error() {
-    assert_eq!(
-        PqTree::from_orders::<Vec<u32>>(&[]),
-        Err(OrdersError::NoOrder)
-    );
+    assert_eq!(PqTree::from_orders::<Vec<u32>>(&[]), Err(OrdersError::NoOrder));
     assert_eq!(
         PqTree::from_orders(&[vec![0, 1], vec![1, 1]]),
         Err(OrdersError::NoPermutation { index: 1 })
     );
-    assert_eq!(
-        PqTree::from_orders(&[vec![0, 2]]),
-        Err(OrdersError::NoPermutation { index: 0 })
-    );
-    assert_eq!(
-        PqTree::from_orders(&[[1, 0, 2]]).unwrap().to_string(),
-        "[1 0 2]"
-    );
+    assert_eq!(PqTree::from_orders(&[vec![0, 2]]), Err(OrdersError::NoPermutation { index: 0 }));
+    assert_eq!(PqTree::from_orders(&[[1, 0, 2]]).unwrap().to_string(), "[1 0 2]");
 }
 
 #[test]
 fn labels_of_any_type() {
     let mut cities = Labeled::new(["Oslo", "Rome", "Bonn"].map(String::from)).unwrap();
     cities.reduce(&["Oslo", "Bonn"].map(String::from)).unwrap();
-    assert_eq!(
-        cities.frontier().collect::<Vec<_>>(),
-        ["Rome", "Bonn", "Oslo"]
-    );
+    assert_eq!(cities.frontier().collect::<Vec<_>>(), ["Rome", "Bonn", "Oslo"]);
     assert_eq!(cities.leaf(&"Bonn".to_string()), Some(2));
     let unknown = cities.reduce(&["Oslo", "Graz"].map(String::from));
     assert_eq!(unknown, Err(LabeledError::Unknown { index: 1 }));
-    assert_eq!(
-        Labeled::new([7, 8, 7]).unwrap_err(),
-        LabeledError::Repeated { index: 2 }
-    );
-    assert!(
-        Labeled::new((0..5000).map(|i| (i, i * i)))
-            .unwrap()
-            .leaf(&(77, 5929))
-            .is_some()
-    );
+    assert_eq!(Labeled::new([7, 8, 7]).unwrap_err(), LabeledError::Repeated { index: 2 });
+    assert!(Labeled::new((0..5000).map(|i| (i, i * i))).unwrap().leaf(&(77, 5929)).is_some());
 }
 
 #[cfg(feature = "serde")]
@@ -270,10 +200,7 @@ fn labels_of_any_type() {
 fn serde_writes_the_text() {
     let json = serde_json::to_string(&tree("(0 [1 2 3])")).unwrap();
     assert_eq!(json, "\"(0 [1 2 3])\"");
-    assert_eq!(
-        serde_json::from_str::<PqTree>(&json).unwrap(),
-        tree("(0 [1 2 3])")
-    );
+    assert_eq!(serde_json::from_str::<PqTree>(&json).unwrap(), tree("(0 [1 2 3])"));
     assert!(serde_json::from_str::<PqTree>("\"(0\"").is_err());
 }
 

@@ -26,10 +26,7 @@ fn check(family: Family, leaves: usize, budget: usize, seed: u64) -> (usize, usi
         let checkpoint = tree.checkpoint();
         let tried = tree.reduce(&set);
         tree.rollback(checkpoint);
-        assert_eq!(
-            (tree.to_string(), hash.hash_one(&tree)),
-            (text.clone(), before)
-        );
+        assert_eq!((tree.to_string(), hash.hash_one(&tree)), (text.clone(), before));
         assert_eq!(tree, clone);
 
         let reduced = tree.reduce(&set);

@@ -29,9 +29,8 @@ fn permutations(leaves: u32) -> Vec<Order> {
 }
 
 fn is_consecutive(set: &[u32], order: &[u32]) -> bool {
-    let places: Vec<usize> = (0..order.len())
-        .filter(|&place| set.contains(&order[place]))
-        .collect();
+    let places: Vec<usize> =
+        (0..order.len()).filter(|&place| set.contains(&order[place])).collect();
     places.is_empty() || places[places.len() - 1] - places[0] + 1 == places.len()
 }
 
@@ -44,11 +43,8 @@ fn build(leaves: u32, sets: &[Vec<u32>]) -> (PqTree, BTreeSet<Order>) {
     let mut tree = PqTree::new(leaves);
     let mut orders: BTreeSet<Order> = permutations(leaves).into_iter().collect();
     for set in sets {
-        let kept: BTreeSet<Order> = orders
-            .iter()
-            .filter(|order| is_consecutive(set, order))
-            .cloned()
-            .collect();
+        let kept: BTreeSet<Order> =
+            orders.iter().filter(|order| is_consecutive(set, order)).cloned().collect();
         let before = tree.to_string();
         match tree.reduce(set) {
             Ok(reduced) => {
@@ -74,10 +70,7 @@ fn orders(tree: &PqTree) -> BTreeSet<Order> {
         (set.len() as u128, tree.orders_count())
     );
     assert!((tree.orders_log2() - (list.len() as f64).log2()).abs() < 1e-9);
-    assert!(
-        list.first()
-            .is_some_and(|first| tree.frontier().eq(first.iter().copied()))
-    );
+    assert!(list.first().is_some_and(|first| tree.frontier().eq(first.iter().copied())));
     set
 }
 
@@ -92,11 +85,7 @@ fn sets(leaves: u32) -> impl Strategy<Value = Vec<Vec<u32>>> {
 }
 
 fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -22,10 +22,8 @@ proptest! {
 
 #[test]
 fn agree_with_the_models_for_long() {
-    let seconds = std::env::var("PQTREE_TRACE_SECONDS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(1);
+    let seconds =
+        std::env::var("PQTREE_TRACE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let (start, mut count) = (Instant::now(), 0u64);
     while start.elapsed() < Duration::from_secs(seconds) {
         let mut random = families::Random::new(count);
