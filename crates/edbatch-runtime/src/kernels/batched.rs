@@ -87,15 +87,50 @@ impl Kernel for Batched<'_> {
     }
 }
 
-/// `out[m] = Σ_k left[m, k] · right[k]`
+/// `out[m] = Σ_k left[m, k] · right[k]`, eight chains at a time to hide their latency.
+///
+/// Each chain fills all lanes of its vector with the same sum. That wastes arithmetic but no time: a broadcast from memory
+/// and a multiply-add each are what a chain of single floats would take as well.
 #[inline(always)]
 fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[f32], out: &mut [f32]) {
-    for (row, out) in left.chunks_exact(depth).zip(out) {
-        let mut sum = simd.splat(0.0);
-        for (a, x) in row.iter().zip(right) {
-            sum = simd.mul_add(simd.splat(*a), simd.splat(*x), sum);
+    const CHAINS: usize = 8;
+    let mut first = 0;
+    while first + CHAINS <= out.len() {
+        chains::<S, CHAINS>(
+            simd,
+            depth,
+            &left[first * depth..],
+            right,
+            &mut out[first..],
+        );
+        first += CHAINS;
+    }
+    for m in first..out.len() {
+        chains::<S, 1>(simd, depth, &left[m * depth..], right, &mut out[m..]);
+    }
+}
+
+/// The first R elements of [`matrix_vector`].
+#[inline(always)]
+fn chains<S: Simd, const R: usize>(
+    simd: S,
+    depth: usize,
+    left: &[f32],
+    right: &[f32],
+    out: &mut [f32],
+) {
+    let (left, right, out) = (&left[..R * depth], &right[..depth], &mut out[..R]);
+    let mut sums = [simd.splat(0.0); R];
+    for (k, &x) in right.iter().enumerate() {
+        let x = simd.splat(x);
+        for (r, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: r < R and k < depth, and `left` was just cut to R * depth floats.
+            let a = unsafe { *left.get_unchecked(r * depth + k) };
+            *sum = simd.mul_add(simd.splat(a), x, *sum);
         }
-        // SAFETY: one float.
+    }
+    for (out, &sum) in out.iter_mut().zip(&sums) {
+        // SAFETY: one float is written, to a place of one float.
         unsafe { simd.store_first(out, sum, 1) };
     }
 }

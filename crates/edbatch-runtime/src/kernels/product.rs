@@ -69,6 +69,9 @@ struct Product<'a> {
 /// Rows whose pointers are looked up together, once for all panels.
 pub(super) const BLOCK: usize = 256;
 
+/// Bytes of rows that stay in L2 beside a group of panels while the weight passes by.
+const BLOCK_BYTES: usize = 512 << 10;
+
 impl Kernel for Product<'_> {
     type Output = ();
 
@@ -81,9 +84,10 @@ impl Kernel for Product<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         let depth = self.weights.depth();
-        for block in even_parts(self.rows.len(), BLOCK) {
+        let most_rows = (BLOCK_BYTES / size_of::<f32>() / depth).clamp(2 * max_rows::<S>(2), BLOCK);
+        for block in even_parts(self.rows.len(), most_rows) {
             let pointers = self.pointers(block.clone());
-            let widest = widest_group::<S>(pointers.count.min(max_rows::<S>(2)));
+            let widest = widest_group::<S>(pointers.count);
             let mut panel = self.panels.start;
             while panel < self.panels.end {
                 let group = widest.min(floor_power_of_two(self.panels.end - panel));
@@ -196,19 +200,24 @@ impl Pointers {
 
 /// The most rows of a tile with C vectors of columns: R·C sums, C vectors and a broadcast must fit into the registers.
 const fn max_rows<S: Simd>(c: usize) -> usize {
-    let sums = if S::REGISTERS >= 32 { 24 } else { 12 };
-    if c == 1 { sums / 2 } else { sums / c }
+    match (S::REGISTERS - 1 - c) / c {
+        // A lone row needs no vector of the right side in a register: it multiplies from memory.
+        0 => 1,
+        13.. => 12,
+        rows => rows,
+    }
 }
 
-/// How many panels (1, 2 or 4) are taken together for tiles of `rows` rows: the fewer rows, the more columns it takes to
-/// have eight sums.
+/// How many panels (1, 2 or 4) are taken together for `rows` rows. The fewer rows, the more columns it takes to have eight
+/// sums. Rows that fit into one tile read each panel once; tiles of many rows are better square.
 #[inline(always)]
 fn widest_group<S: Simd>(rows: usize) -> usize {
-    match rows {
-        1 => 4,
-        _ if rows <= max_rows::<S>(8) => 4,
-        _ if rows <= max_rows::<S>(4) => 2,
-        _ => 1,
+    if rows <= max_rows::<S>(8) {
+        4
+    } else if rows <= max_rows::<S>(4) || rows > max_rows::<S>(2) {
+        2
+    } else {
+        1
     }
 }
 

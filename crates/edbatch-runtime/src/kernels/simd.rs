@@ -68,8 +68,8 @@ pub(super) fn lanes(level: Level) -> usize {
     run(level, Lanes)
 }
 
-/// Added to a small float, it leaves the nearest integer in the low bits: 1.5 · 2²³.
-pub(super) const ROUNDING: f32 = 12_582_912.0;
+/// Added to a small float, it leaves the nearest integer in the low bits, and the exponent's bias: 1.5 · 2²³ + 127.
+pub(super) const ROUNDING: f32 = 12_583_039.0;
 
 /// Operations on vectors of [`LANES`](Simd::LANES) lanes of `f32`, each lane on its own.
 pub(super) trait Simd: Copy {

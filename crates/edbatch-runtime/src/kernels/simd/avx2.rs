@@ -130,10 +130,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn power_of_two(self, shifted: __m256) -> __m256 {
         // SAFETY: `self` proves AVX2.
-        unsafe {
-            let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted));
-            _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(127 << 23)))
-        }
+        unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(shifted))) }
     }
 
     #[inline(always)]

@@ -127,10 +127,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn power_of_two(self, shifted: __m512) -> __m512 {
         // SAFETY: `self` proves AVX-512.
-        unsafe {
-            let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
-            _mm512_castsi512_ps(_mm512_add_epi32(exponent, _mm512_set1_epi32(127 << 23)))
-        }
+        unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_castps_si512(shifted))) }
     }
 
     #[inline(always)]

@@ -128,10 +128,7 @@ impl Simd for Neon {
     #[inline(always)]
     fn power_of_two(self, shifted: float32x4_t) -> float32x4_t {
         // SAFETY: `self` proves NEON.
-        unsafe {
-            let exponent = vshlq_n_u32::<23>(vreinterpretq_u32_f32(shifted));
-            vreinterpretq_f32_u32(vaddq_u32(exponent, vdupq_n_u32(127 << 23)))
-        }
+        unsafe { vreinterpretq_f32_u32(vshlq_n_u32::<23>(vreinterpretq_u32_f32(shifted))) }
     }
 
     #[inline(always)]

@@ -141,7 +141,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn power_of_two(self, shifted: Lanes) -> Lanes {
-        map(shifted, |x| f32::from_bits((x.to_bits() << 23).wrapping_add(127 << 23)))
+        map(shifted, |x| f32::from_bits(x.to_bits() << 23))
     }
 
     #[inline(always)]
