@@ -14,9 +14,10 @@ use super::{
     features::Level,
     lanewise::{self, Lanewise},
     math::Function,
-    program::{Instruction, Program},
+    program::Program,
     rows::{Rows, RowsMut},
     simd::{self, Kernel, Simd},
+    steps::{Form, Operation, Step, Steps, steps},
 };
 
 /// What an input of a program reads.
@@ -31,84 +32,15 @@ pub enum Input<'a> {
 /// A program in the form in which it is run: made once per cell.
 #[derive(Clone, Debug)]
 pub struct Elementwise {
-    steps: Vec<Step>,
-    inputs: usize,
-    outputs: usize,
-    slots: usize,
+    steps: Steps,
 }
-
-/// `places[destination] = operation(places[sources])`
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    operation: Operation,
-    sources: [Place; 2],
-    destination: Place,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Operation {
-    Copy,
-    Constant(f32),
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Negate,
-    Scale(f32),
-    Apply(Function),
-}
-
-/// Where the elements of a value lie in a chunk: an index into its table of pointers, inputs first, then outputs, then
-/// slots.
-type Place = u16;
 
 impl Elementwise {
     /// Prepares a program.
     pub fn new(program: &Program) -> Elementwise {
-        let (inputs, outputs) = (program.input_count(), program.outputs().len());
-        let count = program.instructions().len();
-        let mut last_use: Vec<usize> = (0..count).collect();
-        for (at, instruction) in program.instructions().iter().enumerate() {
-            for operand in instruction.operands() {
-                last_use[operand.index()] = at;
-            }
+        Elementwise {
+            steps: steps(program),
         }
-        let mut slots = Slots { first: inputs + outputs, count: 0, free: vec![] };
-        let mut places: Vec<Place> = Vec::with_capacity(count);
-        let mut steps = vec![];
-        for (at, &instruction) in program.instructions().iter().enumerate() {
-            if let Instruction::Input(input) = instruction {
-                places.push(input);
-                continue;
-            }
-            let mut sources = [0; 2];
-            for (source, operand) in sources.iter_mut().zip(instruction.operands()) {
-                *source = places[operand.index()];
-            }
-            // A step reads a vector before it writes it, so its result may take the slot of an operand that ends here.
-            let mut ended: Vec<_> =
-                instruction.operands().filter(|o| last_use[o.index()] == at).collect();
-            ended.dedup();
-            for operand in ended {
-                slots.give_back(places[operand.index()]);
-            }
-            let destination = match program.outputs().iter().position(|value| value.index() == at) {
-                Some(output) => (inputs + output) as Place,
-                None => slots.take(),
-            };
-            if last_use[at] == at {
-                slots.give_back(destination);
-            }
-            places.push(destination);
-            steps.push(Step { operation: operation(instruction), sources, destination });
-        }
-        for (output, value) in program.outputs().iter().enumerate() {
-            let (source, destination) = (places[value.index()], (inputs + output) as Place);
-            if source != destination {
-                steps.push(Step { operation: Operation::Copy, sources: [source; 2], destination });
-            }
-        }
-        Elementwise { steps, inputs, outputs, slots: slots.count }
     }
 
     /// Runs the program on B rows of `width` elements: output j of row b is a function of the inputs of row b.
@@ -143,8 +75,8 @@ impl Elementwise {
         inputs: &[Input<'_>],
         outputs: &mut [RowsMut<'_>],
     ) {
-        assert_eq!(inputs.len(), self.inputs, "inputs of the program");
-        assert_eq!(outputs.len(), self.outputs, "outputs of the program");
+        assert_eq!(inputs.len(), self.steps.inputs, "inputs of the program");
+        assert_eq!(outputs.len(), self.steps.outputs, "outputs of the program");
         let Some(rows) = outputs.first().map(RowsMut::len) else {
             return;
         };
@@ -162,52 +94,23 @@ impl Elementwise {
             }
         }
         if rows > 0 && width > 0 {
-            simd::run(level, Run { program: self, rows, width, inputs, outputs });
-        }
-    }
-}
-
-fn operation(instruction: Instruction) -> Operation {
-    match instruction {
-        Instruction::Input(_) => Operation::Copy,
-        Instruction::Constant(x) => Operation::Constant(x),
-        Instruction::Add(..) => Operation::Add,
-        Instruction::Subtract(..) => Operation::Subtract,
-        Instruction::Multiply(..) => Operation::Multiply,
-        Instruction::Divide(..) => Operation::Divide,
-        Instruction::Negate(_) => Operation::Negate,
-        Instruction::Scale(_, factor) => Operation::Scale(factor),
-        Instruction::Apply(function, _) => Operation::Apply(function),
-    }
-}
-
-/// Slots handed out while steps are made.
-struct Slots {
-    first: usize,
-    count: usize,
-    free: Vec<Place>,
-}
-
-impl Slots {
-    fn take(&mut self) -> Place {
-        self.free.pop().unwrap_or_else(|| {
-            self.count += 1;
-            u16::try_from(self.first + self.count - 1)
-                .expect("a program has less than 65536 places")
-        })
-    }
-
-    /// Takes a slot back; inputs and outputs are nobody's.
-    fn give_back(&mut self, place: Place) {
-        if place as usize >= self.first {
-            self.free.push(place);
+            simd::run(
+                level,
+                Run {
+                    program: &self.steps,
+                    rows,
+                    width,
+                    inputs,
+                    outputs,
+                },
+            );
         }
     }
 }
 
 /// Checked by [`Elementwise::run`]: inputs and outputs have `rows` rows of `width` columns, both above zero.
 struct Run<'a, 'b> {
-    program: &'a Elementwise,
+    program: &'a Steps,
     rows: usize,
     width: usize,
     inputs: &'a [Input<'a>],
@@ -278,11 +181,8 @@ impl Step {
     /// the destination is a source or overlaps none.
     #[inline(always)]
     unsafe fn run<S: Simd>(&self, simd: S, places: &[ChunkRows], rows: usize, columns: usize) {
-        let (to, a, b) = (
-            &places[self.destination as usize],
-            &places[self.sources[0] as usize],
-            &places[self.sources[1] as usize],
-        );
+        let to = &places[self.destination as usize];
+        let [a, b, c, d] = self.sources.map(|source| &places[source as usize]);
         // SAFETY: passed on from the caller.
         unsafe {
             match self.operation {
@@ -296,20 +196,56 @@ impl Step {
                 Operation::Scale(factor) => {
                     sweep(simd, lanewise::Scale(factor), [a], to, rows, columns)
                 }
-                Operation::Apply(Function::Sigma) => {
-                    sweep(simd, lanewise::Sigma, [a], to, rows, columns)
+                Operation::SumOfProducts => sweep(
+                    simd,
+                    lanewise::SumOfProducts,
+                    [a, b, c, d],
+                    to,
+                    rows,
+                    columns,
+                ),
+                Operation::Apply(form, Function::Sigma) => {
+                    apply(simd, lanewise::Sigma, form, [a, b, c], to, rows, columns)
                 }
-                Operation::Apply(Function::Tanh) => {
-                    sweep(simd, lanewise::Tanh, [a], to, rows, columns)
+                Operation::Apply(form, Function::Tanh) => {
+                    apply(simd, lanewise::Tanh, form, [a, b, c], to, rows, columns)
                 }
-                Operation::Apply(Function::Relu) => {
-                    sweep(simd, lanewise::Relu, [a], to, rows, columns)
+                Operation::Apply(form, Function::Relu) => {
+                    apply(simd, lanewise::Relu, form, [a, b, c], to, rows, columns)
                 }
-                Operation::Apply(Function::Exp) => {
-                    sweep(simd, lanewise::Exp, [a], to, rows, columns)
+                Operation::Apply(form, Function::Exp) => {
+                    apply(simd, lanewise::Exp, form, [a, b, c], to, rows, columns)
                 }
-                Operation::Apply(Function::Ln) => sweep(simd, lanewise::Ln, [a], to, rows, columns),
+                Operation::Apply(form, Function::Ln) => {
+                    apply(simd, lanewise::Ln, form, [a, b, c], to, rows, columns)
+                }
             }
+        }
+    }
+}
+
+/// A function in one of its forms.
+///
+/// # Safety
+///
+/// As for `Step::run`.
+#[inline(always)]
+unsafe fn apply<S: Simd, F: Lanewise<1>>(
+    simd: S,
+    f: F,
+    form: Form,
+    [a, b, c]: [&ChunkRows; 3],
+    to: &ChunkRows,
+    rows: usize,
+    columns: usize,
+) {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        match form {
+            Form::Plain => sweep(simd, f, [a], to, rows, columns),
+            Form::OfSum => sweep(simd, lanewise::OfSum(f), [a, b], to, rows, columns),
+            Form::OfSums => sweep(simd, lanewise::OfSums(f), [a, b, c], to, rows, columns),
+            Form::Times => sweep(simd, lanewise::Times(f), [a, b], to, rows, columns),
         }
     }
 }
@@ -318,7 +254,7 @@ impl Step {
 ///
 /// # Safety
 ///
-/// As for [`Step::run`].
+/// As for `Step::run`.
 #[inline(always)]
 unsafe fn sweep<S: Simd, F: Lanewise<N>, const N: usize>(
     simd: S,

@@ -38,6 +38,8 @@ lanewise! {
     Multiply(a, b) = simd => simd.mul(a, b);
     /// `a / b`
     Divide(a, b) = simd => simd.div(a, b);
+    /// `a · b + c · d`, each rounded.
+    SumOfProducts(a, b, c, d) = simd => simd.add(simd.mul(a, b), simd.mul(c, d));
     /// `-x`
     Negate(x) = simd => simd.mul(simd.splat(-1.0), x);
     /// The larger of `x` and 0; NaN stays.
@@ -50,6 +52,39 @@ lanewise! {
     Sigma(x) = simd => sigma(simd, x);
     /// tanh x within 5 ulp.
     Tanh(x) = simd => tanh(simd, x);
+}
+
+/// `f(a + b)`
+#[derive(Clone, Copy)]
+pub(super) struct OfSum<F>(pub(super) F);
+
+impl<F: Lanewise<1>> Lanewise<2> for OfSum<F> {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, [a, b]: [S::Vector; 2]) -> S::Vector {
+        self.0.of(simd, [simd.add(a, b)])
+    }
+}
+
+/// `f((a + b) + c)`
+#[derive(Clone, Copy)]
+pub(super) struct OfSums<F>(pub(super) F);
+
+impl<F: Lanewise<1>> Lanewise<3> for OfSums<F> {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, [a, b, c]: [S::Vector; 3]) -> S::Vector {
+        self.0.of(simd, [simd.add(simd.add(a, b), c)])
+    }
+}
+
+/// `a · f(b)`
+#[derive(Clone, Copy)]
+pub(super) struct Times<F>(pub(super) F);
+
+impl<F: Lanewise<1>> Lanewise<2> for Times<F> {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, [a, b]: [S::Vector; 2]) -> S::Vector {
+        simd.mul(a, self.0.of(simd, [b]))
+    }
 }
 
 /// `x · factor`

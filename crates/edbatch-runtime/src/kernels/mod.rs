@@ -23,6 +23,7 @@ pub mod reduce;
 pub mod roof;
 pub mod rows;
 mod simd;
+mod steps;
 mod tile;
 
 pub use batched::{Left, Shape, batched_product};
