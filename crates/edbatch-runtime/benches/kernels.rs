@@ -4,7 +4,12 @@
 //! Contestants take many short turns; the best and the median of all turns are printed, since whatever else
 //! runs on the machine only slows them down. `EDBATCH_CPU` chooses the level.
 
-use std::{env, hint::black_box, time::Instant};
+use std::{
+    env,
+    hint::black_box,
+    ops::{Deref, DerefMut},
+    time::Instant,
+};
 
 use edbatch_runtime::kernels::{
     Elementwise, Function, Input, Left, Level, PackedWeights, Program, Rows, RowsMut, Shape, Start,
@@ -54,7 +59,7 @@ fn products(level: Level, peak: f64) {
             let packed = PackedWeights::new(level, &[&weights], k);
             for m in ROWS {
                 let x = noise(m * k);
-                let (mut own, mut other) = (vec![0.0; m * n], vec![0.0; m * n]);
+                let (mut own, mut other) = (noise(m * n), noise(m * n));
                 let times = contest(&mut [
                     &mut || {
                         let rows = Rows::Span {
@@ -110,7 +115,8 @@ fn products(level: Level, peak: f64) {
 /// Nanoseconds an element, in L1.
 fn elements(level: Level) {
     println!("\nfunctions, ns an element, best (median)");
-    let x: Vec<f32> = noise(2048).iter().map(|x| 4.0 * x).collect();
+    let mut x = noise(2048);
+    x.iter_mut().for_each(|x| *x *= 4.0);
     for function in [
         Function::Sigma,
         Function::Tanh,
@@ -118,7 +124,7 @@ fn elements(level: Level) {
         Function::Ln,
         Function::Relu,
     ] {
-        let mut y = vec![0.0; x.len()];
+        let mut y = noise(2048);
         let times = contest(&mut [&mut || map(level, function, black_box(&x), &mut y)]);
         let [best, median] = [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / x.len() as f64);
         println!("{function:?}: {best:.3} ({median:.3})");
@@ -132,7 +138,7 @@ fn cell(level: Level) {
     for h in [32, 64, 100, 128, 256, 512] {
         for rows in [1, 8, 64] {
             let (gates, c, bias) = (noise(rows * 4 * h), noise(rows * h), noise(4 * h));
-            let (mut hidden, mut next) = (vec![0.0; rows * h], vec![0.0; rows * h]);
+            let (mut hidden, mut next) = (noise(rows * h), noise(rows * h));
             let times = contest(&mut [&mut || {
                 let gate = |g: usize| {
                     Input::Rows(Rows::Span {
@@ -185,7 +191,7 @@ fn batched(level: Level, peak: f64) {
             columns,
         };
         let (left, right) = (noise(64 * rows * depth), noise(64 * depth * columns));
-        let mut out = vec![0.0; 64 * rows * columns];
+        let mut out = noise(64 * rows * columns);
         let times = contest(&mut [&mut || {
             let left = Left::Each(Rows::Span {
                 data: &left,
@@ -257,12 +263,38 @@ fn contest(contestants: &mut [&mut dyn FnMut()]) -> Vec<(f64, f64)> {
     seconds.into_iter().map(summary).collect()
 }
 
-/// Floats in -1..1.
-fn noise(len: usize) -> Vec<f32> {
+/// Floats in -1..1, on cache lines of their own.
+fn noise(len: usize) -> Aligned {
     let mut state = 1u32;
-    let mut next = || {
-        state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
-        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    let mut aligned = Aligned {
+        floats: vec![0.0; len + 16],
+        start: 0,
     };
-    (0..len).map(|_| next()).collect()
+    aligned.start = aligned.floats.as_ptr().align_offset(64);
+    for x in &mut aligned.floats {
+        state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+        *x = (state >> 8) as f32 / (1 << 23) as f32 - 1.0;
+    }
+    aligned.floats.truncate(aligned.start + len);
+    aligned
+}
+
+/// A vector whose contents start on a cache line, as those of an arena do.
+struct Aligned {
+    floats: Vec<f32>,
+    start: usize,
+}
+
+impl Deref for Aligned {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.floats[self.start..]
+    }
+}
+
+impl DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.floats[self.start..]
+    }
 }

@@ -14,6 +14,7 @@ use super::{
     features::Level,
     lanewise::{self, Lanewise},
     math::Function,
+    pack::Line,
     program::Program,
     rows::{Rows, RowsMut},
     simd::{self, Kernel, Simd},
@@ -132,14 +133,14 @@ impl Kernel for Run<'_, '_> {
     fn run<S: Simd>(self, simd: S) {
         let padded = self.width.next_multiple_of(S::LANES).min(CHUNK);
         let chunk_rows = (CHUNK / padded).min(CHUNK_ROWS);
-        let mut slots: Box<[std::mem::MaybeUninit<f32>]> =
-            Box::new_uninit_slice(self.program.slots * CHUNK);
+        let mut slots = Box::<[Line]>::new_uninit_slice(self.program.slots * CHUNK / Line::FLOATS);
         let count = self.inputs.len() + self.outputs.len() + self.program.slots;
         let mut places: Vec<ChunkRows> = vec![[std::ptr::null_mut(); CHUNK_ROWS]; count];
         let own = &mut places[self.inputs.len() + self.outputs.len()..];
-        for (slot, rows) in slots.chunks_exact_mut(CHUNK).zip(own) {
-            for (row, start) in rows.iter_mut().zip(slot.chunks_exact_mut(padded)) {
-                *row = start.as_mut_ptr().cast();
+        for (slot, rows) in slots.chunks_exact_mut(CHUNK / Line::FLOATS).zip(own) {
+            let start: *mut f32 = slot.as_mut_ptr().cast();
+            for (r, row) in rows.iter_mut().enumerate().take(chunk_rows) {
+                *row = start.wrapping_add(r * padded);
             }
         }
         let mut first = 0;

@@ -20,13 +20,13 @@ pub struct PackedWeights {
     panels: Vec<Line>,
 }
 
-/// A cache line, so that panels are aligned.
+/// A cache line: what is made of these is aligned for vectors of every level.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct Line([f32; Line::FLOATS]);
+pub(super) struct Line([f32; Line::FLOATS]);
 
 impl Line {
-    const FLOATS: usize = 16;
+    pub(super) const FLOATS: usize = 16;
 }
 
 impl PackedWeights {
