@@ -5,7 +5,7 @@
 //!
 //! *Cost*: O(nodes + edges) at the start and over a run; a comparison a ready kind and batch.
 
-use edbatch_graph::Kind;
+use edbatch_graph::{Kind, NodeId};
 
 use crate::depth::depths;
 use crate::{Frontier, Policy};
@@ -41,10 +41,11 @@ impl Policy for Agenda {
         self.remaining.clear();
         self.remaining.resize(frontier.kinds(), Remaining::default());
         for (node, &depth) in self.depths.iter().enumerate() {
-            let kind = frontier.kind(edbatch_graph::NodeId::new(node));
-            let remaining = &mut self.remaining[kind.index()];
-            remaining.nodes += 1;
-            remaining.depth += u64::from(depth);
+            let node = NodeId::new(node);
+            let remaining = &mut self.remaining[frontier.kind(node).index()];
+            let nodes = u64::from(frontier.weight(node));
+            remaining.nodes += nodes;
+            remaining.depth += nodes * u64::from(depth);
         }
     }
 
@@ -52,9 +53,10 @@ impl Policy for Agenda {
         for kind in frontier.ready_kinds() {
             let remaining = &mut self.remaining[kind.index()];
             let ran = frontier.ran(kind);
-            for node in &ran[remaining.seen..] {
-                remaining.nodes -= 1;
-                remaining.depth -= u64::from(self.depths[node.index()]);
+            for &node in &ran[remaining.seen..] {
+                let nodes = u64::from(frontier.weight(node));
+                remaining.nodes -= nodes;
+                remaining.depth -= nodes * u64::from(self.depths[node.index()]);
             }
             remaining.seen = ran.len();
         }

@@ -22,6 +22,7 @@ use crate::Frontier;
 #[derive(Clone, Debug, Default)]
 pub struct Chains {
     heights: Vec<u32>,
+    lengths: Vec<u32>,
     longest: Vec<u32>,
     narrow: Vec<[u16; 8]>,
     wide: Vec<[u16; 16]>,
@@ -55,6 +56,7 @@ impl Chains {
                 block(frontier, first, &mut self.wide, heights)
             };
         }
+        self.measure_lengths(frontier);
         self.longest.clear();
         self.longest.resize(kinds, 0);
         for (node, &height) in self.heights.iter().enumerate() {
@@ -69,10 +71,28 @@ impl Chains {
         self.heights[node.index()]
     }
 
+    /// The square of the number of edges on the longest path that starts at a node, whatever the
+    /// kinds: a measure of how much hangs on it, 0 if nobody reads it. (On real trees and lattices
+    /// any power from the first to the fourth breaks ties equally well.)
+    #[must_use]
+    pub fn urgency(&self, node: NodeId) -> u64 {
+        u64::from(self.lengths[node.index()]).pow(2)
+    }
+
     /// The most nodes of a kind on any path.
     #[must_use]
     pub fn longest(&self, kind: Kind) -> u32 {
         self.longest[kind.index()]
+    }
+
+    fn measure_lengths(&mut self, frontier: &Frontier) {
+        self.lengths.clear();
+        self.lengths.resize(frontier.nodes(), 0);
+        for node in (0..frontier.nodes()).rev().map(NodeId::new) {
+            let users = frontier.users(node).iter();
+            let length = users.map(|user| 1 + self.lengths[user.index()]).max();
+            self.lengths[node.index()] = length.unwrap_or(0);
+        }
     }
 
     /// Σ longest chains: no schedule has fewer batches.

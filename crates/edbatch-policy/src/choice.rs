@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::{Agenda, Beam, Critical, Depth, FileError, Learned, OtherKinds, Policy, Sufficient};
+
 /// `depth`, `agenda`, `sufficient`, `critical`, `beam:WIDTH`, or else the path of a learned policy.
 ///
 /// ```
@@ -28,6 +30,48 @@ pub enum PolicyChoice {
     Beam(usize),
     /// [`Learned`](crate::Learned), from a file.
     File(PathBuf),
+}
+
+/// A policy that was chosen at run time.
+pub type AnyPolicy = Box<dyn Policy + Send>;
+
+impl PolicyChoice {
+    /// The policy, for graphs whose kinds have these names. A learned one must have been learned
+    /// for exactly these kinds.
+    ///
+    /// # Errors
+    /// If a learned policy cannot be read, or was learned for other kinds.
+    pub fn open(&self, kinds: &[impl AsRef<str>]) -> Result<AnyPolicy, OpenError> {
+        let fsm = |learned: Learned| learned.fsm(kinds).map_err(OpenErrorKind::Kinds);
+        self.open_with(|learned| Ok(Box::new(fsm(learned)?)))
+    }
+
+    /// As [`open`](Self::open), but a learned policy may have been learned for other kinds: states
+    /// with a kind that it does not know go to [`Critical`].
+    ///
+    /// # Errors
+    /// If a learned policy cannot be read.
+    pub fn open_where_known(&self, kinds: &[impl AsRef<str>]) -> Result<AnyPolicy, OpenError> {
+        self.open_with(|learned| Ok(Box::new(learned.fsm_where_known(kinds))))
+    }
+
+    fn open_with(
+        &self,
+        fsm: impl FnOnce(Learned) -> Result<AnyPolicy, OpenErrorKind>,
+    ) -> Result<AnyPolicy, OpenError> {
+        Ok(match self {
+            Self::Depth => Box::new(Depth::new()),
+            Self::Agenda => Box::new(Agenda::new()),
+            Self::Sufficient => Box::new(Sufficient::new()),
+            Self::Critical => Box::new(Critical::new()),
+            Self::Beam(width) => Box::new(Beam::new(*width)),
+            Self::File(path) => std::fs::read_to_string(path)
+                .map_err(OpenErrorKind::Read)
+                .and_then(|text| Learned::from_json(&text).map_err(OpenErrorKind::File))
+                .and_then(fsm)
+                .map_err(|kind| OpenError { path: path.clone(), kind })?,
+        })
+    }
 }
 
 impl FromStr for PolicyChoice {
@@ -90,3 +134,36 @@ impl fmt::Display for ChoiceError {
 }
 
 impl std::error::Error for ChoiceError {}
+
+/// A learned policy that cannot be used.
+#[derive(Debug)]
+pub struct OpenError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub kind: OpenErrorKind,
+}
+
+/// Why a learned policy cannot be used.
+#[derive(Debug)]
+pub enum OpenErrorKind {
+    /// The file cannot be read.
+    Read(std::io::Error),
+    /// It is no learned policy.
+    File(FileError),
+    /// It was learned for other kinds.
+    Kinds(OtherKinds),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "policy {}: ", self.path.display())?;
+        match &self.kind {
+            OpenErrorKind::Read(error) => write!(f, "{error}"),
+            OpenErrorKind::File(error) => write!(f, "{error}"),
+            OpenErrorKind::Kinds(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}

@@ -21,17 +21,23 @@
 //!
 //! # The choice
 //!
-//! 1. A kind whose ratio is 1 ([`Firsts`]): by the paper's lemma it begins some shortest schedule.
-//! 2. Else a kind that lowers the bound, the one with the largest ratio.
-//! 3. Else the kind with the largest ratio.
+//! 1. A kind whose ratio of ready to would-be-first nodes ([`Firsts`]) is 1: by the paper's lemma
+//!    it begins some shortest schedule.
+//! 2. Else a kind that lowers the bound, if any does.
+//! 3. Else any.
 //!
 //! A kind of ratio 1 always lowers the bound: a remaining node of height `M_t` has no remaining
 //! ancestor of its kind (that would be higher), so it is first among its kind, so it is ready. So
-//! 1 and 2 are one rule, and when just one kind lowers the bound no ratio is needed at all.
+//! when just one kind lowers the bound, it is the choice and no ratio is needed; on trees none
+//! ever is.
 //!
-//! Ties between equal ratios mean that the rule sees no difference, not that there is none: on
-//! lattices the number of batches moves by several per cent with the way in which ties are broken.
-//! [`Critical::new`] takes the smallest kind; a portfolio may try several.
+//! Among several kinds of rule 2 or 3 a [`Preference`] decides. [`Preference::Urgency`] takes the
+//! kind on whose ready nodes the most hangs: the largest sum of their [`Chains::urgency`].
+//! [`Preference::Ratio`] takes the largest ratio. The first is the better one on all real inputs
+//! tried: 7 % fewer batches on mini-batches of 64 two-type trees.
+//!
+//! A tie in what is preferred means that the rule sees no difference, not that there is none. It
+//! goes to the smallest kind.
 //!
 //! # Keeping it up to date
 //!
@@ -40,21 +46,42 @@
 //! that place lies behind the front. A node is looked at once, when it has become ready.
 //!
 //! *Cost*: O(edges × kinds) at the start, in steps of up to 16 kinds; then O(1) a node and
-//! O(ready kinds) a batch, plus the ratios, which are counted from the first time that two kinds
-//! compete. No allocation once it has seen the largest graph.
+//! O(ready kinds) a batch. Ratios are counted from the first time that two kinds compete:
+//! O(edges × kinds with chains) over what is left of the run. No allocation once it has seen the largest graph.
+
+use std::cmp::Reverse;
 
 use edbatch_graph::{Kind, NodeId};
 
 use crate::{Chains, Firsts, Frontier, Policy};
 
-/// Lowers the lower bound at every step where it can; ties to the smallest kind.
+/// Lowers the lower bound at every step where it can.
 #[derive(Clone, Debug, Default)]
 pub struct Critical {
+    preference: Preference,
     chains: Chains,
     firsts: Firsts,
     kinds: Vec<OfKind>,
     /// Per kind, from its `start` on, per height.
     heights: Vec<OfHeight>,
+}
+
+/// Which kind, when several lower the bound or none does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Preference {
+    /// The one on whose ready nodes the most hangs.
+    #[default]
+    Urgency,
+    /// The one with the largest ratio of ready to would-be-first nodes.
+    Ratio,
+}
+
+/// What speaks for a kind: the least claim is the strongest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Claim {
+    /// 0 for a ratio of 1, 1 for a kind that lowers the bound, 2 for others.
+    pub(crate) rule: u16,
+    pub(crate) urgency: Reverse<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +91,10 @@ struct OfKind {
     highest: u32,
     /// How many nodes have been seen to become ready.
     seen: usize,
+    /// How many nodes had run then.
+    ran: usize,
+    /// Σ urgency of the ready nodes.
+    urgency: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,10 +106,16 @@ struct OfHeight {
 }
 
 impl Critical {
-    /// A policy without memory yet.
+    /// A policy without memory yet, with the better preference.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A policy without memory yet.
+    #[must_use]
+    pub fn preferring(preference: Preference) -> Self {
+        Self { preference, ..Self::default() }
     }
 
     /// Σ `M_t` of the whole graph: a schedule with as many batches is proved optimal.
@@ -97,11 +134,51 @@ impl Critical {
                 height.waiting -= 1;
                 height.last = place;
             }
-            of_kind.seen = reached.len();
             let ran = frontier.ran(kind).len();
+            if ran != of_kind.ran {
+                // What was ready has run, and what is ready now is new.
+                (of_kind.ran, of_kind.seen, of_kind.urgency) = (ran, ran, 0);
+            }
+            let urgency = |node| u64::from(frontier.weight(node)) * self.chains.urgency(node);
+            of_kind.urgency += reached[of_kind.seen..].iter().copied().map(urgency).sum::<u64>();
+            of_kind.seen = reached.len();
             while self.heights[of_kind.start + of_kind.highest as usize].all_ran(ran) {
                 of_kind.highest -= 1;
             }
+        }
+    }
+
+    /// Whether a kind that lowers the bound has a ratio of 1. Ratios must be up to date if any does.
+    fn is_forced(&self, frontier: &Frontier, kind: Kind) -> bool {
+        self.lowers(kind) && self.firsts.first(kind) == frontier.ready_count(kind)
+    }
+
+    /// What speaks for each ready kind, by the order of [`Claim`].
+    pub(crate) fn claims(&mut self, frontier: &Frontier, claims: &mut Vec<(Claim, Kind)>) {
+        self.update(frontier);
+        self.firsts.update(frontier, &self.chains);
+        claims.clear();
+        for kind in frontier.ready_kinds() {
+            let rule = match (self.is_forced(frontier, kind), self.lowers(kind)) {
+                (true, _) => 0,
+                (false, lowers) => 2 - u16::from(lowers),
+            };
+            let urgency = Reverse(self.kinds[kind.index()].urgency);
+            claims.push((Claim { rule, urgency }, kind));
+        }
+        claims.sort_unstable();
+    }
+
+    /// Whether `a`'s ratio is larger than `b`'s. Ratios must be up to date.
+    pub(crate) fn is_riper(&self, frontier: &Frontier, a: Kind, b: Kind) -> bool {
+        self.firsts.less(frontier, b, a)
+    }
+
+    /// Whether `a` is to run rather than `b`.
+    fn prefers(&self, frontier: &Frontier, a: Kind, b: Kind) -> bool {
+        match self.preference {
+            Preference::Urgency => self.kinds[a.index()].urgency > self.kinds[b.index()].urgency,
+            Preference::Ratio => self.firsts.less(frontier, b, a),
         }
     }
 
@@ -126,7 +203,7 @@ impl Policy for Critical {
         let mut start = 0;
         for kind in (0..frontier.kinds()).map(Kind::new) {
             let highest = self.chains.longest(kind);
-            self.kinds.push(OfKind { start, highest, seen: 0 });
+            self.kinds.push(OfKind { start, highest, seen: 0, ran: 0, urgency: 0 });
             start += highest as usize + 1;
         }
         self.heights.clear();
@@ -140,21 +217,20 @@ impl Policy for Critical {
     fn next(&mut self, frontier: &Frontier) -> Kind {
         self.update(frontier);
         let mut lowering = frontier.ready_kinds().filter(|&kind| self.lowers(kind));
-        match (lowering.next(), lowering.next()) {
-            (Some(kind), None) => kind,
-            (first, _) => {
-                self.firsts.update(frontier, &self.chains);
-                let candidate = |&kind: &Kind| first.is_none() || self.lowers(kind);
-                frontier
-                    .ready_kinds()
-                    .filter(candidate)
-                    .reduce(
-                        |best, kind| {
-                            if self.firsts.less(frontier, best, kind) { kind } else { best }
-                        },
-                    )
-                    .expect("a node remains")
-            }
+        let (first, second) = (lowering.next(), lowering.next());
+        if let (Some(only), None) = (first, second) {
+            return only;
         }
+        if first.is_some() || self.preference == Preference::Ratio {
+            self.firsts.update(frontier, &self.chains);
+        }
+        if let Some(forced) = frontier.ready_kinds().find(|&kind| self.is_forced(frontier, kind)) {
+            return forced;
+        }
+        frontier
+            .ready_kinds()
+            .filter(|&kind| first.is_none() || self.lowers(kind))
+            .reduce(|best, kind| if self.prefers(frontier, kind, best) { kind } else { best })
+            .expect("a node remains")
     }
 }

@@ -1,13 +1,16 @@
 //! From a frontier to a state of the FSM.
 //!
-//! *Source*: `E_base`, `E_max` and `E_sort`, §2.3 of the paper.
+//! *Source*: `E_base`, `E_max` and `E_sort`, §2.3 of the paper; phase information is what its
+//! appendix A.3 proposes for the case that these three cannot solve; the rest is ours.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 
 use edbatch_graph::Kind;
 
-use crate::Frontier;
+use crate::critical::Claim;
+use crate::{Critical, Frontier, Policy};
 
 /// Turns the frontier into a state: a short word of [`Symbol`]s. Frontiers with the same word are
 /// the same to the FSM.
@@ -38,37 +41,73 @@ pub enum Symbol {
 /// The encodings that have a name, as on the command line and in files.
 #[derive(Clone, Debug)]
 pub enum Named {
-    /// The set of ready kinds.
+    /// `base`: the set of ready kinds.
     Base,
-    /// The set of ready kinds, and the one with the most ready nodes.
+    /// `max`: the set of ready kinds, and the one with the most ready nodes.
     Max,
-    /// The ready kinds, those with the most ready nodes first: the best of the paper's.
+    /// `sort`: the ready kinds, those with the most ready nodes first: the best of the paper's.
     Sort,
+    /// `phase`: how many eighths of the nodes have run, and `sort`.
+    Phase,
+    /// `critical`: what [`Critical`] sees. Just the kind, if one has a ratio of 1; else the ready
+    /// kinds that lower the bound, those on which the most hangs first; likewise those that do not,
+    /// after a feature; and the kind with the largest ratio. As dear as [`Critical`] and more.
+    Critical(CriticalBits),
+}
+
+/// What `critical` keeps from batch to batch.
+#[derive(Clone, Debug, Default)]
+pub struct CriticalBits {
+    critical: Critical,
+    claims: Vec<(Claim, Kind)>,
+}
+
+/// Into how many parts `phase` divides a run.
+const PHASES: usize = 8;
+
+/// Before the kinds that do not lower the bound.
+const NOT_LOWERING: Symbol = Symbol::Feature(0);
+
+impl Named {
+    /// All of them.
+    #[must_use]
+    pub fn all() -> [Self; 5] {
+        let critical = Self::Critical(CriticalBits::default());
+        [Self::Base, Self::Max, Self::Sort, Self::Phase, critical]
+    }
 }
 
 impl Encoding for Named {
-    fn start(&mut self, _: &Frontier) {}
+    fn start(&mut self, frontier: &Frontier) {
+        if let Self::Critical(bits) = self {
+            bits.critical.start(frontier);
+        }
+    }
 
     fn encode(&mut self, frontier: &Frontier, state: &mut Vec<Symbol>) {
-        let start = state.len();
-        state.extend(frontier.ready_kinds().map(Symbol::Kind));
         match self {
-            Self::Base => {}
+            Self::Base => base(frontier, state),
             Self::Max => {
-                let most = frontier
-                    .ready_kinds()
-                    .max_by_key(|&kind| (frontier.ready(kind).len(), std::cmp::Reverse(kind)));
-                state.extend(most.map(Symbol::Kind));
+                base(frontier, state);
+                let count = |&kind: &Kind| (frontier.ready_count(kind), Reverse(kind));
+                state.extend(frontier.ready_kinds().max_by_key(count).map(Symbol::Kind));
             }
-            Self::Sort => state[start..].sort_by_key(|&symbol| match symbol {
-                Symbol::Kind(kind) => std::cmp::Reverse(frontier.ready(kind).len()),
-                Symbol::Feature(_) => unreachable!("this state holds kinds alone"),
-            }),
+            Self::Sort => sort(frontier, state),
+            Self::Phase => {
+                let phase = frontier.nodes_ran() * PHASES / frontier.weight_of_all().max(1);
+                state.push(Symbol::Feature(phase as u16));
+                sort(frontier, state);
+            }
+            Self::Critical(bits) => bits.encode(frontier, state),
         }
     }
 
     fn features(&self) -> u16 {
-        0
+        match self {
+            Self::Base | Self::Max | Self::Sort => 0,
+            Self::Phase => PHASES as u16,
+            Self::Critical(_) => 1,
+        }
     }
 
     fn canonical(&self, state: &mut [Symbol]) {
@@ -79,8 +118,52 @@ impl Encoding for Named {
                     set.sort();
                 }
             }
-            Self::Sort => {}
+            Self::Sort | Self::Phase | Self::Critical(_) => {}
         }
+    }
+}
+
+fn base(frontier: &Frontier, state: &mut Vec<Symbol>) {
+    state.extend(frontier.ready_kinds().map(Symbol::Kind));
+}
+
+/// An insertion sort: ready kinds are few.
+fn sort(frontier: &Frontier, state: &mut Vec<Symbol>) {
+    let start = state.len();
+    let count = |symbol: Symbol| match symbol {
+        Symbol::Kind(kind) => frontier.ready_count(kind),
+        Symbol::Feature(_) => usize::MAX,
+    };
+    for kind in frontier.ready_kinds() {
+        let mut place = state.len();
+        while place > start && count(state[place - 1]) < frontier.ready_count(kind) {
+            place -= 1;
+        }
+        state.insert(place, Symbol::Kind(kind));
+    }
+}
+
+impl CriticalBits {
+    fn encode(&mut self, frontier: &Frontier, state: &mut Vec<Symbol>) {
+        self.critical.claims(frontier, &mut self.claims);
+        let (Claim { rule, .. }, strongest) = self.claims[0];
+        if rule == 0 {
+            state.push(Symbol::Kind(strongest));
+            return;
+        }
+        let mut ripest = strongest;
+        let mut lowering = true;
+        for &(claim, kind) in &self.claims {
+            if lowering && claim.rule == 2 {
+                state.push(NOT_LOWERING);
+                lowering = false;
+            }
+            state.push(Symbol::Kind(kind));
+            if self.critical.is_riper(frontier, kind, ripest) {
+                ripest = kind;
+            }
+        }
+        state.push(Symbol::Kind(ripest));
     }
 }
 
@@ -90,6 +173,8 @@ impl fmt::Display for Named {
             Self::Base => "base",
             Self::Max => "max",
             Self::Sort => "sort",
+            Self::Phase => "phase",
+            Self::Critical(_) => "critical",
         })
     }
 }
@@ -98,12 +183,9 @@ impl FromStr for Named {
     type Err = UnknownEncoding;
 
     fn from_str(word: &str) -> Result<Self, UnknownEncoding> {
-        match word {
-            "base" => Ok(Self::Base),
-            "max" => Ok(Self::Max),
-            "sort" => Ok(Self::Sort),
-            _ => Err(UnknownEncoding(word.chars().take(40).collect())),
-        }
+        let unknown = || UnknownEncoding(word.chars().take(40).collect());
+        let named = |encoding: &Self| encoding.to_string() == word;
+        Self::all().into_iter().find(named).ok_or_else(unknown)
     }
 }
 
@@ -113,7 +195,8 @@ pub struct UnknownEncoding(pub String);
 
 impl fmt::Display for UnknownEncoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown encoding `{}`: expected base, max or sort", self.0)
+        let names = Named::all().map(|encoding| encoding.to_string());
+        write!(f, "unknown encoding `{}`: expected one of {}", self.0, names.join(", "))
     }
 }
 

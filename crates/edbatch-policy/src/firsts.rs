@@ -40,8 +40,8 @@ pub struct Firsts {
 struct OfKind {
     /// Among the columns; `NONE` for a kind without chains.
     column: u32,
-    /// Remaining or run, the nodes that have no remaining ancestor of their kind.
-    free: u32,
+    /// The remaining nodes that have no remaining ancestor of their kind, by weight.
+    first: usize,
     /// How many of the nodes that ran have been dealt with.
     seen: usize,
 }
@@ -67,13 +67,14 @@ impl Firsts {
             self.built = true;
             return;
         }
-        for kind in 0..self.kinds.len() {
-            let OfKind { column, seen, .. } = self.kinds[kind];
-            let ran = frontier.ran(Kind::new(kind));
-            self.kinds[kind].seen = ran.len();
-            if column != NONE {
-                for &node in &ran[seen..] {
-                    self.tell_users(frontier, node, Kind::new(kind));
+        for kind in (0..self.kinds.len()).map(Kind::new) {
+            let of_kind = &mut self.kinds[kind.index()];
+            let ran = frontier.ran(kind);
+            let news = &ran[std::mem::replace(&mut of_kind.seen, ran.len())..];
+            of_kind.first -= frontier.weight_of(news);
+            if of_kind.column != NONE {
+                for &node in news {
+                    self.tell_users(frontier, node, kind);
                 }
             }
         }
@@ -82,14 +83,20 @@ impl Firsts {
     /// `|Frontier(G^kind)|` as of the last [`update`](Self::update).
     #[must_use]
     pub fn first(&self, kind: Kind) -> usize {
-        let of_kind = self.kinds[kind.index()];
-        of_kind.free as usize - of_kind.seen
+        self.kinds[kind.index()].first
+    }
+
+    /// The number of columns, each kind's column, and the counts, node by node.
+    pub(crate) fn into_counts(self) -> (usize, Vec<Option<u32>>, Vec<u32>) {
+        let column = |kind: &OfKind| Some(kind.column).filter(|&column| column != NONE);
+        let columns = self.kinds.iter().map(column).collect();
+        (self.columns, columns, self.counts)
     }
 
     /// Whether `a`'s ratio of ready to first is less than `b`'s.
     #[must_use]
     pub(crate) fn less(&self, frontier: &Frontier, a: Kind, b: Kind) -> bool {
-        let crosswise = |a, b| frontier.ready(a).len() as u64 * self.first(b) as u64;
+        let crosswise = |a, b| frontier.ready_count(a) as u64 * self.first(b) as u64;
         crosswise(a, b) < crosswise(b, a)
     }
 
@@ -103,7 +110,7 @@ impl Firsts {
                 *count -= 1;
                 if *count == 0 {
                     if frontier.kind(user) == kind {
-                        of_kind.free += 1;
+                        of_kind.first += frontier.weight(user) as usize;
                     } else {
                         self.lost.push(user);
                     }
@@ -119,7 +126,7 @@ impl Firsts {
             let has_chains = chains.longest(kind) > 1;
             self.kinds.push(OfKind {
                 column: if has_chains { columns } else { NONE },
-                free: NodeId::new(frontier.total(kind)).0,
+                first: 0,
                 seen: frontier.ran(kind).len(),
             });
             columns += u32::from(has_chains);
@@ -131,7 +138,7 @@ impl Firsts {
             self.mark_relevant(frontier, block);
             self.count(frontier, block);
         }
-        self.count_free(frontier);
+        self.count_first(frontier);
     }
 
     /// The column of a kind within a block, if it is there.
@@ -188,12 +195,16 @@ impl Firsts {
         }
     }
 
-    fn count_free(&mut self, frontier: &Frontier) {
-        for node in 0..frontier.nodes() {
-            let kind = &mut self.kinds[frontier.kind(NodeId::new(node)).index()];
-            if kind.column != NONE && self.counts[node * self.columns + kind.column as usize] > 0 {
-                kind.free -= 1;
+    fn count_first(&mut self, frontier: &Frontier) {
+        for node in (0..frontier.nodes()).map(NodeId::new) {
+            let kind = &mut self.kinds[frontier.kind(node).index()];
+            let column = kind.column as usize;
+            if kind.column == NONE || self.counts[node.index() * self.columns + column] == 0 {
+                kind.first += frontier.weight(node) as usize;
             }
+        }
+        for (kind, of_kind) in self.kinds.iter_mut().enumerate() {
+            of_kind.first -= frontier.weight_of(frontier.ran(Kind::new(kind)));
         }
     }
 }

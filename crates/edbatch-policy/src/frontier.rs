@@ -28,8 +28,10 @@ pub struct Frontier {
     /// Bit `k` of the whole: kind `k` has a ready node.
     ready: Vec<u64>,
     remaining: usize,
-    /// While building: the arguments of all nodes, one after the other.
+    /// The arguments of all nodes, one after the other.
     edges: Vec<NodeId>,
+    /// For how many nodes each stands; empty when each stands for itself.
+    weights: Vec<u32>,
 }
 
 /// A kind's part of the queue, as indices: `start ≤ front ≤ back ≤ end`.
@@ -55,10 +57,18 @@ impl Frontier {
 
     /// Turns to another graph and keeps the memory.
     pub fn reset(&mut self, dag: &impl Dag) {
+        self.weights.clear();
         self.read(dag);
         self.link_users();
         self.lay_out_queue();
         self.rewind();
+    }
+
+    /// The frontier of a graph whose nodes stand for several each.
+    pub(crate) fn weighted(dag: &impl Dag, weights: Vec<u32>) -> Self {
+        let mut frontier = Self::new(dag);
+        frontier.weights = weights;
+        frontier
     }
 
     /// Back to the state in which nothing has run, without looking at the graph again.
@@ -100,6 +110,38 @@ impl Frontier {
         &self.users[first as usize..end as usize]
     }
 
+    /// The nodes in ascending order, each with its arguments.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = (NodeId, &[NodeId])> + '_ {
+        let mut edges = self.edges.as_slice();
+        self.arguments.iter().enumerate().map(move |(node, &count)| {
+            let (arguments, rest) = edges.split_at(count as usize);
+            edges = rest;
+            (NodeId::new(node), arguments)
+        })
+    }
+
+    /// For how many nodes of the original graph a node stands: 1, except in a
+    /// [`quotient`](crate::quotient).
+    #[must_use]
+    pub fn weight(&self, node: NodeId) -> u32 {
+        self.weights.get(node.index()).copied().unwrap_or(1)
+    }
+
+    /// Σ [`weight`](Self::weight): how many nodes of the original graph these are.
+    #[must_use]
+    pub fn weight_of(&self, nodes: &[NodeId]) -> usize {
+        if self.weights.is_empty() {
+            return nodes.len();
+        }
+        nodes.iter().map(|&node| self.weight(node) as usize).sum()
+    }
+
+    /// How many nodes of a kind are ready, by weight.
+    #[must_use]
+    pub fn ready_count(&self, kind: Kind) -> usize {
+        self.weight_of(self.ready(kind))
+    }
+
     /// Number of nodes of a kind in the whole graph, whether they ran or not.
     #[must_use]
     pub fn total(&self, kind: Kind) -> usize {
@@ -135,6 +177,25 @@ impl Frontier {
             std::iter::successors(Some(bits).filter(|&bits| bits != 0), rest)
                 .map(move |bits| Kind::new(word * 64 + bits.trailing_zeros() as usize))
         })
+    }
+
+    /// How many nodes ran, by weight.
+    #[must_use]
+    pub fn nodes_ran(&self) -> usize {
+        if self.weights.is_empty() {
+            return self.nodes() - self.remaining;
+        }
+        let kinds = (0..self.kinds()).map(Kind::new);
+        kinds.map(|kind| self.weight_of(self.ran(kind))).sum()
+    }
+
+    /// Number of nodes of the original graph.
+    #[must_use]
+    pub fn weight_of_all(&self) -> usize {
+        if self.weights.is_empty() {
+            return self.nodes();
+        }
+        self.weights.iter().map(|&weight| weight as usize).sum()
     }
 
     /// Whether every node ran.

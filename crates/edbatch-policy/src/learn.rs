@@ -15,7 +15,7 @@ use edbatch_graph::{Dag, Kind};
 use rand::{Rng, RngExt};
 
 use crate::states::States;
-use crate::{Chains, Encoding, Firsts, Frontier, Fsm, Named, Policy, Symbol, Table};
+use crate::{Chains, Encoding, Firsts, Frontier, Fsm, Named, Policy, Symbol, Table, quotient};
 
 /// How to learn. `Config::default()` is what the authors do, where we do not differ.
 #[derive(Clone, PartialEq, Debug)]
@@ -112,6 +112,7 @@ pub fn learn<D: Dag>(
     assert!(!train.is_empty() && !held_out.is_empty(), "nothing to learn on");
     let mut courses: Vec<_> = train.iter().map(Course::new).collect();
     let mut exam = Exam::new(held_out);
+    let bound = exam.bound();
     let kinds = train.iter().map(Dag::kinds).max().unwrap_or(0);
     let mut q = Values::new(encoding.features(), kinds);
     let mut best: Option<(usize, Table)> = None;
@@ -139,14 +140,14 @@ pub fn learn<D: Dag>(
             episodes: config.episodes,
             batches: trace.len(),
             best,
-            bound: exam.bound,
+            bound,
         });
-        if best.is_some_and(|best| best as f64 <= config.good_enough * exam.bound as f64) {
+        if best.is_some_and(|best| best as f64 <= config.good_enough * bound as f64) {
             break;
         }
     }
     let (after, table) = best.unwrap_or((before, Vec::new()));
-    Outcome { table, episodes: episode, before, after, bound: exam.bound }
+    Outcome { table, episodes: episode, before, after, bound }
 }
 
 /// A mini-batch to learn on.
@@ -165,7 +166,7 @@ struct Step {
 
 impl Course {
     fn new(dag: &impl Dag) -> Self {
-        let frontier = Frontier::new(dag);
+        let frontier = quotient(&Frontier::new(dag));
         Self { chains: Chains::new(&frontier), firsts: Firsts::default(), frontier }
     }
 
@@ -197,27 +198,33 @@ impl Course {
             }
             .expect("a node remains");
             self.firsts.update(frontier, &self.chains);
-            let ready = frontier.ready(kind).len();
+            let ready = frontier.ready_count(kind);
             let ratio = ready as f32 / self.firsts.first(kind) as f32;
             trace.push(Step { state, kind, reward: -1.0 + alpha * ratio });
-            frontier.run(kind, ready);
+            frontier.run(kind, frontier.ready(kind).len());
         }
     }
 }
 
-/// The mini-batches held out.
-struct Exam {
+/// Mini-batches to count batches on.
+pub(crate) struct Exam {
     frontiers: Vec<Frontier>,
-    bound: usize,
 }
 
 impl Exam {
-    fn new(held_out: &[impl Dag]) -> Self {
-        let frontiers: Vec<_> = held_out.iter().map(Frontier::new).collect();
-        Self { bound: frontiers.iter().map(|f| Chains::new(f).bound()).sum(), frontiers }
+    pub(crate) fn new(held_out: &[impl Dag]) -> Self {
+        Self::of(held_out.iter().map(Frontier::new).collect())
     }
 
-    fn batches(&mut self, policy: &mut impl Policy) -> usize {
+    pub(crate) fn of(frontiers: Vec<Frontier>) -> Self {
+        Self { frontiers }
+    }
+
+    pub(crate) fn bound(&self) -> usize {
+        self.frontiers.iter().map(|f| Chains::new(f).bound()).sum()
+    }
+
+    pub(crate) fn batches(&mut self, policy: &mut impl Policy) -> usize {
         let mut batches = 0;
         for frontier in &mut self.frontiers {
             frontier.rewind();

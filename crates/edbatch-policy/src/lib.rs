@@ -18,11 +18,13 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod beam;
 mod bound;
 mod chains;
 mod choice;
 mod critical;
 mod depth;
+mod distill;
 mod encoding;
 mod exhaustive;
 mod file;
@@ -31,16 +33,20 @@ mod frontier;
 mod fsm;
 mod learn;
 mod policy;
+mod portfolio;
+mod quotient;
+mod search;
 mod states;
 mod sufficient;
 
 pub use agenda::Agenda;
 pub use bound::lower_bound;
 pub use chains::Chains;
-pub use choice::{ChoiceError, PolicyChoice};
-pub use critical::Critical;
+pub use choice::{AnyPolicy, ChoiceError, OpenError, OpenErrorKind, PolicyChoice};
+pub use critical::{Critical, Preference};
 pub use depth::Depth;
-pub use encoding::{Encoding, Named, Symbol, UnknownEncoding};
+pub use distill::{distill, improve};
+pub use encoding::{CriticalBits, Encoding, Named, Symbol, UnknownEncoding};
 pub use exhaustive::exhaustive;
 pub use file::{FileError, Learned, OtherKinds, Trained};
 pub use firsts::Firsts;
@@ -48,4 +54,7 @@ pub use frontier::Frontier;
 pub use fsm::{Fsm, Table};
 pub use learn::{Config, Outcome, Progress, learn};
 pub use policy::{Policy, run_into, schedule, schedule_into};
+pub use portfolio::Portfolio;
+pub use quotient::quotient;
+pub use search::{Beam, Found, beam, branch_and_bound, replay};
 pub use sufficient::Sufficient;

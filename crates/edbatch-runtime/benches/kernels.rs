@@ -21,16 +21,11 @@ fn main() {
     let peak = roof::peak_gflops(level);
     println!("{level}: {peak:.1} GFLOP/s");
     for kib in [16, 256, 512, 2048, 8192, 65536] {
-        let (read, copy) = (
-            roof::read_bandwidth(level, kib << 10),
-            roof::copy_bandwidth(kib << 10),
-        );
+        let (read, copy) =
+            (roof::read_bandwidth(level, kib << 10), roof::copy_bandwidth(kib << 10));
         println!("{kib:6} KiB: read {read:.1}, copy {copy:.1} GB/s");
     }
-    let chosen: Vec<String> = env::args()
-        .skip(1)
-        .filter(|arg| !arg.starts_with('-'))
-        .collect();
+    let chosen: Vec<String> = env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wants = |name: &str| chosen.is_empty() || chosen.iter().any(|arg| arg == name);
     if wants("products") {
         products(level, peak);
@@ -62,10 +57,7 @@ fn products(level: Level, peak: f64) {
                 let (mut own, mut other) = (noise(m * n), noise(m * n));
                 let times = contest(&mut [
                     &mut || {
-                        let rows = Rows::Span {
-                            data: &x,
-                            stride: k,
-                        };
+                        let rows = Rows::Span { data: &x, stride: k };
                         product(
                             &packed,
                             0..packed.panels(),
@@ -117,13 +109,7 @@ fn elements(level: Level) {
     println!("\nfunctions, ns an element, best (median)");
     let mut x = noise(2048);
     x.iter_mut().for_each(|x| *x *= 4.0);
-    for function in [
-        Function::Sigma,
-        Function::Tanh,
-        Function::Exp,
-        Function::Ln,
-        Function::Relu,
-    ] {
+    for function in [Function::Sigma, Function::Tanh, Function::Exp, Function::Ln, Function::Relu] {
         let mut y = noise(2048);
         let times = contest(&mut [&mut || map(level, function, black_box(&x), &mut y)]);
         let [best, median] = [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / x.len() as f64);
@@ -140,32 +126,14 @@ fn cell(level: Level) {
             let (gates, c, bias) = (noise(rows * 4 * h), noise(rows * h), noise(4 * h));
             let (mut hidden, mut next) = (noise(rows * h), noise(rows * h));
             let times = contest(&mut [&mut || {
-                let gate = |g: usize| {
-                    Input::Rows(Rows::Span {
-                        data: &gates[g * h..],
-                        stride: 4 * h,
-                    })
-                };
+                let gate =
+                    |g: usize| Input::Rows(Rows::Span { data: &gates[g * h..], stride: 4 * h });
                 let bias = |g: usize| Input::Same(&bias[g * h..(g + 1) * h]);
-                let c = Input::Rows(Rows::Span {
-                    data: &c,
-                    stride: h,
-                });
-                let inputs = [
-                    gate(0),
-                    gate(1),
-                    gate(2),
-                    gate(3),
-                    c,
-                    bias(0),
-                    bias(1),
-                    bias(2),
-                    bias(3),
-                ];
-                let mut outputs = [
-                    RowsMut::contiguous(&mut hidden, h),
-                    RowsMut::contiguous(&mut next, h),
-                ];
+                let c = Input::Rows(Rows::Span { data: &c, stride: h });
+                let inputs =
+                    [gate(0), gate(1), gate(2), gate(3), c, bias(0), bias(1), bias(2), bias(3)];
+                let mut outputs =
+                    [RowsMut::contiguous(&mut hidden, h), RowsMut::contiguous(&mut next, h)];
                 program.run(level, h, &inputs, &mut outputs);
             }]);
             let [best, median] =
@@ -178,29 +146,15 @@ fn cell(level: Level) {
 /// The products of MV-RNN, GFLOP/s for a batch of 64 matrices.
 fn batched(level: Level, peak: f64) {
     println!("\nbatched products, GFLOP/s and per cent of peak");
-    for (rows, depth, columns) in [
-        (32, 32, 32),
-        (64, 64, 64),
-        (64, 64, 1),
-        (128, 128, 1),
-        (64, 128, 64),
-    ] {
-        let shape = Shape {
-            rows,
-            depth,
-            columns,
-        };
+    for (rows, depth, columns) in
+        [(32, 32, 32), (64, 64, 64), (64, 64, 1), (128, 128, 1), (64, 128, 64)]
+    {
+        let shape = Shape { rows, depth, columns };
         let (left, right) = (noise(64 * rows * depth), noise(64 * depth * columns));
         let mut out = noise(64 * rows * columns);
         let times = contest(&mut [&mut || {
-            let left = Left::Each(Rows::Span {
-                data: &left,
-                stride: rows * depth,
-            });
-            let right = Rows::Span {
-                data: &right,
-                stride: depth * columns,
-            };
+            let left = Left::Each(Rows::Span { data: &left, stride: rows * depth });
+            let right = Rows::Span { data: &right, stride: depth * columns };
             batched_product(
                 level,
                 shape,
@@ -266,10 +220,7 @@ fn contest(contestants: &mut [&mut dyn FnMut()]) -> Vec<(f64, f64)> {
 /// Floats in -1..1, on cache lines of their own.
 fn noise(len: usize) -> Aligned {
     let mut state = 1u32;
-    let mut aligned = Aligned {
-        floats: vec![0.0; len + 16],
-        start: 0,
-    };
+    let mut aligned = Aligned { floats: vec![0.0; len + 16], start: 0 };
     aligned.start = aligned.floats.as_ptr().align_offset(64);
     for x in &mut aligned.floats {
         state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);

@@ -96,13 +96,7 @@ fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[f32], ou
     const CHAINS: usize = 8;
     let mut first = 0;
     while first + CHAINS <= out.len() {
-        chains::<S, CHAINS>(
-            simd,
-            depth,
-            &left[first * depth..],
-            right,
-            &mut out[first..],
-        );
+        chains::<S, CHAINS>(simd, depth, &left[first * depth..], right, &mut out[first..]);
         first += CHAINS;
     }
     for m in first..out.len() {

@@ -39,9 +39,7 @@ pub struct Elementwise {
 impl Elementwise {
     /// Prepares a program.
     pub fn new(program: &Program) -> Elementwise {
-        Elementwise {
-            steps: steps(program),
-        }
+        Elementwise { steps: steps(program) }
     }
 
     /// Runs the program on B rows of `width` elements: output j of row b is a function of the inputs of row b.
@@ -95,16 +93,7 @@ impl Elementwise {
             }
         }
         if rows > 0 && width > 0 {
-            simd::run(
-                level,
-                Run {
-                    program: &self.steps,
-                    rows,
-                    width,
-                    inputs,
-                    outputs,
-                },
-            );
+            simd::run(level, Run { program: &self.steps, rows, width, inputs, outputs });
         }
     }
 }
@@ -197,14 +186,9 @@ impl Step {
                 Operation::Scale(factor) => {
                     sweep(simd, lanewise::Scale(factor), [a], to, rows, columns)
                 }
-                Operation::SumOfProducts => sweep(
-                    simd,
-                    lanewise::SumOfProducts,
-                    [a, b, c, d],
-                    to,
-                    rows,
-                    columns,
-                ),
+                Operation::SumOfProducts => {
+                    sweep(simd, lanewise::SumOfProducts, [a, b, c, d], to, rows, columns)
+                }
                 Operation::Apply(form, Function::Sigma) => {
                     apply(simd, lanewise::Sigma, form, [a, b, c], to, rows, columns)
                 }

@@ -112,11 +112,7 @@ impl Lanewise<0> for Constant {
 /// For x = n·ln 2 + r with |r| <= ½ ln 2: (r, [`ROUNDING`] + n).
 #[inline(always)]
 fn reduced<S: Simd>(simd: S, x: S::Vector) -> (S::Vector, S::Vector) {
-    let shifted = simd.mul_add(
-        x,
-        simd.splat(std::f32::consts::LOG2_E),
-        simd.splat(ROUNDING),
-    );
+    let shifted = simd.mul_add(x, simd.splat(std::f32::consts::LOG2_E), simd.splat(ROUNDING));
     let n = simd.sub(shifted, simd.splat(ROUNDING));
     // ln 2 in two parts, the first so short that n times it is exact.
     let r = simd.neg_mul_add(n, simd.splat(LN_2[0]), x);
@@ -128,14 +124,8 @@ const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 /// The coefficients are those of Cephes `expf`.
 #[inline(always)]
 fn exp<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
-    const TAIL: [f32; 6] = [
-        1.987_569_1e-4,
-        1.398_199_9e-3,
-        8.333_452e-3,
-        4.166_579_6e-2,
-        1.666_666_5e-1,
-        0.5,
-    ];
+    const TAIL: [f32; 6] =
+        [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5];
     // Beyond these bounds the result is infinite or zero anyway, and n stays in -150..=128.
     let (r, shifted) = reduced(simd, bounded(simd, -104.0, x, 89.0));
     let tail = simd.mul_add(simd.mul(r, r), horner(simd, r, TAIL), r);
@@ -150,32 +140,15 @@ fn exp<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
 /// 1 / (1 + e⁻ʳ·2ⁿ) for -x = n·ln 2 - r. The polynomial for e⁻ʳ is the closest of its degree in relative error (1.6·2⁻²⁴).
 #[inline(always)]
 fn sigma<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
-    const EXP: [f32; 6] = [
-        -8.290_188e-3,
-        4.189_859_6e-2,
-        -1.666_764_2e-1,
-        4.999_914_5e-1,
-        -0.999_999_7,
-        1.0,
-    ];
+    const EXP: [f32; 6] =
+        [-8.290_188e-3, 4.189_859_6e-2, -1.666_764_2e-1, 4.999_914_5e-1, -0.999_999_7, 1.0];
     // Bounds for n in -127..=128: 2ⁿ is zero, normal, or infinite where sigma is below every normal float.
     let x = bounded(simd, -89.0, x, 88.0);
-    let shifted = simd.neg_mul_add(
-        x,
-        simd.splat(std::f32::consts::LOG2_E),
-        simd.splat(ROUNDING),
-    );
+    let shifted = simd.neg_mul_add(x, simd.splat(std::f32::consts::LOG2_E), simd.splat(ROUNDING));
     let n = simd.sub(shifted, simd.splat(ROUNDING));
-    let r = simd.mul_add(
-        n,
-        simd.splat(LN_2[1]),
-        simd.mul_add(n, simd.splat(LN_2[0]), x),
-    );
+    let r = simd.mul_add(n, simd.splat(LN_2[1]), simd.mul_add(n, simd.splat(LN_2[0]), x));
     let one = simd.splat(1.0);
-    simd.div(
-        one,
-        simd.mul_add(horner(simd, r, EXP), simd.power_of_two(shifted), one),
-    )
+    simd.div(one, simd.mul_add(horner(simd, r, EXP), simd.power_of_two(shifted), one))
 }
 
 /// An odd rational function of degree 9 over 8, the closest to tanh in relative error (2⁻²⁵) up to the bound. Both sides are

@@ -74,9 +74,7 @@ struct Fused {
 fn fuse(program: &Program) -> Vec<Fused> {
     let instructions = program.instructions();
     let mut readers = vec![0; instructions.len()];
-    let operands = instructions
-        .iter()
-        .flat_map(|instruction| instruction.operands());
+    let operands = instructions.iter().flat_map(|instruction| instruction.operands());
     for value in operands.chain(program.outputs().iter().copied()) {
         readers[value.index()] += 1;
     }
@@ -91,11 +89,7 @@ fn fuse(program: &Program) -> Vec<Fused> {
         for value in inner {
             taken_in[value.index()] = true;
         }
-        fused.push(Fused {
-            operation,
-            operands,
-            at,
-        });
+        fused.push(Fused { operation, operands, at });
     }
     fused.reverse();
     fused
@@ -146,11 +140,7 @@ fn place(program: &Program, fused: Vec<Fused>) -> Steps {
             last_reader[operand.index()] = step;
         }
     }
-    let mut slots = Slots {
-        first: inputs + outputs,
-        count: 0,
-        free: vec![],
-    };
+    let mut slots = Slots { first: inputs + outputs, count: 0, free: vec![] };
     let mut places: Vec<Place> = vec![0; program.instructions().len()];
     for (at, instruction) in program.instructions().iter().enumerate() {
         if let Instruction::Input(input) = instruction {
@@ -158,60 +148,33 @@ fn place(program: &Program, fused: Vec<Fused>) -> Steps {
         }
     }
     let mut steps = vec![];
-    for (
-        step,
-        Fused {
-            operation,
-            operands,
-            at,
-        },
-    ) in fused.into_iter().enumerate()
-    {
+    for (step, Fused { operation, operands, at }) in fused.into_iter().enumerate() {
         let mut sources = [0; 4];
         for (source, operand) in sources.iter_mut().zip(&operands) {
             *source = places[operand.index()];
         }
         // A step reads a vector before it writes it, so its result may take the slot of an operand that ends here.
-        let mut ended: Vec<_> = operands
-            .into_iter()
-            .filter(|operand| last_reader[operand.index()] == step)
-            .collect();
+        let mut ended: Vec<_> =
+            operands.into_iter().filter(|operand| last_reader[operand.index()] == step).collect();
         ended.sort_unstable();
         ended.dedup();
         for operand in ended {
             slots.give_back(places[operand.index()]);
         }
-        let destination = match program
-            .outputs()
-            .iter()
-            .position(|value| value.index() == at)
-        {
+        let destination = match program.outputs().iter().position(|value| value.index() == at) {
             Some(output) => (inputs + output) as Place,
             None => slots.take(),
         };
         places[at] = destination;
-        steps.push(Step {
-            operation,
-            sources,
-            destination,
-        });
+        steps.push(Step { operation, sources, destination });
     }
     for (output, value) in program.outputs().iter().enumerate() {
         let (source, destination) = (places[value.index()], (inputs + output) as Place);
         if source != destination {
-            steps.push(Step {
-                operation: Operation::Copy,
-                sources: [source; 4],
-                destination,
-            });
+            steps.push(Step { operation: Operation::Copy, sources: [source; 4], destination });
         }
     }
-    Steps {
-        steps,
-        inputs,
-        outputs,
-        slots: slots.count,
-    }
+    Steps { steps, inputs, outputs, slots: slots.count }
 }
 
 /// Slots handed out while steps are made.
@@ -257,14 +220,7 @@ mod tests {
         let steps = steps(&program);
         let operations: Vec<_> = steps.steps.iter().map(|step| step.operation).collect();
         let tanh = |form| Operation::Apply(form, Function::Tanh);
-        assert_eq!(
-            operations,
-            [
-                tanh(Form::OfSum),
-                Operation::SumOfProducts,
-                tanh(Form::Times)
-            ]
-        );
+        assert_eq!(operations, [tanh(Form::OfSum), Operation::SumOfProducts, tanh(Form::Times)]);
         assert_eq!(steps.slots, 1);
     }
 

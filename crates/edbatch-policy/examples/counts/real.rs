@@ -1,0 +1,228 @@
+//! Real inputs as graphs: throw-away readers, just enough to count batches.
+
+use std::io::Read;
+use std::path::Path;
+
+use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+/// A workload: graphs to learn on and graphs to measure on, an instance each.
+pub(crate) struct Workload {
+    pub(crate) name: &'static str,
+    pub(crate) train: Vec<PlainDag>,
+    pub(crate) test: Vec<PlainDag>,
+}
+
+/// All workloads whose data lie under `shared`.
+pub(crate) fn workloads(shared: &Path) -> Vec<Workload> {
+    let data = shared.join("datasets");
+    let read = |path: &str| text(&data.join(path));
+    let trees = |path: &str, two_types: bool| -> Vec<PlainDag> {
+        let lines = read(path);
+        lines
+            .lines()
+            .enumerate()
+            .map(|(n, line)| tree(line, two_types.then_some(n as u64)))
+            .collect()
+    };
+    let weibo = |path: &str| -> Vec<PlainDag> {
+        read(path).lines().map(|line| lattice(&json_arcs(line))).collect()
+    };
+    let newswire = |path: &str| -> Vec<PlainDag> {
+        arc_file(&read(path)).iter().map(|arcs| lattice(arcs)).collect()
+    };
+    let mut tagger: Vec<_> = read("wikigold/wikigold.txt.gz")
+        .lines()
+        .map(|line| tagger(line.split(' ').count()))
+        .collect();
+    let tagger_test = tagger.split_off(tagger.len() / 2);
+    vec![
+        Workload {
+            name: "tree",
+            train: trees("sst/train.txt.gz", false),
+            test: trees("sst/test.txt.gz", false),
+        },
+        Workload {
+            name: "two-type",
+            train: trees("sst/train.txt.gz", true),
+            test: trees("sst/test.txt.gz", true),
+        },
+        Workload { name: "tagger", train: tagger, test: tagger_test },
+        Workload {
+            name: "newswire",
+            train: newswire("newswire/train.arcs.txt.gz"),
+            test: newswire("newswire/test.arcs.txt.gz"),
+        },
+        Workload {
+            name: "weibo",
+            train: weibo("weibo/train.jsonl.gz"),
+            test: weibo("weibo/test.jsonl.gz"),
+        },
+    ]
+}
+
+/// `count` mini-batches of `size` instances each, drawn without replacement, deck after deck.
+pub(crate) fn mini_batches(
+    instances: &[PlainDag],
+    size: usize,
+    count: usize,
+    seed: u64,
+) -> Vec<PlainDag> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut deck: Vec<&PlainDag> = Vec::new();
+    let mut batch = || {
+        if deck.len() < size {
+            deck = instances.iter().collect();
+            for last in (1..deck.len()).rev() {
+                deck.swap(last, rng.random_range(0..=last));
+            }
+        }
+        mini_batch(&deck.split_off(deck.len() - size))
+    };
+    (0..count).map(|_| batch()).collect()
+}
+
+/// Several graphs side by side.
+fn mini_batch(graphs: &[&PlainDag]) -> PlainDag {
+    let mut all = PlainDag::new(graphs[0].kind_names().to_vec());
+    for graph in graphs {
+        let offset = all.nodes();
+        for node in (0..graph.nodes()).map(NodeId::new) {
+            let arguments: Vec<_> =
+                graph.arguments(node).map(|a| NodeId::new(a.index() + offset)).collect();
+            all.push(graph.kind(node), &arguments).unwrap();
+        }
+    }
+    all
+}
+
+/// `(label left right)` or `(label token)`; of instance `n` if there are two inner kinds.
+fn tree(line: &str, n: Option<u64>) -> PlainDag {
+    let mut dag = match n {
+        None => PlainDag::new(["leaf", "inner", "output"]),
+        Some(_) => PlainDag::new(["leaf", "node0", "node1", "output"]),
+    };
+    // Per open bracket, the children so far.
+    let mut open: Vec<Vec<NodeId>> = Vec::new();
+    let mut post_order = Vec::new();
+    for byte in line.bytes() {
+        match byte {
+            b'(' => open.push(Vec::new()),
+            b')' => {
+                let children = open.pop().unwrap();
+                let k = post_order.len() as u64;
+                let kind = match (children.len(), n) {
+                    (0, _) => 0,
+                    (_, None) => 1,
+                    (_, Some(n)) => 1 + (splitmix64(n << 32 | k) & 1) as u16,
+                };
+                let node = dag.push(Kind(kind), &children).unwrap();
+                post_order.push(node);
+                if let Some(parent) = open.last_mut() {
+                    parent.push(node);
+                }
+            }
+            _ => {}
+        }
+    }
+    let output = Kind::new(dag.kinds() - 1);
+    for node in post_order {
+        dag.push(output, &[node]).unwrap();
+    }
+    dag
+}
+
+fn splitmix64(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ x >> 31
+}
+
+/// Two layers each way.
+fn tagger(words: usize) -> PlainDag {
+    let mut dag = PlainDag::new(["fwd.0", "fwd.1", "bwd.0", "bwd.1", "output"]);
+    let mut stack = |base: u16| {
+        let (mut below, mut top): (Option<NodeId>, Option<NodeId>) = (None, None);
+        let mut tops = Vec::new();
+        for _ in 0..words {
+            below = Some(dag.push(Kind(base), below.as_slice()).unwrap());
+            let arguments: Vec<_> = below.into_iter().chain(top).collect();
+            top = Some(dag.push(Kind(base + 1), &arguments).unwrap());
+            tops.extend(top);
+        }
+        tops
+    };
+    let forwards = stack(0);
+    let backwards = stack(2);
+    for (f, b) in forwards.into_iter().zip(backwards.into_iter().rev()) {
+        dag.push(Kind(4), &[f, b]).unwrap();
+    }
+    dag
+}
+
+/// Per state 1, 2, …, the states in which its arcs start; the one just before is a character.
+type Arcs = Vec<Vec<usize>>;
+
+/// A sum over the arcs into a state is folded into whoever reads the state.
+fn lattice(arcs: &Arcs) -> PlainDag {
+    let mut dag = PlainDag::new(["char", "word", "output"]);
+    let mut into: Vec<Vec<NodeId>> = vec![Vec::new()];
+    for (before, starts) in arcs.iter().enumerate() {
+        let nodes: Vec<_> = starts
+            .iter()
+            .map(|&start| {
+                let kind = Kind(u16::from(start != before));
+                dag.push(kind, &into[start]).unwrap()
+            })
+            .collect();
+        into.push(nodes);
+    }
+    for arcs in &into[1..] {
+        dag.push(Kind(2), arcs).unwrap();
+    }
+    dag
+}
+
+fn json_arcs(line: &str) -> Arcs {
+    let value: serde_json::Value = serde_json::from_str(line).unwrap();
+    let number = |value: &serde_json::Value| value.as_u64().unwrap() as usize;
+    let characters = value["chars"].as_array().unwrap().len();
+    let mut arcs: Arcs = (0..characters).map(|before| vec![before]).collect();
+    for word in value["words"].as_array().unwrap() {
+        arcs[number(&word[1])].push(number(&word[0]));
+    }
+    arcs
+}
+
+/// Count; then per instance its number of states, a label a state, and per state `k (from id)×k`.
+fn arc_file(text: &str) -> Vec<Arcs> {
+    let numbers = text.split_ascii_whitespace();
+    let mut numbers = numbers.map(|number| number.parse::<usize>().unwrap());
+    let mut next = || numbers.next().unwrap();
+    let mut instances = Vec::new();
+    for _ in 0..next() {
+        let states = next();
+        for _ in 0..states {
+            next();
+        }
+        let mut arcs = Vec::new();
+        for _ in 0..states {
+            let count = next();
+            arcs.push((0..count).map(|_| (next(), next()).0).collect());
+        }
+        // Nothing leads into state 0.
+        arcs.remove(0);
+        instances.push(arcs);
+    }
+    instances
+}
+
+fn text(path: &Path) -> String {
+    let file =
+        std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    text
+}

@@ -1,0 +1,94 @@
+//! Several policies on one graph; the best one's schedule counts.
+//!
+//! It stops at the first schedule that meets the lower bound: trees, taggers and single lattices
+//! cost one run of `Critical`.
+//!
+//! *Cost*: a run per member; [`Portfolio::tried`] says what each gave. The
+//! quick one is meant for every mini-batch, the thorough one for plans that are used again.
+
+use edbatch_graph::Kind;
+
+use crate::search::kinds_of;
+use crate::{Beam, Chains, Critical, Frontier, Policy, Preference, Sufficient};
+
+/// Plans the whole run by each of its members, at the start, and follows the best: never worse
+/// than any member. Ties go to the first.
+pub struct Portfolio {
+    members: Vec<(String, Member)>,
+    tried: Vec<(usize, usize)>,
+    rehearsal: Frontier,
+    plan: Vec<Kind>,
+    said: usize,
+}
+
+type Member = Box<dyn Policy + Send>;
+
+impl Portfolio {
+    /// A portfolio without members, to which some must be [added](Self::with).
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            members: Vec::new(),
+            tried: Vec::new(),
+            rehearsal: Frontier::default(),
+            plan: Vec::new(),
+            said: 0,
+        }
+    }
+
+    /// Cheap enough for every mini-batch: `Critical` with both preferences, and `Sufficient`.
+    #[must_use]
+    pub fn quick() -> Self {
+        Self::empty()
+            .with("critical", Critical::new())
+            .with("critical by ratio", Critical::preferring(Preference::Ratio))
+            .with("sufficient", Sufficient::new())
+    }
+
+    /// For plans that are used again: the quick one, and a beam of 64.
+    #[must_use]
+    pub fn thorough() -> Self {
+        Self::quick().with("beam:64", Beam::new(64))
+    }
+
+    /// With another member, such as a learned [`Fsm`](crate::Fsm). It must run all ready nodes of
+    /// the kind that it picks, as all policies but [`Depth`](crate::Depth) do.
+    #[must_use]
+    pub fn with(mut self, name: &str, member: impl Policy + Send + 'static) -> Self {
+        self.members.push((name.into(), Box::new(member)));
+        self
+    }
+
+    /// The members asked on the last graph, and how many batches each made of it.
+    pub fn tried(&self) -> impl Iterator<Item = (&str, usize)> {
+        let named =
+            |&(member, batches): &(usize, usize)| (self.members[member].0.as_str(), batches);
+        self.tried.iter().map(named)
+    }
+}
+
+impl Policy for Portfolio {
+    fn start(&mut self, frontier: &Frontier) {
+        self.rehearsal.clone_from(frontier);
+        let bound = Chains::new(frontier).bound();
+        self.tried.clear();
+        self.plan.clear();
+        self.said = 0;
+        for (index, (_, member)) in self.members.iter_mut().enumerate() {
+            self.rehearsal.rewind();
+            let kinds = kinds_of(&mut self.rehearsal, member);
+            self.tried.push((index, kinds.len()));
+            if index == 0 || kinds.len() < self.plan.len() {
+                self.plan = kinds;
+            }
+            if self.plan.len() == bound {
+                break;
+            }
+        }
+    }
+
+    fn next(&mut self, _: &Frontier) -> Kind {
+        self.said += 1;
+        self.plan[self.said - 1]
+    }
+}

@@ -1,0 +1,132 @@
+//! A smaller graph with the same schedules.
+//!
+//! Two nodes of one kind whose arguments are the same nodes become ready at the same moment, under
+//! any policy; so do two nodes whose arguments are such twins, and so on. Merge them, and let each
+//! node of the quotient stand for as many as were merged: ready counts, ratios, the longest chains
+//! and what lowers the bound stay exactly what they were, and with them the number of batches of
+//! every order of kinds. (Only [`urgency`](crate::Chains::urgency) is coarser: of the merged nodes
+//! the most urgent one speaks for all. A node's arguments are compared as a set: how often and in
+//! which order they are read changes nothing.)
+//!
+//! A mini-batch of chains shrinks to its longest chain, trees to their distinct sub-trees: what
+//! runs a graph many times, learning and search, runs the quotient.
+//!
+//! *Source*: hash-consing. *Cost*: O(nodes + edges), a hash table of the distinct nodes.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use edbatch_graph::{Dag, Kind, NodeId};
+
+use crate::Frontier;
+
+/// The quotient of the graph of `frontier`, with nothing run.
+#[must_use]
+pub fn quotient(frontier: &Frontier) -> Frontier {
+    let mut classes = Classes { kinds: frontier.kinds(), ..Classes::default() };
+    let mut known: HashMap<Box<[u32]>, NodeId, BuildHasherDefault<Mix>> = HashMap::default();
+    let mut class_of: Vec<NodeId> = Vec::with_capacity(frontier.nodes());
+    let mut weights = Vec::new();
+    let mut key = Vec::new();
+    for (node, arguments) in frontier.arguments() {
+        key.clear();
+        key.extend(arguments.iter().map(|a| class_of[a.index()].0));
+        key.sort_unstable();
+        key.dedup();
+        key.push(frontier.kind(node).0.into());
+        let class = match known.get(key.as_slice()) {
+            Some(&class) => class,
+            None => {
+                let class = classes.push(frontier.kind(node), &key[..key.len() - 1]);
+                known.insert(key.as_slice().into(), class);
+                weights.push(0);
+                class
+            }
+        };
+        weights[class.index()] += frontier.weight(node);
+        class_of.push(class);
+    }
+    Frontier::weighted(&classes, weights)
+}
+
+/// The graph of `frontier` without some kinds that nobody reads.
+pub(crate) fn without(frontier: &Frontier, is_gone: impl Fn(Kind) -> bool) -> Frontier {
+    let mut classes = Classes { kinds: frontier.kinds(), ..Classes::default() };
+    let mut weights = Vec::new();
+    let mut renamed = vec![0; frontier.nodes()];
+    let mut names = Vec::new();
+    for (node, arguments) in frontier.arguments() {
+        if !is_gone(frontier.kind(node)) {
+            names.clear();
+            names.extend(arguments.iter().map(|a| renamed[a.index()]));
+            renamed[node.index()] = classes.push(frontier.kind(node), &names).0;
+            weights.push(frontier.weight(node));
+        }
+    }
+    Frontier::weighted(&classes, weights)
+}
+
+/// The quotient as a graph.
+#[derive(Default)]
+struct Classes {
+    kinds: usize,
+    nodes: Vec<Kind>,
+    ends: Vec<usize>,
+    arguments: Vec<NodeId>,
+}
+
+impl Classes {
+    fn push(&mut self, kind: Kind, arguments: &[u32]) -> NodeId {
+        self.nodes.push(kind);
+        self.arguments.extend(arguments.iter().map(|&a| NodeId(a)));
+        self.ends.push(self.arguments.len());
+        NodeId::new(self.nodes.len() - 1)
+    }
+}
+
+impl Dag for Classes {
+    fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn kinds(&self) -> usize {
+        self.kinds
+    }
+
+    fn kind(&self, node: NodeId) -> Kind {
+        self.nodes[node.index()]
+    }
+
+    fn arguments(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let start = node.index().checked_sub(1).map_or(0, |v| self.ends[v]);
+        self.arguments[start..self.ends[node.index()]].iter().copied()
+    }
+}
+
+/// A hash for short words of small numbers. Keys come from a graph, not from an adversary who
+/// could profit from collisions.
+#[derive(Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 ^= self.0 >> 32;
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
