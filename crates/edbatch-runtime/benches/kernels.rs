@@ -18,7 +18,7 @@ use edbatch_runtime::kernels::{
 
 fn main() {
     let level = Level::detect();
-    let peak = roof::peak_gflops(level);
+    let peak = best_peak(level, 0.0);
     println!("{level}: {peak:.1} GFLOP/s");
     for kib in [16, 256, 512, 2048, 8192, 65536] {
         let (read, copy) =
@@ -41,8 +41,15 @@ fn main() {
     }
 }
 
+/// The highest peak so far: the best times are compared with the best peak.
+fn best_peak(level: Level, so_far: f64) -> f64 {
+    (0..10)
+        .map(|_| roof::peak_gflops(level))
+        .fold(so_far, f64::max)
+}
+
 /// Per cent of peak for N = 4H: packed weights, then matrixmultiply.
-fn products(level: Level, peak: f64) {
+fn products(level: Level, mut peak: f64) {
     const ROWS: [usize; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 256];
     println!(
         "\nproducts, per cent of peak, best (median): own / matrixmultiply; one row also in GB/s of weights"
@@ -50,6 +57,7 @@ fn products(level: Level, peak: f64) {
     for h in [32, 64, 128, 256, 512] {
         for k in [h, 2 * h] {
             let n = 4 * h;
+            peak = best_peak(level, peak);
             let weights = noise(n * k);
             let packed = PackedWeights::new(level, &[&weights], k);
             for m in ROWS {
