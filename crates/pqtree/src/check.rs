@@ -1,4 +1,4 @@
-//! Second half of a reduction's reading: whether the full children of every node on the terminal path can be gathered.
+//! The last question before a reduction writes: whether the full children of every node on the terminal path can be gathered.
 //!
 //! A P-node can always gather them. In a Q-node the full children have to be neighbours, with the predecessors next to
 //! them on either side; below the apex, moreover, that block has to lie at an end, with a predecessor only on its inner

@@ -66,11 +66,21 @@ impl PqTree {
 }
 
 /// The log, and where in it each open checkpoint stands.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Journal {
     log: Vec<Write>,
     marks: Vec<Mark>,
     serial: u64,
+}
+
+impl Clone for Journal {
+    /// A checkpoint is closed once, in the tree that opened it: a copy has none.
+    fn clone(&self) -> Self {
+        Self {
+            serial: self.serial,
+            ..Self::default()
+        }
+    }
 }
 
 impl Journal {
@@ -113,7 +123,7 @@ impl Journal {
 }
 
 /// One overwritten value.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Write {
     Up(NodeId, NodeId),
     Siblings(NodeId, [NodeId; 2]),

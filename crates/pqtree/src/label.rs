@@ -1,13 +1,8 @@
-//! First half of a reduction: which nodes are full, which are partial, and where their paths to the root meet.
+//! First third of a reduction: which nodes are full, and which are partial.
 //!
-//! A node is *full* if all leaves below it are in the set, *partial* if some but not all of them are. With all of the set
-//! never being all leaves, the root is not full.
-//!
-//! 1. Count, at each parent, its full children, beginning with the leaves of the set; a node whose full children are as
-//!    many as its children is full itself and is counted at its own parent.
-//! 2. The nodes that were counted but did not become full climb towards the root in lockstep, a step each in turn. A node
-//!    on these paths remembers the child it was reached from, its *predecessor*. When one path is left it has passed the
-//!    lowest common ancestor of them all, the *apex*, by no more than the others have climbed; walk back down to it.
+//! A node is *full* if all leaves below it are in the set, *partial* if some but not all of them are. As the set is never
+//! all leaves, the root is not full. Count, at each parent, its full children, beginning with the leaves of the set; a
+//! node whose full children are as many as its children is full itself and is counted at its own parent.
 //!
 //! Nothing but marks is written, so a reduction that fails has nothing to undo.
 //!
@@ -37,7 +32,7 @@ pub(crate) struct Work {
     /// The inner nodes that are full, in the order in which they became so.
     full_nodes: Vec<NodeId>,
     /// The paths that climb: places in `touched`, in the order in which they will take their next step.
-    climbing: Vec<u32>,
+    pub(crate) climbing: Vec<u32>,
     /// The full children that are moved from one node to another.
     pub(crate) moving: Vec<NodeId>,
     /// Inner nodes whose list of children the last reduction made or altered.
@@ -59,7 +54,7 @@ pub(crate) struct Touched {
     pub(crate) degree: u32,
     pub(crate) is_q: bool,
     /// Whether it is, or was, among the climbing.
-    climbs: bool,
+    pub(crate) climbs: bool,
     /// The number of full children, and the place in `marked` of one of them.
     pub(crate) full: u32,
     pub(crate) last_full: u32,
@@ -226,7 +221,7 @@ impl Work {
 
     /// The place of a node in `touched`, where it is put if this reduction has not met it yet.
     #[inline(always)]
-    fn touch(&mut self, nodes: &mut Nodes, node: NodeId) -> u32 {
+    pub(crate) fn touch(&mut self, nodes: &mut Nodes, node: NodeId) -> u32 {
         let inner = nodes.inner_mut(node);
         let place = inner.stamp.wrapping_sub(self.base);
         if (place as usize) < self.touched.len() { place } else { self.meet(node, inner) }
@@ -247,55 +242,5 @@ impl Work {
             full_end: NodeId::NONE,
         });
         place
-    }
-
-    fn find_apex(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
-        self.climbing.clear();
-        for (place, touched) in self.touched.iter_mut().enumerate() {
-            if !touched.is_full() {
-                touched.climbs = true;
-                self.climbing.push(place as u32);
-            }
-        }
-        let mut top = self.climb_in_lockstep(nodes)?;
-        // Down again, from where the last path was when the others had joined it.
-        loop {
-            let Touched { full, predecessors, .. } = self.touched[top as usize];
-            match predecessors {
-                [below, NIL] if full == 0 && below != NIL => top = below,
-                _ => return Ok(top),
-            }
-        }
-    }
-
-    /// Lets paths climb until one is left. Returns where that one is: at the apex, or above it.
-    fn climb_in_lockstep(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
-        let (mut next, mut at_root, mut crowded) = (0, None, None);
-        while self.climbing.len() - next + usize::from(at_root.is_some()) > 1 {
-            let place = self.climbing[next];
-            next += 1;
-            let node = self.touched[place as usize].node;
-            if node == nodes.root {
-                at_root = Some(place);
-                continue;
-            }
-            let parent = nodes.climb(node);
-            let above = self.touch(nodes, parent);
-            let touched = &mut self.touched[above as usize];
-            match touched.predecessors {
-                [NIL, _] => touched.predecessors[0] = place,
-                [_, NIL] => touched.predecessors[1] = place,
-                // The proof needs all paths to be complete.
-                [first, second] => crowded = Some([first, second, place]),
-            }
-            if !touched.climbs {
-                touched.climbs = true;
-                self.climbing.push(above);
-            }
-        }
-        match crowded {
-            Some(places) => Err(self.three_splits(nodes, places)),
-            None => Ok(at_root.unwrap_or_else(|| self.climbing[next])),
-        }
     }
 }

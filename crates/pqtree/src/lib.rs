@@ -106,7 +106,7 @@
 //!
 //! The tree is a PC-tree, Hsu and McConnell's simplification of Booth and Lueker's PQ-tree, hung up at a leaf that is in
 //! no set; so the nine templates of the classic become one rule. A reduction first labels and checks, and writes only when
-//! it is sure to succeed. The modules say more, in the order `label`, `check`, `rearrange`, over `nodes`.
+//! it is sure to succeed. The modules say more, in the order `label`, `apex`, `check`, `rearrange`, over `nodes`.
 //!
 //! *Read on*: K. Booth and G. Lueker, "Testing for the consecutive ones property, interval graphs, and graph planarity
 //! using PQ-tree algorithms" (1976); W.-L. Hsu and R. McConnell, "PC trees and circular-ones arrangements" (2003);
@@ -122,12 +122,14 @@ extern crate alloc;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod apex;
 mod builder;
 mod canonical;
 mod check;
 mod conflict;
 mod count;
 mod dot;
+mod gaps;
 mod intersect;
 mod intervals;
 mod journal;
@@ -138,6 +140,7 @@ mod log2;
 mod node;
 mod nodes;
 mod orders;
+mod proof;
 mod rearrange;
 mod reduce;
 #[cfg(feature = "serde")]

@@ -14,6 +14,9 @@
 //! S. Fink, M. Pfretzschner and I. Rutter, "Experimental comparison of PC-trees and PQ-trees" (ESA 2021), for the
 //! union–find on the children of Q-nodes.
 
+mod lists;
+mod slots;
+
 use crate::journal::{Header, Journal, Write};
 use crate::node::{Kind, NodeId};
 use alloc::boxed::Box;
@@ -233,177 +236,6 @@ impl Nodes {
         self.inner_mut(node).degree = if kind == Kind::Q { degree | Q_BIT } else { degree };
     }
 
-    // --- Lists of children. ---
-
-    /// Puts `new` for `old` into the link that leads to `old` from `from`, or from an end of `list` if that is `NONE`.
-    pub(crate) fn relink(&mut self, list: NodeId, from: NodeId, old: NodeId, new: NodeId) {
-        if from != NodeId::NONE {
-            self.replace_sibling(from, old, new);
-            return;
-        }
-        let ends = self.inner(list).ends;
-        self.set_ends(list, if ends[0] == old { [new, ends[1]] } else { [ends[0], new] });
-    }
-
-    /// Takes a child out of its list. The degree is left to the caller, as several are often taken out together.
-    #[inline]
-    pub(crate) fn unlink(&mut self, list: NodeId, child: NodeId) {
-        let [a, b] = self.siblings(child);
-        self.relink(list, a, child, b);
-        self.relink(list, b, child, a);
-    }
-
-    /// Appends a child at the second end of a list. The degree is left to the caller.
-    pub(crate) fn append(&mut self, list: NodeId, child: NodeId) {
-        let [first, last] = self.inner(list).ends;
-        self.set_up(child, list);
-        self.set_siblings(child, [last, NodeId::NONE]);
-        if last == NodeId::NONE {
-            self.set_ends(list, [child, child]);
-        } else {
-            self.replace_sibling(last, NodeId::NONE, child);
-            self.set_ends(list, [first, child]);
-        }
-    }
-
-    /// Makes `children` the whole list of `node`.
-    pub(crate) fn set_children(&mut self, node: NodeId, kind: Kind, children: &[NodeId]) {
-        let mut before = NodeId::NONE;
-        let after = children[1..].iter().copied().chain([NodeId::NONE]);
-        for (&child, after) in children.iter().zip(after) {
-            self.set_up(child, node);
-            self.set_siblings(child, [before, after]);
-            before = child;
-        }
-        self.set_ends(node, [children[0], before]);
-        self.set_degree(node, kind, children.len() as u32);
-    }
-
-    /// Moves children out of the list of `from`, whose degree is left to the caller; they become all of the list of `to`.
-    pub(crate) fn regroup(&mut self, from: NodeId, to: NodeId, children: &[NodeId]) {
-        if self.journal.is_open() {
-            children.iter().for_each(|&child| self.unlink(from, child));
-            self.set_children(to, Kind::P, children);
-            return;
-        }
-        // The same without logging. Most reductions spend most of their time here.
-        let siblings = self.siblings.as_mut_slice();
-        let mut ends = self.inner[(from.0 - self.leaves) as usize].ends;
-        let mut before = NodeId::NONE;
-        for chunk in children.chunks(CHUNK) {
-            // As in `load_parents`.
-            let load = |sum, sibling: &NodeId| {
-                sum ^ siblings.get(sibling.index()).map_or(0, |pair| pair[0].0)
-            };
-            black_box(
-                chunk.iter().fold(0, |sum, child| siblings[child.index()].iter().fold(sum, load)),
-            );
-            for &child in chunk {
-                let [a, b] = siblings[child.index()];
-                for (beside, other) in [(a, b), (b, a)] {
-                    // `NONE` is beyond the slice: then the link is an end of the list.
-                    let pair = siblings.get_mut(beside.index()).unwrap_or(&mut ends);
-                    pair[usize::from(pair[0] != child)] = other;
-                }
-                self.up[child.index()] = to;
-                // Of the pair, the second half is set when the next child is there.
-                siblings[child.index()] = [before, NodeId::NONE];
-                if let Some(pair) = siblings.get_mut(before.index()) {
-                    pair[1] = child;
-                }
-                before = child;
-            }
-        }
-        self.inner_mut(from).ends = ends;
-        self.set_ends(to, [children[0], before]);
-        self.set_degree(to, Kind::P, children.len() as u32);
-    }
-
-    /// Hangs `new` where `old` hangs now; `old` hangs nowhere then.
-    pub(crate) fn take_place(&mut self, old: NodeId, new: NodeId) {
-        let parent = self.parent(old);
-        let pair = self.siblings(old);
-        self.set_up(new, parent);
-        self.set_siblings(new, pair);
-        if parent == NodeId::NONE {
-            self.root = new;
-            return;
-        }
-        for sibling in pair {
-            self.relink(parent, sibling, old, new);
-        }
-    }
-
-    // --- Slots. ---
-
-    /// A new inner node without children.
-    pub(crate) fn allocate(&mut self) -> NodeId {
-        if self.free != NodeId::NONE {
-            let node = self.free;
-            self.free = self.up[node.index()];
-            self.set_ends(node, [NodeId::NONE; 2]);
-            return node;
-        }
-        if self.up.len() == self.up.capacity() {
-            self.grow();
-        }
-        let node = NodeId(self.up.len() as u32);
-        self.up.push(NodeId::NONE);
-        self.siblings.push([NodeId::NONE; 2]);
-        self.inner.push(Inner { ends: [NodeId::NONE; 2], degree: 0, stamp: 0 });
-        node
-    }
-
-    /// Room in small steps, where it matters: doubling would spend, on a million leaves, twelve megabytes for nothing.
-    #[cold]
-    fn grow(&mut self) {
-        let steps = if self.leaves < 1 << 18 { 8 } else { 64 };
-        let step = 16 + (self.leaves / steps) as usize;
-        self.up.reserve_exact(step);
-        self.siblings.reserve_exact(step);
-        self.inner.reserve_exact(step);
-    }
-
-    /// Gives back the slot of a node that nobody points to any more.
-    pub(crate) fn release(&mut self, node: NodeId) {
-        self.set_degree(node, Kind::P, 0);
-        self.set_ends(node, [NodeId::NONE; 2]);
-        let free = self.free;
-        self.set_up(node, free);
-        self.free = node;
-    }
-
-    /// Makes the slot of a node whose children now belong to `heir` a forward to it.
-    pub(crate) fn forward(&mut self, node: NodeId, heir: NodeId) {
-        self.set_degree(node, Kind::P, 0);
-        self.set_ends(node, [heir; 2]);
-        self.set_up(node, heir);
-        self.forwards += 1;
-    }
-
-    /// Clears out the forwards when they are many. Not while a checkpoint is open.
-    ///
-    /// *Cost*: O(leaves), paid for by the merges that made a sixteenth as many forwards.
-    pub(crate) fn compact(&mut self) {
-        if self.forwards < 64 + self.leaves / 16 || self.journal.is_open() {
-            return;
-        }
-        for id in (0..self.up.len() as u32).map(NodeId) {
-            let up = self.up[id.index()];
-            if id != self.root && self.is_live(id) && self.is_forward(up) {
-                self.up[id.index()] = self.climb_forwards(id);
-            }
-        }
-        for slot in 0..self.inner.len() as u32 {
-            let id = NodeId(self.leaves + slot);
-            let inner = self.inner(id);
-            if !inner.is_live() && inner.ends[0] != NodeId::NONE {
-                self.release(id);
-            }
-        }
-        self.forwards = 0;
-    }
-
     // --- Undoing. ---
 
     pub(crate) fn header(&self) -> Header {
@@ -435,6 +267,8 @@ impl Nodes {
             Write::Everything(nodes) => {
                 let journal = core::mem::take(&mut self.journal);
                 *self = Nodes { journal, ..*nodes };
+                // They may be from before the stamps were last cleared.
+                self.clear_stamps();
             }
         }
     }

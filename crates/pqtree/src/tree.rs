@@ -6,8 +6,8 @@ use crate::nodes::Nodes;
 
 /// A set of orders of the leaves `0..len`, as a PQ-tree. See the [crate's page](crate) for what that is.
 ///
-/// `Clone` copies three arrays, 12 bytes a leaf and 28 an inner node. Trees are equal, and hash alike, if they admit the
-/// same orders, however they are stored.
+/// `Clone` copies three arrays, 12 bytes a leaf and 28 an inner node; a copy has no open checkpoint. Trees are equal, and
+/// hash alike, if they admit the same orders, however they are stored.
 #[derive(Clone, Debug)]
 pub struct PqTree {
     pub(crate) nodes: Nodes,

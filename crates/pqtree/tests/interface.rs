@@ -117,6 +117,14 @@ fn a_closed_checkpoint_is_refused() {
 }
 
 #[test]
+#[should_panic(expected = "not open")]
+fn copies_have_no_open_checkpoint() {
+    let mut four = PqTree::new(4);
+    let start = four.checkpoint();
+    four.clone().rollback(start);
+}
+
+#[test]
 fn changed_nodes_are_told() {
     let mut five = tree("((0 1 2) (3 4))");
     let untouched = five.parent(NodeId::of_leaf(3)).unwrap();
