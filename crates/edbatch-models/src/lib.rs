@@ -4,14 +4,26 @@
 mod bilstm_tagger;
 mod build;
 mod cells;
+mod config;
+mod folder;
+mod gather;
+mod input;
 mod lattice;
 mod lattice_lstm;
+mod lexicon;
 mod model;
 mod tree;
 mod tree_lstm;
+mod zoo;
 
 pub use bilstm_tagger::{BiLstmTagger, TaggerSizes};
 pub use build::{Build, Exchange, arg_max};
+pub use config::{Config, ConfigError, Family, ModelName};
+pub use folder::{Folder, FolderError};
+pub use gather::{GatherError, Gathered, gather};
+pub use input::{Inputs, ZooInput, inputs, is_arc_file};
 pub use lattice_lstm::{LatticeLstm, LatticeSizes};
+pub use lexicon::Lexicon;
 pub use model::{BuildError, Model};
 pub use tree_lstm::{TreeLstm, TreeSizes};
+pub use zoo::{Named, Zoo};

@@ -1,0 +1,229 @@
+//! `config.json`: which model a folder holds, and its sizes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What `config.json` says. Members that it does not know, such as descriptions, are ignored.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Config {
+    /// The model.
+    pub model: ModelName,
+    /// The file of inputs that is meant when none is named; relative to the folder.
+    pub input: String,
+    /// Elements of a hidden vector.
+    pub hidden: usize,
+    /// Elements of an embedding.
+    pub embed: usize,
+    /// Number of classes, for trees and lattices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<usize>,
+    /// Number of tags, for taggers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<usize>,
+    /// Elements between a tagger's stacks and its scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mlp: Option<usize>,
+    /// LSTMs in each of a tagger's stacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layers: Option<usize>,
+}
+
+/// The models of the zoo, by the names that `config.json` and the command line use.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "&'static str")]
+pub enum ModelName {
+    /// [`TreeLstm`](crate::TreeLstm).
+    TreeLstm,
+    /// [`BiLstmTagger`](crate::BiLstmTagger).
+    BiLstmTagger,
+    /// [`LatticeLstm`](crate::LatticeLstm).
+    LatticeLstm,
+}
+
+impl ModelName {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::TreeLstm, Self::BiLstmTagger, Self::LatticeLstm];
+
+    /// The name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TreeLstm => "tree_lstm",
+            Self::BiLstmTagger => "bilstm_tagger",
+            Self::LatticeLstm => "lattice_lstm",
+        }
+    }
+
+    /// What the model reads.
+    #[must_use]
+    pub fn family(self) -> Family {
+        match self {
+            Self::TreeLstm => Family::Trees,
+            Self::BiLstmTagger => Family::Tagged,
+            Self::LatticeLstm => Family::Lattices,
+        }
+    }
+}
+
+/// What a model reads, and with it the files in which its words are numbered.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Family {
+    /// Binary trees; `vocab.txt`.
+    Trees,
+    /// Sentences of words with tags; `vocab.txt` and `tags.txt`.
+    Tagged,
+    /// Lattices of characters and words; `chars.txt` and `words.txt`.
+    Lattices,
+}
+
+impl Config {
+    /// Reads the text of a `config.json`.
+    ///
+    /// # Errors
+    /// If it is no JSON of this shape, or a size is none that a model can have.
+    pub fn from_json(text: &str) -> Result<Self, ConfigError> {
+        let config: Self =
+            serde_json::from_str(text).map_err(|error| ConfigError(error.to_string()))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The text of a `config.json`; it ends with a newline.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data becomes JSON") + "\n"
+    }
+
+    /// A configuration with the sizes of our benchmarks: two layers, and `hidden` elements for all
+    /// that is not said. `outputs` is how many classes or tags there are.
+    #[must_use]
+    pub fn of_size(model: ModelName, hidden: usize, embed: Option<usize>, outputs: usize) -> Self {
+        let tagger = model.family() == Family::Tagged;
+        Self {
+            model,
+            input: String::new(),
+            hidden,
+            embed: embed.unwrap_or(hidden),
+            classes: (!tagger).then_some(outputs),
+            tags: tagger.then_some(outputs),
+            mlp: tagger.then_some(hidden),
+            layers: tagger.then_some(2),
+        }
+    }
+
+    /// Refuses what no model can have; what only one of them cannot have, it refuses itself.
+    ///
+    /// # Errors
+    /// Naming the member.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let sizes = [
+            ("hidden", Some(self.hidden), SIZE),
+            ("embed", Some(self.embed), SIZE),
+            ("classes", self.classes, SIZE),
+            ("tags", self.tags, SIZE),
+            ("mlp", self.mlp, SIZE),
+            ("layers", self.layers, LAYERS),
+        ];
+        for (member, size, most) in sizes {
+            if let Some(size) = size.filter(|size| !(1..=most).contains(size)) {
+                return Err(ConfigError(format!("\"{member}\": expected 1 to {most}, got {size}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A size that not every model has.
+    pub(crate) fn size(&self, member: &str, size: Option<usize>) -> Result<usize, ConfigError> {
+        size.ok_or_else(|| ConfigError(format!("{} needs \"{member}\", got none", self.model)))
+    }
+}
+
+/// The largest size that a tensor can have.
+const SIZE: usize = (1 << 31) - 1;
+
+/// More layers than anyone stacks, and few enough to declare in an instant.
+const LAYERS: usize = 1000;
+
+impl fmt::Display for ModelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for ModelName {
+    type Err = ConfigError;
+
+    fn from_str(name: &str) -> Result<Self, ConfigError> {
+        Self::ALL.into_iter().find(|model| model.name() == name).ok_or_else(|| {
+            let shown: String = name.chars().take(40).flat_map(char::escape_debug).collect();
+            let known = Self::ALL.map(Self::name).join(", ");
+            ConfigError(format!("unknown model `{shown}`: expected one of {known}"))
+        })
+    }
+}
+
+impl TryFrom<String> for ModelName {
+    type Error = ConfigError;
+
+    fn try_from(name: String) -> Result<Self, ConfigError> {
+        name.parse()
+    }
+}
+
+impl From<ModelName> for &'static str {
+    fn from(model: ModelName) -> Self {
+        model.name()
+    }
+}
+
+/// What is wrong with a configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfigError(pub String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let got = match Config::from_json(text) {
+            Ok(config) => format!("{} of {}", config.model, config.hidden),
+            Err(error) => error.to_string(),
+        };
+        assert!(got.contains(expected), "{text}: {got}");
+    }
+
+    #[test]
+    fn configurations_are_read() {
+        let sizes = r#""input": "in.txt", "embed": 2, "hidden""#;
+        check(
+            &format!(r#"{{"model": "tree_lstm", {sizes}: 3, "max_len": "x"}}"#),
+            "tree_lstm of 3",
+        );
+        check(&format!(r#"{{"model": "tree", {sizes}: 3}}"#), "unknown model `tree`: expected one");
+        check(
+            &format!(r#"{{"model": "tree_lstm", {sizes}: 0}}"#),
+            "\"hidden\": expected 1 to 2147483647, got 0",
+        );
+        check(&format!(r#"{{"model": "tree_lstm", {sizes}: -1}}"#), "invalid value");
+        check(r#"{"model": "tree_lstm"}"#, "missing field `input`");
+        check("", "EOF");
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for model in ModelName::ALL {
+            let config = Config::of_size(model, 8, None, 3);
+            assert_eq!(Config::from_json(&config.to_json()), Ok(config));
+        }
+    }
+}

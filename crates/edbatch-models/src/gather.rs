@@ -1,0 +1,201 @@
+//! A lexicon from inputs: words in the order of their first occurrence, outputs from the labels.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use edbatch_datasets::{
+    Error, Lattice, Vocabulary, open, parse_arcs, parse_binary_trees, parse_lattices,
+    parse_sentences,
+};
+
+use crate::{Family, Lexicon, is_arc_file};
+
+/// What the inputs of a model to be made hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gathered {
+    /// Their words, `<unk>` first.
+    pub lexicon: Lexicon,
+    /// How many classes or tags their labels tell apart.
+    pub outputs: usize,
+}
+
+/// Reads files of inputs and numbers their words and labels.
+///
+/// Labels that are numbers are the classes' numbers, so that there are as many classes as the
+/// greatest of them asks for; any others are classes of their own. The characters and words of arc
+/// files are numbers already and keep them. Words with a line end in them, which no vocabulary
+/// file can hold, stay unknown.
+///
+/// # Errors
+/// If a file cannot be read, or no label occurs.
+pub fn gather(family: Family, files: &[PathBuf]) -> Result<Gathered, GatherError> {
+    let mut labels = Labels::default();
+    let lexicon = match family {
+        Family::Trees => trees(files, &mut labels)?,
+        Family::Tagged => tagged(files, &mut labels)?,
+        Family::Lattices => lattices(files, &mut labels)?,
+    };
+    let outputs = match &lexicon {
+        Lexicon::Tagged { tags, .. } => tags.len(),
+        Lexicon::Trees { .. } | Lexicon::Lattices { .. } => labels.classes(),
+    };
+    if outputs == 0 {
+        return Err(GatherError::NoLabels { files: files.to_vec() });
+    }
+    Ok(Gathered { lexicon, outputs })
+}
+
+fn trees(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
+    let mut words = Vocabulary::new();
+    for file in files {
+        for tree in parse_binary_trees(open(file)?, &name(file)) {
+            let tree = tree?;
+            (0..tree.len()).for_each(|node| labels.insert(tree.label(node)));
+            tree.tokens().for_each(|token| insert(&mut words, token));
+        }
+    }
+    Ok(Lexicon::Trees { words })
+}
+
+fn tagged(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
+    let mut words = Vocabulary::new();
+    for file in files {
+        for sentence in parse_sentences(open(file)?, &name(file)) {
+            let sentence = sentence?;
+            sentence.words.iter().for_each(|word| insert(&mut words, word));
+            sentence.tags.iter().flatten().for_each(|tag| labels.insert(tag));
+        }
+    }
+    Ok(Lexicon::Tagged { words, tags: std::mem::take(&mut labels.names) })
+}
+
+fn lattices(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, GatherError> {
+    let (arcs, named): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        files.iter().partition(|file| is_arc_file(file));
+    match (arcs.as_slice(), named.as_slice()) {
+        ([], named) => Ok(named_lattices(named, labels)?),
+        (arcs, []) => Ok(numbered_lattices(arcs, labels)?),
+        ([arcs, ..], [named, ..]) => {
+            Err(GatherError::Mixed { arcs: arcs.to_path_buf(), named: named.to_path_buf() })
+        }
+    }
+}
+
+fn named_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
+    let (mut chars, mut words) = (Vocabulary::new(), Vocabulary::new());
+    for file in files {
+        for lattice in parse_lattices(open(file)?, &name(file)) {
+            let Lattice { chars: characters, words: arcs, tags } = lattice?;
+            characters.iter().for_each(|char| insert(&mut chars, char));
+            arcs.iter().for_each(|arc| insert(&mut words, &arc.word));
+            tags.iter().for_each(|tag| labels.insert(tag));
+        }
+    }
+    Ok(Lexicon::Lattices { chars, words })
+}
+
+fn numbered_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
+    let (mut most_char, mut most_word) = (0, 0);
+    for file in files {
+        for lattice in parse_arcs(open(file)?, &name(file)) {
+            let Lattice { chars, words, tags } = lattice?;
+            most_char = chars.iter().copied().fold(most_char, u32::max).min(MOST_NUMBER);
+            most_word = words.iter().map(|arc| arc.word).fold(most_word, u32::max).min(MOST_NUMBER);
+            tags.iter().for_each(|tag| labels.insert(tag));
+        }
+    }
+    let numbers = |most: u32| Vocabulary::from_tokens((1..=most).map(|id| id.to_string()));
+    Ok(Lexicon::Lattices { chars: numbers(most_char), words: numbers(most_word) })
+}
+
+/// The greatest number in an arc file that has a row of its own: one absurd number must not ask
+/// for four billion rows.
+const MOST_NUMBER: u32 = (1 << 22) - 1;
+
+/// Labels that are numbers, and less than this, number the classes.
+const CLASSES: usize = 1 << 16;
+
+/// Distinct labels, in the order of their first occurrence.
+#[derive(Default)]
+struct Labels {
+    names: Vec<String>,
+    known: HashSet<String>,
+}
+
+impl Labels {
+    fn insert(&mut self, label: &str) {
+        if !self.known.contains(label) && fits_a_line(label) {
+            self.names.push(label.into());
+            self.known.insert(label.into());
+        }
+    }
+
+    fn classes(&self) -> usize {
+        let number = |label: &String| label.parse().ok().filter(|&number| number < CLASSES);
+        let numbers: Option<Vec<usize>> = self.names.iter().map(number).collect();
+        match numbers {
+            Some(numbers) => numbers.into_iter().max().map_or(0, |most| most + 1),
+            None => self.names.len(),
+        }
+    }
+}
+
+fn insert(vocabulary: &mut Vocabulary, token: &str) {
+    if fits_a_line(token) {
+        vocabulary.insert(token);
+    }
+}
+
+fn fits_a_line(token: &str) -> bool {
+    !token.is_empty() && !token.contains(['\n', '\r'])
+}
+
+fn name(file: &Path) -> String {
+    file.display().to_string()
+}
+
+/// Why no lexicon could be made.
+#[derive(Debug)]
+pub enum GatherError {
+    /// A file could not be read.
+    Input(Error),
+    /// The files have no labels, so there is nothing to predict.
+    NoLabels {
+        /// The files.
+        files: Vec<PathBuf>,
+    },
+    /// Lattices as text and lattices as numbers have no vocabulary in common.
+    Mixed {
+        /// An arc file.
+        arcs: PathBuf,
+        /// A file with text.
+        named: PathBuf,
+    },
+}
+
+impl From<Error> for GatherError {
+    fn from(error: Error) -> Self {
+        Self::Input(error)
+    }
+}
+
+impl fmt::Display for GatherError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(error) => error.fmt(f),
+            Self::NoLabels { files } => {
+                let files: Vec<String> = files.iter().map(|file| name(file)).collect();
+                write!(f, "{}: expected labels or tags, got none", files.join(", "))
+            }
+            Self::Mixed { arcs, named } => write!(
+                f,
+                "expected arc files alone or none, got {} and {}",
+                arcs.display(),
+                named.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for GatherError {}
