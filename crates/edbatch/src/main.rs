@@ -1,5 +1,8 @@
 //! The `edbatch` command.
+#![forbid(unsafe_code)]
 
-fn main() {
-    println!("edbatch {}", env!("CARGO_PKG_VERSION"));
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
 }

@@ -1,0 +1,56 @@
+//! The commands: what they take, and how they end.
+
+mod failure;
+mod in_order;
+mod infer;
+mod init;
+mod memory;
+mod output;
+mod policy;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// Runs dynamic neural networks (over trees, sentences, lattices) in automatically found batches.
+#[derive(Parser)]
+#[command(name = "edbatch", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Infer(infer::Infer),
+    Init(init::Init),
+}
+
+/// Runs the command line; 0 on success, 1 on failure, and 2, by clap, on wrong usage.
+pub(crate) fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Infer(infer) => infer.run(),
+        Command::Init(init) => init.run(),
+    };
+    match result {
+        // Whoever reads our output has read enough.
+        Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
+        Err(Failure::Message(message)) => fail(&message, 1),
+    }
+}
+
+fn fail(message: &str, code: u8) -> ExitCode {
+    eprintln!("edbatch: {}", message.replace('\n', " "));
+    ExitCode::from(code)
+}
+
+/// The allowed number of something that there must be at least one of.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("expected a whole number of at least 1".into()),
+    }
+}

@@ -1,0 +1,34 @@
+//! Why a command failed, as its user is told.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+
+/// The end of a command that did not do what was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// One line for standard error.
+    Message(String),
+    /// Nobody reads standard output any more.
+    BrokenPipe,
+}
+
+impl Failure {
+    /// With what the error says; it names file and line itself.
+    pub(crate) fn new(error: impl Display) -> Self {
+        Self::Message(error.to_string())
+    }
+
+    /// An error about a file that does not name it.
+    pub(crate) fn at(file: &Path, error: impl Display) -> Self {
+        Self::Message(format!("{}: {error}", file.display()))
+    }
+
+    /// A file that cannot be written.
+    pub(crate) fn writing(file: &Path, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::BrokenPipe,
+            _ => Self::at(file, format_args!("cannot be written: {error}")),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! `edbatch infer`: a model's outputs for every line of a file.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
+
+use clap::{Args, ValueEnum};
+use edbatch::{Engine, Loaded, Rows, RunError, Statistics, load};
+use edbatch_models::{Inputs, Lexicon, Model, Zoo, ZooInput};
+use edbatch_policy::PolicyChoice;
+use serde_json::json;
+
+use super::failure::Failure;
+use super::in_order::in_order;
+use super::output::Output;
+use super::policy::{self, OtherKinds};
+use super::{at_least_one, progress};
+
+/// Writes a model's outputs for every line of a file, as JSON lines in the order of the input.
+///
+/// Each line is {"id": 0, "logits": [[…], …]}, where id counts the input's lines from 0, and
+/// "tags" or "tokens" beside it where the outputs have names. Results do not depend on --threads,
+/// bit by bit.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  edbatch init tree_lstm model --hidden 64 --input trees.txt
+  edbatch infer model --output logits.jsonl --stats stats.json")]
+pub(crate) struct Infer {
+    /// Folder with config.json, weights.safetensors and the vocabularies.
+    dir: PathBuf,
+    /// File of inputs, plain or .gz; by default the one that config.json names.
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// File for the results; by default standard output.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What decides which kind of node runs next: depth, agenda, sufficient, critical, beam:WIDTH,
+    /// or the file of a learned policy.
+    #[arg(long, value_name = "P", default_value = "critical")]
+    policy: PolicyChoice,
+    /// Instances in a mini-batch.
+    #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
+    batch: usize,
+    /// Threads, each of which runs whole mini-batches; by default as many as there are cores.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    threads: Option<usize>,
+    /// What computes.
+    #[arg(long, value_name = "B", value_enum, default_value_t = Backend::Cpu)]
+    backend: Backend,
+    /// File for one JSON object: instances, nodes, batches, their lower bound, seconds by phase
+    /// (summed over the threads), bytes gathered, peak bytes.
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    /// Batches on the CPU.
+    Cpu,
+    /// Batches on an NVIDIA GPU.
+    Cuda,
+    /// Node by node, without batches: the reference.
+    Interpret,
+}
+
+/// Consecutive inputs, and the number of the first of them.
+struct MiniBatch {
+    first: usize,
+    inputs: Vec<ZooInput>,
+}
+
+/// The results of a mini-batch as text, and what their engine has done so far.
+struct Done {
+    lines: Vec<u8>,
+    instances: usize,
+    engine: usize,
+    statistics: Statistics,
+}
+
+impl Infer {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        if self.backend == Backend::Cuda {
+            return Err(Failure::new("this build has no backend cuda; choose cpu or interpret"));
+        }
+        let loaded = load(&self.dir).map_err(Failure::new)?;
+        // Before any work: a policy that does not fit is found out at once.
+        self.policy(&loaded.model)?;
+        let file = self.input.clone().unwrap_or_else(|| loaded.folder.input());
+        let inputs = loaded.folder.inputs(&file).map_err(Failure::new)?;
+        let mut output = Output::open(self.output.as_deref())?;
+        let mut stats = self.stats.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+
+        let bar = progress::over_lines(&file, self.output.is_none());
+        let engines = AtomicUsize::new(0);
+        let worker = || self.worker(&loaded, &file, engines.fetch_add(1, Ordering::Relaxed));
+        let mut by_engine = vec![Statistics::default(); self.threads()];
+        in_order(self.threads(), mini_batches(inputs, self.batch), worker, |done: Done| {
+            by_engine[done.engine] = done.statistics;
+            bar.inc(done.instances as u64);
+            output.write(&done.lines)
+        })?;
+        bar.finish_and_clear();
+
+        if let Some(stats) = &mut stats {
+            stats.write(self.report(&by_engine).as_bytes())?;
+        }
+        output.finish()?;
+        stats.map_or(Ok(()), Output::finish)
+    }
+
+    fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from))
+    }
+
+    fn policy(&self, model: &Zoo) -> Result<Box<dyn edbatch_policy::Policy + Send>, Failure> {
+        policy::open(&self.policy, &model.network().kind_names(), OtherKinds::Refused)
+    }
+
+    /// What one thread does with each mini-batch that it claims.
+    fn worker<'a>(
+        &self,
+        loaded: &'a Loaded,
+        file: &'a Path,
+        number: usize,
+    ) -> Result<impl FnMut(MiniBatch) -> Result<Done, Failure> + use<'a>, Failure> {
+        let (model, parameters) = (loaded.model.clone(), loaded.parameters.clone());
+        let mut engine = match self.backend {
+            Backend::Interpret => Engine::interpreted(model, parameters),
+            _ => Engine::new(model, parameters)
+                .map_err(Failure::new)?
+                .with_policy(self.policy(&loaded.model)?),
+        };
+        if self.stats.is_some() {
+            engine = engine.with_counts();
+        }
+        Ok(move |MiniBatch { first, inputs }| {
+            let rows = engine.run(&inputs).map_err(|error| run_failed(file, first, &error))?;
+            let mut lines = Vec::new();
+            for (index, rows) in rows.iter().enumerate() {
+                line(loaded.folder.lexicon(), first + index, rows, &mut lines)
+                    .map_err(|error| at_line(file, first + index, error))?;
+            }
+            let (instances, statistics) = (inputs.len(), *engine.statistics());
+            Ok(Done { lines, instances, engine: number, statistics })
+        })
+    }
+
+    fn report(&self, engines: &[Statistics]) -> String {
+        let sum = |count: fn(&Statistics) -> u64| engines.iter().map(count).sum::<u64>();
+        let seconds = |phase: fn(&Statistics) -> std::time::Duration| {
+            engines.iter().map(phase).sum::<std::time::Duration>().as_secs_f64()
+        };
+        // The interpreter has no schedule that a bound could be compared with.
+        let scheduled = self.backend != Backend::Interpret;
+        let report = json!({
+            "instances": sum(|s| s.instances),
+            "nodes": sum(|s| s.nodes),
+            "batches": sum(|s| s.batches),
+            "bound": scheduled.then(|| sum(|s| s.counts.map_or(0, |counts| counts.bound))),
+            "seconds": {
+                "construct": seconds(|s| s.construct),
+                "schedule": seconds(|s| s.schedule),
+                "plan": seconds(|s| s.plan),
+                "execute": seconds(|s| s.execute),
+            },
+            "gathered_bytes": sum(|s| s.counts.map_or(0, |counts| counts.gathered_bytes)),
+            "peak_bytes": sum(|s| s.peak_bytes),
+        });
+        format!("{report}\n")
+    }
+}
+
+/// The inputs in groups of `size`, the last one perhaps smaller.
+fn mini_batches(
+    mut inputs: Inputs,
+    size: usize,
+) -> impl Iterator<Item = Result<MiniBatch, Failure>> {
+    let mut first = 0;
+    std::iter::from_fn(move || {
+        let batch: Result<Vec<ZooInput>, _> = inputs.by_ref().take(size).collect();
+        match batch {
+            Err(error) => Some(Err(Failure::new(error))),
+            Ok(inputs) if inputs.is_empty() => None,
+            Ok(inputs) => {
+                let batch = MiniBatch { first, inputs };
+                first += batch.inputs.len();
+                Some(Ok(batch))
+            }
+        }
+    })
+}
+
+/// Appends an instance's results. The shortest form of a number that reads back to the same bits
+/// makes equal results equal bytes.
+fn line(lexicon: &Lexicon, id: usize, rows: &Rows, out: &mut Vec<u8>) -> Result<(), String> {
+    out.extend_from_slice(format!("{{\"id\": {id}, \"logits\": [").as_bytes());
+    for (index, row) in rows.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b"[" } else { b", [" });
+        for (column, value) in row.iter().enumerate() {
+            if !value.is_finite() {
+                return Err(format!("expected finite results, got {value} in row {index}"));
+            }
+            if column > 0 {
+                out.extend_from_slice(b", ");
+            }
+            serde_json::to_writer(&mut *out, value).expect("memory takes every write");
+        }
+        out.push(b']');
+    }
+    out.push(b']');
+    if let Some(named) = lexicon.decode(rows.iter()) {
+        let names = serde_json::to_string(&named.names).expect("names become JSON");
+        out.extend_from_slice(format!(", \"{}\": {names}", named.what).as_bytes());
+    }
+    out.extend_from_slice(b"}\n");
+    Ok(())
+}
+
+fn run_failed(file: &Path, first: usize, error: &RunError) -> Failure {
+    match error {
+        RunError::Build { instance, error } => at_line(file, first + instance, error),
+        RunError::NotCarried { instance } => at_line(file, first + instance, error),
+        RunError::Arena(_) => {
+            at_line(file, first, format_args!("the mini-batch from here on: {error}"))
+        }
+    }
+}
+
+/// The instance's line, which is its number for all formats but arc files.
+fn at_line(file: &Path, id: usize, error: impl std::fmt::Display) -> Failure {
+    match edbatch_models::is_arc_file(file) {
+        true => Failure::at(file, format_args!("instance {id}: {error}")),
+        false => Failure::new(format_args!("{}:{}: {error}", file.display(), id + 1)),
+    }
+}

@@ -1,0 +1,97 @@
+//! `edbatch init`: a model of any size, with random weights.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use edbatch_graph::Network;
+use edbatch_models::{Config, Folder, Lexicon, Model, ModelName, Zoo, gather};
+use edbatch_runtime::Parameters;
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+use super::failure::Failure;
+use super::output::{Partial, beside};
+use super::{at_least_one, memory};
+
+/// Makes a model folder: vocabularies, random weights, a configuration.
+///
+/// Words are numbered by their first occurrence in the inputs, after <unk>; classes and tags are
+/// those of their labels. Weights are uniform in ±1/√columns. The first input becomes the folder's
+/// default input. The same arguments give the same files, byte by byte.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  edbatch init tree_lstm model --hidden 64 --input train.txt.gz --seed 7
+  edbatch infer model --input test.txt.gz --output logits.jsonl")]
+pub(crate) struct Init {
+    /// The model's name, such as tree_lstm, bilstm_tagger or lattice_lstm.
+    model: ModelName,
+    /// The folder; files of an older model in it are replaced.
+    dir: PathBuf,
+    /// Elements of a hidden vector.
+    #[arg(long, value_name = "H", value_parser = at_least_one)]
+    hidden: usize,
+    /// Elements of an embedding; by default as many as of a hidden vector.
+    #[arg(long, value_name = "E", value_parser = at_least_one)]
+    embed: Option<usize>,
+    /// Files of inputs, plain or .gz.
+    #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
+    input: Vec<PathBuf>,
+    /// Seed of the weights.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Refuse models that take more bytes of memory; by default more than there is.
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<u64>,
+}
+
+impl Init {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let gathered = gather(self.model.family(), &self.input).map_err(Failure::new)?;
+        let mut config = Config::of_size(self.model, self.hidden, self.embed, gathered.outputs);
+        config.check().map_err(Failure::new)?;
+        config.input = default_input(&self.input[0])?;
+        let model = Zoo::new(&config, &gathered.lexicon).map_err(Failure::new)?;
+        // Weights, their bytes, and the file around them.
+        memory::check(&format!("this {}", self.model), 3 * bytes(model.network()), self.memory)?;
+        self.write(&config, &gathered.lexicon, model.network())
+            .map_err(|error| Failure::writing(&self.dir, &error))
+    }
+
+    /// Writes beside the folder, then moves the files in: whatever fails, nothing is left.
+    fn write(&self, config: &Config, lexicon: &Lexicon, network: &Network) -> std::io::Result<()> {
+        let dir = std::path::absolute(&self.dir)?;
+        if let Some(parent) = dir.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let partial = Partial(beside(&dir));
+        fs::create_dir(&partial.0)?;
+        Folder::write(config, lexicon, &partial.0)?;
+        let parameters =
+            Parameters::random(network, &mut Xoshiro256PlusPlus::seed_from_u64(self.seed));
+        let weights = parameters.to_safetensors(network).map_err(std::io::Error::other)?;
+        fs::write(partial.0.join(Folder::WEIGHTS), weights)?;
+        if !dir.exists() {
+            return fs::rename(&partial.0, &dir);
+        }
+        for file in fs::read_dir(&partial.0)? {
+            let file = file?;
+            fs::rename(file.path(), dir.join(file.file_name()))?;
+        }
+        Ok(())
+    }
+}
+
+/// The path that finds the file again from anywhere.
+fn default_input(file: &Path) -> Result<String, Failure> {
+    let absolute = fs::canonicalize(file).map_err(|error| Failure::at(file, error))?;
+    let not_text = || Failure::at(file, "expected a name in UTF-8");
+    absolute.to_str().map(String::from).ok_or_else(not_text)
+}
+
+/// Bytes of a network's weights.
+fn bytes(network: &Network) -> u128 {
+    let elements = |dims: &[usize]| dims.iter().map(|&dim| dim as u128).product::<u128>();
+    network.parameters().iter().map(|parameter| 4 * elements(&parameter.dims)).sum()
+}

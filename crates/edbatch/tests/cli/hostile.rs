@@ -1,0 +1,175 @@
+//! Wrong usage and wrong files: the exit code, one line that names file and place, no output.
+
+use std::fs;
+
+use edbatch_datasets::fixtures::text;
+
+use crate::support::{Scratch, gz};
+
+#[test]
+fn wrong_usage_is_2() {
+    let scratch = Scratch::new("usage");
+    for words in [
+        &[][..],
+        &["fly"],
+        &["infer"],
+        &["infer", "@model", "--batch", "0"],
+        &["infer", "@model", "--threads", "x"],
+        &["infer", "@model", "--backend", "abacus"],
+        &["infer", "@model", "--policy", "beam:0"],
+        &["init", "no_model", "@model", "--hidden", "8", "--input", "x"],
+        &["init", "tree_lstm", "@model", "--input", "x"],
+        &["init", "tree_lstm", "@model", "--hidden", "0", "--input", "x"],
+    ] {
+        assert_eq!(scratch.run(words).status.code(), Some(2), "{words:?}");
+    }
+    assert!(!scratch.path("model").exists());
+}
+
+#[test]
+fn every_help_has_an_example() {
+    let scratch = Scratch::new("help");
+    for command in ["infer", "init"] {
+        let help = scratch.ok(&[command, "--help"]);
+        assert!(help.contains("Example:\n  edbatch "), "{help}");
+    }
+}
+
+/// The line on standard error holds all of `expected`, and no file was left.
+fn check(scratch: &Scratch, words: &[&str], expected: &[&str]) {
+    let before = files(scratch);
+    let words = [words, &["--output", "@out"]].concat();
+    let message = scratch.error(&words);
+    for expected in expected {
+        assert!(message.contains(expected), "{words:?}: {message}");
+    }
+    assert_eq!(files(scratch), before, "{words:?}");
+}
+
+fn files(scratch: &Scratch) -> Vec<String> {
+    let entries = fs::read_dir(&scratch.0).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn wrong_inputs_are_placed() {
+    let scratch = Scratch::new("inputs");
+    scratch.init("tree_lstm");
+    let mut many = text::BINARY_TREES.repeat(40);
+    many.push_str("(2 (2 a) (2 b)\n");
+    for (name, contents, expected) in [
+        ("unbalanced", "(2 a)\n(2 (2 a) (2 b)\n", ":2:15: expected \")\" for 1 open"),
+        ("three", "(2 (2 a) (2 b) (2 c))\n", ":1:16: expected \")\" after two children"),
+        ("empty", "(2 a)\n\n", ":2:1: expected \"(\""),
+        ("late", &many, ":321:15: expected \")\""),
+    ] {
+        scratch.write(name, contents);
+        check(&scratch, &["infer", "@model", "--input", &format!("@{name}")], &[name, expected]);
+    }
+    let whole = gz(many.as_bytes());
+    scratch.write("cut.gz", &whole[..whole.len() / 2]);
+    let expected = ["cut.gz:", "expected the rest of the compressed data"];
+    check(&scratch, &["infer", "@model", "--input", "@cut.gz"], &expected);
+    scratch.write("latin1", b"(2 a)\n(2 \xe4)\n");
+    check(&scratch, &["infer", "@model", "--input", "@latin1"], &["latin1:2:4: expected UTF-8"]);
+    check(&scratch, &["infer", "@model", "--input", "@none"], &["none", "expected a readable"]);
+    check(&scratch, &["infer", "@none"], &["none", "config.json", "expected a readable file"]);
+    check(&scratch, &["infer", "@model", "--backend", "cuda"], &["no backend cuda"]);
+}
+
+#[test]
+fn lattices_outside_their_sentence() {
+    let scratch = Scratch::new("outside");
+    scratch.init("lattice_lstm");
+    scratch.write("in", "\n{\"chars\": [\"a\", \"b\"], \"words\": [[0, 2, \"abc\"]]}\n");
+    let expected = ["in:2:33: expected a word with start < end < 2 characters"];
+    check(&scratch, &["infer", "@model", "--input", "@in"], &expected);
+}
+
+#[test]
+fn wrong_folders_are_told() {
+    let scratch = Scratch::new("folders");
+    scratch.init("tree_lstm");
+    let weights = fs::read(scratch.path("model/weights.safetensors")).unwrap();
+    let config = fs::read_to_string(scratch.path("model/config.json")).unwrap();
+    let with = |name: &str, contents: &[u8], expected: &[&str]| {
+        let before = fs::read(scratch.path("model").join(name)).unwrap();
+        fs::write(scratch.path("model").join(name), contents).unwrap();
+        check(&scratch, &["infer", "@model"], &[&[name], expected].concat());
+        fs::write(scratch.path("model").join(name), before).unwrap();
+    };
+    with("weights.safetensors", &weights[..100], &["not a readable safetensors file"]);
+    with(
+        "weights.safetensors",
+        &replaced(&weights, "node.b_u", "node.b_x"),
+        &["tensor node.b_u is missing; the model needs it with shape [8]"],
+    );
+    let config_with = |from, to| replaced(config.as_bytes(), from, to);
+    with("config.json", &config_with("\"hidden\": 8", "\"hidden\": 0"), &["\"hidden\": expected"]);
+    with("config.json", &config_with("classes", "glasses"), &["needs \"classes\", got none"]);
+    with("config.json", &config_with("tree_lstm", "tree"), &["unknown model `tree`", "tree_lstm"]);
+    with("vocab.txt", b"the\n", &["vocab.txt:1:1: expected \"<unk>\""]);
+    fs::write(scratch.path("model/config.json"), config_with("\"hidden\": 8", "\"hidden\": 9"))
+        .unwrap();
+    let expected = ["weights.safetensors: tensor", "expects shape [9, 6], got [8, 6]"];
+    check(&scratch, &["infer", "@model"], &expected);
+}
+
+#[test]
+fn results_that_are_not_finite_are_refused() {
+    let scratch = Scratch::new("finite");
+    scratch.init("tree_lstm");
+    let mut weights = fs::read(scratch.path("model/weights.safetensors")).unwrap();
+    let end = weights.len();
+    weights[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
+    for part in weights[end / 2..].chunks_exact_mut(4) {
+        part.copy_from_slice(&f32::NAN.to_le_bytes());
+    }
+    scratch.write("model/weights.safetensors", weights);
+    let expected = ["trees.txt:1: expected finite results, got NaN in row 0"];
+    check(&scratch, &["infer", "@model"], &expected);
+}
+
+#[test]
+fn wrong_policies_are_told() {
+    let scratch = Scratch::new("policies");
+    scratch.init("tree_lstm");
+    let infer = |policy: &str, expected: &[&str]| {
+        check(&scratch, &["infer", "@model", "--policy", policy], expected);
+    };
+    infer("critcal", &["critcal: expected depth, agenda, sufficient, critical, beam:WIDTH or"]);
+    scratch.write("p.json", "{}");
+    infer("@p.json", &["p.json: not a learned policy"]);
+}
+
+#[test]
+fn a_model_that_cannot_fit_is_refused() {
+    let scratch = Scratch::new("fit");
+    scratch.write("trees.txt", text::BINARY_TREES);
+    let before = files(&scratch);
+    let init = |hidden: &str, more: &[&str]| {
+        let words =
+            ["init", "tree_lstm", "@deep/model", "--input", "@trees.txt", "--hidden", hidden];
+        scratch.error(&[&words[..], more].concat())
+    };
+    let message = init("30000", &[]);
+    assert!(message.contains("tree_lstm would take 1") && message.contains(" GB"), "{message}");
+    let message = init("64", &["--memory", "100000"]);
+    assert!(message.contains("100.0 kB are allowed"), "{message}");
+    init("3000000000", &[]);
+    init("1000000", &[]);
+    scratch.write("plain", "no tags here\n");
+    let words = ["init", "bilstm_tagger", "@model", "--hidden", "8", "--input", "@plain"];
+    assert!(scratch.error(&words).contains("plain: expected labels or tags, got none"));
+    fs::remove_file(scratch.path("plain")).unwrap();
+    assert_eq!(files(&scratch), before);
+}
+
+/// The first occurrence of a text in bytes, replaced.
+fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let at = bytes.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
+    [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()
+}

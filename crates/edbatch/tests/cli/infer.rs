@@ -1,0 +1,107 @@
+//! What `infer` gives, whatever way it takes.
+
+use crate::support::{MODELS, Scratch, difference, gz, lines};
+
+#[test]
+fn all_ways_agree() {
+    for (model, ..) in MODELS {
+        let scratch = Scratch::new(&format!("agree-{model}"));
+        scratch.init(model);
+        let reference = scratch.ok(&["infer", "@model", "--backend", "interpret"]);
+        assert_eq!(lines(&reference).len(), 8);
+        assert!(lines(&reference).iter().enumerate().all(|(i, line)| line.id == i));
+        for batch in ["1", "3", "64"] {
+            for policy in ["depth", "agenda", "sufficient", "critical"] {
+                let words = ["infer", "@model", "--batch", batch, "--policy", policy];
+                let one = scratch.ok(&[&words[..], &["--threads", "1"]].concat());
+                let two = scratch.ok(&[&words[..], &["--threads", "2"]].concat());
+                assert_eq!(one, two, "{model} {batch} {policy}");
+                let most = difference(&one, &reference);
+                assert!(most < 1e-4, "{model} {batch} {policy}: {most}");
+            }
+        }
+    }
+}
+
+#[test]
+fn results_go_where_they_are_sent() {
+    let scratch = Scratch::new("sent");
+    scratch.init("tree_lstm");
+    let expected = scratch.ok(&["infer", "@model"]);
+    assert_eq!(scratch.ok(&["infer", "@model", "--output", "@out", "--stats", "@stats"]), "");
+    assert_eq!(std::fs::read_to_string(scratch.path("out")).unwrap(), expected);
+    let stats = std::fs::read_to_string(scratch.path("stats")).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(stats["instances"], 8);
+    assert!(stats["bound"].as_u64() <= stats["batches"].as_u64());
+    assert!(stats["batches"].as_u64() < stats["nodes"].as_u64());
+    for phase in ["construct", "schedule", "plan", "execute"] {
+        assert!(stats["seconds"][phase].as_f64().unwrap() > 0.0, "{phase}");
+    }
+    assert!(stats["peak_bytes"].as_u64() > Some(0) && stats["gathered_bytes"].is_u64());
+}
+
+#[test]
+fn compressed_inputs_are_read() {
+    let scratch = Scratch::new("compressed");
+    scratch.init("tree_lstm");
+    let compressed = gz(&std::fs::read(scratch.path("trees.txt")).unwrap());
+    scratch.write("trees.txt.gz", compressed);
+    let expected = scratch.ok(&["infer", "@model"]);
+    assert_eq!(scratch.ok(&["infer", "@model", "--input", "@trees.txt.gz"]), expected);
+}
+
+#[test]
+fn an_empty_line_has_no_results() {
+    for (model, input) in [("bilstm_tagger", "\nta|O da\n\n"), ("lattice_lstm", "\n\n\n")] {
+        let scratch = Scratch::new(&format!("empty-{model}"));
+        scratch.init(model);
+        scratch.write("in", input);
+        for backend in ["cpu", "interpret"] {
+            let words = ["infer", "@model", "--input", "@in", "--batch", "1", "--backend", backend];
+            let got = lines(&scratch.ok(&words));
+            assert_eq!(got.len(), 3);
+            assert!(got[0].logits.is_empty() && got[2].logits.is_empty());
+        }
+        assert_eq!(scratch.ok(&["infer", "@model", "--input", "@in"]).lines().count(), 3);
+    }
+}
+
+#[test]
+fn arc_files_are_lattices() {
+    let scratch = Scratch::new("arcs");
+    scratch.write("a.arcs.txt", "2\n3\n0 5 6\n0\n1 0 7\n2 1 8 0 40\n\n1\n0\n0\n");
+    scratch.ok(&["init", "lattice_lstm", "@model", "--hidden", "4", "--input", "@a.arcs.txt"]);
+    let got = lines(&scratch.ok(&["infer", "@model"]));
+    assert_eq!(got.iter().map(|line| line.logits.len()).collect::<Vec<_>>(), [2, 0]);
+    assert_eq!(got[0].logits[0].len(), 7, "labels up to 6");
+    let count = |file| std::fs::read_to_string(scratch.path(file)).unwrap().lines().count();
+    assert_eq!((count("model/chars.txt"), count("model/words.txt")), (9, 41));
+    // Numbers without a row are <unk>: the same as number 0.
+    scratch.write("b.arcs.txt", "1\n2\n0 0\n0\n1 0 99\n");
+    scratch.write("c.arcs.txt", "1\n2\n0 0\n0\n1 0 0\n");
+    let results = ["@b.arcs.txt", "@c.arcs.txt"]
+        .map(|file| scratch.ok(&["infer", "@model", "--input", file]));
+    assert_eq!(results[0], results[1]);
+}
+
+#[test]
+fn the_same_seed_makes_the_same_folder() {
+    let scratch = Scratch::new("seed");
+    scratch.init("bilstm_tagger");
+    for (dir, seed) in [("@a", "5"), ("@b", "5"), ("@c", "6")] {
+        let words = ["init", "bilstm_tagger", dir, "--hidden", "8", "--input", "@tagged.txt"];
+        scratch.ok(&[&words[..], &["--seed", seed]].concat());
+    }
+    let weights = |dir: &str| std::fs::read(scratch.path(dir).join("weights.safetensors")).unwrap();
+    assert!(weights("a") == weights("b") && weights("a") != weights("c"));
+    let files = |dir: &str| {
+        let names = std::fs::read_dir(scratch.path(dir)).unwrap();
+        let mut names: Vec<_> = names.map(|file| file.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(files("a"), ["config.json", "tags.txt", "vocab.txt", "weights.safetensors"]);
+    let vocabulary = std::fs::read_to_string(scratch.path("a/vocab.txt")).unwrap();
+    assert!(vocabulary.starts_with("<unk>\nta\nda\nce\n"), "{vocabulary}");
+}

@@ -1,0 +1,7 @@
+//! The command as its users run it: folders made by `init`, results compared, errors read.
+
+mod support;
+
+mod goldens;
+mod hostile;
+mod infer;

@@ -1,0 +1,131 @@
+//! Running the command in a folder of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use edbatch_datasets::fixtures::text;
+
+/// The models that `init` can make from one of the fixtures, and which.
+pub(crate) const MODELS: [(&str, &str, &str); 3] = [
+    ("tree_lstm", "trees.txt", text::BINARY_TREES),
+    ("bilstm_tagger", "tagged.txt", text::SENTENCES),
+    ("lattice_lstm", "lattices.jsonl", text::NEWSWIRE),
+];
+
+/// A folder that is removed with everything in it.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("edbatch-{test}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        fs::write(self.path(name), contents).unwrap();
+        self.path(name)
+    }
+
+    /// The command with these words, of which `@name` is a path in this folder.
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
+        let words = words.iter().map(|word| match word.strip_prefix('@') {
+            Some(name) => self.path(name).into_os_string(),
+            None => word.into(),
+        });
+        Command::new(env!("CARGO_BIN_EXE_edbatch"))
+            .args(words)
+            .current_dir(&self.0)
+            .output()
+            .unwrap()
+    }
+
+    /// As [`run`](Self::run), for a command that must succeed: its standard output.
+    pub(crate) fn ok(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// As [`run`](Self::run), for a command that must fail with one line: that line.
+    pub(crate) fn error(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {message}");
+        assert_eq!(message.lines().count(), 1, "{words:?}: {message}");
+        message
+    }
+
+    /// A model folder `model` of a fixture, with inputs.
+    pub(crate) fn init(&self, model: &str) {
+        let (_, file, text) = MODELS.into_iter().find(|(name, ..)| *name == model).unwrap();
+        self.write(file, text);
+        let input = format!("@{file}");
+        self.ok(&["init", model, "@model", "--hidden", "8", "--embed", "6", "--input", &input]);
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Results, line by line.
+pub(crate) struct Line {
+    pub(crate) id: usize,
+    pub(crate) logits: Vec<Vec<f64>>,
+    /// `tags` or `tokens`.
+    pub(crate) names: Option<Vec<String>>,
+}
+
+pub(crate) fn lines(text: &str) -> Vec<Line> {
+    let read = |line: &str| {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        let names = value.get("tags").or(value.get("tokens"));
+        Line {
+            id: value["id"].as_u64().unwrap() as usize,
+            logits: serde_json::from_value(value["logits"].clone()).unwrap(),
+            names: names.map(|names| serde_json::from_value(names.clone()).unwrap()),
+        }
+    };
+    text.lines().map(read).collect()
+}
+
+/// The greatest difference between two results of the same shape, and that names are equal.
+pub(crate) fn difference(a: &str, b: &str) -> f64 {
+    let (a, b) = (lines(a), lines(b));
+    assert_eq!(a.len(), b.len(), "as many lines");
+    let mut most = 0.0_f64;
+    for (a, b) in a.iter().zip(&b) {
+        assert_eq!((a.id, &a.names), (b.id, &b.names));
+        assert_eq!(a.logits.len(), b.logits.len(), "rows of line {}", a.id);
+        for (a, b) in a.logits.iter().zip(&b.logits) {
+            assert_eq!(a.len(), b.len());
+            most = a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(most, f64::max);
+        }
+    }
+    most
+}
+
+/// The shared data, or a word that a test is skipped.
+pub(crate) fn shared(test: &str) -> Option<PathBuf> {
+    let shared = std::env::var_os("EDBATCH_SHARED").map(PathBuf::from);
+    if shared.is_none() {
+        eprintln!("{test}: skipped, as EDBATCH_SHARED is not set");
+    }
+    shared.filter(|shared| Path::new(shared).is_dir())
+}
+
+pub(crate) fn gz(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    writer.write_all(bytes).unwrap();
+    writer.finish().unwrap()
+}
