@@ -2,6 +2,7 @@
 //! contiguous memory.
 #![forbid(unsafe_code)]
 
+pub mod aligned;
 mod cell_plan;
 mod check;
 mod check_cell;

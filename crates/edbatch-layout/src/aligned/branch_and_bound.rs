@@ -1,0 +1,139 @@
+//! Branch and bound over what to give up: proves a choice to be the best, or finds a better one.
+//!
+//! Elements are decided on one after the other, the heaviest first: accepted, if it can be joined to those accepted
+//! before, and then given up. A branch is left when what it gave up, and what it will have to, weighs as much as the best
+//! choice. What it will have to: of pairs of elements that exclude each other, no element in two of them, the lighter one
+//! each; and all of what is excluded by an element accepted.
+//!
+//! *Cost*: exponential, bounded by the number of tests that it may spend.
+
+use super::accepted::Accepted;
+use super::component::Component;
+use super::give_up::{Choice, by_weight};
+
+/// Improves on a choice. Says whether the result is proved to be the best within `tests` tests.
+pub(super) fn branch_and_bound(component: &Component, start: Choice, tests: u32) -> (Choice, bool) {
+    let count = component.elements.len();
+    if start.cost == 0 || (count * count / 2) as u64 > u64::from(tests) {
+        let proved = start.cost == 0;
+        return (start, proved);
+    }
+    let mut search = Search {
+        component,
+        sequence: by_weight(component),
+        excludes: exclusions(component),
+        accepted: Accepted::none(component),
+        state: vec![State::Open; count],
+        best: start,
+        tests,
+    };
+    let proved = search.branch(0, 0).is_ok();
+    (search.best, proved)
+}
+
+/// For each element, those that can never be accepted together with it.
+fn exclusions(component: &Component) -> Vec<Vec<u32>> {
+    let count = component.elements.len() as u32;
+    let mut excludes = vec![Vec::new(); count as usize];
+    let mut accepted = Accepted::none(component);
+    for a in 0..count {
+        let first = accepted.add(&[a]).expect("a single operand can always be contiguous");
+        for b in a + 1..count {
+            match accepted.add(&[b]) {
+                Ok(second) => accepted.undo(second),
+                Err(_) => {
+                    excludes[a as usize].push(b);
+                    excludes[b as usize].push(a);
+                }
+            }
+        }
+        accepted.undo(first);
+    }
+    excludes
+}
+
+struct Search<'a> {
+    component: &'a Component,
+    /// The elements in the order in which they are decided on.
+    sequence: Vec<u32>,
+    excludes: Vec<Vec<u32>>,
+    accepted: Accepted<'a>,
+    state: Vec<State>,
+    best: Choice,
+    tests: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Accepted,
+    GivenUp,
+}
+
+/// No more tests may be spent.
+struct Spent;
+
+impl Search<'_> {
+    /// Decides on the elements from `next` on, with the given weight given up before.
+    fn branch(&mut self, next: usize, cost: u64) -> Result<(), Spent> {
+        if cost + self.bound(next) >= self.best.cost {
+            return Ok(());
+        }
+        let Some(&element) = self.sequence.get(next) else {
+            let accepted = |&e: &u32| self.state[e as usize] == State::Accepted;
+            let kept = (0..self.sequence.len() as u32).filter(accepted).collect();
+            self.best = Choice { kept, cost };
+            return Ok(());
+        };
+        if !self.is_excluded(element) {
+            self.tests = self.tests.checked_sub(1).ok_or(Spent)?;
+            if let Ok(addition) = self.accepted.add(&[element]) {
+                self.state[element as usize] = State::Accepted;
+                let done = self.branch(next + 1, cost);
+                self.accepted.undo(addition);
+                self.state[element as usize] = State::Open;
+                done?;
+            }
+        }
+        self.state[element as usize] = State::GivenUp;
+        let done = self.branch(next + 1, cost + self.weight(element));
+        self.state[element as usize] = State::Open;
+        done
+    }
+
+    fn weight(&self, element: u32) -> u64 {
+        self.component.elements[element as usize].weight
+    }
+
+    fn is_excluded(&self, element: u32) -> bool {
+        let mut excludes = self.excludes[element as usize].iter();
+        excludes.any(|&other| self.state[other as usize] == State::Accepted)
+    }
+
+    /// The least weight that will be given up of the elements from `next` on.
+    fn bound(&self, next: usize) -> u64 {
+        let open = &self.sequence[next..];
+        let mut counted = vec![false; self.sequence.len()];
+        let mut bound = 0;
+        for &element in open {
+            if self.is_excluded(element) {
+                counted[element as usize] = true;
+                bound += self.weight(element);
+            }
+        }
+        for &element in open {
+            if counted[element as usize] {
+                continue;
+            }
+            let free = |&&other: &&u32| {
+                self.state[other as usize] == State::Open && !counted[other as usize]
+            };
+            if let Some(&other) = self.excludes[element as usize].iter().find(free) {
+                counted[element as usize] = true;
+                counted[other as usize] = true;
+                bound += self.weight(element).min(self.weight(other));
+            }
+        }
+        bound
+    }
+}

@@ -1,0 +1,83 @@
+//! Giving up operands: which of them to copy when there is no ideal layout.
+//!
+//! Operands are accepted one at a time, the heaviest first; those that cannot be joined to the ones before them are
+//! copied. Then again in other orders: each time those that were copied in the best attempt come first, or all are
+//! shuffled.
+//!
+//! As a subset of what can be accepted together can be accepted too, a run of operands is tried as one, and halved where
+//! it is refused: k refusals among n operands take O(k · log n) tests.
+//!
+//! *Source*: ours. Alg. 2 gives up whole batches, which copies more.
+
+use rand::Rng;
+use rand::seq::SliceRandom;
+
+use super::accepted::Accepted;
+use super::component::Component;
+
+/// A choice of elements that one order serves.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// Those used in place, ascending.
+    pub(super) kept: Vec<u32>,
+    /// The weight of all others.
+    pub(super) cost: u64,
+}
+
+/// The best choice of an attempt with the heaviest first and `restarts` more.
+pub(super) fn give_up(component: &Component, restarts: u32, rng: &mut impl Rng) -> Choice {
+    let heaviest_first = by_weight(component);
+    let mut best = accept_in_order(component, &heaviest_first);
+    for restart in 0..restarts {
+        if best.cost == 0 {
+            break;
+        }
+        let mut sequence = heaviest_first.clone();
+        sequence.shuffle(rng);
+        match restart % 3 {
+            0 => sequence.sort_by_key(|element| best.kept.binary_search(element).is_ok()),
+            1 => sequence.sort_by_key(|&element| {
+                std::cmp::Reverse(component.elements[element as usize].weight)
+            }),
+            _ => {}
+        }
+        let choice = accept_in_order(component, &sequence);
+        if choice.cost < best.cost {
+            best = choice;
+        }
+    }
+    best
+}
+
+/// All elements, the heaviest first.
+pub(super) fn by_weight(component: &Component) -> Vec<u32> {
+    let mut sequence: Vec<u32> = (0..component.elements.len() as u32).collect();
+    sequence.sort_by_key(|&element| std::cmp::Reverse(component.elements[element as usize].weight));
+    sequence
+}
+
+fn accept_in_order(component: &Component, sequence: &[u32]) -> Choice {
+    let mut accepted = Accepted::none(component);
+    let mut kept = Vec::new();
+    accept_run(&mut accepted, sequence, &mut kept);
+    kept.sort_unstable();
+    let weight = |&element: &u32| component.elements[element as usize].weight;
+    let cost = component.weight() - kept.iter().map(weight).sum::<u64>();
+    Choice { kept, cost }
+}
+
+/// Accepts what can be of a run, one after the other.
+fn accept_run(accepted: &mut Accepted<'_>, run: &[u32], kept: &mut Vec<u32>) {
+    match accepted.add(run) {
+        Ok(addition) => {
+            accepted.keep(addition);
+            kept.extend(run);
+        }
+        Err(_) if run.len() > 1 => {
+            let (left, right) = run.split_at(run.len() / 2);
+            accept_run(accepted, left, kept);
+            accept_run(accepted, right, kept);
+        }
+        Err(_) => {}
+    }
+}
