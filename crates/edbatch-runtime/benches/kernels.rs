@@ -43,9 +43,7 @@ fn main() {
 
 /// The highest peak so far: the best times are compared with the best peak.
 fn best_peak(level: Level, so_far: f64) -> f64 {
-    (0..10)
-        .map(|_| roof::peak_gflops(level))
-        .fold(so_far, f64::max)
+    (0..10).map(|_| roof::peak_gflops(level)).fold(so_far, f64::max)
 }
 
 /// Per cent of peak for N = 4H: packed weights, then matrixmultiply.

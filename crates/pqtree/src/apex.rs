@@ -23,9 +23,7 @@ impl Work {
         let mut top = self.climb_in_lockstep(nodes)?;
         // Down again, from where the last path was when the others had joined it.
         loop {
-            let Touched {
-                full, predecessors, ..
-            } = self.touched[top as usize];
+            let Touched { full, predecessors, .. } = self.touched[top as usize];
             match predecessors {
                 [below, NIL] if full == 0 && below != NIL => top = below,
                 _ => return Ok(top),

@@ -16,10 +16,7 @@ pub(crate) struct Gaps {
 impl Gaps {
     pub(crate) fn new(length: usize) -> Self {
         let leaves = length.next_power_of_two();
-        Self {
-            leaves,
-            nodes: alloc::vec![(0, 0); 2 * leaves],
-        }
+        Self { leaves, nodes: alloc::vec![(0, 0); 2 * leaves] }
     }
 
     /// Adds to the numbers at `begin..end`.
@@ -71,11 +68,7 @@ impl Gaps {
         let (mut node, mut above) = (1, 0);
         while node < self.leaves {
             above += self.nodes[node].0;
-            node = if self.nodes[2 * node].1 + above == 0 {
-                2 * node
-            } else {
-                2 * node + 1
-            };
+            node = if self.nodes[2 * node].1 + above == 0 { 2 * node } else { 2 * node + 1 };
         }
         Some(node - self.leaves)
     }

@@ -76,10 +76,7 @@ pub(crate) struct Journal {
 impl Clone for Journal {
     /// A checkpoint is closed once, in the tree that opened it: a copy has none.
     fn clone(&self) -> Self {
-        Self {
-            serial: self.serial,
-            ..Self::default()
-        }
+        Self { serial: self.serial, ..Self::default() }
     }
 }
 

@@ -23,11 +23,7 @@ impl Work {
         let inside = places.map(|place| self.leaf_inside(nodes, place));
         let outside = places.map(|place| self.leaf_outside(nodes, place));
         let beyond = self.leaf_beyond(nodes, apex, place);
-        ReduceError::Conflict(Conflict::TwoSplits {
-            inside,
-            outside,
-            beyond,
-        })
+        ReduceError::Conflict(Conflict::TwoSplits { inside, outside, beyond })
     }
 
     /// A Q-node in which a child that is not full lies between two that are full or predecessors.
@@ -39,10 +35,7 @@ impl Work {
         while child != NodeId::NONE {
             let inside = self.child_inside(nodes, place, child);
             if let (Some(a), Some(x), Some(b)) = (before, between, inside) {
-                return ReduceError::Conflict(Conflict::Separated {
-                    inside: [a, b],
-                    outside: x,
-                });
+                return ReduceError::Conflict(Conflict::Separated { inside: [a, b], outside: x });
             }
             if before.is_some() && !self.is_full(nodes, child) {
                 between = between.or(Some(self.child_outside(nodes, child)));
@@ -83,12 +76,7 @@ impl Work {
 
     /// A leaf of the set that is not below the node at `place`, itself below the apex.
     fn leaf_beyond(&self, nodes: &Nodes, apex: u32, place: u32) -> u32 {
-        let Touched {
-            node,
-            last_full,
-            predecessors,
-            ..
-        } = self.touched[apex as usize];
+        let Touched { node, last_full, predecessors, .. } = self.touched[apex as usize];
         if last_full != NIL {
             return any_leaf(nodes, self.marked[last_full as usize].node);
         }
@@ -96,13 +84,9 @@ impl Work {
         while nodes.parent(branch) != node {
             branch = nodes.parent(branch);
         }
-        let other = predecessors
-            .into_iter()
-            .find(|&other| self.touched[other as usize].node != branch);
-        self.leaf_inside(
-            nodes,
-            other.expect("an apex without full children has two predecessors"),
-        )
+        let other =
+            predecessors.into_iter().find(|&other| self.touched[other as usize].node != branch);
+        self.leaf_inside(nodes, other.expect("an apex without full children has two predecessors"))
     }
 
     /// A leaf of the set below a child of the node at `place`, if the child is full or a predecessor.
@@ -132,11 +116,7 @@ impl Work {
     /// A leaf of the set below a partial node, or one on the way from it.
     fn leaf_inside(&self, nodes: &Nodes, mut place: u32) -> u32 {
         loop {
-            let Touched {
-                last_full,
-                predecessors,
-                ..
-            } = self.touched[place as usize];
+            let Touched { last_full, predecessors, .. } = self.touched[place as usize];
             if last_full != NIL {
                 return any_leaf(nodes, self.marked[last_full as usize].node);
             }

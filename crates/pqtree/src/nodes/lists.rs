@@ -15,14 +15,7 @@ impl Nodes {
             return;
         }
         let ends = self.inner(list).ends;
-        self.set_ends(
-            list,
-            if ends[0] == old {
-                [new, ends[1]]
-            } else {
-                [ends[0], new]
-            },
-        );
+        self.set_ends(list, if ends[0] == old { [new, ends[1]] } else { [ends[0], new] });
     }
 
     /// Takes a child out of its list. The degree is left to the caller, as several are often taken out together.
@@ -75,9 +68,9 @@ impl Nodes {
             let load = |sum, sibling: &NodeId| {
                 sum ^ siblings.get(sibling.index()).map_or(0, |pair| pair[0].0)
             };
-            black_box(chunk.iter().fold(0, |sum, child| {
-                siblings[child.index()].iter().fold(sum, load)
-            }));
+            black_box(
+                chunk.iter().fold(0, |sum, child| siblings[child.index()].iter().fold(sum, load)),
+            );
             for &child in chunk {
                 let [a, b] = siblings[child.index()];
                 for (beside, other) in [(a, b), (b, a)] {

@@ -18,11 +18,7 @@ impl Nodes {
         let node = NodeId(self.up.len() as u32);
         self.up.push(NodeId::NONE);
         self.siblings.push([NodeId::NONE; 2]);
-        self.inner.push(Inner {
-            ends: [NodeId::NONE; 2],
-            degree: 0,
-            stamp: 0,
-        });
+        self.inner.push(Inner { ends: [NodeId::NONE; 2], degree: 0, stamp: 0 });
         node
     }
 
