@@ -71,12 +71,13 @@ impl Firsts {
             let of_kind = &mut self.kinds[kind.index()];
             let ran = frontier.ran(kind);
             let news = &ran[std::mem::replace(&mut of_kind.seen, ran.len())..];
-            of_kind.first -= frontier.weight_of(news);
             if of_kind.column != NONE {
                 for &node in news {
                     self.tell_users(frontier, node, kind);
                 }
             }
+            // Only now: what ran later became first when what ran earlier was told.
+            self.kinds[kind.index()].first -= frontier.weight_of(news);
         }
     }
 
