@@ -41,6 +41,35 @@ pub(crate) fn lstm<'c>(
     vec![o * c.tanh(), c]
 }
 
+/// A gated recurrent unit's state: the hidden vector `h`, `[hidden]`.
+pub(crate) fn gru_state(network: &mut Network, hidden: usize) -> Result<RecordId, CellError> {
+    network.record("state", [("h", vector(hidden)?)])
+}
+
+/// One step of a gated recurrent unit; parameters `{prefix}.w_g`, `u_g`, `b_g` per gate g.
+///
+/// `x` is (in), `h` (hidden); returns the next `h`.
+pub(crate) fn gru<'c>(
+    cell: &'c CellBuilder,
+    prefix: &str,
+    x: Tensor<'c>,
+    h: Tensor<'c>,
+) -> Vec<Tensor<'c>> {
+    let gate = |g, h| {
+        weight(cell, &format!("{prefix}.w_{g}"), h, x).matmul(x)
+            + weight(cell, &format!("{prefix}.u_{g}"), h, h).matmul(h)
+            + bias(cell, &format!("{prefix}.b_{g}"), h)
+    };
+    let [r, z] = ["r", "z"].map(|g| gate(g, h).sigmoid());
+    let c = gate("c", r * h).tanh();
+    vec![between(z, h, c)]
+}
+
+/// `z ∘ h + (1 - z) ∘ c`, with one product less.
+pub(crate) fn between<'c>(z: Tensor<'c>, h: Tensor<'c>, c: Tensor<'c>) -> Tensor<'c> {
+    c + z * (h - c)
+}
+
 /// `{prefix}.weight x + {prefix}.bias`, with `rows` results.
 pub(crate) fn linear<'c>(
     cell: &'c CellBuilder,

@@ -1,28 +1,77 @@
 //! What the models over binary trees share.
 
 use edbatch_datasets::Tree;
-use edbatch_graph::{CellBuilder, RecordId, Tensor};
+use edbatch_graph::{CellBuilder, Kind, RecordId, Tensor};
 
+use crate::Build;
 use crate::model::BuildError;
 
-/// A node of a binary tree; children as indices in post-order.
-pub(crate) enum BinaryNode {
-    Leaf(u32),
-    Inner(usize, usize),
+/// The sizes of a model over binary trees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TreeSizes {
+    /// Number of tokens.
+    pub vocabulary: usize,
+    /// Elements of an embedding.
+    pub embed: usize,
+    /// Elements of a hidden vector.
+    pub hidden: usize,
+    /// Number of classes.
+    pub classes: usize,
 }
 
-/// The node at an index in post-order.
-pub(crate) fn binary_node(tree: &Tree<u32>, i: usize) -> Result<BinaryNode, BuildError> {
-    match (tree.token(i), tree.children(i)) {
-        (Some(&token), []) => Ok(BinaryNode::Leaf(token)),
-        (None, &[l, r]) => Ok(BinaryNode::Inner(l as usize, r as usize)),
-        (token, children) => Err(BuildError::Input(format!(
-            "node {i} of a tree (in post-order): expected two children or a token, got {} \
-             children and {} token",
-            children.len(),
-            if token.is_some() { "a" } else { "no" }
-        ))),
+/// The cells of a tree model. An inner node's may depend on its number in post-order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wiring {
+    pub(crate) leaf: Kind,
+    /// In how many tables a leaf looks up its token.
+    pub(crate) tables: usize,
+    pub(crate) output: Kind,
+}
+
+impl Wiring {
+    /// Calls a cell for every node, then the output for every node; both in post-order.
+    pub(crate) fn build(
+        &self,
+        build: &Build<'_>,
+        tree: &Tree<u32>,
+        node: impl Fn(usize) -> Kind,
+    ) -> Result<(), BuildError> {
+        let mut states = Vec::with_capacity(tree.len());
+        for i in 0..tree.len() {
+            states.push(match (tree.token(i), tree.children(i)) {
+                (Some(&token), []) => build.call(self.leaf, &[token; 2][..self.tables], &[])?,
+                (None, &[l, r]) => {
+                    build.call(node(i), &[], &[states[l as usize], states[r as usize]])?
+                }
+                (token, children) => {
+                    return Err(BuildError::Input(format!(
+                        "node {i} of a tree (in post-order): expected two children or a token, \
+                         got {} children and {} token",
+                        children.len(),
+                        if token.is_some() { "a" } else { "no" }
+                    )));
+                }
+            });
+        }
+        for state in states {
+            build.emit(build.call(self.output, &[], &[state])?);
+        }
+        Ok(())
     }
+}
+
+/// A leaf of a TreeLSTM; parameters `leaf.w_{g}` and `leaf.b_{g}` per gate g. Returns `h` and `c`.
+pub(crate) fn lstm_leaf(cell: &CellBuilder, sizes: TreeSizes) -> Vec<Tensor<'_>> {
+    let TreeSizes { vocabulary, embed, hidden, .. } = sizes;
+    let e = cell.lookup("token", "embed.weight", &[vocabulary, embed]);
+    let gate = |g| {
+        cell.parameter(&format!("leaf.w_{g}"), &[hidden, embed]).matmul(e)
+            + cell.parameter(&format!("leaf.b_{g}"), &[hidden])
+    };
+    let [i, o] = ["i", "o"].map(|g| gate(g).sigmoid());
+    let u = gate("u").tanh();
+    let c = i * u;
+    vec![o * c.tanh(), c]
 }
 
 /// An inner node of a binary TreeLSTM; parameters `{prefix}.u_{g}_{l,r}` and `{prefix}.b_{g}` per

@@ -1,0 +1,80 @@
+//! The matrix-vector recursive network: every node is a vector, what it means, and a matrix, what
+//! it does to its sibling's meaning.
+//!
+//! *Source*: Socher, Huval, Manning and Ng, EMNLP 2012, in the form that the ED-Batch authors
+//! benchmark: full matrices per word, and scores for every node.
+
+use std::sync::Arc;
+
+use edbatch_datasets::Tree;
+use edbatch_graph::{CellError, Kind, Network, Shape};
+
+use crate::Build;
+use crate::cells::{linear, logits, vector};
+use crate::model::{BuildError, Model};
+use crate::tree::Wiring;
+
+/// See the [module's documentation](self).
+#[derive(Clone, Debug)]
+pub struct MvRnn {
+    network: Arc<Network>,
+    wiring: Wiring,
+    node: Kind,
+}
+
+/// The sizes of an [`MvRnn`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MvRnnSizes {
+    /// Number of tokens; each has a matrix, so the embeddings take `vocabulary × hidden²` elements.
+    pub vocabulary: usize,
+    /// Elements of a vector, rows and columns of a matrix.
+    pub hidden: usize,
+    /// Number of classes.
+    pub classes: usize,
+}
+
+impl MvRnn {
+    /// Declares the cells.
+    ///
+    /// # Errors
+    /// If a size is zero or too large.
+    pub fn new(sizes: MvRnnSizes) -> Result<Self, CellError> {
+        let MvRnnSizes { vocabulary, hidden, classes } = sizes;
+        let mut network = Network::new();
+        let matrix = Shape::Matrix(hidden as u32, hidden as u32);
+        let meaning = network.record("meaning", [("v", vector(hidden)?), ("M", matrix)])?;
+        let scores = logits(&mut network, classes)?;
+        let leaf = network.cell("leaf", meaning, |cell| {
+            let v = cell.lookup("token", "embed.vector", &[vocabulary, hidden]);
+            let m = cell.lookup("token", "embed.matrix", &[vocabulary, hidden, hidden]);
+            vec![v, m]
+        })?;
+        let node = network.cell("node", meaning, |cell| {
+            let [[v_l, m_l], [v_r, m_r]] = ["left", "right"].map(|port| cell.one(port, meaning));
+            let [w_v, w_m] =
+                ["node.w_v", "node.w_m"].map(|w| cell.parameter(w, &[hidden, 2 * hidden]));
+            let [b_v, b_m] = ["node.b_v", "node.b_m"].map(|b| cell.parameter(b, &[hidden]));
+            let crossed = cell.concat(&[m_l.matmul(v_r), m_r.matmul(v_l)]);
+            let v = (w_v.matmul(crossed) + b_v).tanh();
+            let m = w_m.matmul(cell.concat(&[m_l, m_r])) + b_m;
+            vec![v, m]
+        })?;
+        let output = network.cell("output", scores, |cell| {
+            let [v, _] = cell.one("meaning", meaning);
+            vec![linear(cell, "out", classes, v)]
+        })?;
+        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, tables: 2, output }, node })
+    }
+}
+
+impl Model for MvRnn {
+    type Input = Tree<u32>;
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, tree: &Tree<u32>) -> Result<(), BuildError> {
+        self.wiring.build(build, tree, |_| self.node)
+    }
+}

@@ -1,0 +1,73 @@
+//! The binary TreeGRU: a gated recurrent unit per child, averaged; scores for every node.
+//!
+//! *Source*: the form that the ED-Batch authors benchmark. A leaf's embedding takes the place of a
+//! previous state, so embeddings are as wide as states.
+
+use std::sync::Arc;
+
+use edbatch_datasets::Tree;
+use edbatch_graph::{CellError, Kind, Network};
+
+use crate::Build;
+use crate::cells::{between, bias, gru_state, linear, logits, weight};
+use crate::model::{BuildError, Model};
+use crate::tree::{TreeSizes, Wiring};
+
+/// See the [module's documentation](self).
+#[derive(Clone, Debug)]
+pub struct TreeGru {
+    network: Arc<Network>,
+    wiring: Wiring,
+    node: Kind,
+}
+
+impl TreeGru {
+    /// Declares the cells.
+    ///
+    /// # Errors
+    /// If a size is zero or too large, or `embed` is not `hidden`.
+    pub fn new(sizes: TreeSizes) -> Result<Self, CellError> {
+        let TreeSizes { vocabulary, embed, hidden, classes } = sizes;
+        let mut network = Network::new();
+        let state = gru_state(&mut network, hidden)?;
+        let scores = logits(&mut network, classes)?;
+        let leaf = network.cell("leaf", state, |cell| {
+            let e = cell.lookup("token", "embed.weight", &[vocabulary, embed]);
+            let gate = |g: &str, x| {
+                weight(cell, &format!("leaf.w_{g}"), e, x).matmul(x)
+                    + bias(cell, &format!("leaf.b_{g}"), e)
+            };
+            let [r, z] = ["r", "z"].map(|g| gate(g, e).sigmoid());
+            vec![between(z, e, gate("c", r * e).tanh())]
+        })?;
+        let node = network.cell("node", state, |cell| {
+            let [[l], [r]] = ["left", "right"].map(|port| cell.one(port, state));
+            let halves = [("l", l), ("r", r)].map(|(s, h)| {
+                let gate = |g: &str, x| {
+                    weight(cell, &format!("node.u_{g}_{s}"), h, x).matmul(x)
+                        + bias(cell, &format!("node.b_{g}"), h)
+                };
+                let [r, z] = ["r", "z"].map(|g| gate(g, h).sigmoid());
+                between(z, h, gate("c", r * h).tanh())
+            });
+            vec![(halves[0] + halves[1]).scale(0.5)]
+        })?;
+        let output = network.cell("output", scores, |cell| {
+            let [h] = cell.one("state", state);
+            vec![linear(cell, "out", classes, h)]
+        })?;
+        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, tables: 1, output }, node })
+    }
+}
+
+impl Model for TreeGru {
+    type Input = Tree<u32>;
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, tree: &Tree<u32>) -> Result<(), BuildError> {
+        self.wiring.build(build, tree, |_| self.node)
+    }
+}

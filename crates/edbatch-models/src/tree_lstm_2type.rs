@@ -1,0 +1,85 @@
+//! The binary TreeLSTM with two kinds of inner nodes, each with parameters of its own.
+//!
+//! *Source*: the ED-Batch authors' benchmark of the same name. Which of the two a node is, is drawn
+//! by hashing its place: a stand-in for grammars in which the label of a phrase chooses its cell.
+
+use std::sync::Arc;
+
+use edbatch_datasets::Tree;
+use edbatch_graph::{CellError, Kind, Network};
+
+use crate::Build;
+use crate::cells::{linear, logits, lstm_state};
+use crate::model::{BuildError, Model};
+use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
+
+/// See the [module's documentation](self).
+#[derive(Clone, Debug)]
+pub struct TreeLstm2Type {
+    network: Arc<Network>,
+    wiring: Wiring,
+    nodes: [Kind; 2],
+}
+
+/// A tree, and which one of its file it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IndexedTree {
+    /// Its number among the instances of the file, from 0: it decides the kinds of the nodes.
+    pub index: u32,
+    /// The tree.
+    pub tree: Tree<u32>,
+}
+
+impl TreeLstm2Type {
+    /// Declares the cells.
+    ///
+    /// # Errors
+    /// If a size is zero or too large.
+    pub fn new(sizes: TreeSizes) -> Result<Self, CellError> {
+        let mut network = Network::new();
+        let state = lstm_state(&mut network, sizes.hidden)?;
+        let scores = logits(&mut network, sizes.classes)?;
+        let leaf = network.cell("leaf", state, |cell| lstm_leaf(cell, sizes))?;
+        let mut node = |name| network.cell(name, state, |cell| lstm_node(cell, name, state));
+        let nodes = [node("node0")?, node("node1")?];
+        let output = network.cell("output", scores, |cell| {
+            let [h, _] = cell.one("state", state);
+            vec![linear(cell, "out", sizes.classes, h)]
+        })?;
+        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, tables: 1, output }, nodes })
+    }
+}
+
+impl Model for TreeLstm2Type {
+    type Input = IndexedTree;
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, input: &IndexedTree) -> Result<(), BuildError> {
+        let place = |node: usize| u64::from(input.index) << 32 | node as u64;
+        let kind = |node| self.nodes[(splitmix64(place(node)) & 1) as usize];
+        self.wiring.build(build, &input.tree, kind)
+    }
+}
+
+/// A hash of 64 bits to 64 bits.
+///
+/// *Source*: Steele, Lea and Flood, OOPSLA 2014.
+fn splitmix64(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ x >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    /// The first outputs of the generator that is seeded with 0.
+    #[test]
+    fn splitmix64_is_the_published_one() {
+        assert_eq!(super::splitmix64(0), 0xE220_A839_7B1D_CDAF);
+        assert_eq!(super::splitmix64(0x9E37_79B9_7F4A_7C15), 0x6E78_9E6A_A1B9_65F4);
+    }
+}
