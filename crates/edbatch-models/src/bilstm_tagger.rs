@@ -6,19 +6,18 @@
 use std::sync::Arc;
 
 use edbatch_datasets::Sentence;
-use edbatch_graph::{CellError, Kind, Network, RecordId, Value};
+use edbatch_graph::{CellError, Kind, Network, RecordId};
 
 use crate::Build;
-use crate::cells::{linear, logits, lstm, lstm_state};
+use crate::cells::{linear, logits, lstm_state};
 use crate::model::{BuildError, Model};
+use crate::stack::{Reads, Stack, Step};
 
 /// See the [module's documentation](self).
 #[derive(Clone, Debug)]
 pub struct BiLstmTagger {
     network: Arc<Network>,
-    forward: Vec<Layer>,
-    backward: Vec<Layer>,
-    output: Kind,
+    tagger: Tagger,
 }
 
 /// The sizes of a [`BiLstmTagger`].
@@ -38,80 +37,17 @@ pub struct TaggerSizes {
     pub tags: usize,
 }
 
-/// One LSTM of a stack, and where it begins.
-#[derive(Clone, Copy, Debug)]
-struct Layer {
-    cell: Kind,
-    start: Value,
-}
-
 impl BiLstmTagger {
     /// Declares the cells.
     ///
     /// # Errors
     /// If a size is zero or too large.
     pub fn new(sizes: TaggerSizes) -> Result<Self, CellError> {
-        let TaggerSizes { hidden, layers, mlp, tags, .. } = sizes;
         let mut network = Network::new();
-        let state = lstm_state(&mut network, hidden)?;
-        let scores = logits(&mut network, tags)?;
-        let mut stack = |direction: &str| -> Result<Vec<Layer>, CellError> {
-            (0..layers).map(|k| layer(&mut network, direction, k, state, sizes)).collect()
-        };
-        let (forward, backward) = (stack("fwd")?, stack("bwd")?);
-        let output = network.cell("output", scores, |cell| {
-            let [f, _] = cell.one("forward", state);
-            let [b, _] = cell.one("backward", state);
-            let hidden = linear(cell, "mlp", mlp, cell.concat(&[f, b])).tanh();
-            vec![linear(cell, "out", tags, hidden)]
-        })?;
-        Ok(Self { network: Arc::new(network), forward, backward, output })
+        let words = Reads::Table("embed.weight", [sizes.vocabulary, sizes.embed]);
+        let tagger = Tagger::new(&mut network, sizes, words)?;
+        Ok(Self { network: Arc::new(network), tagger })
     }
-
-    /// The top states of a stack that reads `words` in the given order.
-    fn stack(
-        build: &Build<'_>,
-        stack: &[Layer],
-        words: impl Iterator<Item = u32>,
-    ) -> Result<Vec<Value>, BuildError> {
-        let (bottom, above) = stack.split_first().expect("checked: at least one layer");
-        let mut state = bottom.start;
-        let mut states = Vec::with_capacity(words.size_hint().0);
-        for word in words {
-            state = build.call(bottom.cell, &[word], &[state])?;
-            states.push(state);
-        }
-        for layer in above {
-            let mut state = layer.start;
-            for below in &mut states {
-                state = build.call(layer.cell, &[], &[*below, state])?;
-                *below = state;
-            }
-        }
-        Ok(states)
-    }
-}
-
-fn layer(
-    network: &mut Network,
-    direction: &str,
-    k: usize,
-    state: RecordId,
-    sizes: TaggerSizes,
-) -> Result<Layer, CellError> {
-    let name = format!("{direction}.{k}");
-    let cell = network.cell(&name, state, |cell| {
-        let x = match k {
-            0 => cell.lookup("word", "embed.weight", &[sizes.vocabulary, sizes.embed]),
-            _ => {
-                let [h, _] = cell.one("below", state);
-                h
-            }
-        };
-        lstm(cell, &name, x, cell.one("previous", state))
-    })?;
-    let start = network.initial(state, &[&format!("{name}.h0"), &format!("{name}.c0")])?;
-    Ok(Layer { cell, start })
 }
 
 impl Model for BiLstmTagger {
@@ -122,9 +58,45 @@ impl Model for BiLstmTagger {
     }
 
     async fn build(&self, build: &Build<'_>, sentence: &Sentence<u32>) -> Result<(), BuildError> {
-        let words = sentence.words.iter().copied();
-        let forward = Self::stack(build, &self.forward, words.clone())?;
-        let backward = Self::stack(build, &self.backward, words.rev())?;
+        self.tagger.build(build, sentence.words.iter().map(|&word| Step::Row(word)))
+    }
+}
+
+/// What taggers share, wherever the vectors of their words come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Tagger {
+    forward: Stack,
+    backward: Stack,
+    output: Kind,
+}
+
+impl Tagger {
+    pub(crate) fn new(
+        network: &mut Network,
+        sizes: TaggerSizes,
+        words: Reads<'_>,
+    ) -> Result<Self, CellError> {
+        let TaggerSizes { hidden, layers, mlp, tags, .. } = sizes;
+        let state: RecordId = lstm_state(network, hidden)?;
+        let scores = logits(network, tags)?;
+        let forward = Stack::new(network, "fwd", layers, state, words)?;
+        let backward = Stack::new(network, "bwd", layers, state, words)?;
+        let output = network.cell("output", scores, |cell| {
+            let [f, _] = cell.one("forward", state);
+            let [b, _] = cell.one("backward", state);
+            let hidden = linear(cell, "mlp", mlp, cell.concat(&[f, b])).tanh();
+            vec![linear(cell, "out", tags, hidden)]
+        })?;
+        Ok(Self { forward, backward, output })
+    }
+
+    pub(crate) fn build(
+        &self,
+        build: &Build<'_>,
+        words: impl DoubleEndedIterator<Item = Step> + Clone,
+    ) -> Result<(), BuildError> {
+        let forward = self.forward.build(build, words.clone())?;
+        let backward = self.backward.build(build, words.rev())?;
         for (&f, &b) in forward.iter().zip(backward.iter().rev()) {
             build.emit(build.call(self.output, &[], &[f, b])?);
         }

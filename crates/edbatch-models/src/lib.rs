@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bilstm_tagger;
+mod bilstm_tagger_char;
 mod build;
 mod cells;
 mod config;
@@ -14,6 +15,7 @@ mod lattice_lstm;
 mod lexicon;
 mod model;
 mod mv_rnn;
+mod stack;
 mod tree;
 mod tree_gru;
 mod tree_lstm;
@@ -21,6 +23,7 @@ mod tree_lstm_2type;
 mod zoo;
 
 pub use bilstm_tagger::{BiLstmTagger, TaggerSizes};
+pub use bilstm_tagger_char::{BiLstmTaggerChar, CharTaggerSizes, PAD, Word};
 pub use build::{Build, Exchange, arg_max};
 pub use config::{Config, ConfigError, Family, ModelName};
 pub use folder::{Folder, FolderError};

@@ -1,0 +1,111 @@
+//! The tagger with characters: a word that the vocabulary does not hold is spelled.
+//!
+//! *Source*: Lample et al., NAACL 2016, in the form that the ED-Batch authors benchmark. A word's
+//! vector is its embedding, or else the last states of two stacks of LSTMs over its characters.
+//!
+//! The sentence's stacks must not care which: were they to look up embeddings themselves, known
+//! and spelled words would be two kinds and could not share a batch. So an `embed` cell looks up
+//! the known words and a `spell` cell joins the two states of the others, and both make the record
+//! that the stacks read. Either costs one batch in a mini-batch.
+
+use std::sync::Arc;
+
+use edbatch_datasets::Sentence;
+use edbatch_graph::{CellError, Kind, Network, Value};
+
+use crate::Build;
+use crate::bilstm_tagger::{Tagger, TaggerSizes};
+use crate::cells::vector;
+use crate::model::{BuildError, Model};
+use crate::stack::{Reads, Stack, Step};
+
+/// See the [module's documentation](self).
+#[derive(Clone, Debug)]
+pub struct BiLstmTaggerChar {
+    network: Arc<Network>,
+    embed: Kind,
+    forward: Stack,
+    backward: Stack,
+    spell: Kind,
+    tagger: Tagger,
+}
+
+/// The sizes of a [`BiLstmTaggerChar`]. Its words have `2 × char_hidden` elements, and so many
+/// must `embed` be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CharTaggerSizes {
+    /// Those that it shares with the tagger without characters.
+    pub tagger: TaggerSizes,
+    /// Number of characters.
+    pub chars: usize,
+    /// Elements of a character's embedding.
+    pub char_embed: usize,
+    /// Elements of a hidden vector of the stacks over characters.
+    pub char_hidden: usize,
+}
+
+/// A word as this tagger reads it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Word {
+    /// In the vocabulary, with this number.
+    Known(u32),
+    /// Not in the vocabulary: the numbers of its characters, without padding.
+    Spelled(Vec<u32>),
+}
+
+/// The character that stands before and after every spelled word.
+pub const PAD: u32 = 1;
+
+impl BiLstmTaggerChar {
+    /// Declares the cells.
+    ///
+    /// # Errors
+    /// If a size is zero or too large, or `embed` is not `2 × char_hidden`.
+    pub fn new(sizes: CharTaggerSizes) -> Result<Self, CellError> {
+        let CharTaggerSizes { tagger, chars, char_embed, char_hidden } = sizes;
+        let mut network = Network::new();
+        let word = network.record("word", [("x", vector(tagger.embed)?)])?;
+        let half = vector(char_hidden)?;
+        let spelling = network.record("spelling", [("h", half), ("c", half)])?;
+        let embed = network.cell("embed", word, |cell| {
+            vec![cell.lookup("word", "embed.weight", &[tagger.vocabulary, tagger.embed])]
+        })?;
+        let characters = Reads::Table("char_embed.weight", [chars, char_embed]);
+        let mut stack = |name| Stack::new(&mut network, name, tagger.layers, spelling, characters);
+        let (forward, backward) = (stack("cfwd")?, stack("cbwd")?);
+        let spell = network.cell("spell", word, |cell| {
+            let [f, _] = cell.one("forward", spelling);
+            let [b, _] = cell.one("backward", spelling);
+            vec![cell.concat(&[f, b])]
+        })?;
+        let tagger = Tagger::new(&mut network, tagger, Reads::Record(word))?;
+        Ok(Self { network: Arc::new(network), embed, forward, backward, spell, tagger })
+    }
+
+    fn word(&self, build: &Build<'_>, word: &Word) -> Result<Value, BuildError> {
+        let chars = match word {
+            Word::Known(id) => return Ok(build.call(self.embed, &[*id], &[])?),
+            Word::Spelled(chars) => chars,
+        };
+        let padded: Vec<u32> = [&[PAD], chars.as_slice(), &[PAD]].concat();
+        let steps = padded.iter().map(|&char| Step::Row(char));
+        let forward = self.forward.build(build, steps.clone())?;
+        let backward = self.backward.build(build, steps.rev())?;
+        let last = padded.len() - 1;
+        Ok(build.call(self.spell, &[], &[forward[last], backward[last]])?)
+    }
+}
+
+impl Model for BiLstmTaggerChar {
+    type Input = Sentence<Word>;
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, sentence: &Sentence<Word>) -> Result<(), BuildError> {
+        let words = sentence.words.iter().map(|word| self.word(build, word));
+        let words: Vec<Value> = words.collect::<Result<_, _>>()?;
+        self.tagger.build(build, words.iter().map(|&word| Step::Value(word)))
+    }
+}
