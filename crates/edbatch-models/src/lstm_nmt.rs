@@ -1,0 +1,121 @@
+//! A translator: an LSTM reads the source, another writes the target word by word.
+//!
+//! *Source*: Sutskever, Vinyals and Le, NIPS 2014, in the form that the ED-Batch authors benchmark.
+//! Decoding is greedy: the likeliest word is the next step's input, so that the graph grows while
+//! it runs, and the sentences of a mini-batch end at different steps.
+
+use std::sync::Arc;
+
+use edbatch_graph::{CellError, Kind, Network, Value};
+
+use crate::Build;
+use crate::cells::{linear, logits, lstm, lstm_state};
+use crate::model::{BuildError, Model};
+
+/// See the [module's documentation](self).
+#[derive(Clone, Debug)]
+pub struct LstmNmt {
+    network: Arc<Network>,
+    start: Value,
+    encoder: Kind,
+    decoder: Kind,
+    output: Kind,
+}
+
+/// The sizes of an [`LstmNmt`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NmtSizes {
+    /// Number of source words.
+    pub source: usize,
+    /// Number of target words.
+    pub target: usize,
+    /// Elements of an embedding.
+    pub embed: usize,
+    /// Elements of a hidden vector.
+    pub hidden: usize,
+}
+
+/// A sentence to translate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceSentence {
+    /// Its words, without [`END`].
+    pub words: Vec<u32>,
+    /// When to stop.
+    pub stop: Stop,
+}
+
+/// When a translation ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// After the step whose likeliest word is [`END`], and after twice as many steps as the source
+    /// has words, and ten, at the latest.
+    AtEnd,
+    /// After so many steps, whatever they give: for measuring with random weights.
+    After(usize),
+}
+
+/// The word before the first, in both vocabularies.
+pub const BEGIN: u32 = 1;
+
+/// The word after the last, in both vocabularies.
+pub const END: u32 = 2;
+
+impl LstmNmt {
+    /// Declares the cells.
+    ///
+    /// # Errors
+    /// If a size is zero or too large.
+    pub fn new(sizes: NmtSizes) -> Result<Self, CellError> {
+        let NmtSizes { source, target, embed, hidden } = sizes;
+        let mut network = Network::new();
+        let state = lstm_state(&mut network, hidden)?;
+        let scores = logits(&mut network, target)?;
+        let start = network.initial(state, &["enc.h0", "enc.c0"])?;
+        let mut step = |name: &str, prefix: &str, table: &str, words: usize| {
+            network.cell(name, state, |cell| {
+                let e = cell.lookup("word", table, &[words, embed]);
+                let x = linear(cell, &format!("{prefix}.proj"), hidden, e).tanh();
+                lstm(cell, prefix, x, cell.one("previous", state))
+            })
+        };
+        let encoder = step("encoder", "enc", "src_embed.weight", source)?;
+        let decoder = step("decoder", "dec", "tgt_embed.weight", target)?;
+        let output = network.cell("output", scores, |cell| {
+            let [h, _] = cell.one("state", state);
+            vec![linear(cell, "out", target, h)]
+        })?;
+        Ok(Self { network: Arc::new(network), start, encoder, decoder, output })
+    }
+}
+
+impl Model for LstmNmt {
+    type Input = SourceSentence;
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    /// Emits the logits of every step; the tokens are their [`arg_max`](crate::arg_max), but for a
+    /// last [`END`].
+    async fn build(&self, build: &Build<'_>, source: &SourceSentence) -> Result<(), BuildError> {
+        let mut state = self.start;
+        for &word in source.words.iter().chain([&END]) {
+            state = build.call(self.encoder, &[word], &[state])?;
+        }
+        let steps = match source.stop {
+            Stop::AtEnd => 2 * source.words.len() + 10,
+            Stop::After(steps) => steps,
+        };
+        let mut word = BEGIN;
+        for _ in 0..steps {
+            state = build.call(self.decoder, &[word], &[state])?;
+            let logits = build.call(self.output, &[], &[state])?;
+            build.emit(logits);
+            (word, [state]) = build.arg_max(logits, [state]).await;
+            if word == END && source.stop == Stop::AtEnd {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
