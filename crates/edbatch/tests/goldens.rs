@@ -1,0 +1,269 @@
+//! Every model against an independent float64 program, and against itself.
+//!
+//! The expected outputs lie in a folder per model, in `goldens/` below the folder that the variable
+//! `EDBATCH_SHARED` names; without it there is nothing to compare with, and the tests say so. They
+//! must agree to 1e-4 in any mini-batches, by any policy, and by the interpreter; and what the CPU
+//! computes must not depend on mini-batches or policies by a single bit.
+
+use std::fs;
+use std::path::PathBuf;
+
+use edbatch::{Engine, Rows};
+use edbatch_datasets::{Lattice, Sentence, Tree, Vocabulary};
+use edbatch_datasets::{read_binary_trees, read_lattices, read_plain, read_sentences};
+use edbatch_graph::{Dag, Graph};
+use edbatch_models::*;
+use edbatch_policy::{Agenda, Config, Critical, Depth, Named, Policy, Sufficient, learn};
+use edbatch_runtime::Parameters;
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use serde_json::Value;
+
+#[test]
+fn tree_lstm() {
+    let Some(golden) = Golden::read("tree_lstm") else { return };
+    golden.check(TreeLstm::new(golden.tree_sizes()).unwrap(), &golden.trees());
+}
+
+#[test]
+fn tree_lstm_2type() {
+    let Some(golden) = Golden::read("tree_lstm_2type") else { return };
+    let trees = golden.trees().into_iter().zip(0..);
+    let inputs: Vec<_> = trees.map(|(tree, index)| IndexedTree { index, tree }).collect();
+    golden.check(TreeLstm2Type::new(golden.tree_sizes()).unwrap(), &inputs);
+}
+
+#[test]
+fn tree_gru() {
+    let Some(golden) = Golden::read("tree_gru") else { return };
+    golden.check(TreeGru::new(golden.tree_sizes()).unwrap(), &golden.trees());
+}
+
+#[test]
+fn mv_rnn() {
+    let Some(golden) = Golden::read("mv_rnn") else { return };
+    let TreeSizes { vocabulary, hidden, classes, .. } = golden.tree_sizes();
+    let model = MvRnn::new(MvRnnSizes { vocabulary, hidden, classes }).unwrap();
+    golden.check(model, &golden.trees());
+}
+
+#[test]
+fn bilstm_tagger() {
+    let Some(golden) = Golden::read("bilstm_tagger") else { return };
+    let words = golden.vocabulary("vocab.txt");
+    let sentences = golden.sentences();
+    let inputs: Vec<_> = sentences.iter().map(|s| s.map(|word| words.id(word))).collect();
+    let outputs = golden.check(BiLstmTagger::new(golden.tagger_sizes()).unwrap(), &inputs);
+    golden.check_names("tags", &outputs, &golden.lines("tags.txt"), None);
+}
+
+#[test]
+fn bilstm_tagger_char() {
+    let Some(golden) = Golden::read("bilstm_tagger_char") else { return };
+    let (words, chars) = (golden.vocabulary("vocab.txt"), golden.vocabulary("chars.txt"));
+    let spell = |word: &String| match words.contains(word) {
+        true => Word::Known(words.id(word)),
+        false => Word::Spelled(word.chars().map(|char| chars.id(&char.to_string())).collect()),
+    };
+    let inputs: Vec<_> = golden.sentences().iter().map(|s| s.map(spell)).collect();
+    let sizes = CharTaggerSizes {
+        tagger: golden.tagger_sizes(),
+        chars: chars.len(),
+        char_embed: golden.size("char_embed"),
+        char_hidden: golden.size("char_hidden"),
+    };
+    let outputs = golden.check(BiLstmTaggerChar::new(sizes).unwrap(), &inputs);
+    golden.check_names("tags", &outputs, &golden.lines("tags.txt"), None);
+}
+
+#[test]
+fn lstm_nmt() {
+    let Some(golden) = Golden::read("lstm_nmt") else { return };
+    let (source, target) = (golden.vocabulary("src_vocab.txt"), golden.vocabulary("tgt_vocab.txt"));
+    let sizes = NmtSizes {
+        source: source.len(),
+        target: target.len(),
+        embed: golden.size("embed"),
+        hidden: golden.size("hidden"),
+    };
+    let sentences = read_plain(golden.input()).unwrap();
+    let inputs: Vec<_> = sentences
+        .iter()
+        .map(|words| SourceSentence {
+            words: words.iter().map(|word| source.id(word)).collect(),
+            stop: Stop::AtEnd,
+        })
+        .collect();
+    let outputs = golden.check(LstmNmt::new(sizes).unwrap(), &inputs);
+    golden.check_names("tokens", &outputs, target.tokens(), Some(END));
+}
+
+#[test]
+fn lattice_lstm() {
+    let Some(golden) = Golden::read("lattice_lstm") else { return };
+    let (sizes, inputs) = golden.lattices();
+    golden.check(LatticeLstm::new(sizes).unwrap(), &inputs);
+}
+
+#[test]
+fn lattice_gru() {
+    let Some(golden) = Golden::read("lattice_gru") else { return };
+    let (sizes, inputs) = golden.lattices();
+    golden.check(LatticeGru::new(sizes).unwrap(), &inputs);
+}
+
+/// A folder of goldens.
+struct Golden {
+    folder: PathBuf,
+    config: Value,
+    expected: Vec<Value>,
+}
+
+impl Golden {
+    fn read(model: &str) -> Option<Self> {
+        let Some(shared) = std::env::var_os("EDBATCH_SHARED") else {
+            println!("skipped: EDBATCH_SHARED does not name the folder of goldens/");
+            return None;
+        };
+        let folder = PathBuf::from(shared).join("goldens").join(model);
+        let config = fs::read_to_string(folder.join("config.json")).unwrap();
+        let expected = fs::read_to_string(folder.join("expected.jsonl")).unwrap();
+        let expected = expected.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        Some(Self { folder, config: serde_json::from_str(&config).unwrap(), expected })
+    }
+
+    fn size(&self, key: &str) -> usize {
+        self.config[key].as_u64().unwrap_or_else(|| panic!("{key} in config.json")) as usize
+    }
+
+    fn input(&self) -> PathBuf {
+        self.folder.join(self.config["input"].as_str().unwrap())
+    }
+
+    fn vocabulary(&self, file: &str) -> Vocabulary {
+        Vocabulary::read(self.folder.join(file)).unwrap()
+    }
+
+    fn lines(&self, file: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.join(file)).unwrap();
+        text.lines().map(String::from).collect()
+    }
+
+    fn tree_sizes(&self) -> TreeSizes {
+        TreeSizes {
+            vocabulary: self.vocabulary("vocab.txt").len(),
+            embed: self.size("embed"),
+            hidden: self.size("hidden"),
+            classes: self.size("classes"),
+        }
+    }
+
+    fn trees(&self) -> Vec<Tree<u32>> {
+        let words = self.vocabulary("vocab.txt");
+        let trees = read_binary_trees(self.input()).unwrap();
+        trees.iter().map(|tree| tree.map(|_| 0, |token| words.id(token))).collect()
+    }
+
+    fn tagger_sizes(&self) -> TaggerSizes {
+        TaggerSizes {
+            vocabulary: self.vocabulary("vocab.txt").len(),
+            embed: self.size("embed"),
+            hidden: self.size("hidden"),
+            layers: self.size("layers"),
+            mlp: self.size("mlp"),
+            tags: self.size("tags"),
+        }
+    }
+
+    fn sentences(&self) -> Vec<Sentence> {
+        read_sentences(self.input()).unwrap()
+    }
+
+    fn lattices(&self) -> (LatticeSizes, Vec<Lattice<u32>>) {
+        let (chars, words) = (self.vocabulary("chars.txt"), self.vocabulary("words.txt"));
+        let sizes = LatticeSizes {
+            chars: chars.len(),
+            words: words.len(),
+            embed: self.size("embed"),
+            hidden: self.size("hidden"),
+            classes: self.size("classes"),
+        };
+        let lattices = read_lattices(self.input()).unwrap();
+        (sizes, lattices.iter().map(|l| l.map(|c| chars.id(c), |w| words.id(w))).collect())
+    }
+
+    /// Compares in every way; returns the outputs.
+    fn check<M>(&self, model: M, inputs: &[M::Input]) -> Vec<Rows>
+    where
+        M: Model + Clone,
+    {
+        let weights = fs::read(self.folder.join("weights.safetensors")).unwrap();
+        let parameters = Parameters::from_safetensors(model.network(), &weights).unwrap();
+        let mut interpreter = Engine::interpreted(model.clone(), parameters.clone());
+        let graph = interpreter.graph(inputs).unwrap();
+        for size in SIZES {
+            self.compare(&run(&mut interpreter, inputs, size), &format!("interpreted, {size}"));
+        }
+        let mut first: Option<Vec<Rows>> = None;
+        for (name, policy) in policies(&graph) {
+            let engine = Engine::new(model.clone(), parameters.clone()).unwrap();
+            let mut engine = engine.with_policy(policy);
+            for size in SIZES {
+                let outputs = run(&mut engine, inputs, size);
+                let what = format!("{name}, mini-batches of {size}");
+                self.compare(&outputs, &what);
+                let first = first.get_or_insert_with(|| outputs.clone());
+                assert!(bits(&outputs).eq(bits(first)), "{what}: other bits than at first");
+            }
+        }
+        first.expect("there are policies")
+    }
+
+    fn compare(&self, outputs: &[Rows], what: &str) {
+        assert_eq!(outputs.len(), self.expected.len(), "{what}: instances");
+        for (instance, (rows, expected)) in outputs.iter().zip(&self.expected).enumerate() {
+            let expected = expected["logits"].as_array().unwrap();
+            assert_eq!(rows.len(), expected.len(), "{what}: rows of instance {instance}");
+            for (index, (row, expected)) in rows.iter().zip(expected).enumerate() {
+                let expected: Vec<f64> =
+                    expected.as_array().unwrap().iter().map(|e| e.as_f64().unwrap()).collect();
+                assert_eq!(row.len(), expected.len(), "{what}: row {index} of {instance}");
+                let far = |(&got, want): (&f32, &f64)| (f64::from(got) - want).abs() > 1e-4;
+                let near = !row.iter().zip(&expected).any(far) && row.iter().all(|e| !e.is_nan());
+                assert!(near, "{what}: row {index} of {instance}: {row:?}, not {expected:?}");
+            }
+        }
+    }
+
+    /// The names of the greatest scores, up to `end`.
+    fn check_names(&self, key: &str, outputs: &[Rows], names: &[String], end: Option<u32>) {
+        for (rows, expected) in outputs.iter().zip(&self.expected) {
+            let ids = rows.iter().map(arg_max).filter(|&id| Some(id) != end);
+            let got: Vec<&str> = ids.map(|id| names[id as usize].as_str()).collect();
+            assert_eq!(expected[key], Value::from(got));
+        }
+    }
+}
+
+const SIZES: [usize; 3] = [1, 3, 64];
+
+fn run<M: Model>(engine: &mut Engine<M>, inputs: &[M::Input], size: usize) -> Vec<Rows> {
+    inputs.chunks(size).flat_map(|mini_batch| engine.run(mini_batch).unwrap()).collect()
+}
+
+fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {
+    outputs.iter().flat_map(Rows::iter).flatten().map(|element| element.to_bits())
+}
+
+fn policies(graph: &Graph) -> [(&'static str, Box<dyn Policy>); 5] {
+    let graphs = std::slice::from_ref(graph);
+    let config = Config { episodes: 20, ..Config::default() };
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+    let learned = learn(graphs, graphs, &Named::Sort, &config, &mut rng, |_| ());
+    [
+        ("depth", Box::new(Depth::new())),
+        ("agenda", Box::new(Agenda::new())),
+        ("sufficient", Box::new(Sufficient::new())),
+        ("critical", Box::new(Critical::new())),
+        ("fsm", Box::new(learned.fsm(Named::Sort, graph.kinds()))),
+    ]
+}
