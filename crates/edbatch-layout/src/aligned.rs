@@ -30,6 +30,7 @@
 mod accepted;
 mod branch_and_bound;
 mod component;
+mod explain;
 mod give_up;
 mod isomorphism;
 mod layout;
@@ -48,6 +49,7 @@ use branch_and_bound::branch_and_bound;
 use component::{Component, components};
 use give_up::give_up;
 
+pub use explain::{Cause, Why, why_copied};
 pub use layout::{Fate, Layout};
 pub use problem::{Batch, Malformed, Operand, OperandId, Problem};
 
@@ -90,12 +92,6 @@ pub fn plan(problem: &Problem, search: Search) -> Layout {
     order.iter().for_each(|&variable| placed[variable as usize] = true);
     order.extend((0..problem.variables).filter(|&variable| !placed[variable as usize]));
     let mut layout = Layout::of_order(problem, order);
-    if layout.bytes > 0 {
-        let declared = Layout::of_order(problem, (0..problem.variables).collect());
-        if declared.bytes <= layout.bytes {
-            layout = declared;
-        }
-    }
     layout.proved = proved;
     layout
 }

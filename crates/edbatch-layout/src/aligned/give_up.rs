@@ -1,8 +1,8 @@
 //! Giving up operands: which of them to copy when there is no ideal layout.
 //!
 //! Operands are accepted one at a time, the heaviest first; those that cannot be joined to the ones before them are
-//! copied. Then again in other orders: each time those that were copied in the best attempt come first, or all are
-//! shuffled.
+//! copied. Then again in other orders: those first that the declaration order serves, so that a plan is never worse than
+//! it; then those first that were copied in the best attempt, or all shuffled.
 //!
 //! As a subset of what can be accepted together can be accepted too, a run of operands is tried as one, and halved where
 //! it is refused: k refusals among n operands take O(k · log n) tests.
@@ -14,6 +14,7 @@ use rand::seq::SliceRandom;
 
 use super::accepted::Accepted;
 use super::component::Component;
+use super::layout::heaviest_group;
 
 /// A choice of elements that one order serves.
 #[derive(Clone, Debug)]
@@ -24,10 +25,16 @@ pub(super) struct Choice {
     pub(super) cost: u64,
 }
 
-/// The best choice of an attempt with the heaviest first and `restarts` more.
+/// The best choice of an attempt with the heaviest first, one from the declaration order, and `restarts` more.
 pub(super) fn give_up(component: &Component, restarts: u32, rng: &mut impl Rng) -> Choice {
     let heaviest_first = by_weight(component);
     let mut best = accept_in_order(component, &heaviest_first);
+    if best.cost > 0 {
+        let declared = served_as_declared(component);
+        let mut sequence = heaviest_first.clone();
+        sequence.sort_by_key(|element| declared.binary_search(element).is_err());
+        keep_better(&mut best, accept_in_order(component, &sequence));
+    }
     for restart in 0..restarts {
         if best.cost == 0 {
             break;
@@ -41,12 +48,32 @@ pub(super) fn give_up(component: &Component, restarts: u32, rng: &mut impl Rng) 
             }),
             _ => {}
         }
-        let choice = accept_in_order(component, &sequence);
-        if choice.cost < best.cost {
-            best = choice;
-        }
+        keep_better(&mut best, accept_in_order(component, &sequence));
     }
     best
+}
+
+fn keep_better(best: &mut Choice, other: Choice) {
+    if other.cost < best.cost {
+        *best = other;
+    }
+}
+
+/// The elements that are used in place if the variables lie as they are numbered, ascending.
+fn served_as_declared(component: &Component) -> Vec<u32> {
+    let position: Vec<u32> = (0..component.variables.len() as u32).collect();
+    let mut elements: Vec<u32> = (0..component.elements.len() as u32).collect();
+    let element = |index: &u32| &component.elements[*index as usize];
+    elements.sort_by_key(|index| element(index).batch);
+    let batches = elements.chunk_by(|a, b| element(a).batch == element(b).batch);
+    let mut served: Vec<u32> = batches
+        .flat_map(|batch| {
+            let named = |index: &u32| (*index, &element(index).lanes[..], element(index).weight);
+            heaviest_group(batch.iter().map(named), &position)
+        })
+        .collect();
+    served.sort_unstable();
+    served
 }
 
 /// All elements, the heaviest first.

@@ -56,28 +56,18 @@ impl Layout {
             proved: false,
         };
         for (index, batch) in (0..).zip(&problem.batches) {
-            let mut groups: HashMap<Vec<u32>, (u64, Vec<usize>)> = HashMap::new();
             let mut fates = vec![Fate::Copied; batch.operands.len()];
-            for (place, operand) in batch.operands.iter().enumerate() {
+            let mut distinct = Vec::new();
+            for (place, operand) in (0..).zip(&batch.operands) {
                 match operand.form() {
-                    Form::Single => fates[place] = Fate::InPlace,
-                    Form::Broadcast => fates[place] = Fate::Broadcast,
+                    Form::Single => fates[place as usize] = Fate::InPlace,
+                    Form::Broadcast => fates[place as usize] = Fate::Broadcast,
                     Form::Repeats(_) => {}
-                    Form::Distinct => {
-                        if let Some(shape) = lane_offsets(&operand.lanes, &position) {
-                            let group = groups.entry(shape).or_default();
-                            group.0 += operand.weight;
-                            group.1.push(place);
-                        }
-                    }
+                    Form::Distinct => distinct.push((place, &operand.lanes[..], operand.weight)),
                 }
             }
-            // Of equally heavy groups the one that begins first, so that the choice is no accident of hashing.
-            let best = groups.into_values().max_by_key(|(weight, places)| {
-                (*weight, places.len(), std::cmp::Reverse(places[0]))
-            });
-            for place in best.map(|(_, places)| places).unwrap_or_default() {
-                fates[place] = Fate::InPlace;
+            for place in heaviest_group(distinct, &position) {
+                fates[place as usize] = Fate::InPlace;
             }
             for (operand, fate) in (0..).zip(&fates) {
                 if *fate == Fate::Copied {
@@ -97,6 +87,27 @@ impl Layout {
     pub fn fate(&self, id: OperandId) -> Fate {
         self.fates[id.batch as usize][id.operand as usize]
     }
+}
+
+/// Of a batch's operands, given by name, lanes and weight, the heaviest group that lies contiguous
+/// and in one order of lanes.
+pub(super) fn heaviest_group<'a>(
+    operands: impl IntoIterator<Item = (u32, &'a [u32], u64)>,
+    position: &[u32],
+) -> Vec<u32> {
+    let mut groups: HashMap<Vec<u32>, (u64, Vec<u32>)> = HashMap::new();
+    for (name, lanes, weight) in operands {
+        if let Some(offsets) = lane_offsets(lanes, position) {
+            let group = groups.entry(offsets).or_default();
+            group.0 += weight;
+            group.1.push(name);
+        }
+    }
+    // Of equally heavy groups the one that begins first, so that the choice is no accident of hashing.
+    let best = groups
+        .into_values()
+        .max_by_key(|(weight, names)| (*weight, names.len(), std::cmp::Reverse(names[0])));
+    best.map(|(_, names)| names).unwrap_or_default()
 }
 
 /// Where each lane lies, counted from the first of them; `None` if the variables are no neighbours.

@@ -145,3 +145,66 @@ impl Label for Permutation {
         self.0.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Label, Permutation, Relation, Turn};
+
+    const NODES: u32 = 8;
+
+    /// Checks the law on labels that come from hidden orders, so that they are consistent, and on one that does not.
+    fn check<L: Label + PartialEq + std::fmt::Debug>(
+        hidden: &[L],
+        pairs: &[(u32, u32)],
+        wrong: &L,
+    ) {
+        // Node `a` is hidden[a] from the truth, so that hidden[b]⁻¹ · hidden[a] takes a to b.
+        let label = |a: u32, b: u32| hidden[b as usize].inverse().after(&hidden[a as usize]);
+        let mut relation = Relation::new(NODES);
+        for &(a, b) in pairs {
+            assert_eq!(relation.relate(a, b, &label(a, b)), Ok(()));
+        }
+        for a in 0..NODES {
+            let (root, to_root) = relation.find(a);
+            assert!(to_root.after(&label(root, a)).is_identity());
+            for b in 0..NODES {
+                let related = relation.find(b).0 == root;
+                let mut other = relation.clone();
+                let twisted = label(a, b).after(wrong);
+                assert_eq!(other.relate(a, b, &twisted).is_err(), related && !wrong.is_identity());
+            }
+        }
+    }
+
+    fn pairs() -> impl Strategy<Value = Vec<(u32, u32)>> {
+        proptest::collection::vec((0..NODES, 0..NODES), 0..12)
+    }
+
+    fn permutation() -> impl Strategy<Value = Permutation> {
+        Just(vec![0, 1, 2, 3]).prop_shuffle().prop_map(|to| Permutation::new(&to))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn the_law_holds_for_permutations(
+            hidden in proptest::collection::vec(permutation(), NODES as usize),
+            pairs in pairs(),
+            wrong in permutation(),
+        ) {
+            check(&hidden, &pairs, &wrong);
+        }
+
+        #[test]
+        fn the_law_holds_for_turns(
+            hidden in proptest::collection::vec(any::<bool>().prop_map(Turn), NODES as usize),
+            pairs in pairs(),
+            wrong: bool,
+        ) {
+            check(&hidden, &pairs, &Turn(wrong));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The time to lay out generated problems: with an ideal layout, and with one batch in ten spoilt.
+//!
+//! ```text
+//! cargo run --release -p edbatch-layout --example large_aligned -- [VARIABLES]
+//! ```
+
+use std::time::Instant;
+
+use edbatch_layout::aligned::{Problem, Search, plan};
+use generate::{feasible_problem, stream};
+
+#[allow(dead_code, unused_imports)]
+#[path = "../tests/aligned/generate.rs"]
+mod generate;
+
+fn main() {
+    let variables: u32 =
+        std::env::args().nth(1).map_or(100_000, |text| text.parse().expect("a number"));
+    for seed in 0..3 {
+        let problem = feasible_problem(variables, stream(seed));
+        report("ideal", &problem, Search::default());
+    }
+    let mut spoilt = feasible_problem(variables / 10, stream(3));
+    for batch in spoilt.batches.iter_mut().step_by(10) {
+        batch.operands[1].lanes.reverse();
+    }
+    report("spoilt", &spoilt, Search { restarts: 0, ..Search::default() });
+}
+
+fn report(name: &str, problem: &Problem, search: Search) {
+    let lanes: usize = problem.operands().map(|(_, operand)| operand.lanes.len()).sum();
+    let start = Instant::now();
+    let layout = plan(problem, search);
+    println!(
+        "{name}: {} variables, {lanes} lanes: {} of {} operands copied, {:.3} s",
+        problem.variables,
+        layout.copies,
+        problem.operands().count(),
+        start.elapsed().as_secs_f64()
+    );
+}

@@ -1,0 +1,47 @@
+//! Every order of the variables, and what it costs by the definition.
+
+use edbatch_layout::aligned::{Batch, Problem};
+
+/// The fewest bytes that any order copies, and whether some order copies no operand.
+pub(crate) fn brute_force(problem: &Problem) -> (u64, bool) {
+    let mut order: Vec<u32> = (0..problem.variables).collect();
+    let (mut least, mut feasible) = (u64::MAX, false);
+    every_order(&mut order, 0, &mut |order| {
+        let costs = problem.batches.iter().map(|batch| cost(batch, order));
+        let (bytes, copies) = costs.fold((0, 0), |sum, cost| (sum.0 + cost.0, sum.1 + cost.1));
+        least = least.min(bytes);
+        feasible |= copies == 0;
+    });
+    (least, feasible)
+}
+
+fn every_order(order: &mut Vec<u32>, fixed: usize, visit: &mut impl FnMut(&[u32])) {
+    if fixed + 1 >= order.len() {
+        return visit(order);
+    }
+    for next in fixed..order.len() {
+        order.swap(fixed, next);
+        every_order(order, fixed + 1, visit);
+        order.swap(fixed, next);
+    }
+}
+
+/// The bytes and the number of operands that a batch copies: for each order of its lanes, suppose that this is the one.
+fn cost(batch: &Batch, order: &[u32]) -> (u64, usize) {
+    let Some(lanes) = batch.operands.first().map(|operand| operand.lanes.len()) else {
+        return (0, 0);
+    };
+    let mut lane_order: Vec<u32> = (0..lanes as u32).collect();
+    let mut least = (u64::MAX, usize::MAX);
+    every_order(&mut lane_order, 0, &mut |lane_order| {
+        let copied = batch.operands.iter().filter(|operand| {
+            let constant = operand.lanes.iter().all(|variable| *variable == operand.lanes[0]);
+            let wanted: Vec<u32> =
+                lane_order.iter().map(|&lane| operand.lanes[lane as usize]).collect();
+            !constant && !order.windows(lanes).any(|window| window == wanted)
+        });
+        let costs = copied.fold((0, 0), |sum, operand| (sum.0 + operand.weight, sum.1 + 1));
+        least = least.min(costs);
+    });
+    least
+}

@@ -1,0 +1,5 @@
+//! The aligned-layout planner against brute force, against answers, and against its own claims.
+
+mod brute_force;
+mod generate;
+mod planned;
