@@ -15,7 +15,7 @@ use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products};
 
 use crate::executor::{Executor, Interpreted, Planned};
-use crate::{Counts, Rows, Statistics};
+use crate::{Counts, Report, Rows, Statistics};
 
 /// A model with its parameters, ready to run mini-batches.
 ///
@@ -65,7 +65,7 @@ impl<M: Model> Engine<M> {
         self
     }
 
-    /// Counts lower bounds and gathered bytes too, which costs about as much as scheduling.
+    /// Counts lower bounds, gathered bytes and the batches of each kind too, which costs about as much as scheduling.
     #[must_use]
     pub fn with_counts(mut self) -> Self {
         self.statistics.counts = Some(Counts::default());
@@ -82,6 +82,13 @@ impl<M: Model> Engine<M> {
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
+    }
+
+    /// How each kind batched, if [`with_counts`](Self::with_counts) asked for it; nothing for the
+    /// interpreter.
+    #[must_use]
+    pub fn report(&self) -> Option<&Report> {
+        self.statistics.counts.and(self.executor.report())
     }
 
     /// The graph of a mini-batch, up to where instances await a value.

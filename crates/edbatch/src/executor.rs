@@ -8,7 +8,7 @@ use edbatch_layout::{ArenaTooLarge, Given, Plan, Planner, Program};
 use edbatch_policy::{Frontier, Policy, lower_bound, schedule_into};
 use edbatch_runtime::{Backend, Parameters, Tensor, gathered_bytes, initial_values, interpret};
 
-use crate::{Rows, Statistics};
+use crate::{Report, Rows, Statistics};
 
 /// What runs graphs.
 pub(crate) enum Executor {
@@ -27,6 +27,7 @@ pub(crate) struct Planned {
     planner: Planner,
     plan: Plan,
     given: Vec<u32>,
+    report: Report,
 }
 
 /// Node by node.
@@ -58,6 +59,14 @@ impl Executor {
         }
     }
 
+    /// What was learned about the batches of each kind, if it was asked for.
+    pub(crate) fn report(&self) -> Option<&Report> {
+        match self {
+            Self::Planned(planned) => Some(&planned.report),
+            Self::Interpreted(_) => None,
+        }
+    }
+
     pub(crate) fn set_policy(&mut self, policy: Box<dyn Policy>) {
         if let Self::Planned(planned) = self {
             planned.policy = policy;
@@ -86,6 +95,7 @@ impl Planned {
             planner: Planner::default(),
             plan: Plan::default(),
             given: Vec::new(),
+            report: Report::default(),
         }
     }
 
@@ -134,6 +144,7 @@ impl Planned {
         statistics.execute += executing.elapsed();
         if let Some(counts) = &mut statistics.counts {
             counts.bound += lower_bound(graph) as u64;
+            self.report.add(graph, &self.schedule);
             counts.gathered_bytes += gathered_bytes(&self.program, &self.plan);
         }
         statistics.peak_bytes = statistics.peak_bytes.max(self.backend.bytes() as u64);

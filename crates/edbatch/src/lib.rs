@@ -11,11 +11,13 @@ pub use edbatch_runtime as runtime;
 mod engine;
 mod executor;
 mod load;
+mod report;
 mod rows;
 mod statistics;
 
 pub use engine::{Engine, RunError};
 pub use load::{LoadError, Loaded, load};
+pub use report::{KindReport, Report};
 pub use rows::Rows;
 pub use statistics::{Counts, Statistics};
 

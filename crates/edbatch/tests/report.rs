@@ -1,0 +1,33 @@
+//! The engine explains how its kinds batched.
+
+use edbatch::Engine;
+use edbatch_datasets::fixtures;
+use edbatch_models::{Model, TreeLstm, TreeSizes};
+use edbatch_policy::Depth;
+use edbatch_runtime::Parameters;
+use rand::SeedableRng;
+
+#[test]
+fn a_worse_policy_has_a_missed_opportunity() {
+    let trees = fixtures::binary_trees();
+    let trees: Vec<_> = trees.iter().map(|tree| tree.map(|_| 0, |_| 1)).collect();
+    let sizes = TreeSizes { vocabulary: 2, embed: 4, hidden: 4, classes: 3 };
+    let model = TreeLstm::new(sizes).unwrap();
+    let mut rng = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(1);
+    let parameters = Parameters::random(model.network(), &mut rng);
+
+    let mut good = Engine::new(model.clone(), parameters.clone()).unwrap().with_counts();
+    let mut poor =
+        Engine::new(model, parameters).unwrap().with_counts().with_policy(Box::new(Depth::new()));
+    good.run(&trees).unwrap();
+    poor.run(&trees).unwrap();
+
+    let (good, poor) = (good.report().unwrap(), poor.report().unwrap());
+    assert_eq!(good.missed(), None);
+    let output = good.kinds.iter().find(|kind| kind.name == "output").unwrap();
+    assert_eq!((output.batches, output.chain), (1, 1));
+    let (kind, missed) = poor.missed().unwrap();
+    assert_eq!(kind.name, "output");
+    assert_eq!(missed, kind.batches - 1);
+    assert!(poor.to_string().contains("largest missed opportunity"), "{poor}");
+}
