@@ -19,6 +19,7 @@ mod elementwise;
 mod others;
 mod places;
 mod products;
+mod regions;
 
 use std::collections::HashMap;
 
@@ -26,6 +27,7 @@ use edbatch_graph::{Cell, Op, Shape, Var};
 
 use crate::cell_plan::{CellPlan, CellStep, Place};
 use crate::record_layout::RecordLayout;
+use regions::Regions;
 
 /// How a cell's memory is laid out and its operations are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,7 +43,24 @@ pub enum CellStyle {
 /// Compiles a cell of a network.
 #[must_use]
 pub(crate) fn compile(records: &[RecordLayout], cell: &Cell, style: CellStyle) -> CellPlan {
-    let mut compiler = Compiler::new(records, cell, style);
+    match style {
+        CellStyle::Declaration => compile_with(records, cell, style, Regions::ByVector),
+        CellStyle::Planned => {
+            let by_vector = compile_with(records, cell, style, Regions::ByVector);
+            let shared = compile_with(records, cell, style, Regions::Shared);
+            // A shared region may also cost: what is read from it while it is written is copied first.
+            if shared.steps.len() < by_vector.steps.len() { shared } else { by_vector }
+        }
+    }
+}
+
+fn compile_with(
+    records: &[RecordLayout],
+    cell: &Cell,
+    style: CellStyle,
+    shared: Regions,
+) -> CellPlan {
+    let mut compiler = Compiler::new(records, cell, style, shared);
     match style {
         CellStyle::Declaration => compiler.one_by_one(),
         CellStyle::Planned => compiler.in_stages(),
@@ -62,6 +81,7 @@ struct Compiler<'a> {
     records: &'a [RecordLayout],
     cell: &'a Cell,
     output: &'a RecordLayout,
+    shared: Regions,
     /// For each variable, the variables that read it.
     users: Vec<Vec<Var>>,
     /// Where a variable is or will be; sources and aliases have theirs from the start.
@@ -81,7 +101,7 @@ struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    fn new(records: &'a [RecordLayout], cell: &'a Cell, style: CellStyle) -> Self {
+    fn new(records: &'a [RecordLayout], cell: &'a Cell, style: CellStyle, shared: Regions) -> Self {
         let count = cell.instructions().len();
         let mut users = vec![Vec::new(); count];
         for (v, instruction) in cell.instructions().iter().enumerate() {
@@ -93,6 +113,7 @@ impl<'a> Compiler<'a> {
             records,
             cell,
             output: &records[usize::from(cell.record().0)],
+            shared,
             users,
             place: vec![None; count],
             ready: vec![false; count],

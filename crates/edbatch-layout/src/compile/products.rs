@@ -2,11 +2,12 @@
 
 use edbatch_graph::{Op, ParameterId, Shape};
 
+use super::regions::Regions;
 use super::{Compiler, Var};
 use crate::cell_plan::{Base, CellStep, Mode, Place};
 
 /// Products, each with the parameter that is its left factor.
-type Products = Vec<(Var, ParameterId)>;
+pub(super) type Products = Vec<(Var, ParameterId)>;
 
 impl Compiler<'_> {
     /// Finds sums all of whose terms are products that nothing else reads.
@@ -79,6 +80,10 @@ impl Compiler<'_> {
                 None => groups.push((place, width, vec![(var, weight)])),
             }
         }
+        if self.shared == Regions::Shared {
+            let stacks: Vec<Products> = groups.iter().map(|(_, _, group)| group.clone()).collect();
+            self.place_stacks(&stacks);
+        }
         for (_, _, group) in groups {
             let may_run = |&(var, _): &(Var, ParameterId)| match self.term_of.get(&var) {
                 // The first two terms commute, bit by bit; later ones wait for their turn.
@@ -145,13 +150,6 @@ impl Compiler<'_> {
         let mut free: Vec<Var> = free.collect();
         free.sort_unstable();
         free.dedup();
-        if free.is_empty() {
-            return;
-        }
-        let mut place = self.allot(free.iter().map(|&var| self.width(var)).sum());
-        for var in free {
-            self.place[var.index()] = Some(place);
-            place.offset += self.width(var);
-        }
+        self.place_in_order(&free);
     }
 }

@@ -1,0 +1,198 @@
+//! What a cell's batches copy before and after they run: the paper's table of memory costs.
+//!
+//! A *memory kernel* is a pass that does nothing but move data. Two rules count them.
+//!
+//! *By the paper's rule*, as far as it can be inferred from the figures: all operations of a batch read their operands,
+//! and write their results, contiguous and in one order of lanes; each operand that does not lie so is a kernel that copies
+//! it, and so is each operand that repeats a variable, and each concatenation. Parameters count as any other operand, once
+//! for each call. Either the variables lie in the order of their declaration, or in that of [`aligned::plan`].
+//!
+//! *By our own rule*: parameters are laid out once, when the model is loaded, and an operand that repeats a variable is
+//! read where it is. As declared, that is what the same batches would copy; as planned, what the [`CellPlan`] does copy,
+//! repeat, transpose and fill.
+//!
+//! For TreeLSTM-Internal the paper gives 3 kernels and 22 kB. The products, eight of one shape, account for 1 kernel and
+//! 16 kB; all else in the cell has an ideal layout, which is found. No rule is known by which two kernels and 6 kB remain.
+//!
+//! *Source*: section 3 of the paper and its table of memory costs.
+
+use edbatch_graph::{Cell, Kind, Network, Op, Var};
+
+use crate::aligned::{self, Batch, Fate, Layout, Operand, OperandId, Problem, Search, why_copied};
+use crate::cell_plan::CellPlan;
+use crate::names::name_of;
+use crate::picture::is_move;
+use crate::program::Program;
+
+/// What a cell's batches copy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CellCosts {
+    /// The cell's name.
+    pub cell: String,
+    /// How many batches there are inside the cell.
+    pub batches: usize,
+    /// By the paper's rule.
+    pub paper_rule: Compared,
+    /// By our own rule.
+    pub own_rule: Compared,
+    /// What the planned order still copies by the paper's rule.
+    pub copied: Vec<Copied>,
+}
+
+/// Without and with a planner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Compared {
+    /// With variables in the order of their declaration.
+    pub declared: Moved,
+    /// With variables in the planned order.
+    pub planned: Moved,
+}
+
+/// What is moved by passes that do nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Moved {
+    /// How many passes there are.
+    pub kernels: usize,
+    /// How many bytes they write.
+    pub bytes: u64,
+}
+
+/// An operand that a batch cannot use where it lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Copied {
+    /// The operation of the batch.
+    pub operation: String,
+    /// The variables, lane by lane.
+    pub variables: Vec<String>,
+    /// What the copy writes.
+    pub bytes: u64,
+    /// Why it is copied.
+    pub why: String,
+}
+
+/// What a cell of a program copies for so many calls, if its operations run in these batches.
+///
+/// `batches` may come from [`inner_batches`](crate::inner_batches) or from a policy.
+#[must_use]
+pub fn cell_costs(program: &Program, kind: Kind, batches: &[Vec<Var>], calls: u64) -> CellCosts {
+    let network = program.network();
+    let cell = &network.cells()[kind.index()];
+    let bytes = |var: Var| 4 * calls * cell.instruction(var).shape.elements() as u64;
+    let inner = Inner::new(cell, batches, bytes);
+    let planned = aligned::plan(&inner.problem, Search::default());
+    let declared_order = (0..inner.problem.variables).collect();
+    let declared = Layout::of_order(&inner.problem, declared_order);
+    let concatenations = inner.concatenations(bytes);
+    let paper_rule = Compared {
+        declared: inner.by_papers_rule(&declared).plus(concatenations),
+        planned: inner.by_papers_rule(&planned).plus(concatenations),
+    };
+    let own_rule = Compared {
+        declared: inner.by_own_rule(&declared).plus(inner.copied_parts(bytes)),
+        planned: moved_by(program.cell(kind), calls),
+    };
+    let copied = inner.copied(network, &planned);
+    CellCosts { cell: cell.name().into(), batches: batches.len(), paper_rule, own_rule, copied }
+}
+
+/// A cell's batches as a layout problem: its batches are those of several operations.
+struct Inner<'a> {
+    cell: &'a Cell,
+    problem: Problem,
+    /// For each batch of the problem, the operations.
+    lanes: Vec<&'a [Var]>,
+}
+
+impl<'a> Inner<'a> {
+    fn new(cell: &'a Cell, batches: &'a [Vec<Var>], bytes: impl Fn(Var) -> u64) -> Self {
+        let mut inner = Self { cell, problem: Problem::default(), lanes: Vec::new() };
+        inner.problem.variables = cell.instructions().len() as u32;
+        for lanes in batches {
+            let first = cell.instruction(lanes[0]);
+            if lanes.len() < 2 || first.op == Op::Concat {
+                continue;
+            }
+            let operand = |variables: Vec<Var>| Operand {
+                weight: variables.iter().map(|&var| bytes(var)).sum(),
+                lanes: variables.iter().map(|var| var.0).collect(),
+            };
+            let role =
+                |role: usize| lanes.iter().map(move |&var| cell.instruction(var).operands[role]);
+            let roles = (0..first.operands.len()).map(|index| operand(role(index).collect()));
+            let operands = roles.chain([operand(lanes.clone())]).collect();
+            inner.problem.batches.push(Batch { operands });
+            inner.lanes.push(lanes);
+        }
+        inner
+    }
+
+    /// One kernel for each operand that is copied or repeated.
+    fn by_papers_rule(&self, layout: &Layout) -> Moved {
+        self.count(layout, |_, fate| fate != Fate::InPlace)
+    }
+
+    /// One kernel for each operand that is copied, but for parameters and for repeated variables.
+    fn by_own_rule(&self, layout: &Layout) -> Moved {
+        self.count(layout, |operand, fate| {
+            let op = self.cell.instruction(Var(operand.lanes[0])).op;
+            let mut sorted = operand.lanes.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            let repeats = sorted.len() < operand.lanes.len();
+            fate == Fate::Copied && !repeats && !matches!(op, Op::Parameter(_))
+        })
+    }
+
+    fn count(&self, layout: &Layout, counts: impl Fn(&Operand, Fate) -> bool) -> Moved {
+        let operands = self.problem.operands();
+        let counted = operands.filter(|&(id, operand)| counts(operand, layout.fate(id)));
+        counted.fold(Moved::default(), |sum, (_, operand)| {
+            sum.plus(Moved { kernels: 1, bytes: operand.weight })
+        })
+    }
+
+    fn concatenations(&self, bytes: impl Fn(Var) -> u64) -> Moved {
+        let vars = (0..self.problem.variables).map(Var);
+        let concatenated = vars.filter(|&var| self.cell.instruction(var).op == Op::Concat);
+        concatenated
+            .fold(Moved::default(), |sum, var| sum.plus(Moved { kernels: 1, bytes: bytes(var) }))
+    }
+
+    /// The operands of concatenations: each is copied into the whole.
+    fn copied_parts(&self, bytes: impl Fn(Var) -> u64) -> Moved {
+        let concatenations = self.cell.instructions().iter().filter(|i| i.op == Op::Concat);
+        let parts = concatenations.flat_map(|instruction| &instruction.operands);
+        parts
+            .fold(Moved::default(), |sum, &part| sum.plus(Moved { kernels: 1, bytes: bytes(part) }))
+    }
+
+    fn copied(&self, network: &Network, layout: &Layout) -> Vec<Copied> {
+        let operands = self.problem.operands().filter(|&(id, _)| layout.fate(id) != Fate::InPlace);
+        let describe = |(id, operand): (OperandId, &Operand)| {
+            let name = |&variable: &u32| name_of(network, self.cell, Var(variable));
+            let why = why_copied(&self.problem, layout, id);
+            Copied {
+                operation: self.cell.instruction(self.lanes[id.batch as usize][0]).op.to_string(),
+                variables: operand.lanes.iter().map(name).collect(),
+                bytes: operand.weight,
+                why: why.map_or("repeats one variable".into(), |why| why.to_string()),
+            }
+        };
+        operands.map(describe).collect()
+    }
+}
+
+/// What the steps of a plan move that compute nothing.
+fn moved_by(plan: &CellPlan, calls: u64) -> Moved {
+    let moves = plan.steps.iter().filter(|step| is_move(step));
+    moves.fold(Moved::default(), |sum, step| {
+        let elements: u32 = step.writes().iter().map(|&(_, width)| width).sum();
+        sum.plus(Moved { kernels: 1, bytes: 4 * calls * u64::from(elements) })
+    })
+}
+
+impl Moved {
+    fn plus(self, other: Self) -> Self {
+        Self { kernels: self.kernels + other.kernels, bytes: self.bytes + other.bytes }
+    }
+}

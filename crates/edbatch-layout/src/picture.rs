@@ -1,0 +1,207 @@
+//! Pictures of a compiled cell: which gate lies where, and what is copied.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use edbatch_graph::Kind;
+
+use crate::cell_plan::{Base, CellStep, Place};
+use crate::program::Program;
+
+/// The memory of a call, region by region, and what is moved; for people to read.
+///
+/// ```
+/// use edbatch_graph::Kind;
+/// use edbatch_layout::{CellStyle, Program, cell_text, paper_cell};
+///
+/// let network = paper_cell("TreeLSTM-Leaf", 64).unwrap()?;
+/// let program = Program::new(network.into(), CellStyle::Planned)?;
+/// assert_eq!(
+///     cell_text(&program, Kind(0)),
+///     "TreeLSTM-Leaf
+///   port 0
+///       0..64    x.h
+///   scratch 0
+///       0..64    w_i
+///      64..128   w_o
+///     128..192   w_u
+///   output
+///       0..64    element-wise
+///      64..128   element-wise
+///   steps: product, element-wise; copied: nothing
+/// "
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn cell_text(program: &Program, kind: Kind) -> String {
+    let plan = program.cell(kind);
+    let mut text = format!("{}\n", plan.name);
+    for (base, fields) in contents(program, kind) {
+        writeln!(text, "  {}", base_name(base)).expect(INFALLIBLE);
+        for (begin, Field { end, labels }) in fields {
+            let labels = labels.join(", ");
+            writeln!(text, "  {begin:5}..{end:<6}{labels}").expect(INFALLIBLE);
+        }
+    }
+    let steps: Vec<&str> = plan.steps.iter().map(step_name).collect();
+    let moves = plan.steps.iter().filter(|step| is_move(step)).map(ToString::to_string);
+    let mut moves: Vec<String> = moves.collect();
+    if moves.is_empty() {
+        moves.push("nothing".into());
+    }
+    writeln!(text, "  steps: {}; copied: {}", steps.join(", "), moves.join("; "))
+        .expect(INFALLIBLE);
+    text
+}
+
+/// The same in Graphviz' DOT language: a row of boxes a region, an ellipse a step, and in red what only moves.
+#[must_use]
+pub fn cell_dot(program: &Program, kind: Kind) -> String {
+    let plan = program.cell(kind);
+    let mut dot = format!("digraph {:?} {{\n  rankdir=LR\n  node [shape=record]\n", plan.name);
+    let contents = contents(program, kind);
+    for (&base, fields) in &contents {
+        let cells = fields.iter().map(|(begin, Field { end, labels })| {
+            format!("|<f{begin}> {begin}..{end}\\n{}", escaped(&labels.join(", ")))
+        });
+        let cells: String = cells.collect();
+        let name = base_name(base);
+        writeln!(dot, "  {} [label=\"{name}{cells}\"]", identifier(base)).expect(INFALLIBLE);
+    }
+    for (index, step) in plan.steps.iter().enumerate() {
+        let colour = if is_move(step) { ", color=red, fontcolor=red" } else { "" };
+        let name = step_name(step);
+        writeln!(dot, "  step{index} [label=\"{name}\", shape=ellipse{colour}]").expect(INFALLIBLE);
+        let field = |place: Place| {
+            let begins = contents.get(&place.base)?.range(..=place.offset).next_back()?.0;
+            Some(format!("{}:f{begins}", identifier(place.base)))
+        };
+        for (place, _) in step.reads() {
+            if let Some(from) = field(place) {
+                writeln!(dot, "  {from} -> step{index}").expect(INFALLIBLE);
+            }
+        }
+        for (place, _) in step.writes() {
+            if let Some(to) = field(place) {
+                writeln!(dot, "  step{index} -> {to}").expect(INFALLIBLE);
+            }
+        }
+    }
+    dot.push_str("}\n");
+    dot
+}
+
+const INFALLIBLE: &str = "a string takes everything";
+
+/// Some columns of a region, and what is written there.
+#[derive(Default)]
+struct Field {
+    end: u32,
+    labels: Vec<String>,
+}
+
+/// For each memory that a call reads or writes, by its first column, what lies there. Parameters are left out: steps name
+/// them.
+fn contents(program: &Program, kind: Kind) -> BTreeMap<Base, BTreeMap<u32, Field>> {
+    let mut contents: BTreeMap<Base, BTreeMap<u32, Field>> = BTreeMap::new();
+    let mut note = |place: Place, width: u32, label: String| {
+        let field = contents.entry(place.base).or_default().entry(place.offset).or_default();
+        field.end = field.end.max(place.offset + width);
+        if !field.labels.contains(&label) {
+            field.labels.push(label);
+        }
+    };
+    for step in &program.cell(kind).steps {
+        for (place, width) in step.reads() {
+            if let Some(label) = input_name(program, kind, place) {
+                note(place, width, label);
+            }
+        }
+        if let CellStep::Product { weights, out, .. } = step {
+            let mut out = *out;
+            for &weight in weights {
+                let parameter = program.network().parameter(weight);
+                let rows = parameter.dims[0] as u32;
+                note(out, rows, parameter.name.clone());
+                out.offset += rows;
+            }
+            continue;
+        }
+        for (place, width) in step.writes() {
+            note(place, width, step_name(step).into());
+        }
+    }
+    contents
+}
+
+/// What a call names at a port or a table; `None` for other places.
+fn input_name(program: &Program, kind: Kind, place: Place) -> Option<String> {
+    let network = program.network();
+    let cell = &network.cells()[kind.index()];
+    match place.base {
+        Base::Port(port) => {
+            let port = &cell.ports()[usize::from(port)];
+            let offsets = &program.record(port.record).offsets;
+            let field = offsets.iter().rposition(|&begin| begin <= place.offset)?;
+            let field = &network.fields(port.record).fields[field];
+            Some(format!("{}.{}", port.name, field.name))
+        }
+        Base::Table(table) => {
+            let table = &cell.tables()[usize::from(table)];
+            Some(format!("{}[{}]", network.parameter(table.parameter).name, table.name))
+        }
+        _ => None,
+    }
+}
+
+fn step_name(step: &CellStep) -> &'static str {
+    match step {
+        CellStep::Reduce { .. } => "reduce",
+        CellStep::Product { .. } => "product",
+        CellStep::MatMul { .. } => "matrix product",
+        CellStep::Elementwise(_) => "element-wise",
+        CellStep::Softmax { .. } => "softmax",
+        CellStep::Copy { .. } => "copy",
+        CellStep::Expand { .. } => "expand",
+        CellStep::Transpose { .. } => "transpose",
+        CellStep::Fill { .. } => "fill",
+    }
+}
+
+/// Whether a step computes nothing.
+pub(crate) fn is_move(step: &CellStep) -> bool {
+    matches!(
+        step,
+        CellStep::Copy { .. }
+            | CellStep::Expand { .. }
+            | CellStep::Transpose { .. }
+            | CellStep::Fill { .. }
+    )
+}
+
+fn base_name(base: Base) -> String {
+    match base {
+        Base::Table(table) => format!("table {table}"),
+        Base::Port(port) => format!("port {port}"),
+        Base::Parameter(id) => format!("parameter {}", id.0),
+        Base::Scratch(region) => format!("scratch {region}"),
+        Base::Output => "output".into(),
+    }
+}
+
+fn identifier(base: Base) -> String {
+    base_name(base).replace(' ', "")
+}
+
+/// Text for a record's label, where some characters have a meaning.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        if "\\{}|<>\" ".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
