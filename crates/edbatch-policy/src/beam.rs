@@ -11,7 +11,8 @@
 //! What needs no search is not searched. A kind whose ratio is 1 begins a shortest schedule (the
 //! paper's lemma), so it is the only child. Two ways to one set of nodes are one state. A child
 //! that cannot beat the best schedule known is dropped. If nothing else had to be dropped, the
-//! search has *closed*: there is no better schedule.
+//! search has *closed*: there is no better schedule. (States are told apart by random names of 64
+//! bits: a proof is wrong with the probability that two of its states share one.)
 //!
 //! A child's value is known before it is made, from its parent's counters; only those that live on
 //! are made, by copying the parent and running the batch.

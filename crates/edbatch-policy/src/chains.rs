@@ -79,6 +79,12 @@ impl Chains {
         u64::from(self.lengths[node.index()]).pow(2)
     }
 
+    /// Number of kinds that may occur.
+    #[must_use]
+    pub fn kinds(&self) -> usize {
+        self.longest.len()
+    }
+
     /// The most nodes of a kind on any path.
     #[must_use]
     pub fn longest(&self, kind: Kind) -> u32 {

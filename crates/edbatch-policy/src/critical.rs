@@ -59,6 +59,8 @@ use crate::{Chains, Firsts, Frontier, Policy};
 #[derive(Clone, Debug, Default)]
 pub struct Critical {
     preference: Preference,
+    /// Cost of a batch by kind; empty when all cost the same.
+    costs: Vec<u32>,
     chains: Chains,
     firsts: Firsts,
     kinds: Vec<OfKind>,
@@ -82,6 +84,8 @@ pub(crate) struct Claim {
     /// 0 for a ratio of 1, 1 for a kind that lowers the bound, 2 for others.
     pub(crate) rule: u16,
     pub(crate) urgency: Reverse<u64>,
+    /// `M_t`.
+    pub(crate) highest: Reverse<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +120,14 @@ impl Critical {
     #[must_use]
     pub fn preferring(preference: Preference) -> Self {
         Self { preference, ..Self::default() }
+    }
+
+    /// With other costs of a batch than 1 a kind: of the kinds that do not lower the bound, and so
+    /// waste a batch, the preferred one has the most urgency for its cost.
+    #[must_use]
+    pub fn with_costs(mut self, costs: Vec<u32>) -> Self {
+        self.costs = costs;
+        self
     }
 
     /// Σ `M_t` of the whole graph: a schedule with as many batches is proved optimal.
@@ -163,8 +175,15 @@ impl Critical {
                 (true, _) => 0,
                 (false, lowers) => 2 - u16::from(lowers),
             };
-            let urgency = Reverse(self.kinds[kind.index()].urgency);
-            claims.push((Claim { rule, urgency }, kind));
+            let OfKind {
+                urgency, highest, ..
+            } = self.kinds[kind.index()];
+            let claim = Claim {
+                rule,
+                urgency: Reverse(urgency),
+                highest: Reverse(highest),
+            };
+            claims.push((claim, kind));
         }
         claims.sort_unstable();
     }
@@ -177,9 +196,23 @@ impl Critical {
     /// Whether `a` is to run rather than `b`.
     fn prefers(&self, frontier: &Frontier, a: Kind, b: Kind) -> bool {
         match self.preference {
-            Preference::Urgency => self.kinds[a.index()].urgency > self.kinds[b.index()].urgency,
+            Preference::Urgency => {
+                let wasted = |kind: Kind| {
+                    if self.lowers(kind) {
+                        1
+                    } else {
+                        self.cost(kind)
+                    }
+                };
+                let urgency = |kind: Kind| u128::from(self.kinds[kind.index()].urgency);
+                urgency(a) * wasted(b) > urgency(b) * wasted(a)
+            }
             Preference::Ratio => self.firsts.less(frontier, b, a),
         }
+    }
+
+    fn cost(&self, kind: Kind) -> u128 {
+        self.costs.get(kind.index()).map_or(1, |&cost| cost.into())
     }
 
     /// Whether running a ready kind lowers the bound.

@@ -18,7 +18,8 @@ pub trait Encoding {
     /// Turns to another graph and keeps the memory.
     fn start(&mut self, frontier: &Frontier);
 
-    /// Appends the state's symbols to `state`.
+    /// Appends the state's symbols to `state`. The kinds among them are those that an FSM may learn
+    /// to run there: at least one, and only ready ones.
     fn encode(&mut self, frontier: &Frontier, state: &mut Vec<Symbol>);
 
     /// How many features it uses: [`Symbol::Feature`]s are `0..features()`.
@@ -52,7 +53,7 @@ pub enum Named {
     /// `critical`: what [`Critical`] sees. Just the kind, if one has a ratio of 1; else the ready
     /// kinds that lower the bound, those on which the most hangs first; likewise those that do not,
     /// after a feature; and the kind with the largest ratio. As dear as [`Critical`] and more.
-    Critical(CriticalBits),
+    Critical(Box<CriticalBits>),
 }
 
 /// What `critical` keeps from batch to batch.
@@ -72,7 +73,7 @@ impl Named {
     /// All of them.
     #[must_use]
     pub fn all() -> [Self; 5] {
-        let critical = Self::Critical(CriticalBits::default());
+        let critical = Self::Critical(Box::default());
         [Self::Base, Self::Max, Self::Sort, Self::Phase, critical]
     }
 }
@@ -106,7 +107,7 @@ impl Encoding for Named {
         match self {
             Self::Base | Self::Max | Self::Sort => 0,
             Self::Phase => PHASES as u16,
-            Self::Critical(_) => 1,
+            Self::Critical(_) => 6,
         }
     }
 
@@ -164,6 +165,14 @@ impl CriticalBits {
             }
         }
         state.push(Symbol::Kind(ripest));
+        let tallest = self.claims.iter().min_by_key(|(claim, _)| claim.highest);
+        state.extend(tallest.map(|&(_, kind)| Symbol::Kind(kind)));
+        if let [(first, _), (second, _), ..] = self.claims[..]
+            && first.rule == second.rule
+        {
+            let close = second.urgency.0 * 4 / first.urgency.0.max(1);
+            state.push(Symbol::Feature(1 + close as u16));
+        }
     }
 }
 

@@ -76,7 +76,7 @@ impl Firsts {
                     self.tell_users(frontier, node, kind);
                 }
             }
-            // Only now: what ran later became first when what ran earlier was told.
+            // Each of them was first before it ran: the users it told may be among them.
             self.kinds[kind.index()].first -= frontier.weight_of(news);
         }
     }

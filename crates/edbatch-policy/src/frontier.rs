@@ -32,6 +32,8 @@ pub struct Frontier {
     edges: Vec<NodeId>,
     /// For how many nodes each stands; empty when each stands for itself.
     weights: Vec<u32>,
+    /// Per kind, Σ weight of the ready nodes; kept only if there are weights.
+    ready_weights: Vec<usize>,
 }
 
 /// A kind's part of the queue, as indices: `start ≤ front ≤ back ≤ end`.
@@ -58,6 +60,7 @@ impl Frontier {
     /// Turns to another graph and keeps the memory.
     pub fn reset(&mut self, dag: &impl Dag) {
         self.weights.clear();
+        self.ready_weights.clear();
         self.read(dag);
         self.link_users();
         self.lay_out_queue();
@@ -68,6 +71,7 @@ impl Frontier {
     pub(crate) fn weighted(dag: &impl Dag, weights: Vec<u32>) -> Self {
         let mut frontier = Self::new(dag);
         frontier.weights = weights;
+        frontier.rewind();
         frontier
     }
 
@@ -82,6 +86,10 @@ impl Frontier {
             if stretch.sources > 0 {
                 self.ready[kind / 64] |= 1 << (kind % 64);
             }
+        }
+        if !self.weights.is_empty() {
+            let ready = (0..self.kinds()).map(|kind| self.ready(Kind::new(kind)));
+            self.ready_weights = ready.map(|ready| self.weight_of(ready)).collect();
         }
     }
 
@@ -139,7 +147,10 @@ impl Frontier {
     /// How many nodes of a kind are ready, by weight.
     #[must_use]
     pub fn ready_count(&self, kind: Kind) -> usize {
-        self.weight_of(self.ready(kind))
+        if self.weights.is_empty() {
+            return self.ready(kind).len();
+        }
+        self.ready_weights[kind.index()]
     }
 
     /// Number of nodes of a kind in the whole graph, whether they ran or not.
@@ -217,6 +228,10 @@ impl Frontier {
             self.ready[kind.index() / 64] &= !(1 << (kind.index() % 64));
         }
         self.remaining -= count;
+        if let Some(ready) = self.ready_weights.get_mut(kind.index()) {
+            let weight = |node: &NodeId| self.weights[node.index()] as usize;
+            *ready -= self.queue[batch.clone()].iter().map(weight).sum::<usize>();
+        }
         for index in batch.clone() {
             let node = self.queue[index].index();
             let users = self.first_user[node] as usize..self.first_user[node + 1] as usize;
@@ -229,6 +244,9 @@ impl Frontier {
                     self.queue[*back as usize] = user;
                     *back += 1;
                     self.ready[kind / 64] |= 1 << (kind % 64);
+                    if let Some(ready) = self.ready_weights.get_mut(kind) {
+                        *ready += self.weights[user.index()] as usize;
+                    }
                 }
             }
         }

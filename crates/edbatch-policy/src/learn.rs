@@ -36,6 +36,9 @@ pub struct Config {
     pub episodes: usize,
     /// Episodes between two looks at the mini-batches held out: 50.
     pub evaluate_every: usize,
+    /// Cost of a batch by kind, when not 1 a kind. The reward of a batch is scaled by it, and tables
+    /// are judged by Σ cost; [`Outcome`] counts costs then, not batches.
+    pub costs: Option<Vec<u32>>,
     /// Stop when these need at most so many times the lower bound: 1.01.
     pub good_enough: f64,
 }
@@ -51,7 +54,19 @@ impl Default for Config {
             epsilon_least: 0.05,
             episodes: 1000,
             evaluate_every: 50,
+            costs: None,
             good_enough: 1.01,
+        }
+    }
+}
+
+impl Config {
+    /// Multiplies each reward by its batch's cost.
+    fn scale(&self, trace: &mut [Step]) {
+        if let Some(costs) = &self.costs {
+            for step in trace {
+                step.reward *= costs[step.kind.index()] as f32;
+            }
         }
     }
 }
@@ -111,7 +126,7 @@ pub fn learn<D: Dag>(
 ) -> Outcome {
     assert!(!train.is_empty() && !held_out.is_empty(), "nothing to learn on");
     let mut courses: Vec<_> = train.iter().map(Course::new).collect();
-    let mut exam = Exam::new(held_out);
+    let mut exam = Exam::new(held_out).with_costs(config.costs.clone());
     let bound = exam.bound();
     let kinds = train.iter().map(Dag::kinds).max().unwrap_or(0);
     let mut q = Values::new(encoding.features(), kinds);
@@ -123,7 +138,15 @@ pub fn learn<D: Dag>(
     let mut trace = Vec::new();
     while episode < config.episodes {
         let course = &mut courses[episode % train.len()];
-        course.walk(&mut q, encoding.clone(), epsilon, config.alpha, rng, &mut trace);
+        course.walk(
+            &mut q,
+            encoding.clone(),
+            epsilon,
+            config.alpha,
+            rng,
+            &mut trace,
+        );
+        config.scale(&mut trace);
         q.update(&trace, config);
         epsilon = (epsilon * config.epsilon_decay).max(config.epsilon_least);
         episode += 1;
@@ -154,6 +177,7 @@ pub fn learn<D: Dag>(
 struct Course {
     frontier: Frontier,
     chains: Chains,
+    /// When nothing has run.
     firsts: Firsts,
 }
 
@@ -167,7 +191,14 @@ struct Step {
 impl Course {
     fn new(dag: &impl Dag) -> Self {
         let frontier = quotient(&Frontier::new(dag));
-        Self { chains: Chains::new(&frontier), firsts: Firsts::default(), frontier }
+        let chains = Chains::new(&frontier);
+        let mut firsts = Firsts::default();
+        firsts.update(&frontier, &chains);
+        Self {
+            frontier,
+            chains,
+            firsts,
+        }
     }
 
     /// One episode: schedules the mini-batch by `q`, at times at random, and notes each batch.
@@ -182,33 +213,48 @@ impl Course {
     ) {
         let frontier = &mut self.frontier;
         frontier.rewind();
-        self.firsts.start();
+        let mut firsts = self.firsts.clone();
         encoding.start(frontier);
         trace.clear();
         let mut word = Vec::new();
         while !frontier.is_done() {
             word.clear();
             encoding.encode(frontier, &mut word);
-            let state = q.intern(&word, frontier);
+            let state = q.intern(&word);
             let kind = if rng.random::<f32>() < epsilon {
-                let ready = frontier.ready_kinds().count();
-                frontier.ready_kinds().nth(rng.random_range(0..ready))
+                let all = choices(&word).count();
+                choices(&word).nth(rng.random_range(0..all))
             } else {
                 q.best(state)
             }
             .expect("a node remains");
-            self.firsts.update(frontier, &self.chains);
+            firsts.update(frontier, &self.chains);
             let ready = frontier.ready_count(kind);
-            let ratio = ready as f32 / self.firsts.first(kind) as f32;
-            trace.push(Step { state, kind, reward: -1.0 + alpha * ratio });
+            let ratio = ready as f32 / firsts.first(kind) as f32;
+            trace.push(Step {
+                state,
+                kind,
+                reward: -1.0 + alpha * ratio,
+            });
             frontier.run(kind, frontier.ready(kind).len());
         }
     }
 }
 
+/// What may be run in a state: the kinds that its word mentions. (In the paper's encodings these are
+/// all ready kinds; an encoding of one's own may mention fewer, but must mention one, and no kind
+/// that is not ready.)
+fn choices(word: &[Symbol]) -> impl Iterator<Item = Kind> + '_ {
+    word.iter().filter_map(|symbol| match *symbol {
+        Symbol::Kind(kind) => Some(kind),
+        Symbol::Feature(_) => None,
+    })
+}
+
 /// Mini-batches to count batches on.
 pub(crate) struct Exam {
     frontiers: Vec<Frontier>,
+    costs: Option<Vec<u32>>,
 }
 
 impl Exam {
@@ -217,25 +263,55 @@ impl Exam {
     }
 
     pub(crate) fn of(frontiers: Vec<Frontier>) -> Self {
-        Self { frontiers }
+        Self {
+            frontiers,
+            costs: None,
+        }
     }
 
+    fn with_costs(self, costs: Option<Vec<u32>>) -> Self {
+        Self { costs, ..self }
+    }
+
+    fn cost(&self, kind: Kind) -> usize {
+        self.costs
+            .as_ref()
+            .map_or(1, |costs| costs[kind.index()] as usize)
+    }
+
+    /// Σ lower bounds.
     pub(crate) fn bound(&self) -> usize {
-        self.frontiers.iter().map(|f| Chains::new(f).bound()).sum()
+        let chains = self.frontiers.iter().map(Chains::new);
+        let bound = |chains: Chains| -> usize {
+            let kinds = (0..chains.kinds()).map(Kind::new);
+            kinds
+                .map(|kind| self.cost(kind) * chains.longest(kind) as usize)
+                .sum()
+        };
+        chains.map(bound).sum()
     }
 
+    /// Batches that a policy makes of them all; or what these cost.
     pub(crate) fn batches(&mut self, policy: &mut impl Policy) -> usize {
-        let mut batches = 0;
+        let mut batches = vec![
+            0;
+            self.frontiers
+                .iter()
+                .map(Frontier::kinds)
+                .max()
+                .unwrap_or(0)
+        ];
         for frontier in &mut self.frontiers {
             frontier.rewind();
             policy.start(frontier);
             while !frontier.is_done() {
                 let kind = policy.next(frontier);
                 frontier.run(kind, policy.count(frontier, kind));
-                batches += 1;
+                batches[kind.index()] += 1;
             }
         }
-        batches
+        let cost = |(kind, batches)| batches * self.cost(Kind::new(kind));
+        batches.into_iter().enumerate().map(cost).sum()
     }
 }
 
@@ -245,22 +321,32 @@ struct Values {
     kinds: usize,
     /// Value of kind `k` in state `s`: `values[s * kinds + k]`; -∞ where it cannot be chosen.
     values: Vec<f32>,
+    /// Likewise, whether that choice was ever made.
+    tried: Vec<bool>,
     /// The states in the order in which they were first met, with their words.
     met: Vec<(Vec<Symbol>, usize)>,
 }
 
 impl Values {
     fn new(features: u16, kinds: usize) -> Self {
-        Self { states: States::new(features, kinds), kinds, values: Vec::new(), met: Vec::new() }
+        Self {
+            states: States::new(features, kinds),
+            kinds,
+            values: Vec::new(),
+            tried: Vec::new(),
+            met: Vec::new(),
+        }
     }
 
-    /// The number of a state. When it is new, the ready kinds are worth 0 in it.
-    fn intern(&mut self, word: &[Symbol], frontier: &Frontier) -> usize {
+    /// The number of a state. When it is new, its choices are worth 0.
+    fn intern(&mut self, word: &[Symbol]) -> usize {
         let state = self.states.intern(word);
-        self.values.resize(self.states.rows() * self.kinds, f32::NEG_INFINITY);
+        self.values
+            .resize(self.states.rows() * self.kinds, f32::NEG_INFINITY);
+        self.tried.resize(self.values.len(), false);
         if self.best(state).is_none() {
             self.met.push((word.to_vec(), state));
-            for kind in frontier.ready_kinds() {
+            for kind in choices(word) {
                 self.values[state * self.kinds + kind.index()] = 0.0;
             }
         }
@@ -273,9 +359,14 @@ impl Values {
 
     /// The kind worth most in a state.
     fn best(&self, state: usize) -> Option<Kind> {
+        self.best_of(state, |_| true)
+    }
+
+    /// The kind worth most in a state, of those that `counts` admits.
+    fn best_of(&self, state: usize, counts: impl Fn(usize) -> bool) -> Option<Kind> {
         let better = |best: Option<(usize, f32)>, (kind, &value): (usize, &f32)| match best {
             Some((_, most)) if value <= most => best,
-            _ if value == f32::NEG_INFINITY => best,
+            _ if value == f32::NEG_INFINITY || !counts(kind) => best,
             _ => Some((kind, value)),
         };
         let best = self.row(state).iter().enumerate().fold(None, better);
@@ -294,14 +385,20 @@ impl Values {
                 after = self.row(end.state).iter().copied().fold(f32::MIN, f32::max);
             }
             let Step { state, kind, .. } = trace[t];
+            self.tried[state * self.kinds + kind.index()] = true;
             let value = &mut self.values[state * self.kinds + kind.index()];
             *value += config.rate * (sum + after - *value);
         }
     }
 
+    /// In each state what is worth most, of what was tried: a choice never made is worth 0, which
+    /// is a reason to try it and none to trust it.
     fn table(&self) -> Table {
         let entry = |(word, state): &(Vec<Symbol>, usize)| {
-            let kind = self.best(*state).expect("a state met has ready kinds");
+            let tried = |kind| self.tried[state * self.kinds + kind];
+            let kind = self
+                .best_of(*state, tried)
+                .expect("a state met was left by some kind");
             (word.clone(), kind)
         };
         self.met.iter().map(entry).collect()

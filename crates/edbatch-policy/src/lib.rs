@@ -15,6 +15,39 @@
 //! assert_eq!(schedule.len(), lower_bound(&dag)); // So it is optimal.
 //! # Ok::<(), edbatch_graph::TextError>(())
 //! ```
+//!
+//! # Which policy
+//!
+//! When in doubt, [`Critical`]: nothing to train, and on trees, taggers and single lattices it is
+//! optimal and its schedule proves it. Costs are those beside the frontier's O(nodes + edges); K is
+//! the number of kinds, R of those that are ready. Quality is in batches over the lower bound, on
+//! mini-batches of 64 two-type trees (the hardest of the real inputs) and of 64 newswire lattices,
+//! as `cargo run --release -p edbatch-policy --example counts` prints it.
+//!
+//! | policy | at the start | a batch | trees | lattices | choose it |
+//! |---|---|---|---|---|---|
+//! | [`Depth`] | edges | R | 2.5 | 2.1 | as a yardstick |
+//! | [`Agenda`] | edges | R | 1.9 | 1.6 | as a yardstick |
+//! | [`Sufficient`] | edges × K | edges × K, shared by all batches | 1.33 | 1.07 | to compare with the paper |
+//! | [`Fsm`], `base`, `max` | nothing | R | ≥ 1.8 | 1.3 | to compare with the paper |
+//! | [`Fsm`], `sort` | nothing | R | 1.23 | 1.07 | when scheduling time is all that counts |
+//! | [`Critical`] | edges × K, in steps of 8 or 16 kinds | R, and ratios where kinds compete | 1.17 | 1.015 | by default |
+//! | [`Fsm`], `critical`, distilled | as `Critical` | as `Critical`, ratios always | 1.17 | 1.015 | when it beats `Critical` on held-out mini-batches |
+//! | [`Portfolio::quick`] | three runs, one if that is optimal | nothing | 1.17 | 1.015 | when a batch is dear |
+//! | [`Beam`] of 32 | milliseconds to tens of them | nothing | 1.12 | 1.013 | when the plan is used again |
+//! | [`Portfolio::thorough`] | twice that | nothing | 1.12 | 1.013 | when the plan is used again |
+//! | [`branch_and_bound`] | as long as one likes | | optimal, if it closes | | for small graphs, such as cells |
+//! | [`exhaustive`] | exponential | | optimal | | to test the others |
+//!
+//! Tables for an [`Fsm`] come from [`learn`](fn@learn) (the paper's Q-learning), [`distill`] (what a
+//! teacher does) and [`improve`] (trying); they are kept in files by [`Learned`]. Where kinds differ
+//! in what a batch costs, [`CostModel`] says what to minimise.
+//!
+//! A [`Chains`] and a [`Firsts`] hold what the better policies look at, a [`quotient`](fn@quotient) what search and
+//! learning run on; [`lower_bound`] and [`pair_bound`] say how good a schedule can be, and
+//! [`svg`](fn@svg) shows it. [`chains_of`] makes graphs that are hard for all of them.
+//!
+//! Read on: [`Frontier`], then [`Policy`], then the module of [`Critical`].
 #![forbid(unsafe_code)]
 
 mod agenda;
@@ -22,6 +55,7 @@ mod beam;
 mod bound;
 mod chains;
 mod choice;
+mod cost;
 mod critical;
 mod depth;
 mod distill;
@@ -31,6 +65,7 @@ mod file;
 mod firsts;
 mod frontier;
 mod fsm;
+mod hard;
 mod learn;
 mod policy;
 mod portfolio;
@@ -38,11 +73,13 @@ mod quotient;
 mod search;
 mod states;
 mod sufficient;
+mod svg;
 
 pub use agenda::Agenda;
-pub use bound::lower_bound;
+pub use bound::{lower_bound, pair_bound};
 pub use chains::Chains;
 pub use choice::{AnyPolicy, ChoiceError, OpenError, OpenErrorKind, PolicyChoice};
+pub use cost::{CostModel, Line, Sample};
 pub use critical::{Critical, Preference};
 pub use depth::Depth;
 pub use distill::{distill, improve};
@@ -52,9 +89,11 @@ pub use file::{FileError, Learned, OtherKinds, Trained};
 pub use firsts::Firsts;
 pub use frontier::Frontier;
 pub use fsm::{Fsm, Table};
+pub use hard::{chains_of, random_strings};
 pub use learn::{Config, Outcome, Progress, learn};
 pub use policy::{Policy, run_into, schedule, schedule_into};
 pub use portfolio::Portfolio;
 pub use quotient::quotient;
 pub use search::{Beam, Found, beam, branch_and_bound, replay};
 pub use sufficient::Sufficient;
+pub use svg::{svg, svg_with_names};

@@ -7,10 +7,11 @@ use crate::Frontier;
 /// Decides which kind runs next.
 ///
 /// A policy only reads the frontier. What it keeps beside it, it brings up to date when it is
-/// asked; so it may be asked at every step or now and then, and one policy may stand in for
-/// another in the middle of a run.
+/// asked; so it may be started in the middle of a run, be asked at every step or now and then, and
+/// one policy may stand in for another. (Not so [`Beam`](crate::Beam) and
+/// [`Portfolio`](crate::Portfolio), which plan the whole run at the start and then follow the plan.)
 pub trait Policy {
-    /// Turns to a new graph, of which nothing has run, and keeps the memory of the last one.
+    /// Turns to a new graph, and keeps the memory of the last one.
     fn start(&mut self, frontier: &Frontier);
 
     /// The kind of the next batch: one with a ready node. Asked only while a node remains.

@@ -15,7 +15,8 @@ use crate::{Beam, Chains, Critical, Frontier, Policy, Preference, Sufficient};
 /// than any member. Ties go to the first.
 pub struct Portfolio {
     members: Vec<(String, Member)>,
-    tried: Vec<(usize, usize)>,
+    tried: Vec<(usize, u64)>,
+    costs: Vec<u32>,
     rehearsal: Frontier,
     plan: Vec<Kind>,
     said: usize,
@@ -30,6 +31,7 @@ impl Portfolio {
         Self {
             members: Vec::new(),
             tried: Vec::new(),
+            costs: Vec::new(),
             rehearsal: Frontier::default(),
             plan: Vec::new(),
             said: 0,
@@ -59,10 +61,21 @@ impl Portfolio {
         self
     }
 
-    /// The members asked on the last graph, and how many batches each made of it.
-    pub fn tried(&self) -> impl Iterator<Item = (&str, usize)> {
-        let named =
-            |&(member, batches): &(usize, usize)| (self.members[member].0.as_str(), batches);
+    /// With other costs of a batch than 1 a kind: the cheapest schedule counts.
+    #[must_use]
+    pub fn with_costs(mut self, costs: Vec<u32>) -> Self {
+        self.costs = costs;
+        self
+    }
+
+    fn price(&self, kind: Kind) -> u64 {
+        self.costs.get(kind.index()).map_or(1, |&cost| cost.into())
+    }
+
+    /// The members asked on the last graph, and what each one's schedule cost: without
+    /// [costs](Self::with_costs), how many batches it had.
+    pub fn tried(&self) -> impl Iterator<Item = (&str, u64)> {
+        let named = |&(member, cost): &(usize, u64)| (self.members[member].0.as_str(), cost);
         self.tried.iter().map(named)
     }
 }
@@ -70,18 +83,23 @@ impl Portfolio {
 impl Policy for Portfolio {
     fn start(&mut self, frontier: &Frontier) {
         self.rehearsal.clone_from(frontier);
-        let bound = Chains::new(frontier).bound();
+        let chains = Chains::new(frontier);
+        let kinds = (0..frontier.kinds()).map(Kind::new);
+        let bound: u64 = kinds
+            .map(|kind| self.price(kind) * u64::from(chains.longest(kind)))
+            .sum();
         self.tried.clear();
-        self.plan.clear();
         self.said = 0;
-        for (index, (_, member)) in self.members.iter_mut().enumerate() {
+        let mut least = u64::MAX;
+        for index in 0..self.members.len() {
             self.rehearsal.rewind();
-            let kinds = kinds_of(&mut self.rehearsal, member);
-            self.tried.push((index, kinds.len()));
-            if index == 0 || kinds.len() < self.plan.len() {
-                self.plan = kinds;
+            let kinds = kinds_of(&mut self.rehearsal, &mut self.members[index].1);
+            let cost = kinds.iter().map(|&kind| self.price(kind)).sum();
+            self.tried.push((index, cost));
+            if cost < least {
+                (least, self.plan) = (cost, kinds);
             }
-            if self.plan.len() == bound {
+            if least == bound {
                 break;
             }
         }

@@ -26,6 +26,7 @@ pub struct Found {
 #[derive(Clone, Debug)]
 pub struct Beam {
     width: usize,
+    costs: Option<Vec<u32>>,
     plan: Vec<Kind>,
     /// How many batches of the plan have been said.
     said: usize,
@@ -36,7 +37,20 @@ impl Beam {
     /// A search of so many states a level.
     #[must_use]
     pub fn new(width: usize) -> Self {
-        Self { width: width.max(1), plan: Vec::new(), said: 0, proved: false }
+        Self {
+            width: width.max(1),
+            costs: None,
+            plan: Vec::new(),
+            said: 0,
+            proved: false,
+        }
+    }
+
+    /// With other costs of a batch than 1 a kind.
+    #[must_use]
+    pub fn with_costs(mut self, costs: Vec<u32>) -> Self {
+        self.costs = Some(costs);
+        self
     }
 
     /// Whether the last plan is proved to be shortest.
@@ -48,7 +62,8 @@ impl Beam {
 
 impl Policy for Beam {
     fn start(&mut self, frontier: &Frontier) {
-        let found = search(frontier, None, self.width..=self.width, &mut |_| false);
+        let costs = self.costs.as_deref();
+        let found = search(frontier, costs, self.width..=self.width, &mut |_| false);
         (self.plan, self.said, self.proved) = (found.kinds, 0, found.proved);
     }
 

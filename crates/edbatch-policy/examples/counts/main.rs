@@ -1,51 +1,79 @@
-//! Batches of every policy on real mini-batches.
+//! Batches of every policy on real mini-batches, and what learning gains.
 //!
-//!     cargo run --release -p edbatch-policy --example counts
+//!     EDBATCH_SHARED=… cargo run --release -p edbatch-policy --example counts [WORKLOAD [SIZE]] [--learn]
+//!
+//! Means over mini-batches drawn at random from the test set. Learning is on the training set.
 
 mod learning;
 mod real;
 
-use edbatch_graph::Dag;
-use edbatch_policy::*;
+use edbatch_graph::{Dag, PlainDag};
+use edbatch_policy::{
+    Agenda, Beam, Critical, Depth, Frontier, Policy, Portfolio, Preference, Sufficient,
+    lower_bound, pair_bound, quotient, schedule,
+};
+
+const SIZES: [usize; 4] = [1, 8, 64, 256];
+
+/// How many mini-batches a row is the mean of.
+fn mini_batches(size: usize) -> usize {
+    if size == 1 { 100 } else { 5 }
+}
 
 fn main() {
-    let width: usize = std::env::args().nth(1).map_or(32, |w| w.parse().unwrap());
     let shared = std::env::var_os("EDBATCH_SHARED").expect("EDBATCH_SHARED names the shared data");
+    let (flags, words): (Vec<_>, Vec<_>) = std::env::args()
+        .skip(1)
+        .partition(|argument| argument.starts_with("--"));
+    let asked = |index: usize, word: &str| words.get(index).is_none_or(|asked| asked == word);
+    println!(
+        "workload size nodes classes | bound pair | depth agenda sufficient ratio critical quick \
+         thorough beam:32 beam:1024"
+    );
     for workload in real::workloads(shared.as_ref()) {
-        for size in [1, 8, 64, 256] {
-            if std::env::args().nth(3).is_some_and(|w| w != format!("{}-{size}", workload.name)) {
+        for size in SIZES {
+            if !asked(0, workload.name) || !asked(1, &size.to_string()) {
                 continue;
             }
-            let count = std::env::args().nth(2).map_or(5, |n| n.parse().unwrap());
-            let batches =
-                real::mini_batches(&workload.test, size, if size == 1 { 113 } else { count }, 1);
-            let n = batches.len() as f64;
-            let mean = |f: &mut dyn FnMut(&edbatch_graph::PlainDag) -> usize| {
-                batches.iter().map(|b| f(b)).sum::<usize>() as f64 / n
-            };
-            println!(
-                "{} {size} n={n} nodes {:.0} classes {:.0}: bound {:.1} ratio {:.1} critical {:.1} quick {:.1} sufficient {:.1} agenda {:.1} depth {:.1} beam32 {:.1} {:.0}ms",
-                workload.name,
-                mean(&mut |b| b.nodes()),
-                mean(&mut |b| quotient(&Frontier::new(b)).nodes()),
-                mean(&mut |b| lower_bound(b)),
-                mean(&mut |b| schedule(b, &mut Critical::preferring(Preference::Ratio)).len()),
-                mean(&mut |b| schedule(b, &mut Critical::new()).len()),
-                mean(&mut |b| schedule(b, &mut Portfolio::quick()).len()),
-                mean(&mut |b| schedule(b, &mut Sufficient::new()).len()),
-                mean(&mut |b| schedule(b, &mut Agenda::new()).len()),
-                mean(&mut |b| schedule(b, &mut Depth::new()).len()),
-                mean(&mut |b| schedule(b, &mut Beam::new(width)).len()),
-                mean(&mut |b| {
-                    let t = std::time::Instant::now();
-                    std::hint::black_box(schedule(b, &mut Beam::new(width)).len());
-                    t.elapsed().as_millis() as usize
-                })
-            );
-            if std::env::args().nth(3).is_some() {
-                let train = real::mini_batches(&workload.train, size, 6, 2);
-                learning::compare(&train[..4], &train[4..], &batches);
+            let test = real::mini_batches(&workload.test, size, mini_batches(size), 1);
+            row(workload.name, size, &test);
+            if flags.iter().any(|flag| flag == "--learn") {
+                let train =
+                    real::mini_batches(&workload.train, size, if size > 8 { 6 } else { 18 }, 2);
+                let (train, held_out) = train.split_at(train.len() - 2);
+                learning::compare(train, held_out, &test);
             }
         }
     }
+}
+
+fn row(name: &str, size: usize, dags: &[PlainDag]) {
+    let mean = |of: &dyn Fn(&PlainDag) -> usize| {
+        dags.iter().map(of).sum::<usize>() as f64 / dags.len() as f64
+    };
+    print!(
+        "{name:8} {size:4} {:7.0} {:7.0} |",
+        mean(&Dag::nodes),
+        mean(&|dag| { quotient(&Frontier::new(dag)).nodes() })
+    );
+    print!(
+        " {:6.1} {:6.1} |",
+        mean(&|dag| lower_bound(dag)),
+        mean(&|dag| pair_bound(dag))
+    );
+    let policies: [&dyn Fn() -> Box<dyn Policy>; 9] = [
+        &|| Box::new(Depth::new()),
+        &|| Box::new(Agenda::new()),
+        &|| Box::new(Sufficient::new()),
+        &|| Box::new(Critical::preferring(Preference::Ratio)),
+        &|| Box::new(Critical::new()),
+        &|| Box::new(Portfolio::quick()),
+        &|| Box::new(Portfolio::thorough()),
+        &|| Box::new(Beam::new(32)),
+        &|| Box::new(Beam::new(1024)),
+    ];
+    for policy in policies {
+        print!(" {:6.1}", mean(&|dag| schedule(dag, &mut *policy()).len()));
+    }
+    println!();
 }

@@ -1,7 +1,9 @@
 //! Learned policies as files: what is written is read, what is hostile is refused.
 
 use edbatch_graph::{Dag, Kind, PlainDag, Schedule, parse_text};
-use edbatch_policy::{Config, FileError, Learned, Named, Outcome, Policy, Symbol, learn, schedule};
+use edbatch_policy::{
+    Config, FileError, Learned, Named, Outcome, Policy, PolicyChoice, Symbol, learn, schedule,
+};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -19,7 +21,7 @@ fn learned(dag: &PlainDag, encoding: &Named) -> Learned {
 proptest! {
     #[test]
     fn files_round_trip(dag in support::dags(40, 4)) {
-        for encoding in [Named::Base, Named::Max, Named::Sort] {
+        for encoding in Named::all() {
             let written = learned(&dag, &encoding);
             let text = written.to_json();
             let read = Learned::from_json(&text).unwrap();
@@ -162,4 +164,31 @@ fn nonsense_and_unknown_kinds_fall_to_critical() {
     // A policy is an object, too.
     let object: &mut dyn Policy = &mut fsm;
     assert_eq!(schedule(&dag, object), by_fsm);
+}
+
+#[test]
+fn a_choice_opens_a_policy() {
+    let dag = parse_text("4\n0 0\n1 1 0\n5 1 1\n5 1 0\n").unwrap();
+    let path = std::env::temp_dir().join(format!("edbatch-policy-{}.json", std::process::id()));
+    std::fs::write(&path, FILE).unwrap();
+    for word in ["depth", "agenda", "sufficient", "critical", "beam:2"] {
+        let mut policy = word
+            .parse::<PolicyChoice>()
+            .unwrap()
+            .open(dag.kind_names())
+            .unwrap();
+        assert_eq!(schedule(&dag, &mut policy).check(&dag), Ok(()), "{word}");
+    }
+    let file: PolicyChoice = path.to_str().unwrap().parse().unwrap();
+    let mut policy = file.open_where_known(dag.kind_names()).unwrap();
+    assert_eq!(schedule(&dag, &mut policy).check(&dag), Ok(()));
+    assert!(file.open(&["leaf", "inner"]).is_ok());
+    let error = |choice: &PolicyChoice| choice.open(dag.kind_names()).err().unwrap().to_string();
+    assert!(
+        error(&file).contains("learned for other kinds"),
+        "{}",
+        error(&file)
+    );
+    std::fs::remove_file(&path).unwrap();
+    assert!(error(&file).contains("No such file"), "{}", error(&file));
 }

@@ -3,7 +3,9 @@
 use crate::support;
 
 use edbatch_graph::{Dag, Kind, NodeId};
-use edbatch_policy::{Chains, Critical, Firsts, Frontier, Policy, Sufficient, lower_bound};
+use edbatch_policy::{
+    Chains, Critical, Firsts, Frontier, Policy, Preference, Sufficient, lower_bound,
+};
 use proptest::prelude::*;
 
 /// Runs kinds at random; at each step calls `look` with the frontier and what ran.
@@ -124,13 +126,16 @@ proptest! {
     }
 
     #[test]
-    fn critical_lowers_the_bound_where_it_can(
+    fn critical_takes_what_its_rules_say(
         dag in support::dags(40, 5),
         choices in prop::collection::vec(any::<u8>(), 1..20),
         ask in 1_usize..4,
+        by_ratio in any::<bool>(),
     ) {
         let heights = support::heights(&dag);
-        let mut policy = Critical::new();
+        let urgencies = support::urgencies(&dag);
+        let preference = if by_ratio { Preference::Ratio } else { Preference::Urgency };
+        let mut policy = Critical::preferring(preference);
         let mut step = 0;
         walk(&dag, &choices, |frontier, ran| {
             if ran.iter().all(|&ran| !ran) {
@@ -146,11 +151,20 @@ proptest! {
                     let lowers = of_kind()
                         .filter(|v| Some(heights[v.index()]) == highest)
                         .all(|v| support::is_ready(&dag, ran, v));
-                    let ratio = frontier.ready(kind).len() as f64 / firsts[kind.index()] as f64;
+                    let ready = frontier.ready(kind);
+                    let ratio = ready.len() as f64 / firsts[kind.index()] as f64;
                     assert!(lowers || ratio < 1.0, "a ratio of 1 lowers the bound");
-                    ratio + f64::from(u8::from(lowers))
+                    let urgency: u64 = ready.iter().map(|v| urgencies[v.index()]).sum();
+                    let preferred = if by_ratio { ratio } else { urgency as f64 };
+                    // Forced, lowering or neither; only then what is preferred.
+                    match (lowers, ratio == 1.0) {
+                        (_, true) => 2e9,
+                        (true, false) => 1e9 + preferred,
+                        (false, false) => preferred,
+                    }
                 };
-                assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), score));
+                let ready = frontier.ready_kinds();
+                assert_eq!(policy.next(frontier), best(ready, score));
             }
         });
     }

@@ -66,6 +66,17 @@ pub(crate) fn heights(dag: &impl Dag) -> Vec<u32> {
     heights
 }
 
+/// Per node, the square of the number of edges on the longest path from it.
+pub(crate) fn urgencies(dag: &impl Dag) -> Vec<u64> {
+    let mut lengths = vec![0_u64; dag.nodes()];
+    for node in (0..dag.nodes()).rev().map(NodeId::new) {
+        for a in dag.arguments(node) {
+            lengths[a.index()] = lengths[a.index()].max(lengths[node.index()] + 1);
+        }
+    }
+    lengths.into_iter().map(|length| length * length).collect()
+}
+
 /// The folder of the shared data, or `None` with a message.
 pub(crate) fn shared() -> Option<PathBuf> {
     let shared = std::env::var_os("EDBATCH_SHARED").map(PathBuf::from);

@@ -1,0 +1,41 @@
+//! Hard graphs.
+//!
+//! *Source*: appendix A.1 of the paper, which proves batching NP-hard by reduction from the
+//! shortest common supersequence: a string is a chain of nodes whose kinds are its letters, and
+//! the shortest schedule of several chains, read as a string of kinds, is a shortest common
+//! supersequence of the strings. No polynomial algorithm is known to come within a constant factor.
+
+use edbatch_graph::{Kind, PlainDag};
+use rand::{Rng, RngExt};
+
+/// A chain for each string, over kinds `0..kinds`.
+///
+/// # Panics
+/// If a letter is no such kind.
+#[must_use]
+pub fn chains_of(strings: &[Vec<Kind>], kinds: u16) -> PlainDag {
+    let mut dag = PlainDag::new((0..kinds).map(|kind| kind.to_string()));
+    for string in strings {
+        let mut last = None;
+        for &letter in string {
+            let node = dag.push(letter, last.as_slice());
+            last = Some(node.expect("a letter is a kind"));
+        }
+    }
+    dag
+}
+
+/// So many random strings of this length.
+pub fn random_strings(
+    count: usize,
+    length: usize,
+    kinds: u16,
+    rng: &mut impl Rng,
+) -> Vec<Vec<Kind>> {
+    let mut string = |_| {
+        (0..length)
+            .map(|_| Kind(rng.random_range(0..kinds)))
+            .collect()
+    };
+    (0..count).map(&mut string).collect()
+}

@@ -1,0 +1,121 @@
+//! The case that the paper's FSM does not cover (its appendix A.3): two networks, one after the
+//! other, with the kinds of inner and output nodes swapped.
+
+use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
+use edbatch_policy::{
+    Config, Critical, Encoding, Frontier, Fsm, Named, Policy, Symbol, Table, distill, exhaustive,
+    improve, learn, schedule,
+};
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+/// Two chains of five inner nodes with an output each: the least tree that shows it. The second
+/// begins when all outputs of the first are there.
+fn swapped() -> PlainDag {
+    let mut dag = PlainDag::new(["I", "O"]);
+    let mut network = |inner: Kind, output: Kind, start: &[NodeId]| -> Vec<NodeId> {
+        let mut outputs = Vec::new();
+        let mut last = start.to_vec();
+        for _ in 0..5 {
+            last = vec![dag.push(inner, &last).unwrap()];
+            outputs.push(dag.push(output, &last).unwrap());
+        }
+        outputs
+    };
+    let first = network(Kind(0), Kind(1), &[]);
+    network(Kind(1), Kind(0), &first);
+    dag
+}
+
+#[test]
+fn no_table_over_base_max_or_sort_is_optimal() {
+    let dag = swapped();
+    let optimum = exhaustive(&dag).len();
+    // Five I and all O; then five O and all I.
+    assert_eq!(optimum, 12);
+    for encoding in [Named::Base, Named::Max, Named::Sort] {
+        assert!(best_table(&dag, &encoding) > optimum, "{encoding}");
+    }
+}
+
+#[test]
+fn phase_and_critical_bits_solve_it() {
+    let dag = swapped();
+    let dags = std::slice::from_ref(&dag);
+    let phase = Named::Phase;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let learned = learn(dags, dags, &phase, &Config::default(), &mut rng, |_| ());
+    assert_eq!(learned.after, 12);
+    let critical: Named = "critical".parse().unwrap();
+    let distilled = distill(dags, dags, &critical, &mut Critical::new());
+    assert_eq!(distilled.after, 12);
+    assert_eq!(improve(&distilled, dags, dags, &critical, 2).after, 12);
+    for (outcome, encoding) in [(learned, phase), (distilled, critical)] {
+        let mut fsm = outcome.fsm(encoding, dag.kinds());
+        let schedule = schedule(&dag, &mut fsm);
+        assert_eq!(schedule.check(&dag), Ok(()));
+        assert_eq!((schedule.len(), fsm.unseen()), (12, 0));
+    }
+}
+
+/// The fewest batches of any table over an encoding: tries both kinds in every state as it is met.
+fn best_table(dag: &PlainDag, encoding: &Named) -> usize {
+    fn best(dag: &PlainDag, encoding: &Named, table: &mut Table) -> usize {
+        let mut frontier = Frontier::new(dag);
+        let mut encoding_here = encoding.clone();
+        encoding_here.start(&frontier);
+        let mut batches = 0;
+        while !frontier.is_done() {
+            let mut word = Vec::new();
+            encoding_here.encode(&frontier, &mut word);
+            let Some(&(_, kind)) = table.iter().find(|(known, _)| *known == word) else {
+                let kinds: Vec<_> = frontier.ready_kinds().collect();
+                let tries = kinds.into_iter().map(|kind| {
+                    table.push((word.clone(), kind));
+                    let batches = best(dag, encoding, table);
+                    table.pop();
+                    batches
+                });
+                return tries.min().unwrap();
+            };
+            frontier.run(kind, frontier.ready(kind).len());
+            batches += 1;
+        }
+        batches
+    }
+    best(dag, encoding, &mut Vec::new())
+}
+
+/// An encoding of a user's own: the kind with the fewest ready nodes.
+#[derive(Clone)]
+struct Rarest;
+
+impl Encoding for Rarest {
+    fn start(&mut self, _: &Frontier) {}
+
+    fn encode(&mut self, frontier: &Frontier, state: &mut Vec<Symbol>) {
+        let rarest = frontier
+            .ready_kinds()
+            .min_by_key(|&kind| frontier.ready_count(kind));
+        state.extend(rarest.map(Symbol::Kind));
+    }
+
+    fn features(&self) -> u16 {
+        0
+    }
+
+    fn canonical(&self, _: &mut [Symbol]) {}
+}
+
+#[test]
+fn an_encoding_of_ones_own_makes_an_fsm() {
+    let dag = swapped();
+    let table = vec![
+        (vec![Symbol::Kind(Kind(0))], Kind(0)),
+        (vec![Symbol::Kind(Kind(1))], Kind(1)),
+    ];
+    let mut fsm = Fsm::of(&table, Rarest, dag.kinds());
+    let object: &mut dyn Policy = &mut fsm;
+    assert_eq!(schedule(&dag, object).check(&dag), Ok(()));
+    assert_eq!(fsm.states(), 2);
+}
