@@ -93,10 +93,7 @@ fn pair(frontier: &Frontier, s: Kind, t: Kind) -> usize {
     }
     paths.sort_unstable();
     paths.dedup();
-    let pairs = paths
-        .iter()
-        .enumerate()
-        .flat_map(|(i, p)| paths[i..].iter().map(move |q| (p, q)));
+    let pairs = paths.iter().enumerate().flat_map(|(i, p)| paths[i..].iter().map(move |q| (p, q)));
     pairs.map(|(p, q)| supersequence(p, q)).max().unwrap_or(0)
 }
 
@@ -115,16 +112,12 @@ fn richest(
         let rest = next[node.index()].map_or(0, |user: NodeId| most[user.index()]);
         most[node.index()] = worth(frontier.kind(node)) + rest;
     }
-    let sources = frontier
-        .arguments()
-        .filter(|(_, arguments)| arguments.is_empty());
+    let sources = frontier.arguments().filter(|(_, arguments)| arguments.is_empty());
     let mut starts: Vec<_> = sources.map(|(node, _)| node).collect();
     starts.sort_by_key(|node| std::cmp::Reverse(most[node.index()]));
     let path = |&start: &NodeId| {
         let path = std::iter::successors(Some(start), |node| next[node.index()]);
-        path.map(|node| frontier.kind(node))
-            .filter(|&kind| keep(kind))
-            .collect()
+        path.map(|node| frontier.kind(node)).filter(|&kind| keep(kind)).collect()
     };
     starts.iter().take(PATHS).map(path).collect()
 }
@@ -138,11 +131,7 @@ pub(crate) fn supersequence(p: &[Kind], q: &[Kind]) -> usize {
         for j in 1..=q.len() {
             let shared = diagonal;
             diagonal = row[j];
-            row[j] = 1 + if q[j - 1] == *letter {
-                shared
-            } else {
-                row[j].min(row[j - 1])
-            };
+            row[j] = 1 + if q[j - 1] == *letter { shared } else { row[j].min(row[j - 1]) };
         }
     }
     row[q.len()]

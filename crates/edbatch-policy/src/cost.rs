@@ -43,14 +43,8 @@ impl CostModel {
     /// negative. A kind without samples costs nothing; one with a single size has no slope.
     #[must_use]
     pub fn fit(kinds: usize, samples: &[Sample]) -> Self {
-        let of_kind = |kind| {
-            samples
-                .iter()
-                .filter(move |sample| sample.kind.index() == kind)
-        };
-        Self {
-            lines: (0..kinds).map(|kind| line(of_kind(kind))).collect(),
-        }
+        let of_kind = |kind| samples.iter().filter(move |sample| sample.kind.index() == kind);
+        Self { lines: (0..kinds).map(|kind| line(of_kind(kind))).collect() }
     }
 
     /// Nanoseconds of a schedule.
@@ -84,11 +78,7 @@ fn line<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Line {
         covariance += off * (sample.nanoseconds - time);
         variance += off * off;
     }
-    let slope = if variance == 0.0 {
-        0.0
-    } else {
-        (covariance / variance).max(0.0)
-    };
+    let slope = if variance == 0.0 { 0.0 } else { (covariance / variance).max(0.0) };
     let base = time - slope * nodes;
     if base >= 0.0 {
         return Line { base, slope };
@@ -96,8 +86,5 @@ fn line<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Line {
     // Through the origin, then.
     let square = mean(|s| f64::from(s.nodes).powi(2));
     let product = mean(|s| f64::from(s.nodes) * s.nanoseconds);
-    Line {
-        base: 0.0,
-        slope: product / square,
-    }
+    Line { base: 0.0, slope: product / square }
 }

@@ -175,14 +175,8 @@ impl Critical {
                 (true, _) => 0,
                 (false, lowers) => 2 - u16::from(lowers),
             };
-            let OfKind {
-                urgency, highest, ..
-            } = self.kinds[kind.index()];
-            let claim = Claim {
-                rule,
-                urgency: Reverse(urgency),
-                highest: Reverse(highest),
-            };
+            let OfKind { urgency, highest, .. } = self.kinds[kind.index()];
+            let claim = Claim { rule, urgency: Reverse(urgency), highest: Reverse(highest) };
             claims.push((claim, kind));
         }
         claims.sort_unstable();
@@ -198,11 +192,7 @@ impl Critical {
         match self.preference {
             Preference::Urgency => {
                 let wasted = |kind: Kind| {
-                    if self.lowers(kind) {
-                        1
-                    } else {
-                        self.cost(kind)
-                    }
+                    if self.lowers(kind) { 1 } else { self.cost(kind) }
                 };
                 let urgency = |kind: Kind| u128::from(self.kinds[kind.index()].urgency);
                 urgency(a) * wasted(b) > urgency(b) * wasted(a)

@@ -32,10 +32,6 @@ pub fn random_strings(
     kinds: u16,
     rng: &mut impl Rng,
 ) -> Vec<Vec<Kind>> {
-    let mut string = |_| {
-        (0..length)
-            .map(|_| Kind(rng.random_range(0..kinds)))
-            .collect()
-    };
+    let mut string = |_| (0..length).map(|_| Kind(rng.random_range(0..kinds))).collect();
     (0..count).map(&mut string).collect()
 }

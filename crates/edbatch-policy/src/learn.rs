@@ -138,14 +138,7 @@ pub fn learn<D: Dag>(
     let mut trace = Vec::new();
     while episode < config.episodes {
         let course = &mut courses[episode % train.len()];
-        course.walk(
-            &mut q,
-            encoding.clone(),
-            epsilon,
-            config.alpha,
-            rng,
-            &mut trace,
-        );
+        course.walk(&mut q, encoding.clone(), epsilon, config.alpha, rng, &mut trace);
         config.scale(&mut trace);
         q.update(&trace, config);
         epsilon = (epsilon * config.epsilon_decay).max(config.epsilon_least);
@@ -194,11 +187,7 @@ impl Course {
         let chains = Chains::new(&frontier);
         let mut firsts = Firsts::default();
         firsts.update(&frontier, &chains);
-        Self {
-            frontier,
-            chains,
-            firsts,
-        }
+        Self { frontier, chains, firsts }
     }
 
     /// One episode: schedules the mini-batch by `q`, at times at random, and notes each batch.
@@ -231,11 +220,7 @@ impl Course {
             firsts.update(frontier, &self.chains);
             let ready = frontier.ready_count(kind);
             let ratio = ready as f32 / firsts.first(kind) as f32;
-            trace.push(Step {
-                state,
-                kind,
-                reward: -1.0 + alpha * ratio,
-            });
+            trace.push(Step { state, kind, reward: -1.0 + alpha * ratio });
             frontier.run(kind, frontier.ready(kind).len());
         }
     }
@@ -263,10 +248,7 @@ impl Exam {
     }
 
     pub(crate) fn of(frontiers: Vec<Frontier>) -> Self {
-        Self {
-            frontiers,
-            costs: None,
-        }
+        Self { frontiers, costs: None }
     }
 
     fn with_costs(self, costs: Option<Vec<u32>>) -> Self {
@@ -274,9 +256,7 @@ impl Exam {
     }
 
     fn cost(&self, kind: Kind) -> usize {
-        self.costs
-            .as_ref()
-            .map_or(1, |costs| costs[kind.index()] as usize)
+        self.costs.as_ref().map_or(1, |costs| costs[kind.index()] as usize)
     }
 
     /// Σ lower bounds.
@@ -284,23 +264,14 @@ impl Exam {
         let chains = self.frontiers.iter().map(Chains::new);
         let bound = |chains: Chains| -> usize {
             let kinds = (0..chains.kinds()).map(Kind::new);
-            kinds
-                .map(|kind| self.cost(kind) * chains.longest(kind) as usize)
-                .sum()
+            kinds.map(|kind| self.cost(kind) * chains.longest(kind) as usize).sum()
         };
         chains.map(bound).sum()
     }
 
     /// Batches that a policy makes of them all; or what these cost.
     pub(crate) fn batches(&mut self, policy: &mut impl Policy) -> usize {
-        let mut batches = vec![
-            0;
-            self.frontiers
-                .iter()
-                .map(Frontier::kinds)
-                .max()
-                .unwrap_or(0)
-        ];
+        let mut batches = vec![0; self.frontiers.iter().map(Frontier::kinds).max().unwrap_or(0)];
         for frontier in &mut self.frontiers {
             frontier.rewind();
             policy.start(frontier);
@@ -341,8 +312,7 @@ impl Values {
     /// The number of a state. When it is new, its choices are worth 0.
     fn intern(&mut self, word: &[Symbol]) -> usize {
         let state = self.states.intern(word);
-        self.values
-            .resize(self.states.rows() * self.kinds, f32::NEG_INFINITY);
+        self.values.resize(self.states.rows() * self.kinds, f32::NEG_INFINITY);
         self.tried.resize(self.values.len(), false);
         if self.best(state).is_none() {
             self.met.push((word.to_vec(), state));
@@ -396,9 +366,7 @@ impl Values {
     fn table(&self) -> Table {
         let entry = |(word, state): &(Vec<Symbol>, usize)| {
             let tried = |kind| self.tried[state * self.kinds + kind];
-            let kind = self
-                .best_of(*state, tried)
-                .expect("a state met was left by some kind");
+            let kind = self.best_of(*state, tried).expect("a state met was left by some kind");
             (word.clone(), kind)
         };
         self.met.iter().map(entry).collect()

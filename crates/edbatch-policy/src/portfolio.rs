@@ -85,9 +85,7 @@ impl Policy for Portfolio {
         self.rehearsal.clone_from(frontier);
         let chains = Chains::new(frontier);
         let kinds = (0..frontier.kinds()).map(Kind::new);
-        let bound: u64 = kinds
-            .map(|kind| self.price(kind) * u64::from(chains.longest(kind)))
-            .sum();
+        let bound: u64 = kinds.map(|kind| self.price(kind) * u64::from(chains.longest(kind))).sum();
         self.tried.clear();
         self.said = 0;
         let mut least = u64::MAX;

@@ -37,13 +37,7 @@ impl Beam {
     /// A search of so many states a level.
     #[must_use]
     pub fn new(width: usize) -> Self {
-        Self {
-            width: width.max(1),
-            costs: None,
-            plan: Vec::new(),
-            said: 0,
-            proved: false,
-        }
+        Self { width: width.max(1), costs: None, plan: Vec::new(), said: 0, proved: false }
     }
 
     /// With other costs of a batch than 1 a kind.

@@ -42,10 +42,7 @@ pub fn svg_with_names(dag: &impl Dag, schedule: &Schedule, names: &[impl AsRef<s
          font-family=\"sans-serif\" font-size=\"12\">"
         ),
     );
-    line(
-        &mut svg,
-        format_args!("<rect width=\"100%\" height=\"100%\" fill=\"white\"/>"),
-    );
+    line(&mut svg, format_args!("<rect width=\"100%\" height=\"100%\" fill=\"white\"/>"));
     legend(&mut svg, schedule, names);
     let axis = LEGEND + HEIGHT;
     for (index, (batch, ready)) in schedule.batches().zip(&frontiers).enumerate() {
@@ -56,28 +53,14 @@ pub fn svg_with_names(dag: &impl Dag, schedule: &Schedule, names: &[impl AsRef<s
             batch.nodes.len(),
             escape(names[batch.kind.index()].as_ref())
         );
-        bar(
-            &mut svg,
-            [x, axis - up, step, up],
-            batch.kind.index(),
-            1.0,
-            &title,
-        );
+        bar(&mut svg, [x, axis - up, step, up], batch.kind.index(), 1.0, &title);
         let (mut below, mut from) = (0, 0.0);
         for (kind, &count) in ready.iter().enumerate().filter(|&(_, &count)| count > 0) {
             below += count;
             let to = height(below, fullest);
-            let title = format!(
-                "before batch {index}: {count} {} ready",
-                escape(names[kind].as_ref())
-            );
-            bar(
-                &mut svg,
-                [x, axis + 4.0 + from, step, to - from],
-                kind,
-                0.55,
-                &title,
-            );
+            let title =
+                format!("before batch {index}: {count} {} ready", escape(names[kind].as_ref()));
+            bar(&mut svg, [x, axis + 4.0 + from, step, to - from], kind, 0.55, &title);
             from = to;
         }
     }
@@ -125,10 +108,7 @@ fn legend(svg: &mut String, schedule: &Schedule, names: &[impl AsRef<str>]) {
             svg,
             format_args!("<rect x=\"{x}\" y=\"5\" width=\"12\" height=\"12\" fill=\"{colour}\"/>"),
         );
-        line(
-            svg,
-            format_args!("<text x=\"{}\" y=\"15\">{}</text>", x + 16.0, escape(&text)),
-        );
+        line(svg, format_args!("<text x=\"{}\" y=\"15\">{}</text>", x + 16.0, escape(&text)));
         x += 32.0 + 7.0 * text.chars().count() as f64;
     }
 }
@@ -148,10 +128,7 @@ fn bar(svg: &mut String, [x, y, width, height]: [f64; 4], kind: usize, opacity: 
 /// Colours that differ for any number of kinds: hues a golden angle apart.
 fn colour(kind: usize) -> String {
     let hue = (210.0 + 137.508 * kind as f64) % 360.0;
-    format!(
-        "hsl({hue:.0},65%,{}%)",
-        if kind.is_multiple_of(2) { 45 } else { 60 }
-    )
+    format!("hsl({hue:.0},65%,{}%)", if kind.is_multiple_of(2) { 45 } else { 60 })
 }
 
 fn escape(text: &str) -> String {

@@ -22,9 +22,8 @@ fn mini_batches(size: usize) -> usize {
 
 fn main() {
     let shared = std::env::var_os("EDBATCH_SHARED").expect("EDBATCH_SHARED names the shared data");
-    let (flags, words): (Vec<_>, Vec<_>) = std::env::args()
-        .skip(1)
-        .partition(|argument| argument.starts_with("--"));
+    let (flags, words): (Vec<_>, Vec<_>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
     let asked = |index: usize, word: &str| words.get(index).is_none_or(|asked| asked == word);
     println!(
         "workload size nodes classes | bound pair | depth agenda sufficient ratio critical quick \
@@ -56,11 +55,7 @@ fn row(name: &str, size: usize, dags: &[PlainDag]) {
         mean(&Dag::nodes),
         mean(&|dag| { quotient(&Frontier::new(dag)).nodes() })
     );
-    print!(
-        " {:6.1} {:6.1} |",
-        mean(&|dag| lower_bound(dag)),
-        mean(&|dag| pair_bound(dag))
-    );
+    print!(" {:6.1} {:6.1} |", mean(&|dag| lower_bound(dag)), mean(&|dag| pair_bound(dag)));
     let policies: [&dyn Fn() -> Box<dyn Policy>; 9] = [
         &|| Box::new(Depth::new()),
         &|| Box::new(Agenda::new()),

@@ -94,9 +94,7 @@ impl Encoding for Rarest {
     fn start(&mut self, _: &Frontier) {}
 
     fn encode(&mut self, frontier: &Frontier, state: &mut Vec<Symbol>) {
-        let rarest = frontier
-            .ready_kinds()
-            .min_by_key(|&kind| frontier.ready_count(kind));
+        let rarest = frontier.ready_kinds().min_by_key(|&kind| frontier.ready_count(kind));
         state.extend(rarest.map(Symbol::Kind));
     }
 
@@ -110,10 +108,8 @@ impl Encoding for Rarest {
 #[test]
 fn an_encoding_of_ones_own_makes_an_fsm() {
     let dag = swapped();
-    let table = vec![
-        (vec![Symbol::Kind(Kind(0))], Kind(0)),
-        (vec![Symbol::Kind(Kind(1))], Kind(1)),
-    ];
+    let table =
+        vec![(vec![Symbol::Kind(Kind(0))], Kind(0)), (vec![Symbol::Kind(Kind(1))], Kind(1))];
     let mut fsm = Fsm::of(&table, Rarest, dag.kinds());
     let object: &mut dyn Policy = &mut fsm;
     assert_eq!(schedule(&dag, object).check(&dag), Ok(()));

@@ -172,11 +172,7 @@ fn a_choice_opens_a_policy() {
     let path = std::env::temp_dir().join(format!("edbatch-policy-{}.json", std::process::id()));
     std::fs::write(&path, FILE).unwrap();
     for word in ["depth", "agenda", "sufficient", "critical", "beam:2"] {
-        let mut policy = word
-            .parse::<PolicyChoice>()
-            .unwrap()
-            .open(dag.kind_names())
-            .unwrap();
+        let mut policy = word.parse::<PolicyChoice>().unwrap().open(dag.kind_names()).unwrap();
         assert_eq!(schedule(&dag, &mut policy).check(&dag), Ok(()), "{word}");
     }
     let file: PolicyChoice = path.to_str().unwrap().parse().unwrap();
@@ -184,11 +180,7 @@ fn a_choice_opens_a_policy() {
     assert_eq!(schedule(&dag, &mut policy).check(&dag), Ok(()));
     assert!(file.open(&["leaf", "inner"]).is_ok());
     let error = |choice: &PolicyChoice| choice.open(dag.kind_names()).err().unwrap().to_string();
-    assert!(
-        error(&file).contains("learned for other kinds"),
-        "{}",
-        error(&file)
-    );
+    assert!(error(&file).contains("learned for other kinds"), "{}", error(&file));
     std::fs::remove_file(&path).unwrap();
     assert!(error(&file).contains("No such file"), "{}", error(&file));
 }

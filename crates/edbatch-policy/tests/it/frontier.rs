@@ -169,16 +169,3 @@ proptest! {
         });
     }
 }
-
-/// What ran second had an ancestor that ran first: told of both at once, it was never seen ready.
-#[test]
-fn firsts_catch_up_with_several_batches() {
-    let dag = edbatch_graph::parse_text("3\n0 0\n0 1 0\n0 1 1\n").unwrap();
-    let mut frontier = Frontier::new(&dag);
-    let (chains, mut firsts) = (Chains::new(&frontier), Firsts::default());
-    firsts.update(&frontier, &chains);
-    frontier.run(Kind(0), 1);
-    frontier.run(Kind(0), 1);
-    firsts.update(&frontier, &chains);
-    assert_eq!(firsts.first(Kind(0)), 1);
-}

@@ -138,10 +138,7 @@ fn common_subsequence(p: &[Kind], q: &[Kind]) -> usize {
 fn random_strings_are_hard_and_the_search_beats_the_rules() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let dag = chains_of(&random_strings(8, 40, 4, &mut rng), 4);
-    let (rule, search) = (
-        batches(&dag, Critical::new()),
-        batches(&dag, Beam::new(256)),
-    );
+    let (rule, search) = (batches(&dag, Critical::new()), batches(&dag, Beam::new(256)));
     assert!(search < rule, "{search} < {rule}");
     assert!(lower_bound(&dag) < pair_bound(&dag) && pair_bound(&dag) <= search);
 }
@@ -166,19 +163,12 @@ fn costs_change_a_schedule_for_the_better_in_time() {
         assert!(model.cost(&cheapest) <= model.cost(&fewest));
         better += u32::from(model.cost(&cheapest) < model.cost(&fewest));
     }
-    assert!(
-        better > 0,
-        "in none of ten graphs a schedule of more batches was cheaper"
-    );
+    assert!(better > 0, "in none of ten graphs a schedule of more batches was cheaper");
 }
 
 #[test]
 fn a_line_is_fitted_per_kind() {
-    let at = |kind, nodes, nanoseconds| Sample {
-        kind: Kind(kind),
-        nodes,
-        nanoseconds,
-    };
+    let at = |kind, nodes, nanoseconds| Sample { kind: Kind(kind), nodes, nanoseconds };
     let samples = [
         at(0, 1, 130.0),
         at(0, 10, 400.0),
@@ -190,20 +180,8 @@ fn a_line_is_fitted_per_kind() {
     ];
     let lines = CostModel::fit(4, &samples).lines;
     assert!((lines[0].base - 100.0).abs() < 1e-6 && (lines[0].slope - 30.0).abs() < 1e-6);
-    assert_eq!(
-        lines[1],
-        Line {
-            base: 60.0,
-            slope: 0.0
-        }
-    );
-    assert_eq!(
-        lines[2],
-        Line {
-            base: 0.0,
-            slope: 28.0
-        }
-    );
+    assert_eq!(lines[1], Line { base: 60.0, slope: 0.0 });
+    assert_eq!(lines[2], Line { base: 0.0, slope: 28.0 });
     assert_eq!(lines[3], Line::default());
     assert_eq!(CostModel { lines }.batch_costs(), [100, 60, 1, 1]);
 }
@@ -222,18 +200,9 @@ fn published_graphs_are_searched_and_never_worse() {
     for (name, dag) in support::published_graphs() {
         let mut quick = Portfolio::quick();
         let by_quick = batches(&dag, &mut quick);
-        assert!(
-            by_quick <= batches(&dag, edbatch_policy::Agenda::new()),
-            "{name}"
-        );
-        assert!(
-            by_quick <= batches(&dag, edbatch_policy::Depth::new()),
-            "{name}"
-        );
-        assert_eq!(
-            quick.tried().map(|(_, cost)| cost).min(),
-            Some(by_quick as u64)
-        );
+        assert!(by_quick <= batches(&dag, edbatch_policy::Agenda::new()), "{name}");
+        assert!(by_quick <= batches(&dag, edbatch_policy::Depth::new()), "{name}");
+        assert_eq!(quick.tried().map(|(_, cost)| cost).min(), Some(by_quick as u64));
         let by_beam = batches(&dag, Beam::new(4));
         assert!(
             lower_bound(&dag) <= by_beam && by_beam <= batches(&dag, Critical::new()),
@@ -247,10 +216,7 @@ fn an_empty_graph_has_an_empty_schedule() {
     let dag = PlainDag::new(["a"]);
     assert_eq!(batches(&dag, Beam::new(3)), 0);
     assert_eq!(batches(&dag, Portfolio::thorough()), 0);
-    assert_eq!(
-        (lower_bound(&dag), pair_bound(&dag), exhaustive(&dag).len()),
-        (0, 0, 0)
-    );
+    assert_eq!((lower_bound(&dag), pair_bound(&dag), exhaustive(&dag).len()), (0, 0, 0));
     assert!(svg(&dag, &edbatch_graph::Schedule::new()).ends_with("</svg>\n"));
 }
 
@@ -263,8 +229,5 @@ fn the_plan_followed_is_the_best_ones() {
     let mut into = edbatch_graph::Schedule::new();
     run_into(&mut Frontier::new(&dag), &mut portfolio, &mut into);
     assert_eq!(into.check(&dag), Ok(()));
-    assert_eq!(
-        Some(into.len() as u64),
-        portfolio.tried().map(|(_, cost)| cost).min()
-    );
+    assert_eq!(Some(into.len() as u64), portfolio.tried().map(|(_, cost)| cost).min());
 }
