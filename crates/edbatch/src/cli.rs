@@ -1,5 +1,6 @@
 //! The commands: what they take, and how they end.
 
+mod cells;
 mod failure;
 mod in_order;
 mod infer;
@@ -25,6 +26,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Cells(cells::Cells),
     Infer(infer::Infer),
     Init(init::Init),
 }
@@ -32,6 +34,7 @@ enum Command {
 /// Runs the command line; 0 on success, 1 on failure, and 2, by clap, on wrong usage.
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Cells(cells) => cells.run(),
         Command::Infer(infer) => infer.run(),
         Command::Init(init) => init.run(),
     };
