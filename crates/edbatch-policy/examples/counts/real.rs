@@ -30,7 +30,10 @@ pub(crate) fn workloads(shared: &Path) -> Vec<Workload> {
         read(path).lines().map(|line| lattice(&json_arcs(line))).collect()
     };
     let newswire = |path: &str| -> Vec<PlainDag> {
-        arc_file(&read(path)).iter().map(|arcs| lattice(arcs)).collect()
+        arc_file(&read(path))
+            .iter()
+            .map(lattice)
+            .collect()
     };
     let mut tagger: Vec<_> = read("wikigold/wikigold.txt.gz")
         .lines()
