@@ -1,0 +1,154 @@
+//! The smallest, the largest and the oddest inputs: all run, or say exactly why not.
+
+use edbatch::{Engine, Rows};
+use edbatch_datasets::{Lattice, Sentence, Tree, TreeBuilder, WordArc};
+use edbatch_models::*;
+use edbatch_runtime::Parameters;
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+
+#[test]
+fn trees_of_one_leaf_and_of_5000_levels() {
+    let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 3 };
+    let trees = [chain(1), chain(5000), chain(2)];
+    check(TreeLstm::new(sizes).unwrap(), &trees, [1, 9999, 3]);
+    check(TreeGru::new(sizes).unwrap(), &trees, [1, 9999, 3]);
+    let sizes = MvRnnSizes { vocabulary: 9, hidden: 4, classes: 3 };
+    check(MvRnn::new(sizes).unwrap(), &trees, [1, 9999, 3]);
+}
+
+#[test]
+fn a_node_with_three_children_is_no_binary_one() {
+    let mut tree = TreeBuilder::new();
+    (0..3).for_each(|leaf| _ = tree.push(0, Some(leaf), 0));
+    tree.push(0, None, 3);
+    let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 3 };
+    let error = engine(TreeLstm::new(sizes).unwrap()).run(&[tree.finish()]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "input 0: node 3 of a tree (in post-order): expected two children or a token, got 3 \
+         children and no token"
+    );
+}
+
+#[test]
+fn sentences_of_no_word_of_one_and_of_10000() {
+    let lengths = [0, 10_000, 1];
+    let inputs = lengths.map(|length| sentence((0..length).map(|i| i as u32 % 9).collect()));
+    check(BiLstmTagger::new(TAGGER).unwrap(), &inputs, lengths);
+    // Alone, the empty one is a graph without nodes; and so is a mini-batch of nothing.
+    let mut engine = engine(BiLstmTagger::new(TAGGER).unwrap());
+    assert_eq!(engine.run(&inputs[..1]).unwrap(), [Rows::new()]);
+    assert_eq!(engine.run(&[]).unwrap(), []);
+}
+
+#[test]
+fn words_of_one_character_and_of_1000() {
+    let long = Word::Spelled((0..1000).map(|i| i % 9).collect());
+    let words = [vec![Word::Spelled(vec![2])], vec![Word::Known(3), long], vec![Word::Known(0)]];
+    let sizes = CharTaggerSizes { tagger: TAGGER, chars: 9, char_embed: 2, char_hidden: 2 };
+    check(BiLstmTaggerChar::new(sizes).unwrap(), &words.map(sentence), [1, 2, 1]);
+    let wrong = CharTaggerSizes { char_hidden: 3, ..sizes };
+    assert!(BiLstmTaggerChar::new(wrong).is_err(), "words of 4 elements from 2 × 3");
+}
+
+#[test]
+fn lattices_with_a_word_across_the_whole_sentence() {
+    let lattices = [lattice(0, &[]), lattice(1, &[]), lattice(30, &[(0, 29), (3, 4)])];
+    let sizes = LatticeSizes { chars: 9, words: 9, embed: 4, hidden: 4, classes: 3 };
+    check(LatticeLstm::new(sizes).unwrap(), &lattices, [0, 1, 30]);
+    check(LatticeGru::new(sizes).unwrap(), &lattices, [0, 1, 30]);
+    let mut engine = engine(LatticeGru::new(sizes).unwrap());
+    assert_eq!(
+        engine.run(&[lattice(3, &[(1, 3)])]).unwrap_err().to_string(),
+        "input 0: a word from character 1 to 3 of a lattice of 3 characters: expected start < \
+         end < 3"
+    );
+}
+
+#[test]
+fn translations_stop_at_different_steps() {
+    let sources = [(0, 7), (5, 1), (3, 40), (1, 0)].map(|(words, steps)| source(words, steps));
+    let outputs = check(nmt(), &sources, [7, 1, 40, 0]);
+    // Who is beside a sentence, and for how long, changes nothing.
+    let mut engine = engine(nmt());
+    let alone: Vec<Rows> =
+        sources.chunks(1).flat_map(|source| engine.run(source).unwrap()).collect();
+    assert_eq!(outputs, alone);
+    // Left to itself, a sentence of no word takes at most ten steps.
+    let empty = SourceSentence { words: vec![], stop: Stop::AtEnd };
+    assert!((1..=10).contains(&engine.run(&[empty]).unwrap()[0].len()));
+}
+
+#[test]
+fn batches_do_not_grow_with_sentences_nor_memory_with_steps() {
+    let run = |sentences: usize, steps: usize| {
+        let mut engine = engine(nmt());
+        engine.run(&vec![source(12, steps); sentences]).unwrap();
+        *engine.statistics()
+    };
+    let (one, many, longer) = (run(1, 20), run(16, 20), run(16, 400));
+    assert_eq!(one.batches, 13 + 2 * 20);
+    assert_eq!(many.batches, one.batches);
+    assert_eq!(longer.batches, 13 + 2 * 400);
+    assert_eq!(longer.peak_bytes, many.peak_bytes);
+}
+
+const TAGGER: TaggerSizes =
+    TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 2, mlp: 4, tags: 3 };
+
+fn nmt() -> LstmNmt {
+    LstmNmt::new(NmtSizes { source: 9, target: 11, embed: 4, hidden: 4 }).unwrap()
+}
+
+fn engine<M: Model>(model: M) -> Engine<M> {
+    let parameters = random(&model);
+    Engine::new(model, parameters).unwrap()
+}
+
+fn random(model: &impl Model) -> Parameters {
+    Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(11))
+}
+
+/// Runs all in one mini-batch; so many rows must come out, as the interpreter computes them.
+fn check<M: Model + Clone, const N: usize>(
+    model: M,
+    inputs: &[M::Input; N],
+    rows: [usize; N],
+) -> Vec<Rows> {
+    let parameters = random(&model);
+    let outputs = engine(model.clone()).run(inputs).unwrap();
+    let expected = Engine::interpreted(model, parameters).run(inputs).unwrap();
+    assert_eq!(outputs.iter().map(Rows::len).collect::<Vec<_>>(), rows);
+    for (got, expected) in outputs.iter().zip(&expected) {
+        assert_eq!(got.len(), expected.len());
+        for (got, expected) in got.iter().flatten().zip(expected.iter().flatten()) {
+            assert!((got - expected).abs() <= 1e-4, "{got}, not {expected}");
+        }
+    }
+    outputs
+}
+
+/// A tree of so many leaves that is as deep as it can be.
+fn chain(leaves: u32) -> Tree<u32> {
+    let mut tree = TreeBuilder::new();
+    tree.push(0, Some(0), 0);
+    for leaf in 1..leaves {
+        tree.push(0, Some(leaf % 9), 0);
+        tree.push(0, None, 2);
+    }
+    tree.finish()
+}
+
+fn sentence<T>(words: Vec<T>) -> Sentence<T> {
+    Sentence { tags: vec![None; words.len()], words }
+}
+
+fn lattice(length: u32, words: &[(u32, u32)]) -> Lattice<u32> {
+    let words = words.iter().map(|&(start, end)| WordArc { start, end, word: start % 9 });
+    let chars = (0..length).map(|i| i % 9).collect();
+    Lattice { chars, words: words.collect(), tags: vec![] }
+}
+
+fn source(words: u32, steps: usize) -> SourceSentence {
+    SourceSentence { words: (0..words).map(|i| i % 9).collect(), stop: Stop::After(steps) }
+}
