@@ -29,12 +29,8 @@ pub(crate) fn workloads(shared: &Path) -> Vec<Workload> {
     let weibo = |path: &str| -> Vec<PlainDag> {
         read(path).lines().map(|line| lattice(&json_arcs(line))).collect()
     };
-    let newswire = |path: &str| -> Vec<PlainDag> {
-        arc_file(&read(path))
-            .iter()
-            .map(lattice)
-            .collect()
-    };
+    let newswire =
+        |path: &str| -> Vec<PlainDag> { arc_file(&read(path)).iter().map(lattice).collect() };
     let mut tagger: Vec<_> = read("wikigold/wikigold.txt.gz")
         .lines()
         .map(|line| tagger(line.split(' ').count()))
