@@ -16,6 +16,8 @@ use edbatch_graph::{ParameterId, Reduction};
 pub struct CellPlan {
     /// The cell's name.
     pub name: String,
+    /// What is computed once per distinct row of a table, before any batch runs.
+    pub hoisted: Option<Hoisted>,
     /// The regions of scratch: elements per call.
     pub regions: Vec<u32>,
     /// Elements from one output row to the next.
@@ -24,6 +26,21 @@ pub struct CellPlan {
     pub output_width: u32,
     /// What is done, in order.
     pub steps: Vec<CellStep>,
+}
+
+/// `w · x` for weights `(rows, width)` stacked along their rows, and `x` a row of a table.
+///
+/// It depends on the row alone, so a mini-batch computes it once per distinct row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hoisted {
+    /// The table port that names `x`.
+    pub table: u16,
+    /// The weights, in the order of their results.
+    pub weights: Vec<ParameterId>,
+    /// Rows of all weights together.
+    pub rows: u32,
+    /// Columns of each weight: elements of `x`.
+    pub width: u32,
 }
 
 /// Where a tensor of one call lives: it begins at `offset` elements into `base`.
@@ -44,6 +61,8 @@ pub enum Base {
     Port(u16),
     /// A parameter, the same for all calls.
     Parameter(ParameterId),
+    /// The call's row of [`CellPlan::hoisted`] results.
+    Hoisted,
     /// The call's row of a region of scratch.
     Scratch(u16),
     /// The call's row of output.
@@ -78,7 +97,7 @@ pub enum CellStep {
         x: Place,
         /// Where the results go, one after the other.
         out: Place,
-        /// Whether results replace or are added to what is there.
+        /// What results are added to.
         mode: Mode,
     },
     /// `out[b] = left[b] · right[b]` with matrices `(m, k)` and `(k, n)`, at least one a value.
@@ -152,13 +171,15 @@ pub enum CellStep {
     },
 }
 
-/// Whether a product replaces what is in its place or is added to it.
+/// What a product is added to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// `out = product`.
     Set,
     /// `out = out + product`.
     Add,
+    /// `out = what is at this place + product`.
+    From(Place),
 }
 
 /// Element-wise operations over tensors of one width, as a program without branches.
@@ -204,8 +225,11 @@ impl CellStep {
             Self::Reduce { port, from, width, .. } => {
                 vec![(Place { base: Base::Port(*port), offset: *from }, *width)]
             }
-            Self::Product { width, x, mode: Mode::Set, .. } => vec![(*x, *width)],
-            Self::Product { rows, width, x, out, .. } => vec![(*x, *width), (*out, *rows)],
+            Self::Product { rows, width, x, out, mode, .. } => match mode {
+                Mode::Set => vec![(*x, *width)],
+                Mode::Add => vec![(*x, *width), (*out, *rows)],
+                Mode::From(start) => vec![(*x, *width), (*start, *rows)],
+            },
             Self::MatMul { left, right, m, k, n, .. } => vec![(*left, m * k), (*right, k * n)],
             Self::Elementwise(program) => {
                 program.inputs.iter().map(|&place| (place, program.width)).collect()
@@ -247,6 +271,7 @@ impl fmt::Display for Place {
             Base::Port(port) => write!(f, "port{port}")?,
             Base::Parameter(id) => write!(f, "w{}", id.0)?,
             Base::Scratch(region) => write!(f, "s{region}")?,
+            Base::Hoisted => f.write_str("hoisted")?,
             Base::Output => f.write_str("out")?,
         }
         write!(f, "+{}", self.offset)
@@ -255,7 +280,11 @@ impl fmt::Display for Place {
 
 impl fmt::Display for CellStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = |mode: &Mode| if *mode == Mode::Set { "=" } else { "+=" };
+        let sign = |mode: &Mode| match mode {
+            Mode::Set => "=".to_string(),
+            Mode::Add => "+=".to_string(),
+            Mode::From(start) => format!("= {start} +"),
+        };
         match self {
             Self::Reduce { port, from, width, by, out } => {
                 write!(f, "{out} = {by} of port{port}+{from} [{width}]")
@@ -325,6 +354,10 @@ impl fmt::Display for Scalar {
 impl fmt::Display for CellPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: scratch {:?}, output {}", self.name, self.regions, self.output_width)?;
+        if let Some(Hoisted { table, weights, rows, width }) = &self.hoisted {
+            let names: Vec<String> = weights.iter().map(|id| format!("w{}", id.0)).collect();
+            writeln!(f, "  hoisted = ({}) table{table} [{rows}, {width}]", names.join(" ; "))?;
+        }
         for step in &self.steps {
             writeln!(f, "  {step}")?;
         }

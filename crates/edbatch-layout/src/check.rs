@@ -2,16 +2,18 @@
 
 use std::fmt;
 
-use edbatch_graph::{Graph, NodeId, Schedule, Source, Value};
+use edbatch_graph::{Graph, Kind, NodeId, Schedule, Source, Value};
 
-use crate::plan::{Operand, Plan};
+use crate::plan::{Action, Operand, Plan, Step};
 use crate::planner::Given;
 use crate::program::Program;
-use crate::record_layout::LINE;
+use crate::record_layout::{LINE, next_line};
 
-/// Who owns a cache line of the arena: nobody, given value `g` as `g`, node `n` as `NODES + n`.
+/// Who owns a cache line of the arena: nobody, given value `g` as `g`, node `n` as `NODES + n`,
+/// or a hoisted row.
 const NOBODY: u64 = u64::MAX;
 const NODES: u64 = 1 << 32;
+const HOISTED: u64 = 1 << 60;
 
 /// Proves that `plan` does what `graph` says when its batches run in the order of `schedule`:
 /// every operand is found where the step says, nothing was overwritten before its last reader ran,
@@ -33,13 +35,20 @@ pub fn check(
     for (index, (&row, &record)) in given.rows.iter().zip(graph.given()).enumerate() {
         arena.write(row, program.record(record).stride, index as u64, 0)?;
     }
-    if plan.steps.len() != schedule.len() {
-        let what = format!("{} steps for {} batches", plan.steps.len(), schedule.len());
-        return Err(PlanError { step: 0, what });
+    let hoists = plan.steps.iter().take_while(|step| step.action == Action::Hoist).count();
+    for (index, step) in plan.steps[..hoists].iter().enumerate() {
+        hoist(plan, program, &mut arena, index, step)?;
     }
-    for (index, batch) in schedule.batches().enumerate() {
+    if plan.steps.len() != hoists + schedule.len() {
+        let what = format!("{} steps for {} batches", plan.steps.len(), schedule.len());
+        return Err(PlanError { step: hoists, what });
+    }
+    for (index, batch) in (hoists..).zip(schedule.batches()) {
         let step = plan.steps[index];
-        if step.cell != batch.kind || step.calls as usize != batch.nodes.len() {
+        if step.action != Action::Call
+            || step.cell != batch.kind
+            || step.calls as usize != batch.nodes.len()
+        {
             let what = "another cell or number of calls than the batch's".into();
             return Err(PlanError { step: index, what });
         }
@@ -56,6 +65,35 @@ pub fn check(
         arena.expect(row, value, plan.steps.len())?;
     }
     Ok(())
+}
+
+/// Replays a hoisted product.
+fn hoist(
+    plan: &Plan,
+    program: &Program,
+    arena: &mut Arena,
+    index: usize,
+    step: &Step,
+) -> Result<(), PlanError> {
+    let error = |what: &str| Err(PlanError { step: index, what: what.into() });
+    let Some(hoisted) = &program.cell(step.cell).hoisted else {
+        return error("the cell has no hoisted product");
+    };
+    let &[Operand::Table { start }] = plan.operands_of(index) else {
+        return error("a hoisted product reads one list of rows");
+    };
+    let stride = next_line(hoisted.rows as usize) as u32;
+    let table = &program.network()[step.cell].tables()[usize::from(hoisted.table)];
+    for (call, &from) in (0..).zip(plan.list(start, step.calls)) {
+        let row = from / program.table_width(table);
+        arena.write(step.out + call * stride, stride, hoisted_row(step.cell, row), index)?;
+    }
+    Ok(())
+}
+
+/// The owner of the hoisted result of a row.
+fn hoisted_row(cell: Kind, row: u32) -> u64 {
+    HOISTED + (u64::from(cell.0) << 32) + u64::from(row)
 }
 
 fn check_call(
@@ -79,8 +117,16 @@ fn check_call(
             return error(format!("{node} reads another row of a table than {row}"));
         }
     }
+    let ports = rows.len() + program.network()[plan.steps[step].cell].ports().len();
+    if let Some(hoisted) = &program.cell(plan.steps[step].cell).hoisted {
+        let Some(&Operand::List { start }) = operands.get(ports) else {
+            return error("no list of the hoisted product's rows".into());
+        };
+        let owner = hoisted_row(plan.steps[step].cell, rows[usize::from(hoisted.table)]);
+        arena.owns(plan.list(start, calls)[call], owner, step)?;
+    }
     let mut values = graph.values(node);
-    for operand in &operands[rows.len()..] {
+    for operand in &operands[rows.len()..ports] {
         let found: Vec<u32> = match *operand {
             Operand::Table { .. } => return error("a table's operand where a port's was".into()),
             Operand::Span { first, stride } => vec![first + call as u32 * stride],
@@ -124,10 +170,19 @@ impl Arena {
             Source::Node(node) => NODES + u64::from(node.0),
             Source::Given(index) => index as u64,
         };
+        self.owns(row, expected, step)
+    }
+
+    fn owns(&self, row: u32, expected: u64, step: usize) -> Result<(), PlanError> {
         match self.owner.get(row as usize / LINE) {
             Some(&owner) if owner == expected && (row as usize).is_multiple_of(LINE) => Ok(()),
             _ => {
-                let what = format!("expected the value {:?} at {row}", value.source());
+                let owner = match expected {
+                    HOISTED.. => format!("the hoisted row {}", expected & (NODES - 1)),
+                    NODES.. => format!("node {}", expected - NODES),
+                    _ => format!("given value {expected}"),
+                };
+                let what = format!("expected {owner} at {row}");
                 Err(PlanError { step, what })
             }
         }

@@ -19,7 +19,7 @@ pub fn check_cell(plan: &CellPlan) -> Result<(), PlanError> {
     let index_of = |base: Base| match base {
         Base::Scratch(region) => Some(usize::from(region)),
         Base::Output => Some(output),
-        Base::Table(_) | Base::Port(_) | Base::Parameter(_) => None,
+        Base::Table(_) | Base::Port(_) | Base::Parameter(_) | Base::Hoisted => None,
     };
     for (step, action) in plan.steps.iter().enumerate() {
         let error = |what: String| Err(PlanError { step, what: format!("{}: {what}", plan.name) });

@@ -16,6 +16,7 @@
 //! products and the fused programs here. *Cost*: O(operations²), far below a millisecond.
 
 mod elementwise;
+mod hoist;
 mod others;
 mod places;
 mod products;
@@ -36,8 +37,11 @@ pub enum CellStyle {
     /// without a planner does, kept for comparison.
     Declaration,
     /// Products stacked and accumulated, element-wise runs fused, concatenations in place.
-    #[default]
     Planned,
+    /// As planned, and products of looked-up rows are taken out of the cell: a mini-batch computes
+    /// them once per distinct row.
+    #[default]
+    Hoisted,
 }
 
 /// Compiles a cell of a network.
@@ -45,6 +49,7 @@ pub enum CellStyle {
 pub(crate) fn compile(records: &[RecordLayout], cell: &Cell, style: CellStyle) -> CellPlan {
     match style {
         CellStyle::Declaration => compile_with(records, cell, style, Regions::ByVector),
+        CellStyle::Hoisted => hoist::hoist(compile(records, cell, CellStyle::Planned)),
         CellStyle::Planned => {
             let by_vector = compile_with(records, cell, style, Regions::ByVector);
             let shared = compile_with(records, cell, style, Regions::Shared);
@@ -63,13 +68,14 @@ fn compile_with(
     let mut compiler = Compiler::new(records, cell, style, shared);
     match style {
         CellStyle::Declaration => compiler.one_by_one(),
-        CellStyle::Planned => compiler.in_stages(),
+        CellStyle::Planned | CellStyle::Hoisted => compiler.in_stages(),
     }
     compiler.return_sources();
     let output = &records[usize::from(cell.record().0)];
     let last = output.offsets.len() - 1;
     CellPlan {
         name: cell.name().into(),
+        hoisted: None,
         regions: compiler.regions,
         output_stride: output.stride,
         output_width: output.offsets[last] + output.widths[last],

@@ -186,6 +186,7 @@ fn base_name(base: Base) -> String {
         Base::Port(port) => format!("port {port}"),
         Base::Parameter(id) => format!("parameter {}", id.0),
         Base::Scratch(region) => format!("scratch {region}"),
+        Base::Hoisted => "hoisted".into(),
         Base::Output => "output".into(),
     }
 }

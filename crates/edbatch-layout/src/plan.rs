@@ -27,12 +27,25 @@ pub struct Plan {
 pub struct Step {
     /// Which cell.
     pub cell: Kind,
-    /// For how many nodes.
+    /// What of it.
+    pub action: Action,
+    /// For how many nodes, or distinct rows.
     pub calls: u32,
-    /// Where the first output row begins; the others follow at the record's stride.
+    /// Where the first output row begins; the others follow at the record's stride, or at that of
+    /// hoisted rows.
     pub out: u32,
     /// Index of the first operand in [`Plan::operands`].
     pub operands: u32,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Calls the cell for the nodes of a batch. Operands: a list per table, one operand per port,
+    /// and if the cell has a hoisted product, the list of its rows.
+    Call,
+    /// Computes the cell's hoisted product for distinct rows. Operands: the list of those rows.
+    Hoist,
 }
 
 /// Where the calls of a step find one of their arguments. Offsets are in elements of the arena.
@@ -95,7 +108,8 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.steps.iter().enumerate() {
-            write!(f, "{} × {} -> @{}:", step.cell, step.calls, step.out)?;
+            let hoist = if step.action == Action::Hoist { " hoisted" } else { "" };
+            write!(f, "{}{hoist} × {} -> @{}:", step.cell, step.calls, step.out)?;
             for (i, operand) in self.operands_of(index).iter().enumerate() {
                 f.write_str(if i == 0 { " " } else { ", " })?;
                 match *operand {

@@ -1,22 +1,28 @@
 //! Planning a mini-batch: rows for every node, operands for every batch.
 //!
 //! Batches get their rows one after the other, in the order in which they list their nodes, so a
-//! batch always writes one span. An operand whose rows happen to lie at equal distances is read
+//! batch always writes one span. Hoisted products come before all batches, once per distinct row. An operand whose rows happen to lie at equal distances is read
 //! as a span; any other is a list of rows. *Cost*: O(nodes + edges), no allocation once the
 //! [`Planner`]'s tables have grown.
 
 use std::fmt;
 
-use edbatch_graph::{Dag, Graph, Schedule, Source, Value};
+use edbatch_graph::{Dag, Graph, Kind, Schedule, Source, Value};
 
-use crate::plan::{Operand, Plan, Step};
+use crate::plan::{Action, Operand, Plan, Step};
 use crate::program::Program;
+use crate::record_layout::next_line;
 
 /// Tables that planning needs, kept from one mini-batch to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Planner {
     /// Where the row of each node begins.
     row_of: Vec<u32>,
+    /// For each kind with a hoisted product and each row of its table: the mini-batch that last
+    /// named the row, and where its result lies.
+    hoisted: Vec<Vec<(u32, u32)>>,
+    /// Which mini-batch this is.
+    stamp: u32,
 }
 
 impl Planner {
@@ -43,15 +49,14 @@ impl Planner {
         plan.clear();
         self.row_of.clear();
         self.row_of.resize(graph.nodes(), u32::MAX);
-        let mut end = given.end as u64;
+        let mut end = self.hoist(program, graph, schedule, given.end as u64, plan)?;
         for batch in schedule.batches() {
             let stride = u64::from(program.cell(batch.kind).output_stride);
             let next = end + stride * batch.nodes.len() as u64;
-            if next > u64::from(u32::MAX) {
-                return Err(ArenaTooLarge { elements: next });
-            }
+            fits(next)?;
             let step = Step {
                 cell: batch.kind,
+                action: Action::Call,
                 calls: batch.nodes.len() as u32,
                 out: end as u32,
                 operands: plan.operands.len() as u32,
@@ -66,6 +71,50 @@ impl Planner {
         plan.arena = end as usize;
         plan.wanted.extend(wanted.iter().map(|&value| self.row(value, given)));
         Ok(())
+    }
+
+    /// Plans a hoisted product per cell that has one and runs at all, over the distinct rows that
+    /// its calls name. Returns where the results end.
+    fn hoist(
+        &mut self,
+        program: &Program,
+        graph: &Graph,
+        schedule: &Schedule,
+        mut end: u64,
+        plan: &mut Plan,
+    ) -> Result<u64, ArenaTooLarge> {
+        self.stamp = self.stamp.checked_add(1).unwrap_or_else(|| {
+            self.hoisted.clear();
+            1
+        });
+        self.hoisted.resize_with(program.cells().len(), Vec::new);
+        for (kind, cell) in program.cells().iter().enumerate() {
+            let Some(hoisted) = &cell.hoisted else { continue };
+            let (kind, port) = (Kind::new(kind), usize::from(hoisted.table));
+            let table = &program.network()[kind].tables()[port];
+            let (width, stride) = (program.table_width(table), next_line(hoisted.rows as usize));
+            let seen = &mut self.hoisted[kind.index()];
+            seen.resize(table.rows as usize, (0, 0));
+            let (out, start) = (end, plan.lists.len() as u32);
+            let batches = schedule.batches().filter(|batch| batch.kind == kind);
+            for &node in batches.flat_map(|batch| batch.nodes) {
+                let row = graph.rows(node)[port];
+                let (stamp, place) = &mut seen[row as usize];
+                if *stamp != self.stamp {
+                    (*stamp, *place) = (self.stamp, fits(end)?);
+                    plan.lists.push(row * width);
+                    end += stride as u64;
+                }
+            }
+            let calls = plan.lists.len() as u32 - start;
+            if calls > 0 {
+                let operands = plan.operands.len() as u32;
+                plan.operands.push(Operand::Table { start });
+                let (action, out) = (Action::Hoist, fits(out)?);
+                plan.steps.push(Step { cell: kind, action, calls, out, operands });
+            }
+        }
+        Ok(end)
     }
 
     fn operands(
@@ -113,6 +162,13 @@ impl Planner {
             }
             plan.operands.push(Operand::Many { ends, rows });
         }
+        if let Some(hoisted) = &program.cell(batch.kind).hoisted {
+            let start = plan.lists.len() as u32;
+            let (seen, port) = (&self.hoisted[batch.kind.index()], usize::from(hoisted.table));
+            plan.lists
+                .extend(batch.nodes.iter().map(|&node| seen[graph.rows(node)[port] as usize].1));
+            plan.operands.push(Operand::List { start });
+        }
     }
 
     #[inline]
@@ -126,6 +182,11 @@ impl Planner {
             Source::Given(index) => given.rows[index],
         }
     }
+}
+
+/// An offset into the arena, if it can be one.
+fn fits(elements: u64) -> Result<u32, ArenaTooLarge> {
+    u32::try_from(elements).map_err(|_| ArenaTooLarge { elements })
 }
 
 /// Where the values lie that exist before a graph runs.

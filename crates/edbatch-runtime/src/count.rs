@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use edbatch_layout::{CellStep, Operand, Plan, Program};
+use edbatch_layout::{Action, Base, CellStep, Operand, Plan, Program};
 
 use crate::Backend;
 
@@ -57,9 +57,13 @@ impl Backend for Count {
     fn step(&mut self, plan: &Plan, step: usize) {
         let cell = self.program.cell(plan.steps[step].cell);
         let calls = u64::from(plan.steps[step].calls);
-        self.counts.batches += 1;
-        self.counts.kernels += cell.steps.len() as u64;
-        self.counts.written_bytes += calls * u64::from(cell.output_width) * 4;
+        let (kernels, width) = match (plan.steps[step].action, &cell.hoisted) {
+            (Action::Hoist, Some(hoisted)) => (1, hoisted.rows),
+            _ => (cell.steps.len() as u64, cell.output_width),
+        };
+        self.counts.batches += u64::from(plan.steps[step].action == Action::Call);
+        self.counts.kernels += kernels;
+        self.counts.written_bytes += calls * u64::from(width) * 4;
         for (rows, elements) in gathers(&self.program, plan, step) {
             self.counts.gathers += 1;
             self.counts.gathered_rows += rows;
@@ -95,19 +99,20 @@ fn gathers<'a>(
         };
         let elements = match position.checked_sub(tables.len()) {
             None => u64::from(program.table_width(&tables[position])),
-            Some(port) => elements_read(&program.cell(step.cell).steps, port as u16),
+            Some(port) => {
+                let ports = program.network()[step.cell].ports().len();
+                let base = if port < ports { Base::Port(port as u16) } else { Base::Hoisted };
+                elements_read(&program.cell(step.cell).steps, base)
+            }
         };
         Some((u64::from(rows), elements))
     })
 }
 
-/// How many distinct elements of each row at a port the steps of a cell read.
-fn elements_read(steps: &[CellStep], port: u16) -> u64 {
-    let mut places: Vec<_> = steps
-        .iter()
-        .flat_map(CellStep::reads)
-        .filter(|(place, _)| place.base == edbatch_layout::Base::Port(port))
-        .collect();
+/// How many distinct elements of each row at a base the steps of a cell read.
+fn elements_read(steps: &[CellStep], base: Base) -> u64 {
+    let mut places: Vec<_> =
+        steps.iter().flat_map(CellStep::reads).filter(|(place, _)| place.base == base).collect();
     places.sort_unstable();
     places.dedup();
     places.iter().map(|&(_, width)| u64::from(width)).sum()

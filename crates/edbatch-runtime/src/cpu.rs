@@ -10,7 +10,7 @@ mod tile;
 
 use std::sync::Arc;
 
-use edbatch_layout::{Plan, Program};
+use edbatch_layout::{Action, Plan, Program};
 
 use crate::kernels::Level;
 use crate::{Backend, Parameters};
@@ -66,7 +66,7 @@ impl Cpu {
         let cells = program
             .cells()
             .iter()
-            .map(|plan| LoadedCell::new(plan, &program, &parameters, products, level))
+            .map(|plan| LoadedCell::new(plan, &parameters, products, level))
             .collect();
         let (arena, workspace) = (Aligned::default(), Workspace::default());
         Self { program, level, parameters, cells, arena, workspace }
@@ -88,6 +88,9 @@ impl Backend for Cpu {
 
     fn step(&mut self, plan: &Plan, index: usize) {
         let step = plan.steps[index];
+        if step.action == Action::Hoist {
+            return tile::hoist(self, plan, index);
+        }
         let cell = &self.cells[step.cell.index()];
         let scratch = cell.regions.iter().map(|&width| width as usize).sum::<usize>().max(1);
         let calls = step.calls as usize;

@@ -27,13 +27,14 @@ pub struct Engine<M> {
 }
 
 impl<M: Model> Engine<M> {
-    /// An engine on the CPU with our own kernels, planned cells, and the policy [`Critical`],
+    /// An engine on the CPU with our own kernels, planned cells, products of
+    /// looked-up rows done once per distinct row, and the policy [`Critical`],
     /// which needs no learning.
     ///
     /// # Errors
     /// If a cell is too large to be addressed.
     pub fn new(model: M, parameters: Parameters) -> Result<Self, TooLarge> {
-        let program = Arc::new(Program::new(model.network().clone(), CellStyle::Planned)?);
+        let program = Arc::new(Program::new(model.network().clone(), CellStyle::default())?);
         let cpu = Cpu::new(program.clone(), parameters.clone(), Products::Packed, Level::detect());
         Ok(Self::with_backend(model, &parameters, program, Box::new(cpu)))
     }

@@ -1,6 +1,7 @@
 //! A cell's steps in the form in which the CPU runs them: weights packed, programs compiled.
 
-use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, Program, Scalar};
+use edbatch_graph::ParameterId;
+use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, Scalar};
 
 use super::Products;
 use crate::Parameters;
@@ -9,6 +10,8 @@ use crate::kernels::{self, Function, Level, PackedWeights};
 /// A cell, ready to run.
 #[derive(Debug)]
 pub(super) struct LoadedCell {
+    /// The table and the weights of the hoisted product.
+    pub(super) hoisted: Option<(u16, Weights)>,
     pub(super) regions: Vec<u32>,
     pub(super) stride: usize,
     pub(super) steps: Vec<LoadedStep>,
@@ -42,28 +45,34 @@ pub(super) enum Weights {
 impl LoadedCell {
     pub(super) fn new(
         plan: &CellPlan,
-        program: &Program,
         parameters: &Parameters,
         products: Products,
         level: Level,
     ) -> Self {
+        let stacked = |weights: &[ParameterId], outputs: u32, depth: u32| {
+            let stack: Vec<&[f32]> = weights.iter().map(|&id| &**parameters.get(id)).collect();
+            let (outputs, depth) = (outputs as usize, depth as usize);
+            match products {
+                Products::Packed => Weights::Packed(PackedWeights::new(level, &stack, depth)),
+                Products::MatrixMultiply => {
+                    Weights::Dense { values: stack.concat(), outputs, depth }
+                }
+            }
+        };
         let step = |step: &CellStep| match step {
             CellStep::Product { weights, rows, width, x, out, mode } => {
-                let stack: Vec<&[f32]> = weights.iter().map(|&id| &**parameters.get(id)).collect();
-                let (outputs, depth) = (*rows as usize, *width as usize);
-                let weights = match products {
-                    Products::Packed => Weights::Packed(PackedWeights::new(level, &stack, depth)),
-                    Products::MatrixMultiply => {
-                        Weights::Dense { values: stack.concat(), outputs, depth }
-                    }
-                };
+                let weights = stacked(weights, *rows, *width);
                 LoadedStep::Product { weights, x: *x, out: *out, mode: *mode }
             }
             CellStep::Elementwise(planned) => elementwise(planned),
             other => LoadedStep::Planned(other.clone()),
         };
-        debug_assert!(program.cells().iter().any(|cell| cell.name == plan.name));
+        let hoisted = plan
+            .hoisted
+            .as_ref()
+            .map(|hoisted| (hoisted.table, stacked(&hoisted.weights, hoisted.rows, hoisted.width)));
         Self {
+            hoisted,
             regions: plan.regions.clone(),
             stride: plan.output_stride as usize,
             steps: plan.steps.iter().map(step).collect(),
@@ -72,14 +81,37 @@ impl LoadedCell {
 
     /// Bytes of its weights.
     pub(super) fn bytes(&self) -> usize {
-        let weights = self.steps.iter().map(|step| match step {
-            LoadedStep::Product { weights: Weights::Packed(packed), .. } => packed.bytes(),
-            LoadedStep::Product { weights: Weights::Dense { values, .. }, .. } => {
-                values.len() * size_of::<f32>()
-            }
-            _ => 0,
+        let weights = self.steps.iter().filter_map(|step| match step {
+            LoadedStep::Product { weights, .. } => Some(weights),
+            _ => None,
         });
-        weights.sum()
+        let hoisted = self.hoisted.iter().map(|(_, weights)| weights);
+        weights.chain(hoisted).map(Weights::bytes).sum()
+    }
+}
+
+impl Weights {
+    /// N, rows of all weights together.
+    pub(super) fn outputs(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.outputs(),
+            Self::Dense { outputs, .. } => *outputs,
+        }
+    }
+
+    /// K, columns of each weight.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.depth(),
+            Self::Dense { depth, .. } => *depth,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.bytes(),
+            Self::Dense { values, .. } => values.len() * size_of::<f32>(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::mem;
 use std::ops::Range;
 
 use edbatch_graph::Reduction;
-use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan};
+use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan, next_line};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 
@@ -62,6 +62,22 @@ pub(super) fn run(cpu: &mut Cpu, plan: &Plan, index: usize, tile: Range<usize>) 
     }
 }
 
+/// Runs step `index`, the hoisted product of a cell.
+pub(super) fn hoist(cpu: &mut Cpu, plan: &Plan, index: usize) {
+    let step = plan.steps[index];
+    let (table, weights) =
+        cpu.cells[step.cell.index()].hoisted.as_ref().expect("planned for this program");
+    let &[Operand::Table { start }] = plan.operands_of(index) else {
+        unreachable!("a hoisted product reads one list of rows")
+    };
+    let table = &cpu.program.network()[step.cell].tables()[usize::from(*table)];
+    let offsets = plan.list(start, step.calls);
+    let x = Rows::List { data: cpu.parameters.get(table.parameter), offsets };
+    let stride = next_line(weights.outputs());
+    let out = &mut cpu.arena[step.out as usize..];
+    multiply(weights, x, Start::Nothing, (out, stride), &mut cpu.workspace.gathered);
+}
+
 /// Everything that the steps of a tile read.
 struct Source<'a> {
     plan: &'a Plan,
@@ -102,6 +118,12 @@ impl<'a> Source<'a> {
                 let data = &self.parameters.get(self.tables[table].parameter)[offset..];
                 Rows::List { data, offsets: self.list(start) }
             }
+            Base::Hoisted => match self.operands.last() {
+                Some(&Operand::List { start }) => {
+                    Rows::List { data: &self.before[offset..], offsets: self.list(start) }
+                }
+                operand => unreachable!("{operand:?} is no list of hoisted rows"),
+            },
             Base::Port(port) => match self.operands[self.tables.len() + usize::from(port)] {
                 Operand::Span { first, stride } => {
                     let stride = stride as usize;
@@ -247,28 +269,47 @@ fn product(
     weights: &Weights,
     x: Place,
     mode: Mode,
+    out: (&mut [f32], usize),
+    gathered: &mut Vec<f32>,
+) {
+    let start = match mode {
+        Mode::Set => Start::Nothing,
+        Mode::Add => Start::Out,
+        Mode::From(place) => Start::Rows(source.rows(place, weights.outputs())),
+    };
+    multiply(weights, source.rows(x, weights.depth()), start, out, gathered);
+}
+
+/// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride.
+fn multiply(
+    weights: &Weights,
+    x: Rows<'_>,
+    start: Start<'_>,
     (out, stride): (&mut [f32], usize),
     gathered: &mut Vec<f32>,
 ) {
+    let calls = x.len();
+    let (outputs, depth) = (weights.outputs(), weights.depth());
     match weights {
         Weights::Packed(packed) => {
-            let start = if mode == Mode::Set { Start::Nothing } else { Start::Out };
-            let x = source.rows(x, packed.depth());
-            let out = writable(out, source.tile.len(), packed.outputs(), stride);
+            let out = writable(out, calls, outputs, stride);
             kernels::product(packed, 0..packed.panels(), x, start, out);
         }
-        Weights::Dense { values, outputs, depth } => {
-            let calls = source.tile.len();
-            let rows = source.rows(x, *depth);
+        Weights::Dense { values, .. } => {
             gathered.clear();
-            (0..calls).for_each(|call| gathered.extend_from_slice(rows.row(call, *depth)));
-            let x = ArrayView2::from_shape((calls, *depth), gathered).expect("gathered above");
-            let w = ArrayView2::from_shape((*outputs, *depth), values).expect("checked at load");
-            let shape = (calls, *outputs).strides((stride, 1));
-            let end = (calls - 1) * stride + outputs;
+            (0..calls).for_each(|call| gathered.extend_from_slice(x.row(call, depth)));
+            if let Start::Rows(rows) = start {
+                each_row((&mut *out, stride), calls, outputs, |call, out| {
+                    out.copy_from_slice(rows.row(call, outputs));
+                });
+            }
+            let before = if matches!(start, Start::Nothing) { 0.0 } else { 1.0 };
+            let x = ArrayView2::from_shape((calls, depth), gathered).expect("gathered above");
+            let w = ArrayView2::from_shape((outputs, depth), values).expect("checked at load");
+            let end = calls.saturating_sub(1) * stride + outputs;
+            let shape = (calls, outputs).strides((stride, 1));
             let mut out =
                 ArrayViewMut2::from_shape(shape, &mut out[..end]).expect("rows do not overlap");
-            let before = if mode == Mode::Set { 0.0 } else { 1.0 };
             general_mat_mul(1.0, &x, &w.t(), before, &mut out);
         }
     }
