@@ -6,6 +6,7 @@ mod cpu;
 mod interpret;
 pub mod kernels;
 mod parameters;
+pub mod pytorch;
 
 pub use backend::Backend;
 pub use count::{Count, Counts, gathered_bytes};

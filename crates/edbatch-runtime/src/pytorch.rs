@@ -1,0 +1,221 @@
+//! Weights of PyTorch's `nn.LSTM` and `nn.GRU`, whose gates lie stacked, as separate parameters.
+//!
+//! *Source*: the documentation of `torch.nn.LSTM` and `torch.nn.GRU`. Layer `k` of a module has
+//! `weight_ih_l{k} [gates × H, in]`, `weight_hh_l{k} [gates × H, H]` and two biases of `gates × H`;
+//! the gates of an LSTM are i, f, g, o, those of a GRU r, z, n.
+//!
+//! The two biases of a gate are only ever added, and become one. The exception is a GRU's n: there
+//! the reset gate multiplies the product, `n = tanh(w_c x + b_c + r ∘ (u_c h + d_c))`, where the
+//! model zoo's GRU, as the ED-Batch authors', multiplies the state, `tanh(w_c x + u_c (r ∘ h) +
+//! b_c)`. The two are different functions of the same weights: write a cell of the first form for
+//! weights that PyTorch trained.
+
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+
+use crate::ParameterError;
+
+/// A recurrent module of a PyTorch model, or one direction of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recurrent<'a> {
+    /// Its name in the file; empty if the file is of this module alone.
+    pub module: &'a str,
+    /// What its names end in: `_reverse` for the backward half of a bidirectional module.
+    pub suffix: &'a str,
+    /// What its parameters are called here: those of layer `k` become `{name}.{k}.w_i` and so on.
+    pub name: &'a str,
+    /// The letters of its gates, in PyTorch's order: [`LSTM`] or [`GRU`].
+    pub gates: &'a [&'a str],
+}
+
+/// The gates of `nn.LSTM`.
+pub const LSTM: &[&str] = &["i", "f", "g", "o"];
+
+/// The gates of `nn.GRU`; its n is our c.
+pub const GRU: &[&str] = &["r", "z", "c"];
+
+/// Rewrites a safetensors file so that [`Parameters::from_safetensors`] finds separate gates:
+/// `{name}.{k}.w_g [H, in]`, `.u_g [H, H]`, `.b_g [H]`, and a GRU's `.d_c [H]`. Tensors of no given
+/// module stay as they are.
+///
+/// # Errors
+/// If the file is none, or a tensor of a module is not f32, cannot be divided into its gates, or
+/// lacks its other bias.
+///
+/// [`Parameters::from_safetensors`]: crate::Parameters::from_safetensors
+pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, ParameterError> {
+    let file = SafeTensors::deserialize(bytes).map_err(ParameterError::Format)?;
+    let mut tensors: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = Vec::new();
+    for (name, tensor) in file.iter() {
+        let found = modules.iter().find_map(|module| Some((module, module.part(name)?)));
+        let Some((module, (part, layer))) = found else {
+            tensors.push((
+                name.into(),
+                tensor.dtype(),
+                tensor.shape().into(),
+                tensor.data().into(),
+            ));
+            continue;
+        };
+        let stacked = gates(name, &tensor, module.gates.len())?;
+        let other = (part == "bias_ih").then(|| name.replace("bias_ih", "bias_hh"));
+        let other = other.map(|name| {
+            let dims = tensor.shape().into();
+            let other = file.tensor(&name);
+            let other = other.map_err(|_| ParameterError::Missing { name: name.clone(), dims })?;
+            gates(&name, &other, module.gates.len())
+        });
+        let other = other.transpose()?;
+        for (index, (gate, mut values)) in module.gates.iter().zip(stacked).enumerate() {
+            let kept_apart = *gate == "c";
+            let letter = match part {
+                "weight_ih" => "w",
+                "weight_hh" => "u",
+                "bias_ih" => "b",
+                _ if kept_apart => "d",
+                _ => continue,
+            };
+            if let Some(other) = other.as_ref().filter(|_| !kept_apart) {
+                values.iter_mut().zip(&other[index]).for_each(|(a, b)| *a += b);
+            }
+            let mut dims = tensor.shape().to_vec();
+            dims[0] /= module.gates.len();
+            let data = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            let name = format!("{}.{layer}.{letter}_{gate}", module.name);
+            tensors.push((name, Dtype::F32, dims, data));
+        }
+    }
+    let views = tensors.iter().map(|(name, dtype, dims, data)| {
+        Ok((name.as_str(), TensorView::new(*dtype, dims.clone(), data)?))
+    });
+    let views = views.collect::<Result<Vec<_>, _>>().map_err(ParameterError::Format)?;
+    safetensors::serialize(views, None).map_err(ParameterError::Format)
+}
+
+impl Recurrent<'_> {
+    /// Which part of which layer a tensor is, if it is this module's: `weight_ih` and 0.
+    fn part<'n>(&self, name: &'n str) -> Option<(&'n str, usize)> {
+        let name = name.strip_prefix(self.module)?;
+        let name = if self.module.is_empty() { name } else { name.strip_prefix('.')? };
+        let (part, layer) = name.strip_suffix(self.suffix)?.split_once("_l")?;
+        let known = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].contains(&part);
+        Some((part, layer.parse().ok()?)).filter(|_| known)
+    }
+}
+
+/// The values of each gate.
+fn gates(
+    name: &str,
+    tensor: &TensorView<'_>,
+    count: usize,
+) -> Result<Vec<Vec<f32>>, ParameterError> {
+    let (name, dims) = (name.to_string(), tensor.shape());
+    if tensor.dtype() != Dtype::F32 {
+        return Err(ParameterError::Type { name, got: format!("{:?}", tensor.dtype()) });
+    }
+    let rows = dims.first().copied().unwrap_or(0);
+    if rows == 0 || rows % count != 0 || tensor.data().is_empty() {
+        let mut expected = dims.to_vec();
+        expected.iter_mut().take(1).for_each(|rows| *rows = (*rows).max(1).next_multiple_of(count));
+        return Err(ParameterError::Shape { name, expected, got: dims.into() });
+    }
+    let (elements, _) = tensor.data().as_chunks();
+    let values: Vec<f32> = elements.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+    Ok(values.chunks_exact(values.len() / count).map(<[f32]>::to_vec).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of one module's tensors; their values count up from 0.
+    fn file(tensors: &[(&str, &[usize])]) -> Vec<u8> {
+        let data: Vec<Vec<u8>> = tensors
+            .iter()
+            .map(|(_, dims)| {
+                let values = 0..dims.iter().product::<usize>();
+                values.flat_map(|value| (value as f32).to_le_bytes()).collect()
+            })
+            .collect();
+        let views = tensors.iter().zip(&data).map(|((name, dims), data)| {
+            (*name, TensorView::new(Dtype::F32, dims.to_vec(), data).unwrap())
+        });
+        safetensors::serialize(views.collect::<Vec<_>>(), None).unwrap()
+    }
+
+    fn check(tensors: &[(&str, &[usize])], module: Recurrent<'_>, expected: &[&str]) {
+        let text = match split_gates(&file(tensors), &[module]) {
+            Ok(bytes) => {
+                let file = SafeTensors::deserialize(&bytes).unwrap();
+                let line = |(name, tensor): (&str, TensorView<'_>)| {
+                    let (elements, _) = tensor.data().as_chunks();
+                    let values = elements.iter().map(|&bytes| f32::from_le_bytes(bytes));
+                    format!("{name} {:?} {:?}", tensor.shape(), values.collect::<Vec<_>>())
+                };
+                let mut lines: Vec<String> = file.iter().map(line).collect();
+                lines.sort_unstable();
+                lines
+            }
+            Err(error) => vec![error.to_string()],
+        };
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn lstm() {
+        let module = Recurrent { module: "rnn", suffix: "_reverse", name: "bwd", gates: LSTM };
+        check(
+            &[
+                ("rnn.weight_ih_l1_reverse", &[4, 2]),
+                ("rnn.bias_ih_l1_reverse", &[4]),
+                ("rnn.bias_hh_l1_reverse", &[4]),
+                ("rnn.bias_hh_l1", &[1]),
+            ],
+            module,
+            &[
+                "bwd.1.b_f [1] [2.0]",
+                "bwd.1.b_g [1] [4.0]",
+                "bwd.1.b_i [1] [0.0]",
+                "bwd.1.b_o [1] [6.0]",
+                "bwd.1.w_f [1, 2] [2.0, 3.0]",
+                "bwd.1.w_g [1, 2] [4.0, 5.0]",
+                "bwd.1.w_i [1, 2] [0.0, 1.0]",
+                "bwd.1.w_o [1, 2] [6.0, 7.0]",
+                "rnn.bias_hh_l1 [1] [0.0]",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_second_bias_of_a_gru_stays_apart_where_it_is_reset() {
+        let module = Recurrent { module: "", suffix: "", name: "char", gates: GRU };
+        check(
+            &[("weight_hh_l0", &[3, 1]), ("bias_ih_l0", &[3]), ("bias_hh_l0", &[3])],
+            module,
+            &[
+                "char.0.b_c [1] [2.0]",
+                "char.0.b_r [1] [0.0]",
+                "char.0.b_z [1] [2.0]",
+                "char.0.d_c [1] [2.0]",
+                "char.0.u_c [1, 1] [2.0]",
+                "char.0.u_r [1, 1] [0.0]",
+                "char.0.u_z [1, 1] [1.0]",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit() {
+        let module = Recurrent { module: "", suffix: "", name: "x", gates: GRU };
+        check(
+            &[("weight_ih_l0", &[4, 1])],
+            module,
+            &["tensor weight_ih_l0: the model expects shape [6, 1], got [4, 1]"],
+        );
+        check(
+            &[("bias_ih_l0", &[3])],
+            module,
+            &["tensor bias_hh_l0 is missing; the model needs it with shape [3]"],
+        );
+    }
+}
