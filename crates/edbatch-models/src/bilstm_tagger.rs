@@ -13,7 +13,7 @@ use crate::cells::{linear, logits, lstm_state};
 use crate::model::{BuildError, Model};
 use crate::stack::{Reads, Stack, Step};
 
-/// See the [module's documentation](self).
+/// A tagger: stacks of LSTMs from both ends of the sentence, and a small network on top.
 #[derive(Clone, Debug)]
 pub struct BiLstmTagger {
     network: Arc<Network>,

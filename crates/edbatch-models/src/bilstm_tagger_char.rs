@@ -19,7 +19,7 @@ use crate::cells::vector;
 use crate::model::{BuildError, Model};
 use crate::stack::{Reads, Stack, Step};
 
-/// See the [module's documentation](self).
+/// The tagger that spells the words which its vocabulary does not hold.
 #[derive(Clone, Debug)]
 pub struct BiLstmTaggerChar {
     network: Arc<Network>,

@@ -14,7 +14,7 @@ use crate::lattice::Wiring;
 use crate::lattice_lstm::LatticeSizes;
 use crate::model::{BuildError, Model};
 
-/// See the [module's documentation](self).
+/// A GRU over a lattice of characters and words, with scores for every character.
 #[derive(Clone, Debug)]
 pub struct LatticeGru {
     network: Arc<Network>,

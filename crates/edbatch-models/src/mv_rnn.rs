@@ -14,7 +14,7 @@ use crate::cells::{linear, logits, vector};
 use crate::model::{BuildError, Model};
 use crate::tree::Wiring;
 
-/// See the [module's documentation](self).
+/// The matrix-vector recursive network (Socher et al., EMNLP 2012), with scores for every node.
 #[derive(Clone, Debug)]
 pub struct MvRnn {
     network: Arc<Network>,

@@ -13,7 +13,7 @@ use crate::cells::{between, bias, gru_state, linear, logits, weight};
 use crate::model::{BuildError, Model};
 use crate::tree::{TreeSizes, Wiring};
 
-/// See the [module's documentation](self).
+/// The binary TreeGRU: a gated recurrent unit per child, averaged; scores for every node.
 #[derive(Clone, Debug)]
 pub struct TreeGru {
     network: Arc<Network>,
