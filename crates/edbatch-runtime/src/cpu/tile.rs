@@ -170,6 +170,8 @@ impl<'a> Source<'a> {
 
 /// `calls` rows, `stride` apart, of which the first `width` elements are read.
 fn span(data: &[f32], stride: usize, calls: usize, width: usize) -> Rows<'_> {
+    // A single row has no next one, and its stride may be less than its width.
+    let stride = if calls > 1 { stride } else { stride.max(width) };
     let end = calls.saturating_sub(1) * stride + if calls > 0 { width } else { 0 };
     Rows::Span { data: &data[..end], stride }
 }
@@ -408,5 +410,18 @@ fn each_row(
 ) {
     for call in 0..calls {
         write(call, &mut memory[call * stride..][..width]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_wide_row_is_one_row() {
+        let data = [0.0; 100];
+        for (calls, stride, width) in [(1, 16, 32), (1, 16, 16), (2, 48, 32), (0, 16, 32)] {
+            assert_eq!(span(&data, stride, calls, width).len(), calls, "{calls} by {stride}");
+        }
     }
 }
