@@ -19,7 +19,7 @@ use crate::cells::vector;
 use crate::model::{BuildError, Model};
 use crate::stack::{Reads, Stack, Step};
 
-/// The tagger that spells the words which its vocabulary does not hold.
+/// The tagger with characters: a word that the vocabulary does not hold is spelled.
 #[derive(Clone, Debug)]
 pub struct BiLstmTaggerChar {
     network: Arc<Network>,

@@ -28,6 +28,12 @@ pub struct Config {
     /// LSTMs in each of a tagger's stacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layers: Option<usize>,
+    /// Elements of a character's embedding, for taggers that spell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub char_embed: Option<usize>,
+    /// Elements of a hidden vector of their stacks over characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub char_hidden: Option<usize>,
 }
 
 /// The models of the zoo, by the names that `config.json` and the command line use.
@@ -36,23 +42,51 @@ pub struct Config {
 pub enum ModelName {
     /// [`TreeLstm`](crate::TreeLstm).
     TreeLstm,
+    /// [`TreeLstm2Type`](crate::TreeLstm2Type).
+    TreeLstm2Type,
+    /// [`TreeGru`](crate::TreeGru).
+    TreeGru,
+    /// [`MvRnn`](crate::MvRnn).
+    MvRnn,
     /// [`BiLstmTagger`](crate::BiLstmTagger).
     BiLstmTagger,
+    /// [`BiLstmTaggerChar`](crate::BiLstmTaggerChar).
+    BiLstmTaggerChar,
+    /// [`LstmNmt`](crate::LstmNmt).
+    LstmNmt,
     /// [`LatticeLstm`](crate::LatticeLstm).
     LatticeLstm,
+    /// [`LatticeGru`](crate::LatticeGru).
+    LatticeGru,
 }
 
 impl ModelName {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::TreeLstm, Self::BiLstmTagger, Self::LatticeLstm];
+    pub const ALL: [Self; 9] = [
+        Self::TreeLstm,
+        Self::TreeLstm2Type,
+        Self::TreeGru,
+        Self::MvRnn,
+        Self::BiLstmTagger,
+        Self::BiLstmTaggerChar,
+        Self::LstmNmt,
+        Self::LatticeLstm,
+        Self::LatticeGru,
+    ];
 
     /// The name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::TreeLstm => "tree_lstm",
+            Self::TreeLstm2Type => "tree_lstm_2type",
+            Self::TreeGru => "tree_gru",
+            Self::MvRnn => "mv_rnn",
             Self::BiLstmTagger => "bilstm_tagger",
+            Self::BiLstmTaggerChar => "bilstm_tagger_char",
+            Self::LstmNmt => "lstm_nmt",
             Self::LatticeLstm => "lattice_lstm",
+            Self::LatticeGru => "lattice_gru",
         }
     }
 
@@ -60,9 +94,11 @@ impl ModelName {
     #[must_use]
     pub fn family(self) -> Family {
         match self {
-            Self::TreeLstm => Family::Trees,
+            Self::TreeLstm | Self::TreeLstm2Type | Self::TreeGru | Self::MvRnn => Family::Trees,
             Self::BiLstmTagger => Family::Tagged,
-            Self::LatticeLstm => Family::Lattices,
+            Self::BiLstmTaggerChar => Family::Spelled,
+            Self::LstmNmt => Family::Translation,
+            Self::LatticeLstm | Self::LatticeGru => Family::Lattices,
         }
     }
 }
@@ -74,6 +110,10 @@ pub enum Family {
     Trees,
     /// Sentences of words with tags; `vocab.txt` and `tags.txt`.
     Tagged,
+    /// The same, and how unknown words are spelled: also `chars.txt`.
+    Spelled,
+    /// Sentences to translate; `src_vocab.txt` and `tgt_vocab.txt`.
+    Translation,
     /// Lattices of characters and words; `chars.txt` and `words.txt`.
     Lattices,
 }
@@ -100,16 +140,22 @@ impl Config {
     /// that is not said. `outputs` is how many classes or tags there are.
     #[must_use]
     pub fn of_size(model: ModelName, hidden: usize, embed: Option<usize>, outputs: usize) -> Self {
-        let tagger = model.family() == Family::Tagged;
+        let embed = embed.unwrap_or(hidden);
+        let family = model.family();
+        let classes = matches!(family, Family::Trees | Family::Lattices);
+        let tagger = matches!(family, Family::Tagged | Family::Spelled);
+        let spells = family == Family::Spelled;
         Self {
             model,
             input: String::new(),
             hidden,
-            embed: embed.unwrap_or(hidden),
-            classes: (!tagger).then_some(outputs),
+            embed,
+            classes: classes.then_some(outputs),
             tags: tagger.then_some(outputs),
             mlp: tagger.then_some(hidden),
             layers: tagger.then_some(2),
+            char_embed: spells.then_some(embed / 2),
+            char_hidden: spells.then_some(embed / 2),
         }
     }
 
@@ -125,6 +171,8 @@ impl Config {
             ("tags", self.tags, SIZE),
             ("mlp", self.mlp, SIZE),
             ("layers", self.layers, LAYERS),
+            ("char_embed", self.char_embed, SIZE),
+            ("char_hidden", self.char_hidden, SIZE),
         ];
         for (member, size, most) in sizes {
             if let Some(size) = size.filter(|size| !(1..=most).contains(size)) {
@@ -137,6 +185,21 @@ impl Config {
     /// A size that not every model has.
     pub(crate) fn size(&self, member: &str, size: Option<usize>) -> Result<usize, ConfigError> {
         size.ok_or_else(|| ConfigError(format!("{} needs \"{member}\", got none", self.model)))
+    }
+
+    /// Refuses a size that must be equal to another.
+    pub(crate) fn expect(
+        &self,
+        member: &str,
+        got: usize,
+        what: &str,
+        expected: usize,
+    ) -> Result<(), ConfigError> {
+        if got == expected {
+            return Ok(());
+        }
+        let model = self.model;
+        Err(ConfigError(format!("{model}: \"{member}\": expected {expected}, {what}, got {got}")))
     }
 }
 

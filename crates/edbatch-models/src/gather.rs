@@ -5,10 +5,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use edbatch_datasets::{
-    Error, Lattice, Vocabulary, open, parse_arcs, parse_binary_trees, parse_lattices,
+    Error, Lattice, Vocabulary, open, parse_arcs, parse_binary_trees, parse_lattices, parse_pairs,
     parse_sentences,
 };
 
+use crate::lexicon::{PAD_TOKEN, SENTENCE_TOKENS};
 use crate::{Family, Lexicon, is_arc_file};
 
 /// What the inputs of a model to be made hold.
@@ -24,7 +25,8 @@ pub struct Gathered {
 ///
 /// Labels that are numbers are the classes' numbers, so that there are as many classes as the
 /// greatest of them asks for; any others are classes of their own. The characters and words of arc
-/// files are numbers already and keep them. Words with a line end in them, which no vocabulary
+/// files are numbers already and keep them. Taggers that spell know the words that occur more than
+/// five times. Words with a line end in them, which no vocabulary
 /// file can hold, stay unknown.
 ///
 /// # Errors
@@ -34,10 +36,13 @@ pub fn gather(family: Family, files: &[PathBuf]) -> Result<Gathered, GatherError
     let lexicon = match family {
         Family::Trees => trees(files, &mut labels)?,
         Family::Tagged => tagged(files, &mut labels)?,
+        Family::Spelled => spelled(files, &mut labels)?,
+        Family::Translation => translation(files)?,
         Family::Lattices => lattices(files, &mut labels)?,
     };
     let outputs = match &lexicon {
-        Lexicon::Tagged { tags, .. } => tags.len(),
+        Lexicon::Tagged { tags, .. } | Lexicon::Spelled { tags, .. } => tags.len(),
+        Lexicon::Translation { target, .. } => target.len(),
         Lexicon::Trees { .. } | Lexicon::Lattices { .. } => labels.classes(),
     };
     if outputs == 0 {
@@ -68,6 +73,43 @@ fn tagged(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
         }
     }
     Ok(Lexicon::Tagged { words, tags: std::mem::take(&mut labels.names) })
+}
+
+/// Words that occur more often than this are not spelled.
+const RARE: u32 = 5;
+
+fn spelled(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
+    let (mut all, mut times) = (Vocabulary::new(), vec![0_u32]);
+    let mut chars = Vocabulary::from_tokens([PAD_TOKEN]);
+    for file in files {
+        for sentence in parse_sentences(open(file)?, &name(file)) {
+            let sentence = sentence?;
+            for word in &sentence.words {
+                let id = all.insert(word) as usize;
+                times.resize(all.len(), 0);
+                times[id] += 1;
+                word.chars().for_each(|c| insert(&mut chars, c.encode_utf8(&mut [0; 4])));
+            }
+            sentence.tags.iter().flatten().for_each(|tag| labels.insert(tag));
+        }
+    }
+    let mut words = Vocabulary::new();
+    for (word, _) in all.tokens().iter().zip(times).filter(|&(_, times)| times > RARE) {
+        insert(&mut words, word);
+    }
+    Ok(Lexicon::Spelled { words, chars, tags: std::mem::take(&mut labels.names) })
+}
+
+fn translation(files: &[PathBuf]) -> Result<Lexicon, GatherError> {
+    let [from, to] = files else { return Err(GatherError::NoPair { files: files.len() }) };
+    let (mut source, mut target) =
+        (Vocabulary::from_tokens(SENTENCE_TOKENS), Vocabulary::from_tokens(SENTENCE_TOKENS));
+    for pair in parse_pairs((open(from)?, &name(from)), (open(to)?, &name(to))) {
+        let pair = pair?;
+        pair.source.iter().for_each(|word| insert(&mut source, word));
+        pair.target.iter().for_each(|word| insert(&mut target, word));
+    }
+    Ok(Lexicon::Translation { source, target })
 }
 
 fn lattices(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, GatherError> {
@@ -165,6 +207,11 @@ pub enum GatherError {
         /// The files.
         files: Vec<PathBuf>,
     },
+    /// Translations are two files: the sources and the targets.
+    NoPair {
+        /// How many files there are.
+        files: usize,
+    },
     /// Lattices as text and lattices as numbers have no vocabulary in common.
     Mixed {
         /// An arc file.
@@ -187,6 +234,9 @@ impl fmt::Display for GatherError {
             Self::NoLabels { files } => {
                 let files: Vec<String> = files.iter().map(|file| name(file)).collect();
                 write!(f, "{}: expected labels or tags, got none", files.join(", "))
+            }
+            Self::NoPair { files } => {
+                write!(f, "expected two files, line by line source and target, got {files}")
             }
             Self::Mixed { arcs, named } => write!(
                 f,

@@ -5,18 +5,22 @@ use std::sync::Arc;
 
 use edbatch_datasets::{
     Error, Lattice, Sentence, Tree, Vocabulary, open, parse_arcs, parse_binary_trees,
-    parse_lattices, parse_sentences,
+    parse_lattices, parse_plain, parse_sentences,
 };
 
-use crate::Lexicon;
+use crate::{IndexedTree, Lexicon, SourceSentence, Stop, Word};
 
 /// An input of any model of the zoo.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ZooInput {
     /// A binary tree.
-    Tree(Tree<u32>),
+    Tree(IndexedTree),
     /// A sentence.
     Sentence(Sentence<u32>),
+    /// A sentence whose unknown words are spelled.
+    Spelled(Sentence<Word>),
+    /// A sentence to translate.
+    Source(SourceSentence),
     /// A lattice.
     Lattice(Lattice<u32>),
 }
@@ -35,8 +39,15 @@ pub fn inputs(lexicon: &Arc<Lexicon>, path: &Path) -> Result<Inputs, Error> {
     let (reader, name) = (open(path)?, path.display().to_string());
     let of = lexicon.clone();
     Ok(match **lexicon {
-        Lexicon::Trees { .. } => each(parse_binary_trees(reader, &name), move |t| of.tree(&t)),
+        Lexicon::Trees { .. } => {
+            // Only one model asks for the number, and none asks for more than 32 bits of it.
+            let mut index = 0_u32..;
+            let mut next = move || index.next().unwrap_or(u32::MAX);
+            each(parse_binary_trees(reader, &name), move |tree| of.tree(next(), &tree))
+        }
         Lexicon::Tagged { .. } => each(parse_sentences(reader, &name), move |s| of.sentence(&s)),
+        Lexicon::Spelled { .. } => each(parse_sentences(reader, &name), move |s| of.spelled(&s)),
+        Lexicon::Translation { .. } => each(parse_plain(reader, &name), move |s| of.source(&s)),
         Lexicon::Lattices { .. } if is_arc_file(path) => {
             each(parse_arcs(reader, &name), move |l| of.numbered(&l))
         }
@@ -53,22 +64,38 @@ pub fn is_arc_file(path: &Path) -> bool {
 
 fn each<T>(
     items: impl Iterator<Item = Result<T, Error>> + Send + 'static,
-    input: impl Fn(T) -> ZooInput + Send + 'static,
+    mut input: impl FnMut(T) -> ZooInput + Send + 'static,
 ) -> Inputs {
-    Box::new(items.map(move |item| item.map(&input)))
+    Box::new(items.map(move |item| item.map(&mut input)))
 }
 
 const FAMILY: &str = "the reader was chosen by the lexicon";
 
 impl Lexicon {
-    fn tree(&self, tree: &Tree) -> ZooInput {
+    fn tree(&self, index: u32, tree: &Tree) -> ZooInput {
         let Self::Trees { words } = self else { unreachable!("{FAMILY}") };
-        ZooInput::Tree(tree.map(|_label| 0, |token| words.id(token)))
+        let tree = tree.map(|_label| 0, |token| words.id(token));
+        ZooInput::Tree(IndexedTree { index, tree })
     }
 
     fn sentence(&self, sentence: &Sentence) -> ZooInput {
         let Self::Tagged { words, .. } = self else { unreachable!("{FAMILY}") };
         ZooInput::Sentence(sentence.map(|word| words.id(word)))
+    }
+
+    fn spelled(&self, sentence: &Sentence) -> ZooInput {
+        let Self::Spelled { words, chars, .. } = self else { unreachable!("{FAMILY}") };
+        let id = |c: char| chars.id(c.encode_utf8(&mut [0; 4]));
+        ZooInput::Spelled(sentence.map(|word| match words.contains(word) {
+            true => Word::Known(words.id(word)),
+            false => Word::Spelled(word.chars().map(id).collect()),
+        }))
+    }
+
+    fn source(&self, sentence: &[String]) -> ZooInput {
+        let Self::Translation { source, .. } = self else { unreachable!("{FAMILY}") };
+        let words = sentence.iter().map(|word| source.id(word)).collect();
+        ZooInput::Source(SourceSentence { words, stop: Stop::AtEnd })
     }
 
     fn lattice(&self, lattice: &Lattice) -> ZooInput {

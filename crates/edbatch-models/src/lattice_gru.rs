@@ -14,7 +14,7 @@ use crate::lattice::Wiring;
 use crate::lattice_lstm::LatticeSizes;
 use crate::model::{BuildError, Model};
 
-/// A GRU over a lattice of characters and words, with scores for every character.
+/// A GRU over a lattice of characters and dictionary words, with scores for every character.
 #[derive(Clone, Debug)]
 pub struct LatticeGru {
     network: Arc<Network>,

@@ -13,7 +13,7 @@ use crate::cells::{linear, logits, lstm, lstm_state};
 use crate::lattice::Wiring;
 use crate::model::{BuildError, Model};
 
-/// An LSTM over a lattice of characters and words, with scores for every character.
+/// An LSTM over a lattice of characters and dictionary words, with scores for every character.
 #[derive(Clone, Debug)]
 pub struct LatticeLstm {
     network: Arc<Network>,

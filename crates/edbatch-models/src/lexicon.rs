@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use edbatch_datasets::{Error, Vocabulary, lines};
+use edbatch_datasets::{Error, Position, Vocabulary, lines};
 
 use crate::Family;
+#[cfg(doc)]
+use crate::{BEGIN, END, PAD};
 
 /// Everything that a model of a [`Family`] needs to read an input and to name its outputs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,6 +22,22 @@ pub enum Lexicon {
         words: Vocabulary,
         /// `tags.txt`: the names of the outputs.
         tags: Vec<String>,
+    },
+    /// The same, with the characters of which unknown words are made.
+    Spelled {
+        /// `vocab.txt`: the words that are not spelled.
+        words: Vocabulary,
+        /// `chars.txt`: the characters; number 1 is [`PAD`].
+        chars: Vocabulary,
+        /// `tags.txt`: the names of the outputs.
+        tags: Vec<String>,
+    },
+    /// For sentences to translate. In both, number 1 is [`BEGIN`] and number 2 is [`END`].
+    Translation {
+        /// `src_vocab.txt`: the words that are read.
+        source: Vocabulary,
+        /// `tgt_vocab.txt`: the words that are written.
+        target: Vocabulary,
     },
     /// For lattices.
     Lattices {
@@ -42,6 +60,15 @@ impl Lexicon {
             Family::Tagged => {
                 Self::Tagged { words: vocabulary(VOCAB)?, tags: names(&folder.join(TAGS))? }
             }
+            Family::Spelled => Self::Spelled {
+                words: vocabulary(VOCAB)?,
+                chars: beginning(&folder.join(CHARS), &[PAD_TOKEN])?,
+                tags: names(&folder.join(TAGS))?,
+            },
+            Family::Translation => Self::Translation {
+                source: beginning(&folder.join(SOURCE), &SENTENCE_TOKENS)?,
+                target: beginning(&folder.join(TARGET), &SENTENCE_TOKENS)?,
+            },
             Family::Lattices => {
                 Self::Lattices { chars: vocabulary(CHARS)?, words: vocabulary(WORDS)? }
             }
@@ -56,6 +83,16 @@ impl Lexicon {
             Self::Tagged { words, tags } => {
                 vec![(VOCAB, list(words.tokens())), (TAGS, list(tags))]
             }
+            Self::Spelled { words, chars, tags } => {
+                vec![
+                    (VOCAB, list(words.tokens())),
+                    (CHARS, list(chars.tokens())),
+                    (TAGS, list(tags)),
+                ]
+            }
+            Self::Translation { source, target } => {
+                vec![(SOURCE, list(source.tokens())), (TARGET, list(target.tokens()))]
+            }
             Self::Lattices { chars, words } => {
                 vec![(CHARS, list(chars.tokens())), (WORDS, list(words.tokens()))]
             }
@@ -67,6 +104,29 @@ const VOCAB: &str = "vocab.txt";
 const TAGS: &str = "tags.txt";
 const CHARS: &str = "chars.txt";
 const WORDS: &str = "words.txt";
+const SOURCE: &str = "src_vocab.txt";
+const TARGET: &str = "tgt_vocab.txt";
+
+/// How [`PAD`] is written.
+pub(crate) const PAD_TOKEN: &str = "<pad>";
+
+/// How [`BEGIN`] and [`END`] are written.
+pub(crate) const SENTENCE_TOKENS: [&str; 2] = ["<s>", "</s>"];
+
+/// A vocabulary that begins with `<unk>` and these tokens.
+fn beginning(path: &Path, tokens: &[&str]) -> Result<Vocabulary, Error> {
+    let vocabulary = Vocabulary::read(path)?;
+    for (&token, id) in tokens.iter().zip(1..) {
+        if vocabulary.token(id) != Some(token) {
+            let at =
+                Position { file: path.display().to_string(), line: u64::from(id) + 1, column: 1 };
+            let got =
+                vocabulary.token(id).map_or("the end of the file".into(), |t| format!("{t:?}"));
+            return Err(Error::Format { at, expected: format!("{token:?}"), got });
+        }
+    }
+    Ok(vocabulary)
+}
 
 /// A name a line, in the order of their numbers.
 fn names(path: &Path) -> Result<Vec<String>, Error> {

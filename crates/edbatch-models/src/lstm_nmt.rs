@@ -12,7 +12,7 @@ use crate::Build;
 use crate::cells::{linear, logits, lstm, lstm_state};
 use crate::model::{BuildError, Model};
 
-/// A translator: an LSTM reads the source, another writes the target word by word, greedily.
+/// A translator: an LSTM reads the source, another writes the target word by word.
 #[derive(Clone, Debug)]
 pub struct LstmNmt {
     network: Arc<Network>,

@@ -14,7 +14,8 @@ use crate::cells::{linear, logits, vector};
 use crate::model::{BuildError, Model};
 use crate::tree::Wiring;
 
-/// The matrix-vector recursive network (Socher et al., EMNLP 2012), with scores for every node.
+/// The matrix-vector recursive network: every node is a vector, what it means, and a matrix, what
+/// it does to its sibling's meaning.
 #[derive(Clone, Debug)]
 pub struct MvRnn {
     network: Arc<Network>,

@@ -13,7 +13,7 @@ use crate::cells::{linear, logits, lstm_state};
 use crate::model::{BuildError, Model};
 use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
 
-/// The binary TreeLSTM (Tai, Socher and Manning, ACL 2015), with scores for every node.
+/// The binary TreeLSTM over parse trees, with scores for every node.
 #[derive(Clone, Debug)]
 pub struct TreeLstm {
     network: Arc<Network>,

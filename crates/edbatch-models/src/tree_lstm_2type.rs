@@ -13,7 +13,7 @@ use crate::cells::{linear, logits, lstm_state};
 use crate::model::{BuildError, Model};
 use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
 
-/// The binary TreeLSTM with two kinds of inner nodes, and scores for every node.
+/// The binary TreeLSTM with two kinds of inner nodes, each with parameters of its own.
 #[derive(Clone, Debug)]
 pub struct TreeLstm2Type {
     network: Arc<Network>,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use edbatch_graph::{CellError, Network};
 
 use crate::{
-    BiLstmTagger, Build, BuildError, Config, ConfigError, LatticeLstm, LatticeSizes, Lexicon,
-    Model, ModelName, TaggerSizes, TreeLstm, TreeSizes, ZooInput, arg_max,
+    BiLstmTagger, BiLstmTaggerChar, Build, BuildError, CharTaggerSizes, Config, ConfigError, END,
+    LatticeGru, LatticeLstm, LatticeSizes, Lexicon, LstmNmt, Model, ModelName, MvRnn, MvRnnSizes,
+    NmtSizes, TaggerSizes, TreeGru, TreeLstm, TreeLstm2Type, TreeSizes, ZooInput, arg_max,
 };
 
 /// One of the models, for whoever learns only from a file which it is.
@@ -14,8 +15,14 @@ use crate::{
 #[expect(missing_docs, reason = "each holds the model of its name")]
 pub enum Zoo {
     TreeLstm(TreeLstm),
+    TreeLstm2Type(TreeLstm2Type),
+    TreeGru(TreeGru),
+    MvRnn(MvRnn),
     BiLstmTagger(BiLstmTagger),
+    BiLstmTaggerChar(BiLstmTaggerChar),
+    LstmNmt(LstmNmt),
     LatticeLstm(LatticeLstm),
+    LatticeGru(LatticeGru),
 }
 
 impl Zoo {
@@ -24,42 +31,69 @@ impl Zoo {
     /// # Errors
     /// If a size is missing or impossible, or the lexicon is of another family.
     pub fn new(config: &Config, lexicon: &Lexicon) -> Result<Self, ConfigError> {
-        let cell = |error: CellError| ConfigError(error.to_string());
-        let classes = || config.size("classes", config.classes);
-        let &Config { hidden, embed, .. } = config;
-        match (config.model, lexicon) {
-            (ModelName::TreeLstm, Lexicon::Trees { words }) => {
-                let sizes =
-                    TreeSizes { vocabulary: words.len(), embed, hidden, classes: classes()? };
-                TreeLstm::new(sizes).map(Self::TreeLstm).map_err(cell)
+        let &Config { model, hidden, embed, .. } = config;
+        let zoo = match lexicon {
+            Lexicon::Trees { words } => {
+                let classes = config.size("classes", config.classes)?;
+                let vocabulary = words.len();
+                let sizes = TreeSizes { vocabulary, embed, hidden, classes };
+                match model {
+                    ModelName::TreeLstm => TreeLstm::new(sizes).map(Self::TreeLstm),
+                    ModelName::TreeLstm2Type => TreeLstm2Type::new(sizes).map(Self::TreeLstm2Type),
+                    ModelName::TreeGru => {
+                        config.expect("embed", embed, "\"hidden\"", hidden)?;
+                        TreeGru::new(sizes).map(Self::TreeGru)
+                    }
+                    ModelName::MvRnn => {
+                        let sizes = MvRnnSizes { vocabulary, hidden, classes };
+                        MvRnn::new(sizes).map(Self::MvRnn)
+                    }
+                    _ => return Err(other_family(model)),
+                }
             }
-            (ModelName::BiLstmTagger, Lexicon::Tagged { words, tags }) => {
-                let sizes = tagger_sizes(config, words.len(), tags)?;
-                BiLstmTagger::new(sizes).map(Self::BiLstmTagger).map_err(cell)
+            Lexicon::Tagged { words, tags } if model == ModelName::BiLstmTagger => {
+                BiLstmTagger::new(tagger(config, words.len(), tags)?).map(Self::BiLstmTagger)
             }
-            (ModelName::LatticeLstm, Lexicon::Lattices { chars, words }) => {
+            Lexicon::Spelled { words, chars, tags } if model == ModelName::BiLstmTaggerChar => {
+                let tagger = tagger(config, words.len(), tags)?;
+                let char_embed = config.size("char_embed", config.char_embed)?;
+                let char_hidden = config.size("char_hidden", config.char_hidden)?;
+                config.expect("embed", embed, "2 × \"char_hidden\"", 2 * char_hidden)?;
+                let sizes = CharTaggerSizes { tagger, chars: chars.len(), char_embed, char_hidden };
+                BiLstmTaggerChar::new(sizes).map(Self::BiLstmTaggerChar)
+            }
+            Lexicon::Translation { source, target } if model == ModelName::LstmNmt => {
+                let (source, target) = (source.len(), target.len());
+                LstmNmt::new(NmtSizes { source, target, embed, hidden }).map(Self::LstmNmt)
+            }
+            Lexicon::Lattices { chars, words } => {
                 let (chars, words) = (chars.len(), words.len());
-                let sizes = LatticeSizes { chars, words, embed, hidden, classes: classes()? };
-                LatticeLstm::new(sizes).map(Self::LatticeLstm).map_err(cell)
+                let classes = config.size("classes", config.classes)?;
+                let sizes = LatticeSizes { chars, words, embed, hidden, classes };
+                match model {
+                    ModelName::LatticeLstm => LatticeLstm::new(sizes).map(Self::LatticeLstm),
+                    ModelName::LatticeGru => LatticeGru::new(sizes).map(Self::LatticeGru),
+                    _ => return Err(other_family(model)),
+                }
             }
-            (model, _) => {
-                Err(ConfigError(format!("{model}: expected a lexicon for {:?}", model.family())))
-            }
-        }
+            _ => return Err(other_family(model)),
+        };
+        zoo.map_err(|error: CellError| ConfigError(error.to_string()))
     }
 }
 
-fn tagger_sizes(
+fn other_family(model: ModelName) -> ConfigError {
+    ConfigError(format!("{model}: expected a lexicon for {:?}", model.family()))
+}
+
+fn tagger(
     config: &Config,
     vocabulary: usize,
     names: &[String],
 ) -> Result<TaggerSizes, ConfigError> {
     let &Config { hidden, embed, .. } = config;
     let tags = config.size("tags", config.tags)?;
-    if tags != names.len() {
-        let got = names.len();
-        return Err(ConfigError(format!("\"tags\" is {tags}, but tags.txt has {got} lines")));
-    }
+    config.expect("tags", tags, "the number of lines of tags.txt", names.len())?;
     let layers = config.size("layers", config.layers)?;
     let mlp = config.size("mlp", config.mlp)?;
     Ok(TaggerSizes { vocabulary, embed, hidden, layers, mlp, tags })
@@ -71,20 +105,31 @@ impl Model for Zoo {
     fn network(&self) -> &Arc<Network> {
         match self {
             Self::TreeLstm(model) => model.network(),
+            Self::TreeLstm2Type(model) => model.network(),
+            Self::TreeGru(model) => model.network(),
+            Self::MvRnn(model) => model.network(),
             Self::BiLstmTagger(model) => model.network(),
+            Self::BiLstmTaggerChar(model) => model.network(),
+            Self::LstmNmt(model) => model.network(),
             Self::LatticeLstm(model) => model.network(),
+            Self::LatticeGru(model) => model.network(),
         }
     }
 
     async fn build(&self, build: &Build<'_>, input: &ZooInput) -> Result<(), BuildError> {
+        use ZooInput::{Lattice, Sentence, Source, Spelled, Tree};
         match (self, input) {
-            (Self::TreeLstm(model), ZooInput::Tree(tree)) => model.build(build, tree).await,
-            (Self::BiLstmTagger(model), ZooInput::Sentence(sentence)) => {
-                model.build(build, sentence).await
-            }
-            (Self::LatticeLstm(model), ZooInput::Lattice(lattice)) => {
-                model.build(build, lattice).await
-            }
+            (Self::TreeLstm(model), Tree(input)) => model.build(build, &input.tree).await,
+            (Self::TreeLstm2Type(model), Tree(input)) => model.build(build, input).await,
+            (Self::TreeGru(model), Tree(input)) => model.build(build, &input.tree).await,
+            (Self::MvRnn(model), Tree(input)) => model.build(build, &input.tree).await,
+            (Self::BiLstmTagger(model), Sentence(input)) => model.build(build, input).await,
+            (Self::BiLstmTaggerChar(model), Spelled(input)) => model.build(build, input).await,
+            // Nothing is to be translated, although the model would go on from its start.
+            (Self::LstmNmt(_), Source(input)) if input.words.is_empty() => Ok(()),
+            (Self::LstmNmt(model), Source(input)) => model.build(build, input).await,
+            (Self::LatticeLstm(model), Lattice(input)) => model.build(build, input).await,
+            (Self::LatticeGru(model), Lattice(input)) => model.build(build, input).await,
             _ => Err(BuildError::Input("an input of another kind than the model reads".into())),
         }
     }
@@ -93,21 +138,27 @@ impl Model for Zoo {
 /// What scores mean, where they have names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Named<'a> {
-    /// What the names are: `tags`.
+    /// What the names are: `tags` or `tokens`.
     pub what: &'static str,
-    /// A name per row, of the greatest score; ties go to the lowest.
+    /// The name of each row's greatest score, ties going to the lowest; but none of the end of a
+    /// sentence.
     pub names: Vec<&'a str>,
 }
 
 impl Lexicon {
     /// The names of the greatest scores of each row, if this family's outputs have names.
     pub fn decode<'a, 'r>(&'a self, rows: impl Iterator<Item = &'r [f32]>) -> Option<Named<'a>> {
-        match self {
-            Self::Trees { .. } | Self::Lattices { .. } => None,
-            Self::Tagged { tags, .. } => {
-                let names = rows.map(|row| tags[arg_max(row) as usize].as_str()).collect();
-                Some(Named { what: "tags", names })
+        let greatest = rows.map(arg_max);
+        let (what, names): (_, Vec<&str>) = match self {
+            Self::Trees { .. } | Self::Lattices { .. } => return None,
+            Self::Tagged { tags, .. } | Self::Spelled { tags, .. } => {
+                ("tags", greatest.map(|id| tags[id as usize].as_str()).collect())
             }
-        }
+            Self::Translation { target, .. } => {
+                let words = greatest.filter(|&id| id != END);
+                ("tokens", words.map(|id| target.tokens()[id as usize].as_str()).collect())
+            }
+        };
+        Some(Named { what, names })
     }
 }
