@@ -2,13 +2,16 @@
 
 mod cells;
 mod failure;
+mod graph_file;
 mod in_order;
 mod infer;
 mod init;
+mod learn;
 mod memory;
 mod output;
-mod policy;
 mod progress;
+mod schedule;
+mod svg;
 
 use std::process::ExitCode;
 
@@ -29,6 +32,8 @@ enum Command {
     Cells(cells::Cells),
     Infer(infer::Infer),
     Init(init::Init),
+    Learn(learn::Learn),
+    Schedule(schedule::Schedule),
 }
 
 /// Runs the command line; 0 on success, 1 on failure, and 2, by clap, on wrong usage.
@@ -37,10 +42,13 @@ pub(crate) fn main() -> ExitCode {
         Command::Cells(cells) => cells.run(),
         Command::Infer(infer) => infer.run(),
         Command::Init(init) => init.run(),
+        Command::Learn(learn) => learn.run(),
+        Command::Schedule(schedule) => schedule.run(),
     };
     match result {
         // Whoever reads our output has read enough.
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => fail(&message, 2),
         Err(Failure::Message(message)) => fail(&message, 1),
     }
 }

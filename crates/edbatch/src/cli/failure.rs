@@ -4,11 +4,15 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
+use edbatch_policy::{OpenError, OpenErrorKind};
+
 /// The end of a command that did not do what was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// One line for standard error.
     Message(String),
+    /// As well, for words that do not go together.
+    Usage(String),
     /// Nobody reads standard output any more.
     BrokenPipe,
 }
@@ -22,6 +26,21 @@ impl Failure {
     /// An error about a file that does not name it.
     pub(crate) fn at(file: &Path, error: impl Display) -> Self {
         Self::Message(format!("{}: {error}", file.display()))
+    }
+
+    /// A policy that cannot be used. A word that names none is taken for a file.
+    pub(crate) fn policy(error: &OpenError) -> Self {
+        match &error.kind {
+            OpenErrorKind::Read(got) => Self::at(
+                &error.path,
+                format_args!(
+                    "expected depth, agenda, sufficient, critical, beam:WIDTH or a learned \
+                     policy's file, got: {got}"
+                ),
+            ),
+            OpenErrorKind::File(what) => Self::at(&error.path, what),
+            OpenErrorKind::Kinds(what) => Self::at(&error.path, what),
+        }
     }
 
     /// A file that cannot be written.

@@ -7,13 +7,12 @@ use std::thread::available_parallelism;
 use clap::{Args, ValueEnum};
 use edbatch::{Engine, Loaded, Rows, RunError, Statistics, load};
 use edbatch_models::{Inputs, Lexicon, Model, Zoo, ZooInput};
-use edbatch_policy::PolicyChoice;
+use edbatch_policy::{AnyPolicy, PolicyChoice};
 use serde_json::json;
 
 use super::failure::Failure;
 use super::in_order::in_order;
 use super::output::Output;
-use super::policy::{self, OtherKinds};
 use super::{at_least_one, progress};
 
 /// Writes a model's outputs for every line of a file, as JSON lines in the order of the input.
@@ -113,8 +112,9 @@ impl Infer {
         self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from))
     }
 
-    fn policy(&self, model: &Zoo) -> Result<Box<dyn edbatch_policy::Policy + Send>, Failure> {
-        policy::open(&self.policy, &model.network().kind_names(), OtherKinds::Refused)
+    fn policy(&self, model: &Zoo) -> Result<AnyPolicy, Failure> {
+        let kinds = model.network().kind_names();
+        self.policy.open(&kinds).map_err(|error| Failure::policy(&error))
     }
 
     /// What one thread does with each mini-batch that it claims.

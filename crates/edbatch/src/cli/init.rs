@@ -17,7 +17,8 @@ use super::{at_least_one, memory};
 /// Makes a model folder: vocabularies, random weights, a configuration.
 ///
 /// Words are numbered by their first occurrence in the inputs, after <unk>; classes and tags are
-/// those of their labels. Weights are uniform in ±1/√columns. The first input becomes the folder's
+/// those of their labels. The words that bilstm_tagger_char does not spell are those that occur
+/// more than five times. Weights are uniform in ±1/√columns. The first input becomes the folder's
 /// default input. The same arguments give the same files, byte by byte.
 #[derive(Args)]
 #[command(after_help = "\
@@ -25,7 +26,8 @@ Example:
   edbatch init tree_lstm model --hidden 64 --input train.txt.gz --seed 7
   edbatch infer model --input test.txt.gz --output logits.jsonl")]
 pub(crate) struct Init {
-    /// The model's name, such as tree_lstm, bilstm_tagger or lattice_lstm.
+    /// tree_lstm, tree_lstm_2type, tree_gru, mv_rnn, bilstm_tagger, bilstm_tagger_char, lstm_nmt,
+    /// lattice_lstm or lattice_gru.
     model: ModelName,
     /// The folder; files of an older model in it are replaced.
     dir: PathBuf,
@@ -35,7 +37,7 @@ pub(crate) struct Init {
     /// Elements of an embedding; by default as many as of a hidden vector.
     #[arg(long, value_name = "E", value_parser = at_least_one)]
     embed: Option<usize>,
-    /// Files of inputs, plain or .gz.
+    /// Files of inputs, plain or .gz; for lstm_nmt two, line by line source and target.
     #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
     input: Vec<PathBuf>,
     /// Seed of the weights.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{MODELS, Scratch, difference, shared};
+use crate::support::{MODELS, POLICIES, Scratch, difference, shared};
 
 #[test]
 fn goldens_agree() {
@@ -13,7 +13,7 @@ fn goldens_agree() {
         let folder = shared.join("goldens").join(model);
         let expected = fs::read_to_string(folder.join("expected.jsonl")).unwrap();
         for batch in ["1", "3", "64"] {
-            for policy in ["depth", "agenda", "sufficient", "critical"] {
+            for policy in POLICIES {
                 agree(&scratch, &folder, &["--batch", batch, "--policy", policy], &expected);
             }
         }
@@ -25,4 +25,24 @@ fn agree(scratch: &Scratch, folder: &Path, words: &[&str], expected: &str) {
     let got = scratch.ok(&[&["infer", folder.to_str().unwrap()], words].concat());
     let most = difference(&got, expected);
     assert!(most < 1e-4, "{} {words:?}: {most}", folder.display());
+}
+
+#[test]
+fn published_graphs_are_scheduled() {
+    let Some(shared) = shared("published_graphs_are_scheduled") else { return };
+    let scratch = Scratch::new("graphs");
+    let graphs = fs::read_dir(shared.join("datasets/graphs")).unwrap();
+    let mut count = 0;
+    for graph in graphs.map(|graph| graph.unwrap().path()) {
+        // Counts: an illegal schedule is a failure of the command.
+        let report = scratch.ok(&["schedule", graph.to_str().unwrap(), "--json"]);
+        let report: Vec<serde_json::Value> = serde_json::from_str(&report).unwrap();
+        for policy in &report {
+            assert!(policy["bound"].as_u64() <= policy["batches"].as_u64());
+            let equal = policy["bound"] == policy["batches"];
+            assert_eq!(policy["proved"], equal);
+        }
+        count += report.len();
+    }
+    assert_eq!(count, 20 * 4);
 }

@@ -20,6 +20,11 @@ fn wrong_usage_is_2() {
         &["init", "no_model", "@model", "--hidden", "8", "--input", "x"],
         &["init", "tree_lstm", "@model", "--input", "x"],
         &["init", "tree_lstm", "@model", "--hidden", "0", "--input", "x"],
+        &["learn", "--output", "x"],
+        &["learn", "@model"],
+        &["learn", "@graph", "--output", "x", "--encoding", "none"],
+        &["learn", "@graph", "--output", "x", "--input", "y"],
+        &["schedule"],
     ] {
         assert_eq!(scratch.run(words).status.code(), Some(2), "{words:?}");
     }
@@ -29,9 +34,10 @@ fn wrong_usage_is_2() {
 #[test]
 fn every_help_has_an_example() {
     let scratch = Scratch::new("help");
-    for command in ["infer", "init"] {
+    for command in ["infer", "init", "learn", "schedule"] {
         let help = scratch.ok(&[command, "--help"]);
-        assert!(help.contains("Example:\n  edbatch "), "{help}");
+        let (_, example) = help.split_once("\nExample:\n").expect("an example");
+        assert!(example.contains(&format!("  edbatch {command} ")), "{help}");
     }
 }
 
@@ -143,6 +149,34 @@ fn wrong_policies_are_told() {
     infer("critcal", &["critcal: expected depth, agenda, sufficient, critical, beam:WIDTH or"]);
     scratch.write("p.json", "{}");
     infer("@p.json", &["p.json: not a learned policy"]);
+}
+
+#[test]
+fn wrong_graphs_are_placed() {
+    let scratch = Scratch::new("graphs");
+    for (text, expected) in [
+        ("", "line 1: expected the number of nodes"),
+        ("2\n0 0\n0 1 1\n", "line 3: node 1 reads node 1, which does not precede it"),
+        ("2\n0 1 1\n0 0\n", "line 2: node 0 reads node 1, which does not precede it"),
+        ("2\n0 0\n0 1 7\n", "line 3: node 1 reads node 7, but there are only 2"),
+        ("3\n0 0\n0 1 0\n", "line 4: expected 3 nodes, got 2"),
+        ("2\n0 0\n0 -1\n", "line 3: expected the number of inputs, got -1"),
+        ("99999999999999999999\n", "line 1: expected the number of nodes"),
+    ] {
+        scratch.write("graph", text);
+        let before = files(&scratch);
+        let message = scratch.error(&["schedule", "@graph", "--svg", "@out"]);
+        assert!(message.contains("graph: ") && message.contains(expected), "{message}");
+        check(&scratch, &["learn", "@graph"], &["graph: ", expected]);
+        assert_eq!(files(&scratch), before);
+    }
+    let whole = gz(b"2\n0 0\n0 1 0\n");
+    scratch.write("graph.gz", &whole[..whole.len() - 9]);
+    check(&scratch, &["learn", "@graph.gz"], &["graph.gz: expected text"]);
+    check(&scratch, &["learn", "@none"], &["none: expected a readable file"]);
+    scratch.write("nothing", "0\n");
+    check(&scratch, &["learn", "@nothing"], &["nothing: expected nodes to learn on, got none"]);
+    assert!(scratch.ok(&["schedule", "@nothing"]).contains("0 batches"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What `infer` gives, whatever way it takes.
 
-use crate::support::{MODELS, Scratch, difference, gz, lines};
+use crate::support::{MODELS, POLICIES, Scratch, difference, gz, lines};
 
 #[test]
 fn all_ways_agree() {
@@ -11,7 +11,7 @@ fn all_ways_agree() {
         assert_eq!(lines(&reference).len(), 8);
         assert!(lines(&reference).iter().enumerate().all(|(i, line)| line.id == i));
         for batch in ["1", "3", "64"] {
-            for policy in ["depth", "agenda", "sufficient", "critical"] {
+            for policy in POLICIES {
                 let words = ["infer", "@model", "--batch", batch, "--policy", policy];
                 let one = scratch.ok(&[&words[..], &["--threads", "1"]].concat());
                 let two = scratch.ok(&[&words[..], &["--threads", "2"]].concat());
@@ -42,6 +42,18 @@ fn results_go_where_they_are_sent() {
 }
 
 #[test]
+fn wide_rows_agree_too() {
+    let scratch = Scratch::new("wide");
+    scratch.write("trees.txt", MODELS[0].2);
+    scratch.ok(&["init", "tree_lstm", "@model", "--hidden", "40", "--input", "@trees.txt"]);
+    let reference = scratch.ok(&["infer", "@model", "--backend", "interpret"]);
+    for batch in ["1", "3", "64"] {
+        let got = scratch.ok(&["infer", "@model", "--batch", batch]);
+        assert!(difference(&got, &reference) < 1e-4);
+    }
+}
+
+#[test]
 fn compressed_inputs_are_read() {
     let scratch = Scratch::new("compressed");
     scratch.init("tree_lstm");
@@ -53,7 +65,12 @@ fn compressed_inputs_are_read() {
 
 #[test]
 fn an_empty_line_has_no_results() {
-    for (model, input) in [("bilstm_tagger", "\nta|O da\n\n"), ("lattice_lstm", "\n\n\n")] {
+    for (model, input) in [
+        ("bilstm_tagger", "\nta|O da\n\n"),
+        ("bilstm_tagger_char", "\nta|O da\n\n"),
+        ("lstm_nmt", "\nwana nina\n\n"),
+        ("lattice_lstm", "\n\n\n"),
+    ] {
         let scratch = Scratch::new(&format!("empty-{model}"));
         scratch.init(model);
         scratch.write("in", input);

@@ -5,3 +5,4 @@ mod support;
 mod goldens;
 mod hostile;
 mod infer;
+mod policies;

@@ -6,12 +6,21 @@ use std::process::{Command, Output};
 
 use edbatch_datasets::fixtures::text;
 
-/// The models that `init` can make from one of the fixtures, and which.
-pub(crate) const MODELS: [(&str, &str, &str); 3] = [
+/// The models, and the fixture that `init` makes each of.
+pub(crate) const MODELS: [(&str, &str, &str); 9] = [
     ("tree_lstm", "trees.txt", text::BINARY_TREES),
+    ("tree_lstm_2type", "trees.txt", text::BINARY_TREES),
+    ("tree_gru", "trees.txt", text::BINARY_TREES),
+    ("mv_rnn", "trees.txt", text::BINARY_TREES),
     ("bilstm_tagger", "tagged.txt", text::SENTENCES),
+    ("bilstm_tagger_char", "tagged.txt", text::SENTENCES),
+    ("lstm_nmt", "source.txt", text::SOURCES),
     ("lattice_lstm", "lattices.jsonl", text::NEWSWIRE),
+    ("lattice_gru", "lattices.jsonl", text::NEWSWIRE),
 ];
+
+/// Those that need neither learning nor search, and a search.
+pub(crate) const POLICIES: [&str; 5] = ["depth", "agenda", "sufficient", "critical", "beam:4"];
 
 /// A folder that is removed with everything in it.
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -66,8 +75,15 @@ impl Scratch {
     pub(crate) fn init(&self, model: &str) {
         let (_, file, text) = MODELS.into_iter().find(|(name, ..)| *name == model).unwrap();
         self.write(file, text);
+        let embed = if model == "tree_gru" { "8" } else { "6" };
         let input = format!("@{file}");
-        self.ok(&["init", model, "@model", "--hidden", "8", "--embed", "6", "--input", &input]);
+        let words = ["init", model, "@model", "--hidden", "8", "--embed", embed, "--input", &input];
+        if model == "lstm_nmt" {
+            self.write("target.txt", text::TARGETS);
+            self.ok(&[&words[..], &["@target.txt"]].concat());
+        } else {
+            self.ok(&words);
+        }
     }
 }
 

@@ -1,0 +1,101 @@
+//! A schedule as a picture: a column per batch, from left to right, in the colour of its kind.
+
+use std::fmt::Write as _;
+
+use edbatch_graph::{Dag, NodeId, PlainDag, Schedule};
+
+/// Appends a line to a string.
+macro_rules! line {
+    ($text:ident, $($format:tt)*) => {
+        writeln!($text, $($format)*).expect("memory takes every write")
+    };
+}
+
+/// Up to so many nodes each has a box of its own and arguments are drawn as lines; of larger
+/// graphs only how many nodes each batch has can be seen.
+const BOXES: usize = 600;
+
+/// Width and height of a node's box, and the gap between columns.
+const BOX: (usize, usize, usize) = (34, 16, 26);
+
+/// Largest width and height of the bars of a large graph.
+const CHART: (usize, usize) = (1600, 400);
+
+/// Room at the top for the title and the legend.
+const TOP: usize = 56;
+
+/// The picture; `title` is its first line.
+pub(crate) fn draw(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
+    if dag.nodes() <= BOXES { boxes(dag, schedule, title) } else { bars(dag, schedule, title) }
+}
+
+fn boxes(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
+    let (width, height, gap) = BOX;
+    let highest = schedule.batches().map(|batch| batch.nodes.len()).max().unwrap_or(0);
+    let mut places = vec![(0, 0); dag.nodes()];
+    for (column, batch) in schedule.batches().enumerate() {
+        for (row, node) in batch.nodes.iter().enumerate() {
+            places[node.index()] = (10 + column * (width + gap), TOP + row * (height + 4));
+        }
+    }
+    let size = (20 + schedule.len() * (width + gap), TOP + highest * (height + 4) + 10);
+    let mut svg = open(size, dag, title);
+    for node in (0..dag.nodes()).map(NodeId::new) {
+        let (x, y) = places[node.index()];
+        for argument in dag.arguments(node) {
+            let (from_x, from_y) = places[argument.index()];
+            let (x1, y1, y2) = (from_x + width, from_y + height / 2, y + height / 2);
+            line!(svg, r##"<path d="M{x1} {y1} L{x} {y2}" stroke="#999" stroke-width="0.6"/>"##);
+        }
+    }
+    for node in (0..dag.nodes()).map(NodeId::new) {
+        let ((x, y), colour) = (places[node.index()], colour(dag.kind(node).index()));
+        line!(svg, r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}"/>"#);
+        let (x, y) = (x + width / 2, y + height - 4);
+        line!(svg, r#"<text x="{x}" y="{y}" text-anchor="middle" font-size="10">{node}</text>"#);
+    }
+    svg + "</svg>\n"
+}
+
+fn bars(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
+    let highest = schedule.batches().map(|batch| batch.nodes.len()).max().unwrap_or(1);
+    let width = CHART.0 as f64 / schedule.len().max(1) as f64;
+    let mut svg = open((CHART.0 + 20, TOP + CHART.1 + 10), dag, title);
+    for (column, batch) in schedule.batches().enumerate() {
+        let height = (batch.nodes.len() as f64 / highest as f64 * CHART.1 as f64).max(1.0);
+        let (x, y) = (10.0 + column as f64 * width, (TOP + CHART.1) as f64 - height);
+        let (colour, nodes) = (colour(batch.kind.index()), batch.nodes.len());
+        line!(
+            svg,
+            r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="{colour}"><title>{nodes} nodes</title></rect>"#
+        );
+    }
+    svg + "</svg>\n"
+}
+
+/// The beginning of a picture: its size, the title, and which colour is which kind.
+fn open((width, height): (usize, usize), dag: &PlainDag, title: &str) -> String {
+    let mut svg = String::new();
+    let width = width.max(640);
+    line!(
+        svg,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif">"#
+    );
+    line!(svg, r#"<rect width="{width}" height="{height}" fill="white"/>"#);
+    line!(svg, r#"<text x="10" y="18" font-size="13">{}</text>"#, escape(title));
+    for (kind, name) in dag.kind_names().iter().enumerate().take(width / 80) {
+        let (x, colour, name) = (10 + kind * 80, colour(kind), escape(name));
+        line!(svg, r#"<rect x="{x}" y="28" width="12" height="12" fill="{colour}"/>"#);
+        line!(svg, r#"<text x="{}" y="38" font-size="11">{name}</text>"#, x + 16);
+    }
+    svg
+}
+
+/// Colours that stay apart: hues a golden ratio of the circle from each other.
+fn colour(kind: usize) -> String {
+    format!("hsl({} 65% 72%)", (kind as f64 * 222.492_235).rem_euclid(360.0) as u32)
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
