@@ -1,7 +1,8 @@
-//! The project's chores, one file a verb: `cargo xtask data` and `cargo xtask ci`.
+//! The project's chores, one file a verb: `cargo xtask bench`, `data` and `ci`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod bench;
 mod ci;
 mod data;
 
@@ -20,6 +21,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
+    Bench(bench::Args),
     Data(data::Args),
     Ci(ci::Args),
 }
@@ -29,11 +31,12 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     let outcome = match Args::parse().verb {
-        Verb::Data(args) => data::run(args),
-        Verb::Ci(args) => ci::run(args),
+        Verb::Bench(args) => bench::run(args),
+        Verb::Data(args) => data::run(args).map(|()| ExitCode::SUCCESS),
+        Verb::Ci(args) => ci::run(args).map(|()| ExitCode::SUCCESS),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             eprintln!("error: {failure}");
             ExitCode::FAILURE

@@ -1,0 +1,103 @@
+//! The part `counts`: batches of every policy, and the lower bound.
+
+use std::path::Path;
+
+use edbatch_graph::{Dag, Schedule, parse_text};
+use edbatch_policy::{Frontier, Named, Policy, lower_bound, schedule_into};
+
+use crate::families::Family;
+use crate::policies::{Effort, Lessons, unlearned};
+use crate::record::Counts;
+use crate::workload::{Failure, MiniBatch, Part};
+
+/// Mini-batches over which counts are means.
+const MINI_BATCHES: usize = 5;
+
+/// Batches of every policy on mini-batches of some size.
+///
+/// # Errors
+/// If the model cannot be declared, or a schedule is illegal.
+pub fn counts(family: &Family, batch: usize, effort: Effort) -> Result<Vec<Counts>, Failure> {
+    // Batches do not depend on how large vectors are.
+    let workload = family.at(8)?;
+    let mut policies = unlearned(effort);
+    let lessons = Lessons::new(&*workload, batch);
+    let mut learned: Vec<_> = Named::all().iter().map(|e| lessons.learn(e, |_| {})).collect();
+    if effort == Effort::Full {
+        learned.push(lessons.distill());
+    }
+    for lesson in learned {
+        policies.push((format!("fsm-{}", lesson.name), Box::new(lesson.fsm)));
+    }
+    let mini_batches = MiniBatch::spread(workload.instances(Part::Test), batch, MINI_BATCHES);
+    let mini_batches: Vec<Vec<_>> = mini_batches
+        .iter()
+        .map(|&mini_batch| workload.unroll(Part::Test, mini_batch))
+        .map(|unrolled| unrolled.into_iter().map(|unrolled| unrolled.graph).collect())
+        .collect();
+    let record = |(policy, batches)| Counts {
+        model: family.model.into(),
+        input: family.input.into(),
+        batch: Some(batch),
+        policy,
+        batches,
+        ..means(&mini_batches)
+    };
+    let counted = policies.into_iter().map(|(name, mut policy)| {
+        Ok((name, total(&mini_batches, &mut *policy)? as f64 / MINI_BATCHES as f64))
+    });
+    counted.map(|counted| counted.map(record)).collect()
+}
+
+/// Batches of the policies that need no learning on a published graph.
+///
+/// # Errors
+/// If the file is none, or a schedule is illegal.
+pub fn counts_of_file(path: &Path, effort: Effort) -> Result<Vec<Counts>, Failure> {
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut edbatch_datasets::open(path)?, &mut text)?;
+    let graphs = [vec![parse_text(&text).map_err(|error| format!("{}: {error}", path.display()))?]];
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let name = name.trim_end_matches(".gz").trim_end_matches(".txt");
+    let record = |(policy, batches)| Counts {
+        model: "graph".into(),
+        input: name.into(),
+        policy,
+        batches,
+        ..means(&graphs)
+    };
+    let counted = unlearned(effort)
+        .into_iter()
+        .map(|(name, mut policy)| Ok((name, total(&graphs, &mut *policy)? as f64)));
+    counted.map(|counted| counted.map(record)).collect()
+}
+
+/// The batches of all mini-batches; their schedules are checked.
+fn total<D: Dag>(mini_batches: &[Vec<D>], policy: &mut dyn Policy) -> Result<usize, Failure> {
+    let (mut frontier, mut schedule) = (Frontier::default(), Schedule::new());
+    let mut batches = 0;
+    for dag in mini_batches.iter().flatten() {
+        schedule_into(dag, policy, &mut frontier, &mut schedule);
+        schedule.check(dag)?;
+        batches += schedule.len();
+    }
+    Ok(batches)
+}
+
+/// What does not depend on the policy.
+fn means<D: Dag>(mini_batches: &[Vec<D>]) -> Counts {
+    let count = mini_batches.len();
+    let mean = |of: fn(&D) -> usize| {
+        mini_batches.iter().flatten().map(of).sum::<usize>() as f64 / count as f64
+    };
+    Counts {
+        model: String::new(),
+        input: String::new(),
+        batch: None,
+        policy: String::new(),
+        batches: 0.0,
+        bound: mean(|dag| lower_bound(dag)),
+        nodes: mean(|dag| dag.nodes()),
+        mini_batches: count,
+    }
+}

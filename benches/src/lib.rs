@@ -1,0 +1,43 @@
+//! Measures ED-Batch: batches, throughput, where the time goes, beside other ways to run the same
+//! models on the same runtime.
+//!
+//! `cargo xtask bench` runs it; `cargo xtask bench --help` lists what can be chosen. A figure is a
+//! [`record`], printed in a table, written as a line of JSON, and drawn on an HTML page.
+//!
+//! # Method
+//!
+//! - **Counts** of batches are means over mini-batches at equal distances in a set ([`counts`]);
+//!   policies learn on another part of it.
+//! - **Throughput** is from parsed inputs to outputs on the host: construction, scheduling and
+//!   planning included, nothing kept from the last mini-batch but memory ([`throughput`]).
+//!   Contestants take turns, and each figure is the median over its turns, with the quartiles.
+//! - Before anything is timed, every contestant's results are compared with the interpreter's.
+//! - **FLOPs** are those of the equations ([`flops`](mod@flops)), and fractions are of the peak
+//!   measured between the same turns.
+//!
+//! # Where to read next
+//!
+//! [`families`]: the table of models and sets. [`systems`]: the contestants, [`vanilla`] among them.
+#![forbid(unsafe_code)]
+
+mod agreement;
+pub mod counts;
+pub mod families;
+pub mod flops;
+pub mod learning;
+pub mod live;
+pub mod options;
+pub mod page;
+pub mod plot;
+pub mod policies;
+pub mod pq_trees;
+pub mod record;
+pub mod report;
+pub mod sets;
+pub mod spread;
+pub mod systems;
+pub mod table;
+pub mod throughput;
+pub mod unrolled;
+pub mod vanilla;
+pub mod workload;

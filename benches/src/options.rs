@@ -1,0 +1,157 @@
+//! What to measure, as on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use crate::families::{FAMILIES, Family};
+use crate::policies::Effort;
+use crate::sets::Source;
+use crate::systems::System;
+
+/// Measures batches, throughput and where the time goes; see also docs/ARCHITECTURE.md.
+#[derive(Clone, PartialEq, Debug, Parser)]
+#[command(
+    name = "cargo xtask bench",
+    bin_name = "cargo xtask bench",
+    after_help = "Examples:\n  cargo xtask bench --quick\n  cargo xtask bench --only throughput \
+                  --models tree_lstm --hidden 128,256 --batch 1,64 --systems paper,edbatch \
+                  --data datasets/full --json results.jsonl"
+)]
+pub struct Options {
+    /// A look at everything, in half a minute: few sizes, short measurements
+    #[arg(long)]
+    pub quick: bool,
+    /// Which parts [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "PART,…")]
+    pub only: Vec<Part>,
+    /// Which models [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "MODEL,…", value_parser = model)]
+    pub models: Vec<String>,
+    /// Elements of hidden vectors [default: 128,256; of mv_rnn 64,128]
+    #[arg(long, value_delimiter = ',', value_name = "H,…", value_parser = positive)]
+    pub hidden: Vec<usize>,
+    /// Instances in a mini-batch [default: 1,8,64; of counts 1,8,64,256]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = positive)]
+    pub batch: Vec<usize>,
+    /// Threads [default: 1]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = positive)]
+    pub threads: Vec<usize>,
+    /// Which contestants [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "SYSTEM,…")]
+    pub systems: Vec<System>,
+    /// The most seconds to spend on one figure of one contestant [default: 1]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Real sets from this folder, as `cargo xtask data fetch` makes it; else generated ones
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Writes a record a line
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Where the page with plots goes [default: target/bench/index.html]
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// A part of the measurements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Part {
+    /// Batches of every policy, and the lower bound
+    Counts,
+    /// Instances per second of every contestant
+    Throughput,
+    /// Where the time goes
+    Breakdown,
+    /// What learning a policy costs and brings
+    Learn,
+    /// Reductions of PQ-trees
+    #[value(name = "pqtree")]
+    PqTree,
+}
+
+impl Options {
+    /// Whether a part is to be measured.
+    #[must_use]
+    pub fn wants(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+
+    /// How much time policies may take to compare.
+    #[must_use]
+    pub fn effort(&self) -> Effort {
+        if self.quick { Effort::Quick } else { Effort::Full }
+    }
+
+    /// Where inputs come from.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.data.clone().map_or(Source::Generated, Source::Folder)
+    }
+
+    /// Elements of hidden vectors.
+    #[must_use]
+    pub fn hidden(&self, family: &Family) -> Vec<usize> {
+        let default: &[usize] = match (self.quick, family.model) {
+            (true, _) => &[64],
+            (_, "mv_rnn") => &[64, 128],
+            _ => &[128, 256],
+        };
+        let mut hidden = or(&self.hidden, default);
+        hidden.retain(|&hidden| hidden <= family.largest);
+        hidden
+    }
+
+    /// Instances in the mini-batches that are timed.
+    #[must_use]
+    pub fn batches(&self) -> Vec<usize> {
+        or(&self.batch, if self.quick { &[64] } else { &[1, 8, 64] })
+    }
+
+    /// Instances in the mini-batches whose batches are counted.
+    #[must_use]
+    pub fn batches_of_counts(&self) -> Vec<usize> {
+        or(&self.batch, if self.quick { &[1, 64] } else { &[1, 8, 64, 256] })
+    }
+
+    /// Instances in the mini-batches that policies learn on.
+    #[must_use]
+    pub fn batches_to_learn(&self) -> Vec<usize> {
+        or(&self.batch, &[64])
+    }
+
+    /// The contestants.
+    #[must_use]
+    pub fn systems(&self) -> Vec<System> {
+        or(&self.systems, System::value_variants())
+    }
+
+    /// The most seconds to spend on one figure of one contestant.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(if self.quick { 0.15 } else { 1.0 })
+    }
+}
+
+fn or<T: Clone>(chosen: &[T], default: &[T]) -> Vec<T> {
+    if chosen.is_empty() { default.into() } else { chosen.into() }
+}
+
+fn model(word: &str) -> Result<String, String> {
+    if FAMILIES.iter().any(|(name, _)| *name == word) {
+        return Ok(word.into());
+    }
+    let mut names: Vec<_> = FAMILIES.iter().map(|(name, _)| *name).collect();
+    names.dedup();
+    Err(format!("expected one of {}", names.join(", ")))
+}
+
+fn positive(word: &str) -> Result<usize, String> {
+    let number = word.parse().ok().filter(|&number| number > 0 && number <= 1 << 20);
+    number.ok_or_else(|| "expected a whole number from 1 to 1048576".into())
+}
+
+fn seconds(word: &str) -> Result<f64, String> {
+    let number = word.parse().ok().filter(|number| (0.001..=3600.0).contains(number));
+    number.ok_or_else(|| "expected seconds from 0.001 to 3600".into())
+}

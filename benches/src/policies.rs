@@ -1,0 +1,108 @@
+//! The policies that are compared by their numbers of batches.
+
+use std::time::Instant;
+
+use edbatch_graph::Graph;
+use edbatch_policy::{
+    Agenda, Beam, Config, Critical, CriticalBits, Depth, Fsm, Named, Outcome, Policy, Portfolio,
+    Progress, Sufficient, distill, improve, learn,
+};
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+use crate::workload::{MiniBatch, Part, Workload};
+
+/// How much time policies may take to compare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effort {
+    /// No searches.
+    Quick,
+    /// All of them.
+    Full,
+}
+
+/// The policies that need no learning, and their names.
+#[must_use]
+pub fn unlearned(effort: Effort) -> Vec<(String, Box<dyn Policy>)> {
+    let mut policies: Vec<(String, Box<dyn Policy>)> = vec![
+        ("depth".into(), Box::new(Depth::new())),
+        ("agenda".into(), Box::new(Agenda::new())),
+        ("sufficient".into(), Box::new(Sufficient::new())),
+        ("critical".into(), Box::new(Critical::new())),
+        ("portfolio".into(), Box::new(Portfolio::quick())),
+    ];
+    if effort == Effort::Full {
+        policies.push(("thorough".into(), Box::new(Portfolio::thorough())));
+        for width in [32, 1024] {
+            policies.push((format!("beam:{width}"), Box::new(Beam::new(width))));
+        }
+    }
+    policies
+}
+
+/// A learned policy.
+pub struct Lesson {
+    /// How it was learned, in a word.
+    pub name: String,
+    /// The policy.
+    pub fsm: Fsm,
+    /// How it fared on mini-batches held out.
+    pub outcome: Outcome,
+    /// The time that learning took, graphs built before.
+    pub seconds: f64,
+}
+
+/// Graphs to learn on, of a workload's training part.
+pub struct Lessons {
+    train: Vec<Graph>,
+    held_out: Vec<Graph>,
+    kinds: usize,
+}
+
+/// Mini-batches to learn on.
+const COURSES: usize = 4;
+/// Mini-batches held out.
+const HELD_OUT: usize = 2;
+
+impl Lessons {
+    /// Builds the graphs of mini-batches of some size.
+    #[must_use]
+    pub fn new(workload: &dyn Workload, batch: usize) -> Self {
+        let instances = workload.instances(Part::Train);
+        let mini_batches = MiniBatch::spread(instances, batch, COURSES + HELD_OUT);
+        let graphs = |mini_batches: &[MiniBatch]| {
+            let unrolled = mini_batches.iter().flat_map(|&m| workload.unroll(Part::Train, m));
+            unrolled.map(|unrolled| unrolled.graph).collect()
+        };
+        let (train, held_out) = mini_batches.split_at(COURSES);
+        let kinds = workload.network().cells().len();
+        Self { train: graphs(train), held_out: graphs(held_out), kinds }
+    }
+
+    /// An FSM by Q-learning as in the paper.
+    pub fn learn(&self, encoding: &Named, progress: impl FnMut(&Progress)) -> Lesson {
+        self.lesson(encoding.to_string(), encoding, || {
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+            let config = Config::default();
+            learn(&self.train, &self.held_out, encoding, &config, &mut rng, progress)
+        })
+    }
+
+    /// Our best FSM: what `Critical` sees, distilled from a beam search and then improved.
+    #[must_use]
+    pub fn distill(&self) -> Lesson {
+        let encoding = Named::Critical(CriticalBits::default());
+        self.lesson("distilled".into(), &encoding, || {
+            let teacher = &mut Beam::new(32);
+            let outcome = distill(&self.train, &self.held_out, &encoding, teacher);
+            improve(&outcome, &self.train, &self.held_out, &encoding, 3)
+        })
+    }
+
+    fn lesson(&self, name: String, encoding: &Named, learn: impl FnOnce() -> Outcome) -> Lesson {
+        let started = Instant::now();
+        let outcome = learn();
+        let seconds = started.elapsed().as_secs_f64();
+        Lesson { name, fsm: outcome.fsm(encoding.clone(), self.kinds), outcome, seconds }
+    }
+}

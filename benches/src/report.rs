@@ -1,0 +1,192 @@
+//! Records as people read them: a table for each part.
+
+use crate::record::{Breakdown, Counts, Learn, PqTrees, Record, Throughput};
+use crate::table::Table;
+
+/// A table for each part that has records.
+#[must_use]
+pub fn tables(records: &[Record]) -> Vec<Table> {
+    let (mut counts, mut throughputs, mut breakdowns) = (vec![], vec![], vec![]);
+    let (mut learns, mut trees) = (vec![], vec![]);
+    for record in records {
+        match record {
+            Record::Counts(record) => counts.push(record),
+            Record::Throughput(record) => throughputs.push(record),
+            Record::Breakdown(record) => breakdowns.push(record),
+            Record::Learn(record) => learns.push(record),
+            Record::PqTree(record) => trees.push(record),
+        }
+    }
+    let tables = [
+        count(&counts),
+        learn(&learns),
+        throughput(&throughputs),
+        breakdown(&breakdowns),
+        pq_trees(&trees),
+    ];
+    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// A row for all policies on one input, a column per policy.
+fn count(records: &[&Counts]) -> Table {
+    let mut policies: Vec<&str> = Vec::new();
+    for record in records {
+        if !policies.contains(&record.policy.as_str()) {
+            policies.push(&record.policy);
+        }
+    }
+    let columns = ["model", "input", "size", "nodes"].into_iter().chain(policies.iter().copied());
+    let title = "Batches of a mini-batch, by policy; means over mini-batches";
+    let mut table = Table::new(title, 2, columns.chain(["bound"]));
+    let same =
+        |a: &&Counts, b: &&Counts| (&a.model, &a.input, a.batch) == (&b.model, &b.input, b.batch);
+    for group in records.chunk_by(same) {
+        let first = group[0];
+        let size = first.batch.map_or("-".into(), |batch| batch.to_string());
+        let mut row = vec![first.model.clone(), first.input.clone(), size, whole(first.nodes)];
+        for policy in &policies {
+            let record = group.iter().find(|record| record.policy == *policy);
+            row.push(record.map_or("-".into(), |record| format!("{:.1}", record.batches)));
+        }
+        row.push(format!("{:.1}", first.bound));
+        table.rows.push(row);
+    }
+    table
+}
+
+fn throughput(records: &[&Throughput]) -> Table {
+    let title = "Throughput: medians over turns, quartiles in brackets; fractions of the core's \
+                 peak; bytes in MB";
+    let mut table = Table::new(
+        title,
+        3,
+        [
+            "model",
+            "input",
+            "system",
+            "hidden",
+            "batch",
+            "instances/s",
+            "quartiles",
+            "GFLOP/s",
+            "of peak",
+            "executing",
+            "nodes",
+            "batches",
+            "bound",
+            "peak MB",
+            "live MB",
+        ],
+    );
+    for record in records {
+        let quartiles = (record.instances_per_second_low, record.instances_per_second_high);
+        table.rows.push(vec![
+            record.model.clone(),
+            record.input.clone(),
+            record.system.clone(),
+            record.hidden.to_string(),
+            record.batch.to_string(),
+            whole(record.instances_per_second),
+            format!("[{} {}]", whole(quartiles.0), whole(quartiles.1)),
+            format!("{:.1}", record.gflops),
+            percent(record.fraction_of_peak),
+            percent(record.execute_share),
+            whole(record.nodes),
+            format!("{:.1}", record.batches),
+            format!("{:.1}", record.bound),
+            format!("{:.1}", record.peak_bytes as f64 / 1e6),
+            format!("{:.1}", record.live_bytes as f64 / 1e6),
+        ]);
+    }
+    table
+}
+
+fn breakdown(records: &[&Breakdown]) -> Table {
+    let mut table = Table::new(
+        "Where the time goes",
+        3,
+        [
+            "model",
+            "input",
+            "system",
+            "hidden",
+            "batch",
+            "µs/instance",
+            "construct",
+            "schedule",
+            "plan",
+            "execute",
+            "other",
+        ],
+    );
+    for record in records {
+        table.rows.push(vec![
+            record.model.clone(),
+            record.input.clone(),
+            record.system.clone(),
+            record.hidden.to_string(),
+            record.batch.to_string(),
+            format!("{:.1}", record.microseconds_per_instance),
+            percent(record.construct),
+            percent(record.schedule),
+            percent(record.plan),
+            percent(record.execute),
+            percent(record.other),
+        ]);
+    }
+    table
+}
+
+fn learn(records: &[&Learn]) -> Table {
+    let title = "Learning a policy; batches of the mini-batches held out";
+    let mut table = Table::new(
+        title,
+        3,
+        [
+            "model", "input", "encoding", "batch", "episodes", "ms", "states", "critical",
+            "learned", "bound",
+        ],
+    );
+    for record in records {
+        table.rows.push(vec![
+            record.model.clone(),
+            record.input.clone(),
+            record.encoding.clone(),
+            record.batch.to_string(),
+            record.episodes.to_string(),
+            format!("{:.1}", record.seconds * 1e3),
+            record.states.to_string(),
+            record.before.to_string(),
+            record.after.to_string(),
+            record.bound.to_string(),
+        ]);
+    }
+    table
+}
+
+fn pq_trees(records: &[&PqTrees]) -> Table {
+    let title = "PQ-trees: a tree and all its reductions, in ns per element of the sets";
+    let header = ["family", "leaves", "sets", "elements", "ns/element", "quartiles", "tree MB"];
+    let mut table = Table::new(title, 1, header);
+    for record in records {
+        let (low, high) = (record.ns_per_element_low, record.ns_per_element_high);
+        table.rows.push(vec![
+            record.family.clone(),
+            record.leaves.to_string(),
+            record.sets.to_string(),
+            record.elements.to_string(),
+            format!("{:.1}", record.ns_per_element),
+            format!("[{low:.1} {high:.1}]"),
+            format!("{:.1}", record.bytes as f64 / 1e6),
+        ]);
+    }
+    table
+}
+
+fn whole(number: f64) -> String {
+    format!("{number:.0}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}

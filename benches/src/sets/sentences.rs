@@ -1,0 +1,109 @@
+//! Sentences: with tags, with unknown words spelled, with translations.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use edbatch_datasets::{Pair, Sentence, Vocabulary, generate, read_pairs, read_sentences};
+use edbatch_models::{SourceSentence, Stop, Word};
+
+use super::{Set, SetError, Source, file, generated};
+
+/// Tagged sentences: WikiGold to measure on, WikiNER to learn on.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn sentences(source: &Source) -> Result<Set<Sentence<u32>>, SetError> {
+    let (name, train, test) = read(source)?;
+    let words = Vocabulary::from_tokens(test.iter().flat_map(|sentence| &sentence.words));
+    let number = |sentences: Vec<Sentence>| {
+        Rc::new(sentences.iter().map(|s| s.map(|word| words.id(word))).collect())
+    };
+    let (train, test) = (number(train), number(test));
+    Ok(Set { name, train, test, vocabularies: vec![words.len()], labels: 9 })
+}
+
+/// The same sentences. Words that occur more than [`FREQUENT`] times in the part to learn on are
+/// known, the others are spelled.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn spelled_sentences(source: &Source) -> Result<Set<Sentence<Word>>, SetError> {
+    let (name, train, test) = read(source)?;
+    let mut occurrences: HashMap<&str, usize> = HashMap::new();
+    for word in train.iter().flat_map(|sentence| &sentence.words) {
+        *occurrences.entry(word).or_default() += 1;
+    }
+    let words = train.iter().flat_map(|sentence| &sentence.words);
+    let words = Vocabulary::from_tokens(words.filter(|word| occurrences[word.as_str()] > FREQUENT));
+    let mut chars = Vocabulary::from_tokens(["<pad>"]);
+    let mut part = |sentences: &[Sentence]| {
+        let mut char = |char: char| chars.insert(char.encode_utf8(&mut [0; 4]));
+        let mut word = |word: &String| match words.contains(word) {
+            true => Word::Known(words.id(word)),
+            false => Word::Spelled(word.chars().map(&mut char).collect()),
+        };
+        Rc::new(sentences.iter().map(|sentence| sentence.map(&mut word)).collect())
+    };
+    let (train, test) = (part(&train), part(&test));
+    Ok(Set { name, train, test, vocabularies: vec![words.len(), chars.len()], labels: 9 })
+}
+
+/// How often a word may occur and yet be unknown.
+const FREQUENT: usize = 5;
+
+type Parts<I> = (&'static str, Vec<I>, Vec<I>);
+
+fn read(source: &Source) -> Result<Parts<Sentence>, SetError> {
+    Ok(match source {
+        Source::Generated => {
+            generated("generated/sentences", |rng, n| generate::tagged_sentences(rng, n))
+        }
+        Source::Folder(dir) => (
+            "wikigold",
+            read_sentences(file(dir, "wikiner/train.txt")?)?,
+            read_sentences(file(dir, "wikigold/wikigold.txt")?)?,
+        ),
+    })
+}
+
+/// Sentences to translate, each into as many words as its translation has: IWSLT 2015, tst2013 to
+/// measure on and tst2012 to learn on.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn translations(source: &Source) -> Result<Set<SourceSentence>, SetError> {
+    let Source::Folder(dir) = source else {
+        let (name, train, test) = generated("generated/pairs", |rng, n| generate::pairs(rng, n));
+        let special = ["<s>", "</s>"].map(String::from);
+        let sources = special.iter().chain(test.iter().flat_map(|pair| &pair.source));
+        let targets = special.iter().chain(test.iter().flat_map(|pair| &pair.target));
+        let vocabularies = [Vocabulary::from_tokens(sources), Vocabulary::from_tokens(targets)];
+        return Ok(numbered(name, &train, &test, &vocabularies));
+    };
+    let pairs = |part: &str| -> Result<Vec<Pair>, SetError> {
+        let [en, vi] = ["en", "vi"].map(|side| file(dir, &format!("iwslt15/{part}.{side}")));
+        Ok(read_pairs(en?, vi?)?)
+    };
+    let vocabularies = [
+        Vocabulary::read(file(dir, "iwslt15/vocab.en")?)?,
+        Vocabulary::read(file(dir, "iwslt15/vocab.vi")?)?,
+    ];
+    Ok(numbered("iwslt15/tst2013", &pairs("tst2012")?, &pairs("tst2013")?, &vocabularies))
+}
+
+fn numbered(
+    name: &'static str,
+    train: &[Pair],
+    test: &[Pair],
+    [sources, targets]: &[Vocabulary; 2],
+) -> Set<SourceSentence> {
+    let part = |pairs: &[Pair]| {
+        let sentence = |pair: &Pair| SourceSentence {
+            words: pair.source.iter().map(|word| sources.id(word)).collect(),
+            stop: Stop::After(pair.target.len()),
+        };
+        Rc::new(pairs.iter().map(sentence).collect())
+    };
+    let vocabularies = vec![sources.len(), targets.len()];
+    Set { name, train: part(train), test: part(test), vocabularies, labels: 0 }
+}

@@ -1,0 +1,207 @@
+//! The parts `throughput` and `breakdown`: contestants take turns on the same mini-batches.
+//!
+//! A turn is one pass over all mini-batches. There are as many of them as let the slowest
+//! contestant have some turns in its time; turns go on until every contestant has used up its own.
+//! Between turns the core's peak is measured, since its clock moves with whatever else runs.
+
+use std::time::Instant;
+
+use edbatch::Statistics;
+use edbatch_policy::{Fsm, Named};
+use edbatch_runtime::Parameters;
+use edbatch_runtime::kernels::{Level, roof};
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+use crate::agreement::Agreement;
+use crate::families::Family;
+use crate::policies::Lessons;
+use crate::record::{Breakdown, Throughput};
+use crate::spread::Spread;
+use crate::systems::System;
+use crate::workload::{Contestant, Failure, MiniBatch, Part};
+
+/// What to measure.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Setting {
+    /// Elements of a hidden vector.
+    pub hidden: usize,
+    /// Instances in a mini-batch.
+    pub batch: usize,
+    /// The contestants.
+    pub systems: Vec<System>,
+    /// The most seconds for one contestant.
+    pub seconds: f64,
+}
+
+/// The most instances in all mini-batches together, unless a single mini-batch has more.
+const INSTANCES: usize = 256;
+/// The most turns.
+const TURNS: usize = 25;
+/// The turns that the slowest contestant should have.
+const FEWEST_TURNS: f64 = 3.0;
+/// The bytes that are copied to measure bandwidth: more than caches hold.
+const COPIED: usize = 32 << 20;
+
+/// Measures all contestants on one workload. `progress` hears what is being done.
+///
+/// # Errors
+/// If the model cannot be that large, or a contestant's results are wrong.
+pub fn throughput(
+    family: &Family,
+    setting: &Setting,
+    mut progress: impl FnMut(&str),
+) -> Result<Vec<(Throughput, Breakdown)>, Failure> {
+    let workload = family.at(setting.hidden)?;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let parameters = Parameters::random(workload.network(), &mut rng);
+    let fsm = if setting.systems.contains(&System::Paper) {
+        progress("learning");
+        Lessons::new(&*workload, setting.batch).learn(&Named::Sort, |_| {}).fsm
+    } else {
+        Fsm::new(Named::Sort, workload.network().cells().len())
+    };
+
+    let most = (INSTANCES / setting.batch).max(1);
+    let mini_batches = MiniBatch::spread(workload.instances(Part::Test), setting.batch, most);
+    let mut agreement = Agreement::new(&*workload, &parameters, mini_batches[0])?;
+    let mut entrants = Vec::new();
+    for &system in &setting.systems {
+        progress(&format!("checking {}", system.name()));
+        let contestant = workload.contestant(system, &parameters, &fsm, &mini_batches)?;
+        let mut entrant = Entrant { system, contestant, turns: Vec::new(), spent: 0.0 };
+        let outcome = entrant.contestant.run(0)?;
+        agreement.check(&outcome).map_err(|error| format!("{}: {error}", system.name()))?;
+        entrants.push(entrant);
+    }
+
+    let slowest = entrants
+        .iter_mut()
+        .map(|entrant| entrant.turn(&[0]))
+        .try_fold(0.0, |a, b| Ok::<_, Failure>(f64::max(a, b?)))?;
+    let affordable = (setting.seconds / FEWEST_TURNS / slowest) as usize;
+    let count = affordable.clamp(1, most);
+    let chosen: Vec<usize> = (0..count).map(|i| i * most / count).collect();
+    let before: Vec<_> = entrants.iter().map(|entrant| entrant.contestant.statistics()).collect();
+    let mut peaks = Vec::new();
+    for turn in 0..TURNS {
+        let mut rested = true;
+        peaks.push(roof::peak_gflops(Level::detect()));
+        for entrant in &mut entrants {
+            if turn == 0 || entrant.has_time(setting.seconds) {
+                progress(&format!("turn {} of {}", turn + 1, entrant.system.name()));
+                let seconds = entrant.turn(&chosen)?;
+                entrant.turns.push(seconds);
+                entrant.spent += seconds;
+                rested = false;
+            }
+        }
+        if rested {
+            break;
+        }
+    }
+    let roofs = (Spread::of(&peaks).median, roof::copy_bandwidth(COPIED));
+    let weights = parameters.bytes() as u64;
+    let finished = entrants.iter().zip(&before);
+    Ok(finished
+        .map(|(entrant, before)| entrant.records(family, setting, &chosen, before, roofs, weights))
+        .collect())
+}
+
+/// A contestant and its turns so far.
+struct Entrant {
+    system: System,
+    contestant: Box<dyn Contestant>,
+    /// Seconds of each turn.
+    turns: Vec<f64>,
+    spent: f64,
+}
+
+impl Entrant {
+    /// Runs mini-batches; the seconds that it took.
+    fn turn(&mut self, mini_batches: &[usize]) -> Result<f64, Failure> {
+        let started = Instant::now();
+        for &mini_batch in mini_batches {
+            self.contestant.run(mini_batch)?;
+        }
+        Ok(started.elapsed().as_secs_f64())
+    }
+
+    /// Whether another turn like the last one fits.
+    fn has_time(&self, seconds: f64) -> bool {
+        self.spent + self.turns.last().copied().unwrap_or(0.0) <= seconds
+    }
+
+    fn records(
+        &self,
+        family: &Family,
+        setting: &Setting,
+        chosen: &[usize],
+        before: &Statistics,
+        (peak_gflops, copy_gb_per_second): (f64, f64),
+        weights: u64,
+    ) -> (Throughput, Breakdown) {
+        let mini_batches = chosen.len() as f64;
+        let instances = mini_batches * setting.batch as f64;
+        let rates: Vec<f64> = self.turns.iter().map(|seconds| instances / seconds).collect();
+        let rate = Spread::of(&rates);
+        let counts: Vec<_> = chosen.iter().map(|&index| self.contestant.counts(index)).collect();
+        let mean = |of: fn(&crate::workload::Counts) -> u64| {
+            counts.iter().map(of).sum::<u64>() as f64 / mini_batches
+        };
+        let flops_per_instance = mean(|counts| counts.flops) / setting.batch as f64;
+        let gflops = flops_per_instance * rate.median / 1e9;
+        let live = counts.iter().map(|counts| counts.live_bytes).max().unwrap_or(0);
+
+        let after = self.contestant.statistics();
+        let nodes = (after.nodes - before.nodes) as f64;
+        let construct = (after.construct - before.construct).as_secs_f64();
+        let schedule = (after.schedule - before.schedule).as_secs_f64();
+        let plan = (after.plan - before.plan).as_secs_f64();
+        let execute = (after.execute - before.execute).as_secs_f64();
+        let all: f64 = self.turns.iter().sum();
+
+        let throughput = Throughput {
+            system: self.system.name(),
+            model: family.model.into(),
+            hidden: setting.hidden,
+            batch: setting.batch,
+            threads: 1,
+            instances_per_second: rate.median,
+            instances_per_second_low: rate.low,
+            instances_per_second_high: rate.high,
+            repetitions: rates.len(),
+            mini_batches: chosen.len(),
+            flops_per_instance,
+            gflops,
+            peak_gflops,
+            fraction_of_peak: gflops / peak_gflops,
+            copy_gb_per_second,
+            construct_ns_per_node: construct * 1e9 / nodes,
+            schedule_ns_per_node: schedule * 1e9 / nodes,
+            plan_ns_per_node: plan * 1e9 / nodes,
+            execute_share: execute / all,
+            nodes: mean(|counts| counts.nodes),
+            batches: mean(|counts| counts.batches),
+            bound: mean(|counts| counts.bound),
+            peak_bytes: after.peak_bytes,
+            live_bytes: weights + live,
+            input: family.input.into(),
+        };
+        let breakdown = Breakdown {
+            system: self.system.name(),
+            model: family.model.into(),
+            input: family.input.into(),
+            hidden: setting.hidden,
+            batch: setting.batch,
+            threads: 1,
+            construct: construct / all,
+            schedule: schedule / all,
+            plan: plan / all,
+            execute: execute / all,
+            other: 1.0 - (construct + schedule + plan + execute) / all,
+            microseconds_per_instance: 1e6 / rate.median,
+        };
+        (throughput, breakdown)
+    }
+}

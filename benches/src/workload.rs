@@ -1,0 +1,225 @@
+//! A model on a set of inputs, with its types hidden, and one way to run it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use edbatch::{Engine, Rows, RunError, Statistics};
+use edbatch_graph::{Dag, Network, Schedule};
+use edbatch_layout::TooLarge;
+use edbatch_models::Model;
+use edbatch_policy::{Frontier, Fsm, lower_bound, schedule_into};
+use edbatch_runtime::Parameters;
+
+use crate::flops::flops;
+use crate::live::live_bytes;
+use crate::sets::Set;
+use crate::systems::System;
+use crate::unrolled::{Unrolled, unroll};
+use crate::vanilla::Vanilla;
+
+/// Which part of a set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// To learn policies on.
+    Train,
+    /// To measure on.
+    Test,
+}
+
+/// Consecutive instances of a part; behind its last comes its first again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MiniBatch {
+    /// The first instance.
+    pub first: usize,
+    /// How many there are.
+    pub size: usize,
+}
+
+impl MiniBatch {
+    /// `count` mini-batches at equal distances. They overlap where there are too few instances.
+    #[must_use]
+    pub fn spread(instances: usize, size: usize, count: usize) -> Vec<Self> {
+        (0..count).map(|i| Self { first: i * instances / count, size }).collect()
+    }
+
+    fn of<I: Clone>(self, instances: &[I]) -> Vec<I> {
+        instances.iter().cycle().skip(self.first).take(self.size).cloned().collect()
+    }
+}
+
+/// A model of some size, on a set of inputs.
+pub trait Workload {
+    /// The cells.
+    fn network(&self) -> &Arc<Network>;
+
+    /// How many instances a part has.
+    fn instances(&self, part: Part) -> usize;
+
+    /// The graphs of a mini-batch.
+    fn unroll(&self, part: Part, mini_batch: MiniBatch) -> Vec<Unrolled>;
+
+    /// Something that runs these mini-batches of the part to measure on.
+    ///
+    /// # Errors
+    /// If a cell is too large to be addressed.
+    fn contestant(
+        &self,
+        system: System,
+        parameters: &Parameters,
+        learned: &Fsm,
+        mini_batches: &[MiniBatch],
+    ) -> Result<Box<dyn Contestant>, Failure>;
+
+    /// The results of a mini-batch of the part to measure on, node by node.
+    ///
+    /// # Errors
+    /// If an input does not fit the model.
+    fn interpret(
+        &self,
+        parameters: &Parameters,
+        mini_batch: MiniBatch,
+    ) -> Result<Vec<Rows>, Failure>;
+}
+
+/// One way to run a workload, with the mini-batches that it runs.
+pub trait Contestant {
+    /// Runs a mini-batch.
+    ///
+    /// # Errors
+    /// If an input does not fit the model, or the mini-batch is too large.
+    fn run(&mut self, mini_batch: usize) -> Result<Vec<Rows>, RunError>;
+
+    /// What all runs so far took.
+    fn statistics(&self) -> Statistics;
+
+    /// What it would do for a mini-batch, counted and not run.
+    fn counts(&self, mini_batch: usize) -> Counts;
+}
+
+/// What running mini-batches comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Multiply-adds of products, times two.
+    pub flops: u64,
+    /// Nodes of all graphs.
+    pub nodes: u64,
+    /// Batches of all schedules.
+    pub batches: u64,
+    /// Lower bounds on them.
+    pub bound: u64,
+    /// The most bytes of values that are alive at once, weights apart.
+    pub live_bytes: u64,
+}
+
+/// Why something cannot be measured.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// A model on a set.
+pub struct On<M: Model> {
+    model: M,
+    train: Rc<Vec<M::Input>>,
+    test: Rc<Vec<M::Input>>,
+}
+
+impl<M: Model> On<M> {
+    /// A model on a set.
+    #[must_use]
+    pub fn new(model: M, set: &Set<M::Input>) -> Self {
+        Self { model, train: set.train.clone(), test: set.test.clone() }
+    }
+
+    fn part(&self, part: Part) -> &[M::Input] {
+        match part {
+            Part::Train => &self.train,
+            Part::Test => &self.test,
+        }
+    }
+}
+
+impl<M: Model + Clone + 'static> Workload for On<M>
+where
+    M::Input: Clone,
+{
+    fn network(&self) -> &Arc<Network> {
+        self.model.network()
+    }
+
+    fn instances(&self, part: Part) -> usize {
+        self.part(part).len()
+    }
+
+    fn unroll(&self, part: Part, mini_batch: MiniBatch) -> Vec<Unrolled> {
+        unroll(&self.model, &mini_batch.of(self.part(part))).expect("sets fit their models")
+    }
+
+    fn contestant(
+        &self,
+        system: System,
+        parameters: &Parameters,
+        learned: &Fsm,
+        mini_batches: &[MiniBatch],
+    ) -> Result<Box<dyn Contestant>, Failure> {
+        let inputs = mini_batches.iter().map(|mini_batch| mini_batch.of(&self.test)).collect();
+        let model = self.model.clone();
+        Ok(if system.is_vanilla() {
+            Box::new(Running::new(Vanilla::new(model)?, system, parameters, learned, inputs)?)
+        } else {
+            Box::new(Running::new(model, system, parameters, learned, inputs)?)
+        })
+    }
+
+    fn interpret(
+        &self,
+        parameters: &Parameters,
+        mini_batch: MiniBatch,
+    ) -> Result<Vec<Rows>, Failure> {
+        let mut engine = Engine::interpreted(self.model.clone(), parameters.clone());
+        Ok(engine.run(&mini_batch.of(&self.test))?)
+    }
+}
+
+struct Running<M: Model> {
+    engine: Engine<M>,
+    system: System,
+    learned: Fsm,
+    inputs: Vec<Vec<M::Input>>,
+}
+
+impl<M: Model> Running<M> {
+    fn new(
+        model: M,
+        system: System,
+        parameters: &Parameters,
+        learned: &Fsm,
+        inputs: Vec<Vec<M::Input>>,
+    ) -> Result<Self, TooLarge> {
+        let engine = system.engine(model, parameters, learned)?;
+        Ok(Self { engine, system, learned: learned.clone(), inputs })
+    }
+}
+
+impl<M: Model> Contestant for Running<M> {
+    fn run(&mut self, mini_batch: usize) -> Result<Vec<Rows>, RunError> {
+        self.engine.run(&self.inputs[mini_batch])
+    }
+
+    fn statistics(&self) -> Statistics {
+        *self.engine.statistics()
+    }
+
+    fn counts(&self, mini_batch: usize) -> Counts {
+        let unrolled = unroll(self.engine.model(), &self.inputs[mini_batch]);
+        let mut policy = self.system.policy(&self.learned);
+        let (mut frontier, mut schedule) = (Frontier::default(), Schedule::new());
+        let mut counts = Counts::default();
+        for Unrolled { graph, wanted } in unrolled.expect("sets fit their models") {
+            schedule_into(&graph, &mut *policy, &mut frontier, &mut schedule);
+            counts.flops += flops(&graph);
+            counts.nodes += graph.nodes() as u64;
+            counts.batches += schedule.len() as u64;
+            counts.bound += lower_bound(&graph) as u64;
+            counts.live_bytes = counts.live_bytes.max(live_bytes(&graph, &schedule, &wanted));
+        }
+        counts
+    }
+}

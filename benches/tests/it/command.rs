@@ -1,0 +1,41 @@
+//! The command's manners.
+
+use std::process::{Command, Output};
+
+fn bench(options: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_edbatch-benches")).args(options).output().unwrap()
+}
+
+#[test]
+fn wrong_usage_exits_2_and_names_what_is_possible() {
+    for (options, expected) in [
+        (["--only", "cuonts"], "counts"),
+        (["--models", "tree"], "tree_lstm"),
+        (["--systems", "ours"], "edbatch"),
+        (["--batch", "0"], "from 1"),
+    ] {
+        let output = bench(&options);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_exits_1_and_leaves_no_file() {
+    let folder = std::env::temp_dir().join(format!("edbatch-benches-{}", std::process::id()));
+    let json = folder.join("records.jsonl");
+    let (missing, json_path) = (folder.to_str().unwrap(), json.to_str().unwrap());
+    let output = bench(&["--data", missing, "--models", "tree_lstm", "--json", json_path]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("sst/train.txt"), "{message}");
+    assert!(!json.exists());
+}
+
+#[test]
+fn help_has_an_example() {
+    let output = bench(&["--help"]);
+    assert!(output.status.success());
+    assert!(String::from_utf8(output.stdout).unwrap().contains("cargo xtask bench --quick"));
+}

@@ -1,0 +1,8 @@
+//! Everything that is counted, exactly; nothing that is timed.
+
+mod agreement;
+mod command;
+mod counts;
+mod flops;
+mod live;
+mod records;
