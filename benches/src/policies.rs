@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use edbatch_graph::Graph;
 use edbatch_policy::{
-    Agenda, Beam, Config, Critical, CriticalBits, Depth, Fsm, Named, Outcome, Policy, Portfolio,
-    Progress, Sufficient, distill, improve, learn,
+    Agenda, Beam, Config, Critical, Depth, Fsm, Named, Outcome, Policy, Portfolio, Progress,
+    Sufficient, distill, improve, learn,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -91,7 +91,7 @@ impl Lessons {
     /// Our best FSM: what `Critical` sees, distilled from a beam search and then improved.
     #[must_use]
     pub fn distill(&self) -> Lesson {
-        let encoding = Named::Critical(CriticalBits::default());
+        let encoding = Named::Critical(Box::default());
         self.lesson("distilled".into(), &encoding, || {
             let teacher = &mut Beam::new(32);
             let outcome = distill(&self.train, &self.held_out, &encoding, teacher);

@@ -69,7 +69,8 @@ impl System {
         learned: &Fsm,
     ) -> Result<Engine<M>, TooLarge> {
         let (style, products) = match self {
-            Self::Unbatched | Self::Edbatch => (CellStyle::Planned, Products::Packed),
+            Self::Unbatched => (CellStyle::Planned, Products::Packed),
+            Self::Edbatch => (CellStyle::Hoisted, Products::Packed),
             Self::Paper => (CellStyle::Planned, Products::MatrixMultiply),
             _ => (CellStyle::Declaration, Products::MatrixMultiply),
         };

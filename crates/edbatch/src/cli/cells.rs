@@ -107,7 +107,7 @@ impl Cells {
         }
         let model = match ModelName::ALL.iter().find(|model| model.name() == self.model) {
             Some(&model) => {
-                let config = Config::of_size(model, self.hidden, None, 5);
+                let config = Config::of_size(model, self.hidden, None, 1);
                 Zoo::new(&config, &small_lexicon(model.family())).map_err(Failure::new)?
             }
             None if Path::new(&self.model).exists() => {
@@ -137,16 +137,17 @@ impl Cells {
     }
 }
 
-/// A model by name has no words; its cells do not depend on how many there are.
+/// A model by name has no words of its own; its cells do not depend on how many there are.
 fn small_lexicon(family: Family) -> Lexicon {
-    let words = Vocabulary::new();
+    let words = Vocabulary::from_tokens(["a", "b"]);
+    let other = words.clone();
+    let tags = vec!["tag".to_string()];
     match family {
         Family::Trees => Lexicon::Trees { words },
-        Family::Tagged => {
-            let tags = (0..5).map(|tag| format!("T{tag}")).collect();
-            Lexicon::Tagged { words, tags }
-        }
-        Family::Lattices => Lexicon::Lattices { chars: words.clone(), words },
+        Family::Tagged => Lexicon::Tagged { words, tags },
+        Family::Spelled => Lexicon::Spelled { words, chars: other, tags },
+        Family::Translation => Lexicon::Translation { source: words, target: other },
+        Family::Lattices => Lexicon::Lattices { chars: other, words },
     }
 }
 
