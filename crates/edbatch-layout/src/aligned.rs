@@ -44,7 +44,6 @@ mod transfer;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-use accepted::Accepted;
 use branch_and_bound::branch_and_bound;
 use component::{Component, components};
 use give_up::give_up;
@@ -104,8 +103,5 @@ fn plan_component(
 ) -> (Vec<u32>, bool) {
     let choice = give_up(component, search.restarts, rng);
     let (choice, proved) = branch_and_bound(component, choice, search.tests);
-    let mut accepted = Accepted::none(component);
-    let addition = accepted.add(&choice.kept).expect("what was kept can be accepted");
-    accepted.keep(addition);
-    (accepted.order(), proved)
+    (choice.order, proved)
 }

@@ -5,7 +5,9 @@
 //! *By the paper's rule*, as far as it can be inferred from the figures: all operations of a batch read their operands,
 //! and write their results, contiguous and in one order of lanes; each operand that does not lie so is a kernel that copies
 //! it, and so is each operand that repeats a variable, and each concatenation. Parameters count as any other operand, once
-//! for each call. Either the variables lie in the order of their declaration, or in that of [`aligned::plan`].
+//! for each call. As declared, parameters and inputs lie in the order of their declaration, and the results of a batch one
+//! after the other, batch by batch, as a system that batches without a planner writes them; as planned, all lie in the
+//! order of [`aligned::plan`].
 //!
 //! *By our own rule*: parameters are laid out once, when the model is loaded, and an operand that repeats a variable is
 //! read where it is. As declared, that is what the same batches would copy; as planned, what the [`CellPlan`] does copy,
@@ -18,7 +20,9 @@
 
 use edbatch_graph::{Cell, Kind, Network, Op, Var};
 
-use crate::aligned::{self, Batch, Fate, Layout, Operand, OperandId, Problem, Search, why_copied};
+use crate::aligned::{
+    self, Batch, Cause, Fate, Layout, Operand, OperandId, Problem, Search, Why, why_copied,
+};
 use crate::cell_plan::CellPlan;
 use crate::names::name_of;
 use crate::picture::is_move;
@@ -80,15 +84,17 @@ pub fn cell_costs(program: &Program, kind: Kind, batches: &[Vec<Var>], calls: u6
     let bytes = |var: Var| 4 * calls * cell.instruction(var).shape.elements() as u64;
     let inner = Inner::new(cell, batches, bytes);
     let planned = aligned::plan(&inner.problem, Search::default());
-    let declared_order = (0..inner.problem.variables).collect();
-    let declared = Layout::of_order(&inner.problem, declared_order);
+    let declared = Layout::of_order(&inner.problem, (0..inner.problem.variables).collect());
     let concatenations = inner.concatenations(bytes);
     let paper_rule = Compared {
         declared: inner.by_papers_rule(&declared).plus(concatenations),
         planned: inner.by_papers_rule(&planned).plus(concatenations),
     };
     let own_rule = Compared {
-        declared: inner.by_own_rule(&declared).plus(inner.copied_parts(bytes)),
+        declared: inner
+            .by_own_rule(&declared)
+            .plus(inner.copied_parts(bytes))
+            .plus(inner.constants(bytes)),
         planned: moved_by(program.cell(kind), calls),
     };
     let copied = inner.copied(network, &planned);
@@ -98,15 +104,26 @@ pub fn cell_costs(program: &Program, kind: Kind, batches: &[Vec<Var>], calls: u6
 /// A cell's batches as a layout problem: its batches are those of several operations.
 struct Inner<'a> {
     cell: &'a Cell,
+    /// Variables are numbered as they lie without a planner.
     problem: Problem,
+    /// For each variable of the problem, that of the cell.
+    vars: Vec<Var>,
     /// For each batch of the problem, the operations.
     lanes: Vec<&'a [Var]>,
 }
 
 impl<'a> Inner<'a> {
     fn new(cell: &'a Cell, batches: &'a [Vec<Var>], bytes: impl Fn(Var) -> u64) -> Self {
-        let mut inner = Self { cell, problem: Problem::default(), lanes: Vec::new() };
-        inner.problem.variables = cell.instructions().len() as u32;
+        let all = (0..cell.instructions().len() as u32).map(Var);
+        let sources = all.filter(|&var| cell.instruction(var).op.is_source());
+        let vars: Vec<Var> = sources.chain(batches.iter().flatten().copied()).collect();
+        let mut number = vec![0; vars.len()];
+        for (variable, var) in (0..).zip(&vars) {
+            number[var.index()] = variable;
+        }
+        let variables = vars.len() as u32;
+        let problem = Problem { variables, batches: Vec::new() };
+        let mut inner = Self { cell, problem, vars, lanes: Vec::new() };
         for lanes in batches {
             let first = cell.instruction(lanes[0]);
             if lanes.len() < 2 || first.op == Op::Concat {
@@ -114,7 +131,7 @@ impl<'a> Inner<'a> {
             }
             let operand = |variables: Vec<Var>| Operand {
                 weight: variables.iter().map(|&var| bytes(var)).sum(),
-                lanes: variables.iter().map(|var| var.0).collect(),
+                lanes: variables.iter().map(|var| number[var.index()]).collect(),
             };
             let role =
                 |role: usize| lanes.iter().map(move |&var| cell.instruction(var).operands[role]);
@@ -134,7 +151,7 @@ impl<'a> Inner<'a> {
     /// One kernel for each operand that is copied, but for parameters and for repeated variables.
     fn by_own_rule(&self, layout: &Layout) -> Moved {
         self.count(layout, |operand, fate| {
-            let op = self.cell.instruction(Var(operand.lanes[0])).op;
+            let op = self.cell.instruction(self.vars[operand.lanes[0] as usize]).op;
             let mut sorted = operand.lanes.clone();
             sorted.sort_unstable();
             sorted.dedup();
@@ -152,7 +169,7 @@ impl<'a> Inner<'a> {
     }
 
     fn concatenations(&self, bytes: impl Fn(Var) -> u64) -> Moved {
-        let vars = (0..self.problem.variables).map(Var);
+        let vars = self.vars.iter().copied();
         let concatenated = vars.filter(|&var| self.cell.instruction(var).op == Op::Concat);
         concatenated
             .fold(Moved::default(), |sum, var| sum.plus(Moved { kernels: 1, bytes: bytes(var) }))
@@ -166,16 +183,31 @@ impl<'a> Inner<'a> {
             .fold(Moved::default(), |sum, &part| sum.plus(Moved { kernels: 1, bytes: bytes(part) }))
     }
 
+    /// A constant is filled in, with or without a planner.
+    fn constants(&self, bytes: impl Fn(Var) -> u64) -> Moved {
+        let constant = |var: &&Var| matches!(self.cell.instruction(**var).op, Op::Constant(_));
+        self.vars
+            .iter()
+            .filter(constant)
+            .fold(Moved::default(), |sum, &var| sum.plus(Moved { kernels: 1, bytes: bytes(var) }))
+    }
+
     fn copied(&self, network: &Network, layout: &Layout) -> Vec<Copied> {
         let operands = self.problem.operands().filter(|&(id, _)| layout.fate(id) != Fate::InPlace);
         let describe = |(id, operand): (OperandId, &Operand)| {
-            let name = |&variable: &u32| name_of(network, self.cell, Var(variable));
-            let why = why_copied(&self.problem, layout, id);
+            let name = |&variable: &u32| name_of(network, self.cell, self.vars[variable as usize]);
+            let why = match why_copied(&self.problem, layout, id) {
+                None => format!("all lanes read {}", name(&operand.lanes[0])),
+                Some(Why { cause: Cause::Repeats(variable), .. }) => {
+                    format!("several lanes read {}", name(&variable))
+                }
+                Some(why) => why.to_string(),
+            };
             Copied {
                 operation: self.cell.instruction(self.lanes[id.batch as usize][0]).op.to_string(),
                 variables: operand.lanes.iter().map(name).collect(),
                 bytes: operand.weight,
-                why: why.map_or("repeats one variable".into(), |why| why.to_string()),
+                why,
             }
         };
         operands.map(describe).collect()

@@ -58,10 +58,17 @@ fn lstm(network: &mut Network, name: &str, size: usize) -> Declared {
     let [x, state] = [vector(network, "x", size)?, lstm_state(network, size)?];
     let declared = network.cell(name, state, |cell| {
         let ([x], [h, c]) = (cell.one("x", x), cell.one("state", state));
-        let gate = |g| product(cell, "w", g, x) + product(cell, "u", g, h) + bias(cell, g, h);
-        let [i, f, o] = ["i", "f", "o"].map(|g| gate(g).sigmoid());
-        let c = f * c + i * gate("g").tanh();
-        vec![o * c.tanh(), c]
+        let dims = [size, size];
+        let weights = ["i", "f", "g", "o"].map(|g| {
+            let named = |prefix: &str, dims| cell.parameter(&format!("{prefix}_{g}"), dims);
+            (named("w", &dims), named("u", &dims), named("b", &dims[..1]))
+        });
+        let of_x = weights.map(|(w, ..)| w.matmul(x));
+        let of_h = weights.map(|(_, u, _)| u.matmul(h));
+        let gate = |index: usize| of_x[index] + of_h[index] + weights[index].2;
+        let [i, f, g, o] = [0, 1, 2, 3].map(gate);
+        let c = f.sigmoid() * c + i.sigmoid() * g.tanh();
+        vec![o.sigmoid() * c.tanh(), c]
     });
     declared.map(|_| ())
 }

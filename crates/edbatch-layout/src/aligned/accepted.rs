@@ -18,6 +18,8 @@ pub(super) struct Accepted<'a> {
     tree: PqTree,
     /// The elements of each batch, as they were added.
     kept: Vec<Vec<u32>>,
+    /// What the last addition found, unless it was undone.
+    settled: Option<(Snapshot, Orientation)>,
 }
 
 /// What takes back an addition.
@@ -43,7 +45,8 @@ impl<'a> Accepted<'a> {
     /// Nothing yet.
     pub(super) fn none(component: &'a Component) -> Self {
         let tree = PqTree::new(component.variables.len() as u32);
-        Self { component, tree, kept: vec![Vec::new(); component.batches as usize] }
+        let kept = vec![Vec::new(); component.batches as usize];
+        Self { component, tree, kept, settled: None }
     }
 
     /// Adds elements, all or none of them.
@@ -75,7 +78,8 @@ impl<'a> Accepted<'a> {
         }
         changed.sort_unstable();
         changed.dedup();
-        self.settle(changed).map(|_| ())
+        self.settled = Some(self.settle(changed)?);
+        Ok(())
     }
 
     /// Both passes.
@@ -89,6 +93,7 @@ impl<'a> Accepted<'a> {
 
     /// Takes back an addition, and those after it, if any.
     pub(super) fn undo(&mut self, addition: Addition) {
+        self.settled = None;
         self.tree.rollback(addition.before);
         for &index in addition.elements.iter().rev() {
             let batch = self.component.elements[index as usize].batch;
@@ -104,8 +109,8 @@ impl<'a> Accepted<'a> {
 
     /// An order, in the problem's names, that serves all that was accepted.
     pub(super) fn order(&mut self) -> Vec<u32> {
-        let (snapshot, mut orientation) =
-            self.settle(Vec::new()).expect("what was accepted was tested");
+        let settled = self.settled.take().map_or_else(|| self.settle(Vec::new()), Ok);
+        let (snapshot, mut orientation) = settled.expect("what was accepted was tested");
         let order = order(&snapshot, &mut orientation);
         order.into_iter().map(|variable| self.component.variables[variable as usize]).collect()
     }

@@ -82,7 +82,7 @@ impl Search<'_> {
         let Some(&element) = self.sequence.get(next) else {
             let accepted = |&e: &u32| self.state[e as usize] == State::Accepted;
             let kept = (0..self.sequence.len() as u32).filter(accepted).collect();
-            self.best = Choice { kept, cost };
+            self.best = Choice { kept, cost, order: self.accepted.order() };
             return Ok(());
         };
         if !self.is_excluded(element) {

@@ -5,8 +5,6 @@
 //!
 //! *Cost*: O(lanes), nearly.
 
-use std::collections::HashMap;
-
 use super::problem::{Form, OperandId, Problem};
 
 /// A part of a problem, with variables and batches numbered anew.
@@ -39,10 +37,9 @@ pub(super) struct Element {
 pub(super) fn components(problem: &Problem) -> Vec<Component> {
     let elements = elements(problem);
     let mut union = Union::new(problem.variables);
-    let mut first_of_batch: HashMap<u32, u32> = HashMap::new();
-    for element in &elements {
-        let first = *first_of_batch.entry(element.batch).or_insert(element.lanes[0]);
-        element.lanes.iter().for_each(|&variable| union.join(first, variable));
+    for batch in elements.chunk_by(|a, b| a.batch == b.batch) {
+        let variables = batch.iter().flat_map(|element| &element.lanes);
+        variables.for_each(|&variable| union.join(batch[0].lanes[0], variable));
     }
     let mut component_of = vec![usize::MAX; problem.variables as usize];
     let mut within = vec![0; problem.variables as usize];
@@ -79,22 +76,22 @@ pub(super) fn components(problem: &Problem) -> Vec<Component> {
 /// The distinct operands with distinct variables of all batches.
 fn elements(problem: &Problem) -> Vec<Element> {
     let mut elements: Vec<Element> = Vec::new();
-    let mut known: HashMap<(u32, &[u32]), usize> = HashMap::new();
-    for (id, operand) in problem.operands() {
-        if operand.form() != Form::Distinct {
-            continue;
-        }
-        let place = *known.entry((id.batch, &operand.lanes)).or_insert(elements.len());
-        if place == elements.len() {
+    for (batch, operands) in (0..).zip(problem.batches.iter().map(|batch| &batch.operands)) {
+        let mut named: Vec<u32> = (0..operands.len() as u32)
+            .filter(|&operand| operands[operand as usize].form() == Form::Distinct)
+            .collect();
+        let lanes = |operand: u32| &operands[operand as usize].lanes;
+        named.sort_by(|&a, &b| lanes(a).cmp(lanes(b)));
+        let first = elements.len();
+        for same in named.chunk_by(|&a, &b| lanes(a) == lanes(b)) {
             elements.push(Element {
-                batch: id.batch,
-                lanes: operand.lanes.clone(),
-                weight: 0,
-                occurrences: Vec::new(),
+                batch,
+                lanes: lanes(same[0]).clone(),
+                weight: same.iter().map(|&operand| operands[operand as usize].weight).sum(),
+                occurrences: same.iter().map(|&operand| OperandId { batch, operand }).collect(),
             });
         }
-        elements[place].weight += operand.weight;
-        elements[place].occurrences.push(id);
+        elements[first..].sort_by_key(|element| element.occurrences[0]);
     }
     elements
 }

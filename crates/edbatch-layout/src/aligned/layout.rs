@@ -1,7 +1,5 @@
 //! A layout: an order of the variables, and what it leaves to be copied.
 
-use std::collections::HashMap;
-
 use super::problem::{Form, OperandId, Problem};
 
 /// An order of the variables, and the fate of each operand in it.
@@ -95,19 +93,17 @@ pub(super) fn heaviest_group<'a>(
     operands: impl IntoIterator<Item = (u32, &'a [u32], u64)>,
     position: &[u32],
 ) -> Vec<u32> {
-    let mut groups: HashMap<Vec<u32>, (u64, Vec<u32>)> = HashMap::new();
-    for (name, lanes, weight) in operands {
-        if let Some(offsets) = lane_offsets(lanes, position) {
-            let group = groups.entry(offsets).or_default();
-            group.0 += weight;
-            group.1.push(name);
-        }
-    }
-    // Of equally heavy groups the one that begins first, so that the choice is no accident of hashing.
-    let best = groups
-        .into_values()
-        .max_by_key(|(weight, names)| (*weight, names.len(), std::cmp::Reverse(names[0])));
-    best.map(|(_, names)| names).unwrap_or_default()
+    let contiguous = operands.into_iter().filter_map(|(name, lanes, weight)| {
+        lane_offsets(lanes, position).map(|offsets| (offsets, name, weight))
+    });
+    let mut contiguous: Vec<_> = contiguous.collect();
+    contiguous.sort_unstable();
+    let groups = contiguous.chunk_by(|a, b| a.0 == b.0);
+    let best = groups.max_by_key(|group| {
+        let weight: u64 = group.iter().map(|&(.., weight)| weight).sum();
+        (weight, group.len(), std::cmp::Reverse(group[0].1))
+    });
+    best.unwrap_or_default().iter().map(|&(_, name, _)| name).collect()
 }
 
 /// Where each lane lies, counted from the first of them; `None` if the variables are no neighbours.

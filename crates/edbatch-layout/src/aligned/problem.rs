@@ -90,14 +90,29 @@ impl Operand {
         if rest.iter().all(|&variable| variable == first) {
             return Form::Broadcast;
         }
-        let mut sorted = self.lanes.clone();
-        sorted.sort_unstable();
-        match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Form::Repeats(pair[0]),
+        match self.repeated() {
+            Some(variable) => Form::Repeats(variable),
             None => Form::Distinct,
         }
     }
 }
+
+impl Operand {
+    /// A variable that stands in several lanes.
+    fn repeated(&self) -> Option<u32> {
+        if self.lanes.len() <= FEW {
+            // Faster than sorting, and without memory.
+            let mut lanes = self.lanes.iter().enumerate();
+            return lanes.find(|(i, lane)| self.lanes[..*i].contains(lane)).map(|(_, &lane)| lane);
+        }
+        let mut sorted = self.lanes.clone();
+        sorted.sort_unstable();
+        sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+    }
+}
+
+/// So many lanes are compared each with each.
+const FEW: usize = 16;
 
 /// What an operand asks of the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,3 +3,4 @@
 mod brute_force;
 mod generate;
 mod planned;
+mod text;

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use crate::brute_force::brute_force;
 use crate::generate::{feasible_problem, shuffle, small_problem, stream};
+use crate::text::parse;
 
 fn ones(variables: u32, batches: &[&[&[u32]]]) -> Problem {
     let batch =
@@ -44,6 +45,23 @@ fn the_papers_example() {
     let five: Vec<u32> = order.iter().copied().filter(|&v| v < 5).collect();
     let three: Vec<u32> = order.iter().copied().filter(|&v| v >= 5).collect();
     assert_eq!((five, three), (vec![1, 0, 2, 3, 4], vec![5, 7, 6]));
+}
+
+/// All flags, and all costs, of the shared file of problems.
+#[test]
+fn known_answers() {
+    let Ok(shared) = std::env::var("EDBATCH_SHARED") else {
+        eprintln!("skipped: EDBATCH_SHARED is not set");
+        return;
+    };
+    let text = std::fs::read_to_string(format!("{shared}/pqtree/aligned.txt")).unwrap();
+    let instances = parse(&text).unwrap();
+    assert_eq!(instances.len(), 1520);
+    for instance in instances {
+        let layout = plan(&instance.problem, Search::default());
+        assert_eq!((layout.feasible, layout.copies), instance.answer.unwrap());
+        assert!(layout.proved);
+    }
 }
 
 #[test]
