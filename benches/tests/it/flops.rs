@@ -28,7 +28,7 @@ fn check(model: &str, expected: &[(&str, u64)]) {
     for unrolled in workload.unroll(Part::Test, mini_batch).iter().take(3) {
         let graph = &unrolled.graph;
         let kinds = (0..graph.nodes()).map(|node| graph.kind(NodeId::new(node)));
-        assert_eq!(flops(graph), kinds.map(|kind| expected[kind.index()].1).sum());
+        assert_eq!(flops(graph), kinds.map(|kind| expected[kind.index()].1).sum::<u64>());
     }
 }
 
