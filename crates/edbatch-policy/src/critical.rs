@@ -141,10 +141,10 @@ impl Critical {
         for kind in frontier.ready_kinds() {
             let of_kind = &mut self.kinds[kind.index()];
             let reached = frontier.reached(kind);
-            for (place, &node) in (1..).zip(reached).skip(of_kind.seen) {
+            for (place, &node) in (of_kind.seen + 1..).zip(&reached[of_kind.seen..]) {
                 let height = &mut self.heights[of_kind.start + self.chains.height(node) as usize];
                 height.waiting -= 1;
-                height.last = place;
+                height.last = NodeId::new(place).0;
             }
             let ran = frontier.ran(kind).len();
             if ran != of_kind.ran {

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use edbatch_graph::{Dag, Kind};
 
-use crate::learn::Exam;
+use crate::exam::Exam;
 use crate::search::kinds_of;
 use crate::{Encoding, Frontier, Fsm, Named, Outcome, Policy, Symbol, Table, quotient};
 

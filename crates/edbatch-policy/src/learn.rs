@@ -11,11 +11,12 @@
 //!
 //! *Cost*: an episode schedules one mini-batch and keeps its ratios: O(edges × kinds).
 
-use edbatch_graph::{Dag, Kind};
+use edbatch_graph::Dag;
 use rand::{Rng, RngExt};
 
-use crate::states::States;
-use crate::{Chains, Encoding, Firsts, Frontier, Fsm, Named, Policy, Symbol, Table, quotient};
+use crate::exam::Exam;
+use crate::values::{Step, Values, choices};
+use crate::{Chains, Encoding, Firsts, Frontier, Fsm, Named, Table, quotient};
 
 /// How to learn. `Config::default()` is what the authors do, where we do not differ.
 #[derive(Clone, PartialEq, Debug)]
@@ -174,13 +175,6 @@ struct Course {
     firsts: Firsts,
 }
 
-/// One batch of an episode.
-struct Step {
-    state: usize,
-    kind: Kind,
-    reward: f32,
-}
-
 impl Course {
     fn new(dag: &impl Dag) -> Self {
         let frontier = quotient(&Frontier::new(dag));
@@ -223,152 +217,5 @@ impl Course {
             trace.push(Step { state, kind, reward: -1.0 + alpha * ratio });
             frontier.run(kind, frontier.ready(kind).len());
         }
-    }
-}
-
-/// What may be run in a state: the kinds that its word mentions. (In the paper's encodings these are
-/// all ready kinds; an encoding of one's own may mention fewer, but must mention one, and no kind
-/// that is not ready.)
-fn choices(word: &[Symbol]) -> impl Iterator<Item = Kind> + '_ {
-    word.iter().filter_map(|symbol| match *symbol {
-        Symbol::Kind(kind) => Some(kind),
-        Symbol::Feature(_) => None,
-    })
-}
-
-/// Mini-batches to count batches on.
-pub(crate) struct Exam {
-    frontiers: Vec<Frontier>,
-    costs: Option<Vec<u32>>,
-}
-
-impl Exam {
-    pub(crate) fn new(held_out: &[impl Dag]) -> Self {
-        Self::of(held_out.iter().map(Frontier::new).collect())
-    }
-
-    pub(crate) fn of(frontiers: Vec<Frontier>) -> Self {
-        Self { frontiers, costs: None }
-    }
-
-    fn with_costs(self, costs: Option<Vec<u32>>) -> Self {
-        Self { costs, ..self }
-    }
-
-    fn cost(&self, kind: Kind) -> usize {
-        self.costs.as_ref().map_or(1, |costs| costs[kind.index()] as usize)
-    }
-
-    /// Σ lower bounds.
-    pub(crate) fn bound(&self) -> usize {
-        let chains = self.frontiers.iter().map(Chains::new);
-        let bound = |chains: Chains| -> usize {
-            let kinds = (0..chains.kinds()).map(Kind::new);
-            kinds.map(|kind| self.cost(kind) * chains.longest(kind) as usize).sum()
-        };
-        chains.map(bound).sum()
-    }
-
-    /// Batches that a policy makes of them all; or what these cost.
-    pub(crate) fn batches(&mut self, policy: &mut impl Policy) -> usize {
-        let mut batches = vec![0; self.frontiers.iter().map(Frontier::kinds).max().unwrap_or(0)];
-        for frontier in &mut self.frontiers {
-            frontier.rewind();
-            policy.start(frontier);
-            while !frontier.is_done() {
-                let kind = policy.next(frontier);
-                frontier.run(kind, policy.count(frontier, kind));
-                batches[kind.index()] += 1;
-            }
-        }
-        let cost = |(kind, batches)| batches * self.cost(Kind::new(kind));
-        batches.into_iter().enumerate().map(cost).sum()
-    }
-}
-
-/// `Q`: what a state and a choice there are worth.
-struct Values {
-    states: States,
-    kinds: usize,
-    /// Value of kind `k` in state `s`: `values[s * kinds + k]`; -∞ where it cannot be chosen.
-    values: Vec<f32>,
-    /// Likewise, whether that choice was ever made.
-    tried: Vec<bool>,
-    /// The states in the order in which they were first met, with their words.
-    met: Vec<(Vec<Symbol>, usize)>,
-}
-
-impl Values {
-    fn new(features: u16, kinds: usize) -> Self {
-        Self {
-            states: States::new(features, kinds),
-            kinds,
-            values: Vec::new(),
-            tried: Vec::new(),
-            met: Vec::new(),
-        }
-    }
-
-    /// The number of a state. When it is new, its choices are worth 0.
-    fn intern(&mut self, word: &[Symbol]) -> usize {
-        let state = self.states.intern(word);
-        self.values.resize(self.states.rows() * self.kinds, f32::NEG_INFINITY);
-        self.tried.resize(self.values.len(), false);
-        if self.best(state).is_none() {
-            self.met.push((word.to_vec(), state));
-            for kind in choices(word) {
-                self.values[state * self.kinds + kind.index()] = 0.0;
-            }
-        }
-        state
-    }
-
-    fn row(&self, state: usize) -> &[f32] {
-        &self.values[state * self.kinds..][..self.kinds]
-    }
-
-    /// The kind worth most in a state.
-    fn best(&self, state: usize) -> Option<Kind> {
-        self.best_of(state, |_| true)
-    }
-
-    /// The kind worth most in a state, of those that `counts` admits.
-    fn best_of(&self, state: usize, counts: impl Fn(usize) -> bool) -> Option<Kind> {
-        let better = |best: Option<(usize, f32)>, (kind, &value): (usize, &f32)| match best {
-            Some((_, most)) if value <= most => best,
-            _ if value == f32::NEG_INFINITY || !counts(kind) => best,
-            _ => Some((kind, value)),
-        };
-        let best = self.row(state).iter().enumerate().fold(None, better);
-        best.map(|(kind, _)| Kind::new(kind))
-    }
-
-    /// Moves each step's value towards its return, the last step first.
-    fn update(&mut self, trace: &[Step], config: &Config) {
-        let steps = config.steps.max(1);
-        let mut sum = 0.0;
-        for t in (0..trace.len()).rev() {
-            sum += trace[t].reward;
-            let mut after = 0.0;
-            if let Some(end) = trace.get(t + steps) {
-                sum -= end.reward;
-                after = self.row(end.state).iter().copied().fold(f32::MIN, f32::max);
-            }
-            let Step { state, kind, .. } = trace[t];
-            self.tried[state * self.kinds + kind.index()] = true;
-            let value = &mut self.values[state * self.kinds + kind.index()];
-            *value += config.rate * (sum + after - *value);
-        }
-    }
-
-    /// In each state what is worth most, of what was tried: a choice never made is worth 0, which
-    /// is a reason to try it and none to trust it.
-    fn table(&self) -> Table {
-        let entry = |(word, state): &(Vec<Symbol>, usize)| {
-            let tried = |kind| self.tried[state * self.kinds + kind];
-            let kind = self.best_of(*state, tried).expect("a state met was left by some kind");
-            (word.clone(), kind)
-        };
-        self.met.iter().map(entry).collect()
     }
 }
