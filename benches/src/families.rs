@@ -39,8 +39,11 @@ pub struct Family {
     pub input: &'static str,
     /// The largest hidden vectors that the model is measured with.
     pub largest: usize,
-    at: Box<dyn Fn(usize) -> Result<Box<dyn Workload>, Failure>>,
+    at: Box<OfSize>,
 }
+
+/// Makes a workload with hidden vectors of a size.
+type OfSize = dyn Fn(usize) -> Result<Box<dyn Workload>, Failure>;
 
 impl Family {
     /// The workload with hidden vectors of this size; embeddings are as large.

@@ -62,7 +62,7 @@ impl<I> Set<I> {
 /// If a file cannot be read.
 pub fn trees(source: &Source) -> Result<Set<Tree<u32>>, SetError> {
     let (name, train, test) = match source {
-        Source::Generated => generated("generated/trees", |rng, n| generate::binary_trees(rng, n)),
+        Source::Generated => generated("generated/trees", generate::binary_trees),
         Source::Folder(dir) => (
             "sst/test",
             read_binary_trees(file(dir, "sst/train.txt")?)?,

@@ -55,9 +55,7 @@ type Parts<I> = (&'static str, Vec<I>, Vec<I>);
 
 fn read(source: &Source) -> Result<Parts<Sentence>, SetError> {
     Ok(match source {
-        Source::Generated => {
-            generated("generated/sentences", |rng, n| generate::tagged_sentences(rng, n))
-        }
+        Source::Generated => generated("generated/sentences", generate::tagged_sentences),
         Source::Folder(dir) => (
             "wikigold",
             read_sentences(file(dir, "wikiner/train.txt")?)?,
@@ -73,7 +71,7 @@ fn read(source: &Source) -> Result<Parts<Sentence>, SetError> {
 /// If a file cannot be read.
 pub fn translations(source: &Source) -> Result<Set<SourceSentence>, SetError> {
     let Source::Folder(dir) = source else {
-        let (name, train, test) = generated("generated/pairs", |rng, n| generate::pairs(rng, n));
+        let (name, train, test) = generated("generated/pairs", generate::pairs);
         let special = ["<s>", "</s>"].map(String::from);
         let sources = special.iter().chain(test.iter().flat_map(|pair| &pair.source));
         let targets = special.iter().chain(test.iter().flat_map(|pair| &pair.target));

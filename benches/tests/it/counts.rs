@@ -42,5 +42,9 @@ fn graphs_that_grow_are_summed() {
     let Counts { nodes, bound, mini_batches, .. } = records[0];
     // A batch for each step of the encoder, two for each of the decoder.
     assert!(mini_batches >= 5 && bound > 20.0 && nodes > bound, "{:?}", records[0]);
-    assert!(records.iter().all(|record| record.batches == bound), "{records:?}");
+    for Counts { policy, batches, .. } in &records {
+        // Where a sentence ends earlier than another, depth and agenda come apart.
+        let may_exceed = ["depth", "agenda"].contains(&policy.as_str());
+        assert!(*batches == bound || (may_exceed && *batches > bound), "{records:?}");
+    }
 }

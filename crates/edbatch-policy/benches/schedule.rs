@@ -15,11 +15,9 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 fn benches(criterion: &mut Criterion) {
-    for (shape, make) in [
-        ("tree", trees as fn(usize) -> PlainDag),
-        ("chain", chains),
-        ("lattice", lattices),
-    ] {
+    for (shape, make) in
+        [("tree", trees as fn(usize) -> PlainDag), ("chain", chains), ("lattice", lattices)]
+    {
         let small = [make(5_000)];
         let teach = |encoding: Named| {
             distill(&small, &small, &encoding, &mut Critical::new()).fsm(encoding, small[0].kinds())
@@ -34,9 +32,7 @@ fn benches(criterion: &mut Criterion) {
         for nodes in [10_000, 100_000, 1_000_000] {
             let dag = make(nodes);
             let mut group = criterion.benchmark_group(shape);
-            group
-                .throughput(Throughput::Elements(dag.nodes() as u64))
-                .sample_size(10);
+            group.throughput(Throughput::Elements(dag.nodes() as u64)).sample_size(10);
             let mut frontier = Frontier::default();
             let mut schedule = Schedule::new();
             group.bench_function(BenchmarkId::new("frontier", nodes), |bencher| {
@@ -88,8 +84,7 @@ fn chains(nodes: usize) -> PlainDag {
             }
         }
         for word in 0..words {
-            dag.push(Kind(4), &[tops[word], tops[2 * words - 1 - word]])
-                .unwrap();
+            dag.push(Kind(4), &[tops[word], tops[2 * words - 1 - word]]).unwrap();
         }
     }
     dag

@@ -16,10 +16,7 @@ impl Exam {
     }
 
     pub(crate) fn of(frontiers: Vec<Frontier>) -> Self {
-        Self {
-            frontiers,
-            costs: None,
-        }
+        Self { frontiers, costs: None }
     }
 
     pub(crate) fn with_costs(self, costs: Option<Vec<u32>>) -> Self {
@@ -27,9 +24,7 @@ impl Exam {
     }
 
     fn cost(&self, kind: Kind) -> usize {
-        self.costs
-            .as_ref()
-            .map_or(1, |costs| costs[kind.index()] as usize)
+        self.costs.as_ref().map_or(1, |costs| costs[kind.index()] as usize)
     }
 
     /// Σ lower bounds.
@@ -37,23 +32,14 @@ impl Exam {
         let chains = self.frontiers.iter().map(Chains::new);
         let bound = |chains: Chains| -> usize {
             let kinds = (0..chains.kinds()).map(Kind::new);
-            kinds
-                .map(|kind| self.cost(kind) * chains.longest(kind) as usize)
-                .sum()
+            kinds.map(|kind| self.cost(kind) * chains.longest(kind) as usize).sum()
         };
         chains.map(bound).sum()
     }
 
     /// Batches that a policy makes of them all; or what these cost.
     pub(crate) fn batches(&mut self, policy: &mut impl Policy) -> usize {
-        let mut batches = vec![
-            0;
-            self.frontiers
-                .iter()
-                .map(Frontier::kinds)
-                .max()
-                .unwrap_or(0)
-        ];
+        let mut batches = vec![0; self.frontiers.iter().map(Frontier::kinds).max().unwrap_or(0)];
         for frontier in &mut self.frontiers {
             frontier.rewind();
             policy.start(frontier);

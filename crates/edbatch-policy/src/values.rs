@@ -31,8 +31,7 @@ impl Values {
     /// The number of a state. When it is new, its choices are worth 0.
     pub(crate) fn intern(&mut self, word: &[Symbol]) -> usize {
         let state = self.states.intern(word);
-        self.values
-            .resize(self.states.rows() * self.kinds, f32::NEG_INFINITY);
+        self.values.resize(self.states.rows() * self.kinds, f32::NEG_INFINITY);
         self.tried.resize(self.values.len(), false);
         if self.best(state).is_none() {
             self.met.push((word.to_vec(), state));
@@ -86,9 +85,7 @@ impl Values {
     pub(crate) fn table(&self) -> Table {
         let entry = |(word, state): &(Vec<Symbol>, usize)| {
             let tried = |kind| self.tried[state * self.kinds + kind];
-            let kind = self
-                .best_of(*state, tried)
-                .expect("a state met was left by some kind");
+            let kind = self.best_of(*state, tried).expect("a state met was left by some kind");
             (word.clone(), kind)
         };
         self.met.iter().map(entry).collect()

@@ -27,10 +27,7 @@ pub(crate) fn workloads(shared: &Path) -> Vec<Workload> {
             .collect()
     };
     let weibo = |path: &str| -> Vec<PlainDag> {
-        read(path)
-            .lines()
-            .map(|line| lattice(&json_arcs(line)))
-            .collect()
+        read(path).lines().map(|line| lattice(&json_arcs(line))).collect()
     };
     let newswire =
         |path: &str| -> Vec<PlainDag> { arc_file(&read(path)).iter().map(lattice).collect() };
