@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use edbatch_graph::{Dag, Schedule, parse_text};
-use edbatch_policy::{Frontier, Named, Policy, lower_bound, schedule_into};
+use edbatch_policy::{Frontier, Policy, lower_bound, schedule_into};
 
 use crate::families::Family;
 use crate::policies::{Effort, Lessons, unlearned};
@@ -17,15 +17,16 @@ const MINI_BATCHES: usize = 5;
 ///
 /// # Errors
 /// If the model cannot be declared, or a schedule is illegal.
-pub fn counts(family: &Family, batch: usize, effort: Effort) -> Result<Vec<Counts>, Failure> {
+pub fn counts(
+    family: &Family,
+    batch: usize,
+    effort: Effort,
+    progress: impl FnMut(&str),
+) -> Result<Vec<Counts>, Failure> {
     // Batches do not depend on how large vectors are.
     let workload = family.at(8)?;
     let mut policies = unlearned(effort);
-    let lessons = Lessons::new(&*workload, batch);
-    let mut learned: Vec<_> = Named::all().iter().map(|e| lessons.learn(e, |_| {})).collect();
-    if effort == Effort::Full {
-        learned.push(lessons.distill());
-    }
+    let learned = Lessons::new(&*workload, batch).all(effort, progress);
     for lesson in learned {
         policies.push((format!("fsm-{}", lesson.name), Box::new(lesson.fsm)));
     }

@@ -1,9 +1,7 @@
 //! The part `learn`: what learning a policy costs, and what it brings.
 
-use edbatch_policy::Named;
-
 use crate::families::Family;
-use crate::policies::{Effort, Lessons};
+use crate::policies::{Effort, Lesson, Lessons};
 use crate::record::Learn;
 use crate::workload::Failure;
 
@@ -15,22 +13,12 @@ pub fn learning(
     family: &Family,
     batch: usize,
     effort: Effort,
-    mut progress: impl FnMut(&str),
+    progress: impl FnMut(&str),
 ) -> Result<Vec<Learn>, Failure> {
     // What is learned does not depend on how large vectors are.
     let workload = family.at(8)?;
-    let lessons = Lessons::new(&*workload, batch);
-    let mut learned = Vec::new();
-    for encoding in Named::all() {
-        learned.push(lessons.learn(&encoding, |at| {
-            progress(&format!("{encoding}, episode {} of {}", at.episode, at.episodes));
-        }));
-    }
-    if effort == Effort::Full {
-        progress("distilled from a beam search");
-        learned.push(lessons.distill());
-    }
-    let record = |lesson: crate::policies::Lesson| Learn {
+    let learned = Lessons::new(&*workload, batch).all(effort, progress);
+    let record = |lesson: Lesson| Learn {
         model: family.model.into(),
         input: family.input.into(),
         batch,

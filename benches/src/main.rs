@@ -73,9 +73,9 @@ fn measure(
     let at = |what: String| bar.set_message(format!("{model} on {input}: {what}"));
     if options.wants(Part::Counts) {
         for batch in options.batches_of_counts() {
-            at(format!("counting batches of {batch}"));
-            records
-                .extend(counts(family, batch, options.effort())?.into_iter().map(Record::Counts));
+            let say = |what: &str| at(format!("counting batches of {batch}, {what}"));
+            let counted = counts(family, batch, options.effort(), say)?;
+            records.extend(counted.into_iter().map(Record::Counts));
             bar.inc(1);
         }
     }

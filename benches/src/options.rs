@@ -40,7 +40,7 @@ pub struct Options {
     /// Which contestants [default: all]
     #[arg(long, value_delimiter = ',', value_name = "SYSTEM,…")]
     pub systems: Vec<System>,
-    /// The most seconds to spend on one figure of one contestant [default: 1]
+    /// The most seconds to spend on one figure of one contestant [default: 0.5]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Real sets from this folder, as `cargo xtask data fetch` makes it; else generated ones
@@ -57,7 +57,7 @@ pub struct Options {
 /// A part of the measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Part {
-    /// Batches of every policy, and the lower bound
+    /// Batches of every policy, and the lower bound; with searches, if it is named
     Counts,
     /// Instances per second of every contestant
     Throughput,
@@ -77,10 +77,10 @@ impl Options {
         self.only.is_empty() || self.only.contains(&part)
     }
 
-    /// How much time policies may take to compare.
+    /// How much time policies may take to compare: all of it for those who name the part.
     #[must_use]
     pub fn effort(&self) -> Effort {
-        if self.quick { Effort::Quick } else { Effort::Full }
+        if self.quick || self.only.is_empty() { Effort::Quick } else { Effort::Full }
     }
 
     /// Where inputs come from.
@@ -129,7 +129,7 @@ impl Options {
     /// The most seconds to spend on one figure of one contestant.
     #[must_use]
     pub fn seconds(&self) -> f64 {
-        self.seconds.unwrap_or(if self.quick { 0.15 } else { 1.0 })
+        self.seconds.unwrap_or(if self.quick { 0.1 } else { 0.5 })
     }
 }
 

@@ -15,9 +15,9 @@ use crate::workload::{MiniBatch, Part, Workload};
 /// How much time policies may take to compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effort {
-    /// No searches.
+    /// The paper's policies, and those of ours that are made in no time.
     Quick,
-    /// All of them.
+    /// Searches, and what is learned from them.
     Full,
 }
 
@@ -88,9 +88,27 @@ impl Lessons {
         })
     }
 
+    /// All learned policies.
+    pub fn all(&self, effort: Effort, mut progress: impl FnMut(&str)) -> Vec<Lesson> {
+        let encodings = match effort {
+            Effort::Quick => vec![Named::Base, Named::Max, Named::Sort],
+            Effort::Full => Named::all().into(),
+        };
+        let mut lessons = Vec::new();
+        for encoding in encodings {
+            lessons.push(self.learn(&encoding, |at| {
+                progress(&format!("{encoding}, episode {} of {}", at.episode, at.episodes));
+            }));
+        }
+        if effort == Effort::Full {
+            progress("distilled from a beam search");
+            lessons.push(self.distill());
+        }
+        lessons
+    }
+
     /// Our best FSM: what `Critical` sees, distilled from a beam search and then improved.
-    #[must_use]
-    pub fn distill(&self) -> Lesson {
+    fn distill(&self) -> Lesson {
         let encoding = Named::Critical(Box::default());
         self.lesson("distilled".into(), &encoding, || {
             let teacher = &mut Beam::new(32);

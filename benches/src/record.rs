@@ -70,6 +70,10 @@ pub struct Throughput {
     pub peak_gflops: f64,
     /// What of that the contestant reaches.
     pub fraction_of_peak: f64,
+    /// Of every mini-batch the fastest run: what a quiet machine gives.
+    pub best_instances_per_second: f64,
+    /// The same as a fraction of the highest peak.
+    pub best_fraction_of_peak: f64,
     /// How fast the core copies 32 MiB, in 1e9 bytes a second.
     pub copy_gb_per_second: f64,
     /// Building the graph.

@@ -55,8 +55,8 @@ fn count(records: &[&Counts]) -> Table {
 }
 
 fn throughput(records: &[&Throughput]) -> Table {
-    let title = "Throughput: medians over turns, quartiles in brackets; fractions of the core's \
-                 peak; bytes in MB";
+    let title = "Throughput in instances a second: medians over turns, quartiles in brackets; the \
+                 best of every mini-batch";
     let mut table = Table::new(
         title,
         3,
@@ -69,6 +69,8 @@ fn throughput(records: &[&Throughput]) -> Table {
             "instances/s",
             "quartiles",
             "GFLOP/s",
+            "of peak",
+            "best",
             "of peak",
             "executing",
             "nodes",
@@ -90,6 +92,8 @@ fn throughput(records: &[&Throughput]) -> Table {
             format!("[{} {}]", whole(quartiles.0), whole(quartiles.1)),
             format!("{:.1}", record.gflops),
             percent(record.fraction_of_peak),
+            whole(record.best_instances_per_second),
+            percent(record.best_fraction_of_peak),
             percent(record.execute_share),
             whole(record.nodes),
             format!("{:.1}", record.batches),
