@@ -22,7 +22,7 @@ pub fn sentences(source: &Source) -> Result<Set<Sentence<u32>>, SetError> {
     Ok(Set { name, train, test, vocabularies: vec![words.len()], labels: 9 })
 }
 
-/// The same sentences. Words that occur more than [`FREQUENT`] times in the part to learn on are
+/// The same sentences. Words that occur more than `FREQUENT` times in the part to learn on are
 /// known, the others are spelled.
 ///
 /// # Errors
