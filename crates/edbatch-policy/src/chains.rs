@@ -22,7 +22,8 @@ use crate::Frontier;
 #[derive(Clone, Debug, Default)]
 pub struct Chains {
     heights: Vec<u32>,
-    lengths: Vec<u32>,
+    /// Σ of a node's row: at least so many batches, from the node's on.
+    needs: Vec<u32>,
     longest: Vec<u32>,
     narrow: Vec<[u16; 8]>,
     wide: Vec<[u16; 16]>,
@@ -42,21 +43,22 @@ impl Chains {
     pub fn reset(&mut self, frontier: &Frontier) {
         self.heights.clear();
         self.heights.resize(frontier.nodes(), 0);
+        self.needs.clear();
+        self.needs.resize(frontier.nodes(), 0);
         let kinds = frontier.kinds();
         let fits = |kind| frontier.total(Kind::new(kind)) <= usize::from(u16::MAX);
         let mut first = 0;
         while first < kinds {
             let rest = kinds - first;
-            let heights = &mut self.heights;
+            let per_node = (&mut *self.heights, &mut *self.needs);
             first += if !(first..kinds.min(first + 16)).all(fits) {
-                block(frontier, first, &mut self.large, heights)
+                block(frontier, first, &mut self.large, per_node)
             } else if rest <= 8 {
-                block(frontier, first, &mut self.narrow, heights)
+                block(frontier, first, &mut self.narrow, per_node)
             } else {
-                block(frontier, first, &mut self.wide, heights)
+                block(frontier, first, &mut self.wide, per_node)
             };
         }
-        self.measure_lengths(frontier);
         self.longest.clear();
         self.longest.resize(kinds, 0);
         for (node, &height) in self.heights.iter().enumerate() {
@@ -71,12 +73,12 @@ impl Chains {
         self.heights[node.index()]
     }
 
-    /// The square of the number of edges on the longest path that starts at a node, whatever the
-    /// kinds: a measure of how much hangs on it, 0 if nobody reads it. (On real trees and lattices
-    /// any power from the first to the fourth breaks ties equally well.)
+    /// A measure of how much hangs on a node, 0 if nobody reads it: the square of the lower bound on
+    /// the batches that what depends on it needs. (On real trees and lattices, any power from the
+    /// first to the fourth breaks ties equally well, and so does the longest path.)
     #[must_use]
     pub fn urgency(&self, node: NodeId) -> u64 {
-        u64::from(self.lengths[node.index()]).pow(2)
+        u64::from(self.needs[node.index()] - 1).pow(2)
     }
 
     /// Number of kinds that may occur.
@@ -89,16 +91,6 @@ impl Chains {
     #[must_use]
     pub fn longest(&self, kind: Kind) -> u32 {
         self.longest[kind.index()]
-    }
-
-    fn measure_lengths(&mut self, frontier: &Frontier) {
-        self.lengths.clear();
-        self.lengths.resize(frontier.nodes(), 0);
-        for node in (0..frontier.nodes()).rev().map(NodeId::new) {
-            let users = frontier.users(node).iter();
-            let length = users.map(|user| 1 + self.lengths[user.index()]).max();
-            self.lengths[node.index()] = length.unwrap_or(0);
-        }
     }
 
     /// Σ longest chains: no schedule has fewer batches.
@@ -132,12 +124,13 @@ impl Counter for u32 {
     }
 }
 
-/// Heights of the nodes of the kinds `first..first + L`; returns `L`.
+/// Heights of the nodes of the kinds `first..first + L`, and what these kinds add to the needs;
+/// returns `L`.
 fn block<C: Counter, const L: usize>(
     frontier: &Frontier,
     first: usize,
     rows: &mut Vec<[C; L]>,
-    heights: &mut [u32],
+    (heights, needs): (&mut [u32], &mut [u32]),
 ) -> usize {
     rows.resize(frontier.nodes(), [C::default(); L]);
     for node in (0..frontier.nodes()).rev() {
@@ -153,6 +146,7 @@ fn block<C: Counter, const L: usize>(
             *own = own.one_more();
             heights[node] = own.get();
         }
+        needs[node] += row.iter().map(|count| count.get()).sum::<u32>();
         rows[node] = row;
     }
     L

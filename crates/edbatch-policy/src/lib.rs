@@ -31,8 +31,8 @@
 //! | [`Sufficient`] | edges × K | edges × K, shared by all batches | 1.31 | 1.07 | to compare with the paper |
 //! | [`Fsm`], `base` or `max` | nothing | R | 1.8–2.2 | 1.3 | to compare with the paper |
 //! | [`Fsm`], `sort` | nothing | R | 1.23 | 1.07 | when scheduling time is all that counts |
-//! | [`Critical`] | edges × K, in steps of 8 or 16 kinds | R; ratios where kinds compete | 1.14 | 1.010 | by default |
-//! | [`Fsm`], `critical`, distilled | as `Critical` | as `Critical`; ratios always | 1.14 | 1.010 | when it beats `Critical` on held-out mini-batches |
+//! | [`Critical`] | edges × K, in steps of 8 or 16 kinds | R | 1.14 | 1.010 | by default |
+//! | [`Fsm`], `critical`, distilled | as `Critical` | R; ratios, edges × K over a run | 1.14 | 1.010 | when it beats `Critical` on held-out mini-batches |
 //! | [`Portfolio::quick`] | three runs; one, if that is optimal | nothing | 1.14 | 1.010 | when a batch is dear |
 //! | [`Beam`] of 32 | milliseconds to tens of them | nothing | 1.10 | 1.007 | when the plan is used again |
 //! | [`Portfolio::thorough`] | twice that | nothing | 1.10 | 1.007 | when the plan is used again |

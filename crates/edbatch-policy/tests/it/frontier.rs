@@ -156,12 +156,8 @@ proptest! {
                     assert!(lowers || ratio < 1.0, "a ratio of 1 lowers the bound");
                     let urgency: u64 = ready.iter().map(|v| urgencies[v.index()]).sum();
                     let preferred = if by_ratio { ratio } else { urgency as f64 };
-                    // Forced, lowering or neither; only then what is preferred.
-                    match (lowers, ratio == 1.0) {
-                        (_, true) => 2e9,
-                        (true, false) => 1e9 + preferred,
-                        (false, false) => preferred,
-                    }
+                    // First whether it lowers the bound; only then what is preferred.
+                    preferred + if lowers { 1e9 } else { 0.0 }
                 };
                 let ready = frontier.ready_kinds();
                 assert_eq!(policy.next(frontier), best(ready, score));

@@ -66,15 +66,20 @@ pub(crate) fn heights(dag: &impl Dag) -> Vec<u32> {
     heights
 }
 
-/// Per node, the square of the number of edges on the longest path from it.
+/// Per node, the square of: one less than, kind by kind, the most nodes on a path from it.
 pub(crate) fn urgencies(dag: &impl Dag) -> Vec<u64> {
-    let mut lengths = vec![0_u64; dag.nodes()];
-    for node in (0..dag.nodes()).rev().map(NodeId::new) {
-        for a in dag.arguments(node) {
-            lengths[a.index()] = lengths[a.index()].max(lengths[node.index()] + 1);
+    let mut needs = vec![0_u64; dag.nodes()];
+    for kind in (0..dag.kinds()).map(Kind::new) {
+        let mut most = vec![0; dag.nodes()];
+        for node in (0..dag.nodes()).rev().map(NodeId::new) {
+            most[node.index()] += u64::from(dag.kind(node) == kind);
+            needs[node.index()] += most[node.index()];
+            for a in dag.arguments(node) {
+                most[a.index()] = most[a.index()].max(most[node.index()]);
+            }
         }
     }
-    lengths.into_iter().map(|length| length * length).collect()
+    needs.into_iter().map(|need| (need - 1).pow(2)).collect()
 }
 
 /// The folder of the shared data, or `None` with a message.
