@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod agreement;
+pub mod cell_layouts;
 pub mod counts;
 pub mod families;
 pub mod flops;

@@ -1,10 +1,13 @@
 //! `cargo xtask bench`: measures what is asked for, and reports it.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use edbatch_benches::cell_layouts::cell_layouts;
 use edbatch_benches::counts::{counts, counts_of_file};
 use edbatch_benches::families::{FAMILIES, Family};
 use edbatch_benches::learning::learning;
@@ -14,7 +17,7 @@ use edbatch_benches::pq_trees::pq_trees;
 use edbatch_benches::record::Record;
 use edbatch_benches::report::tables;
 use edbatch_benches::sets::{SetError, Source};
-use edbatch_benches::throughput::{Setting, throughput};
+use edbatch_benches::throughput::{Setting, learned_by_paper, throughput};
 use edbatch_benches::workload::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -43,6 +46,9 @@ fn run(options: &Options) -> Result<(), Failure> {
             records
                 .extend(counts_of_file(&path, options.effort())?.into_iter().map(Record::Counts));
         }
+    }
+    if options.wants(Part::Cells) {
+        records.extend(cell_layouts()?.into_iter().map(Record::Cells));
     }
     if options.wants(Part::PqTree) {
         let say = |what: &str| bar.set_message(format!("PQ-trees: {what}"));
@@ -90,12 +96,21 @@ fn measure(
     if !options.wants(Part::Throughput) && !options.wants(Part::Breakdown) {
         return Ok(());
     }
+    let systems = options.systems();
+    let mut learned = HashMap::new();
     for hidden in options.hidden(family) {
         for batch in options.batches() {
-            let systems = options.systems();
-            let setting = Setting { hidden, batch, systems, seconds: options.seconds() };
+            let setting =
+                Setting { hidden, batch, systems: systems.clone(), seconds: options.seconds() };
+            let learned = match learned.entry(batch) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => {
+                    at(format!("learning on mini-batches of {batch}"));
+                    unknown.insert(learned_by_paper(family, &systems, batch)?)
+                }
+            };
             let say = |what: &str| at(format!("hidden {hidden}, mini-batches of {batch}, {what}"));
-            for (throughput, breakdown) in throughput(family, &setting, say)? {
+            for (throughput, breakdown) in throughput(family, &setting, learned, say)? {
                 if options.wants(Part::Throughput) {
                     records.push(Record::Throughput(throughput));
                 }

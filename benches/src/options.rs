@@ -65,6 +65,8 @@ pub enum Part {
     Breakdown,
     /// What learning a policy costs and brings
     Learn,
+    /// What cells copy, as declared and as planned
+    Cells,
     /// Reductions of PQ-trees
     #[value(name = "pqtree")]
     PqTree,

@@ -14,6 +14,8 @@ pub enum Record {
     Breakdown(Breakdown),
     /// What learning a policy costs and brings.
     Learn(Learn),
+    /// What a cell copies.
+    Cells(Cell),
     /// How fast PQ-trees are reduced.
     PqTree(PqTrees),
 }
@@ -150,6 +152,43 @@ pub struct Learn {
     pub after: usize,
     /// Lower bound on them.
     pub bound: usize,
+}
+
+/// What a cell of the paper's table copies.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Cell {
+    /// The cell.
+    pub cell: String,
+    /// Elements of a hidden vector.
+    pub hidden: usize,
+    /// Calls in a batch.
+    pub calls: u64,
+    /// Batches inside the cell.
+    pub batches: usize,
+    /// By the paper's rule.
+    pub paper_rule: Rule,
+    /// By what our plans really do.
+    pub own_rule: Rule,
+    /// The median time to compile it.
+    pub compile_microseconds: f64,
+}
+
+/// What is copied by one rule.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Rule {
+    /// With variables in the order of their declaration.
+    pub declared: Copies,
+    /// As they are planned.
+    pub planned: Copies,
+}
+
+/// Passes that do nothing but copy.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Copies {
+    /// How many there are.
+    pub memory_kernels: usize,
+    /// What they write.
+    pub bytes: u64,
 }
 
 /// How fast PQ-trees are reduced: making a tree, and all its reductions.

@@ -1,19 +1,20 @@
 //! Records as people read them: a table for each part.
 
-use crate::record::{Breakdown, Counts, Learn, PqTrees, Record, Throughput};
+use crate::record::{Breakdown, Cell, Copies, Counts, Learn, PqTrees, Record, Rule, Throughput};
 use crate::table::Table;
 
 /// A table for each part that has records.
 #[must_use]
 pub fn tables(records: &[Record]) -> Vec<Table> {
     let (mut counts, mut throughputs, mut breakdowns) = (vec![], vec![], vec![]);
-    let (mut learns, mut trees) = (vec![], vec![]);
+    let (mut learns, mut cells, mut trees) = (vec![], vec![], vec![]);
     for record in records {
         match record {
             Record::Counts(record) => counts.push(record),
             Record::Throughput(record) => throughputs.push(record),
             Record::Breakdown(record) => breakdowns.push(record),
             Record::Learn(record) => learns.push(record),
+            Record::Cells(record) => cells.push(record),
             Record::PqTree(record) => trees.push(record),
         }
     }
@@ -22,6 +23,7 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         learn(&learns),
         throughput(&throughputs),
         breakdown(&breakdowns),
+        cell_layouts(&cells),
         pq_trees(&trees),
     ];
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
@@ -164,6 +166,29 @@ fn learn(records: &[&Learn]) -> Table {
             record.after.to_string(),
             record.bound.to_string(),
         ]);
+    }
+    table
+}
+
+fn cell_layouts(records: &[&Cell]) -> Table {
+    let title = "Memory kernels of a cell and the kB that they write, declared -> planned, by the \
+                 paper's rule and by our own";
+    let header = ["cell", "hidden", "calls", "batches", "paper's", "kB", "own", "kB", "compile µs"];
+    let mut table = Table::new(title, 1, header);
+    for record in records {
+        let mut row = vec![
+            record.cell.clone(),
+            record.hidden.to_string(),
+            record.calls.to_string(),
+            record.batches.to_string(),
+        ];
+        for Rule { declared, planned } in [&record.paper_rule, &record.own_rule] {
+            row.push(format!("{} -> {}", declared.memory_kernels, planned.memory_kernels));
+            let kilobytes = |copies: &Copies| copies.bytes as f64 / 1024.0;
+            row.push(format!("{:.1} -> {:.1}", kilobytes(declared), kilobytes(planned)));
+        }
+        row.push(whole(record.compile_microseconds));
+        table.rows.push(row);
     }
     table
 }

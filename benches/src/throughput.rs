@@ -47,6 +47,20 @@ const FEWEST_TURNS: f64 = 3.0;
 /// The bytes that are copied to measure bandwidth: more than caches hold.
 const COPIED: usize = 32 << 20;
 
+/// The policy of [`System::Paper`] for mini-batches of some size, which does not depend on how large
+/// vectors are; one that has learned nothing, if that system is none of the contestants.
+///
+/// # Errors
+/// If the model cannot be declared.
+pub fn learned_by_paper(family: &Family, systems: &[System], batch: usize) -> Result<Fsm, Failure> {
+    let workload = family.at(8)?;
+    Ok(if systems.contains(&System::Paper) {
+        Lessons::new(&*workload, batch).learn(&Named::Sort, |_| {}).fsm
+    } else {
+        Fsm::new(Named::Sort, workload.network().cells().len())
+    })
+}
+
 /// Measures all contestants on one workload. `progress` hears what is being done.
 ///
 /// # Errors
@@ -54,25 +68,19 @@ const COPIED: usize = 32 << 20;
 pub fn throughput(
     family: &Family,
     setting: &Setting,
+    learned: &Fsm,
     mut progress: impl FnMut(&str),
 ) -> Result<Vec<(Throughput, Breakdown)>, Failure> {
     let workload = family.at(setting.hidden)?;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let parameters = Parameters::random(workload.network(), &mut rng);
-    let fsm = if setting.systems.contains(&System::Paper) {
-        progress("learning");
-        Lessons::new(&*workload, setting.batch).learn(&Named::Sort, |_| {}).fsm
-    } else {
-        Fsm::new(Named::Sort, workload.network().cells().len())
-    };
-
     let most = (INSTANCES / setting.batch).max(1);
     let mini_batches = MiniBatch::spread(workload.instances(Part::Test), setting.batch, most);
     let mut agreement = Agreement::new(&*workload, &parameters, mini_batches[0])?;
     let mut entrants = Vec::new();
     for &system in &setting.systems {
         progress(&format!("checking {}", system.name()));
-        let contestant = workload.contestant(system, &parameters, &fsm, &mini_batches)?;
+        let contestant = workload.contestant(system, &parameters, learned, &mini_batches)?;
         let best = vec![f64::INFINITY; mini_batches.len()];
         let mut entrant = Entrant { system, contestant, turns: Vec::new(), spent: 0.0, best };
         let outcome = entrant.contestant.run(0)?;
