@@ -6,6 +6,7 @@
 
 mod aligned;
 mod load;
+mod target;
 mod tile;
 
 use std::sync::Arc;
