@@ -1,4 +1,22 @@
 //! The model zoo: cells plus wiring, one instance at a time.
+//!
+//! A [`Model`] declares its cells once and wires one input; it never sees a batch. The nine models
+//! of the benchmarks are here, a file each, as short as their equations; [`Zoo`] is any of them by
+//! its configuration, [`Folder`] a folder with configuration, vocabularies and weights. Use this
+//! crate to run one of them, or take [`Model`] and [`Build`] alone for a model of your own.
+//!
+//! *Cost*: wiring is a call of `Graph::call` per node and one allocation per instance.
+//!
+//! ```
+//! use edbatch_models::{Model, TreeLstm, TreeSizes};
+//!
+//! let sizes = TreeSizes { vocabulary: 100, embed: 8, hidden: 16, classes: 5 };
+//! let model = TreeLstm::new(sizes)?;
+//! assert_eq!(model.network().kind_names(), ["leaf", "node", "output"]);
+//! # Ok::<(), edbatch_graph::CellError>(())
+//! ```
+//!
+//! Read `tree_lstm.rs` next, then [`Build`] for what a model may await.
 #![forbid(unsafe_code)]
 
 mod bilstm_tagger;

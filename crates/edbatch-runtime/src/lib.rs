@@ -1,4 +1,33 @@
 //! Carries plans out: on the CPU, node by node as a reference, or only counting.
+//!
+//! A [`Backend`] is an interpreter of the plans that `edbatch-layout` makes. [`Cpu`] computes them on
+//! one core, [`Count`] runs nothing and counts; [`interpret`] needs no plan at all, and both are
+//! compared with it. Use this crate if you schedule and plan yourself; the engine of `edbatch`
+//! does it for you.
+//!
+//! *Cost*: products run on weights packed once ([`kernels`]); nothing is allocated per node.
+//!
+//! ```
+//! use edbatch_graph::{Graph, Network, Shape};
+//! use edbatch_runtime::{Parameters, interpret};
+//! use rand::SeedableRng;
+//!
+//! let mut network = Network::new();
+//! let state = network.record("state", [("h", Shape::Vector(2))])?;
+//! let leaf = network.cell("leaf", state, |cell| {
+//!     vec![cell.lookup("token", "embed", &[9, 2]).tanh()]
+//! })?;
+//! let mut rng = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(1);
+//! let parameters = Parameters::random(&network, &mut rng);
+//! let mut graph = Graph::new(network.into());
+//! graph.call(leaf, &[4], &[])?;
+//! let results = interpret(&graph, &parameters, &[]);
+//! assert_eq!(results[0][0].len(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Read [`Backend`] next, then `cpu.rs` and [`kernels`]. All of the project's `unsafe` code stands
+//! under [`kernels`].
 
 mod backend;
 mod count;
