@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use edbatch_graph::{Graph, Value};
-use edbatch_models::{Build, BuildError, Exchange, Model};
+use edbatch_models::{Answer, Awaited, Build, BuildError, Exchange, Model};
 
 /// One graph of a mini-batch, and the values that are read after it has run.
 #[derive(Clone, Debug)]
@@ -38,7 +38,8 @@ pub fn unroll<M: Model>(model: &M, inputs: &[M::Input]) -> Result<Vec<Unrolled>,
         }
         let wanted = exchanges.iter().flat_map(|exchange| {
             let Exchange { emitted, awaited, carried, .. } = &*exchange.borrow();
-            emitted.iter().chain(awaited).chain(carried).copied().collect::<Vec<_>>()
+            let awaited = awaited.map(Awaited::value);
+            emitted.iter().chain(&awaited).chain(carried).copied().collect::<Vec<_>>()
         });
         let wanted = wanted.collect();
         unrolled.push(Unrolled { graph: graph.borrow().clone(), wanted });
@@ -69,10 +70,16 @@ fn answer(graph: &mut Graph, exchanges: &[RefCell<Exchange>]) {
     for exchange in exchanges {
         let exchange = &mut *exchange.borrow_mut();
         exchange.emitted.clear();
-        exchange.answer = exchange.awaited.take().map(|value| {
-            let fields = &graph.network().fields(record(graph, value)).fields;
-            vec![0.0; fields.iter().map(|field| field.shape.elements()).sum()]
+        exchange.answer = exchange.awaited.take().map(|awaited| match awaited {
+            Awaited::ArgMax(_) => Answer::ArgMax(0),
+            Awaited::Elements(value) => {
+                let fields = &graph.network().fields(record(graph, value)).fields;
+                Answer::Elements(vec![0.0; fields.iter().map(|field| field.shape.elements()).sum()])
+            }
         });
+        if exchange.answer.is_none() {
+            exchange.carried.clear();
+        }
         records.extend(exchange.carried.iter().map(|&value| record(graph, value)));
     }
     graph.clear();

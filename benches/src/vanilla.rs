@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use edbatch_graph::{CellError, Graph, Kind, Network, RecordId, Value};
-use edbatch_models::{Build, BuildError, Exchange, Model};
+use edbatch_models::{Answer, Awaited, Build, BuildError, Exchange, Model, arg_max};
 
 use calls::Calls;
 use explosion::{Explosion, shapes};
@@ -105,12 +105,16 @@ impl<M: Model> Model for Vanilla<M> {
                 return result;
             }
             let awaited = exchange.borrow_mut().awaited.take().expect("or it would have ended");
-            let &[awaited] = calls.fields(awaited) else {
+            let &[value] = calls.fields(awaited.value()) else {
                 return Err(BuildError::Input("awaited values have one field each here".into()));
             };
             let carried = exchange.borrow().carried.clone();
             let fields = carried.iter().flat_map(|&value| calls.fields(value)).copied().collect();
-            let (answer, fields) = fetch(build, awaited, fields).await?;
+            let (elements, fields) = fetch(build, value, fields).await?;
+            let answer = match awaited {
+                Awaited::Elements(_) => Answer::Elements(elements),
+                Awaited::ArgMax(_) => Answer::ArgMax(arg_max(&elements)),
+            };
             given.truncate(self.initial.len());
             given.extend(fields);
             hand_over(&mut graph.borrow_mut(), &mut exchange.borrow_mut(), answer);
@@ -140,7 +144,7 @@ async fn fetch(
 }
 
 /// Tells the wrapped model's wiring what it awaited, and what its carried values are called now.
-fn hand_over(graph: &mut Graph, exchange: &mut Exchange, answer: Vec<f32>) {
+fn hand_over(graph: &mut Graph, exchange: &mut Exchange, answer: Answer) {
     exchange.answer = Some(answer);
     let record = |value| graph.record_of(value).expect("carried values are of the graph");
     let records: Vec<RecordId> = exchange.carried.iter().map(|&value| record(value)).collect();

@@ -87,7 +87,7 @@ pub trait Contestant {
     ///
     /// # Errors
     /// If an input does not fit the model, or the mini-batch is too large.
-    fn run(&mut self, mini_batch: usize) -> Result<Vec<Rows>, RunError>;
+    fn run(&mut self, mini_batch: usize) -> Result<&[Rows], RunError>;
 
     /// What all runs so far took.
     fn statistics(&self) -> Statistics;
@@ -183,6 +183,7 @@ struct Running<M: Model> {
     system: System,
     learned: Fsm,
     inputs: Vec<Vec<M::Input>>,
+    outputs: Vec<Rows>,
 }
 
 impl<M: Model> Running<M> {
@@ -194,13 +195,15 @@ impl<M: Model> Running<M> {
         inputs: Vec<Vec<M::Input>>,
     ) -> Result<Self, TooLarge> {
         let engine = system.engine(model, parameters, learned)?;
-        Ok(Self { engine, system, learned: learned.clone(), inputs })
+        let outputs = Vec::new();
+        Ok(Self { engine, system, learned: learned.clone(), inputs, outputs })
     }
 }
 
 impl<M: Model> Contestant for Running<M> {
-    fn run(&mut self, mini_batch: usize) -> Result<Vec<Rows>, RunError> {
-        self.engine.run(&self.inputs[mini_batch])
+    fn run(&mut self, mini_batch: usize) -> Result<&[Rows], RunError> {
+        self.engine.run_into(&self.inputs[mini_batch], &mut self.outputs)?;
+        Ok(&self.outputs)
     }
 
     fn statistics(&self) -> Statistics {

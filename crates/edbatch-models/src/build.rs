@@ -20,13 +20,41 @@ pub struct Build<'g> {
 pub struct Exchange {
     /// Outputs since the engine last looked, in order.
     pub emitted: Vec<Value>,
-    /// The value that the instance waits for.
-    pub awaited: Option<Value>,
+    /// What the instance waits for.
+    pub awaited: Option<Awaited>,
     /// While it waits: the values that it wants to go on using. Afterwards: what they are called
     /// in the next graph.
     pub carried: Vec<Value>,
-    /// The elements of the awaited value, once it has been computed.
-    pub answer: Option<Vec<f32>>,
+    /// What it waited for, once it has been computed.
+    pub answer: Option<Answer>,
+}
+
+/// What an instance waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Awaited {
+    /// The elements of a value, field after field.
+    Elements(Value),
+    /// The index of its greatest element, as [`arg_max`] defines it.
+    ArgMax(Value),
+}
+
+impl Awaited {
+    /// The value that must have been computed.
+    #[must_use]
+    pub fn value(self) -> Value {
+        match self {
+            Self::Elements(value) | Self::ArgMax(value) => value,
+        }
+    }
+}
+
+/// What an instance waited for; of the same variant as what it asked.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Answer {
+    /// The elements of the awaited value, field after field.
+    Elements(Vec<f32>),
+    /// The index of its greatest element.
+    ArgMax(u32),
 }
 
 impl<'g> Build<'g> {
@@ -61,10 +89,35 @@ impl<'g> Build<'g> {
         value: Value,
         carried: [Value; N],
     ) -> (Vec<f32>, [Value; N]) {
+        match self.wait(Awaited::Elements(value), carried).await {
+            (Answer::Elements(elements), carried) => (elements, carried),
+            (answer, _) => unreachable!("{answer:?} for elements"),
+        }
+    }
+
+    /// Waits as [`fetch`](Self::fetch) does; the index of the greatest element, the lowest of
+    /// several.
+    pub async fn arg_max<const N: usize>(
+        &self,
+        value: Value,
+        carried: [Value; N],
+    ) -> (u32, [Value; N]) {
+        match self.wait(Awaited::ArgMax(value), carried).await {
+            (Answer::ArgMax(index), carried) => (index, carried),
+            (answer, _) => unreachable!("{answer:?} for an index"),
+        }
+    }
+
+    async fn wait<const N: usize>(
+        &self,
+        awaited: Awaited,
+        carried: [Value; N],
+    ) -> (Answer, [Value; N]) {
         {
             let mut exchange = self.exchange.borrow_mut();
-            exchange.awaited = Some(value);
-            exchange.carried = carried.into();
+            exchange.awaited = Some(awaited);
+            exchange.carried.clear();
+            exchange.carried.extend(carried);
         }
         poll_fn(|_| {
             let mut exchange = self.exchange.borrow_mut();
@@ -77,17 +130,6 @@ impl<'g> Build<'g> {
             }
         })
         .await
-    }
-
-    /// Waits as [`fetch`](Self::fetch) does; the index of the greatest element, the lowest of
-    /// several.
-    pub async fn arg_max<const N: usize>(
-        &self,
-        value: Value,
-        carried: [Value; N],
-    ) -> (u32, [Value; N]) {
-        let (elements, carried) = self.fetch(value, carried).await;
-        (arg_max(&elements), carried)
     }
 }
 

@@ -14,8 +14,8 @@ pub trait Backend {
     /// Writes elements into the arena.
     fn write(&mut self, at: u32, elements: &[f32]);
 
-    /// Reads elements from the arena.
-    fn read(&self, at: u32, elements: &mut [f32]);
+    /// Appends so many elements of the arena to `out`.
+    fn read(&self, at: u32, elements: usize, out: &mut Vec<f32>);
 
     /// Runs, or begins to run, one step of a plan.
     fn step(&mut self, plan: &Plan, step: usize);

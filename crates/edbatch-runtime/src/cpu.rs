@@ -83,8 +83,8 @@ impl Backend for Cpu {
         self.arena[at as usize..][..elements.len()].copy_from_slice(elements);
     }
 
-    fn read(&self, at: u32, elements: &mut [f32]) {
-        elements.copy_from_slice(&self.arena[at as usize..][..elements.len()]);
+    fn read(&self, at: u32, elements: usize, out: &mut Vec<f32>) {
+        out.extend_from_slice(&self.arena[at as usize..][..elements]);
     }
 
     fn step(&mut self, plan: &Plan, index: usize) {

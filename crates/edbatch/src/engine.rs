@@ -1,20 +1,17 @@
 //! From inputs to outputs: construct, schedule, plan, execute; again while instances await values.
 
-use std::cell::RefCell;
-use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::{fmt, mem};
 
-use edbatch_graph::{Graph, Value};
+use edbatch_graph::Graph;
 use edbatch_layout::{ArenaTooLarge, CellStyle, Program, TooLarge};
-use edbatch_models::{Build, BuildError, Exchange, Model};
+use edbatch_models::{BuildError, Model};
 use edbatch_policy::{Critical, Policy};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products};
 
 use crate::executor::{Executor, Interpreted, Planned};
+use crate::in_flight;
 use crate::{Counts, Report, Rows, Statistics};
 
 /// A model with its parameters, ready to run mini-batches.
@@ -92,18 +89,22 @@ impl<M: Model> Engine<M> {
         self.statistics.counts.and(self.executor.report())
     }
 
-    /// The graph of a mini-batch, up to where instances await a value.
+    /// The graphs of a mini-batch: one, and another one for each time that instances await values.
+    ///
+    /// Only graphs whose values are awaited are run.
     ///
     /// # Errors
-    /// If an input does not fit the model.
-    pub fn graph(&self, inputs: &[M::Input]) -> Result<Graph, RunError> {
-        let graph = RefCell::new(Graph::new(self.model.network().clone()));
-        let exchanges: Vec<RefCell<Exchange>> = inputs.iter().map(|_| RefCell::default()).collect();
-        let builds: Vec<Build<'_>> = exchanges.iter().map(|e| Build::new(&graph, e)).collect();
-        let wirings = inputs.iter().zip(&builds).map(|(i, b)| self.model.build(b, i));
-        advance(&mut wirings.map(|wiring| Some(Box::pin(wiring))).collect::<Vec<_>>())?;
-        drop(builds);
-        Ok(graph.into_inner())
+    /// If an input does not fit the model, or the mini-batch is too large.
+    pub fn graphs(&mut self, inputs: &[M::Input]) -> Result<Vec<Graph>, RunError> {
+        let Self { model, executor, statistics } = self;
+        let mut graphs = Vec::new();
+        let keep = |graph: &Graph, awaited| {
+            graphs.push(graph.clone());
+            awaited
+        };
+        let seats = vec![Rows::new(); inputs.len()];
+        in_flight::run(model, executor, statistics, seats, inputs, keep, |_, _| {})?;
+        Ok(graphs)
     }
 
     /// Runs one mini-batch: for each input the rows that it emits, in order.
@@ -111,92 +112,76 @@ impl<M: Model> Engine<M> {
     /// # Errors
     /// If an input does not fit the model, or the mini-batch is too large.
     pub fn run(&mut self, inputs: &[M::Input]) -> Result<Vec<Rows>, RunError> {
+        let mut outputs = Vec::new();
+        self.run_into(inputs, &mut outputs)?;
+        Ok(outputs)
+    }
+
+    /// As [`run`](Self::run), into outputs of an earlier mini-batch, whose memory is used again.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); what is in `outputs` then has no meaning.
+    pub fn run_into(
+        &mut self,
+        inputs: &[M::Input],
+        outputs: &mut Vec<Rows>,
+    ) -> Result<(), RunError> {
         let Self { model, executor, statistics } = self;
-        let started = Instant::now();
-        let graph = RefCell::new(Graph::new(model.network().clone()));
-        let exchanges: Vec<RefCell<Exchange>> = inputs.iter().map(|_| RefCell::default()).collect();
-        let builds: Vec<Build<'_>> = exchanges.iter().map(|e| Build::new(&graph, e)).collect();
-        let wirings = inputs.iter().zip(&builds).map(|(i, b)| model.build(b, i));
-        let mut wirings: Vec<_> = wirings.map(|wiring| Some(Box::pin(wiring))).collect();
-        let mut outputs = vec![Rows::new(); inputs.len()];
-        let mut carried = Rows::new();
-        statistics.instances += inputs.len() as u64;
-        statistics.construct += started.elapsed();
-        loop {
-            let constructing = Instant::now();
-            let waiting = advance(&mut wirings)?;
-            let wanted = wanted(&graph.borrow(), &exchanges)?;
-            statistics.construct += constructing.elapsed();
-            let results = executor.run(&graph.borrow(), &carried, &wanted, statistics)?;
-            carried = distribute(&mut graph.borrow_mut(), &exchanges, &results, &mut outputs);
-            if !waiting {
-                return Ok(outputs);
-            }
-        }
+        outputs.resize_with(inputs.len(), Rows::new);
+        let seats = outputs.iter_mut().map(mem::take).collect();
+        let done = |instance: usize, rows: &mut Rows| mem::swap(&mut outputs[instance], rows);
+        in_flight::run(model, executor, statistics, seats, inputs, |_, _| true, done)
     }
-}
 
-/// Lets every instance go on until it ends or awaits a value; whether any awaits one.
-fn advance<W: Future<Output = Result<(), BuildError>>>(
-    wirings: &mut [Option<Pin<Box<W>>>],
-) -> Result<bool, RunError> {
-    let mut waiting = false;
-    for (instance, slot) in wirings.iter_mut().enumerate() {
-        let Some(wiring) = slot else { continue };
-        match wiring.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => waiting = true,
-            Poll::Ready(Ok(())) => *slot = None,
-            Poll::Ready(Err(error)) => return Err(RunError::Build { instance, error }),
-        }
+    /// Runs any number of inputs, `width` of them at a time: as soon as one ends, the next joins
+    /// those that are under way. `done` hears the number of each input that ended, and takes or
+    /// looks at its rows.
+    ///
+    /// For models whose instances end at different steps, as decoders do: the mini-batch stays
+    /// full. Results are those of [`run`](Self::run), bit by bit.
+    ///
+    /// ```
+    /// # use edbatch::Engine;
+    /// use edbatch::models::{LstmNmt, Model, NmtSizes, SourceSentence, Stop};
+    /// # use edbatch::runtime::Parameters;
+    /// # use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+    ///
+    /// let model = LstmNmt::new(NmtSizes { source: 9, target: 9, embed: 4, hidden: 4 })?;
+    /// # let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    /// # let parameters = Parameters::random(model.network(), &mut rng);
+    /// let mut engine = Engine::new(model, parameters)?;
+    /// let steps = [2, 9, 3, 1];
+    /// let sources = steps.map(|n| SourceSentence { words: vec![4, 5], stop: Stop::After(n) });
+    /// let mut ended = Vec::new();
+    /// engine.stream(2, sources, |number, rows| ended.push((number, rows.len())))?;
+    /// // The third joins when the first has ended, and the fourth when the third has.
+    /// assert_eq!(ended, [(0, 2), (2, 3), (3, 1), (1, 9)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); the number of the input counts from the first of `inputs`.
+    ///
+    /// # Panics
+    /// If `width` is 0.
+    pub fn stream(
+        &mut self,
+        width: usize,
+        inputs: impl IntoIterator<Item = M::Input>,
+        done: impl FnMut(usize, &mut Rows),
+    ) -> Result<(), RunError> {
+        assert!(width > 0, "at least one input at a time");
+        let Self { model, executor, statistics } = self;
+        in_flight::run(
+            model,
+            executor,
+            statistics,
+            vec![Rows::new(); width],
+            inputs,
+            |_, _| true,
+            done,
+        )
     }
-    Ok(waiting)
-}
-
-/// The values that instances want read: emitted, awaited and carried ones, instance by instance.
-fn wanted(graph: &Graph, exchanges: &[RefCell<Exchange>]) -> Result<Vec<Value>, RunError> {
-    let mut wanted = Vec::new();
-    for (instance, exchange) in exchanges.iter().enumerate() {
-        let Exchange { emitted, awaited, carried, .. } = &*exchange.borrow();
-        let first = wanted.len();
-        wanted.extend(emitted.iter().chain(awaited).chain(carried));
-        if wanted[first..].iter().any(|&value| graph.record_of(value).is_none()) {
-            return Err(RunError::NotCarried { instance });
-        }
-    }
-    Ok(wanted)
-}
-
-/// Hands every instance what it wanted, and empties the graph. Returns the carried values, which
-/// the graph then has as given ones.
-fn distribute(
-    graph: &mut Graph,
-    exchanges: &[RefCell<Exchange>],
-    results: &Rows,
-    outputs: &mut [Rows],
-) -> Rows {
-    let mut results = results.iter();
-    let mut next = || results.next().expect("a result for every wanted value");
-    let mut carried = Rows::new();
-    let mut records = Vec::new();
-    for (exchange, output) in exchanges.iter().zip(outputs) {
-        let exchange = &mut *exchange.borrow_mut();
-        for _ in exchange.emitted.drain(..) {
-            output.push(next());
-        }
-        exchange.answer = exchange.awaited.take().map(|_| next().to_vec());
-        for &value in &exchange.carried {
-            carried.push(next());
-            records.push(graph.record_of(value).expect("checked when it was wanted"));
-        }
-    }
-    graph.clear();
-    let mut records = records.into_iter();
-    for exchange in exchanges {
-        for value in &mut exchange.borrow_mut().carried {
-            *value = graph.give(records.next().expect("collected above"));
-        }
-    }
-    carried
 }
 
 /// Why a mini-batch could not be run.

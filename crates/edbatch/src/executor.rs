@@ -27,6 +27,8 @@ pub(crate) struct Planned {
     planner: Planner,
     plan: Plan,
     given: Vec<u32>,
+    /// What the graph that ran makes of each wanted value.
+    wanted: Vec<RecordId>,
     report: Report,
 }
 
@@ -34,28 +36,37 @@ pub(crate) struct Planned {
 pub(crate) struct Interpreted {
     parameters: Parameters,
     initial: Vec<Vec<Tensor>>,
+    /// The wanted values of the graph that ran.
+    results: Rows,
 }
 
 impl Executor {
-    /// Runs a graph whose given values are the network's initial ones and then `carried`; returns
-    /// the elements of each wanted value.
+    /// Runs a graph whose given values are the network's initial ones and then `carried`.
     pub(crate) fn run(
         &mut self,
         graph: &Graph,
         carried: &Rows,
         wanted: &[Value],
         statistics: &mut Statistics,
-    ) -> Result<Rows, ArenaTooLarge> {
+    ) -> Result<(), ArenaTooLarge> {
         statistics.nodes += graph.nodes() as u64;
         match self {
             Self::Planned(planned) => planned.run(graph, carried, wanted, statistics),
             Self::Interpreted(interpreted) => {
                 let executing = Instant::now();
                 statistics.batches += graph.nodes() as u64;
-                let results = interpreted.run(graph, carried, wanted);
+                interpreted.run(graph, carried, wanted);
                 statistics.execute += executing.elapsed();
-                Ok(results)
+                Ok(())
             }
+        }
+    }
+
+    /// Appends the elements of a wanted value of the graph that ran last, field after field.
+    pub(crate) fn read(&self, wanted: usize, out: &mut Rows) {
+        match self {
+            Self::Planned(planned) => planned.read(wanted, out),
+            Self::Interpreted(interpreted) => out.push(interpreted.results.row(wanted)),
         }
     }
 
@@ -95,6 +106,7 @@ impl Planned {
             planner: Planner::default(),
             plan: Plan::default(),
             given: Vec::new(),
+            wanted: Vec::new(),
             report: Report::default(),
         }
     }
@@ -105,7 +117,7 @@ impl Planned {
         carried: &Rows,
         wanted: &[Value],
         statistics: &mut Statistics,
-    ) -> Result<Rows, ArenaTooLarge> {
+    ) -> Result<(), ArenaTooLarge> {
         let scheduling = Instant::now();
         schedule_into(graph, &mut *self.policy, &mut self.frontier, &mut self.schedule);
         statistics.schedule += scheduling.elapsed();
@@ -130,17 +142,9 @@ impl Planned {
             self.backend.step(&self.plan, step);
         }
         self.backend.synchronize();
-        let mut results = Rows::new();
-        for (&value, &row) in wanted.iter().zip(&self.plan.wanted) {
-            let record = graph.record_of(value).expect("checked by the engine");
-            let width = fields(&self.program, record, row).map(|(_, width)| width).sum();
-            let mut elements = results.push_zeros(width);
-            for (at, width) in fields(&self.program, record, row) {
-                let (field, rest) = elements.split_at_mut(width);
-                self.backend.read(at, field);
-                elements = rest;
-            }
-        }
+        self.wanted.clear();
+        let record = |&value| graph.record_of(value).expect("checked by the engine");
+        self.wanted.extend(wanted.iter().map(record));
         statistics.execute += executing.elapsed();
         if let Some(counts) = &mut statistics.counts {
             counts.bound += lower_bound(graph) as u64;
@@ -148,7 +152,16 @@ impl Planned {
             counts.gathered_bytes += gathered_bytes(&self.program, &self.plan);
         }
         statistics.peak_bytes = statistics.peak_bytes.max(self.backend.bytes() as u64);
-        Ok(results)
+        Ok(())
+    }
+
+    fn read(&self, wanted: usize, out: &mut Rows) {
+        out.push_with(|elements| {
+            for (at, width) in fields(&self.program, self.wanted[wanted], self.plan.wanted[wanted])
+            {
+                self.backend.read(at, width, elements);
+            }
+        });
     }
 
     /// Puts the given values at the front of the arena; returns where they end.
@@ -177,10 +190,10 @@ fn fields(
 impl Interpreted {
     pub(crate) fn new(network: &Network, parameters: Parameters) -> Self {
         let initial = initial_values(network, &parameters);
-        Self { parameters, initial }
+        Self { parameters, initial, results: Rows::new() }
     }
 
-    fn run(&self, graph: &Graph, carried: &Rows, wanted: &[Value]) -> Rows {
+    fn run(&mut self, graph: &Graph, carried: &Rows, wanted: &[Value]) {
         let records = &graph.given()[self.initial.len()..];
         let carried = records.iter().zip(carried.iter()).map(|(&record, row)| {
             let mut rest = row;
@@ -196,14 +209,13 @@ impl Interpreted {
         });
         let given: Vec<Vec<Tensor>> = self.initial.iter().cloned().chain(carried).collect();
         let nodes = interpret(graph, &self.parameters, &given);
-        let mut results = Rows::new();
+        self.results.clear();
         for value in wanted {
-            results.push(&flatten(match value.source() {
+            self.results.push(&flatten(match value.source() {
                 Source::Node(node) => &nodes[node.index()],
                 Source::Given(index) => &given[index],
             }));
         }
-        results
     }
 }
 

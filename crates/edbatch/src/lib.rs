@@ -127,6 +127,7 @@ pub use edbatch_runtime as runtime;
 
 mod engine;
 mod executor;
+mod in_flight;
 mod load;
 mod report;
 mod rows;

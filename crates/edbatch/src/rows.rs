@@ -49,11 +49,15 @@ impl Rows {
         self.ends.push(self.elements.len());
     }
 
-    /// Appends a row of zeros of this width and returns it, to be written.
-    pub(crate) fn push_zeros(&mut self, width: usize) -> &mut [f32] {
-        let start = self.elements.len();
-        self.elements.resize(start + width, 0.0);
+    /// Forgets all rows and keeps the memory.
+    pub fn clear(&mut self) {
+        self.elements.clear();
+        self.ends.clear();
+    }
+
+    /// Appends a row that `write` appends to the elements.
+    pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<f32>)) {
+        write(&mut self.elements);
         self.ends.push(self.elements.len());
-        &mut self.elements[start..]
     }
 }

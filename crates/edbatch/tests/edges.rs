@@ -93,6 +93,38 @@ fn batches_do_not_grow_with_sentences_nor_memory_with_steps() {
     assert_eq!(longer.peak_bytes, many.peak_bytes);
 }
 
+#[test]
+fn instances_join_those_under_way() {
+    let lengths = [(5, 7), (1, 0), (3, 30), (8, 2), (0, 11), (2, 1), (4, 4)];
+    let sources = lengths.map(|(words, steps)| source(words, steps));
+    let mut engine = engine(nmt());
+    let expected = engine.run(&sources).unwrap();
+    for width in 1..=8 {
+        let mut outputs = vec![Rows::new(); sources.len()];
+        let before = *engine.statistics();
+        engine
+            .stream(width, sources.clone(), |number, rows| outputs[number] = std::mem::take(rows))
+            .unwrap();
+        assert_eq!(outputs, expected, "{width} at a time");
+        let after = engine.statistics();
+        assert_eq!(after.instances - before.instances, 7);
+        // Nothing is computed twice, whoever is under way.
+        assert_eq!(after.nodes - before.nodes, 23 + 7 + 2 * 55);
+    }
+    let mut wrong = vec![source(1, 1); 3];
+    wrong[2].words[0] = 99;
+    let error = engine.stream(2, wrong, |_, _| {}).unwrap_err();
+    assert!(error.to_string().starts_with("input 2: "), "{error}");
+}
+
+#[test]
+fn graphs_of_a_decoder_are_those_of_all_its_steps() {
+    let mut engine = engine(nmt());
+    let graphs = engine.graphs(&[source(3, 2), source(1, 4)]).unwrap();
+    let nodes: Vec<usize> = graphs.iter().map(edbatch_graph::Dag::nodes).collect();
+    assert_eq!(nodes, [4 + 2 + 2 * 2, 2 * 2, 2, 2, 0]);
+}
+
 const TAGGER: TaggerSizes =
     TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 2, mlp: 4, tags: 3 };
 

@@ -1,5 +1,6 @@
 //! `edbatch learn`: a policy for a model's graphs, or for any.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -73,16 +74,19 @@ impl Learn {
         }
     }
 
-    /// The graphs of a model, up to where its instances wait for a value.
+    /// The graphs of a model; where its instances wait for values, those that come of them too.
     fn of_model(&self, dir: &Path) -> Result<Lessons<Graph>, Failure> {
         let loaded = load(dir).map_err(Failure::new)?;
         let file = self.input.clone().unwrap_or_else(|| loaded.folder.input());
         let inputs = loaded.folder.inputs(&file).map_err(Failure::new)?;
         let inputs: Vec<ZooInput> = inputs.collect::<Result<_, _>>().map_err(Failure::new)?;
         let kinds = loaded.model.network().kind_names();
-        let engine = Engine::interpreted(loaded.model, loaded.parameters);
-        let graph = |inputs| engine.graph(inputs).map_err(|error| Failure::at(&file, error));
-        let mini_batches = inputs.chunks(self.batch).map(graph).collect::<Result<Vec<_>, _>>()?;
+        let mut engine = Engine::new(loaded.model, loaded.parameters).map_err(Failure::new)?;
+        let mut mini_batches = Vec::new();
+        for inputs in inputs.chunks(self.batch) {
+            let graphs = engine.graphs(inputs).map_err(|error| Failure::at(&file, error))?;
+            mini_batches.extend(distinct(graphs));
+        }
         if mini_batches.iter().all(|graph| graph.nodes() == 0) {
             return Err(Failure::at(&file, "expected inputs to learn on, got none"));
         }
@@ -183,4 +187,15 @@ fn number(name: &str) -> u64 {
 /// A file by its name alone, so that what is written does not depend on where it lies.
 fn name(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// One graph of each topology: the steps of a decoder are all alike.
+fn distinct(graphs: Vec<Graph>) -> Vec<Graph> {
+    let mut seen: HashSet<Vec<(Kind, Vec<NodeId>)>> = HashSet::new();
+    let topology = |graph: &Graph| {
+        let nodes = (0..graph.nodes()).map(NodeId::new);
+        nodes.map(|node| (graph.kind(node), graph.arguments(node).collect())).collect()
+    };
+    let new = |graph: &Graph| graph.nodes() > 0 && seen.insert(topology(graph));
+    graphs.into_iter().filter(new).collect()
 }
