@@ -1,0 +1,165 @@
+//! The instances of a mini-batch on their way: wired until they await a value or end, run, and on.
+
+use std::borrow::Borrow;
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use edbatch_graph::{Graph, Value};
+use edbatch_models::{Answer, Awaited, Build, BuildError, Exchange, Model, arg_max};
+
+use crate::executor::Executor;
+use crate::{Rows, RunError, Statistics};
+
+/// Runs inputs, at most as many at a time as there are `seats`: when one ends, the next joins the
+/// others. Each seat is a list of rows whose memory is used again.
+///
+/// `inspect` sees each graph, and whether an instance awaits one of its values; where it says no,
+/// the graph is not run and emits nothing. `done` is told the number of each input that ended and
+/// the rows that it emitted, in the order in which they end; it may take the rows.
+pub(crate) fn run<M: Model, I: Borrow<M::Input>>(
+    model: &M,
+    executor: &mut Executor,
+    statistics: &mut Statistics,
+    seats: Vec<Rows>,
+    inputs: impl IntoIterator<Item = I>,
+    mut inspect: impl FnMut(&Graph, bool) -> bool,
+    mut done: impl FnMut(usize, &mut Rows),
+) -> Result<(), RunError> {
+    let graph = RefCell::new(Graph::new(model.network().clone()));
+    let exchanges: Vec<RefCell<Exchange>> = seats.iter().map(|_| RefCell::default()).collect();
+    let wire = |slot: usize, input: I| {
+        let build = Build::new(&graph, &exchanges[slot]);
+        async move { model.build(&build, input.borrow()).await }
+    };
+    let mut inputs = inputs.into_iter().enumerate();
+    let mut seats: Vec<_> = seats.into_iter().map(Seat::new).collect();
+    let mut carried = Rows::new();
+    loop {
+        let constructing = Instant::now();
+        for (index, seat) in
+            seats.iter_mut().enumerate().filter(|(_, seat)| seat.instance.is_none())
+        {
+            let Some((instance, input)) = inputs.next() else { break };
+            seat.instance = Some(instance);
+            seat.wiring.set(Some(wire(index, input)));
+            statistics.instances += 1;
+        }
+        for seat in &mut seats {
+            seat.advance()?;
+        }
+        let wanted = wanted(&graph.borrow(), &exchanges, &seats)?;
+        statistics.construct += constructing.elapsed();
+        if seats.iter().all(|seat| seat.instance.is_none()) {
+            return Ok(());
+        }
+        let waiting = seats.iter().any(|seat| seat.wiring.is_some());
+        if inspect(&graph.borrow(), waiting) {
+            executor.run(&graph.borrow(), &carried, &wanted, statistics)?;
+            let reading = Instant::now();
+            distribute(executor, &mut graph.borrow_mut(), &exchanges, &mut seats, &mut carried);
+            statistics.execute += reading.elapsed();
+        }
+        for seat in seats.iter_mut().filter(|seat| seat.wiring.is_none()) {
+            if let Some(instance) = seat.instance.take() {
+                done(instance, &mut seat.output);
+                seat.output.clear();
+            }
+        }
+    }
+}
+
+/// Where an instance sits while it runs; another one takes the place when it has ended.
+struct Seat<W> {
+    /// The number of its input, until its output has been taken.
+    instance: Option<usize>,
+    /// Its wiring, until that has ended.
+    wiring: Pin<Box<Option<W>>>,
+    output: Rows,
+}
+
+impl<W: Future<Output = Result<(), BuildError>>> Seat<W> {
+    fn new(mut output: Rows) -> Self {
+        output.clear();
+        Self { instance: None, wiring: Box::pin(None), output }
+    }
+
+    /// Lets the wiring go on until it ends or awaits a value.
+    fn advance(&mut self) -> Result<(), RunError> {
+        let Some(wiring) = self.wiring.as_mut().as_pin_mut() else { return Ok(()) };
+        match wiring.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(result) => {
+                self.wiring.set(None);
+                let instance = self.instance.expect("a wiring belongs to an instance");
+                result.map_err(|error| RunError::Build { instance, error })
+            }
+        }
+    }
+}
+
+/// The values that instances want read: emitted, awaited and carried ones, instance by instance.
+fn wanted<W>(
+    graph: &Graph,
+    exchanges: &[RefCell<Exchange>],
+    seats: &[Seat<W>],
+) -> Result<Vec<Value>, RunError> {
+    let mut wanted = Vec::new();
+    for (exchange, seat) in exchanges.iter().zip(seats) {
+        let Exchange { emitted, awaited, carried, .. } = &mut *exchange.borrow_mut();
+        if awaited.is_none() {
+            carried.clear();
+        }
+        let first = wanted.len();
+        wanted.extend(emitted.iter());
+        wanted.extend(awaited.map(Awaited::value));
+        wanted.extend(carried.iter());
+        if wanted[first..].iter().any(|&value| graph.record_of(value).is_none()) {
+            let instance = seat.instance.expect("only an instance wants something");
+            return Err(RunError::NotCarried { instance });
+        }
+    }
+    Ok(wanted)
+}
+
+/// Hands every instance what it wanted, and empties the graph. The carried values become given ones
+/// of the graph.
+fn distribute<W>(
+    executor: &Executor,
+    graph: &mut Graph,
+    exchanges: &[RefCell<Exchange>],
+    seats: &mut [Seat<W>],
+    carried: &mut Rows,
+) {
+    carried.clear();
+    let mut records = Vec::new();
+    let mut looked_at = Rows::new();
+    let mut wanted = 0..;
+    let mut next = || wanted.next().expect("the range has no end");
+    for (exchange, seat) in exchanges.iter().zip(seats) {
+        let exchange = &mut *exchange.borrow_mut();
+        for _ in exchange.emitted.drain(..) {
+            executor.read(next(), &mut seat.output);
+        }
+        exchange.answer = exchange.awaited.take().map(|awaited| {
+            looked_at.clear();
+            executor.read(next(), &mut looked_at);
+            match awaited {
+                Awaited::Elements(_) => Answer::Elements(looked_at.row(0).to_vec()),
+                Awaited::ArgMax(_) => Answer::ArgMax(arg_max(looked_at.row(0))),
+            }
+        });
+        for &value in &exchange.carried {
+            executor.read(next(), carried);
+            records.push(graph.record_of(value).expect("checked when it was wanted"));
+        }
+    }
+    graph.clear();
+    let mut records = records.into_iter();
+    for exchange in exchanges {
+        for value in &mut exchange.borrow_mut().carried {
+            *value = graph.give(records.next().expect("collected above"));
+        }
+    }
+}
