@@ -3,7 +3,7 @@
 use super::{
     features::Level,
     lanewise::{self, Lanewise},
-    simd::{self, Kernel, Simd},
+    simd::{self, Kernel, MOST_LANES, Simd},
 };
 
 /// A function of one float. NaN gives NaN.
@@ -143,6 +143,3 @@ impl Kernel for Softmax<'_> {
         }
     }
 }
-
-/// The lanes of the widest level.
-const MOST_LANES: usize = 16;

@@ -11,6 +11,7 @@
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by `simd::run`. Read
 //! [`features`], `simd`, `tile`, then [`product`](mod@product); `lanewise`, then [`elementwise`].
 
+mod arg_max;
 pub mod batched;
 pub mod elementwise;
 pub mod features;
@@ -26,6 +27,7 @@ mod simd;
 mod steps;
 mod tile;
 
+pub use arg_max::arg_max;
 pub use batched::{Left, Shape, batched_product};
 pub use elementwise::{Elementwise, Input};
 pub use features::Level;

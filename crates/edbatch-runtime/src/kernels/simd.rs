@@ -68,6 +68,9 @@ pub(super) fn lanes(level: Level) -> usize {
     run(level, Lanes)
 }
 
+/// The lanes of the widest level.
+pub(super) const MOST_LANES: usize = 16;
+
 /// Added to a small float, it leaves the nearest integer in the low bits, and the exponent's bias: 1.5 · 2²³ + 127.
 pub(super) const ROUNDING: f32 = 12_583_039.0;
 
@@ -134,6 +137,8 @@ pub(super) trait Simd: Copy {
     fn less(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
     /// Whether `x` is NaN.
     fn is_nan(self, x: Self::Vector) -> Self::Mask;
+    /// The mask as a number: bit i is the truth of lane i.
+    fn bits(self, mask: Self::Mask) -> u32;
     /// `yes` where the mask is true, else `no`.
     fn select(self, mask: Self::Mask, yes: Self::Vector, no: Self::Vector) -> Self::Vector;
 

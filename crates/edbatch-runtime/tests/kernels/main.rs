@@ -1,5 +1,6 @@
 //! Every kernel at every level of this machine, against the obvious loop.
 
+mod arg_max;
 mod batched;
 mod elementwise;
 mod math;

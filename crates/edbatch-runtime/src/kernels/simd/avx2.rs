@@ -122,6 +122,12 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn bits(self, mask: __m256) -> u32 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_movemask_ps(mask) as u32 }
+    }
+
+    #[inline(always)]
     fn select(self, mask: __m256, yes: __m256, no: __m256) -> __m256 {
         // SAFETY: `self` proves AVX2.
         unsafe { _mm256_blendv_ps(no, yes, mask) }

@@ -119,6 +119,11 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn bits(self, mask: __mmask16) -> u32 {
+        mask.into()
+    }
+
+    #[inline(always)]
     fn select(self, mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
         // SAFETY: `self` proves AVX-512.
         unsafe { _mm512_mask_blend_ps(mask, no, yes) }

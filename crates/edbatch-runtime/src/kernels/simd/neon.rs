@@ -120,6 +120,13 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn bits(self, mask: uint32x4_t) -> u32 {
+        const PLACES: [u32; 4] = [1, 2, 4, 8];
+        // SAFETY: `self` proves NEON; `PLACES` has four lanes.
+        unsafe { vaddvq_u32(vandq_u32(mask, vld1q_u32(PLACES.as_ptr()))) }
+    }
+
+    #[inline(always)]
     fn select(self, mask: uint32x4_t, yes: float32x4_t, no: float32x4_t) -> float32x4_t {
         // SAFETY: `self` proves NEON.
         unsafe { vbslq_f32(mask, yes, no) }

@@ -134,6 +134,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn bits(self, mask: [bool; LANES]) -> u32 {
+        (0..LANES).fold(0, |bits, i| bits | u32::from(mask[i]) << i)
+    }
+
+    #[inline(always)]
     fn select(self, mask: [bool; LANES], yes: Lanes, no: Lanes) -> Lanes {
         let pick = |i: usize| if mask[i] { yes.0[i] } else { no.0[i] };
         Lanes([pick(0), pick(1), pick(2), pick(3)])
