@@ -7,7 +7,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use edbatch_graph::{Graph, Value};
-use edbatch_models::{Answer, Awaited, Build, BuildError, Exchange, Model, arg_max};
+use edbatch_models::{Answer, Awaited, Build, BuildError, Exchange, Model};
+use edbatch_runtime::kernels::{Level, arg_max};
 
 use crate::executor::Executor;
 use crate::{Rows, RunError, Statistics};
@@ -133,6 +134,7 @@ fn distribute<W>(
     carried: &mut Rows,
 ) {
     carried.clear();
+    let level = Level::detect();
     let mut records = Vec::new();
     let mut looked_at = Rows::new();
     let mut wanted = 0..;
@@ -147,7 +149,7 @@ fn distribute<W>(
             executor.read(next(), &mut looked_at);
             match awaited {
                 Awaited::Elements(_) => Answer::Elements(looked_at.row(0).to_vec()),
-                Awaited::ArgMax(_) => Answer::ArgMax(arg_max(looked_at.row(0))),
+                Awaited::ArgMax(_) => Answer::ArgMax(arg_max(level, looked_at.row(0)) as u32),
             }
         });
         for &value in &exchange.carried {
