@@ -48,7 +48,7 @@ impl System {
 
     /// Its policy; the paper's has been learned.
     #[must_use]
-    pub fn policy(self, learned: &Fsm) -> Box<dyn Policy> {
+    pub fn policy(self, learned: &Fsm) -> Box<dyn Policy + Send> {
         match self {
             Self::Unbatched => Box::new(Single),
             Self::VanillaDepth | Self::CellsDepth => Box::new(Depth::new()),
@@ -75,7 +75,7 @@ impl System {
             _ => (CellStyle::Declaration, Products::MatrixMultiply),
         };
         let program = Arc::new(Program::new(model.network().clone(), style)?);
-        let cpu = Cpu::new(program.clone(), parameters.clone(), products, Level::detect());
+        let cpu = Cpu::new(program.clone(), parameters, products, Level::detect());
         let engine = Engine::with_backend(model, parameters, program, Box::new(cpu));
         Ok(engine.with_policy(self.policy(learned)))
     }

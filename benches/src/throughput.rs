@@ -220,7 +220,7 @@ impl Entrant {
             nodes: mean(|counts| counts.nodes),
             batches: mean(|counts| counts.batches),
             bound: mean(|counts| counts.bound),
-            peak_bytes: after.peak_bytes,
+            peak_bytes: after.peak_bytes(),
             live_bytes: weights + live,
             input: family.input.into(),
         };

@@ -70,15 +70,13 @@ impl Schedule {
         &self.nodes
     }
 
-    /// The nodes of each batch, to be put in another order: a batch may list its nodes in any.
-    pub fn batches_mut(&mut self) -> impl Iterator<Item = (Kind, &mut [NodeId])> {
-        let mut rest = self.nodes.as_mut_slice();
-        let mut start = 0;
-        self.kinds.iter().zip(&self.ends).map(move |(&kind, &end)| {
-            let (batch, tail) = std::mem::take(&mut rest).split_at_mut((end - start) as usize);
-            (start, rest) = (end, tail);
-            (kind, batch)
-        })
+    /// The nodes of a batch, to be put in another order: a batch may list its nodes in any.
+    ///
+    /// # Panics
+    /// If there is no such batch.
+    pub fn nodes_mut(&mut self, batch: usize) -> &mut [NodeId] {
+        let start = if batch == 0 { 0 } else { self.ends[batch - 1] as usize };
+        &mut self.nodes[start..self.ends[batch] as usize]
     }
 
     /// Proves that the schedule is legal for `dag`: every node runs exactly once, in a batch of

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use edbatch_graph::{Graph, Kind, NodeId, Schedule, Source, Value};
+use edbatch_graph::{Graph, Kind, NodeId, Source, Value};
 
 use crate::plan::{Action, Operand, Plan, Step};
-use crate::planner::Given;
+use crate::planner::MiniBatch;
 use crate::program::Program;
 use crate::record_layout::{LINE, next_line};
 
@@ -23,19 +23,13 @@ const HOISTED: u64 = 1 << 60;
 ///
 /// # Errors
 /// The first violation.
-pub fn check(
-    plan: &Plan,
-    program: &Program,
-    graph: &Graph,
-    schedule: &Schedule,
-    given: &Given<'_>,
-    wanted: &[Value],
-) -> Result<(), PlanError> {
+pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
+    let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
     let mut arena = Arena { owner: vec![NOBODY; plan.arena.div_ceil(LINE)] };
-    for (index, (&row, &record)) in given.rows.iter().zip(graph.given()).enumerate() {
+    for (index, (&row, &record)) in plan.given.iter().zip(graph.given()).enumerate() {
         arena.write(row, program.record(record).stride, index as u64, 0)?;
     }
-    let hoists = plan.steps.iter().take_while(|step| step.action == Action::Hoist).count();
+    let hoists = plan.steps.iter().take_while(|step| step.action != Action::Call).count();
     for (index, step) in plan.steps[..hoists].iter().enumerate() {
         hoist(plan, program, &mut arena, index, step)?;
     }
@@ -82,9 +76,12 @@ fn hoist(
     let &[Operand::Table { start }] = plan.operands_of(index) else {
         return error("a hoisted product reads one list of rows");
     };
+    if !matches!(step.action, Action::Hoist { room } if step.calls <= room) {
+        return error("more rows than there is room for");
+    }
     let stride = next_line(hoisted.rows as usize) as u32;
     let table = &program.network()[step.cell].tables()[usize::from(hoisted.table)];
-    for (call, &from) in (0..).zip(plan.list(start, step.calls)) {
+    for (call, &from) in (0..).zip(plan.rows(start, step.calls)) {
         let row = from / program.table_width(table);
         arena.write(step.out + call * stride, stride, hoisted_row(step.cell, row), index)?;
     }
@@ -113,23 +110,32 @@ fn check_call(
         let Operand::Table { start } = *operand else {
             return error("a port's operand where a table's was expected".into());
         };
-        if plan.list(start, calls)[call] != row * program.table_width(table) {
+        if plan.rows(start, calls)[call] != row * program.table_width(table) {
             return error(format!("{node} reads another row of a table than {row}"));
         }
     }
     let ports = rows.len() + program.network()[plan.steps[step].cell].ports().len();
     if let Some(hoisted) = &program.cell(plan.steps[step].cell).hoisted {
-        let Some(&Operand::List { start }) = operands.get(ports) else {
+        let Some(&Operand::Hoisted { start }) = operands.get(ports) else {
             return error("no list of the hoisted product's rows".into());
         };
         let owner = hoisted_row(plan.steps[step].cell, rows[usize::from(hoisted.table)]);
-        arena.owns(plan.list(start, calls)[call], owner, step)?;
+        arena.owns(plan.rows(start, calls)[call], owner, step)?;
     }
+    let Step { cell, out, .. } = plan.steps[step];
+    let written = out..out + calls * program.cell(cell).output_stride;
     let mut values = graph.values(node);
     for operand in &operands[rows.len()..ports] {
         let found: Vec<u32> = match *operand {
-            Operand::Table { .. } => return error("a table's operand where a port's was".into()),
-            Operand::Span { first, stride } => vec![first + call as u32 * stride],
+            Operand::Table { .. } | Operand::Hoisted { .. } => {
+                return error("rows of a table where a port's operand was expected".into());
+            }
+            Operand::Span { first, stride } => {
+                if first < out && first + (calls - 1) * stride > out {
+                    return error("a span on both sides of what its batch writes".into());
+                }
+                vec![first + call as u32 * stride]
+            }
             Operand::List { start } => vec![plan.list(start, calls)[call]],
             Operand::Many { ends, rows } => {
                 let ends = plan.list(ends, calls);
@@ -138,6 +144,9 @@ fn check_call(
             }
         };
         for row in found {
+            if written.contains(&row) {
+                return error(format!("{node} reads a row at {row} that its batch writes"));
+            }
             match values.next() {
                 Some(value) => arena.expect(row, value, step)?,
                 None => return error(format!("{node} reads more values than it has arguments")),

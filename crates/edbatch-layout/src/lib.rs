@@ -25,11 +25,13 @@
 #![forbid(unsafe_code)]
 
 pub mod aligned;
+mod arena;
 mod cell_costs;
 mod cell_plan;
 mod check;
 mod check_cell;
 mod compile;
+mod distinct;
 mod inner_batches;
 mod names;
 mod paper_cells;
@@ -50,6 +52,6 @@ pub use inner_batches::inner_batches;
 pub use paper_cells::{PAPER_CELLS, paper_cell};
 pub use picture::{cell_dot, cell_text};
 pub use plan::{Action, Operand, Plan, Step};
-pub use planner::{ArenaTooLarge, Given, Planner};
+pub use planner::{ArenaTooLarge, MiniBatch, Planner, Room};
 pub use program::{Program, TooLarge};
 pub use record_layout::{LINE, RecordLayout, next_line};

@@ -16,9 +16,14 @@ pub struct Plan {
     pub operands: Vec<Operand>,
     /// Lists that operands refer to.
     pub lists: Vec<u32>,
+    /// Lists that depend on the rows of tables which the calls name; everything else follows from
+    /// the graph's topology and its schedule.
+    pub rows: Vec<u32>,
     /// Elements of the arena.
     pub arena: usize,
-    /// Where the row of each value lies that the caller wanted to read afterwards.
+    /// Where the row of each given value begins.
+    pub given: Vec<u32>,
+    /// Where the row of each value begins that is read afterwards.
     pub wanted: Vec<u32>,
 }
 
@@ -45,15 +50,23 @@ pub enum Action {
     /// and if the cell has a hoisted product, the list of its rows.
     Call,
     /// Computes the cell's hoisted product for distinct rows. Operands: the list of those rows.
-    Hoist,
+    Hoist {
+        /// For how many rows there is room.
+        room: u32,
+    },
 }
 
 /// Where the calls of a step find one of their arguments. Offsets are in elements of the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operand {
-    /// Rows of a parameter: call `b` reads it from element `lists[start + b]` on.
+    /// Rows of a parameter: call `b` reads it from element `rows[start + b]` on.
     Table {
-        /// Into [`Plan::lists`].
+        /// Into [`Plan::rows`].
+        start: u32,
+    },
+    /// Rows of a hoisted product: call `b` reads at `rows[start + b]`.
+    Hoisted {
+        /// Into [`Plan::rows`].
         start: u32,
     },
     /// Rows at equal distances: call `b` reads at `first + b × stride`.
@@ -84,6 +97,8 @@ impl Plan {
         self.steps.clear();
         self.operands.clear();
         self.lists.clear();
+        self.rows.clear();
+        self.given.clear();
         self.wanted.clear();
         self.arena = 0;
     }
@@ -97,10 +112,16 @@ impl Plan {
         &self.operands[start..end]
     }
 
-    /// A list of `calls` numbers that an operand refers to.
+    /// `calls` numbers of [`Plan::lists`].
     #[must_use]
     pub fn list(&self, start: u32, calls: u32) -> &[u32] {
         &self.lists[start as usize..(start + calls) as usize]
+    }
+
+    /// `calls` numbers of [`Plan::rows`].
+    #[must_use]
+    pub fn rows(&self, start: u32, calls: u32) -> &[u32] {
+        &self.rows[start as usize..(start + calls) as usize]
     }
 }
 
@@ -108,13 +129,16 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.steps.iter().enumerate() {
-            let hoist = if step.action == Action::Hoist { " hoisted" } else { "" };
+            let hoist = if step.action == Action::Call { "" } else { " hoisted" };
             write!(f, "{}{hoist} × {} -> @{}:", step.cell, step.calls, step.out)?;
             for (i, operand) in self.operands_of(index).iter().enumerate() {
                 f.write_str(if i == 0 { " " } else { ", " })?;
                 match *operand {
                     Operand::Table { start } => {
-                        write!(f, "table {:?}", self.list(start, step.calls))?
+                        write!(f, "table {:?}", self.rows(start, step.calls))?
+                    }
+                    Operand::Hoisted { start } => {
+                        write!(f, "hoisted {:?}", self.rows(start, step.calls))?
                     }
                     Operand::Span { first, stride } => write!(f, "span @{first}+{stride}")?,
                     Operand::List { start } => {

@@ -1,14 +1,18 @@
 //! Planning a mini-batch: rows for every node, operands for every batch.
 //!
-//! Batches get their rows one after the other, in the order in which they list their nodes, so a
-//! batch always writes one span. Hoisted products come before all batches, once per distinct row. An operand whose rows happen to lie at equal distances is read
-//! as a span; any other is a list of rows. *Cost*: O(nodes + edges), no allocation once the
-//! [`Planner`]'s tables have grown.
+//! A batch writes one span, its rows in the order in which it lists its nodes. The span is given
+//! back when the last batch that reads one of its rows has run, and later batches take it. An
+//! operand whose rows happen to lie at equal distances is read as a span; any other is a list of
+//! rows. Hoisted products come before all batches, once per distinct row.
+//!
+//! *Cost*: two passes over nodes and edges, no allocation once the [`Planner`]'s tables have grown.
 
 use std::fmt;
 
-use edbatch_graph::{Dag, Graph, Kind, Schedule, Source, Value};
+use edbatch_graph::{Batch, Dag, Graph, Kind, Schedule, Source, Value};
 
+use crate::arena::Arena;
+use crate::distinct::Distinct;
 use crate::plan::{Action, Operand, Plan, Step};
 use crate::program::Program;
 use crate::record_layout::next_line;
@@ -16,170 +20,273 @@ use crate::record_layout::next_line;
 /// Tables that planning needs, kept from one mini-batch to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Planner {
-    /// Where the row of each node begins.
-    row_of: Vec<u32>,
-    /// For each kind with a hoisted product and each row of its table: the mini-batch that last
-    /// named the row, and where its result lies.
-    hoisted: Vec<Vec<(u32, u32)>>,
-    /// Which mini-batch this is.
-    stamp: u32,
+    places: Vec<Place>,
+    distinct: Distinct,
+    /// Hoisted results, then batches: the part of the arena that each has.
+    spans: Vec<Span>,
+    /// The spans in the order in which they are given back.
+    deaths: Vec<(u32, u32)>,
+    arena: Arena,
+}
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Where its row begins.
+    row: u32,
+    /// Its span in [`Planner::spans`].
+    span: u32,
+}
+
+/// A part of the arena that is given back as a whole.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: u64,
+    len: u64,
+    /// The last batch that reads one of its rows; [`Span::KEPT`] if it is read afterwards.
+    last: u32,
+}
+
+impl Span {
+    const KEPT: u32 = u32::MAX;
+}
+
+/// What is to be planned.
+#[derive(Clone, Copy, Debug)]
+pub struct MiniBatch<'a> {
+    /// The compiled network.
+    pub program: &'a Program,
+    /// Calls of its cells.
+    pub graph: &'a Graph,
+    /// The order in which they run.
+    pub schedule: &'a Schedule,
+    /// The values that are read afterwards.
+    pub wanted: &'a [Value],
+}
+
+/// For how many rows of tables a plan has room in its hoisted products.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Room {
+    /// For the distinct ones that the calls name.
+    #[default]
+    Distinct,
+    /// For any that calls of the same topology may name: such a plan can be refilled.
+    Any,
 }
 
 impl Planner {
-    /// Plans `schedule`, writing over `plan`.
-    ///
-    /// `given` says where the rows of the graph's given values lie; they occupy the arena below
-    /// `base`. `wanted` are the values that will be read afterwards.
+    /// Plans a mini-batch, writing over `plan`. Given values lie at the front of the arena.
     ///
     /// # Errors
     /// If the arena would have 2³² elements or more.
     ///
     /// # Panics
-    /// If the schedule is not one of this graph, or the graph not one of the program's network.
+    /// If the schedule is not one of the graph, or the graph not one of the program's network.
     pub fn plan(
         &mut self,
-        program: &Program,
-        graph: &Graph,
-        schedule: &Schedule,
-        given: &Given<'_>,
-        wanted: &[Value],
+        mini_batch: &MiniBatch<'_>,
+        room: Room,
         plan: &mut Plan,
     ) -> Result<(), ArenaTooLarge> {
-        assert_eq!(given.rows.len(), graph.given().len(), "a row for every given value");
+        let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
         plan.clear();
-        self.row_of.clear();
-        self.row_of.resize(graph.nodes(), u32::MAX);
-        let mut end = self.hoist(program, graph, schedule, given.end as u64, plan)?;
-        for batch in schedule.batches() {
-            let stride = u64::from(program.cell(batch.kind).output_stride);
-            let next = end + stride * batch.nodes.len() as u64;
-            fits(next)?;
-            let step = Step {
-                cell: batch.kind,
-                action: Action::Call,
-                calls: batch.nodes.len() as u32,
-                out: end as u32,
-                operands: plan.operands.len() as u32,
-            };
-            self.operands(graph, batch, given, program, plan);
-            plan.steps.push(step);
-            for (row, &node) in batch.nodes.iter().enumerate() {
-                self.row_of[node.index()] = (end + stride * row as u64) as u32;
+        self.spans.clear();
+        let mut rows = 0;
+        self.given(program, graph, plan)?;
+        self.distinct.find(mini_batch);
+        self.hoists(mini_batch, room, plan, &mut rows)?;
+        self.lives(mini_batch);
+        let hoists = plan.steps.len();
+        let mut dead = 0;
+        for (index, batch) in schedule.batches().enumerate() {
+            let span = &mut self.spans[hoists + index];
+            span.start = self.arena.take(span.len);
+            let (out, _) = (fits(span.start)?, fits(self.arena.end())?);
+            let stride = program.cell(batch.kind).output_stride;
+            for (row, &node) in (0..).zip(batch.nodes) {
+                self.places[node.index()].row = out + row * stride;
             }
-            end = next;
+            let (calls, operands) = (batch.nodes.len() as u32, plan.operands.len() as u32);
+            self.operands(mini_batch, batch, out, plan, &mut rows);
+            plan.steps.push(Step { cell: batch.kind, action: Action::Call, calls, out, operands });
+            while let Some((_, span)) = self.deaths.get(dead).filter(|dies| dies.0 == index as u32)
+            {
+                let Span { start, len, .. } = self.spans[*span as usize];
+                self.arena.give(start..start + len);
+                dead += 1;
+            }
         }
-        plan.arena = end as usize;
-        plan.wanted.extend(wanted.iter().map(|&value| self.row(value, given)));
+        plan.arena = self.arena.end() as usize;
+        let Plan { given, wanted: places, .. } = &mut *plan;
+        places.extend(wanted.iter().map(|&value| self.row(value, given)));
+        plan.rows.resize(rows as usize, 0);
+        self.distinct.write(mini_batch, plan);
         Ok(())
     }
 
-    /// Plans a hoisted product per cell that has one and runs at all, over the distinct rows that
-    /// its calls name. Returns where the results end.
-    fn hoist(
+    /// Turns a plan into that of another graph with the same nodes, values and schedule, whose
+    /// calls may name other rows of tables. Whether the plan has [`Room`] for them; it is as
+    /// before, if not.
+    ///
+    /// *Cost*: O(calls that name rows).
+    pub fn refill(&mut self, mini_batch: &MiniBatch<'_>, plan: &mut Plan) -> bool {
+        self.distinct.find(mini_batch);
+        let fits = self.distinct.fit(plan);
+        if fits {
+            self.distinct.write(mini_batch, plan);
+        }
+        fits
+    }
+
+    /// Puts the given values at the front of the arena.
+    fn given(
         &mut self,
         program: &Program,
         graph: &Graph,
-        schedule: &Schedule,
-        mut end: u64,
         plan: &mut Plan,
-    ) -> Result<u64, ArenaTooLarge> {
-        self.stamp = self.stamp.checked_add(1).unwrap_or_else(|| {
-            self.hoisted.clear();
-            1
-        });
-        self.hoisted.resize_with(program.cells().len(), Vec::new);
-        for (kind, cell) in program.cells().iter().enumerate() {
-            let Some(hoisted) = &cell.hoisted else { continue };
-            let (kind, port) = (Kind::new(kind), usize::from(hoisted.table));
-            let table = &program.network()[kind].tables()[port];
-            let (width, stride) = (program.table_width(table), next_line(hoisted.rows as usize));
-            let seen = &mut self.hoisted[kind.index()];
-            seen.resize(table.rows as usize, (0, 0));
-            let (out, start) = (end, plan.lists.len() as u32);
-            let batches = schedule.batches().filter(|batch| batch.kind == kind);
-            for &node in batches.flat_map(|batch| batch.nodes) {
-                let row = graph.rows(node)[port];
-                let (stamp, place) = &mut seen[row as usize];
-                if *stamp != self.stamp {
-                    (*stamp, *place) = (self.stamp, fits(end)?);
-                    plan.lists.push(row * width);
-                    end += stride as u64;
-                }
-            }
-            let calls = plan.lists.len() as u32 - start;
-            if calls > 0 {
-                let operands = plan.operands.len() as u32;
-                plan.operands.push(Operand::Table { start });
-                let (action, out) = (Action::Hoist, fits(out)?);
-                plan.steps.push(Step { cell: kind, action, calls, out, operands });
-            }
+    ) -> Result<(), ArenaTooLarge> {
+        let mut end = 0;
+        for &record in graph.given() {
+            plan.given.push(fits(end)?);
+            end += u64::from(program.record(record).stride);
         }
-        Ok(end)
+        fits(end)?;
+        self.arena.reset(end);
+        Ok(())
     }
 
+    /// Makes room for a hoisted product per cell that has one and runs at all.
+    fn hoists(
+        &mut self,
+        &MiniBatch { program, schedule, .. }: &MiniBatch<'_>,
+        room: Room,
+        plan: &mut Plan,
+        rows: &mut u32,
+    ) -> Result<(), ArenaTooLarge> {
+        for (kind, cell) in program.cells().iter().enumerate() {
+            let (kind, Some(hoisted)) = (Kind::new(kind), &cell.hoisted) else { continue };
+            let room = match (self.distinct.count(kind), room) {
+                (0, _) => continue,
+                (distinct, Room::Distinct) => distinct,
+                (_, Room::Any) => {
+                    let batches = schedule.batches().filter(|batch| batch.kind == kind);
+                    let calls: usize = batches.map(|batch| batch.nodes.len()).sum();
+                    let table = &program.network()[kind].tables()[usize::from(hoisted.table)];
+                    calls.min(table.rows as usize)
+                }
+            };
+            let len = (next_line(hoisted.rows as usize) * room) as u64;
+            let start = self.arena.take(len);
+            let (out, _) = (fits(start)?, fits(start + len)?);
+            let operands = plan.operands.len() as u32;
+            plan.operands.push(Operand::Table { start: *rows });
+            *rows += room as u32;
+            let action = Action::Hoist { room: room as u32 };
+            plan.steps.push(Step { cell: kind, action, calls: 0, out, operands });
+            self.spans.push(Span { start, len, last: 0 });
+        }
+        Ok(())
+    }
+
+    /// Finds the last reader of every span. A batch that nobody reads is its own.
+    fn lives(&mut self, &MiniBatch { program, graph, schedule, wanted }: &MiniBatch<'_>) {
+        let hoists = self.spans.len();
+        self.places.clear();
+        self.places.resize(graph.nodes(), Place { row: u32::MAX, span: u32::MAX });
+        for (index, batch) in schedule.batches().enumerate() {
+            let cell = program.cell(batch.kind);
+            let len = u64::from(cell.output_stride) * batch.nodes.len() as u64;
+            self.spans.push(Span { start: 0, len, last: index as u32 });
+            for &node in batch.nodes {
+                self.places[node.index()].span = (hoists + index) as u32;
+                for value in graph.values(node) {
+                    if let Source::Node(argument) = value.source() {
+                        let span = self.places[argument.index()].span;
+                        self.spans[span as usize].last = index as u32;
+                    }
+                }
+            }
+        }
+        for value in wanted {
+            if let Source::Node(node) = value.source() {
+                self.spans[self.places[node.index()].span as usize].last = Span::KEPT;
+            }
+        }
+        let hoisting =
+            program.cells().iter().enumerate().filter(|(_, cell)| cell.hoisted.is_some());
+        let hoisting = hoisting.map(|(kind, _)| Kind::new(kind));
+        let hoisting = hoisting.filter(|&kind| self.distinct.count(kind) > 0);
+        for (span, kind) in self.spans.iter_mut().zip(hoisting) {
+            let last = (0..schedule.len()).rev().find(|&index| schedule.batch(index).kind == kind);
+            span.last = last.expect("a batch of a cell that names rows") as u32;
+        }
+        self.deaths.clear();
+        let spans = (0..).zip(&self.spans).filter(|(_, span)| span.last != Span::KEPT);
+        self.deaths.extend(spans.map(|(index, span)| (span.last, index)));
+        self.deaths.sort_unstable();
+    }
+
+    /// Plans the operands of a batch; lists of rows of tables are only counted, in `rows`.
     fn operands(
         &self,
-        graph: &Graph,
-        batch: edbatch_graph::Batch<'_>,
-        given: &Given<'_>,
-        program: &Program,
+        &MiniBatch { program, graph, .. }: &MiniBatch<'_>,
+        batch: Batch<'_>,
+        out: u32,
         plan: &mut Plan,
+        rows: &mut u32,
     ) {
+        let Plan { given, operands, lists, .. } = plan;
         let cell = &program.network()[batch.kind];
-        for (table, declared) in cell.tables().iter().enumerate() {
-            let start = plan.lists.len() as u32;
-            let width = program.table_width(declared);
-            plan.lists.extend(batch.nodes.iter().map(|&node| graph.rows(node)[table] * width));
-            plan.operands.push(Operand::Table { start });
+        let calls = batch.nodes.len() as u32;
+        for _ in cell.tables() {
+            operands.push(Operand::Table { start: *rows });
+            *rows += calls;
         }
         let single = cell.ports().len() - usize::from(cell.is_variadic());
         for (port, declared) in cell.ports()[..single].iter().enumerate() {
             let stride = program.record(declared.record).stride;
-            let start = plan.lists.len();
-            plan.lists.extend(batch.nodes.iter().map(|&node| {
+            let start = lists.len();
+            lists.extend(batch.nodes.iter().map(|&node| {
                 let value = graph.value(node, port);
                 self.row(value, given)
             }));
-            plan.operands.push(match span(&plan.lists[start..], stride) {
+            operands.push(match span(&lists[start..], stride, out) {
                 Some(span) => {
-                    plan.lists.truncate(start);
+                    lists.truncate(start);
                     span
                 }
                 None => Operand::List { start: start as u32 },
             });
         }
         if cell.is_variadic() {
-            let ends = plan.lists.len() as u32;
+            let ends = lists.len() as u32;
             let mut count = 0;
-            plan.lists.extend(batch.nodes.iter().map(|&node| {
+            lists.extend(batch.nodes.iter().map(|&node| {
                 count += (graph.values(node).len() - single) as u32;
                 count
             }));
-            let rows = plan.lists.len() as u32;
+            let rows = lists.len() as u32;
             for &node in batch.nodes {
                 let values = graph.values(node).skip(single);
-                plan.lists.extend(values.map(|value| self.row(value, given)));
+                lists.extend(values.map(|value| self.row(value, given)));
             }
-            plan.operands.push(Operand::Many { ends, rows });
+            operands.push(Operand::Many { ends, rows });
         }
-        if let Some(hoisted) = &program.cell(batch.kind).hoisted {
-            let start = plan.lists.len() as u32;
-            let (seen, port) = (&self.hoisted[batch.kind.index()], usize::from(hoisted.table));
-            plan.lists
-                .extend(batch.nodes.iter().map(|&node| seen[graph.rows(node)[port] as usize].1));
-            plan.operands.push(Operand::List { start });
+        if program.cell(batch.kind).hoisted.is_some() {
+            operands.push(Operand::Hoisted { start: *rows });
+            *rows += calls;
         }
     }
 
     #[inline]
-    fn row(&self, value: Value, given: &Given<'_>) -> u32 {
+    fn row(&self, value: Value, given: &[u32]) -> u32 {
         match value.source() {
             Source::Node(node) => {
-                let row = self.row_of[node.index()];
+                let Place { row, .. } = self.places[node.index()];
                 debug_assert_ne!(row, u32::MAX, "arguments run before their users");
                 row
             }
-            Source::Given(index) => given.rows[index],
+            Source::Given(index) => given[index],
         }
     }
 }
@@ -189,24 +296,17 @@ fn fits(elements: u64) -> Result<u32, ArenaTooLarge> {
     u32::try_from(elements).map_err(|_| ArenaTooLarge { elements })
 }
 
-/// Where the values lie that exist before a graph runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Given<'a> {
-    /// Where each value's row begins.
-    pub rows: &'a [u32],
-    /// The end of the part of the arena that they occupy.
-    pub end: usize,
-}
-
-/// The span that a list of rows is, if they lie at equal distances; `stride` is for a single row.
-fn span(rows: &[u32], stride: u32) -> Option<Operand> {
+/// The span that a list of rows is, if they lie at equal distances on one side of what is written
+/// at `out`; `stride` is for a single row.
+fn span(rows: &[u32], stride: u32, out: u32) -> Option<Operand> {
     let (&first, rest) = rows.split_first()?;
     let stride = match rest.first() {
         Some(second) => second.checked_sub(first).filter(|&stride| stride > 0)?,
         None => stride,
     };
     let steady = rows.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == stride);
-    steady.then_some(Operand::Span { first, stride })
+    let beside = first > out || rows.last() < Some(&out);
+    (steady && beside).then_some(Operand::Span { first, stride })
 }
 
 /// A mini-batch whose values cannot be addressed.

@@ -7,7 +7,7 @@ use edbatch_layout::Plan;
 /// A mini-batch: [`allocate`](Self::allocate) its arena, [`write`](Self::write) the rows that
 /// exist beforehand, run its [`step`](Self::step)s in order, [`synchronize`](Self::synchronize),
 /// [`read`](Self::read) what is wanted.
-pub trait Backend {
+pub trait Backend: Send {
     /// Makes the arena at least this large. What was in it may be lost.
     fn allocate(&mut self, elements: usize);
 
@@ -23,6 +23,18 @@ pub trait Backend {
     /// Waits until all steps have run.
     fn synchronize(&mut self) {}
 
-    /// Bytes held for the arena and for weights.
-    fn bytes(&self) -> usize;
+    /// What is held.
+    fn bytes(&self) -> Bytes;
+
+    /// Another backend on the same weights, with an arena of its own.
+    fn another(&self) -> Box<dyn Backend>;
+}
+
+/// What a backend holds, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bytes {
+    /// Weights, as they were loaded; shared with [others](Backend::another) on the same ones.
+    pub weights: usize,
+    /// The arena, at its largest.
+    pub arena: usize,
 }

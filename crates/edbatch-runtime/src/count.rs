@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use edbatch_layout::{Action, Base, CellStep, Operand, Plan, Program};
 
-use crate::Backend;
+use crate::{Backend, Bytes};
 
 /// Counts what a plan does; results are zeros.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ impl Backend for Count {
         let cell = self.program.cell(plan.steps[step].cell);
         let calls = u64::from(plan.steps[step].calls);
         let (kernels, width) = match (plan.steps[step].action, &cell.hoisted) {
-            (Action::Hoist, Some(hoisted)) => (1, hoisted.rows),
+            (Action::Hoist { .. }, Some(hoisted)) => (1, hoisted.rows),
             _ => (cell.steps.len() as u64, cell.output_width),
         };
         self.counts.batches += u64::from(plan.steps[step].action == Action::Call);
@@ -71,8 +71,12 @@ impl Backend for Count {
         }
     }
 
-    fn bytes(&self) -> usize {
-        0
+    fn bytes(&self) -> Bytes {
+        Bytes::default()
+    }
+
+    fn another(&self) -> Box<dyn Backend> {
+        Box::new(Self::new(self.program.clone()))
     }
 }
 
@@ -94,7 +98,7 @@ fn gathers<'a>(
     plan.operands_of(index).iter().enumerate().filter_map(move |(position, operand)| {
         let rows = match *operand {
             Operand::Span { .. } => return None,
-            Operand::Table { .. } | Operand::List { .. } => step.calls,
+            Operand::Table { .. } | Operand::Hoisted { .. } | Operand::List { .. } => step.calls,
             Operand::Many { ends, .. } => plan.list(ends, step.calls).last().copied().unwrap_or(0),
         };
         let elements = match position.checked_sub(tables.len()) {

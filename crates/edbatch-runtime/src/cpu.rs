@@ -1,35 +1,40 @@
-//! The CPU backend: plans carried out by one core.
+//! The CPU backend: plans carried out by one core or by several.
 //!
 //! A batch is cut into tiles of rows, and a tile passes through all steps of its cell before the
 //! next begins, so that what lies between products stays in the cache. Rows are read through the
-//! plan's lists; nothing is gathered before.
+//! plan's lists; nothing is gathered before. Several threads take tiles as they come; of a batch
+//! too small for tiles they take columns of each product. Neither changes a bit.
 
 mod aligned;
 mod load;
 mod target;
 mod tile;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use edbatch_layout::{Action, Plan, Program};
 
 use crate::kernels::Level;
-use crate::{Backend, Parameters};
+use crate::kernels::rows::split_around;
+use crate::team::Team;
+use crate::{Backend, Bytes, Parameters};
 use aligned::Aligned;
-use load::LoadedCell;
+use load::Loaded;
+use tile::{Job, Workspace};
 
 /// Elements of scratch that a tile may take: half of a common L2 cache.
 const SCRATCH: usize = 1 << 17;
 
-/// Carries plans out on one core.
+/// Rows of a tile: kernels are fast from 8 on, and gain nothing beyond 64.
+const TILE: std::ops::RangeInclusive<usize> = 8..=64;
+
+/// Carries plans out on the CPU.
 #[derive(Debug)]
 pub struct Cpu {
-    program: Arc<Program>,
-    level: Level,
-    parameters: Parameters,
-    cells: Vec<LoadedCell>,
+    loaded: Arc<Loaded>,
     arena: Aligned,
-    workspace: Workspace,
+    workspaces: Vec<Mutex<Workspace>>,
+    team: Team,
 }
 
 /// Which kernel multiplies rows by weights.
@@ -43,35 +48,35 @@ pub enum Products {
     MatrixMultiply,
 }
 
-/// Memory of a tile, reused by all.
-#[derive(Debug, Default)]
-struct Workspace {
-    regions: Vec<Aligned>,
-    /// Rows gathered for a kernel that takes no list.
-    gathered: Vec<f32>,
-    /// Ends of the ranges of a reduction, counted from the tile's first.
-    ends: Vec<u32>,
-    /// As many zeros as a tile has rows: the list that reads one row for all of them.
-    zeros: Vec<u32>,
-}
-
 impl Cpu {
-    /// Loads a program and its parameters; packs weights.
+    /// Loads a program and its parameters on one core; packs weights, and keeps of the parameters
+    /// only what is read as it is.
     #[must_use]
     pub fn new(
         program: Arc<Program>,
-        parameters: Parameters,
+        parameters: &Parameters,
         products: Products,
         level: Level,
     ) -> Self {
-        let cells = program
-            .cells()
-            .iter()
-            .map(|plan| LoadedCell::new(plan, &parameters, products, level))
-            .collect();
-        let (arena, workspace) = (Aligned::default(), Workspace::default());
-        Self { program, level, parameters, cells, arena, workspace }
+        Self::with(Arc::new(Loaded::new(program, parameters, products, level)), 1)
     }
+
+    /// The same with so many threads for each step, the caller's among them: at least 1, at most
+    /// 1,000. Other threads sleep between mini-batches.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self::with(self.loaded, threads.clamp(1, 1000))
+    }
+
+    fn with(loaded: Arc<Loaded>, threads: usize) -> Self {
+        let workspaces = (0..threads).map(|_| Mutex::default()).collect();
+        Self { loaded, arena: Aligned::default(), workspaces, team: Team::new(threads - 1) }
+    }
+}
+
+/// Scratch, whatever a panic left in it.
+fn unpoisoned(workspace: &Mutex<Workspace>) -> MutexGuard<'_, Workspace> {
+    workspace.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Backend for Cpu {
@@ -89,20 +94,48 @@ impl Backend for Cpu {
 
     fn step(&mut self, plan: &Plan, index: usize) {
         let step = plan.steps[index];
-        if step.action == Action::Hoist {
-            return tile::hoist(self, plan, index);
+        let (calls, out) = (step.calls as usize, step.out as usize);
+        let cell = self.loaded.cell(step.cell);
+        let hoists = step.action != Action::Call;
+        let stride = if hoists { cell.hoisted_stride() } else { cell.stride };
+        // A batch never writes a row that it reads.
+        let (around, written) = split_around(&mut self.arena, out..out + calls * stride);
+        let job = Job { loaded: &self.loaded, plan, index, around };
+
+        let most = (SCRATCH / cell.scratch()).clamp(*TILE.start(), *TILE.end());
+        let threads = self.team.len();
+        if threads == 1 || calls < 2 * TILE.start() {
+            let mut workspace = unpoisoned(&self.workspaces[0]);
+            let tiles = calls.div_ceil(most).max(1);
+            let mut rest = written;
+            for tile in (0..tiles).map(|tile| tile * calls / tiles..(tile + 1) * calls / tiles) {
+                let (out, behind) = rest.split_at_mut(tile.len() * stride);
+                rest = behind;
+                job.run(tile, out, &mut workspace, Some(&mut self.team));
+            }
+            return;
         }
-        let cell = &self.cells[step.cell.index()];
-        let scratch = cell.regions.iter().map(|&width| width as usize).sum::<usize>().max(1);
-        let calls = step.calls as usize;
-        let tiles = calls.div_ceil((SCRATCH / scratch).clamp(8, 64)).max(1);
-        for tile in 0..tiles {
-            tile::run(self, plan, index, tile * calls / tiles..(tile + 1) * calls / tiles);
-        }
+        let even = calls.div_ceil(2 * threads).next_multiple_of(*TILE.start());
+        let rows = even.min(most);
+        let tiles = Mutex::new(written.chunks_mut(rows * stride).enumerate());
+        let workspaces = &self.workspaces;
+        self.team.run(&|member| {
+            let mut workspace = unpoisoned(&workspaces[member]);
+            loop {
+                let next = tiles.lock().expect("nothing panics under this lock").next();
+                let Some((tile, out)) = next else { break };
+                let first = tile * rows;
+                let tile = first..calls.min(first + rows);
+                job.run(tile, out, &mut workspace, None);
+            }
+        });
     }
 
-    fn bytes(&self) -> usize {
-        let packed: usize = self.cells.iter().map(LoadedCell::bytes).sum();
-        packed + self.parameters.bytes() + self.arena.len() * size_of::<f32>()
+    fn bytes(&self) -> Bytes {
+        Bytes { weights: self.loaded.bytes(), arena: self.arena.len() * size_of::<f32>() }
+    }
+
+    fn another(&self) -> Box<dyn Backend> {
+        Box::new(Self::with(self.loaded.clone(), self.team.len()))
     }
 }

@@ -1,7 +1,7 @@
 //! Carries plans out: on the CPU, node by node as a reference, or only counting.
 //!
 //! A [`Backend`] is an interpreter of the plans that `edbatch-layout` makes. [`Cpu`] computes them on
-//! one core, [`Count`] runs nothing and counts; [`interpret`] needs no plan at all, and both are
+//! one core or several, [`Count`] runs nothing and counts; [`interpret`] needs no plan at all, and both are
 //! compared with it. Use this crate if you schedule and plan yourself; the engine of `edbatch`
 //! does it for you.
 //!
@@ -26,8 +26,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Read [`Backend`] next, then `cpu.rs` and [`kernels`]. All of the project's `unsafe` code stands
-//! under [`kernels`].
+//! Read [`Backend`] next, then `cpu.rs` and [`kernels`]. All of the project's `unsafe` code
+//! stands under [`kernels`] and in `team.rs`.
 
 mod backend;
 mod count;
@@ -36,8 +36,9 @@ mod interpret;
 pub mod kernels;
 mod parameters;
 pub mod pytorch;
+mod team;
 
-pub use backend::Backend;
+pub use backend::{Backend, Bytes};
 pub use count::{Count, Counts, gathered_bytes};
 pub use cpu::{Cpu, Products};
 pub use interpret::{Tensor, initial_values, interpret};

@@ -6,7 +6,7 @@ use std::{fmt, mem};
 use edbatch_graph::Graph;
 use edbatch_layout::{ArenaTooLarge, CellStyle, Program, TooLarge};
 use edbatch_models::{BuildError, Model};
-use edbatch_policy::{Critical, Policy};
+use edbatch_policy::Policy;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products};
 
@@ -25,15 +25,40 @@ pub struct Engine<M> {
 
 impl<M: Model> Engine<M> {
     /// An engine on the CPU with our own kernels, planned cells, products of
-    /// looked-up rows done once per distinct row, and the policy [`Critical`],
+    /// looked-up rows done once per distinct row, and the policy [`Critical`](edbatch_policy::Critical),
     /// which needs no learning.
     ///
     /// # Errors
     /// If a cell is too large to be addressed.
     pub fn new(model: M, parameters: Parameters) -> Result<Self, TooLarge> {
+        Self::on_threads(model, parameters, 1)
+    }
+
+    /// As [`new`](Self::new), with so many threads for each batch, the caller's among them. They
+    /// change no bit of a result.
+    ///
+    /// For few, large mini-batches whose results are wanted soon. Many mini-batches run faster by an
+    /// engine per thread, each of which runs whole mini-batches: see [`another`](Self::another).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn on_threads(model: M, parameters: Parameters, threads: usize) -> Result<Self, TooLarge> {
         let program = Arc::new(Program::new(model.network().clone(), CellStyle::default())?);
-        let cpu = Cpu::new(program.clone(), parameters.clone(), Products::Packed, Level::detect());
-        Ok(Self::with_backend(model, &parameters, program, Box::new(cpu)))
+        let cpu = Cpu::new(program.clone(), &parameters, Products::Packed, Level::detect());
+        let cpu = Box::new(cpu.with_threads(threads));
+        Ok(Self::with_backend(model, &parameters, program, cpu))
+    }
+
+    /// Another engine on the same weights, for another thread: with memory of its own, with the
+    /// policy [`Critical`](edbatch_policy::Critical), and nothing counted yet.
+    #[must_use]
+    pub fn another(&self) -> Self
+    where
+        M: Clone,
+    {
+        let counts = self.statistics.counts.map(|_| Counts::default());
+        let statistics = Statistics { counts, ..Statistics::default() };
+        Self { model: self.model.clone(), executor: self.executor.another(), statistics }
     }
 
     /// An engine on a backend of the caller's choice, loaded with the same program.
@@ -44,7 +69,7 @@ impl<M: Model> Engine<M> {
         program: Arc<Program>,
         backend: Box<dyn Backend>,
     ) -> Self {
-        let planned = Planned::new(program, parameters, backend, Box::new(Critical::new()));
+        let planned = Planned::new(program, parameters, backend);
         let executor = Executor::Planned(Box::new(planned));
         Self { model, executor, statistics: Statistics::default() }
     }
@@ -58,7 +83,7 @@ impl<M: Model> Engine<M> {
 
     /// Batches by another policy. The interpreter batches nothing.
     #[must_use]
-    pub fn with_policy(mut self, policy: Box<dyn Policy>) -> Self {
+    pub fn with_policy(mut self, policy: Box<dyn Policy + Send>) -> Self {
         self.executor.set_policy(policy);
         self
     }

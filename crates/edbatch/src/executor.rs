@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use edbatch_graph::{Dag, Graph, Network, RecordId, Schedule, Source, Value};
-use edbatch_layout::{ArenaTooLarge, Given, Plan, Planner, Program};
-use edbatch_policy::{Frontier, Policy, lower_bound, schedule_into};
-use edbatch_runtime::{Backend, Parameters, Tensor, gathered_bytes, initial_values, interpret};
+use edbatch_layout::{ArenaTooLarge, MiniBatch, Plan, Planner, Program, Room};
+use edbatch_policy::{Critical, Frontier, Policy, lower_bound, schedule_into};
+use edbatch_runtime::{
+    Backend, Bytes, Parameters, Tensor, gathered_bytes, initial_values, interpret,
+};
 
 use crate::{Report, Rows, Statistics};
 
@@ -20,13 +22,12 @@ pub(crate) enum Executor {
 pub(crate) struct Planned {
     program: Arc<Program>,
     backend: Box<dyn Backend>,
-    policy: Box<dyn Policy>,
+    policy: Box<dyn Policy + Send>,
     initial: Rows,
     frontier: Frontier,
     schedule: Schedule,
     planner: Planner,
     plan: Plan,
-    given: Vec<u32>,
     /// What the graph that ran makes of each wanted value.
     wanted: Vec<RecordId>,
     report: Report,
@@ -70,6 +71,20 @@ impl Executor {
         }
     }
 
+    /// The same on memory of its own, with the default policy.
+    pub(crate) fn another(&self) -> Self {
+        match self {
+            Self::Planned(planned) => {
+                let (program, initial) = (planned.program.clone(), planned.initial.clone());
+                Self::Planned(Box::new(Planned::on(program, initial, planned.backend.another())))
+            }
+            Self::Interpreted(Interpreted { parameters, initial, .. }) => {
+                let (parameters, initial) = (parameters.clone(), initial.clone());
+                Self::Interpreted(Interpreted { parameters, initial, results: Rows::new() })
+            }
+        }
+    }
+
     /// What was learned about the batches of each kind, if it was asked for.
     pub(crate) fn report(&self) -> Option<&Report> {
         match self {
@@ -78,7 +93,7 @@ impl Executor {
         }
     }
 
-    pub(crate) fn set_policy(&mut self, policy: Box<dyn Policy>) {
+    pub(crate) fn set_policy(&mut self, policy: Box<dyn Policy + Send>) {
         if let Self::Planned(planned) = self {
             planned.policy = policy;
         }
@@ -90,22 +105,24 @@ impl Planned {
         program: Arc<Program>,
         parameters: &Parameters,
         backend: Box<dyn Backend>,
-        policy: Box<dyn Policy>,
     ) -> Self {
         let mut initial = Rows::new();
         for tensors in initial_values(program.network(), parameters) {
             initial.push(&flatten(&tensors));
         }
+        Self::on(program, initial, backend)
+    }
+
+    fn on(program: Arc<Program>, initial: Rows, backend: Box<dyn Backend>) -> Self {
         Self {
             program,
             backend,
-            policy,
+            policy: Box::new(Critical::new()),
             initial,
             frontier: Frontier::default(),
             schedule: Schedule::new(),
             planner: Planner::default(),
             plan: Plan::default(),
-            given: Vec::new(),
             wanted: Vec::new(),
             report: Report::default(),
         }
@@ -124,16 +141,16 @@ impl Planned {
         statistics.batches += self.schedule.len() as u64;
 
         let planning = Instant::now();
-        let end = self.place_given(graph);
-        let given = Given { rows: &self.given, end };
-        self.planner.plan(&self.program, graph, &self.schedule, &given, wanted, &mut self.plan)?;
+        let mini_batch =
+            MiniBatch { program: &self.program, graph, schedule: &self.schedule, wanted };
+        self.planner.plan(&mini_batch, Room::Distinct, &mut self.plan)?;
         statistics.plan += planning.elapsed();
 
         let executing = Instant::now();
         self.backend.allocate(self.plan.arena);
         for (index, row) in self.initial.iter().chain(carried.iter()).enumerate() {
             let mut from = 0;
-            for (at, width) in fields(&self.program, graph.given()[index], self.given[index]) {
+            for (at, width) in fields(&self.program, graph.given()[index], self.plan.given[index]) {
                 self.backend.write(at, &row[from..from + width]);
                 from += width;
             }
@@ -151,7 +168,9 @@ impl Planned {
             self.report.add(graph, &self.schedule);
             counts.gathered_bytes += gathered_bytes(&self.program, &self.plan);
         }
-        statistics.peak_bytes = statistics.peak_bytes.max(self.backend.bytes() as u64);
+        let Bytes { weights, arena } = self.backend.bytes();
+        statistics.weight_bytes = weights as u64;
+        statistics.arena_bytes = statistics.arena_bytes.max(arena as u64);
         Ok(())
     }
 
@@ -162,17 +181,6 @@ impl Planned {
                 self.backend.read(at, width, elements);
             }
         });
-    }
-
-    /// Puts the given values at the front of the arena; returns where they end.
-    fn place_given(&mut self, graph: &Graph) -> usize {
-        self.given.clear();
-        let mut end = 0;
-        for &record in graph.given() {
-            self.given.push(end as u32);
-            end += self.program.record(record).stride as usize;
-        }
-        end
     }
 }
 

@@ -21,8 +21,18 @@ pub struct Statistics {
     pub plan: Duration,
     /// Running batches and reading results.
     pub execute: Duration,
-    /// The most bytes that were held at once: the largest arena, and the weights.
-    pub peak_bytes: u64,
+    /// The most bytes that were held at once for values: the largest arena.
+    pub arena_bytes: u64,
+    /// Bytes of the weights, which [other engines](crate::Engine::another) may share.
+    pub weight_bytes: u64,
+}
+
+impl Statistics {
+    /// The most bytes that were held at once, for values and weights.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.arena_bytes + self.weight_bytes
+    }
 }
 
 /// What [`Engine::with_counts`](crate::Engine::with_counts) adds to [`Statistics`].

@@ -90,7 +90,7 @@ fn batches_do_not_grow_with_sentences_nor_memory_with_steps() {
     assert_eq!(one.batches, 13 + 2 * 20);
     assert_eq!(many.batches, one.batches);
     assert_eq!(longer.batches, 13 + 2 * 400);
-    assert_eq!(longer.peak_bytes, many.peak_bytes);
+    assert_eq!(longer.peak_bytes(), many.peak_bytes());
 }
 
 #[test]

@@ -199,13 +199,14 @@ impl Golden {
         let weights = fs::read(self.folder.join("weights.safetensors")).unwrap();
         let parameters = Parameters::from_safetensors(model.network(), &weights).unwrap();
         let mut interpreter = Engine::interpreted(model.clone(), parameters.clone());
-        let graph = interpreter.graph(inputs).unwrap();
+        let graph = interpreter.graphs(inputs).unwrap().remove(0);
         for size in SIZES {
             self.compare(&run(&mut interpreter, inputs, size), &format!("interpreted, {size}"));
         }
         let mut first: Option<Vec<Rows>> = None;
-        for (name, policy) in policies(&graph) {
-            let engine = Engine::new(model.clone(), parameters.clone()).unwrap();
+        for (index, (name, policy)) in policies(&graph).into_iter().enumerate() {
+            let (model, threads) = (model.clone(), 1 + index % 3);
+            let engine = Engine::on_threads(model, parameters.clone(), threads).unwrap();
             let mut engine = engine.with_policy(policy);
             for size in SIZES {
                 let outputs = run(&mut engine, inputs, size);
@@ -254,7 +255,7 @@ fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {
     outputs.iter().flat_map(Rows::iter).flatten().map(|element| element.to_bits())
 }
 
-fn policies(graph: &Graph) -> [(&'static str, Box<dyn Policy>); 5] {
+fn policies(graph: &Graph) -> [(&'static str, Box<dyn Policy + Send>); 5] {
     let graphs = std::slice::from_ref(graph);
     let config = Config { episodes: 20, ..Config::default() };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);

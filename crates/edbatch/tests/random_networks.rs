@@ -5,7 +5,7 @@ use std::sync::Arc;
 use edbatch_graph::{
     CellBuilder, Dag, Graph, Kind, Network, NodeId, RecordId, Schedule, Shape, Tensor, Value,
 };
-use edbatch_layout::{CellStyle, Given, Plan, Planner, Program, check, check_cell};
+use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, check, check_cell};
 use edbatch_policy::{Agenda, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Count, Cpu, Parameters, Products, initial_values, interpret};
@@ -221,7 +221,7 @@ fn batched_is_node_by_node(seed: u64) {
             let program = Arc::new(Program::new(network.clone(), style).unwrap());
             program.cells().iter().for_each(|cell| check_cell(cell).unwrap());
             for products in [Products::Packed, Products::MatrixMultiply] {
-                let cpu = Cpu::new(program.clone(), parameters.clone(), products, level);
+                let cpu = Cpu::new(program.clone(), &parameters, products, level);
                 let got = run(cpu, &program, &parameters, &graph, &schedule);
                 for (node, (expected, got)) in expected.iter().zip(&got).enumerate() {
                     for (e, g) in expected.iter().flatten().zip(got) {
@@ -249,21 +249,15 @@ fn run(
     graph: &Graph,
     schedule: &Schedule,
 ) -> Vec<Vec<f32>> {
-    let mut rows = Vec::new();
-    let mut end = 0;
-    for &record in graph.given() {
-        rows.push(end as u32);
-        end += program.record(record).stride as usize;
-    }
-    let given = Given { rows: &rows, end };
     let wanted: Vec<Value> = (0..graph.nodes()).map(|v| NodeId::new(v).into()).collect();
     let mut plan = Plan::default();
-    Planner::default().plan(program, graph, schedule, &given, &wanted, &mut plan).unwrap();
-    check(&plan, program, graph, schedule, &given, &wanted).unwrap();
+    let mini_batch = MiniBatch { program, graph, schedule, wanted: &wanted };
+    Planner::default().plan(&mini_batch, Room::Distinct, &mut plan).unwrap();
+    check(&plan, &mini_batch).unwrap();
 
     cpu.allocate(plan.arena);
     let initial = initial_values(program.network(), parameters);
-    for ((&record, &row), tensors) in graph.given().iter().zip(&rows).zip(initial) {
+    for ((&record, &row), tensors) in graph.given().iter().zip(&plan.given).zip(initial) {
         for (&offset, tensor) in program.record(record).offsets.iter().zip(tensors) {
             cpu.write(row + offset, tensor.as_slice().unwrap());
         }
@@ -278,8 +272,8 @@ fn run(
         let layout = program.record(graph.record_of(value).unwrap());
         let fields = layout.offsets.iter().zip(&layout.widths);
         let read = |(&offset, &width): (&u32, &u32)| {
-            let mut field = vec![0.0; width as usize];
-            cpu.read(row + offset, &mut field);
+            let mut field = Vec::new();
+            cpu.read(row + offset, width as usize, &mut field);
             field
         };
         fields.flat_map(read).collect()

@@ -1,11 +1,64 @@
 //! A cell's steps in the form in which the CPU runs them: weights packed, programs compiled.
 
-use edbatch_graph::ParameterId;
-use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, Scalar};
+use std::sync::Arc;
+
+use edbatch_graph::{Kind, ParameterId};
+use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, Program, Scalar, next_line};
 
 use super::Products;
 use crate::Parameters;
 use crate::kernels::{self, Function, Level, PackedWeights};
+
+/// All that is decided and packed once, shared by backends on the same weights.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) program: Arc<Program>,
+    pub(super) level: Level,
+    cells: Vec<LoadedCell>,
+    /// The parameters that are read as they are: tables, biases, factors of other products.
+    kept: Vec<Option<Arc<[f32]>>>,
+}
+
+impl Loaded {
+    pub(super) fn new(
+        program: Arc<Program>,
+        parameters: &Parameters,
+        products: Products,
+        level: Level,
+    ) -> Self {
+        let cells = program.cells().iter();
+        let cells = cells.map(|plan| LoadedCell::new(plan, parameters, products, level)).collect();
+        let mut kept = vec![None; program.network().parameters().len()];
+        for (cell, plan) in program.network().cells().iter().zip(program.cells()) {
+            let tables = |table: u16| cell.tables()[usize::from(table)].parameter;
+            let read = plan.steps.iter().flat_map(CellStep::reads);
+            let read = read.filter_map(|(place, _)| match place.base {
+                Base::Parameter(id) => Some(id),
+                Base::Table(table) => Some(tables(table)),
+                _ => None,
+            });
+            for id in read.chain(plan.hoisted.iter().map(|hoisted| tables(hoisted.table))) {
+                kept[id.0 as usize] = Some(parameters.get(id).clone());
+            }
+        }
+        Self { program, level, cells, kept }
+    }
+
+    pub(super) fn cell(&self, kind: Kind) -> &LoadedCell {
+        &self.cells[kind.index()]
+    }
+
+    /// A parameter that is read as it is.
+    pub(super) fn parameter(&self, id: ParameterId) -> &[f32] {
+        self.kept[id.0 as usize].as_ref().expect("kept for the steps that read it")
+    }
+
+    /// Bytes of all weights.
+    pub(super) fn bytes(&self) -> usize {
+        let kept = self.kept.iter().flatten().map(|values| size_of_val::<[f32]>(values));
+        self.cells.iter().map(LoadedCell::bytes).chain(kept).sum()
+    }
+}
 
 /// A cell, ready to run.
 #[derive(Debug)]
@@ -43,12 +96,7 @@ pub(super) enum Weights {
 }
 
 impl LoadedCell {
-    pub(super) fn new(
-        plan: &CellPlan,
-        parameters: &Parameters,
-        products: Products,
-        level: Level,
-    ) -> Self {
+    fn new(plan: &CellPlan, parameters: &Parameters, products: Products, level: Level) -> Self {
         let stacked = |weights: &[ParameterId], outputs: u32, depth: u32| {
             let stack: Vec<&[f32]> = weights.iter().map(|&id| &**parameters.get(id)).collect();
             let (outputs, depth) = (outputs as usize, depth as usize);
@@ -79,8 +127,18 @@ impl LoadedCell {
         }
     }
 
+    /// Elements of scratch for a call, at least 1.
+    pub(super) fn scratch(&self) -> usize {
+        self.regions.iter().map(|&width| width as usize).sum::<usize>().max(1)
+    }
+
+    /// Elements from one row of hoisted results to the next.
+    pub(super) fn hoisted_stride(&self) -> usize {
+        self.hoisted.as_ref().map_or(0, |(_, weights)| next_line(weights.outputs()))
+    }
+
     /// Bytes of its weights.
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let weights = self.steps.iter().filter_map(|step| match step {
             LoadedStep::Product { weights, .. } => Some(weights),
             _ => None,

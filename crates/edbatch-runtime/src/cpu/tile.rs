@@ -1,92 +1,135 @@
 //! One tile of a batch through all steps of its cell.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
 use edbatch_graph::Reduction;
-use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan, next_line};
+use edbatch_layout::{Action, Base, CellStep, Mode, Operand, Place, Plan};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 
-use super::load::{LoadedStep, Weights};
+use super::Aligned;
+use super::load::{Loaded, LoadedCell, LoadedStep, Weights};
 use super::target::{Target, each_row, writable};
-use super::{Aligned, Cpu, Workspace};
-use crate::Parameters;
-use crate::kernels::{self, Input, Left, Level, Rows, Shape, Start};
+use crate::kernels::rows::Around;
+use crate::kernels::{self, Input, Left, Level, PackedWeights, Rows, RowsMut, Shape, Start};
+use crate::team::Team;
 
-/// Runs the calls `tile` of step `index`.
-pub(super) fn run(cpu: &mut Cpu, plan: &Plan, index: usize, tile: Range<usize>) {
-    let step = plan.steps[index];
-    let cell = &cpu.cells[step.cell.index()];
-    let Workspace { regions, gathered, ends, zeros } = &mut cpu.workspace;
-    if regions.len() < cell.regions.len() {
-        regions.resize_with(cell.regions.len(), Aligned::default);
-    }
-    for (region, &width) in regions.iter_mut().zip(&cell.regions) {
-        region.reserve(tile.len() * width as usize);
-    }
-    if zeros.len() < tile.len() {
-        zeros.resize(tile.len(), 0);
-    }
-    // *Invariant*: a batch's rows lie behind all rows that it reads.
-    let (before, rest) = cpu.arena.split_at_mut(step.out as usize);
-    let out = &mut rest[tile.start * cell.stride..tile.end * cell.stride];
-    for loaded in &cell.steps {
-        let mut target =
-            Target::take(regions, &cell.regions, out, (tile.len(), cell.stride), loaded);
-        let source = Source {
-            plan,
-            operands: plan.operands_of(index),
-            tables: cpu.program.network()[step.cell].tables(),
-            calls: step.calls,
-            tile: tile.clone(),
-            parameters: &cpu.parameters,
-            before,
-            regions,
-            widths: &cell.regions,
-            output: target.unwritten.take().map(|out| (out, cell.stride)),
-            zeros: &zeros[..tile.len()],
-        };
-        match loaded {
-            LoadedStep::Product { weights, x, out, mode } => {
-                product(&source, weights, *x, *mode, target.place(*out), gathered);
-            }
-            LoadedStep::Elementwise { program, width, inputs, outputs } => {
-                let inputs: Vec<Input<'_>> =
-                    inputs.iter().map(|&place| source.input(place, *width)).collect();
-                let mut outputs = target.places(outputs, *width);
-                program.run(cpu.level, *width, &inputs, &mut outputs);
-            }
-            LoadedStep::Planned(step) => planned(&source, cpu.level, step, &mut target, ends),
-        }
-        target.give_back(regions);
-    }
+/// A step of a plan, for whichever thread runs a part of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job<'a> {
+    pub(super) loaded: &'a Loaded,
+    pub(super) plan: &'a Plan,
+    pub(super) index: usize,
+    /// The arena, but for what the step writes.
+    pub(super) around: Around<'a>,
 }
 
-/// Runs step `index`, the hoisted product of a cell.
-pub(super) fn hoist(cpu: &mut Cpu, plan: &Plan, index: usize) {
-    let step = plan.steps[index];
-    let (table, weights) =
-        cpu.cells[step.cell.index()].hoisted.as_ref().expect("planned for this program");
-    let &[Operand::Table { start }] = plan.operands_of(index) else {
-        unreachable!("a hoisted product reads one list of rows")
-    };
-    let table = &cpu.program.network()[step.cell].tables()[usize::from(*table)];
-    let offsets = plan.list(start, step.calls);
-    let x = Rows::List { data: cpu.parameters.get(table.parameter), offsets };
-    let stride = next_line(weights.outputs());
-    let out = &mut cpu.arena[step.out as usize..];
-    multiply(weights, x, Start::Nothing, (out, stride), &mut cpu.workspace.gathered);
+/// Memory of a tile, reused by all that a thread runs.
+#[derive(Debug, Default)]
+pub(super) struct Workspace {
+    regions: Vec<Aligned>,
+    /// Rows gathered for a kernel that takes no list.
+    gathered: Vec<f32>,
+    /// Ends of the ranges of a reduction, counted from the tile's first.
+    ends: Vec<u32>,
+    /// As many zeros as a tile has rows: the list that reads one row for all of them.
+    zeros: Vec<u32>,
+}
+
+impl<'a> Job<'a> {
+    /// Runs some calls of the step, whose rows to be written are `out`. A team, if there is one,
+    /// shares the columns of each product.
+    pub(super) fn run(
+        &self,
+        tile: Range<usize>,
+        out: &mut [f32],
+        workspace: &mut Workspace,
+        mut team: Option<&mut Team>,
+    ) {
+        let step = self.plan.steps[self.index];
+        let cell = self.loaded.cell(step.cell);
+        if step.action != Action::Call {
+            return self.hoist(cell, tile, out, workspace, team);
+        }
+        let Workspace { regions, gathered, ends, zeros } = workspace;
+        if regions.len() < cell.regions.len() {
+            regions.resize_with(cell.regions.len(), Aligned::default);
+        }
+        for (region, &width) in regions.iter_mut().zip(&cell.regions) {
+            region.reserve(tile.len() * width as usize);
+        }
+        if zeros.len() < tile.len() {
+            zeros.resize(tile.len(), 0);
+        }
+        for loaded in &cell.steps {
+            let mut target =
+                Target::take(regions, &cell.regions, out, (tile.len(), cell.stride), loaded);
+            let source = Source {
+                job: *self,
+                operands: self.plan.operands_of(self.index),
+                tables: self.loaded.program.network()[step.cell].tables(),
+                calls: step.calls,
+                tile: tile.clone(),
+                regions,
+                widths: &cell.regions,
+                output: target.unwritten.take().map(|out| (out, cell.stride)),
+                zeros: &zeros[..tile.len()],
+            };
+            match loaded {
+                LoadedStep::Product { weights, x, out, mode } => {
+                    let start = match *mode {
+                        Mode::Set => Start::Nothing,
+                        Mode::Add => Start::Out,
+                        Mode::From(place) => Start::Rows(source.rows(place, weights.outputs())),
+                    };
+                    let x = source.rows(*x, weights.depth());
+                    let team = team.as_deref_mut();
+                    multiply(weights, x, start, target.place(*out), gathered, team);
+                }
+                LoadedStep::Elementwise { program, width, inputs, outputs } => {
+                    let inputs: Vec<Input<'_>> =
+                        inputs.iter().map(|&place| source.input(place, *width)).collect();
+                    let mut outputs = target.places(outputs, *width);
+                    program.run(self.loaded.level, *width, &inputs, &mut outputs);
+                }
+                LoadedStep::Planned(step) => {
+                    planned(&source, self.loaded.level, step, &mut target, ends);
+                }
+            }
+            target.give_back(regions);
+        }
+    }
+
+    /// Runs some rows of a hoisted product.
+    fn hoist(
+        &self,
+        cell: &LoadedCell,
+        tile: Range<usize>,
+        out: &mut [f32],
+        workspace: &mut Workspace,
+        team: Option<&mut Team>,
+    ) {
+        let step = self.plan.steps[self.index];
+        let (table, weights) = cell.hoisted.as_ref().expect("planned for this program");
+        let &[Operand::Table { start }] = self.plan.operands_of(self.index) else {
+            unreachable!("a hoisted product reads one list of rows")
+        };
+        let table = &self.loaded.program.network()[step.cell].tables()[usize::from(*table)];
+        let offsets = &self.plan.rows(start, step.calls)[tile];
+        let x = Rows::List { data: self.loaded.parameter(table.parameter), offsets };
+        let out = (out, cell.hoisted_stride());
+        multiply(weights, x, Start::Nothing, out, &mut workspace.gathered, team);
+    }
 }
 
 /// Everything that the steps of a tile read.
 struct Source<'a> {
-    plan: &'a Plan,
+    job: Job<'a>,
     operands: &'a [Operand],
     tables: &'a [edbatch_graph::Table],
     calls: u32,
     tile: Range<usize>,
-    parameters: &'a Parameters,
-    before: &'a [f32],
     regions: &'a [Aligned],
     widths: &'a [u32],
     /// The tile's output rows and their stride, while nothing writes them.
@@ -108,19 +151,20 @@ impl<'a> Source<'a> {
                 span(&output[offset..], stride, calls, width)
             }
             Base::Parameter(id) => {
-                Rows::List { data: &self.parameters.get(id)[offset..], offsets: self.zeros }
+                let data = &self.job.loaded.parameter(id)[offset..];
+                Rows::List { data, offsets: self.zeros }
             }
             Base::Table(table) => {
                 let table = usize::from(table);
                 let Operand::Table { start } = self.operands[table] else {
                     unreachable!("the plan was checked against the cell")
                 };
-                let data = &self.parameters.get(self.tables[table].parameter)[offset..];
-                Rows::List { data, offsets: self.list(start) }
+                let data = &self.job.loaded.parameter(self.tables[table].parameter)[offset..];
+                Rows::List { data, offsets: self.table_rows(start) }
             }
             Base::Hoisted => match self.operands.last() {
-                Some(&Operand::List { start }) => {
-                    Rows::List { data: &self.before[offset..], offsets: self.list(start) }
+                Some(&Operand::Hoisted { start }) => {
+                    self.job.around.shifted(offset).list(self.table_rows(start))
                 }
                 operand => unreachable!("{operand:?} is no list of hoisted rows"),
             },
@@ -128,25 +172,28 @@ impl<'a> Source<'a> {
                 Operand::Span { first, stride } => {
                     let stride = stride as usize;
                     let first = first as usize + self.tile.start * stride + offset;
-                    span(&self.before[first..], stride, calls, width)
+                    // A single row has no next one, and its stride may be less than its width.
+                    let stride = if calls > 1 { stride } else { stride.max(width) };
+                    self.job.around.span(first..first + last_end(calls, stride, width), stride)
                 }
                 Operand::List { start } => {
-                    Rows::List { data: &self.before[offset..], offsets: self.list(start) }
+                    let list = &self.job.plan.list(start, self.calls)[self.tile.clone()];
+                    self.job.around.shifted(offset).list(list)
                 }
                 operand => unreachable!("{operand:?} is read by a reduction alone"),
             },
         }
     }
 
-    fn list(&self, start: u32) -> &'a [u32] {
-        &self.plan.list(start, self.calls)[self.tile.clone()]
+    fn table_rows(&self, start: u32) -> &'a [u32] {
+        &self.job.plan.rows(start, self.calls)[self.tile.clone()]
     }
 
     /// An input of an element-wise program.
     fn input(&self, place: Place, width: usize) -> Input<'a> {
         match place.base {
             Base::Parameter(id) => {
-                Input::Same(&self.parameters.get(id)[place.offset as usize..][..width])
+                Input::Same(&self.job.loaded.parameter(id)[place.offset as usize..][..width])
             }
             _ => Input::Rows(self.rows(place, width)),
         }
@@ -158,13 +205,13 @@ impl<'a> Source<'a> {
         let Operand::Many { ends: all, rows } = operand else {
             unreachable!("the plan was checked against the cell")
         };
-        let all = self.plan.list(all, self.calls);
+        let plan = self.job.plan;
+        let all = plan.list(all, self.calls);
         let first = if self.tile.start == 0 { 0 } else { all[self.tile.start - 1] };
         ends.clear();
         ends.extend(all[self.tile.clone()].iter().map(|end| end - first));
         let count = ends.last().copied().unwrap_or(0);
-        let offsets = self.plan.list(rows + first, count);
-        Rows::List { data: &self.before[from as usize..], offsets }
+        self.job.around.shifted(from as usize).list(plan.list(rows + first, count))
     }
 }
 
@@ -172,40 +219,36 @@ impl<'a> Source<'a> {
 fn span(data: &[f32], stride: usize, calls: usize, width: usize) -> Rows<'_> {
     // A single row has no next one, and its stride may be less than its width.
     let stride = if calls > 1 { stride } else { stride.max(width) };
-    let end = calls.saturating_sub(1) * stride + if calls > 0 { width } else { 0 };
-    Rows::Span { data: &data[..end], stride }
+    Rows::Span { data: &data[..last_end(calls, stride, width)], stride }
 }
 
-fn product(
-    source: &Source<'_>,
-    weights: &Weights,
-    x: Place,
-    mode: Mode,
-    out: (&mut [f32], usize),
-    gathered: &mut Vec<f32>,
-) {
-    let start = match mode {
-        Mode::Set => Start::Nothing,
-        Mode::Add => Start::Out,
-        Mode::From(place) => Start::Rows(source.rows(place, weights.outputs())),
-    };
-    multiply(weights, source.rows(x, weights.depth()), start, out, gathered);
+/// Where the last of `calls` rows ends.
+fn last_end(calls: usize, stride: usize, width: usize) -> usize {
+    calls.saturating_sub(1) * stride + if calls > 0 { width } else { 0 }
 }
 
-/// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride.
+/// Multiply-adds of a product that are worth sharing between threads: about two microseconds.
+const SHARED: usize = 1 << 18;
+
+/// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. A team shares the columns.
 fn multiply(
     weights: &Weights,
     x: Rows<'_>,
     start: Start<'_>,
     (out, stride): (&mut [f32], usize),
     gathered: &mut Vec<f32>,
+    team: Option<&mut Team>,
 ) {
     let calls = x.len();
     let (outputs, depth) = (weights.outputs(), weights.depth());
     match weights {
         Weights::Packed(packed) => {
             let out = writable(out, calls, outputs, stride);
-            kernels::product(packed, 0..packed.panels(), x, start, out);
+            let worth = calls * outputs * depth >= SHARED;
+            match team.filter(|team| team.len() > 1 && worth) {
+                None => kernels::product(packed, 0..packed.panels(), x, start, out),
+                Some(team) => by_columns(team, packed, x, start, out),
+            }
         }
         Weights::Dense { values, .. } => {
             gathered.clear();
@@ -225,6 +268,33 @@ fn multiply(
             general_mat_mul(1.0, &x, &w.t(), before, &mut out);
         }
     }
+}
+
+/// A product whose panels the members of a team take as they come.
+fn by_columns(
+    team: &mut Team,
+    weights: &PackedWeights,
+    x: Rows<'_>,
+    start: Start<'_>,
+    out: RowsMut<'_>,
+) {
+    let panels = weights.panels();
+    let count = panels.min(2 * team.len());
+    let parts = (0..count).map(|part| part * panels / count..(part + 1) * panels / count);
+    let mut rest = Some(out);
+    let parts = Mutex::new(parts.map(|panels| {
+        let columns = weights.columns(panels.clone()).len();
+        let (out, behind) = rest.take().expect("put back below").split_columns(columns);
+        rest = Some(behind);
+        (panels, out)
+    }));
+    team.run(&|_| {
+        loop {
+            let next = parts.lock().expect("nothing panics under this lock").next();
+            let Some((panels, out)) = next else { break };
+            kernels::product(weights, panels, x, start, out);
+        }
+    });
 }
 
 fn planned(
@@ -250,7 +320,7 @@ fn planned(
             let shape = Shape { rows: m as usize, depth: k as usize, columns: n as usize };
             let left = match left.base {
                 Base::Parameter(id) => {
-                    let weight = &source.parameters.get(id)[left.offset as usize..];
+                    let weight = &source.job.loaded.parameter(id)[left.offset as usize..];
                     Left::Same(&weight[..shape.rows * shape.depth])
                 }
                 _ => Left::Each(source.rows(left, shape.rows * shape.depth)),

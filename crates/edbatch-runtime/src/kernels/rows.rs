@@ -101,6 +101,13 @@ pub fn split_around(memory: &mut [f32], written: Range<usize>) -> (Around<'_>, &
 }
 
 impl<'a> Around<'a> {
+    /// The same memory for rows that are read from column `by` on: offsets still name the rows' first columns, and a
+    /// row lies on one side of what is written.
+    pub fn shifted(self, by: usize) -> Around<'a> {
+        let from = |side: &'a [f32]| &side[by.min(side.len())..];
+        Around { before: from(self.before), after: from(self.after), resumes: self.resumes }
+    }
+
     /// Rows at `offsets` into the whole memory.
     pub fn list(self, offsets: &'a [u32]) -> Rows<'a> {
         Rows::Around { data: self, offsets }
@@ -246,6 +253,15 @@ mod tests {
         assert_eq!(hole, [2.0, 3.0]);
         assert_eq!(rest.list(&[0, 4]).row(1, 3), [4.0, 5.0, 6.0]);
         assert_eq!(rest.span(4..7, 2).row(1, 1), [6.0]);
+    }
+
+    #[test]
+    fn rows_around_a_hole_are_read_from_a_column_on() {
+        let mut data = DATA;
+        let (rest, _) = split_around(&mut data, 2..4);
+        let columns = rest.shifted(1).list(&[0, 4]);
+        assert_eq!((columns.row(0, 1), columns.row(1, 2)), (&[1.0][..], &[5.0, 6.0][..]));
+        assert!(rest.shifted(9).list(&[0, 4]).row(1, 0).is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `edbatch infer`: a model's outputs for every line of a file.
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
@@ -82,17 +83,30 @@ impl Infer {
         if self.backend == Backend::Cuda {
             return Err(Failure::new("this build has no backend cuda; choose cpu or interpret"));
         }
-        let loaded = load(&self.dir).map_err(Failure::new)?;
+        let Loaded { model, parameters, folder } = load(&self.dir).map_err(Failure::new)?;
         // Before any work: a policy that does not fit is found out at once.
-        self.policy(&loaded.model)?;
-        let file = self.input.clone().unwrap_or_else(|| loaded.folder.input());
-        let inputs = loaded.folder.inputs(&file).map_err(Failure::new)?;
+        self.policy(&model)?;
+        let file = self.input.clone().unwrap_or_else(|| folder.input());
+        let inputs = folder.inputs(&file).map_err(Failure::new)?;
         let mut output = Output::open(self.output.as_deref())?;
         let mut stats = self.stats.as_deref().map(|path| Output::open(Some(path))).transpose()?;
 
         let bar = progress::over_lines(&file, self.output.is_none());
         let engines = AtomicUsize::new(0);
-        let worker = || self.worker(&loaded, &file, engines.fetch_add(1, Ordering::Relaxed));
+        let mut engine = match self.backend {
+            Backend::Interpret => Engine::interpreted(model, parameters),
+            _ => Engine::new(model, parameters).map_err(Failure::new)?,
+        };
+        if self.stats.is_some() {
+            engine = engine.with_counts();
+        }
+        let engine = Mutex::new(engine);
+        let worker = || {
+            let another = engine.lock().expect("nothing panics under this lock").another();
+            let number = engines.fetch_add(1, Ordering::Relaxed);
+            let policy = Box::new(self.policy(another.model())?);
+            Ok(work(another.with_policy(policy), folder.lexicon(), &file, number))
+        };
         let mut by_engine = vec![Statistics::default(); self.threads()];
         in_order(self.threads(), mini_batches(inputs, self.batch), worker, |done: Done| {
             by_engine[done.engine] = done.statistics;
@@ -117,35 +131,6 @@ impl Infer {
         self.policy.open(&kinds).map_err(|error| Failure::policy(&error))
     }
 
-    /// What one thread does with each mini-batch that it claims.
-    fn worker<'a>(
-        &self,
-        loaded: &'a Loaded,
-        file: &'a Path,
-        number: usize,
-    ) -> Result<impl FnMut(MiniBatch) -> Result<Done, Failure> + use<'a>, Failure> {
-        let (model, parameters) = (loaded.model.clone(), loaded.parameters.clone());
-        let mut engine = match self.backend {
-            Backend::Interpret => Engine::interpreted(model, parameters),
-            _ => Engine::new(model, parameters)
-                .map_err(Failure::new)?
-                .with_policy(self.policy(&loaded.model)?),
-        };
-        if self.stats.is_some() {
-            engine = engine.with_counts();
-        }
-        Ok(move |MiniBatch { first, inputs }| {
-            let rows = engine.run(&inputs).map_err(|error| run_failed(file, first, &error))?;
-            let mut lines = Vec::new();
-            for (index, rows) in rows.iter().enumerate() {
-                line(loaded.folder.lexicon(), first + index, rows, &mut lines)
-                    .map_err(|error| at_line(file, first + index, error))?;
-            }
-            let (instances, statistics) = (inputs.len(), *engine.statistics());
-            Ok(Done { lines, instances, engine: number, statistics })
-        })
-    }
-
     fn report(&self, engines: &[Statistics]) -> String {
         let sum = |count: fn(&Statistics) -> u64| engines.iter().map(count).sum::<u64>();
         let seconds = |phase: fn(&Statistics) -> std::time::Duration| {
@@ -153,6 +138,7 @@ impl Infer {
         };
         // The interpreter has no schedule that a bound could be compared with.
         let scheduled = self.backend != Backend::Interpret;
+        let weights = engines.iter().map(|s| s.weight_bytes).max().unwrap_or(0);
         let report = json!({
             "instances": sum(|s| s.instances),
             "nodes": sum(|s| s.nodes),
@@ -165,9 +151,30 @@ impl Infer {
                 "execute": seconds(|s| s.execute),
             },
             "gathered_bytes": sum(|s| s.counts.map_or(0, |counts| counts.gathered_bytes)),
-            "peak_bytes": sum(|s| s.peak_bytes),
+            "peak_bytes": sum(|s| s.arena_bytes) + weights,
         });
         format!("{report}\n")
+    }
+}
+
+/// What one thread does with each mini-batch that it claims.
+fn work<'a>(
+    mut engine: Engine<Zoo>,
+    lexicon: &'a Lexicon,
+    file: &'a Path,
+    number: usize,
+) -> impl FnMut(MiniBatch) -> Result<Done, Failure> + use<'a> {
+    let mut outputs = Vec::new();
+    move |MiniBatch { first, inputs }| {
+        let ran = engine.run_into(&inputs, &mut outputs);
+        ran.map_err(|error| run_failed(file, first, &error))?;
+        let mut lines = Vec::new();
+        for (index, rows) in outputs.iter().enumerate() {
+            line(lexicon, first + index, rows, &mut lines)
+                .map_err(|error| at_line(file, first + index, error))?;
+        }
+        let (instances, statistics) = (inputs.len(), *engine.statistics());
+        Ok(Done { lines, instances, engine: number, statistics })
     }
 }
 

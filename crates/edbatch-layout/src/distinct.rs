@@ -1,0 +1,110 @@
+//! The rows of tables that a mini-batch names: the part of a plan that does not depend on its
+//! topology alone.
+
+use edbatch_graph::Kind;
+
+use crate::plan::{Action, Operand, Plan};
+use crate::planner::MiniBatch;
+use crate::record_layout::next_line;
+
+/// For each cell with a hoisted product, the distinct rows that its calls name.
+///
+/// *Cost*: O(calls); a row is looked up in an array as long as its table, which is never cleared.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Distinct {
+    /// By kind and row of the table: the mini-batch that last named the row, and its number.
+    seen: Vec<Vec<(u32, u32)>>,
+    /// By kind: where each distinct row begins in its table.
+    rows: Vec<Vec<u32>>,
+    /// Which mini-batch this is.
+    stamp: u32,
+}
+
+impl Distinct {
+    /// Finds the distinct rows of a mini-batch.
+    pub(crate) fn find(&mut self, &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>) {
+        self.stamp = self.stamp.checked_add(1).unwrap_or_else(|| {
+            self.seen.clear();
+            1
+        });
+        self.seen.resize_with(program.cells().len(), Vec::new);
+        self.rows.resize_with(program.cells().len(), Vec::new);
+        self.rows.iter_mut().for_each(Vec::clear);
+        for batch in schedule.batches() {
+            let Some(hoisted) = &program.cell(batch.kind).hoisted else { continue };
+            let port = usize::from(hoisted.table);
+            let table = &program.network()[batch.kind].tables()[port];
+            let width = program.table_width(table);
+            let (seen, rows) =
+                (&mut self.seen[batch.kind.index()], &mut self.rows[batch.kind.index()]);
+            seen.resize(table.rows as usize, (0, 0));
+            for &node in batch.nodes {
+                let row = graph.rows(node)[port];
+                let (stamp, number) = &mut seen[row as usize];
+                if *stamp != self.stamp {
+                    (*stamp, *number) = (self.stamp, rows.len() as u32);
+                    rows.push(row * width);
+                }
+            }
+        }
+    }
+
+    /// How many distinct rows the calls of a cell name to its hoisted product.
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.rows[kind.index()].len()
+    }
+
+    /// Whether the hoisted products of a plan have room for these rows.
+    pub(crate) fn fit(&self, plan: &Plan) -> bool {
+        plan.steps.iter().all(|step| match step.action {
+            Action::Hoist { room } => self.count(step.cell) <= room as usize,
+            Action::Call => true,
+        })
+    }
+
+    /// Writes all lists of [`Plan::rows`], and how many rows each hoisted product computes.
+    pub(crate) fn write(
+        &self,
+        &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>,
+        plan: &mut Plan,
+    ) {
+        let Plan { steps, operands, rows, .. } = plan;
+        let mut results = vec![0; program.cells().len()];
+        let hoists = steps.partition_point(|step| matches!(step.action, Action::Hoist { .. }));
+        for step in &mut steps[..hoists] {
+            let distinct = &self.rows[step.cell.index()];
+            step.calls = distinct.len() as u32;
+            results[step.cell.index()] = step.out;
+            let Operand::Table { start } = operands[step.operands as usize] else {
+                unreachable!("a hoisted product reads one list of rows")
+            };
+            rows[start as usize..][..distinct.len()].copy_from_slice(distinct);
+        }
+        for (step, batch) in steps[hoists..].iter().zip(schedule.batches()) {
+            let mut operands = &operands[step.operands as usize..];
+            for (port, table) in program.network()[batch.kind].tables().iter().enumerate() {
+                let Some((&Operand::Table { start }, rest)) = operands.split_first() else {
+                    unreachable!("tables come first")
+                };
+                operands = rest;
+                let width = program.table_width(table);
+                let list = &mut rows[start as usize..][..batch.nodes.len()];
+                for (row, &node) in list.iter_mut().zip(batch.nodes) {
+                    *row = graph.rows(node)[port] * width;
+                }
+            }
+            let Some(hoisted) = &program.cell(batch.kind).hoisted else { continue };
+            let hoists = operands.iter().find_map(|operand| match operand {
+                Operand::Hoisted { start } => Some(*start as usize),
+                _ => None,
+            });
+            let start = hoists.expect("the cell has a hoisted product");
+            let (seen, port) = (&self.seen[batch.kind.index()], usize::from(hoisted.table));
+            let (out, stride) = (results[batch.kind.index()], next_line(hoisted.rows as usize));
+            let list = &mut rows[start..][..batch.nodes.len()];
+            for (row, &node) in list.iter_mut().zip(batch.nodes) {
+                *row = out + seen[graph.rows(node)[port] as usize].1 * stride as u32;
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Threads that help with one piece of work at a time.
+//!
+//! A batch of a few rows takes microseconds, so that starting threads for it, or waking them, costs
+//! more than they bring. A helper therefore looks for work without sleeping for as long as a batch
+//! takes, and then sleeps. The caller works too, and waits only for helpers that have begun: where
+//! something else keeps a helper from running, the caller does it all, and loses nothing.
+//!
+//! Threads started per batch, or a fork and join by work stealing, cost several microseconds, which is as
+//! much as a batch of few rows takes.
+
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+use std::{fmt, mem};
+
+/// How long a helper looks for work before it sleeps.
+const PATIENCE: Duration = Duration::from_micros(20);
+
+/// Looks between two looks at the clock.
+const LOOKS: usize = 64;
+
+/// Threads that wait for work.
+#[derive(Debug)]
+pub(crate) struct Team {
+    shared: Arc<Shared>,
+    helpers: Vec<JoinHandle<()>>,
+    /// The number of the last piece of work.
+    number: u64,
+}
+
+type Work<'a> = dyn Fn(usize) + Sync + 'a;
+
+struct Shared {
+    /// The number of the piece of work times [`NUMBER`], [`OPEN`] while helpers may begin it, and
+    /// how many are at it.
+    state: AtomicU64,
+    /// *Invariant*: written only while the state is not open and nobody is at work; read only by
+    /// those that are.
+    work: UnsafeCell<Option<&'static Work<'static>>>,
+    asleep: Vec<AtomicBool>,
+    stop: AtomicBool,
+    panicked: AtomicBool,
+}
+
+// SAFETY: all fields but `work` may be shared, and by its invariant `work` is never written while
+// another thread reads it; what it refers to is `Sync`.
+unsafe impl Sync for Shared {}
+// SAFETY: nothing in it belongs to the thread that made it.
+unsafe impl Send for Shared {}
+
+const OPEN: u64 = 1 << 16;
+const NUMBER: u64 = 1 << 17;
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Team {
+    /// A team of the caller and so many helpers, at most 1,000.
+    pub(crate) fn new(helpers: usize) -> Self {
+        assert!(helpers <= 1000, "at most 1,000 helpers");
+        let shared = Arc::new(Shared {
+            state: AtomicU64::new(0),
+            work: UnsafeCell::new(None),
+            asleep: (0..helpers).map(|_| AtomicBool::new(false)).collect(),
+            stop: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
+        });
+        let help = |index| {
+            let shared = shared.clone();
+            thread::spawn(move || shared.help(index))
+        };
+        let helpers = (0..helpers).map(help).collect();
+        Self { shared, helpers, number: 0 }
+    }
+
+    /// How many there are, the caller among them.
+    pub(crate) fn len(&self) -> usize {
+        self.helpers.len() + 1
+    }
+
+    /// Calls `work` on the caller's thread, with 0, and on any helpers that come in time, with
+    /// their numbers. It must share the work out by itself, so that the caller's call alone does
+    /// all that nobody else does.
+    ///
+    /// # Panics
+    /// If `work` panics on any of them.
+    pub(crate) fn run(&mut self, work: &Work<'_>) {
+        // SAFETY: `Closing` waits, whatever happens, until nobody uses the reference any more, and
+        // the borrow of `work` lasts longer than that.
+        let work_for_helpers = unsafe { mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
+        self.number += 1;
+        // SAFETY: the last run closed the state and waited for all helpers, and `&mut self` keeps
+        // others from running: by the invariant nobody reads it.
+        unsafe { *self.shared.work.get() = Some(work_for_helpers) };
+        self.shared.state.store(self.number * NUMBER + OPEN, Ordering::SeqCst);
+        let closing = Closing(&self.shared);
+        for (asleep, helper) in self.shared.asleep.iter().zip(&self.helpers) {
+            wake(asleep, helper.thread());
+        }
+        work(0);
+        drop(closing);
+        assert!(!self.shared.panicked.load(Ordering::Relaxed), "a helper panicked");
+    }
+}
+
+fn wake(asleep: &AtomicBool, helper: &Thread) {
+    if asleep.load(Ordering::SeqCst) && asleep.swap(false, Ordering::SeqCst) {
+        helper.unpark();
+    }
+}
+
+/// Lets no more helpers begin, and waits for those that have.
+struct Closing<'a>(&'a Shared);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        let mut looks = 0;
+        let mut state = self.0.state.fetch_and(!OPEN, Ordering::AcqRel);
+        while state % OPEN > 0 {
+            looks += 1;
+            if looks % LOOKS == 0 {
+                thread::yield_now();
+            }
+            std::hint::spin_loop();
+            state = self.0.state.load(Ordering::Acquire);
+        }
+    }
+}
+
+/// At work until dropped.
+struct Working<'a>(&'a Shared);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.panicked.store(true, Ordering::Relaxed);
+        }
+        self.0.state.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Shared {
+    /// The life of a helper.
+    fn help(&self, index: usize) {
+        let mut done = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            let waiting = Instant::now();
+            let mut looks = 0;
+            while !self.begin(&mut done, index + 1) {
+                std::hint::spin_loop();
+                looks += 1;
+                if looks % LOOKS == 0 && waiting.elapsed() > PATIENCE {
+                    self.sleep(index, done);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Works, if there is work that this helper has not done yet; whether it did.
+    fn begin(&self, done: &mut u64, number: usize) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        if state & OPEN == 0 || state / NUMBER == *done {
+            return false;
+        }
+        if self
+            .state
+            .compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            let _working = Working(self);
+            *done = state / NUMBER;
+            // SAFETY: this helper is counted in the state, so by the invariant nobody writes it.
+            let work = unsafe { *self.work.get() };
+            work.expect("written before the state was opened")(number);
+            return true;
+        }
+        false
+    }
+
+    /// Sleeps until there is work that was not done yet, or none any more.
+    fn sleep(&self, index: usize, done: u64) {
+        self.asleep[index].store(true, Ordering::SeqCst);
+        let state = self.state.load(Ordering::SeqCst);
+        let work = state & OPEN != 0 && state / NUMBER != done;
+        // Whoever opens after this look finds `asleep`, and wakes this thread.
+        if !work && !self.stop.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        self.asleep[index].store(false, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        for helper in self.helpers.drain(..) {
+            helper.thread().unpark();
+            // A helper that panicked has been reported by `run`.
+            _ = helper.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Every piece is done once, whoever does it, and results are seen by the caller.
+    #[test]
+    fn all_is_done_once() {
+        for helpers in [0, 1, 3] {
+            let mut team = Team::new(helpers);
+            assert_eq!(team.len(), helpers + 1);
+            for round in 0..2000 {
+                let mut numbers = vec![0_usize; round % 7 + 1];
+                let pieces = Mutex::new(numbers.iter_mut());
+                team.run(&|member| {
+                    assert!(member <= helpers);
+                    while let Some(piece) = next(&pieces) {
+                        *piece += 1;
+                    }
+                });
+                assert!(numbers.iter().all(|&times| times == 1), "{numbers:?}");
+                if round % 500 == 0 {
+                    thread::sleep(4 * PATIENCE);
+                }
+            }
+        }
+    }
+
+    fn next<T>(pieces: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
+        pieces.lock().unwrap().next()
+    }
+
+    #[test]
+    fn helpers_come() {
+        let mut team = Team::new(1);
+        let came = AtomicUsize::new(0);
+        // The caller waits in its work, so that a helper has all the time it needs.
+        team.run(&|member| {
+            came.fetch_add(1, Ordering::SeqCst);
+            while member == 0 && came.load(Ordering::SeqCst) < 2 {
+                thread::yield_now();
+            }
+        });
+        assert_eq!(came.into_inner(), 2);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_hangs_nobody() {
+        for who in [0, 1] {
+            let mut team = Team::new(1);
+            let came = AtomicBool::new(false);
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                team.run(&|member| {
+                    while member == 0 && !came.load(Ordering::SeqCst) {
+                        thread::yield_now();
+                    }
+                    came.store(true, Ordering::SeqCst);
+                    assert!(member != who, "as it should");
+                });
+            }));
+            assert!(result.is_err());
+        }
+    }
+}
