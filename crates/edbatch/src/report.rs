@@ -25,6 +25,8 @@ pub struct KindReport {
     pub batches: u64,
     /// The largest batch.
     pub largest: u64,
+    /// Batches by size: of one node, of 2 or 3, of 4 to 7, and so on by powers of two.
+    pub sizes: Vec<u64>,
     /// The longest chains of the kind, summed over the graphs: no schedule has fewer batches.
     pub chain: u64,
 }
@@ -35,6 +37,22 @@ impl Report {
     pub fn missed(&self) -> Option<(&KindReport, u64)> {
         let missed = self.kinds.iter().map(|kind| (kind, kind.batches.saturating_sub(kind.chain)));
         missed.max_by_key(|&(_, missed)| missed).filter(|&(_, missed)| missed > 0)
+    }
+
+    /// Takes in what another engine of the same network ran.
+    pub fn merge(&mut self, other: &Self) {
+        if self.kinds.is_empty() {
+            self.kinds.clone_from(&other.kinds);
+            return;
+        }
+        for (kind, other) in self.kinds.iter_mut().zip(&other.kinds) {
+            kind.nodes += other.nodes;
+            kind.batches += other.batches;
+            kind.largest = kind.largest.max(other.largest);
+            kind.chain += other.chain;
+            kind.sizes.resize(kind.sizes.len().max(other.sizes.len()), 0);
+            kind.sizes.iter_mut().zip(&other.sizes).for_each(|(sizes, other)| *sizes += other);
+        }
     }
 
     pub(crate) fn add(&mut self, graph: &Graph, schedule: &Schedule) {
@@ -49,6 +67,9 @@ impl Report {
             kind.nodes += nodes;
             kind.batches += 1;
             kind.largest = kind.largest.max(nodes);
+            let size = nodes.max(1).ilog2() as usize;
+            kind.sizes.resize(kind.sizes.len().max(size + 1), 0);
+            kind.sizes[size] += 1;
         }
         let chains = Chains::new(&Frontier::new(graph));
         for (index, kind) in self.kinds.iter_mut().enumerate().take(graph.kinds()) {
@@ -99,7 +120,7 @@ impl fmt::Display for Report {
             "kind", "nodes", "batches", "at least", "mean", "largest"
         )?;
         for kind in &self.kinds {
-            let KindReport { name, nodes, batches, largest, chain } = kind;
+            let KindReport { name, nodes, batches, largest, chain, .. } = kind;
             let mean = kind.mean();
             writeln!(f, "{name:16} {nodes:>9} {batches:>9} {chain:>9} {mean:>9.1} {largest:>9}")?;
         }

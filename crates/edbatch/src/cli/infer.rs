@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
-use edbatch::{Engine, Loaded, Rows, RunError, Statistics, load};
+use edbatch::{Engine, KindReport, Loaded, Report, Rows, RunError, Statistics, load};
 use edbatch_models::{Inputs, Lexicon, Model, Zoo, ZooInput};
 use edbatch_policy::{AnyPolicy, PolicyChoice};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::in_order::in_order;
@@ -49,7 +49,8 @@ pub(crate) struct Infer {
     #[arg(long, value_name = "B", value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
     /// File for one JSON object: instances, nodes, batches, their lower bound, seconds by phase
-    /// (summed over the threads), bytes gathered, peak bytes.
+    /// (summed over the threads), bytes gathered, peak bytes, how each kind batched and why not
+    /// better, and the largest missed opportunity.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
 }
@@ -76,6 +77,7 @@ struct Done {
     instances: usize,
     engine: usize,
     statistics: Statistics,
+    report: Report,
 }
 
 impl Infer {
@@ -107,9 +109,9 @@ impl Infer {
             let policy = Box::new(self.policy(another.model())?);
             Ok(work(another.with_policy(policy), folder.lexicon(), &file, number))
         };
-        let mut by_engine = vec![Statistics::default(); self.threads()];
+        let mut by_engine = vec![(Statistics::default(), Report::default()); self.threads()];
         in_order(self.threads(), mini_batches(inputs, self.batch), worker, |done: Done| {
-            by_engine[done.engine] = done.statistics;
+            by_engine[done.engine] = (done.statistics, done.report);
             bar.inc(done.instances as u64);
             output.write(&done.lines)
         })?;
@@ -131,7 +133,10 @@ impl Infer {
         self.policy.open(&kinds).map_err(|error| Failure::policy(&error))
     }
 
-    fn report(&self, engines: &[Statistics]) -> String {
+    fn report(&self, engines: &[(Statistics, Report)]) -> String {
+        let mut kinds = Report::default();
+        engines.iter().for_each(|(_, report)| kinds.merge(report));
+        let engines: Vec<Statistics> = engines.iter().map(|&(statistics, _)| statistics).collect();
         let sum = |count: fn(&Statistics) -> u64| engines.iter().map(count).sum::<u64>();
         let seconds = |phase: fn(&Statistics) -> std::time::Duration| {
             engines.iter().map(phase).sum::<std::time::Duration>().as_secs_f64()
@@ -152,9 +157,26 @@ impl Infer {
             },
             "gathered_bytes": sum(|s| s.counts.map_or(0, |counts| counts.gathered_bytes)),
             "peak_bytes": sum(|s| s.arena_bytes) + weights,
+            "kinds": scheduled.then(|| kinds.kinds.iter().map(explained).collect::<Vec<_>>()),
+            "missed": kinds.missed().map(|(kind, batches)| json!({"kind": kind.name, "batches": batches})),
         });
         format!("{report}\n")
     }
+}
+
+/// How a kind batched; `bound` is how many batches it needs at least, `sizes` counts batches of 1, of
+/// 2 or 3, of 4 to 7 nodes and so on.
+fn explained(kind: &KindReport) -> Value {
+    json!({
+        "kind": kind.name,
+        "nodes": kind.nodes,
+        "batches": kind.batches,
+        "bound": kind.chain,
+        "mean": kind.mean(),
+        "largest": kind.largest,
+        "sizes": kind.sizes,
+        "advice": kind.advice(),
+    })
 }
 
 /// What one thread does with each mini-batch that it claims.
@@ -174,7 +196,8 @@ fn work<'a>(
                 .map_err(|error| at_line(file, first + index, error))?;
         }
         let (instances, statistics) = (inputs.len(), *engine.statistics());
-        Ok(Done { lines, instances, engine: number, statistics })
+        let report = engine.report().cloned().unwrap_or_default();
+        Ok(Done { lines, instances, engine: number, statistics, report })
     }
 }
 

@@ -39,6 +39,30 @@ fn results_go_where_they_are_sent() {
         assert!(stats["seconds"][phase].as_f64().unwrap() > 0.0, "{phase}");
     }
     assert!(stats["peak_bytes"].as_u64() > Some(0) && stats["gathered_bytes"].is_u64());
+    let kinds = stats["kinds"].as_array().unwrap();
+    let sum = |what: &str| kinds.iter().map(|kind| kind[what].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sum("batches"), stats["batches"]);
+    assert_eq!(sum("nodes"), stats["nodes"]);
+    for kind in kinds {
+        let sizes = kind["sizes"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap());
+        assert_eq!(sizes.sum::<u64>(), kind["batches"]);
+    }
+    assert!(stats["missed"].is_null(), "the default policy misses nothing on trees");
+}
+
+#[test]
+fn a_missed_opportunity_is_told() {
+    let scratch = Scratch::new("missed");
+    scratch.init("tree_lstm");
+    scratch.ok(&["infer", "@model", "--policy", "depth", "--output", "@out", "--stats", "@stats"]);
+    let stats = std::fs::read_to_string(scratch.path("stats")).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(stats["missed"]["kind"], "output");
+    let kinds = stats["kinds"].as_array().unwrap();
+    let output = kinds.iter().find(|kind| kind["kind"] == "output").unwrap();
+    let missed = output["batches"].as_u64().unwrap() - 1;
+    assert_eq!(stats["missed"]["batches"], missed);
+    assert!(output["advice"].as_str().unwrap().contains("better schedule"), "{output}");
 }
 
 #[test]
