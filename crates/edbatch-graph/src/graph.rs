@@ -158,6 +158,26 @@ impl Graph {
         Value(self.value_words(node)[position])
     }
 
+    /// Whether the calls and values of two graphs of one network are the same, but for the rows of
+    /// tables that the calls name.
+    #[must_use]
+    pub fn same_topology(&self, other: &Self) -> bool {
+        let nodes = || (0..self.nodes()).map(NodeId::new);
+        Arc::ptr_eq(&self.network, &other.network)
+            && self.given == other.given
+            && self.nodes.len() == other.nodes.len()
+            && nodes().all(|node| self.kind(node) == other.kind(node))
+            && nodes().all(|node| self.value_words(node) == other.value_words(node))
+    }
+
+    /// Bytes of its calls.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.nodes.as_slice())
+            + size_of_val(self.arguments.as_slice())
+            + size_of_val(self.given.as_slice())
+    }
+
     #[inline]
     fn value_words(&self, node: NodeId) -> &[u32] {
         &self.raw(node)[self.signatures.tables(self.kind(node))..]

@@ -10,7 +10,7 @@ use edbatch_policy::Policy;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products};
 
-use crate::executor::{Executor, Interpreted, Planned};
+use crate::executor::{Executor, Interpreted, Order, Planned};
 use crate::in_flight;
 use crate::{Counts, Report, Rows, Statistics};
 
@@ -85,6 +85,24 @@ impl<M: Model> Engine<M> {
     #[must_use]
     pub fn with_policy(mut self, policy: Box<dyn Policy + Send>) -> Self {
         self.executor.set_policy(policy);
+        self
+    }
+
+    /// Lists the nodes of each batch in another order than the schedule's.
+    #[must_use]
+    pub fn with_order(mut self, order: Order) -> Self {
+        self.executor.set_order(order);
+        self
+    }
+
+    /// Keeps schedules and plans, in at most so many bytes, for graphs of the same topology: calls
+    /// that differ only in the rows of tables that they name. The least recently used go first.
+    ///
+    /// For inputs that come again in the same mini-batches, and for decoders, whose steps are all
+    /// alike: [`Statistics::plans_reused`] tells whether it pays.
+    #[must_use]
+    pub fn with_plan_cache(mut self, most_bytes: usize) -> Self {
+        self.executor.keep_plans(most_bytes);
         self
     }
 

@@ -4,13 +4,32 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use edbatch_graph::{Dag, Graph, Network, RecordId, Schedule, Source, Value};
-use edbatch_layout::{ArenaTooLarge, MiniBatch, Plan, Planner, Program, Room};
+use edbatch_layout::aligned::Search;
+use edbatch_layout::{
+    ArenaTooLarge, ByConsumers, MiniBatch, Plan, Planner, Program, Room, by_pq_tree,
+};
 use edbatch_policy::{Critical, Frontier, Policy, lower_bound, schedule_into};
 use edbatch_runtime::{
     Backend, Bytes, Parameters, Tensor, gathered_bytes, initial_values, interpret,
 };
 
+use crate::plan_cache::PlanCache;
 use crate::{Report, Rows, Statistics};
+
+/// In which order batches list their nodes, and so how results lie in memory.
+///
+/// It changes no result, bit by bit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Order {
+    /// As the policy's schedule has them: as they became ready.
+    #[default]
+    Scheduled,
+    /// As their earliest readers name them, in linear time.
+    Consumers,
+    /// So that as few bytes as possible are read through lists of rows. It takes long: for plans
+    /// that are [kept](crate::Engine::with_plan_cache).
+    PqTree,
+}
 
 /// What runs graphs.
 pub(crate) enum Executor {
@@ -26,8 +45,11 @@ pub(crate) struct Planned {
     initial: Rows,
     frontier: Frontier,
     schedule: Schedule,
+    order: Order,
+    by_consumers: ByConsumers,
     planner: Planner,
     plan: Plan,
+    cache: PlanCache,
     /// What the graph that ran makes of each wanted value.
     wanted: Vec<RecordId>,
     report: Report,
@@ -76,7 +98,10 @@ impl Executor {
         match self {
             Self::Planned(planned) => {
                 let (program, initial) = (planned.program.clone(), planned.initial.clone());
-                Self::Planned(Box::new(Planned::on(program, initial, planned.backend.another())))
+                let mut another = Planned::on(program, initial, planned.backend.another());
+                another.order = planned.order;
+                another.cache = PlanCache::new(planned.cache.most_bytes());
+                Self::Planned(Box::new(another))
             }
             Self::Interpreted(Interpreted { parameters, initial, .. }) => {
                 let (parameters, initial) = (parameters.clone(), initial.clone());
@@ -93,9 +118,24 @@ impl Executor {
         }
     }
 
+    /// What it was before is forgotten, with all plans that are kept.
     pub(crate) fn set_policy(&mut self, policy: Box<dyn Policy + Send>) {
         if let Self::Planned(planned) = self {
             planned.policy = policy;
+            planned.cache.clear();
+        }
+    }
+
+    pub(crate) fn set_order(&mut self, order: Order) {
+        if let Self::Planned(planned) = self {
+            planned.order = order;
+            planned.cache.clear();
+        }
+    }
+
+    pub(crate) fn keep_plans(&mut self, most_bytes: usize) {
+        if let Self::Planned(planned) = self {
+            planned.cache = PlanCache::new(most_bytes);
         }
     }
 }
@@ -121,8 +161,11 @@ impl Planned {
             initial,
             frontier: Frontier::default(),
             schedule: Schedule::new(),
+            order: Order::default(),
+            by_consumers: ByConsumers::default(),
             planner: Planner::default(),
             plan: Plan::default(),
+            cache: PlanCache::default(),
             wanted: Vec::new(),
             report: Report::default(),
         }
@@ -135,16 +178,12 @@ impl Planned {
         wanted: &[Value],
         statistics: &mut Statistics,
     ) -> Result<(), ArenaTooLarge> {
-        let scheduling = Instant::now();
-        schedule_into(graph, &mut *self.policy, &mut self.frontier, &mut self.schedule);
-        statistics.schedule += scheduling.elapsed();
+        statistics.graphs += 1;
+        let known = self.recall(graph, wanted, statistics);
+        if !known {
+            self.decide(graph, wanted, statistics)?;
+        }
         statistics.batches += self.schedule.len() as u64;
-
-        let planning = Instant::now();
-        let mini_batch =
-            MiniBatch { program: &self.program, graph, schedule: &self.schedule, wanted };
-        self.planner.plan(&mini_batch, Room::Distinct, &mut self.plan)?;
-        statistics.plan += planning.elapsed();
 
         let executing = Instant::now();
         self.backend.allocate(self.plan.arena);
@@ -171,6 +210,58 @@ impl Planned {
         let Bytes { weights, arena } = self.backend.bytes();
         statistics.weight_bytes = weights as u64;
         statistics.arena_bytes = statistics.arena_bytes.max(arena as u64);
+        Ok(())
+    }
+
+    /// Takes the schedule and the plan of an equal graph from the cache, if it has one; whether it
+    /// does.
+    fn recall(&mut self, graph: &Graph, wanted: &[Value], statistics: &mut Statistics) -> bool {
+        if self.cache.most_bytes() == 0 {
+            return false;
+        }
+        let planning = Instant::now();
+        let entry = self.cache.get(graph, wanted);
+        let found = entry.is_some_and(|entry| {
+            let (program, schedule) = (&*self.program, &entry.schedule);
+            let mini_batch = MiniBatch { program, graph, schedule, wanted };
+            let fits = self.planner.refill(&mini_batch, &mut entry.plan);
+            self.schedule.clone_from(&entry.schedule);
+            self.plan.clone_from(&entry.plan);
+            fits
+        });
+        statistics.plans_reused += u64::from(found);
+        statistics.plan += planning.elapsed();
+        found
+    }
+
+    /// Schedules and plans a graph.
+    fn decide(
+        &mut self,
+        graph: &Graph,
+        wanted: &[Value],
+        statistics: &mut Statistics,
+    ) -> Result<(), ArenaTooLarge> {
+        let scheduling = Instant::now();
+        schedule_into(graph, &mut *self.policy, &mut self.frontier, &mut self.schedule);
+        statistics.schedule += scheduling.elapsed();
+
+        let planning = Instant::now();
+        match self.order {
+            Order::Scheduled => {}
+            Order::Consumers => self.by_consumers.order(graph, &mut self.schedule),
+            Order::PqTree => {
+                by_pq_tree(&self.program, graph, &mut self.schedule, Search::default());
+            }
+        }
+        let mini_batch =
+            MiniBatch { program: &self.program, graph, schedule: &self.schedule, wanted };
+        let cached = self.cache.most_bytes() > 0;
+        let room = if cached { Room::Any } else { Room::Distinct };
+        self.planner.plan(&mini_batch, room, &mut self.plan)?;
+        if cached {
+            self.cache.insert(graph, wanted, &self.schedule, &self.plan);
+        }
+        statistics.plan += planning.elapsed();
         Ok(())
     }
 

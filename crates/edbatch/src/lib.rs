@@ -129,11 +129,13 @@ mod engine;
 mod executor;
 mod in_flight;
 mod load;
+mod plan_cache;
 mod report;
 mod rows;
 mod statistics;
 
 pub use engine::{Engine, RunError};
+pub use executor::Order;
 pub use load::{LoadError, Loaded, load};
 pub use report::{KindReport, Report};
 pub use rows::Rows;

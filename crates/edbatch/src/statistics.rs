@@ -7,6 +7,10 @@ use std::time::Duration;
 pub struct Statistics {
     /// Inputs.
     pub instances: u64,
+    /// Graphs: mini-batches, and one more for each time that instances await values.
+    pub graphs: u64,
+    /// Graphs whose schedule and plan were taken from the cache.
+    pub plans_reused: u64,
     /// Nodes of all graphs.
     pub nodes: u64,
     /// Batches of all schedules; nodes, where nothing is batched.

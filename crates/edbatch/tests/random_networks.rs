@@ -5,7 +5,10 @@ use std::sync::Arc;
 use edbatch_graph::{
     CellBuilder, Dag, Graph, Kind, Network, NodeId, RecordId, Schedule, Shape, Tensor, Value,
 };
-use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, check, check_cell};
+use edbatch_layout::aligned::Search;
+use edbatch_layout::{
+    ByConsumers, CellStyle, MiniBatch, Plan, Planner, Program, Room, by_pq_tree, check, check_cell,
+};
 use edbatch_policy::{Agenda, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Count, Cpu, Parameters, Products, initial_values, interpret};
@@ -220,8 +223,17 @@ fn batched_is_node_by_node(seed: u64) {
         for style in [CellStyle::Hoisted, CellStyle::Planned, CellStyle::Declaration] {
             let program = Arc::new(Program::new(network.clone(), style).unwrap());
             program.cells().iter().for_each(|cell| check_cell(cell).unwrap());
+            // Batches may list their nodes in any order.
+            let mut schedule = schedule.clone();
+            match seed % 3 {
+                0 => ByConsumers::default().order(&graph, &mut schedule),
+                1 => by_pq_tree(&program, &graph, &mut schedule, Search::default()),
+                _ => {}
+            }
+            schedule.check(&graph).unwrap();
             for products in [Products::Packed, Products::MatrixMultiply] {
                 let cpu = Cpu::new(program.clone(), &parameters, products, level);
+                let cpu = cpu.with_threads(1 + seed as usize % 2);
                 let got = run(cpu, &program, &parameters, &graph, &schedule);
                 for (node, (expected, got)) in expected.iter().zip(&got).enumerate() {
                     for (e, g) in expected.iter().flatten().zip(got) {
@@ -252,9 +264,32 @@ fn run(
     let wanted: Vec<Value> = (0..graph.nodes()).map(|v| NodeId::new(v).into()).collect();
     let mut plan = Plan::default();
     let mini_batch = MiniBatch { program, graph, schedule, wanted: &wanted };
-    Planner::default().plan(&mini_batch, Room::Distinct, &mut plan).unwrap();
+    let mut planner = Planner::default();
+    planner.plan(&mini_batch, Room::Any, &mut plan).unwrap();
     check(&plan, &mini_batch).unwrap();
+    assert!(planner.refill(&mini_batch, &mut plan), "there is room for any rows");
+    planner.plan(&mini_batch, Room::Distinct, &mut plan).unwrap();
+    check(&plan, &mini_batch).unwrap();
+    // Where only the last value is wanted, others make room; that is what is run in the end.
+    let last = MiniBatch { wanted: &wanted[wanted.len() - 1..], ..mini_batch };
+    let mut reusing = Plan::default();
+    planner.plan(&last, Room::Distinct, &mut reusing).unwrap();
+    check(&reusing, &last).unwrap();
+    assert!(reusing.arena <= plan.arena);
+    let alone = read(&mut cpu, program, parameters, &last, &reusing);
+    let all = read(&mut cpu, program, parameters, &mini_batch, &plan);
+    assert_eq!(alone.last(), all.last(), "reused rows change no bit");
+    all
+}
 
+/// Runs a plan; all fields of the wanted values.
+fn read(
+    cpu: &mut Cpu,
+    program: &Arc<Program>,
+    parameters: &Parameters,
+    &MiniBatch { graph, schedule, wanted, .. }: &MiniBatch<'_>,
+    plan: &Plan,
+) -> Vec<Vec<f32>> {
     cpu.allocate(plan.arena);
     let initial = initial_values(program.network(), parameters);
     for ((&record, &row), tensors) in graph.given().iter().zip(&plan.given).zip(initial) {
@@ -264,8 +299,8 @@ fn run(
     }
     let mut count = Count::new(program.clone());
     for step in 0..plan.steps.len() {
-        cpu.step(&plan, step);
-        count.step(&plan, step);
+        cpu.step(plan, step);
+        count.step(plan, step);
     }
     assert_eq!(count.counts().batches, schedule.len() as u64);
     let read = |(&value, &row): (&Value, &u32)| {
