@@ -7,6 +7,7 @@
 
 mod aligned;
 mod load;
+mod profile;
 mod target;
 mod tile;
 
@@ -20,6 +21,7 @@ use crate::team::Team;
 use crate::{Backend, Bytes, Parameters};
 use aligned::Aligned;
 use load::Loaded;
+pub use profile::{Profile, Work};
 use tile::{Job, Workspace};
 
 /// Elements of scratch that a tile may take: half of a common L2 cache.
@@ -35,6 +37,7 @@ pub struct Cpu {
     arena: Aligned,
     workspaces: Vec<Mutex<Workspace>>,
     team: Team,
+    profile: Arc<Profile>,
 }
 
 /// Which kernel multiplies rows by weights.
@@ -68,9 +71,17 @@ impl Cpu {
         Self::with(self.loaded, threads.clamp(1, 1000))
     }
 
+    /// Where the time of its steps goes, once it is switched on.
+    #[must_use]
+    pub fn profile(&self) -> Arc<Profile> {
+        self.profile.clone()
+    }
+
     fn with(loaded: Arc<Loaded>, threads: usize) -> Self {
         let workspaces = (0..threads).map(|_| Mutex::default()).collect();
-        Self { loaded, arena: Aligned::default(), workspaces, team: Team::new(threads - 1) }
+        let team = Team::new(threads - 1);
+        let (arena, profile) = (Aligned::default(), Arc::default());
+        Self { loaded, arena, workspaces, team, profile }
     }
 }
 
@@ -100,7 +111,7 @@ impl Backend for Cpu {
         let stride = if hoists { cell.hoisted_stride() } else { cell.stride };
         // A batch never writes a row that it reads.
         let (around, written) = split_around(&mut self.arena, out..out + calls * stride);
-        let job = Job { loaded: &self.loaded, plan, index, around };
+        let job = Job { loaded: &self.loaded, plan, index, around, profile: &self.profile };
 
         let most = (SCRATCH / cell.scratch()).clamp(*TILE.start(), *TILE.end());
         let threads = self.team.len();

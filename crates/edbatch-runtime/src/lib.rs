@@ -40,6 +40,6 @@ mod team;
 
 pub use backend::{Backend, Bytes};
 pub use count::{Count, Counts, gathered_bytes};
-pub use cpu::{Cpu, Products};
+pub use cpu::{Cpu, Products, Profile, Work};
 pub use interpret::{Tensor, initial_values, interpret};
 pub use parameters::{ParameterError, Parameters};

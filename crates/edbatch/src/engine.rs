@@ -106,6 +106,14 @@ impl<M: Model> Engine<M> {
         self
     }
 
+    /// Refuses, before it runs, a mini-batch whose values and weights together would take more bytes
+    /// than this.
+    #[must_use]
+    pub fn with_memory_limit(mut self, bytes: u64) -> Self {
+        self.executor.limit_memory(bytes);
+        self
+    }
+
     /// Counts lower bounds, gathered bytes and the batches of each kind too, which costs about as much as scheduling.
     #[must_use]
     pub fn with_counts(mut self) -> Self {
@@ -244,6 +252,15 @@ pub enum RunError {
     },
     /// The mini-batch is too large to be addressed.
     Arena(ArenaTooLarge),
+    /// The mini-batch would take more memory than [allowed](Engine::with_memory_limit).
+    Memory {
+        /// Bytes of its values.
+        values: u64,
+        /// Bytes of the weights.
+        weights: u64,
+        /// What both may take.
+        limit: u64,
+    },
 }
 
 impl From<ArenaTooLarge> for RunError {
@@ -261,6 +278,17 @@ impl fmt::Display for RunError {
                 "input {instance}: a value from before an await is used after it; carry it across"
             ),
             Self::Arena(error) => error.fmt(f),
+            Self::Memory { values, weights, limit } => {
+                let megabytes = |bytes: &u64| *bytes as f64 / 1e6;
+                write!(
+                    f,
+                    "the mini-batch needs {:.1} MB for its values beside {:.1} MB of weights, \
+                     allowed are {:.1} MB: make mini-batches smaller",
+                    megabytes(values),
+                    megabytes(weights),
+                    megabytes(limit)
+                )
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use edbatch_runtime::{
 };
 
 use crate::plan_cache::PlanCache;
-use crate::{Report, Rows, Statistics};
+use crate::{Report, Rows, RunError, Statistics};
 
 /// In which order batches list their nodes, and so how results lie in memory.
 ///
@@ -50,6 +50,7 @@ pub(crate) struct Planned {
     planner: Planner,
     plan: Plan,
     cache: PlanCache,
+    most_bytes: Option<u64>,
     /// What the graph that ran makes of each wanted value.
     wanted: Vec<RecordId>,
     report: Report,
@@ -71,7 +72,7 @@ impl Executor {
         carried: &Rows,
         wanted: &[Value],
         statistics: &mut Statistics,
-    ) -> Result<(), ArenaTooLarge> {
+    ) -> Result<(), RunError> {
         statistics.nodes += graph.nodes() as u64;
         match self {
             Self::Planned(planned) => planned.run(graph, carried, wanted, statistics),
@@ -100,6 +101,7 @@ impl Executor {
                 let (program, initial) = (planned.program.clone(), planned.initial.clone());
                 let mut another = Planned::on(program, initial, planned.backend.another());
                 another.order = planned.order;
+                another.most_bytes = planned.most_bytes;
                 another.cache = PlanCache::new(planned.cache.most_bytes());
                 Self::Planned(Box::new(another))
             }
@@ -130,6 +132,12 @@ impl Executor {
         if let Self::Planned(planned) = self {
             planned.order = order;
             planned.cache.clear();
+        }
+    }
+
+    pub(crate) fn limit_memory(&mut self, bytes: u64) {
+        if let Self::Planned(planned) = self {
+            planned.most_bytes = Some(bytes);
         }
     }
 
@@ -166,6 +174,7 @@ impl Planned {
             planner: Planner::default(),
             plan: Plan::default(),
             cache: PlanCache::default(),
+            most_bytes: None,
             wanted: Vec::new(),
             report: Report::default(),
         }
@@ -177,13 +186,17 @@ impl Planned {
         carried: &Rows,
         wanted: &[Value],
         statistics: &mut Statistics,
-    ) -> Result<(), ArenaTooLarge> {
+    ) -> Result<(), RunError> {
         statistics.graphs += 1;
         let known = self.recall(graph, wanted, statistics);
         if !known {
             self.decide(graph, wanted, statistics)?;
         }
         statistics.batches += self.schedule.len() as u64;
+        let (values, weights) = (4 * self.plan.arena as u64, self.backend.bytes().weights as u64);
+        if let Some(limit) = self.most_bytes.filter(|&limit| values + weights > limit) {
+            return Err(RunError::Memory { values, weights, limit });
+        }
 
         let executing = Instant::now();
         self.backend.allocate(self.plan.arena);

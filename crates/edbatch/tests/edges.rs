@@ -94,6 +94,23 @@ fn batches_do_not_grow_with_sentences_nor_memory_with_steps() {
 }
 
 #[test]
+fn more_memory_than_allowed_is_refused_before_it_is_taken() {
+    let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 3 };
+    let mut roomy = engine(TreeLstm::new(sizes).unwrap()).with_memory_limit(100_000);
+    roomy.run(&[chain(300)]).unwrap();
+    let needed = roomy.statistics().peak_bytes();
+    let mut exact = engine(TreeLstm::new(sizes).unwrap()).with_memory_limit(needed);
+    exact.run(&[chain(300)]).unwrap();
+    let mut tight = engine(TreeLstm::new(sizes).unwrap()).with_memory_limit(needed - 1);
+    let error = tight.run(&[chain(300)]).unwrap_err();
+    assert!(matches!(error, edbatch::RunError::Memory { limit, .. } if limit == needed - 1));
+    assert!(error.to_string().contains("make mini-batches smaller"), "{error}");
+    assert_eq!(tight.statistics().arena_bytes, 0);
+    // What fits runs afterwards.
+    assert_eq!(tight.run(&[chain(3)]).unwrap(), roomy.run(&[chain(3)]).unwrap());
+}
+
+#[test]
 fn instances_join_those_under_way() {
     let lengths = [(5, 7), (1, 0), (3, 30), (8, 2), (0, 11), (2, 1), (4, 4)];
     let sources = lengths.map(|(words, steps)| source(words, steps));

@@ -8,9 +8,9 @@ use edbatch_layout::{Action, Base, CellStep, Mode, Operand, Place, Plan};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 
-use super::Aligned;
 use super::load::{Loaded, LoadedCell, LoadedStep, Weights};
 use super::target::{Target, each_row, writable};
+use super::{Aligned, Profile, Work};
 use crate::kernels::rows::Around;
 use crate::kernels::{self, Input, Left, Level, PackedWeights, Rows, RowsMut, Shape, Start};
 use crate::team::Team;
@@ -23,6 +23,7 @@ pub(super) struct Job<'a> {
     pub(super) index: usize,
     /// The arena, but for what the step writes.
     pub(super) around: Around<'a>,
+    pub(super) profile: &'a Profile,
 }
 
 /// Memory of a tile, reused by all that a thread runs.
@@ -85,16 +86,21 @@ impl<'a> Job<'a> {
                     };
                     let x = source.rows(*x, weights.depth());
                     let team = team.as_deref_mut();
-                    multiply(weights, x, start, target.place(*out), gathered, team);
+                    let out = target.place(*out);
+                    multiply(weights, x, start, out, gathered, (team, self.profile));
                 }
                 LoadedStep::Elementwise { program, width, inputs, outputs } => {
                     let inputs: Vec<Input<'_>> =
                         inputs.iter().map(|&place| source.input(place, *width)).collect();
                     let mut outputs = target.places(outputs, *width);
-                    program.run(self.loaded.level, *width, &inputs, &mut outputs);
+                    self.profile.of(Work::Elementwise, || {
+                        program.run(self.loaded.level, *width, &inputs, &mut outputs);
+                    });
                 }
                 LoadedStep::Planned(step) => {
-                    planned(&source, self.loaded.level, step, &mut target, ends);
+                    let level = self.loaded.level;
+                    self.profile
+                        .of(sort(step), || planned(&source, level, step, &mut target, ends));
                 }
             }
             target.give_back(regions);
@@ -119,7 +125,8 @@ impl<'a> Job<'a> {
         let offsets = &self.plan.rows(start, step.calls)[tile];
         let x = Rows::List { data: self.loaded.parameter(table.parameter), offsets };
         let out = (out, cell.hoisted_stride());
-        multiply(weights, x, Start::Nothing, out, &mut workspace.gathered, team);
+        let gathered = &mut workspace.gathered;
+        multiply(weights, x, Start::Nothing, out, gathered, (team, self.profile));
     }
 }
 
@@ -237,7 +244,7 @@ fn multiply(
     start: Start<'_>,
     (out, stride): (&mut [f32], usize),
     gathered: &mut Vec<f32>,
-    team: Option<&mut Team>,
+    (team, profile): (Option<&mut Team>, &Profile),
 ) {
     let calls = x.len();
     let (outputs, depth) = (weights.outputs(), weights.depth());
@@ -245,14 +252,16 @@ fn multiply(
         Weights::Packed(packed) => {
             let out = writable(out, calls, outputs, stride);
             let worth = calls * outputs * depth >= SHARED;
-            match team.filter(|team| team.len() > 1 && worth) {
+            profile.of(Work::Product, || match team.filter(|team| team.len() > 1 && worth) {
                 None => kernels::product(packed, 0..packed.panels(), x, start, out),
                 Some(team) => by_columns(team, packed, x, start, out),
-            }
+            });
         }
         Weights::Dense { values, .. } => {
             gathered.clear();
-            (0..calls).for_each(|call| gathered.extend_from_slice(x.row(call, depth)));
+            profile.of(Work::Gather, || {
+                (0..calls).for_each(|call| gathered.extend_from_slice(x.row(call, depth)));
+            });
             if let Start::Rows(rows) = start {
                 each_row((&mut *out, stride), calls, outputs, |call, out| {
                     out.copy_from_slice(rows.row(call, outputs));
@@ -265,8 +274,22 @@ fn multiply(
             let shape = (calls, outputs).strides((stride, 1));
             let mut out =
                 ArrayViewMut2::from_shape(shape, &mut out[..end]).expect("rows do not overlap");
-            general_mat_mul(1.0, &x, &w.t(), before, &mut out);
+            profile.of(Work::Product, || general_mat_mul(1.0, &x, &w.t(), before, &mut out));
         }
+    }
+}
+
+/// What sort of step a planned one is.
+fn sort(step: &CellStep) -> Work {
+    match step {
+        CellStep::MatMul { .. } | CellStep::Product { .. } => Work::Product,
+        CellStep::Elementwise(_) | CellStep::Reduce { .. } | CellStep::Softmax { .. } => {
+            Work::Elementwise
+        }
+        CellStep::Copy { .. }
+        | CellStep::Expand { .. }
+        | CellStep::Transpose { .. }
+        | CellStep::Fill { .. } => Work::Gather,
     }
 }
 

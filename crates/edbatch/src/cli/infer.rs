@@ -45,6 +45,10 @@ pub(crate) struct Infer {
     /// Threads, each of which runs whole mini-batches; by default as many as there are cores.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     threads: Option<usize>,
+    /// Megabytes that the weights and the values of a mini-batch may take; a larger mini-batch is an
+    /// error before it runs. Each thread has values of its own.
+    #[arg(long, value_name = "MB", value_parser = at_least_one)]
+    memory: Option<usize>,
     /// What computes.
     #[arg(long, value_name = "B", value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
@@ -101,6 +105,9 @@ impl Infer {
         };
         if self.stats.is_some() {
             engine = engine.with_counts();
+        }
+        if let Some(megabytes) = self.memory {
+            engine = engine.with_memory_limit(megabytes as u64 * 1_000_000);
         }
         let engine = Mutex::new(engine);
         let worker = || {
@@ -251,7 +258,7 @@ fn run_failed(file: &Path, first: usize, error: &RunError) -> Failure {
     match error {
         RunError::Build { instance, error } => at_line(file, first + instance, error),
         RunError::NotCarried { instance } => at_line(file, first + instance, error),
-        RunError::Arena(_) => {
+        RunError::Arena(_) | RunError::Memory { .. } => {
             at_line(file, first, format_args!("the mini-batch from here on: {error}"))
         }
     }
