@@ -62,8 +62,7 @@ fn family<M>(
     declare: impl Fn(&Set<M::Input>, usize) -> Result<M, CellError> + 'static,
 ) -> Family
 where
-    M: Model + Clone + 'static,
-    M::Input: Clone,
+    M: Model<Input: Clone + Sync> + Clone + Send + 'static,
 {
     let input = set.name;
     let at = move |hidden| -> Result<Box<dyn Workload>, Failure> {

@@ -32,6 +32,7 @@ pub mod page;
 pub mod plot;
 pub mod policies;
 pub mod pq_trees;
+pub mod ratios;
 pub mod record;
 pub mod report;
 pub mod sets;

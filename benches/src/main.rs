@@ -32,9 +32,6 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Failure> {
-    if options.threads.iter().any(|&threads| threads != 1) {
-        return Err("the engine runs on one thread; expected --threads 1".into());
-    }
     let families = families(options)?;
     let bar = bar(&families, options);
     let mut records = Vec::new();
@@ -100,8 +97,6 @@ fn measure(
     let mut learned = HashMap::new();
     for hidden in options.hidden(family) {
         for batch in options.batches() {
-            let setting =
-                Setting { hidden, batch, systems: systems.clone(), seconds: options.seconds() };
             let learned = match learned.entry(batch) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(unknown) => {
@@ -110,15 +105,19 @@ fn measure(
                 }
             };
             let say = |what: &str| at(format!("hidden {hidden}, mini-batches of {batch}, {what}"));
-            for (throughput, breakdown) in throughput(family, &setting, learned, say)? {
-                if options.wants(Part::Throughput) {
-                    records.push(Record::Throughput(throughput));
+            for threads in options.threads() {
+                let (systems, seconds) = (systems.clone(), options.seconds());
+                let setting = Setting { hidden, batch, systems, seconds, threads };
+                for (throughput, breakdown) in throughput(family, &setting, learned, say)? {
+                    if options.wants(Part::Throughput) {
+                        records.push(Record::Throughput(throughput));
+                    }
+                    if options.wants(Part::Breakdown) {
+                        records.push(Record::Breakdown(breakdown));
+                    }
                 }
-                if options.wants(Part::Breakdown) {
-                    records.push(Record::Breakdown(breakdown));
-                }
+                bar.inc(1);
             }
-            bar.inc(1);
         }
     }
     Ok(())
@@ -177,7 +176,8 @@ fn bar(families: &[Family], options: &Options) -> ProgressBar {
             steps += options.batches_to_learn().len();
         }
         if options.wants(Part::Throughput) || options.wants(Part::Breakdown) {
-            steps += options.hidden(family).len() * options.batches().len();
+            steps +=
+                options.hidden(family).len() * options.batches().len() * options.threads().len();
         }
         steps as u64
     };

@@ -34,12 +34,15 @@ pub struct Options {
     /// Instances in a mini-batch [default: 1,8,64; of counts 1,8,64,256]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = positive)]
     pub batch: Vec<usize>,
-    /// Threads [default: 1]
+    /// Threads, inside a mini-batch and, by the system across, over several [default: 1]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = positive)]
     pub threads: Vec<usize>,
-    /// Which contestants [default: all]
+    /// Which contestants [default: those that are systems of their own, up to edbatch]
     #[arg(long, value_delimiter = ',', value_name = "SYSTEM,…")]
     pub systems: Vec<System>,
+    /// Also our own with one part less or one more: policy, layout, kernel, kept plans, orders
+    #[arg(long)]
+    pub ablation: bool,
     /// The most seconds to spend on one figure of one contestant [default: 0.5]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
@@ -125,7 +128,20 @@ impl Options {
     /// The contestants.
     #[must_use]
     pub fn systems(&self) -> Vec<System> {
-        or(&self.systems, System::value_variants())
+        let mut systems = or(&self.systems, &System::METHODS);
+        if self.ablation {
+            systems.extend(System::ABLATION.iter().filter(|part| !self.systems.contains(part)));
+        }
+        if self.threads.iter().any(|&threads| threads > 1) && self.systems.is_empty() {
+            systems.push(System::Across);
+        }
+        systems
+    }
+
+    /// Threads; each number is measured.
+    #[must_use]
+    pub fn threads(&self) -> Vec<usize> {
+        or(&self.threads, &[1])
     }
 
     /// The most seconds to spend on one figure of one contestant.

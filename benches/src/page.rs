@@ -123,7 +123,7 @@ fn peaks(records: &[&Throughput]) -> Bars {
 /// Where the time of an instance goes: a group for each contestant.
 fn shares(records: &[&Breakdown]) -> Bars {
     let first = records[0];
-    let parts = ["construct", "schedule", "plan", "execute", "other"];
+    let parts = ["construct", "schedule", "plan", "gather", "product", "element-wise", "other"];
     Bars {
         title: format!(
             "{} on {}, hidden {}, mini-batches of {}: time of an instance",
@@ -134,10 +134,14 @@ fn shares(records: &[&Breakdown]) -> Bars {
         groups: records
             .iter()
             .map(|record| {
-                let Breakdown { construct, schedule, plan, execute, other, .. } = record;
-                let shares = [construct, schedule, plan, execute, other];
+                let Breakdown { construct, schedule, plan, gather, product, elementwise, .. } =
+                    record;
+                let parts =
+                    [construct, schedule, plan, gather, product, elementwise].map(|&part| part);
+                let other = 1.0 - parts.iter().sum::<f64>();
+                let shares = parts.into_iter().chain([other]);
                 let time = record.microseconds_per_instance;
-                (record.system.clone(), shares.map(|share| share.max(0.0) * time).into())
+                (record.system.clone(), shares.map(|share| share.max(0.0) * time).collect())
             })
             .collect(),
         stand: Stand::Stacked,

@@ -96,6 +96,10 @@ pub struct Throughput {
     pub peak_bytes: u64,
     /// Weights, and values still to be read or returned at the worst point of the schedule.
     pub live_bytes: u64,
+    /// Rows of values read through lists, of a mini-batch.
+    pub gathered_rows: f64,
+    /// Bytes read through lists, rows of tables among them.
+    pub gathered_bytes: f64,
     /// The set.
     pub input: String,
 }
@@ -123,6 +127,12 @@ pub struct Breakdown {
     pub plan: f64,
     /// Running batches and reading results.
     pub execute: f64,
+    /// Of that, copies of operands.
+    pub gather: f64,
+    /// Of that, products.
+    pub product: f64,
+    /// Of that, element-wise programs, reductions and softmax.
+    pub elementwise: f64,
     /// Handing results out, freeing memory.
     pub other: f64,
     /// All of it.

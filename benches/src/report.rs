@@ -1,5 +1,6 @@
 //! Records as people read them: a table for each part.
 
+use crate::ratios::ratios;
 use crate::record::{Breakdown, Cell, Copies, Counts, Learn, PqTrees, Record, Rule, Throughput};
 use crate::table::Table;
 
@@ -18,14 +19,9 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
             Record::PqTree(record) => trees.push(record),
         }
     }
-    let tables = [
-        count(&counts),
-        learn(&learns),
-        throughput(&throughputs),
-        breakdown(&breakdowns),
-        cell_layouts(&cells),
-        pq_trees(&trees),
-    ];
+    let mut tables = vec![count(&counts), learn(&learns), throughput(&throughputs)];
+    tables.extend(ratios(&throughputs));
+    tables.extend([breakdown(&breakdowns), cell_layouts(&cells), pq_trees(&trees)]);
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
@@ -68,18 +64,20 @@ fn throughput(records: &[&Throughput]) -> Table {
             "system",
             "hidden",
             "batch",
+            "threads",
             "instances/s",
             "quartiles",
             "GFLOP/s",
             "of peak",
             "best",
             "of peak",
-            "executing",
+            "plan ns",
             "nodes",
             "batches",
             "bound",
             "peak MB",
             "live MB",
+            "lists MB",
         ],
     );
     for record in records {
@@ -90,18 +88,20 @@ fn throughput(records: &[&Throughput]) -> Table {
             record.system.clone(),
             record.hidden.to_string(),
             record.batch.to_string(),
+            record.threads.to_string(),
             whole(record.instances_per_second),
             format!("[{} {}]", whole(quartiles.0), whole(quartiles.1)),
             format!("{:.1}", record.gflops),
             percent(record.fraction_of_peak),
             whole(record.best_instances_per_second),
             percent(record.best_fraction_of_peak),
-            percent(record.execute_share),
+            whole(record.plan_ns_per_node),
             whole(record.nodes),
             format!("{:.1}", record.batches),
             format!("{:.1}", record.bound),
             format!("{:.1}", record.peak_bytes as f64 / 1e6),
             format!("{:.1}", record.live_bytes as f64 / 1e6),
+            format!("{:.1}", record.gathered_bytes / 1e6),
         ]);
     }
     table
@@ -122,6 +122,10 @@ fn breakdown(records: &[&Breakdown]) -> Table {
             "schedule",
             "plan",
             "execute",
+            "= gather",
+            "+ product",
+            "+ element-wise",
+            "+ rest",
             "other",
         ],
     );
@@ -137,6 +141,10 @@ fn breakdown(records: &[&Breakdown]) -> Table {
             percent(record.schedule),
             percent(record.plan),
             percent(record.execute),
+            percent(record.gather),
+            percent(record.product),
+            percent(record.elementwise),
+            percent(record.execute - record.gather - record.product - record.elementwise),
             percent(record.other),
         ]);
     }

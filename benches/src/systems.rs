@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use edbatch::Engine;
+use edbatch::{Engine, Order};
 use edbatch_graph::Kind;
 use edbatch_layout::{CellStyle, Program, TooLarge};
 use edbatch_models::Model;
 use edbatch_policy::{Agenda, Critical, Depth, Frontier, Fsm, Policy};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Cpu, Parameters, Products};
+use edbatch_runtime::{Cpu, Parameters, Products, Profile};
 use serde::Serialize;
 
 /// A way to run a model.
@@ -30,9 +30,50 @@ pub enum System {
     Paper,
     /// Our best: `Critical`, planned cells, our own kernels
     Edbatch,
+    /// As edbatch, but a thread runs whole mini-batches, several at once
+    Across,
+    /// As edbatch, with plans kept for equal topologies
+    Cached,
+    /// As edbatch, with batches in the order in which their readers name them
+    Consumers,
+    /// As edbatch, with batches in an order of Alg. 2 on the whole graph
+    OrderPqTree,
+    /// As edbatch, with the policy agenda
+    NoPolicy,
+    /// As edbatch, without products of looked-up rows done once per distinct row
+    NoHoisting,
+    /// As edbatch, without planned cells: nothing stacked, hoisted or fused
+    NoLayout,
+    /// As edbatch, with another's matrix products
+    NoKernel,
 }
 
+/// Bytes of kept plans.
+const CACHE: usize = 256 << 20;
+
 impl System {
+    /// Those that are measured unless others are named; the rest are our own without some part.
+    pub const METHODS: [Self; 7] = [
+        Self::Unbatched,
+        Self::VanillaDepth,
+        Self::VanillaAgenda,
+        Self::CellsDepth,
+        Self::CellsAgenda,
+        Self::Paper,
+        Self::Edbatch,
+    ];
+
+    /// Our own with one part less, or one part more.
+    pub const ABLATION: [Self; 7] = [
+        Self::NoPolicy,
+        Self::NoHoisting,
+        Self::NoLayout,
+        Self::NoKernel,
+        Self::Cached,
+        Self::Consumers,
+        Self::OrderPqTree,
+    ];
+
     /// What tables and records call it.
     #[must_use]
     pub fn name(self) -> String {
@@ -52,13 +93,39 @@ impl System {
         match self {
             Self::Unbatched => Box::new(Single),
             Self::VanillaDepth | Self::CellsDepth => Box::new(Depth::new()),
-            Self::VanillaAgenda | Self::CellsAgenda => Box::new(Agenda::new()),
+            Self::VanillaAgenda | Self::CellsAgenda | Self::NoPolicy => Box::new(Agenda::new()),
             Self::Paper => Box::new(learned.clone()),
-            Self::Edbatch => Box::new(Critical::new()),
+            _ => Box::new(Critical::new()),
         }
     }
 
-    /// An engine that runs a model in this way.
+    /// In which order its batches list their nodes.
+    #[must_use]
+    pub fn order(self) -> Order {
+        match self {
+            Self::Consumers => Order::Consumers,
+            Self::OrderPqTree => Order::PqTree,
+            _ => Order::Scheduled,
+        }
+    }
+
+    /// How its cells are compiled, and what multiplies.
+    #[must_use]
+    pub fn cells(self) -> (CellStyle, Products) {
+        match self {
+            Self::Unbatched | Self::NoHoisting => (CellStyle::Planned, Products::Packed),
+            Self::Paper => (CellStyle::Planned, Products::MatrixMultiply),
+            Self::NoLayout => (CellStyle::Declaration, Products::Packed),
+            Self::NoKernel => (CellStyle::Hoisted, Products::MatrixMultiply),
+            Self::VanillaDepth | Self::VanillaAgenda | Self::CellsDepth | Self::CellsAgenda => {
+                (CellStyle::Declaration, Products::MatrixMultiply)
+            }
+            _ => (CellStyle::Hoisted, Products::Packed),
+        }
+    }
+
+    /// An engine that runs a model in this way, with so many threads for each batch; and where the
+    /// time of its steps goes.
     ///
     /// # Errors
     /// If a cell is too large to be addressed.
@@ -67,17 +134,17 @@ impl System {
         model: M,
         parameters: &Parameters,
         learned: &Fsm,
-    ) -> Result<Engine<M>, TooLarge> {
-        let (style, products) = match self {
-            Self::Unbatched => (CellStyle::Planned, Products::Packed),
-            Self::Edbatch => (CellStyle::Hoisted, Products::Packed),
-            Self::Paper => (CellStyle::Planned, Products::MatrixMultiply),
-            _ => (CellStyle::Declaration, Products::MatrixMultiply),
-        };
+        threads: usize,
+    ) -> Result<(Engine<M>, Arc<Profile>), TooLarge> {
+        let (style, products) = self.cells();
         let program = Arc::new(Program::new(model.network().clone(), style)?);
         let cpu = Cpu::new(program.clone(), parameters, products, Level::detect());
+        let cpu = cpu.with_threads(threads);
+        let profile = cpu.profile();
         let engine = Engine::with_backend(model, parameters, program, Box::new(cpu));
-        Ok(engine.with_policy(self.policy(learned)))
+        let engine = engine.with_policy(self.policy(learned)).with_order(self.order());
+        let cached = matches!(self, Self::Cached | Self::OrderPqTree);
+        Ok((if cached { engine.with_plan_cache(CACHE) } else { engine }, profile))
     }
 }
 

@@ -8,12 +8,10 @@
 //! mini-batch's fastest run, as a fraction of the highest peak. It is what the machine would give
 //! if nothing else ran on it, and the figure to compare between busy machines.
 
-use std::time::Instant;
-
 use edbatch::Statistics;
 use edbatch_policy::{Fsm, Named};
-use edbatch_runtime::Parameters;
 use edbatch_runtime::kernels::{Level, roof};
+use edbatch_runtime::{Parameters, Work};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -36,6 +34,8 @@ pub struct Setting {
     pub systems: Vec<System>,
     /// The most seconds for one contestant.
     pub seconds: f64,
+    /// Threads of each.
+    pub threads: usize,
 }
 
 /// The most instances in all mini-batches together, unless a single mini-batch has more.
@@ -80,12 +80,13 @@ pub fn throughput(
     let mut entrants = Vec::new();
     for &system in &setting.systems {
         progress(&format!("checking {}", system.name()));
-        let contestant = workload.contestant(system, &parameters, learned, &mini_batches)?;
+        let contestant =
+            workload.contestant(system, &parameters, learned, &mini_batches, setting.threads)?;
         let best = vec![f64::INFINITY; mini_batches.len()];
-        let mut entrant = Entrant { system, contestant, turns: Vec::new(), spent: 0.0, best };
-        let outcome = entrant.contestant.run(0)?;
-        agreement.check(&outcome).map_err(|error| format!("{}: {error}", system.name()))?;
-        entrants.push(entrant);
+        let mut contestant = contestant;
+        let outcome = contestant.run(0)?;
+        agreement.check(outcome).map_err(|error| format!("{}: {error}", system.name()))?;
+        entrants.push(Entrant { system, contestant, turns: Vec::new(), spent: 0.0, best });
     }
 
     let slowest = entrants
@@ -119,10 +120,16 @@ pub fn throughput(
         copy: roof::copy_bandwidth(COPIED),
     };
     let weights = parameters.bytes() as u64;
-    let finished = entrants.iter().zip(&before);
-    Ok(finished
-        .map(|(entrant, before)| entrant.records(family, setting, &chosen, before, &roofs, weights))
-        .collect())
+    entrants
+        .iter_mut()
+        .zip(&before)
+        .map(|(entrant, before)| {
+            let after = entrant.contestant.statistics();
+            progress(&format!("profiling {}", entrant.system.name()));
+            let work = entrant.work(&chosen)?;
+            Ok(entrant.records(family, setting, &chosen, [before, &after], &work, &roofs, weights))
+        })
+        .collect()
 }
 
 /// What the core can do, in 1e9 a second.
@@ -149,15 +156,24 @@ struct Entrant {
 impl Entrant {
     /// Runs mini-batches; the seconds that it took.
     fn turn(&mut self, mini_batches: &[usize]) -> Result<f64, Failure> {
-        let mut all = 0.0;
-        for &mini_batch in mini_batches {
-            let started = Instant::now();
-            self.contestant.run(mini_batch)?;
-            let seconds = started.elapsed().as_secs_f64();
-            self.best[mini_batch] = seconds.min(self.best[mini_batch]);
+        let (mut all, best) = (0.0, &mut self.best);
+        self.contestant.run_all(mini_batches, &mut |mini_batch, seconds| {
+            best[mini_batch] = seconds.min(best[mini_batch]);
             all += seconds;
-        }
+        })?;
         Ok(all)
+    }
+
+    /// The shares of execution that gathering, products and element-wise work have, in a turn of its
+    /// own.
+    fn work(&mut self, mini_batches: &[usize]) -> Result<[f64; 3], Failure> {
+        let before = self.contestant.statistics();
+        self.contestant.profile().switch(true);
+        self.turn(mini_batches)?;
+        self.contestant.profile().switch(false);
+        let execute = (self.contestant.statistics().execute - before.execute).as_secs_f64();
+        let sorts = [Work::Gather, Work::Product, Work::Elementwise];
+        Ok(sorts.map(|sort| self.contestant.profile().time(sort).as_secs_f64() / execute))
     }
 
     /// Whether another turn like the last one fits.
@@ -170,7 +186,8 @@ impl Entrant {
         family: &Family,
         setting: &Setting,
         chosen: &[usize],
-        before: &Statistics,
+        [before, after]: [&Statistics; 2],
+        work: &[f64; 3],
         roofs: &Roofs,
         weights: u64,
     ) -> (Throughput, Breakdown) {
@@ -187,7 +204,6 @@ impl Entrant {
         let gflops = flops_per_instance * rate.median / 1e9;
         let live = counts.iter().map(|counts| counts.live_bytes).max().unwrap_or(0);
 
-        let after = self.contestant.statistics();
         let nodes = (after.nodes - before.nodes) as f64;
         let construct = (after.construct - before.construct).as_secs_f64();
         let schedule = (after.schedule - before.schedule).as_secs_f64();
@@ -200,7 +216,7 @@ impl Entrant {
             model: family.model.into(),
             hidden: setting.hidden,
             batch: setting.batch,
-            threads: 1,
+            threads: setting.threads,
             instances_per_second: rate.median,
             instances_per_second_low: rate.low,
             instances_per_second_high: rate.high,
@@ -216,12 +232,14 @@ impl Entrant {
             construct_ns_per_node: construct * 1e9 / nodes,
             schedule_ns_per_node: schedule * 1e9 / nodes,
             plan_ns_per_node: plan * 1e9 / nodes,
-            execute_share: execute / all,
+            execute_share: execute / (construct + schedule + plan + execute),
             nodes: mean(|counts| counts.nodes),
             batches: mean(|counts| counts.batches),
             bound: mean(|counts| counts.bound),
             peak_bytes: after.peak_bytes(),
             live_bytes: weights + live,
+            gathered_rows: mean(|counts| counts.gathered_rows),
+            gathered_bytes: mean(|counts| counts.gathered_bytes),
             input: family.input.into(),
         };
         let breakdown = Breakdown {
@@ -230,11 +248,14 @@ impl Entrant {
             input: family.input.into(),
             hidden: setting.hidden,
             batch: setting.batch,
-            threads: 1,
+            threads: setting.threads,
             construct: construct / all,
             schedule: schedule / all,
             plan: plan / all,
             execute: execute / all,
+            gather: work[0] * execute / all,
+            product: work[1] * execute / all,
+            elementwise: work[2] * execute / all,
             other: 1.0 - (construct + schedule + plan + execute) / all,
             microseconds_per_instance: 1e6 / rate.median,
         };

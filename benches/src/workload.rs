@@ -2,13 +2,17 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
 
-use edbatch::{Engine, Rows, RunError, Statistics};
+use edbatch::{Engine, Order, Rows, RunError, Statistics};
 use edbatch_graph::{Dag, Network, Schedule};
-use edbatch_layout::TooLarge;
+use edbatch_layout::aligned::Search;
+use edbatch_layout::{ByConsumers, Plan, Planner, Program, Room, TooLarge, by_pq_tree};
 use edbatch_models::Model;
 use edbatch_policy::{Frontier, Fsm, lower_bound, schedule_into};
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, Profile, gathered_bytes};
 
 use crate::flops::flops;
 use crate::live::live_bytes;
@@ -68,6 +72,7 @@ pub trait Workload {
         parameters: &Parameters,
         learned: &Fsm,
         mini_batches: &[MiniBatch],
+        threads: usize,
     ) -> Result<Box<dyn Contestant>, Failure>;
 
     /// The results of a mini-batch of the part to measure on, node by node.
@@ -89,6 +94,20 @@ pub trait Contestant {
     /// If an input does not fit the model, or the mini-batch is too large.
     fn run(&mut self, mini_batch: usize) -> Result<&[Rows], RunError>;
 
+    /// Runs mini-batches; `each` hears of every one and of its seconds, which together are those
+    /// that all took.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    fn run_all(
+        &mut self,
+        mini_batches: &[usize],
+        each: &mut dyn FnMut(usize, f64),
+    ) -> Result<(), RunError>;
+
+    /// Where the time of its steps goes, once it is switched on.
+    fn profile(&self) -> &Profile;
+
     /// What all runs so far took.
     fn statistics(&self) -> Statistics;
 
@@ -109,6 +128,10 @@ pub struct Counts {
     pub bound: u64,
     /// The most bytes of values that are alive at once, weights apart.
     pub live_bytes: u64,
+    /// Rows of values that are read through lists, and not as spans.
+    pub gathered_rows: u64,
+    /// Bytes that are read through lists, rows of tables among them.
+    pub gathered_bytes: u64,
 }
 
 /// Why something cannot be measured.
@@ -136,10 +159,7 @@ impl<M: Model> On<M> {
     }
 }
 
-impl<M: Model + Clone + 'static> Workload for On<M>
-where
-    M::Input: Clone,
-{
+impl<M: Model<Input: Clone + Sync> + Clone + Send + 'static> Workload for On<M> {
     fn network(&self) -> &Arc<Network> {
         self.model.network()
     }
@@ -158,13 +178,15 @@ where
         parameters: &Parameters,
         learned: &Fsm,
         mini_batches: &[MiniBatch],
+        threads: usize,
     ) -> Result<Box<dyn Contestant>, Failure> {
         let inputs = mini_batches.iter().map(|mini_batch| mini_batch.of(&self.test)).collect();
         let model = self.model.clone();
         Ok(if system.is_vanilla() {
-            Box::new(Running::new(Vanilla::new(model)?, system, parameters, learned, inputs)?)
+            let model = Vanilla::new(model)?;
+            Box::new(Running::new(model, system, parameters, learned, inputs, threads)?)
         } else {
-            Box::new(Running::new(model, system, parameters, learned, inputs)?)
+            Box::new(Running::new(model, system, parameters, learned, inputs, threads)?)
         })
     }
 
@@ -180,30 +202,76 @@ where
 
 struct Running<M: Model> {
     engine: Engine<M>,
+    /// Engines on other threads, each of which runs whole mini-batches.
+    others: Vec<Engine<M>>,
+    profile: Arc<Profile>,
+    program: Program,
     system: System,
     learned: Fsm,
     inputs: Vec<Vec<M::Input>>,
     outputs: Vec<Rows>,
 }
 
-impl<M: Model> Running<M> {
+impl<M: Model + Clone> Running<M> {
     fn new(
         model: M,
         system: System,
         parameters: &Parameters,
         learned: &Fsm,
         inputs: Vec<Vec<M::Input>>,
+        threads: usize,
     ) -> Result<Self, TooLarge> {
-        let engine = system.engine(model, parameters, learned)?;
-        let outputs = Vec::new();
-        Ok(Self { engine, system, learned: learned.clone(), inputs, outputs })
+        let across = system == System::Across;
+        let program = Program::new(model.network().clone(), system.cells().0)?;
+        let inside = if across { 1 } else { threads };
+        let (engine, profile) = system.engine(model, parameters, learned, inside)?;
+        let others = (1..if across { threads } else { 1 }).map(|_| engine.another()).collect();
+        let (learned, outputs) = (learned.clone(), Vec::new());
+        Ok(Self { engine, others, profile, program, system, learned, inputs, outputs })
     }
 }
 
-impl<M: Model> Contestant for Running<M> {
+impl<M: Model<Input: Sync> + Send> Contestant for Running<M> {
     fn run(&mut self, mini_batch: usize) -> Result<&[Rows], RunError> {
         self.engine.run_into(&self.inputs[mini_batch], &mut self.outputs)?;
         Ok(&self.outputs)
+    }
+
+    fn run_all(
+        &mut self,
+        mini_batches: &[usize],
+        each: &mut dyn FnMut(usize, f64),
+    ) -> Result<(), RunError> {
+        if self.others.is_empty() {
+            for &mini_batch in mini_batches {
+                let started = Instant::now();
+                self.run(mini_batch)?;
+                each(mini_batch, started.elapsed().as_secs_f64());
+            }
+            return Ok(());
+        }
+        let (inputs, next) = (&self.inputs, AtomicUsize::new(0));
+        let work = |engine: &mut Engine<M>, outputs: &mut Vec<Rows>| {
+            while let Some(&mini_batch) = mini_batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                engine.run_into(&inputs[mini_batch], outputs)?;
+            }
+            Ok(())
+        };
+        let started = Instant::now();
+        let results: Result<(), RunError> = thread::scope(|scope| {
+            let other = |engine| scope.spawn(|| work(engine, &mut Vec::new()));
+            let others: Vec<_> = self.others.iter_mut().map(other).collect();
+            let own = work(&mut self.engine, &mut self.outputs);
+            let join = |other: thread::ScopedJoinHandle<'_, _>| other.join().expect("no panic");
+            others.into_iter().map(join).fold(own, Result::and)
+        });
+        let seconds = started.elapsed().as_secs_f64() / mini_batches.len() as f64;
+        mini_batches.iter().for_each(|&mini_batch| each(mini_batch, seconds));
+        results
+    }
+
+    fn profile(&self) -> &Profile {
+        &self.profile
     }
 
     fn statistics(&self) -> Statistics {
@@ -214,6 +282,7 @@ impl<M: Model> Contestant for Running<M> {
         let unrolled = unroll(self.engine.model(), &self.inputs[mini_batch]);
         let mut policy = self.system.policy(&self.learned);
         let (mut frontier, mut schedule) = (Frontier::default(), Schedule::new());
+        let (mut planner, mut plan) = (Planner::default(), Plan::default());
         let mut counts = Counts::default();
         for Unrolled { graph, wanted } in unrolled.expect("sets fit their models") {
             schedule_into(&graph, &mut *policy, &mut frontier, &mut schedule);
@@ -222,6 +291,18 @@ impl<M: Model> Contestant for Running<M> {
             counts.batches += schedule.len() as u64;
             counts.bound += lower_bound(&graph) as u64;
             counts.live_bytes = counts.live_bytes.max(live_bytes(&graph, &schedule, &wanted));
+            match self.system.order() {
+                Order::Scheduled => {}
+                Order::Consumers => ByConsumers::default().order(&graph, &mut schedule),
+                Order::PqTree => {
+                    by_pq_tree(&self.program, &graph, &mut schedule, Search::default());
+                }
+            }
+            let (program, graph, schedule) = (&self.program, &graph, &schedule);
+            let planned = edbatch_layout::MiniBatch { program, graph, schedule, wanted: &wanted };
+            planner.plan(&planned, Room::Distinct, &mut plan).expect("it has been run");
+            counts.gathered_rows += plan.lists.len() as u64;
+            counts.gathered_bytes += gathered_bytes(program, &plan);
         }
         counts
     }

@@ -22,7 +22,7 @@ fn contestants_agree_on_every_workload() {
         let expected = workload.interpret(&parameters, mini_batches[0]).unwrap();
         let mut counts = Vec::new();
         for &system in System::value_variants() {
-            let contestant = workload.contestant(system, &parameters, &fsm, &mini_batches);
+            let contestant = workload.contestant(system, &parameters, &fsm, &mini_batches, 2);
             let mut contestant = contestant.unwrap();
             let got = contestant.run(0).unwrap();
             for (got, expected) in got.iter().zip(&expected) {
