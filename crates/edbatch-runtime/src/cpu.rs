@@ -115,7 +115,7 @@ impl Backend for Cpu {
 
         let most = (SCRATCH / cell.scratch()).clamp(*TILE.start(), *TILE.end());
         let threads = self.team.len();
-        if threads == 1 || calls < 2 * TILE.start() {
+        if threads == 1 || calls < *TILE.start() {
             let mut workspace = unpoisoned(&self.workspaces[0]);
             let tiles = calls.div_ceil(most).max(1);
             let mut rest = written;
@@ -126,7 +126,7 @@ impl Backend for Cpu {
             }
             return;
         }
-        let even = calls.div_ceil(2 * threads).next_multiple_of(*TILE.start());
+        let even = calls.div_ceil(threads).min(calls.div_ceil(2 * threads).next_multiple_of(*TILE.start()));
         let rows = even.min(most);
         let tiles = Mutex::new(written.chunks_mut(rows * stride).enumerate());
         let workspaces = &self.workspaces;
