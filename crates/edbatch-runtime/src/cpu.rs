@@ -126,7 +126,9 @@ impl Backend for Cpu {
             }
             return;
         }
-        let even = calls.div_ceil(threads).min(calls.div_ceil(2 * threads).next_multiple_of(*TILE.start()));
+        let even = calls
+            .div_ceil(threads)
+            .min(calls.div_ceil(2 * threads).next_multiple_of(*TILE.start()));
         let rows = even.min(most);
         let tiles = Mutex::new(written.chunks_mut(rows * stride).enumerate());
         let workspaces = &self.workspaces;

@@ -1,0 +1,89 @@
+//! Two sentences from the file to the scores, with all that is decided on the way printed.
+//! `docs/walkthrough.md` explains what comes out.
+//!
+//! `cargo run --release -p edbatch --example 3_walkthrough`
+
+use std::error::Error;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use edbatch::Engine;
+use edbatch::datasets::{Vocabulary, parse_binary_trees};
+use edbatch::graph::Kind;
+use edbatch::layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, cell_text, check};
+use edbatch::models::{Model, TreeLstm, TreeSizes};
+use edbatch::policy::{Critical, lower_bound, schedule};
+use edbatch::runtime::Parameters;
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+/// What a file of trees holds: labels 0 to 4, from very bad to very good, and words.
+const LINES: [&str; 2] =
+    ["(4 (2 not) (4 (2 a) (3 (1 dull) (2 moment))))", "(1 (2 a) (1 (1 dull) (2 plot)))"];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for (title, text) in sections()? {
+        println!("== {title}\n{text}");
+    }
+    Ok(())
+}
+
+/// What every stage makes, as text.
+pub fn sections() -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+    let mut words = Vocabulary::new();
+    let file = LINES.map(|line| format!("{line}\n")).concat();
+    let trees = parse_binary_trees(file.as_bytes(), "trees.txt").map(|tree| {
+        let word = |word: &String| words.insert(word);
+        tree.map(|tree| tree.map(|_| 0, word))
+    });
+    let trees = trees.collect::<Result<Vec<_>, _>>()?;
+    let sizes = TreeSizes { vocabulary: words.len(), embed: 2, hidden: 2, classes: 5 };
+    let model = TreeLstm::new(sizes)?;
+    let network = model.network().clone();
+    let parameters = Parameters::random(&network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let mut engine = Engine::new(model, parameters)?;
+
+    let graph = engine.graphs(&trees)?.remove(0);
+    let schedule = schedule(&graph, &mut Critical::new());
+    schedule.check(&graph)?;
+    let program = Arc::new(Program::new(network, CellStyle::default())?);
+    let outputs = engine.run(&trees)?;
+
+    let mut plan = Plan::default();
+    // What the model emits is read afterwards: the score of every node.
+    let wanted: Vec<_> = schedule
+        .batches()
+        .last()
+        .map_or(vec![], |last| last.nodes.iter().map(|&node| node.into()).collect());
+    let mini_batch =
+        MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
+    Planner::default().plan(&mini_batch, Room::Distinct, &mut plan)?;
+    check(&plan, &mini_batch)?;
+
+    let mut scores = String::new();
+    for (line, rows) in outputs.iter().enumerate() {
+        let root = rows.row(rows.len() - 1);
+        writeln!(
+            scores,
+            "line {}: {} rows; the last, of the root: {root:.4?}",
+            line + 1,
+            rows.len()
+        )?;
+    }
+    let bound = lower_bound(&graph);
+    let statistics = engine.statistics();
+    writeln!(
+        scores,
+        "{} calls, {} batches, at least {bound}",
+        statistics.nodes, statistics.batches
+    )?;
+    let cells = [Kind(0), Kind(1)].map(|kind| cell_text(&program, kind)).concat();
+    Ok(vec![
+        ("file", file),
+        ("graph", graph.to_string()),
+        ("schedule", schedule.to_string()),
+        ("cells", cells),
+        ("plan", plan.to_string()),
+        ("scores", scores),
+    ])
+}

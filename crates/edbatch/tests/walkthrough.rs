@@ -1,0 +1,25 @@
+//! What `docs/walkthrough.md` quotes is what the example prints.
+
+// As an example it has a `main`.
+#[allow(dead_code)]
+#[path = "../examples/3_walkthrough.rs"]
+mod walkthrough;
+
+#[test]
+fn the_walkthrough_quotes_the_example() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/walkthrough.md");
+    let Ok(document) = std::fs::read_to_string(path) else {
+        eprintln!("skipped: there is no {path}");
+        return;
+    };
+    let quoted: Vec<&str> = document
+        .split("```text\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().expect("split gives a part"))
+        .collect();
+    let sections = walkthrough::sections().unwrap();
+    assert_eq!(quoted.len(), sections.len(), "a quotation for every section");
+    for ((title, text), quoted) in sections.iter().zip(quoted) {
+        assert_eq!(quoted.trim_end(), text.trim_end(), "{title}");
+    }
+}
