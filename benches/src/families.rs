@@ -6,8 +6,8 @@ use edbatch_datasets::Lattice;
 use edbatch_graph::CellError;
 use edbatch_models::{
     BiLstmTagger, BiLstmTaggerChar, CharTaggerSizes, IndexedTree, LatticeGru, LatticeLstm,
-    LatticeSizes, LstmNmt, Model, MvRnn, MvRnnSizes, NmtSizes, TaggerSizes, TreeGru, TreeLstm,
-    TreeLstm2Type, TreeSizes,
+    LatticeSizes, LstmNmt, Model, MvRnn, MvRnnSizes, NmtSizes, SourceSentence, TaggerSizes,
+    TreeGru, TreeLstm, TreeLstm2Type, TreeSizes,
 };
 
 use crate::sets::{self, Set, SetError, Source};
@@ -17,14 +17,15 @@ use crate::workload::{Failure, On, Workload};
 pub type Entry = (&'static str, fn(&Source) -> Result<Family, SetError>);
 
 /// All models; one that runs on two sets is here twice.
-pub const FAMILIES: [Entry; 11] = [
+pub const FAMILIES: [Entry; 12] = [
     ("tree_lstm", tree_lstm),
     ("tree_lstm_2type", tree_lstm_2type),
     ("tree_gru", tree_gru),
     ("mv_rnn", mv_rnn),
     ("bilstm_tagger", bilstm_tagger),
     ("bilstm_tagger_char", bilstm_tagger_char),
-    ("lstm_nmt", lstm_nmt),
+    ("lstm_nmt", |source| Ok(lstm_nmt(sets::translations(source)?))),
+    ("lstm_nmt", |source| Ok(lstm_nmt(sets::short_translations(source)?))),
     ("lattice_lstm", |source| Ok(lattice_lstm(sets::newswire(source)?))),
     ("lattice_lstm", |source| Ok(lattice_lstm(sets::weibo(source)?))),
     ("lattice_gru", |source| Ok(lattice_gru(sets::newswire(source)?))),
@@ -126,11 +127,11 @@ fn tagger_sizes<I>(set: &Set<I>, hidden: usize) -> TaggerSizes {
     }
 }
 
-fn lstm_nmt(source: &Source) -> Result<Family, SetError> {
-    Ok(family("lstm_nmt", sets::translations(source)?, |set, hidden| {
+fn lstm_nmt(set: Set<SourceSentence>) -> Family {
+    family("lstm_nmt", set, |set, hidden| {
         let (source, target) = (set.vocabularies[0], set.vocabularies[1]);
         LstmNmt::new(NmtSizes { source, target, embed: hidden, hidden })
-    }))
+    })
 }
 
 fn lattice_lstm(set: Set<Lattice<u32>>) -> Family {

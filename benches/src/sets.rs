@@ -15,7 +15,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 pub use lattices::{newswire, weibo};
-pub use sentences::{sentences, spelled_sentences, translations};
+pub use sentences::{sentences, short_translations, spelled_sentences, translations};
 
 /// Where inputs come from.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -89,6 +89,30 @@ pub fn translations(source: &Source) -> Result<Set<SourceSentence>, SetError> {
     Ok(numbered("iwslt15/tst2013", &pairs("tst2012")?, &pairs("tst2013")?, &vocabularies))
 }
 
+/// The same with vocabularies of their first 256 words, as the authors of ED-Batch measure: all others
+/// are unknown.
+///
+/// # Errors
+/// As [`translations`].
+pub fn short_translations(source: &Source) -> Result<Set<SourceSentence>, SetError> {
+    const WORDS: usize = 256;
+    let set = translations(source)?;
+    let cut = |part: &Vec<SourceSentence>| {
+        let known = |&word: &u32| if (word as usize) < WORDS { word } else { 0 };
+        let sentence = |sentence: &SourceSentence| SourceSentence {
+            words: sentence.words.iter().map(known).collect(),
+            stop: sentence.stop,
+        };
+        Rc::new(part.iter().map(sentence).collect())
+    };
+    let name = match source {
+        Source::Folder(_) => "iwslt15/tst2013, 256 words",
+        Source::Generated => "generated/pairs, 256 words",
+    };
+    let vocabularies = set.vocabularies.iter().map(|&words| words.min(WORDS)).collect();
+    Ok(Set { name, train: cut(&set.train), test: cut(&set.test), vocabularies, labels: 0 })
+}
+
 fn numbered(
     name: &'static str,
     train: &[Pair],

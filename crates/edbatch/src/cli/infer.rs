@@ -49,10 +49,14 @@ pub(crate) struct Infer {
     /// error before it runs. Each thread has values of its own.
     #[arg(long, value_name = "MB", value_parser = at_least_one)]
     memory: Option<usize>,
+    /// Megabytes, for each thread, in which schedules and plans are kept for mini-batches of the same
+    /// topology: worth it if inputs come again, and for decoders.
+    #[arg(long, value_name = "MB", default_value = "0")]
+    keep_plans: usize,
     /// What computes.
     #[arg(long, value_name = "B", value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
-    /// File for one JSON object: instances, nodes, batches, their lower bound, seconds by phase
+    /// File for one JSON object: instances, graphs, plans reused, nodes, batches, their lower bound, seconds by phase
     /// (summed over the threads), bytes gathered, peak bytes, how each kind batched and why not
     /// better, and the largest missed opportunity.
     #[arg(long, value_name = "FILE")]
@@ -109,7 +113,7 @@ impl Infer {
         if let Some(megabytes) = self.memory {
             engine = engine.with_memory_limit(megabytes as u64 * 1_000_000);
         }
-        let engine = Mutex::new(engine);
+        let engine = Mutex::new(engine.with_plan_cache(self.keep_plans.saturating_mul(1_000_000)));
         let worker = || {
             let another = engine.lock().expect("nothing panics under this lock").another();
             let number = engines.fetch_add(1, Ordering::Relaxed);
@@ -153,6 +157,8 @@ impl Infer {
         let weights = engines.iter().map(|s| s.weight_bytes).max().unwrap_or(0);
         let report = json!({
             "instances": sum(|s| s.instances),
+            "graphs": sum(|s| s.graphs),
+            "plans_reused": sum(|s| s.plans_reused),
             "nodes": sum(|s| s.nodes),
             "batches": sum(|s| s.batches),
             "bound": scheduled.then(|| sum(|s| s.counts.map_or(0, |counts| counts.bound))),
