@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// What every stage makes, as text.
-pub fn sections() -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+pub(crate) fn sections() -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
     let mut words = Vocabulary::new();
     let file = LINES.map(|line| format!("{line}\n")).concat();
     let trees = parse_binary_trees(file.as_bytes(), "trees.txt").map(|tree| {

@@ -1,5 +1,6 @@
 //! From inputs to outputs: construct, schedule, plan, execute; again while instances await values.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::{fmt, mem};
 
@@ -11,7 +12,7 @@ use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products};
 
 use crate::executor::{Executor, Interpreted, Order, Planned};
-use crate::in_flight;
+use crate::in_flight::InFlight;
 use crate::{Counts, Report, Rows, Statistics};
 
 /// A model with its parameters, ready to run mini-batches.
@@ -21,6 +22,8 @@ pub struct Engine<M> {
     model: M,
     executor: Executor,
     statistics: Statistics,
+    /// The graph that ran last, for its memory.
+    graph: RefCell<Graph>,
 }
 
 impl<M: Model> Engine<M> {
@@ -58,7 +61,7 @@ impl<M: Model> Engine<M> {
     {
         let counts = self.statistics.counts.map(|_| Counts::default());
         let statistics = Statistics { counts, ..Statistics::default() };
-        Self { model: self.model.clone(), executor: self.executor.another(), statistics }
+        Self { statistics, ..Self::of(self.model.clone(), self.executor.another()) }
     }
 
     /// An engine on a backend of the caller's choice, loaded with the same program.
@@ -71,14 +74,24 @@ impl<M: Model> Engine<M> {
     ) -> Self {
         let planned = Planned::new(program, parameters, backend);
         let executor = Executor::Planned(Box::new(planned));
-        Self { model, executor, statistics: Statistics::default() }
+        Self::of(model, executor)
     }
 
     /// An engine that computes node by node: the reference that others are compared with.
     #[must_use]
     pub fn interpreted(model: M, parameters: Parameters) -> Self {
         let executor = Executor::Interpreted(Interpreted::new(model.network(), parameters));
-        Self { model, executor, statistics: Statistics::default() }
+        Self::of(model, executor)
+    }
+
+    fn of(model: M, executor: Executor) -> Self {
+        let graph = RefCell::new(Graph::new(model.network().clone()));
+        Self { model, executor, statistics: Statistics::default(), graph }
+    }
+
+    fn in_flight(&mut self) -> InFlight<'_, M> {
+        let Self { model, executor, statistics, graph } = self;
+        InFlight { model, graph, executor, statistics }
     }
 
     /// Batches by another policy. The interpreter batches nothing.
@@ -147,14 +160,13 @@ impl<M: Model> Engine<M> {
     /// # Errors
     /// If an input does not fit the model, or the mini-batch is too large.
     pub fn graphs(&mut self, inputs: &[M::Input]) -> Result<Vec<Graph>, RunError> {
-        let Self { model, executor, statistics } = self;
         let mut graphs = Vec::new();
         let keep = |graph: &Graph, awaited| {
             graphs.push(graph.clone());
             awaited
         };
         let seats = vec![Rows::new(); inputs.len()];
-        in_flight::run(model, executor, statistics, seats, inputs, keep, |_, _| {})?;
+        self.in_flight().run(seats, inputs, keep, |_, _| {})?;
         Ok(graphs)
     }
 
@@ -177,11 +189,10 @@ impl<M: Model> Engine<M> {
         inputs: &[M::Input],
         outputs: &mut Vec<Rows>,
     ) -> Result<(), RunError> {
-        let Self { model, executor, statistics } = self;
         outputs.resize_with(inputs.len(), Rows::new);
         let seats = outputs.iter_mut().map(mem::take).collect();
         let done = |instance: usize, rows: &mut Rows| mem::swap(&mut outputs[instance], rows);
-        in_flight::run(model, executor, statistics, seats, inputs, |_, _| true, done)
+        self.in_flight().run(seats, inputs, |_, _| true, done)
     }
 
     /// Runs any number of inputs, `width` of them at a time: as soon as one ends, the next joins
@@ -222,16 +233,7 @@ impl<M: Model> Engine<M> {
         done: impl FnMut(usize, &mut Rows),
     ) -> Result<(), RunError> {
         assert!(width > 0, "at least one input at a time");
-        let Self { model, executor, statistics } = self;
-        in_flight::run(
-            model,
-            executor,
-            statistics,
-            vec![Rows::new(); width],
-            inputs,
-            |_, _| true,
-            done,
-        )
+        self.in_flight().run(vec![Rows::new(); width], inputs, |_, _| true, done)
     }
 }
 

@@ -13,59 +13,68 @@ use edbatch_runtime::kernels::{Level, arg_max};
 use crate::executor::Executor;
 use crate::{Rows, RunError, Statistics};
 
-/// Runs inputs, at most as many at a time as there are `seats`: when one ends, the next joins the
-/// others. Each seat is a list of rows whose memory is used again.
-///
-/// `inspect` sees each graph, and whether an instance awaits one of its values; where it says no,
-/// the graph is not run and emits nothing. `done` is told the number of each input that ended and
-/// the rows that it emitted, in the order in which they end; it may take the rows.
-pub(crate) fn run<M: Model, I: Borrow<M::Input>>(
-    model: &M,
-    executor: &mut Executor,
-    statistics: &mut Statistics,
-    seats: Vec<Rows>,
-    inputs: impl IntoIterator<Item = I>,
-    mut inspect: impl FnMut(&Graph, bool) -> bool,
-    mut done: impl FnMut(usize, &mut Rows),
-) -> Result<(), RunError> {
-    let graph = RefCell::new(Graph::new(model.network().clone()));
-    let exchanges: Vec<RefCell<Exchange>> = seats.iter().map(|_| RefCell::default()).collect();
-    let wire = |slot: usize, input: I| {
-        let build = Build::new(&graph, &exchanges[slot]);
-        async move { model.build(&build, input.borrow()).await }
-    };
-    let mut inputs = inputs.into_iter().enumerate();
-    let mut seats: Vec<_> = seats.into_iter().map(Seat::new).collect();
-    let mut carried = Rows::new();
-    loop {
-        let constructing = Instant::now();
-        for (index, seat) in
-            seats.iter_mut().enumerate().filter(|(_, seat)| seat.instance.is_none())
-        {
-            let Some((instance, input)) = inputs.next() else { break };
-            seat.instance = Some(instance);
-            seat.wiring.set(Some(wire(index, input)));
-            statistics.instances += 1;
-        }
-        for seat in &mut seats {
-            seat.advance()?;
-        }
-        let wanted = wanted(&graph.borrow(), &exchanges, &seats)?;
-        statistics.construct += constructing.elapsed();
-        if seats.iter().all(|seat| seat.instance.is_none()) {
-            return Ok(());
-        }
-        let waiting = seats.iter().any(|seat| seat.wiring.is_some());
-        if inspect(&graph.borrow(), waiting) {
-            executor.run(&graph.borrow(), &carried, &wanted, statistics)?;
-            let reading = Instant::now();
-            distribute(executor, &mut graph.borrow_mut(), &exchanges, &mut seats, &mut carried);
-            statistics.execute += reading.elapsed();
-        }
-        for seat in seats.iter_mut().filter(|seat| seat.wiring.is_none()) {
-            if let Some(instance) = seat.instance.take() {
-                done(instance, &mut seat.output);
-                seat.output.clear();
+/// An engine's parts, borrowed for the inputs that are under way.
+pub(crate) struct InFlight<'e, M> {
+    pub(crate) model: &'e M,
+    pub(crate) graph: &'e RefCell<Graph>,
+    pub(crate) executor: &'e mut Executor,
+    pub(crate) statistics: &'e mut Statistics,
+}
+
+impl<M: Model> InFlight<'_, M> {
+    /// Runs inputs, at most as many at a time as there are `seats`: when one ends, the next joins the
+    /// others. Each seat is a list of rows whose memory is used again.
+    ///
+    /// `inspect` sees each graph, and whether an instance awaits one of its values; where it says no,
+    /// the graph is not run and emits nothing. `done` is told the number of each input that ended and
+    /// the rows that it emitted, in the order in which they end; it may take the rows.
+    pub(crate) fn run<I: Borrow<M::Input>>(
+        self,
+        seats: Vec<Rows>,
+        inputs: impl IntoIterator<Item = I>,
+        mut inspect: impl FnMut(&Graph, bool) -> bool,
+        mut done: impl FnMut(usize, &mut Rows),
+    ) -> Result<(), RunError> {
+        let Self { model, graph, executor, statistics } = self;
+        graph.borrow_mut().clear();
+        let exchanges: Vec<RefCell<Exchange>> = seats.iter().map(|_| RefCell::default()).collect();
+        let wire = |slot: usize, input: I| {
+            let build = Build::new(graph, &exchanges[slot]);
+            async move { model.build(&build, input.borrow()).await }
+        };
+        let mut inputs = inputs.into_iter().enumerate();
+        let mut seats: Vec<_> = seats.into_iter().map(Seat::new).collect();
+        let mut carried = Rows::new();
+        loop {
+            let constructing = Instant::now();
+            for (index, seat) in
+                seats.iter_mut().enumerate().filter(|(_, seat)| seat.instance.is_none())
+            {
+                let Some((instance, input)) = inputs.next() else { break };
+                seat.instance = Some(instance);
+                seat.wiring.set(Some(wire(index, input)));
+                statistics.instances += 1;
+            }
+            for seat in &mut seats {
+                seat.advance()?;
+            }
+            let wanted = wanted(&graph.borrow(), &exchanges, &seats)?;
+            statistics.construct += constructing.elapsed();
+            if seats.iter().all(|seat| seat.instance.is_none()) {
+                return Ok(());
+            }
+            let waiting = seats.iter().any(|seat| seat.wiring.is_some());
+            if inspect(&graph.borrow(), waiting) {
+                executor.run(&graph.borrow(), &carried, &wanted, statistics)?;
+                let reading = Instant::now();
+                distribute(executor, &mut graph.borrow_mut(), &exchanges, &mut seats, &mut carried);
+                statistics.execute += reading.elapsed();
+            }
+            for seat in seats.iter_mut().filter(|seat| seat.wiring.is_none()) {
+                if let Some(instance) = seat.instance.take() {
+                    done(instance, &mut seat.output);
+                    seat.output.clear();
+                }
             }
         }
     }

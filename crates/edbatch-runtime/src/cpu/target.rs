@@ -3,6 +3,7 @@
 use std::mem;
 
 use edbatch_layout::Place;
+use smallvec::SmallVec;
 
 use super::Aligned;
 use super::load::{LoadedStep, region};
@@ -16,7 +17,7 @@ pub(super) struct Target<'a> {
     /// The output rows, if the step does not write them.
     pub(super) unwritten: Option<&'a [f32]>,
     /// Regions taken, with their widths.
-    taken: Vec<(usize, usize, Aligned)>,
+    taken: SmallVec<[(usize, usize, Aligned); 4]>,
 }
 
 impl<'a> Target<'a> {
@@ -27,7 +28,7 @@ impl<'a> Target<'a> {
         (calls, stride): (usize, usize),
         step: &LoadedStep,
     ) -> Self {
-        let mut taken: Vec<(usize, usize, Aligned)> = Vec::new();
+        let mut taken: SmallVec<[(usize, usize, Aligned); 4]> = SmallVec::new();
         let mut writes_output = false;
         let mut add = |place: Place| match region(place.base) {
             None => writes_output = true,
@@ -70,10 +71,10 @@ impl<'a> Target<'a> {
     }
 
     /// Rows of `width` columns at each of several places, which are in ascending order.
-    pub(super) fn places(&mut self, places: &[Place], width: usize) -> Vec<RowsMut<'_>> {
-        let mut rows = Vec::with_capacity(places.len());
+    pub(super) fn places(&mut self, places: &[Place], width: usize) -> SmallVec<[RowsMut<'_>; 8]> {
+        let mut rows = SmallVec::new();
         let mut output = self.output.as_deref_mut();
-        let mut taken: Vec<_> = self.taken.iter_mut().map(Some).collect();
+        let mut taken: SmallVec<[_; 4]> = self.taken.iter_mut().map(Some).collect();
         for group in places.chunk_by(|a, b| a.base == b.base) {
             let (memory, stride) = match region(group[0].base) {
                 None => (output.take().expect("taken for this step"), self.stride),

@@ -7,6 +7,7 @@ use edbatch_graph::Reduction;
 use edbatch_layout::{Action, Base, CellStep, Mode, Operand, Place, Plan};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+use smallvec::SmallVec;
 
 use super::load::{Loaded, LoadedCell, LoadedStep, Weights};
 use super::target::{Target, each_row, writable};
@@ -90,7 +91,7 @@ impl<'a> Job<'a> {
                     multiply(weights, x, start, out, gathered, (team, self.profile));
                 }
                 LoadedStep::Elementwise { program, width, inputs, outputs } => {
-                    let inputs: Vec<Input<'_>> =
+                    let inputs: SmallVec<[Input<'_>; 12]> =
                         inputs.iter().map(|&place| source.input(place, *width)).collect();
                     let mut outputs = target.places(outputs, *width);
                     self.profile.of(Work::Elementwise, || {
