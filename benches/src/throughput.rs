@@ -86,7 +86,14 @@ pub fn throughput(
         let mut contestant = contestant;
         let outcome = contestant.run(0)?;
         agreement.check(outcome).map_err(|error| format!("{}: {error}", system.name()))?;
-        entrants.push(Entrant { system, contestant, turns: Vec::new(), spent: 0.0, best });
+        entrants.push(Entrant {
+            system,
+            contestant,
+            turns: Vec::new(),
+            spent: 0.0,
+            best,
+            work: [0.0; 3],
+        });
     }
 
     let slowest = entrants
@@ -126,8 +133,8 @@ pub fn throughput(
         .map(|(entrant, before)| {
             let after = entrant.contestant.statistics();
             progress(&format!("profiling {}", entrant.system.name()));
-            let work = entrant.work(&chosen)?;
-            Ok(entrant.records(family, setting, &chosen, [before, &after], &work, &roofs, weights))
+            entrant.profile(&chosen)?;
+            Ok(entrant.records(family, setting, &chosen, [before, &after], &roofs, weights))
         })
         .collect()
 }
@@ -151,6 +158,8 @@ struct Entrant {
     spent: f64,
     /// Seconds of the fastest run of each mini-batch.
     best: Vec<f64>,
+    /// Shares of execution: gathering, products, element-wise work. Threads are counted one by one.
+    work: [f64; 3],
 }
 
 impl Entrant {
@@ -164,16 +173,16 @@ impl Entrant {
         Ok(all)
     }
 
-    /// The shares of execution that gathering, products and element-wise work have, in a turn of its
-    /// own.
-    fn work(&mut self, mini_batches: &[usize]) -> Result<[f64; 3], Failure> {
+    /// Finds the shares of execution that sorts of steps have, in a turn of its own.
+    fn profile(&mut self, mini_batches: &[usize]) -> Result<(), Failure> {
         let before = self.contestant.statistics();
         self.contestant.profile().switch(true);
         self.turn(mini_batches)?;
         self.contestant.profile().switch(false);
         let execute = (self.contestant.statistics().execute - before.execute).as_secs_f64();
         let sorts = [Work::Gather, Work::Product, Work::Elementwise];
-        Ok(sorts.map(|sort| self.contestant.profile().time(sort).as_secs_f64() / execute))
+        self.work = sorts.map(|sort| self.contestant.profile().time(sort).as_secs_f64() / execute);
+        Ok(())
     }
 
     /// Whether another turn like the last one fits.
@@ -187,7 +196,6 @@ impl Entrant {
         setting: &Setting,
         chosen: &[usize],
         [before, after]: [&Statistics; 2],
-        work: &[f64; 3],
         roofs: &Roofs,
         weights: u64,
     ) -> (Throughput, Breakdown) {
@@ -253,9 +261,9 @@ impl Entrant {
             schedule: schedule / all,
             plan: plan / all,
             execute: execute / all,
-            gather: work[0] * execute / all,
-            product: work[1] * execute / all,
-            elementwise: work[2] * execute / all,
+            gather: self.work[0] * execute / all,
+            product: self.work[1] * execute / all,
+            elementwise: self.work[2] * execute / all,
             other: 1.0 - (construct + schedule + plan + execute) / all,
             microseconds_per_instance: 1e6 / rate.median,
         };

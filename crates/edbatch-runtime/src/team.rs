@@ -121,7 +121,7 @@ impl Drop for Closing<'_> {
     fn drop(&mut self) {
         let mut looks = 0;
         let mut state = self.0.state.fetch_and(!OPEN, Ordering::AcqRel);
-        while state % OPEN > 0 {
+        while state & (OPEN - 1) != 0 {
             looks += 1;
             if looks % LOOKS == 0 {
                 thread::yield_now();

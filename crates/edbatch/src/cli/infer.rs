@@ -45,13 +45,13 @@ pub(crate) struct Infer {
     /// Threads, each of which runs whole mini-batches; by default as many as there are cores.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     threads: Option<usize>,
-    /// Megabytes that the weights and the values of a mini-batch may take; a larger mini-batch is an
-    /// error before it runs. Each thread has values of its own.
-    #[arg(long, value_name = "MB", value_parser = at_least_one)]
-    memory: Option<usize>,
-    /// Megabytes, for each thread, in which schedules and plans are kept for mini-batches of the same
+    /// Refuse mini-batches whose values take more bytes of memory, with the weights, before they run.
+    /// Each thread has values of its own.
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<u64>,
+    /// Keep schedules and plans, in so many bytes for each thread, for mini-batches of the same
     /// topology: worth it if inputs come again, and for decoders.
-    #[arg(long, value_name = "MB", default_value = "0")]
+    #[arg(long, value_name = "BYTES", default_value = "0")]
     keep_plans: usize,
     /// What computes.
     #[arg(long, value_name = "B", value_enum, default_value_t = Backend::Cpu)]
@@ -110,10 +110,10 @@ impl Infer {
         if self.stats.is_some() {
             engine = engine.with_counts();
         }
-        if let Some(megabytes) = self.memory {
-            engine = engine.with_memory_limit(megabytes as u64 * 1_000_000);
+        if let Some(bytes) = self.memory {
+            engine = engine.with_memory_limit(bytes);
         }
-        let engine = Mutex::new(engine.with_plan_cache(self.keep_plans.saturating_mul(1_000_000)));
+        let engine = Mutex::new(engine.with_plan_cache(self.keep_plans));
         let worker = || {
             let another = engine.lock().expect("nothing panics under this lock").another();
             let number = engines.fetch_add(1, Ordering::Relaxed);

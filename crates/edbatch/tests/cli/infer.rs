@@ -57,7 +57,7 @@ fn plans_are_kept_on_request() {
     let expected = scratch.ok(&["infer", "@model", "--batch", "1"]);
     // Every tree comes twice.
     let trees = std::fs::read_to_string(scratch.path("trees.txt")).unwrap();
-    scratch.write("twice.txt", &trees.repeat(2));
+    scratch.write("twice.txt", trees.repeat(2));
     let words = ["infer", "@model", "--batch", "1", "--threads", "1", "--input", "@twice.txt"];
     let stats = |more: &[&str]| {
         let got = scratch.ok(&[&words[..], &["--stats", "@stats"], more].concat());
@@ -67,8 +67,21 @@ fn plans_are_kept_on_request() {
         (stats["graphs"].as_u64().unwrap(), stats["plans_reused"].as_u64().unwrap())
     };
     assert_eq!(stats(&[]), (16, 0));
-    let (graphs, reused) = stats(&["--keep-plans", "16"]);
+    let (graphs, reused) = stats(&["--keep-plans", "1000000"]);
     assert!(graphs == 16 && reused >= 8, "{reused} of {graphs}");
+}
+
+#[test]
+fn too_much_memory_is_refused_before_it_is_taken() {
+    let scratch = Scratch::new("memory");
+    scratch.init("tree_lstm");
+    let expected = scratch.ok(&["infer", "@model"]);
+    assert_eq!(scratch.ok(&["infer", "@model", "--memory", "1000000000"]), expected);
+    let output = scratch.run(&["infer", "@model", "--memory", "1000", "--output", "@out"]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("make mini-batches smaller"), "{message}");
+    assert!(!scratch.path("out").exists());
 }
 
 #[test]
