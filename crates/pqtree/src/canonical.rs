@@ -52,7 +52,7 @@ impl PqTree {
             let begin = to_come.len();
             if kind == Kind::Q {
                 to_come.extend(self.children(node));
-                let [first, last] = self.nodes.inner(node).ends.map(|end| rank[end.index()]);
+                let [first, last] = self.nodes.ends(node).map(|end| rank[end.index()]);
                 if first < last {
                     to_come[begin..].reverse();
                 }
@@ -95,7 +95,7 @@ struct Ranked {
     next_sibling: Vec<NodeId>,
 }
 
-// No leaf has such a number: there are at most 2^30.
+// No leaf has such a number: there are at most 2^29.
 const OPEN_P: u32 = u32::MAX;
 const OPEN_Q: u32 = u32::MAX - 1;
 const CLOSE: u32 = u32::MAX - 2;

@@ -8,17 +8,17 @@ impl PqTree {
     ///
     /// *Cost*: O(inner nodes).
     pub fn orders_log2(&self) -> f64 {
-        let live = self.nodes.slots().iter().filter(|inner| inner.degree() > 0);
-        live.map(|inner| if inner.is_q() { 1.0 } else { log2_factorial(inner.degree()) }).sum()
+        let live = self.nodes.tags().iter().filter(|tag| tag.is_live());
+        live.map(|tag| if tag.is_q() { 1.0 } else { log2_factorial(tag.degree()) }).sum()
     }
 
     /// The number of orders, if it is below 2¹²⁸.
     ///
     /// *Cost*: O(inner nodes).
     pub fn orders_count(&self) -> Option<u128> {
-        let live = self.nodes.slots().iter().filter(|inner| inner.degree() > 0);
-        live.into_iter().try_fold(1u128, |count, inner| {
-            let last = if inner.is_q() { 2 } else { inner.degree() };
+        let live = self.nodes.tags().iter().filter(|tag| tag.is_live());
+        live.into_iter().try_fold(1u128, |count, tag| {
+            let last = if tag.is_q() { 2 } else { tag.degree() };
             (2..=u128::from(last)).try_fold(count, u128::checked_mul)
         })
     }

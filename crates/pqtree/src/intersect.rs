@@ -21,9 +21,10 @@ impl PqTree {
     ///
     /// ```
     /// # use pqtree::PqTree;
-    /// let mut tree: PqTree = "(0 [1 2 3])".parse().unwrap();
-    /// tree.intersect(&"((0 1) 2 3)".parse().unwrap()).unwrap();
+    /// let mut tree: PqTree = "(0 [1 2 3])".parse()?;
+    /// tree.intersect(&"((0 1) 2 3)".parse()?)?;
     /// assert_eq!(tree.canonical().to_string(), "[0 1 2 3]");
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn intersect(&mut self, other: &Self) -> Result<bool, ReduceError> {
         assert_eq!(self.len(), other.len(), "only trees over the same leaves can be intersected");
@@ -66,7 +67,7 @@ impl PqTree {
                 written += 1;
                 continue;
             }
-            let [first, last] = self.nodes.inner(node).ends;
+            let [first, last] = self.nodes.ends(node);
             span[node.index()] = (span[first.index()].0, span[last.index()].1);
             if self.kind(node) == Kind::P {
                 let (begin, end) = span[node.index()];

@@ -4,11 +4,11 @@
 //! Rolling back replays the log backwards. Path compression is logged too: a shortcut over a merge that is undone would
 //! otherwise stay.
 //!
-//! *Cost*: one predictable branch a write while no checkpoint is open, up to 24 bytes a write while one is; rolling back
+//! *Cost*: one predictable branch a write while no checkpoint is open, 16 bytes a write while one is; rolling back
 //! is as dear as the writes that are undone.
 
 use crate::node::NodeId;
-use crate::nodes::{Inner, Nodes};
+use crate::nodes::{Nodes, Tag};
 use crate::tree::PqTree;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -124,7 +124,8 @@ impl Journal {
 pub(crate) enum Write {
     Up(NodeId, NodeId),
     Siblings(NodeId, [NodeId; 2]),
-    Inner(NodeId, Inner),
+    Ends(NodeId, [NodeId; 2]),
+    Tag(NodeId, Tag),
     /// The whole tree was replaced by another one; this was it.
     Everything(Box<Nodes>),
 }

@@ -12,8 +12,8 @@
 //! *Cost*: O(|S| + length of the terminal path).
 
 use crate::conflict::{LeafError, ReduceError};
-use crate::node::NodeId;
-use crate::nodes::{CHUNK, Inner, Nodes};
+use crate::node::{Kind, NodeId};
+use crate::nodes::{CHUNK, Nodes, Tag};
 use alloc::vec::Vec;
 
 /// No index into [`Work::marked`] or [`Work::touched`].
@@ -26,9 +26,8 @@ pub(crate) struct Work {
     in_set: Vec<u64>,
     /// The leaves of the set, then the inner nodes that are full, each linked to the previous one of the same parent.
     pub(crate) marked: Vec<Marked>,
-    /// The inner nodes that a reduction met. A node's stamp less `base` is its place here.
+    /// The inner nodes that a reduction met. The tag of such a node is a mark that says where it stands here.
     pub(crate) touched: Vec<Touched>,
-    base: u32,
     /// The inner nodes that are full, in the order in which they became so.
     full_nodes: Vec<NodeId>,
     /// The paths that climb: places in `touched`, in the order in which they will take their next step.
@@ -71,15 +70,19 @@ impl Touched {
         self.full == self.degree
     }
 
+    fn tag(&self) -> Tag {
+        Tag::new(if self.is_q { Kind::Q } else { Kind::P }, self.degree)
+    }
+
     pub(crate) fn predecessor_count(&self) -> u32 {
         self.predecessors.iter().filter(|&&place| place != NIL).count() as u32
     }
 }
 
 impl Clone for Work {
-    /// Marks are worth nothing in a copy, but the stamps in the copied nodes have to stay in the past.
+    /// Marks are worth nothing in a copy.
     fn clone(&self) -> Self {
-        Self { base: self.end(), ..Self::default() }
+        Self::default()
     }
 }
 
@@ -93,7 +96,15 @@ impl Work {
         self.find_apex(nodes)
     }
 
-    /// Takes the marks off the leaves. To be called after each [`label`](Self::label), whatever became of it.
+    /// Puts the tags of the inner nodes back. To be called after each [`label`](Self::label), whatever became of it, and
+    /// before anything is written.
+    pub(crate) fn unmark(&self, nodes: &mut Nodes) {
+        for touched in &self.touched {
+            nodes.put_tag(touched.node, touched.tag());
+        }
+    }
+
+    /// Takes the marks off the leaves, after all else.
     pub(crate) fn finish(&mut self, set: &[u32]) {
         for &leaf in set {
             if let Some(word) = self.in_set.get_mut(leaf as usize / 64) {
@@ -114,8 +125,6 @@ impl Work {
             self.full_nodes = Vec::new();
         }
         if self.touched.capacity() * size_of::<Touched>() > limit {
-            // No stamp may be taken for a place in the emptied list.
-            self.base = self.end();
             (self.touched, self.climbing) = (Vec::new(), Vec::new());
         }
     }
@@ -129,8 +138,7 @@ impl Work {
 
     /// Where a node stands in `touched`, if this reduction met it.
     pub(crate) fn place(&self, nodes: &Nodes, node: NodeId) -> Option<u32> {
-        let place = nodes.inner(node).stamp.wrapping_sub(self.base);
-        ((place as usize) < self.touched.len()).then_some(place)
+        nodes.tag(node).place()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -143,23 +151,13 @@ impl Work {
             + self.changed.capacity() * size_of::<NodeId>()
     }
 
-    /// The first stamp that no node has.
-    fn end(&self) -> u32 {
-        self.base + self.touched.len() as u32
-    }
-
     /// Whether the leaves of a set that is trivially consecutive are what they should be.
     pub(crate) fn check_leaves(&mut self, nodes: &Nodes, set: &[u32]) -> Result<(), LeafError> {
         self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
         set.iter().try_for_each(|&leaf| self.put_in_set(nodes, leaf))
     }
 
-    fn begin(&mut self, nodes: &mut Nodes) {
-        self.base = self.end();
-        if self.base == 0 || self.base > u32::MAX - nodes.slots().len() as u32 - 1 {
-            nodes.clear_stamps();
-            self.base = 1;
-        }
+    fn begin(&mut self, nodes: &Nodes) {
         self.touched.clear();
         self.marked.clear();
         self.full_nodes.clear();
@@ -222,20 +220,22 @@ impl Work {
     /// The place of a node in `touched`, where it is put if this reduction has not met it yet.
     #[inline(always)]
     pub(crate) fn touch(&mut self, nodes: &mut Nodes, node: NodeId) -> u32 {
-        let inner = nodes.inner_mut(node);
-        let place = inner.stamp.wrapping_sub(self.base);
-        if (place as usize) < self.touched.len() { place } else { self.meet(node, inner) }
+        let tag = nodes.tag(node);
+        match tag.place() {
+            Some(place) => place,
+            None => self.meet(nodes, node, tag),
+        }
     }
 
-    fn meet(&mut self, node: NodeId, inner: &mut Inner) -> u32 {
+    fn meet(&mut self, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
         let place = self.touched.len() as u32;
-        inner.stamp = self.base + place;
+        nodes.put_tag(node, Tag::mark(place));
         self.touched.push(Touched {
             node,
-            degree: inner.degree(),
+            degree: tag.degree(),
             full: 0,
             last_full: NIL,
-            is_q: inner.is_q(),
+            is_q: tag.is_q(),
             climbs: false,
             predecessors: [NIL; 2],
             outer: [NodeId::NONE; 2],

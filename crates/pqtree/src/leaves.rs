@@ -16,8 +16,9 @@ impl PqTree {
     /// `leaves[i]` of this one.
     ///
     /// ```
-    /// let tree: pqtree::PqTree = "(0 [1 2 (3 4) 5] 6)".parse().unwrap();
-    /// assert_eq!(tree.project(&[1, 3, 4, 6]).unwrap().to_string(), "((0 (1 2)) 3)");
+    /// let tree: pqtree::PqTree = "(0 [1 2 (3 4) 5] 6)".parse()?;
+    /// assert_eq!(tree.project(&[1, 3, 4, 6])?.to_string(), "((0 (1 2)) 3)");
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn project(&self, leaves: &[u32]) -> Result<Self, LeafError> {
         let mut new_name = alloc::vec![None; self.len() as usize];
@@ -99,9 +100,10 @@ impl PqTree {
     ///
     /// ```
     /// # use pqtree::PqTree;
-    /// let mut tree: PqTree = "[0 1 2]".parse().unwrap();
-    /// tree.replace(1, &PqTree::new(3)).unwrap();
+    /// let mut tree: PqTree = "[0 1 2]".parse()?;
+    /// tree.replace(1, &PqTree::new(3))?;
     /// assert_eq!(tree.to_string(), "[0 (1 3 4) 2]");
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn replace(&mut self, leaf: u32, by: &Self) -> Result<(), LeafError> {
         self.check_leaf(leaf)?;

@@ -99,7 +99,7 @@
 //! # What it costs
 //!
 //! Reducing a set S: O(|S|) amortised, whatever the size of the tree; of a set that is consecutive already: O(|S|), and no
-//! structure is written. A tree of n leaves: 12 bytes a leaf and 28 an inner node. Undoing: as much as was done. All else
+//! structure is written. A tree of n leaves: 12 bytes a leaf and 24 an inner node. Undoing: as much as was done. All else
 //! says what it costs; mostly O(n). Nothing recurses, so a tree may be as deep as it has leaves.
 //!
 //! # How it works

@@ -1,7 +1,7 @@
 //! The nodes in memory, and the surgery on lists of children.
 //!
-//! Twelve bytes a leaf: a pointer up and two siblings. An inner node has these and sixteen bytes more: the two ends of
-//! its list of children, its degree with its kind, and a stamp.
+//! Twelve bytes a leaf: a pointer up and two siblings. An inner node has these and twelve bytes more: the two ends of its
+//! list of children, and its [tag](Tag), which is its degree with its kind.
 //!
 //! *The siblings of a node are an unordered pair*: which of them is "next" depends on where a walk comes from. So a list
 //! is reversed by doing nothing, and two lists are spliced, in any of the four orientations, by mending two pairs.
@@ -16,6 +16,9 @@
 
 mod lists;
 mod slots;
+mod tag;
+
+pub(crate) use tag::Tag;
 
 use crate::journal::{Header, Journal, Write};
 use crate::node::{Kind, NodeId};
@@ -23,35 +26,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hint::black_box;
 
-const Q_BIT: u32 = 1 << 31;
+/// So that the number of any node, forwards included, has 30 bits.
+const MOST_LEAVES: u32 = 1 << 29;
 
 /// How many nodes are looked at together, so that their loads overlap.
 pub(crate) const CHUNK: usize = 32;
-
-/// What an inner node has beyond a leaf.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Inner {
-    /// The two ends of the list of children.
-    pub(crate) ends: [NodeId; 2],
-    /// The number of children, and the kind in the highest bit. Zero: this slot is free, or a forward.
-    degree: u32,
-    /// Where this node stands among the nodes touched by a reduction, offset by that reduction's base.
-    pub(crate) stamp: u32,
-}
-
-impl Inner {
-    pub(crate) fn degree(&self) -> u32 {
-        self.degree & !Q_BIT
-    }
-
-    pub(crate) fn is_q(&self) -> bool {
-        self.degree & Q_BIT != 0
-    }
-
-    fn is_live(&self) -> bool {
-        self.degree != 0
-    }
-}
 
 /// All nodes of a tree. Nodes `0..leaves` are the leaves, node `leaves + s` lives in slot `s`.
 ///
@@ -62,7 +41,9 @@ pub(crate) struct Nodes {
     pub(crate) root: NodeId,
     up: Vec<NodeId>,
     siblings: Vec<[NodeId; 2]>,
-    inner: Vec<Inner>,
+    /// Of each slot, the two ends of the list of children.
+    ends: Vec<[NodeId; 2]>,
+    tags: Vec<Tag>,
     /// Head of the list of free slots, linked by `up`.
     free: NodeId,
     forwards: u32,
@@ -72,14 +53,15 @@ pub(crate) struct Nodes {
 impl Nodes {
     /// Leaves that belong to nobody yet.
     pub(crate) fn unconnected(leaves: u32) -> Self {
-        assert!(leaves <= 1 << 30, "at most 2^30 leaves");
+        assert!(leaves <= MOST_LEAVES, "at most 2^29 leaves");
         let none = NodeId::NONE;
         Self {
             leaves,
             root: none,
             up: alloc::vec![none; leaves as usize],
             siblings: alloc::vec![[none; 2]; leaves as usize],
-            inner: Vec::new(),
+            ends: Vec::new(),
+            tags: Vec::new(),
             free: none,
             forwards: 0,
             journal: Journal::default(),
@@ -95,7 +77,7 @@ impl Nodes {
             nodes.root = if leaves == 1 { NodeId(0) } else { NodeId::NONE };
             return nodes;
         }
-        assert!(leaves <= 1 << 30, "at most 2^30 leaves");
+        assert!(leaves <= MOST_LEAVES, "at most 2^29 leaves");
         let root = NodeId(leaves);
         let ids = (0..leaves).map(NodeId);
         nodes.up = ids.clone().map(|_| root).chain([NodeId::NONE]).collect();
@@ -105,7 +87,8 @@ impl Nodes {
             .chain([[NodeId::NONE; 2]])
             .collect();
         nodes.siblings[leaves as usize - 1][1] = NodeId::NONE;
-        nodes.inner.push(Inner { ends: [NodeId(0), NodeId(leaves - 1)], degree: leaves, stamp: 0 });
+        nodes.ends.push([NodeId(0), NodeId(leaves - 1)]);
+        nodes.tags.push(Tag::new(Kind::P, leaves));
         nodes.root = root;
         nodes
     }
@@ -114,20 +97,32 @@ impl Nodes {
         node.0 < self.leaves
     }
 
-    pub(crate) fn inner(&self, node: NodeId) -> &Inner {
-        &self.inner[(node.0 - self.leaves) as usize]
+    /// The two ends of the list of children of an inner node.
+    pub(crate) fn ends(&self, node: NodeId) -> [NodeId; 2] {
+        self.ends[self.slot(node)]
     }
 
-    pub(crate) fn inner_mut(&mut self, node: NodeId) -> &mut Inner {
-        &mut self.inner[(node.0 - self.leaves) as usize]
+    pub(crate) fn tag(&self, node: NodeId) -> Tag {
+        self.tags[self.slot(node)]
     }
 
-    pub(crate) fn slots(&self) -> &[Inner] {
-        &self.inner
+    /// Writes a mark over a tag, or puts the tag back. Not logged: no mark outlives the reduction that made it.
+    pub(crate) fn put_tag(&mut self, node: NodeId, tag: Tag) {
+        let slot = self.slot(node);
+        self.tags[slot] = tag;
+    }
+
+    /// The tags of all slots.
+    pub(crate) fn tags(&self) -> &[Tag] {
+        &self.tags
+    }
+
+    fn slot(&self, node: NodeId) -> usize {
+        (node.0 - self.leaves) as usize
     }
 
     pub(crate) fn is_live(&self, node: NodeId) -> bool {
-        self.is_leaf(node) || (node.index() < self.up.len() && self.inner(node).is_live())
+        self.is_leaf(node) || (node.index() < self.up.len() && self.tag(node).is_live())
     }
 
     pub(crate) fn siblings(&self, node: NodeId) -> [NodeId; 2] {
@@ -143,7 +138,7 @@ impl Nodes {
     /// The parent, or `NONE` above the root.
     pub(crate) fn parent(&self, node: NodeId) -> NodeId {
         let mut up = self.up[node.index()];
-        while up != NodeId::NONE && !self.inner(up).is_live() {
+        while up != NodeId::NONE && !self.tag(up).is_live() {
             up = self.up[up.index()];
         }
         up
@@ -153,13 +148,13 @@ impl Nodes {
     #[inline]
     pub(crate) fn climb(&mut self, node: NodeId) -> NodeId {
         let up = self.up[node.index()];
-        if self.inner(up).is_live() { up } else { self.climb_forwards(node) }
+        if self.tag(up).is_live() { up } else { self.climb_forwards(node) }
     }
 
     #[cold]
     fn climb_forwards(&mut self, node: NodeId) -> NodeId {
         let (mut below, mut up) = (node, self.up[node.index()]);
-        while !self.inner(up).is_live() {
+        while !self.tag(up).is_live() {
             let above = self.up[up.index()];
             self.set_up(below, above);
             (below, up) = (up, above);
@@ -182,13 +177,13 @@ impl Nodes {
                 parents
                     .iter()
                     .zip(leaves)
-                    .fold(0, |sum, (&parent, _)| sum ^ self.inner(parent).degree),
+                    .fold(0, |sum, (&parent, _)| sum ^ self.tag(parent).bits()),
             );
         }
     }
 
     pub(crate) fn is_forward(&self, node: NodeId) -> bool {
-        !self.inner(node).is_live()
+        !self.tag(node).is_live()
     }
 
     // --- Setters: every structural write passes here, and is logged while a checkpoint is open. ---
@@ -219,38 +214,34 @@ impl Nodes {
     }
 
     #[inline]
-    fn log_inner(&mut self, node: NodeId) {
-        if self.journal.is_open() {
-            let old = *self.inner(node);
-            self.journal.push(Write::Inner(node, old));
-        }
-    }
-
     pub(crate) fn set_ends(&mut self, node: NodeId, ends: [NodeId; 2]) {
-        self.log_inner(node);
-        self.inner_mut(node).ends = ends;
+        let slot = self.slot(node);
+        if self.journal.is_open() {
+            self.journal.push(Write::Ends(node, self.ends[slot]));
+        }
+        self.ends[slot] = ends;
     }
 
+    #[inline]
     pub(crate) fn set_degree(&mut self, node: NodeId, kind: Kind, degree: u32) {
-        self.log_inner(node);
-        self.inner_mut(node).degree = if kind == Kind::Q { degree | Q_BIT } else { degree };
+        let slot = self.slot(node);
+        if self.journal.is_open() {
+            self.journal.push(Write::Tag(node, self.tags[slot]));
+        }
+        self.tags[slot] = Tag::new(kind, degree);
     }
 
     // --- Undoing. ---
 
     pub(crate) fn header(&self) -> Header {
-        Header {
-            root: self.root,
-            free: self.free,
-            forwards: self.forwards,
-            slots: self.inner.len(),
-        }
+        Header { root: self.root, free: self.free, forwards: self.forwards, slots: self.tags.len() }
     }
 
     pub(crate) fn set_header(&mut self, header: Header) {
         let Header { root, free, forwards, slots } = header;
         (self.root, self.free, self.forwards) = (root, free, forwards);
-        self.inner.truncate(slots);
+        self.ends.truncate(slots);
+        self.tags.truncate(slots);
         self.up.truncate(self.leaves as usize + slots);
         self.siblings.truncate(self.leaves as usize + slots);
     }
@@ -259,16 +250,14 @@ impl Nodes {
         match write {
             Write::Up(node, up) => self.up[node.index()] = up,
             Write::Siblings(node, siblings) => self.siblings[node.index()] = siblings,
-            Write::Inner(node, inner) => {
-                // The stamp is no structure: an old one would be taken for a current one.
-                let stamp = self.inner(node).stamp;
-                *self.inner_mut(node) = Inner { stamp, ..inner };
+            Write::Ends(node, ends) => {
+                let slot = self.slot(node);
+                self.ends[slot] = ends;
             }
+            Write::Tag(node, tag) => self.put_tag(node, tag),
             Write::Everything(nodes) => {
                 let journal = core::mem::take(&mut self.journal);
                 *self = Nodes { journal, ..*nodes };
-                // They may be from before the stamps were last cleared.
-                self.clear_stamps();
             }
         }
     }
@@ -282,14 +271,11 @@ impl Nodes {
         }
     }
 
-    pub(crate) fn clear_stamps(&mut self) {
-        self.inner.iter_mut().for_each(|inner| inner.stamp = 0);
-    }
-
     pub(crate) fn bytes(&self) -> usize {
         self.up.capacity() * size_of::<NodeId>()
             + self.siblings.capacity() * size_of::<[NodeId; 2]>()
-            + self.inner.capacity() * size_of::<Inner>()
+            + self.ends.capacity() * size_of::<[NodeId; 2]>()
+            + self.tags.capacity() * size_of::<Tag>()
             + self.journal.bytes()
     }
 }

@@ -30,7 +30,7 @@ impl Work {
     pub(crate) fn separated(&self, nodes: &Nodes, place: u32) -> ReduceError {
         let node = self.touched[place as usize].node;
         let (mut before, mut between) = (None, None);
-        let [mut child, _] = nodes.inner(node).ends;
+        let [mut child, _] = nodes.ends(node);
         let mut previous = NodeId::NONE;
         while child != NodeId::NONE {
             let inside = self.child_inside(nodes, place, child);
@@ -50,7 +50,7 @@ impl Work {
     pub(crate) fn enclosed(&self, nodes: &Nodes, apex: u32, place: u32) -> ReduceError {
         let node = self.touched[place as usize].node;
         let (mut first, mut inside, mut last) = (None, None, None);
-        let [mut child, _] = nodes.inner(node).ends;
+        let [mut child, _] = nodes.ends(node);
         let mut previous = NodeId::NONE;
         while child != NodeId::NONE {
             let full = self.is_full(nodes, child);
@@ -127,7 +127,7 @@ impl Work {
     /// A leaf not of the set below a partial node, or one on the way from it.
     fn leaf_outside(&self, nodes: &Nodes, mut place: u32) -> u32 {
         loop {
-            let [mut child, _] = nodes.inner(self.touched[place as usize].node).ends;
+            let [mut child, _] = nodes.ends(self.touched[place as usize].node);
             let mut previous = NodeId::NONE;
             while self.is_full(nodes, child) {
                 (previous, child) = (child, nodes.sibling_beside(child, previous));
@@ -145,7 +145,7 @@ impl Work {
 
 fn any_leaf(nodes: &Nodes, mut node: NodeId) -> u32 {
     while !nodes.is_leaf(node) {
-        [node, _] = nodes.inner(node).ends;
+        [node, _] = nodes.ends(node);
     }
     node.0
 }

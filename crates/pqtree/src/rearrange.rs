@@ -13,11 +13,16 @@
 //! *Source*: Hsu and McConnell (2003), section 3: splitting the terminal path. Ours moves only full children and
 //! predecessors, never empty ones, and reuses the nodes it dissolves.
 //!
-//! *Cost*: O(full children of the path's P-nodes + length of the path).
+//! *Cost*: O(full children of the path's P-nodes + length of the path). Telling a few children of their new parent adds a
+//! constant: each is told so only while its parent has few children, and more of them every time.
 
 use crate::label::{NIL, Touched, Work};
 use crate::node::{Kind, NodeId};
 use crate::nodes::Nodes;
+
+/// A Q-node with so few children that, when it is spliced into another, they are told whose they are now: that is sooner
+/// done than each of them finding out.
+const FEW: u32 = 8;
 
 impl Work {
     /// Whether [`rearrange`](Self::rearrange) would change anything: if not, the set is consecutive in every order.
@@ -137,7 +142,7 @@ impl Work {
         }
         nodes.relink(center, outer, node, parts[0]);
         nodes.relink(center, inner, node, before);
-        let degree = nodes.inner(center).degree() + count as u32 - 1;
+        let degree = nodes.tag(center).degree() + count as u32 - 1;
         nodes.set_degree(center, Kind::Q, degree);
         empty_part.unwrap_or(outer)
     }
@@ -150,7 +155,7 @@ impl Work {
                 None
             }
             1 => {
-                let child = nodes.inner(node).ends[0];
+                let child = nodes.ends(node)[0];
                 nodes.release(node);
                 Some(child)
             }
@@ -200,16 +205,21 @@ fn splice_q(
 ) -> NodeId {
     let node = split.node;
     let inner = nodes.sibling_beside(node, outer);
-    let [a, b] = nodes.inner(node).ends;
+    let [a, b] = nodes.ends(node);
     let full_end = split.full_end;
     let empty_end = if a == full_end { b } else { a };
     nodes.relink(center, outer, node, empty_end);
     nodes.relink(center, inner, node, full_end);
     nodes.replace_sibling(empty_end, NodeId::NONE, outer);
     nodes.replace_sibling(full_end, NodeId::NONE, inner);
-    let degree = nodes.inner(center).degree() + split.degree - 1;
+    let degree = nodes.tag(center).degree() + split.degree - 1;
     nodes.set_degree(center, Kind::Q, degree);
-    nodes.forward(node, center);
+    if split.degree <= FEW {
+        nodes.give_children(empty_end, outer, split.degree, center);
+        nodes.release(node);
+    } else {
+        nodes.forward(node, center);
+    }
     if predecessor == empty_end { outer } else { split.outer[0] }
 }
 

@@ -126,9 +126,12 @@ impl PqTree {
         if set.len() < 2 || set.len() >= self.len() as usize {
             return self.find_trivial(set);
         }
-        let apex = self.work.label(&mut self.nodes, set)?;
-        self.work.check(&self.nodes, apex)?;
-        Ok(Place::Apex(apex))
+        let found = self.work.label(&mut self.nodes, set).and_then(|apex| {
+            self.work.check(&self.nodes, apex)?;
+            Ok(Place::Apex(apex))
+        });
+        self.work.unmark(&mut self.nodes);
+        found
     }
 
     fn find_trivial(&mut self, set: &[u32]) -> Result<Place, ReduceError> {

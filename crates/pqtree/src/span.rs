@@ -15,9 +15,10 @@ impl PqTree {
     /// *Cost*: O(n) for a table, and for climbing from the set.
     ///
     /// ```
-    /// let tree: pqtree::PqTree = "(0 [1 2 (3 4) 5] 6)".parse().unwrap();
-    /// assert_eq!(tree.smallest_consecutive_superset(&[2, 5]).unwrap(), [2, 3, 4, 5]);
-    /// assert_eq!(tree.smallest_consecutive_superset(&[0, 2]).unwrap(), [0, 1, 2, 3, 4, 5, 6]);
+    /// let tree: pqtree::PqTree = "(0 [1 2 (3 4) 5] 6)".parse()?;
+    /// assert_eq!(tree.smallest_consecutive_superset(&[2, 5])?, [2, 3, 4, 5]);
+    /// assert_eq!(tree.smallest_consecutive_superset(&[0, 2])?, [0, 1, 2, 3, 4, 5, 6]);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn smallest_consecutive_superset(&self, set: &[u32]) -> Result<Vec<u32>, LeafError> {
         // How many leaves of the set are below each node.

@@ -6,7 +6,7 @@ use crate::nodes::Nodes;
 
 /// A set of orders of the leaves `0..len`, as a PQ-tree. See the [crate's page](crate) for what that is.
 ///
-/// `Clone` copies three arrays, 12 bytes a leaf and 28 an inner node; a copy has no open checkpoint. Trees are equal, and
+/// `Clone` copies four arrays, 12 bytes a leaf and 24 an inner node; a copy has no open checkpoint. Trees are equal, and
 /// hash alike, if they admit the same orders, however they are stored.
 #[derive(Clone, Debug)]
 pub struct PqTree {
@@ -19,7 +19,7 @@ impl PqTree {
     ///
     /// # Panics
     ///
-    /// If there are more than 2³⁰ leaves.
+    /// If there are more than 2²⁹ leaves.
     pub fn new(leaves: u32) -> Self {
         Self::from_nodes(Nodes::universal(leaves))
     }
@@ -48,7 +48,7 @@ impl PqTree {
         assert!(self.contains(node), "there is no node {}", node.0);
         if self.nodes.is_leaf(node) {
             Kind::Leaf
-        } else if self.nodes.inner(node).is_q() {
+        } else if self.nodes.tag(node).is_q() {
             Kind::Q
         } else {
             Kind::P
@@ -74,20 +74,20 @@ impl PqTree {
 
     /// How many children a node has; 0 for a leaf.
     pub fn degree(&self, node: NodeId) -> u32 {
-        if self.nodes.is_leaf(node) { 0 } else { self.nodes.inner(node).degree() }
+        if self.nodes.is_leaf(node) { 0 } else { self.nodes.tag(node).degree() }
     }
 
     /// One more than the largest [`NodeId::index`]: the length of a table with a place for each node.
     pub fn node_bound(&self) -> usize {
-        self.nodes.leaves as usize + self.nodes.slots().len()
+        self.nodes.leaves as usize + self.nodes.tags().len()
     }
 
     /// How many P-nodes and how many Q-nodes there are.
     ///
     /// *Cost*: O(inner nodes).
     pub fn count_nodes(&self) -> (usize, usize) {
-        let live = self.nodes.slots().iter().filter(|inner| inner.degree() > 0);
-        live.fold((0, 0), |(p, q), inner| if inner.is_q() { (p, q + 1) } else { (p + 1, q) })
+        let live = self.nodes.tags().iter().filter(|tag| tag.is_live());
+        live.fold((0, 0), |(p, q), tag| if tag.is_q() { (p, q + 1) } else { (p + 1, q) })
     }
 
     /// The bytes of memory that the tree holds, what reductions work in included.

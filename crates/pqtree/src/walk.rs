@@ -16,11 +16,8 @@ use core::iter::FusedIterator;
 impl PqTree {
     /// The children of a node, from left to right; none for a leaf.
     pub fn children(&self, node: NodeId) -> Children<'_> {
-        let next = if self.kind(node) == Kind::Leaf {
-            NodeId::NONE
-        } else {
-            self.nodes.inner(node).ends[0]
-        };
+        let next =
+            if self.kind(node) == Kind::Leaf { NodeId::NONE } else { self.nodes.ends(node)[0] };
         Children { nodes: &self.nodes, next, previous: NodeId::NONE, left: self.degree(node) }
     }
 
@@ -63,7 +60,7 @@ impl PqTree {
         let (mut written, mut stack) = (0, frontier.len());
         loop {
             if !self.nodes.is_leaf(next) {
-                let child = self.nodes.inner(next).ends[0];
+                let child = self.nodes.ends(next)[0];
                 if let Some(step) = Step::first(&self.nodes, child).beside(&self.nodes) {
                     stack -= 1;
                     frontier[stack] = step.0;
@@ -147,7 +144,7 @@ impl Iterator for PreOrder<'_> {
         }
         self.top = NodeId::NONE;
         if !self.nodes.is_leaf(node) {
-            let child = self.nodes.inner(node).ends[0];
+            let child = self.nodes.ends(node)[0];
             self.to_come.extend(Step::first(self.nodes, child).beside(self.nodes));
             self.top = child;
         }
@@ -210,7 +207,7 @@ impl Iterator for Events<'_> {
             return Some(Event::Leaf(node.0));
         }
         self.above.push(step);
-        self.next = Step::first(self.nodes, self.nodes.inner(node).ends[0]);
+        self.next = Step::first(self.nodes, self.nodes.ends(node)[0]);
         Some(Event::Open(node))
     }
 }

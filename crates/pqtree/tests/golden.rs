@@ -95,6 +95,7 @@ fn generated(largest: usize) {
             q_nodes.to_string(),
         ];
         assert_eq!(found.as_slice(), &fields[2..8], "{}", fields[0]);
+        assert!(tree.bytes() <= 24_000_000, "{} bytes: {}", fields[0], tree.bytes());
         let log2: f64 = fields[8].parse().unwrap();
         assert!((tree.orders_log2() - log2).abs() <= 0.001, "{}", fields[0]);
     }

@@ -10,7 +10,7 @@ mod reference;
 mod trace;
 
 use families::{Family, generate};
-use pqtree::PqTree;
+use pqtree::{Checkpoint, PqTree};
 use reference::Reference;
 use std::hash::{BuildHasher, RandomState};
 
@@ -77,4 +77,47 @@ fn families_agree_with_the_reference() {
     }
     println!("{accepted} accepted, {refused} refused");
     assert!(accepted > 1000 && refused > 100);
+}
+
+/// Three paths that grow by a leaf at a time, so that each reduction merges one Q-node into another: merged nodes have to
+/// be cleared out again and again, except while a checkpoint is open.
+#[test]
+fn merged_nodes_are_cleared_out() {
+    for seed in 0..20 {
+        let third = 20 + 5 * seed as usize;
+        let leaves = 3 * third;
+        let mut random = families::Random::new(seed);
+        let mut tree = PqTree::new(leaves as u32);
+        let mut reference = Reference::new(leaves as u32);
+        let mut last = [0, third, 2 * third];
+        let mut open: Option<(Checkpoint, Reference, [usize; 3])> = None;
+        while last.iter().sum::<usize>() < leaves + 3 * (third - 1) {
+            if random.below(16) == 0 {
+                match open.take() {
+                    None => open = Some((tree.checkpoint(), reference.clone(), last)),
+                    Some((checkpoint, ..)) if random.below(2) == 0 => tree.commit(checkpoint),
+                    Some((checkpoint, old_reference, old_last)) => {
+                        tree.rollback(checkpoint);
+                        (reference, last) = (old_reference, old_last);
+                    }
+                }
+            }
+            let path = random.below(3);
+            if last[path] + 1 == (path + 1) * third {
+                continue;
+            }
+            let set = [last[path] as u32, last[path] as u32 + 1];
+            last[path] += 1;
+            tree.reduce(&set).expect("neighbours in one order");
+            reference = reference.reduce(&set).expect("neighbours in one order");
+            assert_eq!(tree.canonical().to_string(), reference.text(), "{seed}: {set:?}");
+            let mut nodes = tree.pre_order();
+            let has_parent =
+                |node| tree.children(node).all(|child| tree.parent(child) == Some(node));
+            assert!(nodes.all(has_parent), "{seed}: {set:?}");
+        }
+        // Without clearing out, each leaf but the first few of a path would have left a node behind.
+        let slots = tree.node_bound() - leaves;
+        assert!(slots < leaves / 2 + 20, "{seed}: {slots} inner nodes for {leaves} leaves");
+    }
 }

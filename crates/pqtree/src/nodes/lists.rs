@@ -14,7 +14,7 @@ impl Nodes {
             self.replace_sibling(from, old, new);
             return;
         }
-        let ends = self.inner(list).ends;
+        let ends = self.ends(list);
         self.set_ends(list, if ends[0] == old { [new, ends[1]] } else { [ends[0], new] });
     }
 
@@ -28,7 +28,7 @@ impl Nodes {
 
     /// Appends a child at the second end of a list. The degree is left to the caller.
     pub(crate) fn append(&mut self, list: NodeId, child: NodeId) {
-        let [first, last] = self.inner(list).ends;
+        let [first, last] = self.ends(list);
         self.set_up(child, list);
         self.set_siblings(child, [last, NodeId::NONE]);
         if last == NodeId::NONE {
@@ -36,6 +36,15 @@ impl Nodes {
         } else {
             self.replace_sibling(last, NodeId::NONE, child);
             self.set_ends(list, [first, child]);
+        }
+    }
+
+    /// Gives `count` children, from `first` on and away from `before`, to another parent. Their list is left to the caller.
+    pub(crate) fn give_children(&mut self, first: NodeId, before: NodeId, count: u32, to: NodeId) {
+        let (mut child, mut previous) = (first, before);
+        for _ in 0..count {
+            self.set_up(child, to);
+            (previous, child) = (child, self.sibling_beside(child, previous));
         }
     }
 
@@ -61,7 +70,7 @@ impl Nodes {
         }
         // The same without logging. Most reductions spend most of their time here.
         let siblings = self.siblings.as_mut_slice();
-        let mut ends = self.inner[(from.0 - self.leaves) as usize].ends;
+        let mut ends = self.ends[(from.0 - self.leaves) as usize];
         let mut before = NodeId::NONE;
         for chunk in children.chunks(CHUNK) {
             // As in `load_parents`.
@@ -87,7 +96,7 @@ impl Nodes {
                 before = child;
             }
         }
-        self.inner_mut(from).ends = ends;
+        self.set_ends(from, ends);
         self.set_ends(to, [children[0], before]);
         self.set_degree(to, Kind::P, children.len() as u32);
     }

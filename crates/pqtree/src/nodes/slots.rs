@@ -1,7 +1,10 @@
 //! Slots of inner nodes: taken, given back, forwarded, and the forwards cleared out.
 
 use crate::node::{Kind, NodeId};
-use crate::nodes::{Inner, Nodes};
+use crate::nodes::{Nodes, Tag};
+
+/// With fewer slots left than this the next reduction may need more: it takes one or two at each level that it splits.
+const SPARE: usize = 32;
 
 impl Nodes {
     /// A new inner node without children.
@@ -18,18 +21,25 @@ impl Nodes {
         let node = NodeId(self.up.len() as u32);
         self.up.push(NodeId::NONE);
         self.siblings.push([NodeId::NONE; 2]);
-        self.inner.push(Inner { ends: [NodeId::NONE; 2], degree: 0, stamp: 0 });
+        self.ends.push([NodeId::NONE; 2]);
+        self.tags.push(Tag::VACANT);
         node
     }
 
-    /// Room in small steps, where it matters: doubling would spend, on a million leaves, twelve megabytes for nothing.
     #[cold]
     fn grow(&mut self) {
-        let steps = if self.leaves < 1 << 18 { 8 } else { 64 };
-        let step = 16 + (self.leaves / steps) as usize;
+        let step = self.step();
         self.up.reserve_exact(step);
         self.siblings.reserve_exact(step);
-        self.inner.reserve_exact(step);
+        self.ends.reserve_exact(step);
+        self.tags.reserve_exact(step);
+    }
+
+    /// How many slots are added at once: few, where it matters. Doubling would spend, on a million leaves, twelve megabytes
+    /// for nothing.
+    fn step(&self) -> usize {
+        let steps = if self.leaves < 1 << 18 { 8 } else { 128 };
+        16 + (self.leaves / steps) as usize
     }
 
     /// Gives back the slot of a node that nobody points to any more.
@@ -49,11 +59,14 @@ impl Nodes {
         self.forwards += 1;
     }
 
-    /// Clears out the forwards when they are many. Not while a checkpoint is open.
+    /// Clears out the forwards when they are many, or when they are as many as the slots that would otherwise be added
+    /// now. Not while a checkpoint is open.
     ///
-    /// *Cost*: O(leaves), paid for by the merges that made a sixteenth as many forwards.
+    /// *Cost*: O(leaves), paid for by the merges that made a sixteenth as many forwards, or a 128th.
     pub(crate) fn compact(&mut self) {
-        if self.forwards < 64 + self.leaves / 16 || self.journal.is_open() {
+        let is_short = self.free == NodeId::NONE && self.up.capacity() - self.up.len() < SPARE;
+        let most = if is_short { self.step() } else { 8 + self.leaves as usize / 16 };
+        if (self.forwards as usize) < most || self.journal.is_open() {
             return;
         }
         for id in (0..self.up.len() as u32).map(NodeId) {
@@ -62,10 +75,9 @@ impl Nodes {
                 self.up[id.index()] = self.climb_forwards(id);
             }
         }
-        for slot in 0..self.inner.len() as u32 {
+        for slot in 0..self.tags.len() as u32 {
             let id = NodeId(self.leaves + slot);
-            let inner = self.inner(id);
-            if !inner.is_live() && inner.ends[0] != NodeId::NONE {
+            if !self.is_live(id) && self.ends(id)[0] != NodeId::NONE {
                 self.release(id);
             }
         }
