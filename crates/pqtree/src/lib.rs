@@ -80,7 +80,7 @@
 //! | try, and go back | [`checkpoint`](PqTree::checkpoint), [`rollback`](PqTree::rollback), [`commit`](PqTree::commit) |
 //! | get an order | [`frontier`](PqTree::frontier), [`write_frontier`](PqTree::write_frontier), [`orders`](PqTree::orders), [`nth_order`](PqTree::nth_order), [`sample_with`](PqTree::sample_with) |
 //! | test or count orders | [`contains_order`](PqTree::contains_order), [`orders_count`](PqTree::orders_count), [`orders_log2`](PqTree::orders_log2) |
-//! | look at the tree | [`root`](PqTree::root), [`children`](PqTree::children), [`parent`](PqTree::parent), [`kind`](PqTree::kind), [`pre_order`](PqTree::pre_order), [`post_order`](PqTree::post_order), [`changed`](PqTree::changed) |
+//! | look at the tree | [`root`](PqTree::root), [`children`](PqTree::children), [`parent`](PqTree::parent), [`siblings`](PqTree::siblings), [`kind`](PqTree::kind), [`pre_order`](PqTree::pre_order), [`post_order`](PqTree::post_order), [`changed`](PqTree::changed) |
 //! | combine trees | [`intersect`](PqTree::intersect), [`project`](PqTree::project), [`restrictions`](PqTree::restrictions), [`from_orders`](PqTree::from_orders) |
 //! | change the leaves | [`insert`](PqTree::insert), [`insert_under`](PqTree::insert_under), [`remove`](PqTree::remove), [`replace`](PqTree::replace) |
 //! | name the leaves | [`Labeled`] |

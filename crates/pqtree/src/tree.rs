@@ -72,6 +72,20 @@ impl PqTree {
         some(self.nodes.parent(node))
     }
 
+    /// The nodes beside a node in its parent's list of children, in no order: which of them is the next one depends on
+    /// where a walk comes from. Means nothing at the root; next to the children of a P-node any of the others may be.
+    ///
+    /// ```
+    /// # use pqtree::{NodeId, PqTree};
+    /// let tree: PqTree = "[0 1 2]".parse()?;
+    /// let beside = tree.siblings(NodeId::of_leaf(2));
+    /// assert!(beside.contains(&None) && beside.contains(&Some(NodeId::of_leaf(1))));
+    /// # Ok::<(), pqtree::ParseError>(())
+    /// ```
+    pub fn siblings(&self, node: NodeId) -> [Option<NodeId>; 2] {
+        self.nodes.siblings(node).map(some)
+    }
+
     /// How many children a node has; 0 for a leaf.
     pub fn degree(&self, node: NodeId) -> u32 {
         if self.nodes.is_leaf(node) { 0 } else { self.nodes.tag(node).degree() }
