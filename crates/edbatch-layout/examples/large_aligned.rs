@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use edbatch_layout::aligned::{Problem, Search, plan};
-use generate::{feasible_problem, stream};
+use generate::{feasible_problem, mistake_some, reverse_some, stream};
 
 #[allow(dead_code, unused_imports)]
 #[path = "../tests/aligned/generate.rs"]
@@ -20,11 +20,14 @@ fn main() {
         let problem = feasible_problem(variables, stream(seed));
         report("ideal", &problem, Search::default());
     }
-    let mut spoilt = feasible_problem(variables / 10, stream(3));
-    for batch in spoilt.batches.iter_mut().step_by(10) {
-        batch.operands[1].lanes.reverse();
+    for size in [variables / 10, variables] {
+        let mut reversed = feasible_problem(size, stream(3));
+        let spoilt = reverse_some(&mut reversed);
+        report(&format!("{spoilt} operands reversed"), &reversed, Search::default());
+        let mut mistaken = feasible_problem(size, stream(4));
+        let spoilt = mistake_some(&mut mistaken, stream(5));
+        report(&format!("{spoilt} operands with a wrong variable"), &mistaken, Search::default());
     }
-    report("spoilt", &spoilt, Search { restarts: 0, ..Search::default() });
 }
 
 fn report(name: &str, problem: &Problem, search: Search) {

@@ -10,10 +10,11 @@
 //!    between permutations of P-nodes; a labelled union–find collects them.
 //!
 //! Both passes are exact: **an ideal layout, one without copies, is found whenever there is one**. If there is none,
-//! operands are given up one at a time, the lightest that can be; small problems are solved to proven optimality.
+//! operands are given up one at a time, the lightest that can be, each in a transaction; small problems are solved to
+//! proven optimality, in large ones operands that disagree with the rest of their batch or with the majority go first.
 //!
-//! *Source*: section 3 and Alg. 2 of the paper; how the passes differ is said at each. *Cost*: near-linear where an ideal
-//! layout exists.
+//! *Source*: section 3 and Alg. 2 of the paper; how the passes differ is said at each. *Cost*: near-linear, whether or not
+//! an ideal layout exists; what is spent on finding a better one is bounded. The example `large_aligned` measures it.
 //!
 //! ```
 //! use edbatch_layout::aligned::{Batch, Problem, Search, plan};
@@ -28,16 +29,21 @@
 //! ```
 
 mod accepted;
+mod agreement;
 mod branch_and_bound;
 mod component;
 mod explain;
 mod give_up;
+mod gradual;
 mod isomorphism;
 mod layout;
+mod local;
+mod majority;
 mod order;
 mod orient;
 mod problem;
 mod relation;
+mod sift;
 mod snapshot;
 mod transfer;
 
@@ -57,7 +63,7 @@ pub use problem::{Batch, Malformed, Operand, OperandId, Problem};
 pub struct Search {
     /// Where the shuffles begin.
     pub seed: u64,
-    /// How often giving up operands begins anew.
+    /// How often giving up operands begins anew; less often in large parts of a problem, where it takes long.
     pub restarts: u32,
     /// How many tests branch and bound may spend on each independent part of the problem.
     pub tests: u32,

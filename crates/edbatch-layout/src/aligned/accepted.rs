@@ -91,14 +91,14 @@ impl<'a> Accepted<'a> {
         Ok((snapshot, orientation))
     }
 
-    /// Takes back an addition, and those after it, if any.
+    /// Takes back an addition. Those after it have to be undone before.
     pub(super) fn undo(&mut self, addition: Addition) {
         self.settled = None;
         self.tree.rollback(addition.before);
         for &index in addition.elements.iter().rev() {
             let batch = self.component.elements[index as usize].batch;
-            // A refusal may come before all of them were pushed.
-            self.kept[batch as usize].retain(|&kept| kept != index);
+            let last = self.kept[batch as usize].pop();
+            debug_assert_eq!(last, Some(index), "the last addition is undone first");
         }
     }
 

@@ -113,6 +113,11 @@ impl Component {
         }
     }
 
+    /// The lanes of all elements.
+    pub(super) fn lanes(&self) -> u32 {
+        self.elements.iter().map(|element| element.lanes.len() as u32).sum()
+    }
+
     /// The weight of all elements.
     pub(super) fn weight(&self) -> u64 {
         self.elements.iter().map(|element| element.weight).sum()

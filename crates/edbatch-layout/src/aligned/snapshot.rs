@@ -5,7 +5,7 @@
 //!
 //! *Cost*: O(variables).
 
-use pqtree::{Kind, PqTree};
+use pqtree::{Kind, NodeId, PqTree};
 
 /// No node: above the root.
 pub(super) const NONE: u32 = u32::MAX;
@@ -15,6 +15,8 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Snapshot {
     nodes: Vec<Node>,
     place_of_leaf: Vec<u32>,
+    /// The nodes that have no parent yet.
+    open: Vec<u32>,
 }
 
 /// A node of a [`Snapshot`].
@@ -42,27 +44,52 @@ pub(super) struct Part {
 
 impl Snapshot {
     pub(super) fn of(tree: &PqTree) -> Self {
-        let mut nodes: Vec<Node> = Vec::with_capacity(2 * tree.len() as usize);
-        let mut place_of_leaf = vec![NONE; tree.len() as usize];
-        let mut open: Vec<u32> = Vec::new();
-        for id in tree.post_order() {
-            let (place, degree) = (nodes.len() as u32, tree.degree(id));
-            let children = open.len() - degree as usize;
-            for (index, &child) in (0..).zip(&open[children..]) {
-                nodes[child as usize].parent = place;
-                nodes[child as usize].index = index;
-            }
-            let first = open.get(children).map_or(place, |&child| nodes[child as usize].first);
-            open.truncate(children);
-            open.push(place);
-            let variable = tree.as_leaf(id).unwrap_or(NONE);
-            if let Some(leaf) = tree.as_leaf(id) {
-                place_of_leaf[leaf as usize] = place;
-            }
-            let permutes = tree.kind(id) == Kind::P && degree > 2;
-            nodes.push(Node { parent: NONE, index: 0, degree, first, variable, permutes });
+        let mut snapshot = Self::empty(tree.len());
+        snapshot.nodes.reserve(2 * tree.len() as usize);
+        tree.post_order().for_each(|id| snapshot.push(tree, id));
+        snapshot
+    }
+
+    /// No node yet, of a tree with so many variables.
+    pub(super) fn empty(variables: u32) -> Self {
+        let place_of_leaf = vec![NONE; variables as usize];
+        Self { nodes: Vec::new(), place_of_leaf, open: Vec::new() }
+    }
+
+    /// Takes all nodes out. The places of variables stand until these are pushed again.
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+        self.open.clear();
+    }
+
+    /// Adds a node of a tree, after its children.
+    pub(super) fn push(&mut self, tree: &PqTree, id: NodeId) {
+        let degree = tree.degree(id);
+        let permutes = degree > 2 && tree.kind(id) == Kind::P;
+        let variable = tree.as_leaf(id).unwrap_or(NONE);
+        if let Some(leaf) = tree.as_leaf(id) {
+            self.place_of_leaf[leaf as usize] = self.nodes.len() as u32;
         }
-        Self { nodes, place_of_leaf }
+        self.push_above(degree, permutes, variable);
+    }
+
+    /// Adds a part of a Q-node above the last nodes without parents: some children that are neighbours.
+    pub(super) fn push_run(&mut self, degree: u32) {
+        self.push_above(degree, false, NONE);
+    }
+
+    fn push_above(&mut self, degree: u32, permutes: bool, variable: u32) {
+        let place = self.nodes.len() as u32;
+        let children = self.open.len() - degree as usize;
+        for (index, &child) in (0..).zip(&self.open[children..]) {
+            self.nodes[child as usize].parent = place;
+            self.nodes[child as usize].index = index;
+        }
+        let first =
+            self.open.get(children).map_or(place, |&child| self.nodes[child as usize].first);
+        self.open.truncate(children);
+        self.open.push(place);
+        self.nodes.push(Node { parent: NONE, index: 0, degree, first, variable, permutes });
     }
 
     pub(super) fn len(&self) -> u32 {

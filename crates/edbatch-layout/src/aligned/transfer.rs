@@ -68,18 +68,18 @@ pub(super) fn transfer(
 
 /// Sets of variables, one after the other.
 #[derive(Default, Debug)]
-struct Missing {
+pub(super) struct Missing {
     variables: Vec<u32>,
     ends: Vec<usize>,
 }
 
 impl Missing {
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.variables.clear();
         self.ends.clear();
     }
 
-    fn sets(&self) -> impl Iterator<Item = &[u32]> {
+    pub(super) fn sets(&self) -> impl Iterator<Item = &[u32]> {
         let begins = std::iter::once(&0).chain(&self.ends);
         begins.zip(&self.ends).map(|(&begin, &end)| &self.variables[begin..end])
     }

@@ -47,6 +47,44 @@ pub(crate) fn feasible_problem(variables: u32, mut random: impl FnMut(u32) -> u3
     Problem { variables, batches }
 }
 
+/// Spoils an operand in a tenth of the batches: its lanes come the other way round. Returns how many are spoilt.
+pub(crate) fn reverse_some(problem: &mut Problem) -> usize {
+    let spoilt = problem.batches.iter_mut().step_by(10);
+    spoilt.map(|batch| batch.operands[1].lanes.reverse()).count()
+}
+
+/// Spoils an operand in a tenth of the batches: one of its variables is another. Returns how many are spoilt.
+pub(crate) fn mistake_some(problem: &mut Problem, mut random: impl FnMut(u32) -> u32) -> usize {
+    let mut count = 0;
+    for batch in problem.batches.iter_mut().step_by(10) {
+        let other = random(problem.variables);
+        let lanes = &mut batch.operands[2].lanes;
+        if !lanes.contains(&other) {
+            lanes[0] = other;
+            count += 1;
+        }
+    }
+    count
+}
+
+/// The same problem: its variables renamed, its batches, their operands and their lanes in other places.
+pub(crate) fn disguise(problem: &Problem, random: &mut impl FnMut(u32) -> u32) -> Problem {
+    let mut other = problem.clone();
+    let mut names: Vec<u32> = (0..problem.variables).collect();
+    shuffle(&mut names, random);
+    for batch in &mut other.batches {
+        let mut lanes: Vec<usize> = (0..batch.operands[0].lanes.len()).collect();
+        shuffle(&mut lanes, random);
+        for operand in &mut batch.operands {
+            let renamed = lanes.iter().map(|&lane| names[operand.lanes[lane] as usize]);
+            operand.lanes = renamed.collect();
+        }
+        shuffle(&mut batch.operands, random);
+    }
+    shuffle(&mut other.batches, random);
+    other
+}
+
 pub(crate) fn shuffle<T>(list: &mut [T], random: &mut impl FnMut(u32) -> u32) {
     for last in (1..list.len()).rev() {
         list.swap(last, random(last as u32 + 1) as usize);

@@ -4,7 +4,9 @@ use edbatch_layout::aligned::{
 use proptest::prelude::*;
 
 use crate::brute_force::brute_force;
-use crate::generate::{feasible_problem, shuffle, small_problem, stream};
+use crate::generate::{
+    disguise, feasible_problem, mistake_some, reverse_some, small_problem, stream,
+};
 use crate::text::parse;
 
 fn ones(variables: u32, batches: &[&[&[u32]]]) -> Problem {
@@ -128,20 +130,7 @@ proptest! {
 
     #[test]
     fn names_and_places_do_not_matter(problem in small_problem(), seed: u64) {
-        let mut random = stream(seed);
-        let mut other = problem.clone();
-        let mut names: Vec<u32> = (0..problem.variables).collect();
-        shuffle(&mut names, &mut random);
-        for batch in &mut other.batches {
-            let mut lanes: Vec<usize> = (0..batch.operands[0].lanes.len()).collect();
-            shuffle(&mut lanes, &mut random);
-            for operand in &mut batch.operands {
-                let renamed = lanes.iter().map(|&lane| names[operand.lanes[lane] as usize]);
-                operand.lanes = renamed.collect();
-            }
-            shuffle(&mut batch.operands, &mut random);
-        }
-        shuffle(&mut other.batches, &mut random);
+        let other = disguise(&problem, &mut stream(seed));
         let (a, b) = (plan(&problem, Search::default()), plan(&other, Search::default()));
         prop_assert_eq!((a.feasible, a.bytes), (b.feasible, b.bytes));
     }
@@ -178,6 +167,80 @@ proptest! {
         prop_assert!(layout.feasible && layout.proved);
         prop_assert_eq!(layout.copies, 0);
     }
+}
+
+/// Problems that are too large for a test of everything at each operand.
+#[test]
+fn hardly_more_than_what_is_spoilt_is_copied() {
+    for seed in 0..2 {
+        let mut reversed = feasible_problem(2000, stream(seed));
+        let spoilt = reverse_some(&mut reversed);
+        check_large(&reversed, spoilt);
+        let mut mistaken = feasible_problem(2000, stream(seed));
+        let spoilt = mistake_some(&mut mistaken, stream(seed + 100));
+        check_large(&mistaken, spoilt);
+    }
+}
+
+#[track_caller]
+fn check_large(problem: &Problem, spoilt: usize) {
+    let layout = plan(problem, Search::default());
+    assert_eq!(layout.fates, Layout::of_order(problem, layout.order.clone()).fates);
+    assert!(!layout.feasible && layout.copies > 0);
+    assert!(layout.copies <= spoilt + spoilt / 5, "{} copied, {spoilt} spoilt", layout.copies);
+    // Again, and in disguise.
+    assert_eq!(plan(problem, Search::default()), layout);
+    assert!(!plan(&disguise(problem, &mut stream(7)), Search::default()).feasible);
+    let hasty = plan(problem, Search { restarts: 0, tests: 0, ..Search::default() });
+    assert!(!hasty.feasible && !hasty.proved && hasty.copies >= layout.copies);
+    let declared = Layout::of_order(problem, (0..problem.variables).collect());
+    assert!(hasty.bytes <= declared.bytes);
+}
+
+/// One operand more, and there is an ideal layout no longer; wherever it stands, and whatever the names are.
+#[test]
+fn a_single_spoilt_operand_is_found() {
+    for seed in 0..4 {
+        let ideal = feasible_problem(600, stream(seed));
+        assert!(plan(&disguise(&ideal, &mut stream(seed + 50)), Search::default()).feasible);
+        let mut spoilt = ideal.clone();
+        let batch = spoilt.batches.iter_mut().find(|batch| batch.operands[0].lanes.len() > 2);
+        let batch = batch.expect("some batch has more than two lanes");
+        let mut turned = batch.operands[0].clone();
+        turned.lanes.reverse();
+        turned.weight = 3;
+        batch.operands.push(turned);
+        for problem in [&spoilt, &disguise(&spoilt, &mut stream(seed + 100))] {
+            let layout = plan(problem, Search::default());
+            assert!(!layout.feasible);
+            assert!((1..=3).contains(&layout.bytes), "{}", layout.bytes);
+        }
+    }
+}
+
+/// Variables numbered as they should lie, and every second batch with an operand that no neighbours serve.
+#[test]
+fn large_plans_are_no_worse_than_the_declaration_order() {
+    let mut problem = feasible_problem(1000, stream(1));
+    let ideal = plan(&problem, Search::default()).order;
+    let mut number = vec![0; ideal.len()];
+    (0..).zip(&ideal).for_each(|(place, &variable)| number[variable as usize] = place);
+    let mut random = stream(2);
+    for (index, batch) in problem.batches.iter_mut().enumerate() {
+        for operand in &mut batch.operands {
+            operand.lanes.iter_mut().for_each(|variable| *variable = number[*variable as usize]);
+        }
+        if index % 2 == 0 {
+            let lanes = &mut batch.operands[0].lanes;
+            let begin = random(400);
+            (0..).zip(lanes).for_each(|(lane, variable)| *variable = begin + 83 * lane);
+            batch.operands[0].weight = 9;
+        }
+    }
+    let declared = Layout::of_order(&problem, (0..problem.variables).collect());
+    assert!(declared.copies < problem.batches.len());
+    let hasty = plan(&problem, Search { seed: 0, restarts: 0, tests: 0 });
+    assert!(hasty.bytes <= declared.bytes, "{} {}", hasty.bytes, declared.bytes);
 }
 
 /// The problem with these operands alone.
