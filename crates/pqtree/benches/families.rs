@@ -40,6 +40,9 @@ fn reductions(criterion: &mut Criterion) {
 }
 
 fn around(criterion: &mut Criterion) {
+    criterion.bench_function("new-1e6", |bencher| {
+        bencher.iter_with_large_drop(|| PqTree::new(black_box(1_000_000)))
+    });
     let mut group = criterion.benchmark_group("tree-1e5");
     let leaves = 100_000;
     let sets = generate(Family::Tree, leaves, 0, 3);

@@ -62,6 +62,8 @@ impl PqTree {
     pub fn commit(&mut self, checkpoint: Checkpoint) {
         self.nodes.journal.close(&checkpoint);
         self.nodes.journal.forget_if_idle();
+        // Reductions could not do so while the checkpoint was open.
+        self.nodes.compact();
     }
 }
 

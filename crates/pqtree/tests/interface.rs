@@ -23,6 +23,19 @@ fn a_million_leaves_fit_in_24_megabytes_and_are_made_at_once() {
     assert!(tree.bytes() <= 24_000_000);
 }
 
+/// A path that grows by a leaf at a time merges a node at each step.
+#[test]
+fn transactions_do_not_pile_up_merged_nodes() {
+    let mut tree = PqTree::new(1000);
+    for leaf in 1..1000 {
+        let start = tree.checkpoint();
+        tree.reduce(&[leaf - 1, leaf]).unwrap();
+        tree.commit(start);
+    }
+    assert_eq!(tree.count_nodes(), (0, 1));
+    assert!(tree.node_bound() < 1100, "{}", tree.node_bound());
+}
+
 #[test]
 fn the_pictures_of_the_documentation() {
     let mut five = PqTree::new(5);
