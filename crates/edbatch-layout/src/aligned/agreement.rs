@@ -2,8 +2,8 @@
 //!
 //! Accepted too early, an operand whose lanes are in no order that fits makes several be refused that would fit. So look
 //! at a tree that asks for nothing but contiguous operands, as far as it goes, and compare the operands of each batch in
-//! pairs: two agree if each of the sets that the one has and the other lacks could be made consecutive, and if no node is
-//! related to itself other way round. An operand that disagrees waits, the longer the more weight is against it.
+//! pairs: two agree if each of the sets that the one has and the other lacks could be made consecutive, and if no node
+//! would have to be its own reverse. An operand that disagrees waits, the longer the more weight is against it.
 //!
 //! *Source*: ours. *Cost*: O(variables + lanes · ([`MATES`] + [`TRIALS`])).
 
@@ -30,41 +30,19 @@ pub(super) fn agreeing_first(
     sequence: &[u32],
     rng: &mut impl Rng,
 ) -> Vec<u32> {
-    let elements = &component.elements;
     let (mut tree, mut lies_apart) = contiguous(component, sequence);
     let mut sequence = sequence.to_vec();
     if lies_apart.contains(&true) {
         sort_by_trials(component, &mut sequence, rng);
         (tree, lies_apart) = contiguous(component, &sequence);
     }
-    let snapshot = Snapshot::of(&tree);
-    let (mut pro, mut contra) = (vec![0; elements.len()], vec![0; elements.len()]);
-    let mut judge = Judge::default();
-    let mut matcher = Matcher::default();
-    let mut begin = 0;
-    for batch in elements.chunk_by(|a, b| a.batch == b.batch) {
-        for a in 0..batch.len() {
-            for b in (a + 1..batch.len()).take(MATES) {
-                if lies_apart[begin + a] || lies_apart[begin + b] {
-                    continue;
-                }
-                let agree = judge.agree(&mut tree, |judge| {
-                    let (a, b) = (&batch[a].lanes, &batch[b].lanes);
-                    matcher.match_operands(&snapshot, a, b, judge)
-                        || matcher.match_operands(&snapshot, b, a, judge)
-                });
-                let votes = if agree { &mut pro } else { &mut contra };
-                votes[begin + a] += batch[b].weight;
-                votes[begin + b] += batch[a].weight;
-            }
-        }
-        begin += batch.len();
-    }
+    let votes = vote(component, &mut tree, &lies_apart);
     sequence.sort_by_key(|&index| {
-        let index = index as usize;
-        let (pro, contra) = (pro[index] + elements[index].weight, contra[index]);
-        let balance = i128::from(pro) - i128::from(contra);
-        (lies_apart[index], contra > 0, if contra > 0 { Reverse(balance) } else { Reverse(0) })
+        let Votes { pro, contra } = votes[index as usize];
+        let weight = component.elements[index as usize].weight;
+        let balance = i128::from(pro) + i128::from(weight) - i128::from(contra);
+        let order = if contra > 0 { Reverse(balance) } else { Reverse(0) };
+        (lies_apart[index as usize], contra > 0, order)
     });
     sequence
 }
@@ -92,6 +70,38 @@ fn sort_by_trials(component: &Component, sequence: &mut [u32], rng: &mut impl Rn
     }
     let weight = |index: u32| u128::from(component.elements[index as usize].weight);
     sequence.sort_by_key(|&index| Reverse(accepted[index as usize] * weight(index)));
+}
+
+/// What weighs for an element, and against it.
+#[derive(Clone, Copy, Default, Debug)]
+struct Votes {
+    pro: u64,
+    contra: u64,
+}
+
+/// Compares the elements of each batch in pairs.
+fn vote(component: &Component, tree: &mut PqTree, lies_apart: &[bool]) -> Vec<Votes> {
+    let snapshot = Snapshot::of(tree);
+    let mut votes = vec![Votes::default(); component.elements.len()];
+    let (mut judge, mut matcher) = (Judge::default(), Matcher::default());
+    let numbered: Vec<_> = (0..).zip(&component.elements).collect();
+    for batch in numbered.chunk_by(|a, b| a.1.batch == b.1.batch) {
+        let in_place: Vec<_> = batch.iter().filter(|&&(index, _)| !lies_apart[index]).collect();
+        for (place, &&(a, one)) in in_place.iter().enumerate() {
+            for &&(b, other) in in_place[place + 1..].iter().take(MATES) {
+                let agree = judge.agree(tree, |judge| {
+                    matcher.match_operands(&snapshot, &one.lanes, &other.lanes, judge)
+                        || matcher.match_operands(&snapshot, &other.lanes, &one.lanes, judge)
+                });
+                for (index, mate) in [(a, other), (b, one)] {
+                    let votes: &mut Votes = &mut votes[index];
+                    let side = if agree { &mut votes.pro } else { &mut votes.contra };
+                    *side += mate.weight;
+                }
+            }
+        }
+    }
+    votes
 }
 
 /// Listens to what two operands ask of each other.
