@@ -31,10 +31,9 @@ pub(super) fn majority_first(
         group.iter().map(|claim| component.elements[claim.element as usize].weight).sum()
     };
     let (mut winners, mut losers) = (Vec::new(), Vec::new());
-    let mut rest = claims;
+    let mut claims = claims.into_iter();
     for batch in kept.iter_mut().filter(|batch| !batch.is_empty()) {
-        let tail = rest.split_off(batch.len());
-        let mut claims = std::mem::replace(&mut rest, tail);
+        let mut claims: Vec<Claim> = claims.by_ref().take(batch.len()).collect();
         for relation in claims.iter_mut().flat_map(|claim| &mut claim.relations) {
             let differs = turns[relation.a as usize] != turns[relation.b as usize];
             relation.turned = differs != relation.turned;
