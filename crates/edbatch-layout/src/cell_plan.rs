@@ -28,6 +28,15 @@ pub struct CellPlan {
     pub steps: Vec<CellStep>,
 }
 
+impl CellPlan {
+    /// Whether a step reads the rows that calls name at a table port; its hoisted product is none.
+    #[must_use]
+    pub fn reads_table(&self, table: u16) -> bool {
+        let read = self.steps.iter().flat_map(CellStep::reads);
+        read.into_iter().any(|(place, _)| place.base == Base::Table(table))
+    }
+}
+
 /// `w · x` for weights `(rows, width)` stacked along their rows, and `x` a row of a table.
 ///
 /// It depends on the row alone, so a mini-batch computes it once per distinct row.

@@ -106,9 +106,11 @@ fn check_call(
     let rows = graph.rows(node);
     let calls = plan.steps[step].calls;
     let tables = program.network()[plan.steps[step].cell].tables();
-    for ((operand, &row), table) in operands.iter().zip(rows).zip(tables) {
-        let Operand::Table { start } = *operand else {
-            return error("a port's operand where a table's was expected".into());
+    for (port, ((operand, &row), table)) in (0..).zip(operands.iter().zip(rows).zip(tables)) {
+        let start = match *operand {
+            Operand::Table { start } => start,
+            Operand::Unread if !program.cell(plan.steps[step].cell).reads_table(port) => continue,
+            _ => return error("a port's operand where a table's was expected".into()),
         };
         if plan.rows(start, calls)[call] != row * program.table_width(table) {
             return error(format!("{node} reads another row of a table than {row}"));
@@ -127,7 +129,7 @@ fn check_call(
     let mut values = graph.values(node);
     for operand in &operands[rows.len()..ports] {
         let found: Vec<u32> = match *operand {
-            Operand::Table { .. } | Operand::Hoisted { .. } => {
+            Operand::Table { .. } | Operand::Unread | Operand::Hoisted { .. } => {
                 return error("rows of a table where a port's operand was expected".into());
             }
             Operand::Span { first, stride } => {

@@ -16,6 +16,8 @@ pub(crate) struct Distinct {
     seen: Vec<Vec<(u32, u32)>>,
     /// By kind: where each distinct row begins in its table.
     rows: Vec<Vec<u32>>,
+    /// The number of each call's row, in the order in which calls run.
+    numbers: Vec<u32>,
     /// Which mini-batch this is.
     stamp: u32,
 }
@@ -30,6 +32,7 @@ impl Distinct {
         self.seen.resize_with(program.cells().len(), Vec::new);
         self.rows.resize_with(program.cells().len(), Vec::new);
         self.rows.iter_mut().for_each(Vec::clear);
+        self.numbers.clear();
         for batch in schedule.batches() {
             let Some(hoisted) = &program.cell(batch.kind).hoisted else { continue };
             let port = usize::from(hoisted.table);
@@ -45,6 +48,7 @@ impl Distinct {
                     (*stamp, *number) = (self.stamp, rows.len() as u32);
                     rows.push(row * width);
                 }
+                self.numbers.push(*number);
             }
         }
     }
@@ -80,30 +84,31 @@ impl Distinct {
             };
             rows[start as usize..][..distinct.len()].copy_from_slice(distinct);
         }
+        let mut numbers = self.numbers.as_slice();
         for (step, batch) in steps[hoists..].iter().zip(schedule.batches()) {
-            let mut operands = &operands[step.operands as usize..];
-            for (port, table) in program.network()[batch.kind].tables().iter().enumerate() {
-                let Some((&Operand::Table { start }, rest)) = operands.split_first() else {
-                    unreachable!("tables come first")
-                };
-                operands = rest;
+            let calls = batch.nodes.len();
+            let tables = program.network()[batch.kind].tables();
+            let operands = &operands[step.operands as usize..];
+            for (port, (table, operand)) in tables.iter().zip(operands).enumerate() {
+                // Others are not read, but by the hoisted product.
+                let Operand::Table { start } = *operand else { continue };
                 let width = program.table_width(table);
-                let list = &mut rows[start as usize..][..batch.nodes.len()];
+                let list = &mut rows[start as usize..][..calls];
                 for (row, &node) in list.iter_mut().zip(batch.nodes) {
                     *row = graph.rows(node)[port] * width;
                 }
             }
             let Some(hoisted) = &program.cell(batch.kind).hoisted else { continue };
-            let hoists = operands.iter().find_map(|operand| match operand {
+            let start = operands.iter().find_map(|operand| match operand {
                 Operand::Hoisted { start } => Some(*start as usize),
                 _ => None,
             });
-            let start = hoists.expect("the cell has a hoisted product");
-            let (seen, port) = (&self.seen[batch.kind.index()], usize::from(hoisted.table));
+            let start = start.expect("the cell has a hoisted product");
+            let (own, rest) = numbers.split_at(calls);
+            numbers = rest;
             let (out, stride) = (results[batch.kind.index()], next_line(hoisted.rows as usize));
-            let list = &mut rows[start..][..batch.nodes.len()];
-            for (row, &node) in list.iter_mut().zip(batch.nodes) {
-                *row = out + seen[graph.rows(node)[port] as usize].1 * stride as u32;
+            for (row, &number) in rows[start..].iter_mut().zip(own) {
+                *row = out + number * stride as u32;
             }
         }
     }

@@ -12,7 +12,7 @@ use edbatch_graph::Kind;
 pub struct Plan {
     /// One step per batch, in order.
     pub steps: Vec<Step>,
-    /// The operands of all steps: per step a list per table, then one operand per port.
+    /// The operands of all steps: per step an operand per table, then one per port.
     pub operands: Vec<Operand>,
     /// Lists that operands refer to.
     pub lists: Vec<u32>,
@@ -64,6 +64,8 @@ pub enum Operand {
         /// Into [`Plan::rows`].
         start: u32,
     },
+    /// Rows of a parameter that only the cell's hoisted product reads.
+    Unread,
     /// Rows of a hoisted product: call `b` reads at `rows[start + b]`.
     Hoisted {
         /// Into [`Plan::rows`].
@@ -137,6 +139,7 @@ impl fmt::Display for Plan {
                     Operand::Table { start } => {
                         write!(f, "table {:?}", self.rows(start, step.calls))?
                     }
+                    Operand::Unread => f.write_str("table")?,
                     Operand::Hoisted { start } => {
                         write!(f, "hoisted {:?}", self.rows(start, step.calls))?
                     }

@@ -238,9 +238,13 @@ impl Planner {
         let Plan { given, operands, lists, .. } = plan;
         let cell = &program.network()[batch.kind];
         let calls = batch.nodes.len() as u32;
-        for _ in cell.tables() {
-            operands.push(Operand::Table { start: *rows });
-            *rows += calls;
+        for table in 0..cell.tables().len() {
+            if program.cell(batch.kind).reads_table(table as u16) {
+                operands.push(Operand::Table { start: *rows });
+                *rows += calls;
+            } else {
+                operands.push(Operand::Unread);
+            }
         }
         let single = cell.ports().len() - usize::from(cell.is_variadic());
         for (port, declared) in cell.ports()[..single].iter().enumerate() {

@@ -97,7 +97,7 @@ fn gathers<'a>(
     let tables = program.network()[step.cell].tables();
     plan.operands_of(index).iter().enumerate().filter_map(move |(position, operand)| {
         let rows = match *operand {
-            Operand::Span { .. } => return None,
+            Operand::Span { .. } | Operand::Unread => return None,
             Operand::Table { .. } | Operand::Hoisted { .. } | Operand::List { .. } => step.calls,
             Operand::Many { ends, .. } => plan.list(ends, step.calls).last().copied().unwrap_or(0),
         };
