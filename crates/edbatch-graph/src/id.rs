@@ -13,12 +13,14 @@ impl NodeId {
     ///
     /// # Panics
     /// If `index` does not fit 32 bits.
+    #[inline]
     #[must_use]
     pub fn new(index: usize) -> Self {
         Self(u32::try_from(index).expect("a graph has fewer than 2^32 nodes"))
     }
 
     /// The index into side tables.
+    #[inline]
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -44,12 +46,14 @@ impl Kind {
     ///
     /// # Panics
     /// If `index` does not fit 16 bits.
+    #[inline]
     #[must_use]
     pub fn new(index: usize) -> Self {
         Self(u16::try_from(index).expect("a network has fewer than 2^16 kinds"))
     }
 
     /// The index into side tables.
+    #[inline]
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize

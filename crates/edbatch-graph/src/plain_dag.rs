@@ -58,6 +58,7 @@ impl PlainDag {
     }
 
     /// The arguments of a node as a slice.
+    #[inline]
     #[must_use]
     pub fn argument_slice(&self, node: NodeId) -> &[NodeId] {
         let (start, end) = (self.first[node.index()], self.first[node.index() + 1]);
@@ -74,10 +75,12 @@ impl Dag for PlainDag {
         self.names.len()
     }
 
+    #[inline]
     fn kind(&self, node: NodeId) -> Kind {
         self.kinds[node.index()]
     }
 
+    #[inline]
     fn arguments(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         self.argument_slice(node).iter().copied()
     }

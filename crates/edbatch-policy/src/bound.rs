@@ -112,7 +112,7 @@ fn richest(
         let rest = next[node.index()].map_or(0, |user: NodeId| most[user.index()]);
         most[node.index()] = worth(frontier.kind(node)) + rest;
     }
-    let sources = frontier.arguments().filter(|(_, arguments)| arguments.is_empty());
+    let sources = frontier.arguments().filter(|(_, arguments)| arguments.len() == 0);
     let mut starts: Vec<_> = sources.map(|(node, _)| node).collect();
     starts.sort_by_key(|node| std::cmp::Reverse(most[node.index()]));
     let path = |&start: &NodeId| {

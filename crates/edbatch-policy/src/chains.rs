@@ -5,14 +5,20 @@
 //! longest chains is the paper's lower bound (its appendix A), with paths through nodes of other
 //! kinds counted: `u → v` when *any* path leads from `u` to `v`, not only an edge.
 //!
-//! Computed backwards, users before arguments: a row of one counter a kind is the element-wise
-//! maximum of the users' rows, plus one for the node's own kind.
+//! Computed backwards, users before arguments: a row of one counter a kind holds the most nodes of
+//! that kind on any path that starts *behind* a node; it is the element-wise maximum over the users'
+//! rows, each with one more for the user's own kind. A kind whose nodes all lack arguments is behind
+//! nobody, and needs no counter.
 //!
-//! Kinds do not mix, so they are taken in blocks: a block of at most 16 counters of 16 bits is a
-//! register or two, and one array of rows serves block after block. (A block with a kind of more
-//! than 65,535 nodes has 32 bits a counter.)
+//! Kinds do not mix, so they are taken in blocks: a block of 4, 8 or 16 counters of 16 bits is half a
+//! register or one or two, and one array of rows serves block after block. (A block with a kind of
+//! more than 65,535 nodes has 32 bits a counter.) Edges are taken one by one, not node by node: how
+//! many users a node has is as good as random, and a loop that ends at random costs more than the
+//! maximum.
 //!
 //! *Cost*: O(edges × kinds) time in steps of a whole block, O(nodes) memory.
+
+use std::ops::Add;
 
 use edbatch_graph::{Kind, NodeId};
 
@@ -21,13 +27,45 @@ use crate::Frontier;
 /// Heights of all nodes, and the longest chain of every kind. Reusable memory.
 #[derive(Clone, Debug, Default)]
 pub struct Chains {
-    heights: Vec<u32>,
-    /// Σ of a node's row: at least so many batches, from the node's on.
-    needs: Vec<u32>,
+    nodes: Vec<OfNode>,
+    /// How many nodes of a kind have a height: from the kind's start on, a number for each height
+    /// from 1 up to the kind's number of nodes.
+    tally: Vec<u32>,
+    starts: Vec<usize>,
     longest: Vec<u32>,
-    narrow: Vec<[u16; 8]>,
-    wide: Vec<[u16; 16]>,
-    large: Vec<[u32; 8]>,
+    /// The kinds that have a counter: block after block of them.
+    counted: Vec<Kind>,
+    four: Rows<u16, 4>,
+    eight: Rows<u16, 8>,
+    sixteen: Rows<u16, 16>,
+    large: Rows<u32, 8>,
+}
+
+/// Side by side: who asks for one will ask for the other.
+#[derive(Clone, Copy, Debug)]
+struct OfNode {
+    height: u32,
+    /// Σ of the row: at least so many batches are needed by what hangs on the node.
+    needs: u32,
+}
+
+/// On a node on which nothing hangs.
+const ALONE: OfNode = OfNode { height: 1, needs: 0 };
+
+/// The counters of a block of kinds.
+#[derive(Clone, Debug, Default)]
+struct Rows<C, const L: usize> {
+    of_node: Vec<[C; L]>,
+    of_kind: Vec<OfKind<C, L>>,
+}
+
+/// A kind's place in a block; by default, none.
+#[derive(Clone, Copy, Debug)]
+struct OfKind<C, const L: usize> {
+    /// One at the kind's column.
+    one_more: [C; L],
+    column: usize,
+    is_counted: bool,
 }
 
 impl Chains {
@@ -41,36 +79,59 @@ impl Chains {
 
     /// Turns to another graph and keeps the memory. Only the graph is read, not what has run.
     pub fn reset(&mut self, frontier: &Frontier) {
-        self.heights.clear();
-        self.heights.resize(frontier.nodes(), 0);
-        self.needs.clear();
-        self.needs.resize(frontier.nodes(), 0);
-        let kinds = frontier.kinds();
-        let fits = |kind| frontier.total(Kind::new(kind)) <= usize::from(u16::MAX);
-        let mut first = 0;
-        while first < kinds {
-            let rest = kinds - first;
-            let per_node = (&mut *self.heights, &mut *self.needs);
-            first += if !(first..kinds.min(first + 16)).all(fits) {
-                block(frontier, first, &mut self.large, per_node)
-            } else if rest <= 8 {
-                block(frontier, first, &mut self.narrow, per_node)
-            } else {
-                block(frontier, first, &mut self.wide, per_node)
+        self.nodes.clear();
+        self.nodes.resize(frontier.nodes(), ALONE);
+        let kinds = (0..frontier.kinds()).map(Kind::new);
+        self.counted.clear();
+        self.counted.extend(kinds.clone().filter(|&kind| frontier.has_arguments(kind)));
+        self.lay_out_tally(frontier);
+        let fits = |&kind: &Kind| frontier.total(kind) <= usize::from(u16::MAX);
+        let (nodes, tally) = (self.nodes.as_mut_slice(), self.tally.as_mut_slice());
+        let mut of_all = OfAll { nodes, tally, starts: &self.starts };
+        let mut rest = self.counted.as_slice();
+        while !rest.is_empty() {
+            let next = &rest[..rest.len().min(16)];
+            let done = match next.len() {
+                _ if !next.iter().all(fits) => self.large.count(frontier, next, &mut of_all),
+                0..=4 => self.four.count(frontier, next, &mut of_all),
+                5..=8 => self.eight.count(frontier, next, &mut of_all),
+                _ => self.sixteen.count(frontier, next, &mut of_all),
             };
+            rest = &rest[done..];
         }
         self.longest.clear();
-        self.longest.resize(kinds, 0);
-        for (node, &height) in self.heights.iter().enumerate() {
-            let longest = &mut self.longest[frontier.kind(NodeId::new(node)).index()];
-            *longest = (*longest).max(height);
+        for kind in kinds {
+            // A node of one height stands before nodes of all lower heights.
+            let tally = &self.tally[self.starts[kind.index()]..][..frontier.total(kind)];
+            let longest = tally.iter().take_while(|&&nodes| nodes > 0).count();
+            self.longest.push(NodeId::new(longest).0);
         }
+    }
+
+    /// The kinds without a counter have height 1.
+    fn lay_out_tally(&mut self, frontier: &Frontier) {
+        self.tally.clear();
+        self.tally.resize(frontier.nodes(), 0);
+        self.starts.clear();
+        let mut start = 0;
+        for kind in (0..frontier.kinds()).map(Kind::new) {
+            self.starts.push(start);
+            if !frontier.has_arguments(kind) && frontier.total(kind) > 0 {
+                self.tally[start] = NodeId::new(frontier.total(kind)).0;
+            }
+            start += frontier.total(kind);
+        }
+    }
+
+    /// How many nodes of a kind have height 1, 2 and so on.
+    pub(crate) fn tally(&self, kind: Kind) -> &[u32] {
+        &self.tally[self.starts[kind.index()]..][..self.longest(kind) as usize]
     }
 
     /// The most nodes of a node's own kind on any path that starts at it, itself included.
     #[must_use]
     pub fn height(&self, node: NodeId) -> u32 {
-        self.heights[node.index()]
+        self.nodes[node.index()].height
     }
 
     /// A measure of how much hangs on a node, 0 if nobody reads it: the square of the lower bound on
@@ -78,7 +139,7 @@ impl Chains {
     /// first to the fourth breaks ties equally well, and so does the longest path.)
     #[must_use]
     pub fn urgency(&self, node: NodeId) -> u64 {
-        u64::from(self.needs[node.index()] - 1).pow(2)
+        u64::from(self.nodes[node.index()].needs).pow(2)
     }
 
     /// Number of kinds that may occur.
@@ -101,53 +162,66 @@ impl Chains {
 }
 
 /// A counter of a row: a count that cannot overflow, because a kind has fewer nodes.
-trait Counter: Copy + Default + Ord {
-    fn one_more(self) -> Self;
-    fn get(self) -> u32;
+trait Counter: Copy + Ord + Add<Output = Self> + Into<u32> {
+    const ZERO: Self;
+    const ONE: Self;
 }
 
 impl Counter for u16 {
-    fn one_more(self) -> Self {
-        self + 1
-    }
-    fn get(self) -> u32 {
-        self.into()
-    }
+    const ZERO: Self = 0;
+    const ONE: Self = 1;
 }
 
 impl Counter for u32 {
-    fn one_more(self) -> Self {
-        self + 1
-    }
-    fn get(self) -> u32 {
-        self
-    }
+    const ZERO: Self = 0;
+    const ONE: Self = 1;
 }
 
-/// Heights of the nodes of the kinds `first..first + L`, and what these kinds add to the needs;
-/// returns `L`.
-fn block<C: Counter, const L: usize>(
-    frontier: &Frontier,
-    first: usize,
-    rows: &mut Vec<[C; L]>,
-    (heights, needs): (&mut [u32], &mut [u32]),
-) -> usize {
-    rows.resize(frontier.nodes(), [C::default(); L]);
-    for node in (0..frontier.nodes()).rev() {
-        let id = NodeId::new(node);
-        let mut row = [C::default(); L];
-        for user in frontier.users(id) {
-            for (most, &of_user) in row.iter_mut().zip(&rows[user.index()]) {
-                *most = (*most).max(of_user);
+impl<C: Counter, const L: usize> OfKind<C, L> {
+    const NONE: Self = Self { one_more: [C::ZERO; L], column: 0, is_counted: false };
+}
+
+/// What blocks add to.
+struct OfAll<'a> {
+    nodes: &'a mut [OfNode],
+    tally: &'a mut [u32],
+    starts: &'a [usize],
+}
+
+impl<C: Counter, const L: usize> Rows<C, L> {
+    /// Heights of the nodes of the first kinds of `kinds`, and what these kinds add to the needs;
+    /// returns how many kinds were counted.
+    fn count(&mut self, frontier: &Frontier, kinds: &[Kind], of_all: &mut OfAll<'_>) -> usize {
+        let kinds = &kinds[..kinds.len().min(L)];
+        self.of_kind.resize(frontier.kinds(), OfKind::NONE);
+        for (column, kind) in kinds.iter().enumerate() {
+            let mut one_more = [C::ZERO; L];
+            one_more[column] = C::ONE;
+            self.of_kind[kind.index()] = OfKind { one_more, is_counted: true, column };
+        }
+        self.of_node.clear();
+        self.of_node.resize(frontier.nodes(), [C::ZERO; L]);
+        for (argument, user) in frontier.edges().rev() {
+            let one_more = self.of_kind[frontier.kind(user).index()].one_more;
+            let of_user = self.of_node[user.index()];
+            let row = &mut self.of_node[argument.index()];
+            for ((most, of_user), one_more) in row.iter_mut().zip(of_user).zip(one_more) {
+                *most = (*most).max(of_user + one_more);
             }
         }
-        let own = frontier.kind(id).index().wrapping_sub(first);
-        if let Some(own) = row.get_mut(own) {
-            *own = own.one_more();
-            heights[node] = own.get();
+        for (index, (row, node)) in self.of_node.iter().zip(&mut *of_all.nodes).enumerate() {
+            node.needs += row.iter().map(|&count| count.into()).sum::<u32>();
+            let kind = frontier.kind(NodeId::new(index)).index();
+            let OfKind { is_counted, column, .. } = self.of_kind[kind];
+            if is_counted {
+                let behind: u32 = row[column].into();
+                node.height = 1 + behind;
+                of_all.tally[of_all.starts[kind] + behind as usize] += 1;
+            }
         }
-        needs[node] += row.iter().map(|count| count.get()).sum::<u32>();
-        rows[node] = row;
+        for kind in kinds {
+            self.of_kind[kind.index()] = OfKind::NONE;
+        }
+        kinds.len()
     }
-    L
 }

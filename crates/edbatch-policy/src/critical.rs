@@ -220,17 +220,13 @@ impl Policy for Critical {
         self.chains.reset(frontier);
         self.firsts.start();
         self.kinds.clear();
-        let mut start = 0;
-        for kind in (0..frontier.kinds()).map(Kind::new) {
-            let highest = self.chains.longest(kind);
-            self.kinds.push(OfKind { start, highest, seen: 0, ran: 0, urgency: 0 });
-            start += highest as usize + 1;
-        }
         self.heights.clear();
-        self.heights.resize(start, OfHeight::default());
-        for node in (0..frontier.nodes()).map(NodeId::new) {
-            let start = self.kinds[frontier.kind(node).index()].start;
-            self.heights[start + self.chains.height(node) as usize].waiting += 1;
+        for kind in (0..frontier.kinds()).map(Kind::new) {
+            let (start, highest) = (self.heights.len(), self.chains.longest(kind));
+            self.kinds.push(OfKind { start, highest, seen: 0, ran: 0, urgency: 0 });
+            self.heights.push(OfHeight::default());
+            let tally = self.chains.tally(kind).iter();
+            self.heights.extend(tally.map(|&waiting| OfHeight { waiting, last: 0 }));
         }
     }
 

@@ -11,30 +11,54 @@
 //! A frontier that is [`reset`](Frontier::reset) for the next mini-batch reuses its memory:
 //! once it has seen the largest graph it allocates nothing.
 
+use std::ops::Range;
+
 use edbatch_graph::{Dag, Kind, NodeId};
 
 /// What a policy sees: which nodes are ready, which ran, and who reads whom.
 #[derive(Clone, Debug, Default)]
 pub struct Frontier {
-    kinds: Vec<Kind>,
-    /// Users of node `v`: `users[first_user[v]..first_user[v + 1]]`, ascending.
-    first_user: Vec<u32>,
+    /// The nodes, and after them one that says where the last one's users end.
+    nodes: Vec<Node>,
+    /// Users of node `v`: from its first to the first of node `v + 1`, ascending.
     users: Vec<NodeId>,
-    /// Per node, how many of its arguments it waits for at the start, and now.
-    arguments: Vec<u32>,
-    pending: Vec<u32>,
     queue: Vec<NodeId>,
     stretches: Vec<Stretch>,
     /// Bit `k` of the whole: kind `k` has a ready node.
     ready: Vec<u64>,
     remaining: usize,
-    /// The arguments of all nodes, one after the other.
-    edges: Vec<NodeId>,
+    /// The first `edge_count` are the graph's, by user, ascending; the rest is room.
+    edges: Vec<Edge>,
+    edge_count: usize,
+    /// The first `source_count` are the nodes without arguments, ascending; the rest is room.
+    sources: Vec<NodeId>,
+    source_count: usize,
     /// For how many nodes each stands; empty when each stands for itself.
     weights: Vec<u32>,
     /// Per kind, Σ weight of the ready nodes; kept only if there are weights.
     ready_weights: Vec<usize>,
 }
+
+/// All that a run touches of a node. The next node of a batch lies an instance away: in a large
+/// mini-batch that is a cache line a node, so one has to be enough.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    first_user: u32,
+    /// How many arguments it waits for, at the start and now.
+    arguments: u32,
+    pending: u32,
+    kind: Kind,
+}
+
+const NO_NODE: Node = Node { first_user: 0, arguments: 0, pending: 0, kind: Kind(0) };
+
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    argument: NodeId,
+    user: NodeId,
+}
+
+const NO_EDGE: Edge = Edge { argument: NodeId(0), user: NodeId(0) };
 
 /// A kind's part of the queue, as indices: `start ≤ front ≤ back ≤ end`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +70,8 @@ struct Stretch {
     end: u32,
     /// How many nodes of the kind have no argument; the stretch begins with them.
     sources: u32,
+    /// Whether any node of the kind has a user.
+    is_read: bool,
 }
 
 impl Frontier {
@@ -62,9 +88,9 @@ impl Frontier {
         self.weights.clear();
         self.ready_weights.clear();
         self.read(dag);
-        self.link_users();
         self.lay_out_queue();
-        self.rewind();
+        self.link_users();
+        self.open();
     }
 
     /// The frontier of a graph whose nodes stand for several each.
@@ -77,8 +103,15 @@ impl Frontier {
 
     /// Back to the state in which nothing has run, without looking at the graph again.
     pub fn rewind(&mut self) {
-        self.pending.clone_from(&self.arguments);
-        self.remaining = self.kinds.len();
+        for node in &mut self.nodes {
+            node.pending = node.arguments;
+        }
+        self.open();
+    }
+
+    /// Makes the sources ready, and nothing else.
+    fn open(&mut self) {
+        self.remaining = self.nodes();
         self.ready.fill(0);
         for (kind, stretch) in self.stretches.iter_mut().enumerate() {
             stretch.front = stretch.start;
@@ -96,7 +129,7 @@ impl Frontier {
     /// Number of nodes of the graph.
     #[must_use]
     pub fn nodes(&self) -> usize {
-        self.kinds.len()
+        self.queue.len()
     }
 
     /// Number of kinds that may occur.
@@ -108,24 +141,41 @@ impl Frontier {
     /// The kind of a node.
     #[must_use]
     pub fn kind(&self, node: NodeId) -> Kind {
-        self.kinds[node.index()]
+        self.nodes[node.index()].kind
     }
 
     /// The nodes that read a node, ascending; one that reads it twice occurs twice.
     #[must_use]
     pub fn users(&self, node: NodeId) -> &[NodeId] {
-        let (first, end) = (self.first_user[node.index()], self.first_user[node.index() + 1]);
-        &self.users[first as usize..end as usize]
+        &self.users[self.users_at(node)]
+    }
+
+    fn users_at(&self, node: NodeId) -> Range<usize> {
+        let (first, end) = (self.nodes[node.index()], self.nodes[node.index() + 1]);
+        first.first_user as usize..end.first_user as usize
     }
 
     /// The nodes in ascending order, each with its arguments.
-    pub(crate) fn arguments(&self) -> impl Iterator<Item = (NodeId, &[NodeId])> + '_ {
+    pub(crate) fn arguments(
+        &self,
+    ) -> impl Iterator<Item = (NodeId, impl ExactSizeIterator<Item = NodeId> + '_)> + '_ {
         let mut edges = self.edges.as_slice();
-        self.arguments.iter().enumerate().map(move |(node, &count)| {
-            let (arguments, rest) = edges.split_at(count as usize);
+        self.nodes[..self.nodes()].iter().enumerate().map(move |(index, node)| {
+            let (arguments, rest) = edges.split_at(node.arguments as usize);
             edges = rest;
-            (NodeId::new(node), arguments)
+            (NodeId::new(index), arguments.iter().map(|edge| edge.argument))
         })
+    }
+
+    /// All pairs of an argument and a user, by user, ascending.
+    pub(crate) fn edges(&self) -> impl DoubleEndedIterator<Item = (NodeId, NodeId)> + '_ {
+        self.edges[..self.edge_count].iter().map(|edge| (edge.argument, edge.user))
+    }
+
+    /// Whether any node of a kind has an argument.
+    pub(crate) fn has_arguments(&self, kind: Kind) -> bool {
+        let Stretch { start, end, sources, .. } = self.stretches[kind.index()];
+        end - start > sources
     }
 
     /// For how many nodes of the original graph a node stands: 1, except in a
@@ -223,6 +273,7 @@ impl Frontier {
         let stretch = &mut self.stretches[kind.index()];
         assert!(count <= (stretch.back - stretch.front) as usize);
         let batch = stretch.front as usize..stretch.front as usize + count;
+        let is_read = stretch.is_read;
         stretch.front += NodeId::new(count).0;
         if stretch.front == stretch.back {
             self.ready[kind.index() / 64] &= !(1 << (kind.index() % 64));
@@ -232,89 +283,98 @@ impl Frontier {
             let weight = |node: &NodeId| self.weights[node.index()] as usize;
             *ready -= self.queue[batch.clone()].iter().map(weight).sum::<usize>();
         }
-        for index in batch.clone() {
-            let node = self.queue[index].index();
-            let users = self.first_user[node] as usize..self.first_user[node + 1] as usize;
-            for &user in &self.users[users] {
-                let pending = &mut self.pending[user.index()];
-                *pending -= 1;
-                if *pending == 0 {
-                    let kind = self.kinds[user.index()].index();
-                    let back = &mut self.stretches[kind].back;
-                    self.queue[*back as usize] = user;
-                    *back += 1;
-                    self.ready[kind / 64] |= 1 << (kind % 64);
-                    if let Some(ready) = self.ready_weights.get_mut(kind) {
-                        *ready += self.weights[user.index()] as usize;
-                    }
-                }
+        if is_read {
+            for index in batch.clone() {
+                self.tell_users(self.queue[index]);
             }
         }
         &self.queue[batch]
     }
 
-    /// Copies kinds and arguments; counts, in `first_user[a]`, the users of each node `a`.
-    fn read(&mut self, dag: &impl Dag) {
-        self.kinds.clear();
-        self.arguments.clear();
-        self.edges.clear();
-        self.first_user.clear();
-        self.first_user.resize(dag.nodes() + 1, 0);
-        for node in (0..dag.nodes()).map(NodeId::new) {
-            let before = self.edges.len();
-            for argument in dag.arguments(node) {
-                self.first_user[argument.index()] += 1;
-                self.edges.push(argument);
+    /// A node ran. Its users are put behind the last reached node of their kind, but count as reached
+    /// only if they wait for nothing else: no branch that could go either way.
+    #[inline]
+    fn tell_users(&mut self, node: NodeId) {
+        for index in self.users_at(node) {
+            let user = self.users[index];
+            let node = &mut self.nodes[user.index()];
+            node.pending -= 1;
+            let reached = node.pending == 0;
+            let kind = node.kind.index();
+            let back = &mut self.stretches[kind].back;
+            self.queue[*back as usize] = user;
+            *back += u32::from(reached);
+            self.ready[kind / 64] |= u64::from(reached) << (kind % 64);
+            if let Some(ready) = self.ready_weights.get_mut(kind)
+                && reached
+            {
+                *ready += self.weights[user.index()] as usize;
             }
-            self.kinds.push(dag.kind(node));
-            self.arguments.push(NodeId::new(self.edges.len() - before).0);
         }
+    }
+
+    /// Copies kinds and arguments, notes the sources, and counts: the users of a node in
+    /// `first_user`, the nodes of a kind in `end`.
+    fn read(&mut self, dag: &impl Dag) {
         self.stretches.clear();
         self.stretches.resize(dag.kinds(), Stretch::default());
         self.ready.clear();
         self.ready.resize(dag.kinds().div_ceil(64), 0);
-    }
-
-    /// Counting sort of the edges by argument. The counts become ends, and going through the edges
-    /// backwards each end walks down to its start.
-    fn link_users(&mut self) {
-        let mut end = 0;
-        for count in &mut self.first_user {
-            end += *count;
-            *count = end;
-        }
-        self.users.clear();
-        self.users.resize(self.edges.len(), NodeId(0));
-        let mut edges = self.edges.as_slice();
-        for (node, &count) in self.arguments.iter().enumerate().rev() {
-            let (rest, arguments) = edges.split_at(edges.len() - count as usize);
-            edges = rest;
-            for argument in arguments.iter().rev() {
-                let slot = &mut self.first_user[argument.index()];
-                *slot -= 1;
-                self.users[*slot as usize] = NodeId::new(node);
+        self.queue.resize(dag.nodes(), NodeId(0));
+        self.sources.resize(dag.nodes(), NodeId(0));
+        self.nodes.resize(dag.nodes() + 1, NO_NODE);
+        let (mut edge_count, mut source_count) = (0, 0);
+        for user in (0..dag.nodes()).map(NodeId::new) {
+            let before = edge_count;
+            for argument in dag.arguments(user) {
+                if edge_count == self.edges.len() {
+                    self.edges.resize((2 * edge_count).max(64), NO_EDGE);
+                }
+                self.edges[edge_count] = Edge { argument, user };
+                edge_count += 1;
+                self.nodes[argument.index()].first_user += 1;
             }
+            let (arguments, kind) = (NodeId::new(edge_count - before).0, dag.kind(user));
+            self.nodes[user.index()] = Node { first_user: 0, arguments, pending: arguments, kind };
+            self.stretches[kind.index()].end += 1;
+            // No branch: what is no source is overwritten by the next one.
+            self.sources[source_count] = user;
+            source_count += usize::from(arguments == 0);
         }
+        (self.edge_count, self.source_count) = (edge_count, source_count);
     }
 
     /// Gives each kind its stretch, beginning with the kind's sources.
     fn lay_out_queue(&mut self) {
-        for kind in &self.kinds {
-            self.stretches[kind.index()].end += 1;
-        }
         let mut start = 0;
         for stretch in &mut self.stretches {
             stretch.start = start;
             start += stretch.end;
             stretch.end = start;
         }
-        self.queue.resize(self.kinds.len(), NodeId(0));
-        for (node, &arguments) in self.arguments.iter().enumerate() {
-            if arguments == 0 {
-                let stretch = &mut self.stretches[self.kinds[node].index()];
-                self.queue[(stretch.start + stretch.sources) as usize] = NodeId::new(node);
-                stretch.sources += 1;
-            }
+        for &source in &self.sources[..self.source_count] {
+            let stretch = &mut self.stretches[self.nodes[source.index()].kind.index()];
+            self.queue[(stretch.start + stretch.sources) as usize] = source;
+            stretch.sources += 1;
+        }
+    }
+
+    /// Counting sort of the edges by argument: the counts become ends, and going through the edges
+    /// backwards each end walks down to its start.
+    fn link_users(&mut self) {
+        let mut end = 0;
+        let (last, nodes) = self.nodes.split_last_mut().expect("there is one more than nodes");
+        for node in nodes {
+            end += node.first_user;
+            node.first_user = end;
+        }
+        last.first_user = end;
+        self.users.resize(self.edge_count, NodeId(0));
+        for &Edge { argument, user } in self.edges[..self.edge_count].iter().rev() {
+            let node = &mut self.nodes[argument.index()];
+            node.first_user -= 1;
+            self.users[node.first_user as usize] = user;
+            self.stretches[node.kind.index()].is_read = true;
         }
     }
 }

@@ -30,7 +30,7 @@ pub fn quotient(frontier: &Frontier) -> Frontier {
     let mut key = Vec::new();
     for (node, arguments) in frontier.arguments() {
         key.clear();
-        key.extend(arguments.iter().map(|a| class_of[a.index()].0));
+        key.extend(arguments.map(|a| class_of[a.index()].0));
         key.sort_unstable();
         key.dedup();
         key.push(frontier.kind(node).0.into());
@@ -58,7 +58,7 @@ pub(crate) fn without(frontier: &Frontier, is_gone: impl Fn(Kind) -> bool) -> Fr
     for (node, arguments) in frontier.arguments() {
         if !is_gone(frontier.kind(node)) {
             names.clear();
-            names.extend(arguments.iter().map(|a| renamed[a.index()]));
+            names.extend(arguments.map(|a| renamed[a.index()]));
             renamed[node.index()] = classes.push(frontier.kind(node), &names).0;
             weights.push(frontier.weight(node));
         }
