@@ -6,7 +6,7 @@
 //! A state is the set of nodes that ran. All states of a level have had as many batches. A state's
 //! children run one ready kind each; of all the children of a level, the best `width` live on:
 //! those with the least total of cost so far and bound on the rest, ties to the state with the
-//! least urgency left ([`Chains::urgency`], summed over the nodes that have not run).
+//! least urgency left (the square of [`Chains::needs`], summed over the nodes that have not run).
 //!
 //! What needs no search is not searched. A kind whose ratio is 1 begins a shortest schedule (the
 //! paper's lemma), so it is the only child. Two ways to one set of nodes are one state. A child
@@ -43,7 +43,8 @@ pub(crate) struct Problem {
 struct OfNode {
     kind: Kind,
     height: u32,
-    /// How much hangs on it.
+    /// How much hangs on it: the square of its needs. (Powers tell the states of a level apart equally
+    /// well; this one can be taken back without rounding.)
     urgency: u64,
     /// A random word: the exclusive or over the nodes that ran names the state.
     name: u64,
@@ -169,7 +170,7 @@ impl Problem {
             self.of_node.push(OfNode {
                 kind: self.frontier.kind(node),
                 height: chains.height(node),
-                urgency: chains.urgency(node),
+                urgency: u64::from(chains.needs(node)).pow(2),
                 name: splitmix64(node.0.into()),
             });
         }

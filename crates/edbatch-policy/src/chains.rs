@@ -134,12 +134,21 @@ impl Chains {
         self.nodes[node.index()].height
     }
 
-    /// A measure of how much hangs on a node, 0 if nobody reads it: the square of the lower bound on
-    /// the batches that what depends on it needs. (On real trees and lattices, any power from the
-    /// first to the fourth breaks ties equally well, and so does the longest path.)
+    /// The lower bound on the batches that what hangs on a node needs; 0 if nobody reads it.
     #[must_use]
-    pub fn urgency(&self, node: NodeId) -> u64 {
-        u64::from(self.nodes[node.index()].needs).pow(2)
+    pub fn needs(&self, node: NodeId) -> u32 {
+        self.nodes[node.index()].needs
+    }
+
+    /// A measure of how much hangs on a node: the sixth power of its [needs](Self::needs), so that
+    /// the sum over a batch is ruled by the most urgent nodes, and still counts how many they are.
+    /// (On mini-batches of 64 two-type trees the powers from the first to the fourth need 1.3 % more
+    /// batches, the fifth and the seventh as many; lattices see no difference.)
+    #[must_use]
+    pub fn urgency(&self, node: NodeId) -> f64 {
+        let needs = f64::from(self.needs(node));
+        let cube = needs * needs * needs;
+        cube * cube
     }
 
     /// Number of kinds that may occur.

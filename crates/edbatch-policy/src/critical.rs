@@ -46,7 +46,7 @@
 //! O(ready kinds) a batch. Ratios, if preferred, are counted from the first time that two kinds
 //! compete: O(edges × kinds with chains) over what is left of the run. No allocation once it has seen the largest graph.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use edbatch_graph::{Kind, NodeId};
 
@@ -80,10 +80,14 @@ pub enum Preference {
 pub(crate) struct Claim {
     /// 0 for a ratio of 1, 1 for a kind that lowers the bound, 2 for others.
     pub(crate) rule: u16,
-    pub(crate) urgency: Reverse<u64>,
+    pub(crate) urgency: Reverse<Urgency>,
     /// `M_t`.
     pub(crate) highest: Reverse<u32>,
 }
+
+/// Σ [`Chains::urgency`]: never NaN, so in a total order.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Urgency(pub(crate) f64);
 
 #[derive(Clone, Copy, Debug)]
 struct OfKind {
@@ -95,7 +99,7 @@ struct OfKind {
     /// How many nodes had run then.
     ran: usize,
     /// Σ urgency of the ready nodes.
-    urgency: u64,
+    urgency: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -135,21 +139,25 @@ impl Critical {
 
     /// Notes the nodes that have become ready, and lowers `M_t` where all of a height ran.
     fn update(&mut self, frontier: &Frontier) {
+        let urgency =
+            |&node: &NodeId| f64::from(frontier.weight(node)) * self.chains.urgency(node);
         for kind in frontier.ready_kinds() {
             let of_kind = &mut self.kinds[kind.index()];
-            let reached = frontier.reached(kind);
-            for (place, &node) in (of_kind.seen + 1..).zip(&reached[of_kind.seen..]) {
-                let height = &mut self.heights[of_kind.start + self.chains.height(node) as usize];
+            let (reached, ran) = (frontier.reached(kind), frontier.ran(kind).len());
+            if ran != of_kind.ran {
+                // What was ready has run, and what is ready now is mostly new.
+                let still_ready = reached[..of_kind.seen].iter().skip(ran);
+                of_kind.urgency = still_ready.map(urgency).sum();
+                of_kind.ran = ran;
+            }
+            for (place, node) in (of_kind.seen + 1..).zip(&reached[of_kind.seen..]) {
+                let height = &mut self.heights[of_kind.start + self.chains.height(*node) as usize];
                 height.waiting -= 1;
                 height.last = NodeId::new(place).0;
+                if place > ran {
+                    of_kind.urgency += urgency(node);
+                }
             }
-            let ran = frontier.ran(kind).len();
-            if ran != of_kind.ran {
-                // What was ready has run, and what is ready now is new.
-                (of_kind.ran, of_kind.seen, of_kind.urgency) = (ran, ran, 0);
-            }
-            let urgency = |node| u64::from(frontier.weight(node)) * self.chains.urgency(node);
-            of_kind.urgency += reached[of_kind.seen..].iter().copied().map(urgency).sum::<u64>();
             of_kind.seen = reached.len();
             while self.heights[of_kind.start + of_kind.highest as usize].all_ran(ran) {
                 of_kind.highest -= 1;
@@ -173,7 +181,7 @@ impl Critical {
                 (false, lowers) => 2 - u16::from(lowers),
             };
             let OfKind { urgency, highest, .. } = self.kinds[kind.index()];
-            let claim = Claim { rule, urgency: Reverse(urgency), highest: Reverse(highest) };
+            let claim = Claim { rule, urgency: Reverse(Urgency(urgency)), highest: Reverse(highest) };
             claims.push((claim, kind));
         }
         claims.sort_unstable();
@@ -189,23 +197,37 @@ impl Critical {
         match self.preference {
             Preference::Urgency => {
                 let wasted = |kind: Kind| {
-                    if self.lowers(kind) { 1 } else { self.cost(kind) }
+                    if self.lowers(kind) { 1.0 } else { self.cost(kind) }
                 };
-                let urgency = |kind: Kind| u128::from(self.kinds[kind.index()].urgency);
+                let urgency = |kind: Kind| self.kinds[kind.index()].urgency;
                 urgency(a) * wasted(b) > urgency(b) * wasted(a)
             }
             Preference::Ratio => self.firsts.less(frontier, b, a),
         }
     }
 
-    fn cost(&self, kind: Kind) -> u128 {
-        self.costs.get(kind.index()).map_or(1, |&cost| cost.into())
+    fn cost(&self, kind: Kind) -> f64 {
+        self.costs.get(kind.index()).map_or(1.0, |&cost| cost.into())
     }
 
     /// Whether running a ready kind lowers the bound.
     fn lowers(&self, kind: Kind) -> bool {
         let OfKind { start, highest, .. } = self.kinds[kind.index()];
         self.heights[start + highest as usize].waiting == 0
+    }
+}
+
+impl Eq for Urgency {}
+
+impl PartialOrd for Urgency {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Urgency {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
     }
 }
 
@@ -223,7 +245,7 @@ impl Policy for Critical {
         self.heights.clear();
         for kind in (0..frontier.kinds()).map(Kind::new) {
             let (start, highest) = (self.heights.len(), self.chains.longest(kind));
-            self.kinds.push(OfKind { start, highest, seen: 0, ran: 0, urgency: 0 });
+            self.kinds.push(OfKind { start, highest, seen: 0, ran: 0, urgency: 0.0 });
             self.heights.push(OfHeight::default());
             let tally = self.chains.tally(kind).iter();
             self.heights.extend(tally.map(|&waiting| OfHeight { waiting, last: 0 }));

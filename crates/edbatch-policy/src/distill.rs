@@ -47,12 +47,34 @@ pub fn distill<D: Dag>(
         let most = votes.into_iter().max_by_key(|&(kind, votes)| (votes, std::cmp::Reverse(kind)));
         (word, most.expect("a state noted has a vote").0)
     };
-    let table = votes.into_iter().map(winner).collect();
+    let mut table = votes.into_iter().map(winner).collect();
+    close(&mut table, train, encoding);
     judged(table, train.len(), held_out, encoding, kinds_of_all(train))
 }
 
+/// Where the majority leaves the teacher's path, the table may meet states that the teacher never
+/// did: it learns there what its fallback does, so that it no longer needs it on these graphs.
+fn close<D: Dag>(table: &mut Table, train: &[D], encoding: &Named) {
+    let mut fsm = Fsm::of(table, encoding.clone(), kinds_of_all(train));
+    for dag in train {
+        let mut frontier = Frontier::new(dag);
+        fsm.start(&frontier);
+        let mut unseen = 0;
+        while !frontier.is_done() {
+            let kind = fsm.next(&frontier);
+            if fsm.unseen() > unseen {
+                unseen = fsm.unseen();
+                table.push((fsm.state().to_vec(), kind));
+                fsm.insert(&table[table.len() - 1].0, kind);
+            }
+            frontier.run(kind, frontier.ready(kind).len());
+        }
+    }
+}
+
 /// Changes single entries of a table as long as that saves batches on `train`, for at most `rounds`
-/// rounds; returns the better of the two on `held_out`. `episodes` counts trials.
+/// rounds; returns the better of the two on `held_out`, or the empty table, which is `Critical`
+/// everywhere, if that is better still. `episodes` counts trials.
 pub fn improve<D: Dag>(
     outcome: &Outcome,
     train: &[D],
@@ -84,7 +106,8 @@ pub fn improve<D: Dag>(
         }
     }
     let improved = judged(table, outcome.episodes + trials, held_out, encoding, kinds);
-    if improved.after <= outcome.after { improved } else { outcome.clone() }
+    let better = if improved.after <= outcome.after { improved } else { outcome.clone() };
+    better.or_critical()
 }
 
 /// The kinds of a state's word, each once, without one.

@@ -170,7 +170,7 @@ impl CriticalBits {
         if let [(first, _), (second, _), ..] = self.claims[..]
             && first.rule == second.rule
         {
-            let close = second.urgency.0 * 4 / first.urgency.0.max(1);
+            let close = 4.0 * second.urgency.0.0 / first.urgency.0.0.max(1.0);
             state.push(Symbol::Feature(1 + close as u16));
         }
     }

@@ -37,6 +37,9 @@ pub struct Frontier {
     weights: Vec<u32>,
     /// Per kind, Σ weight of the ready nodes; kept only if there are weights.
     ready_weights: Vec<usize>,
+    /// Σ weight of all nodes, and of those that ran; likewise.
+    weight_of_all: usize,
+    weight_ran: usize,
 }
 
 /// All that a run touches of a node. The next node of a batch lies an instance away: in a large
@@ -96,6 +99,7 @@ impl Frontier {
     /// The frontier of a graph whose nodes stand for several each.
     pub(crate) fn weighted(dag: &impl Dag, weights: Vec<u32>) -> Self {
         let mut frontier = Self::new(dag);
+        frontier.weight_of_all = weights.iter().map(|&weight| weight as usize).sum();
         frontier.weights = weights;
         frontier.rewind();
         frontier
@@ -112,6 +116,7 @@ impl Frontier {
     /// Makes the sources ready, and nothing else.
     fn open(&mut self) {
         self.remaining = self.nodes();
+        self.weight_ran = 0;
         self.ready.fill(0);
         for (kind, stretch) in self.stretches.iter_mut().enumerate() {
             stretch.front = stretch.start;
@@ -246,8 +251,7 @@ impl Frontier {
         if self.weights.is_empty() {
             return self.nodes() - self.remaining;
         }
-        let kinds = (0..self.kinds()).map(Kind::new);
-        kinds.map(|kind| self.weight_of(self.ran(kind))).sum()
+        self.weight_ran
     }
 
     /// Number of nodes of the original graph.
@@ -256,7 +260,7 @@ impl Frontier {
         if self.weights.is_empty() {
             return self.nodes();
         }
-        self.weights.iter().map(|&weight| weight as usize).sum()
+        self.weight_of_all
     }
 
     /// Whether every node ran.
@@ -281,7 +285,9 @@ impl Frontier {
         self.remaining -= count;
         if let Some(ready) = self.ready_weights.get_mut(kind.index()) {
             let weight = |node: &NodeId| self.weights[node.index()] as usize;
-            *ready -= self.queue[batch.clone()].iter().map(weight).sum::<usize>();
+            let weights = self.queue[batch.clone()].iter().map(weight).sum::<usize>();
+            *ready -= weights;
+            self.weight_ran += weights;
         }
         if is_read {
             for index in batch.clone() {

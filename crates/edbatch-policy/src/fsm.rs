@@ -70,6 +70,11 @@ impl<E: Encoding> Fsm<E> {
         self.unseen
     }
 
+    /// The state that it was last asked in.
+    pub(crate) fn state(&self) -> &[Symbol] {
+        &self.state
+    }
+
     fn look_up(&mut self, frontier: &Frontier) -> Option<Kind> {
         self.state.clear();
         self.encoding.encode(frontier, &mut self.state);

@@ -4,10 +4,11 @@
 //! of [`Config`]. The reward of a batch is `-1 + α × ratio`, with the ratio the right way up
 //! ([`Firsts`]). Returns are bootstrapped over N steps.
 //!
-//! Ours differs in three ways. A return beyond N steps is continued with the value of the state it
+//! Ours differs in four ways. A return beyond N steps is continued with the value of the state it
 //! ends in (theirs clips that value at 0, and rewards are never positive, so it never is). It
 //! learns on several mini-batches in turn, and keeps the table that is best on others, held out.
-//! And a state without an entry falls to [`Critical`](crate::Critical).
+//! A state without an entry falls to [`Critical`](crate::Critical); and a table that loses to
+//! `Critical` everywhere, the empty table, on what was held out is given up for that.
 //!
 //! *Cost*: an episode schedules one mini-batch and keeps its ratios: O(edges × kinds).
 
@@ -42,6 +43,9 @@ pub struct Config {
     pub costs: Option<Vec<u32>>,
     /// Stop when these need at most so many times the lower bound: 1.01.
     pub good_enough: f64,
+    /// Keep the empty table, which is `Critical` everywhere, where no other does as well on the
+    /// mini-batches held out: yes. (The authors have no `Critical` to fall back on.)
+    pub or_critical: bool,
 }
 
 impl Default for Config {
@@ -57,6 +61,7 @@ impl Default for Config {
             evaluate_every: 50,
             costs: None,
             good_enough: 1.01,
+            or_critical: true,
         }
     }
 }
@@ -103,6 +108,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// With an empty table, if that did better on the mini-batches held out.
+    #[must_use]
+    pub(crate) fn or_critical(self) -> Self {
+        if self.before < self.after {
+            Self { table: Vec::new(), after: self.before, ..self }
+        } else {
+            self
+        }
+    }
+
     /// The table as a policy.
     #[must_use]
     pub fn fsm<E: Encoding>(&self, encoding: E, kinds: usize) -> Fsm<E> {
@@ -164,7 +179,8 @@ pub fn learn<D: Dag>(
         }
     }
     let (after, table) = best.unwrap_or((before, Vec::new()));
-    Outcome { table, episodes: episode, before, after, bound }
+    let outcome = Outcome { table, episodes: episode, before, after, bound };
+    if config.or_critical { outcome.or_critical() } else { outcome }
 }
 
 /// A mini-batch to learn on.

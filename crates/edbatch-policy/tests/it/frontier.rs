@@ -154,10 +154,10 @@ proptest! {
                     let ready = frontier.ready(kind);
                     let ratio = ready.len() as f64 / firsts[kind.index()] as f64;
                     assert!(lowers || ratio < 1.0, "a ratio of 1 lowers the bound");
-                    let urgency: u64 = ready.iter().map(|v| urgencies[v.index()]).sum();
-                    let preferred = if by_ratio { ratio } else { urgency as f64 };
+                    let urgency: f64 = ready.iter().map(|v| urgencies[v.index()]).sum();
+                    let preferred = if by_ratio { ratio } else { urgency };
                     // First whether it lowers the bound; only then what is preferred.
-                    preferred + if lowers { 1e9 } else { 0.0 }
+                    preferred + if lowers { 1e14 } else { 0.0 }
                 };
                 let ready = frontier.ready_kinds();
                 assert_eq!(policy.next(frontier), best(ready, score));

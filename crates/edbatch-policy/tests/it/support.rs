@@ -66,8 +66,8 @@ pub(crate) fn heights(dag: &impl Dag) -> Vec<u32> {
     heights
 }
 
-/// Per node, the square of: one less than, kind by kind, the most nodes on a path from it.
-pub(crate) fn urgencies(dag: &impl Dag) -> Vec<u64> {
+/// Per node, the sixth power of: one less than, kind by kind, the most nodes on a path from it.
+pub(crate) fn urgencies(dag: &impl Dag) -> Vec<f64> {
     let mut needs = vec![0_u64; dag.nodes()];
     for kind in (0..dag.kinds()).map(Kind::new) {
         let mut most = vec![0; dag.nodes()];
@@ -79,7 +79,7 @@ pub(crate) fn urgencies(dag: &impl Dag) -> Vec<u64> {
             }
         }
     }
-    needs.into_iter().map(|need| (need - 1).pow(2)).collect()
+    needs.into_iter().map(|need| ((need - 1) as f64).powi(6)).collect()
 }
 
 /// The folder of the shared data, or `None` with a message.
