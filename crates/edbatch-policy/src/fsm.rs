@@ -4,7 +4,7 @@
 //! [`Critical`], where the authors' program takes an arbitrary kind.
 //!
 //! *Cost*: O(ready kinds) a batch; nothing at the start. The first unseen state of a run starts
-//! `Critical` on it.
+//! `Critical` on it, with memory of its own that grows when it is first needed.
 
 use edbatch_graph::Kind;
 

@@ -1,6 +1,8 @@
 //! One test program, a module a subject.
 
+mod allocations;
 mod appendix;
+mod bounds;
 mod file;
 mod frontier;
 mod policies;

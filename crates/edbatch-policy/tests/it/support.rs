@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, parse_text};
 use proptest::prelude::*;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 
 /// Graphs of up to `nodes` nodes of up to `kinds` kinds; a node has at most three arguments.
 pub(crate) fn dags(nodes: usize, kinds: u16) -> impl Strategy<Value = PlainDag> {
@@ -80,6 +82,42 @@ pub(crate) fn urgencies(dag: &impl Dag) -> Vec<f64> {
         }
     }
     needs.into_iter().map(|need| ((need - 1) as f64).powi(6)).collect()
+}
+
+/// So many random binary trees of 20 leaves: kinds leaf, inner and output.
+pub(crate) fn trees(seed: u64, count: usize) -> PlainDag {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut dag = PlainDag::new(["leaf", "inner", "output"]);
+    for _ in 0..count {
+        let mut roots: Vec<_> = (0..20).map(|_| dag.push(Kind(0), &[]).unwrap()).collect();
+        while roots.len() > 1 {
+            let left = rng.random_range(0..roots.len() - 1);
+            let right = roots.remove(left + 1);
+            roots[left] = dag.push(Kind(1), &[roots[left], right]).unwrap();
+            dag.push(Kind(2), &[roots[left]]).unwrap();
+        }
+    }
+    dag
+}
+
+/// So many sentences of 10 to 40 characters, a word of 2 to 4 of them ending at every other one:
+/// kinds char, word and output; the sum over what ends at a state is folded into its readers.
+pub(crate) fn lattices(seed: u64, count: usize) -> PlainDag {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut dag = PlainDag::new(["char", "word", "output"]);
+    for _ in 0..count {
+        let mut into: Vec<Vec<NodeId>> = vec![Vec::new()];
+        for end in 1..=rng.random_range(10..=40) {
+            let mut arcs = vec![dag.push(Kind(0), &into[end - 1]).unwrap()];
+            if end >= 4 && rng.random() {
+                let start = end - rng.random_range(2..=4);
+                arcs.push(dag.push(Kind(1), &into[start]).unwrap());
+            }
+            dag.push(Kind(2), &arcs).unwrap();
+            into.push(arcs);
+        }
+    }
+    dag
 }
 
 /// The folder of the shared data, or `None` with a message.
