@@ -6,12 +6,15 @@ use edbatch_graph::{Dag, Schedule, parse_text};
 use edbatch_policy::{Frontier, Policy, lower_bound, schedule_into};
 
 use crate::families::Family;
-use crate::policies::{Effort, Lessons, unlearned};
+use crate::policies::{Effort, learned, unlearned};
 use crate::record::Counts;
 use crate::workload::{Failure, MiniBatch, Part};
 
-/// Mini-batches over which counts are means.
-const MINI_BATCHES: usize = 5;
+/// Mini-batches over which counts are means: the fewest, the most, and how many instances they should
+/// be together.
+const FEWEST: usize = 5;
+const MOST: usize = 40;
+const INSTANCES: usize = 1280;
 
 /// Batches of every policy on mini-batches of some size.
 ///
@@ -21,16 +24,19 @@ pub fn counts(
     family: &Family,
     batch: usize,
     effort: Effort,
-    progress: impl FnMut(&str),
+    mut progress: impl FnMut(&str),
 ) -> Result<Vec<Counts>, Failure> {
     // Batches do not depend on how large vectors are.
     let workload = family.at(8)?;
     let mut policies = unlearned(effort);
-    let learned = Lessons::new(&*workload, batch).all(effort, progress);
-    for lesson in learned {
+    for lesson in learned(&*workload, batch, effort, &mut progress) {
         policies.push((format!("fsm-{}", lesson.name), Box::new(lesson.fsm)));
     }
-    let mini_batches = MiniBatch::spread(workload.instances(Part::Test), batch, MINI_BATCHES);
+    let count = match effort {
+        Effort::Quick => FEWEST,
+        Effort::Full => (INSTANCES / batch).clamp(FEWEST, MOST),
+    };
+    let mini_batches = MiniBatch::spread(workload.instances(Part::Test), batch, count);
     let mini_batches: Vec<Vec<_>> = mini_batches
         .iter()
         .map(|&mini_batch| workload.unroll(Part::Test, mini_batch))
@@ -45,7 +51,8 @@ pub fn counts(
         ..means(&mini_batches)
     };
     let counted = policies.into_iter().map(|(name, mut policy)| {
-        Ok((name, total(&mini_batches, &mut *policy)? as f64 / MINI_BATCHES as f64))
+        progress(&name);
+        Ok((name, total(&mini_batches, &mut *policy)? as f64 / count as f64))
     });
     counted.map(|counted| counted.map(record)).collect()
 }

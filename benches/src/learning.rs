@@ -1,7 +1,7 @@
 //! The part `learn`: what learning a policy costs, and what it brings.
 
 use crate::families::Family;
-use crate::policies::{Effort, Lesson, Lessons};
+use crate::policies::{Effort, Lesson, learned};
 use crate::record::Learn;
 use crate::workload::Failure;
 
@@ -17,7 +17,6 @@ pub fn learning(
 ) -> Result<Vec<Learn>, Failure> {
     // What is learned does not depend on how large vectors are.
     let workload = family.at(8)?;
-    let learned = Lessons::new(&*workload, batch).all(effort, progress);
     let record = |lesson: Lesson| Learn {
         model: family.model.into(),
         input: family.input.into(),
@@ -30,5 +29,5 @@ pub fn learning(
         after: lesson.outcome.after,
         bound: lesson.outcome.bound,
     };
-    Ok(learned.into_iter().map(record).collect())
+    Ok(learned(&*workload, batch, effort, progress).into_iter().map(record).collect())
 }

@@ -63,18 +63,29 @@ pub struct Lessons {
 const COURSES: usize = 4;
 /// Mini-batches held out.
 const HELD_OUT: usize = 2;
+/// At most how many times as many our own FSM has.
+const MOST: usize = 12;
+/// At least how many.
+const LEAST: usize = 2;
+/// How many instances these may be together: small mini-batches differ more, and cost less.
+const INSTANCES: usize = 2304;
 
 impl Lessons {
     /// Builds the graphs of mini-batches of some size.
     #[must_use]
     pub fn new(workload: &dyn Workload, batch: usize) -> Self {
+        Self::times(1, workload, batch)
+    }
+
+    /// So many times as many mini-batches.
+    fn times(times: usize, workload: &dyn Workload, batch: usize) -> Self {
         let instances = workload.instances(Part::Train);
-        let mini_batches = MiniBatch::spread(instances, batch, COURSES + HELD_OUT);
+        let mini_batches = MiniBatch::spread(instances, batch, times * (COURSES + HELD_OUT));
         let graphs = |mini_batches: &[MiniBatch]| {
             let unrolled = mini_batches.iter().flat_map(|&m| workload.unroll(Part::Train, m));
             unrolled.map(|unrolled| unrolled.graph).collect()
         };
-        let (train, held_out) = mini_batches.split_at(COURSES);
+        let (train, held_out) = mini_batches.split_at(times * COURSES);
         let kinds = workload.network().cells().len();
         Self { train: graphs(train), held_out: graphs(held_out), kinds }
     }
@@ -83,34 +94,16 @@ impl Lessons {
     pub fn learn(&self, encoding: &Named, progress: impl FnMut(&Progress)) -> Lesson {
         self.lesson(encoding.to_string(), encoding, || {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-            let config = Config::default();
+            // The authors have no `Critical` to fall back on.
+            let config = Config { or_critical: false, ..Config::default() };
             learn(&self.train, &self.held_out, encoding, &config, &mut rng, progress)
         })
     }
 
-    /// All learned policies.
-    pub fn all(&self, effort: Effort, mut progress: impl FnMut(&str)) -> Vec<Lesson> {
-        let encodings = match effort {
-            Effort::Quick => vec![Named::Base, Named::Max, Named::Sort],
-            Effort::Full => Named::all().into(),
-        };
-        let mut lessons = Vec::new();
-        for encoding in encodings {
-            lessons.push(self.learn(&encoding, |at| {
-                progress(&format!("{encoding}, episode {} of {}", at.episode, at.episodes));
-            }));
-        }
-        if effort == Effort::Full {
-            progress("distilled from a beam search");
-            lessons.push(self.distill());
-        }
-        lessons
-    }
-
-    /// Our best FSM: what `Critical` sees, distilled from a beam search and then improved.
+    /// What `Critical` sees, distilled from a beam search and then improved.
     fn distill(&self) -> Lesson {
         let encoding = Named::Critical(Box::default());
-        self.lesson("distilled".into(), &encoding, || {
+        self.lesson("ours".into(), &encoding, || {
             let teacher = &mut Beam::new(32);
             let outcome = distill(&self.train, &self.held_out, &encoding, teacher);
             improve(&outcome, &self.train, &self.held_out, &encoding, 3)
@@ -123,4 +116,31 @@ impl Lessons {
         let seconds = started.elapsed().as_secs_f64();
         Lesson { name, fsm: outcome.fsm(encoding.clone(), self.kinds), outcome, seconds }
     }
+}
+
+/// All learned policies: by Q-learning as in the paper, and, with all effort, our best.
+pub fn learned(
+    workload: &dyn Workload,
+    batch: usize,
+    effort: Effort,
+    mut progress: impl FnMut(&str),
+) -> Vec<Lesson> {
+    let encodings = match effort {
+        Effort::Quick => vec![Named::Base, Named::Max, Named::Sort],
+        Effort::Full => Named::all().into(),
+    };
+    let papers = Lessons::new(workload, batch);
+    let mut lessons = Vec::new();
+    for encoding in encodings {
+        lessons.push(papers.learn(&encoding, |at| {
+            progress(&format!("{encoding}, episode {} of {}", at.episode, at.episodes));
+        }));
+    }
+    if effort == Effort::Full {
+        progress("distilling a beam search");
+        let times = INSTANCES / (batch * (COURSES + HELD_OUT));
+        let more = Lessons::times(times.clamp(LEAST, MOST), workload, batch);
+        lessons.push(more.distill());
+    }
+    lessons
 }

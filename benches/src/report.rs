@@ -1,7 +1,7 @@
 //! Records as people read them: a table for each part.
 
-use crate::ratios::ratios;
 use crate::record::{Breakdown, Cell, Copies, Counts, Learn, PqTrees, Record, Rule, Throughput};
+use crate::speedups::speedups;
 use crate::table::Table;
 
 /// A table for each part that has records.
@@ -19,8 +19,9 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
             Record::PqTree(record) => trees.push(record),
         }
     }
-    let mut tables = vec![count(&counts), learn(&learns), throughput(&throughputs)];
-    tables.extend(ratios(&throughputs));
+    let mut tables = vec![count(&counts), ratios(&counts), learn(&learns)];
+    tables.push(throughput(&throughputs));
+    tables.extend(speedups(&throughputs));
     tables.extend([breakdown(&breakdowns), cell_layouts(&cells), pq_trees(&trees)]);
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
@@ -48,6 +49,43 @@ fn count(records: &[&Counts]) -> Table {
         }
         row.push(format!("{:.1}", first.bound));
         table.rows.push(row);
+    }
+    table
+}
+
+/// What a policy needs at most of another one's batches, row by row.
+const GOALS: [(&str, &str, f64); 3] = [
+    ("thorough", "beam:1024", 1.03),
+    ("portfolio", "beam:1024", 1.10),
+    ("fsm-ours", "beam:32", 1.05),
+];
+
+/// The policies with a goal, beside the search that they are measured by: the worst row of each.
+fn ratios(records: &[&Counts]) -> Table {
+    let title = "Batches by policy over batches by search; the worst of the rows above";
+    let header = ["policy", "search", "model", "input", "size", "ratio", "goal"];
+    let mut table = Table::new(title, 4, header);
+    for (policy, search, goal) in GOALS {
+        let ratio = |record: &Counts| {
+            let same = |other: &&&Counts| {
+                let row = |of: &Counts| (of.model.clone(), of.input.clone(), of.batch);
+                other.policy == search && row(other) == row(record)
+            };
+            records.iter().find(same).map(|other| record.batches / other.batches)
+        };
+        let of_policy = records.iter().filter(|record| record.policy == policy);
+        let ratios = of_policy.filter_map(|record| Some((ratio(record)?, record)));
+        if let Some((ratio, record)) = ratios.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            table.rows.push(vec![
+                policy.into(),
+                search.into(),
+                record.model.clone(),
+                record.input.clone(),
+                record.batch.map_or("-".into(), |batch| batch.to_string()),
+                format!("{ratio:.3}"),
+                format!("{goal:.2}"),
+            ]);
+        }
     }
     table
 }

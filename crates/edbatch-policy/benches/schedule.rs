@@ -21,7 +21,8 @@ const SIZES: [usize; 3] = [10_000, 100_000, 1_000_000];
 
 type Shape = (&'static str, fn(usize) -> PlainDag);
 
-const SHAPES: [Shape; 4] = [("tree", trees), ("chain", chains), ("lattice", lattices), ("deep", deep)];
+const SHAPES: [Shape; 4] =
+    [("tree", trees), ("chain", chains), ("lattice", lattices), ("deep", deep)];
 
 fn benches(criterion: &mut Criterion) {
     for (shape, make) in SHAPES {
@@ -33,13 +34,16 @@ fn benches(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::new("frontier", nodes), |bencher| {
                 bencher.iter(|| frontier.reset(&dag));
             });
-            let edges: usize = (0..dag.nodes()).map(|v| dag.argument_slice(NodeId::new(v)).len()).sum();
+            let edges: usize =
+                (0..dag.nodes()).map(|v| dag.argument_slice(NodeId::new(v)).len()).sum();
             let ceiling = 10.0 + 5.0 * edges as f64 / dag.nodes() as f64;
             for (name, mut policy) in policies(&dag) {
                 let mut run = || schedule_into(&dag, &mut *policy, &mut frontier, &mut schedule);
                 let first = fastest(&mut run).as_nanos() as f64 / dag.nodes() as f64;
                 println!("{shape} {name} {nodes}: {first:.1} ns a node, ceiling {ceiling:.1}");
-                group.bench_function(BenchmarkId::new(name, nodes), |bencher| bencher.iter(&mut run));
+                group.bench_function(BenchmarkId::new(name, nodes), |bencher| {
+                    bencher.iter(&mut run)
+                });
             }
         }
     }

@@ -139,8 +139,7 @@ impl Critical {
 
     /// Notes the nodes that have become ready, and lowers `M_t` where all of a height ran.
     fn update(&mut self, frontier: &Frontier) {
-        let urgency =
-            |&node: &NodeId| f64::from(frontier.weight(node)) * self.chains.urgency(node);
+        let urgency = |&node: &NodeId| f64::from(frontier.weight(node)) * self.chains.urgency(node);
         for kind in frontier.ready_kinds() {
             let of_kind = &mut self.kinds[kind.index()];
             let (reached, ran) = (frontier.reached(kind), frontier.ran(kind).len());
@@ -181,7 +180,8 @@ impl Critical {
                 (false, lowers) => 2 - u16::from(lowers),
             };
             let OfKind { urgency, highest, .. } = self.kinds[kind.index()];
-            let claim = Claim { rule, urgency: Reverse(Urgency(urgency)), highest: Reverse(highest) };
+            let claim =
+                Claim { rule, urgency: Reverse(Urgency(urgency)), highest: Reverse(highest) };
             claims.push((claim, kind));
         }
         claims.sort_unstable();

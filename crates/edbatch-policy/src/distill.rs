@@ -6,7 +6,8 @@
 //! fewer batches. What Q-learning estimates from rewards, it measures.
 //!
 //! *Cost*: distilling, a run of the teacher per mini-batch. Improving, a run of all mini-batches
-//! per entry and kind in every round; runs are on the [`quotient`].
+//! per entry and kind in every round. (Not on their [`quotient`](crate::quotient): what `Critical`
+//! sees there is coarser than what the table will meet.)
 
 use std::collections::HashMap;
 
@@ -14,7 +15,8 @@ use edbatch_graph::{Dag, Kind};
 
 use crate::exam::Exam;
 use crate::search::kinds_of;
-use crate::{Encoding, Frontier, Fsm, Named, Outcome, Policy, Symbol, Table, quotient};
+use crate::values::choices;
+use crate::{Encoding, Frontier, Fsm, Named, Outcome, Policy, Symbol, Table};
 
 /// The table that does in each state what `teacher` does there most often on the mini-batches of
 /// `train`; judged on `held_out`. `episodes` counts mini-batches.
@@ -73,8 +75,9 @@ fn close<D: Dag>(table: &mut Table, train: &[D], encoding: &Named) {
 }
 
 /// Changes single entries of a table as long as that saves batches on `train`, for at most `rounds`
-/// rounds; returns the better of the two on `held_out`, or the empty table, which is `Critical`
-/// everywhere, if that is better still. `episodes` counts trials.
+/// rounds, beginning with it or with the empty table, whichever is better there. An entry may also be
+/// given up, so that its state falls to `Critical`. Returns the best of the three on `held_out`.
+/// `episodes` counts trials.
 pub fn improve<D: Dag>(
     outcome: &Outcome,
     train: &[D],
@@ -83,45 +86,61 @@ pub fn improve<D: Dag>(
     rounds: usize,
 ) -> Outcome {
     let kinds = kinds_of_all(train);
-    let mut courses = Exam::of(train.iter().map(|dag| quotient(&Frontier::new(dag))).collect());
-    let mut table = outcome.table.clone();
-    let mut fsm = Fsm::of(&table, encoding.clone(), kinds);
+    let mut courses = Exam::of(train.iter().map(Frontier::new).collect());
+    let mut fsm = Fsm::of(&outcome.table, encoding.clone(), kinds);
+    let mut entries: Vec<Entry> = Vec::new();
+    entries.extend(outcome.table.iter().map(|(word, kind)| (word.clone(), Some(*kind))));
+    entries.extend(of_critical(train, encoding).filter(|(word, _)| !fsm.knows(word)));
     let mut least = courses.batches(&mut fsm);
+    let by_critical = courses.batches(&mut Fsm::new(encoding.clone(), kinds));
+    if by_critical < least {
+        least = by_critical;
+        for (word, entry) in &mut entries {
+            *entry = None;
+            fsm.set(word, None);
+        }
+    }
     let mut trials = 0;
     for _ in 0..rounds {
         let before = least;
-        for (word, chosen) in &mut table {
-            for kind in others(word, *chosen) {
-                fsm.insert(word, kind);
+        for (word, chosen) in &mut entries {
+            for other in others(word, *chosen) {
+                fsm.set(word, other);
                 trials += 1;
                 let batches = courses.batches(&mut fsm);
                 if batches < least {
-                    (least, *chosen) = (batches, kind);
+                    (least, *chosen) = (batches, other);
                 }
             }
-            fsm.insert(word, *chosen);
+            fsm.set(word, *chosen);
         }
         if least == before {
             break;
         }
     }
+    let table = entries.into_iter().filter_map(|(word, kind)| Some((word, kind?))).collect();
     let improved = judged(table, outcome.episodes + trials, held_out, encoding, kinds);
     let better = if improved.after <= outcome.after { improved } else { outcome.clone() };
-    better.or_critical()
+    better.or_critical(encoding)
 }
 
-/// The kinds of a state's word, each once, without one.
-fn others(word: &[Symbol], chosen: Kind) -> Vec<Kind> {
-    let mut kinds: Vec<_> = word
-        .iter()
-        .filter_map(|symbol| match *symbol {
-            Symbol::Kind(kind) if kind != chosen => Some(kind),
-            _ => None,
-        })
-        .collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    kinds
+/// What to run in a state, or none for what `Critical` would.
+type Entry = (Vec<Symbol>, Option<Kind>);
+
+/// The states on the way of `Critical`.
+fn of_critical<D: Dag>(train: &[D], encoding: &Named) -> impl Iterator<Item = Entry> + use<D> {
+    let mut table = Table::new();
+    close(&mut table, train, encoding);
+    table.into_iter().map(|(word, _)| (word, None))
+}
+
+/// What may stand in a state but does not: the kinds of its word, and none.
+fn others(word: &[Symbol], chosen: Option<Kind>) -> Vec<Option<Kind>> {
+    let mut others: Vec<_> = choices(word).map(Some).chain([None]).collect();
+    others.sort_unstable();
+    others.dedup();
+    others.retain(|&other| other != chosen);
+    others
 }
 
 fn judged<D: Dag>(

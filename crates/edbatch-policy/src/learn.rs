@@ -108,14 +108,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// With an empty table, if that did better on the mini-batches held out.
-    #[must_use]
-    pub(crate) fn or_critical(self) -> Self {
-        if self.before < self.after {
-            Self { table: Vec::new(), after: self.before, ..self }
-        } else {
-            self
-        }
+    /// With the empty table, if that did better on the mini-batches held out; or as well, where the
+    /// encoding costs more than `Critical` does.
+    pub(crate) fn or_critical(self, encoding: &Named) -> Self {
+        let wins = match encoding {
+            Named::Critical(_) => self.after < self.before,
+            _ => self.after <= self.before,
+        };
+        if wins { self } else { Self { table: Vec::new(), after: self.before, ..self } }
     }
 
     /// The table as a policy.
@@ -180,7 +180,7 @@ pub fn learn<D: Dag>(
     }
     let (after, table) = best.unwrap_or((before, Vec::new()));
     let outcome = Outcome { table, episodes: episode, before, after, bound };
-    if config.or_critical { outcome.or_critical() } else { outcome }
+    if config.or_critical { outcome.or_critical(encoding) } else { outcome }
 }
 
 /// A mini-batch to learn on.

@@ -17,7 +17,12 @@ const SIZES: [usize; 4] = [1, 8, 64, 256];
 
 /// How many mini-batches a row is the mean of.
 fn mini_batches(size: usize) -> usize {
-    if size == 1 { 100 } else { 5 }
+    (1280 / size).clamp(5, 100)
+}
+
+/// How many mini-batches to learn on, a third of them held out.
+fn lessons(size: usize) -> usize {
+    (1152 / size).clamp(6, 72)
 }
 
 fn main() {
@@ -37,9 +42,8 @@ fn main() {
             let test = real::mini_batches(&workload.test, size, mini_batches(size), 1);
             row(workload.name, size, &test);
             if flags.iter().any(|flag| flag == "--learn") {
-                let train =
-                    real::mini_batches(&workload.train, size, if size > 8 { 6 } else { 18 }, 2);
-                let (train, held_out) = train.split_at(train.len() - 2);
+                let train = real::mini_batches(&workload.train, size, lessons(size), 2);
+                let (train, held_out) = train.split_at(train.len() * 2 / 3);
                 learning::compare(train, held_out, &test);
             }
         }

@@ -53,9 +53,8 @@ fn it_counts() {
 /// Schedules a large mini-batch, then smaller ones and the large one again.
 fn check(name: &str, policy: &mut dyn Policy, large: &PlainDag, others: &[PlainDag]) {
     let (mut frontier, mut schedule) = (Frontier::default(), Schedule::new());
-    let mut run = |dag: &PlainDag| {
-        allocations(|| schedule_into(dag, policy, &mut frontier, &mut schedule))
-    };
+    let mut run =
+        |dag: &PlainDag| allocations(|| schedule_into(dag, policy, &mut frontier, &mut schedule));
     assert!(run(large) > 0, "{name}: the first time");
     for dag in others.iter().chain([large]) {
         assert_eq!(run(dag), 0, "{name}");

@@ -5,7 +5,7 @@ use crate::support;
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
     Agenda, Config, Critical, Depth, Frontier, Fsm, Learned, Named, Policy, Sufficient, exhaustive,
-    learn, lower_bound, run_into, schedule,
+    improve, learn, lower_bound, run_into, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -165,6 +165,27 @@ fn a_run_may_be_repeated_without_the_graph() {
     frontier.rewind();
     run_into(&mut frontier, &mut Critical::new(), &mut second);
     assert_eq!(first, second);
+}
+
+/// On what is held out, a table is never worse than none, which is `Critical` everywhere.
+#[test]
+fn what_is_learned_never_loses_to_critical() {
+    let mini_batches: Vec<_> = (0..6).map(|seed| support::lattices(seed, 8)).collect();
+    let (train, held_out) = mini_batches.split_at(4);
+    let by_critical: usize =
+        held_out.iter().map(|dag| schedule(dag, &mut Critical::new()).len()).sum();
+    for encoding in Named::all() {
+        let config = Config { episodes: 20, ..Config::default() };
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let learned = learn(train, held_out, &encoding, &config, &mut rng, |_| ());
+        let improved = improve(&learned, train, held_out, &encoding, 1);
+        for outcome in [learned, improved] {
+            let mut fsm = outcome.fsm(encoding.clone(), 3);
+            let batches: usize = held_out.iter().map(|dag| schedule(dag, &mut fsm).len()).sum();
+            assert_eq!((outcome.before, outcome.after), (by_critical, batches), "{encoding}");
+            assert!(batches <= by_critical, "{encoding}");
+        }
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ const PAIRS: [(System, System, &str); 10] = [
 /// Ratios of instances a second, medians over medians, where both contestants ran; and for several
 /// threads, each contestant's over its own on one thread.
 #[must_use]
-pub fn ratios(records: &[&Throughput]) -> Option<Table> {
+pub fn speedups(records: &[&Throughput]) -> Option<Table> {
     let same = |a: &&Throughput, b: &&Throughput| {
         (&a.model, &a.input, a.hidden, a.batch) == (&b.model, &b.input, b.hidden, b.batch)
     };
