@@ -27,6 +27,8 @@ pub struct Frontier {
     /// Bit `k` of the whole: kind `k` has a ready node.
     ready: Vec<u64>,
     remaining: usize,
+    /// By node, how many arguments it waits for beside those pending; of nodes with very many.
+    owed: Vec<(NodeId, u32)>,
     /// The first `edge_count` are the graph's, by user, ascending; the rest is room.
     edges: Vec<Edge>,
     edge_count: usize,
@@ -43,17 +45,18 @@ pub struct Frontier {
 }
 
 /// All that a run touches of a node. The next node of a batch lies an instance away: in a large
-/// mini-batch that is a cache line a node, so one has to be enough.
+/// mini-batch that is a cache line a node, and the more nodes share one, the longer it stays.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     first_user: u32,
-    /// How many arguments it waits for, at the start and now.
-    arguments: u32,
-    pending: u32,
+    /// For how many arguments it waits, up to `MOST`; those above are [owed](Frontier::owed).
+    pending: u16,
     kind: Kind,
 }
 
-const NO_NODE: Node = Node { first_user: 0, arguments: 0, pending: 0, kind: Kind(0) };
+const NO_NODE: Node = Node { first_user: 0, pending: 0, kind: Kind(0) };
+
+const MOST: u32 = u16::MAX as u32;
 
 #[derive(Clone, Copy, Debug)]
 struct Edge {
@@ -107,8 +110,10 @@ impl Frontier {
 
     /// Back to the state in which nothing has run, without looking at the graph again.
     pub fn rewind(&mut self) {
-        for node in &mut self.nodes {
-            node.pending = node.arguments;
+        self.owed.clear();
+        for edges in self.edges[..self.edge_count].chunk_by(|a, b| a.user == b.user) {
+            let (user, arguments) = (edges[0].user, NodeId::new(edges.len()).0);
+            self.nodes[user.index()].pending = pending(user, arguments, &mut self.owed);
         }
         self.open();
     }
@@ -164,11 +169,12 @@ impl Frontier {
     pub(crate) fn arguments(
         &self,
     ) -> impl Iterator<Item = (NodeId, impl ExactSizeIterator<Item = NodeId> + '_)> + '_ {
-        let mut edges = self.edges.as_slice();
-        self.nodes[..self.nodes()].iter().enumerate().map(move |(index, node)| {
-            let (arguments, rest) = edges.split_at(node.arguments as usize);
+        let mut edges = &self.edges[..self.edge_count];
+        (0..self.nodes()).map(NodeId::new).map(move |user| {
+            let count = edges.iter().take_while(|edge| edge.user == user).count();
+            let (arguments, rest) = edges.split_at(count);
             edges = rest;
-            (NodeId::new(index), arguments.iter().map(|edge| edge.argument))
+            (user, arguments.iter().map(|edge| edge.argument))
         })
     }
 
@@ -305,8 +311,10 @@ impl Frontier {
             let user = self.users[index];
             let node = &mut self.nodes[user.index()];
             node.pending -= 1;
-            let reached = node.pending == 0;
-            let kind = node.kind.index();
+            let (kind, mut reached) = (node.kind.index(), node.pending == 0);
+            if !self.owed.is_empty() && reached {
+                reached = !self.still_waits(user);
+            }
             let back = &mut self.stretches[kind].back;
             self.queue[*back as usize] = user;
             *back += u32::from(reached);
@@ -319,6 +327,18 @@ impl Frontier {
         }
     }
 
+    /// Whether a node whose pending arguments have run waits for others.
+    #[cold]
+    fn still_waits(&mut self, node: NodeId) -> bool {
+        let Ok(found) = self.owed.binary_search_by_key(&node, |&(node, _)| node) else {
+            return false;
+        };
+        let (_, owed) = self.owed[found];
+        self.nodes[node.index()].pending = owed.min(MOST) as u16;
+        self.owed[found].1 -= owed.min(MOST);
+        owed > 0
+    }
+
     /// Copies kinds and arguments, notes the sources, and counts: the users of a node in
     /// `first_user`, the nodes of a kind in `end`.
     fn read(&mut self, dag: &impl Dag) {
@@ -329,6 +349,7 @@ impl Frontier {
         self.queue.resize(dag.nodes(), NodeId(0));
         self.sources.resize(dag.nodes(), NodeId(0));
         self.nodes.resize(dag.nodes() + 1, NO_NODE);
+        self.owed.clear();
         let (mut edge_count, mut source_count) = (0, 0);
         for user in (0..dag.nodes()).map(NodeId::new) {
             let before = edge_count;
@@ -341,7 +362,8 @@ impl Frontier {
                 self.nodes[argument.index()].first_user += 1;
             }
             let (arguments, kind) = (NodeId::new(edge_count - before).0, dag.kind(user));
-            self.nodes[user.index()] = Node { first_user: 0, arguments, pending: arguments, kind };
+            let pending = pending(user, arguments, &mut self.owed);
+            self.nodes[user.index()] = Node { first_user: 0, pending, kind };
             self.stretches[kind.index()].end += 1;
             // No branch: what is no source is overwritten by the next one.
             self.sources[source_count] = user;
@@ -383,4 +405,13 @@ impl Frontier {
             self.stretches[node.kind.index()].is_read = true;
         }
     }
+}
+
+/// For how many arguments a node waits at once; it owes the others. Nodes come in ascending order.
+#[inline]
+fn pending(node: NodeId, arguments: u32, owed: &mut Vec<(NodeId, u32)>) -> u16 {
+    if arguments > MOST {
+        owed.push((node, arguments - MOST));
+    }
+    arguments.min(MOST) as u16
 }

@@ -41,6 +41,29 @@ fn best(kinds: impl Iterator<Item = Kind>, score: impl Fn(Kind) -> f64) -> Kind 
     kinds.reduce(|best, kind| if score(kind) > score(best) { kind } else { best }).unwrap()
 }
 
+/// More arguments than a counter of 16 bits can hold, and one node that reads another so often.
+#[test]
+fn a_node_may_wait_for_very_many() {
+    for arguments in [65_534, 65_535, 65_536, 131_070, 131_071, 200_000] {
+        let mut dag = edbatch_graph::PlainDag::new(["leaf", "once", "again"]);
+        let leaves: Vec<_> = (0..arguments).map(|_| dag.push(Kind(0), &[]).unwrap()).collect();
+        let sum = dag.push(Kind(1), &leaves).unwrap();
+        dag.push(Kind(2), &vec![sum; arguments]).unwrap();
+        let mut frontier = Frontier::new(&dag);
+        for _ in 0..2 {
+            frontier.run(Kind(0), arguments - 1);
+            assert!(frontier.ready(Kind(1)).is_empty(), "{arguments}");
+            frontier.run(Kind(0), 1);
+            assert_eq!(frontier.ready(Kind(1)), [sum], "{arguments}");
+            frontier.run(Kind(1), 1);
+            assert_eq!(frontier.ready(Kind(2)).len(), 1, "{arguments}");
+            frontier.run(Kind(2), 1);
+            assert!(frontier.is_done());
+            frontier.rewind();
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn ready_nodes_are_those_whose_arguments_ran(
