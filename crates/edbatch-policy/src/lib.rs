@@ -22,20 +22,20 @@
 //! optimal and its schedule proves it. Costs are those beside the frontier's O(nodes + edges); K is
 //! the number of kinds, R of those that are ready. Quality is in batches over the lower bound, on
 //! mini-batches of 64 two-type trees (the hardest of the real inputs) and of 64 newswire lattices,
-//! as `cargo run --release -p edbatch-policy --example counts` prints it.
+//! as `cargo run --release -p edbatch-policy --example counts -- --learn` prints it.
 //!
 //! | policy | at the start | a batch | trees | lattices | choose it |
 //! |---|---|---|---|---|---|
-//! | [`Depth`] | edges | R | 2.3 | 2.2 | as a yardstick |
+//! | [`Depth`] | edges | R | 2.3 | 2.1 | as a yardstick |
 //! | [`Agenda`] | edges | R | 1.7 | 1.7 | as a yardstick |
-//! | [`Sufficient`] | edges × K | edges × K, shared by all batches | 1.31 | 1.07 | to compare with the paper |
-//! | [`Fsm`], `base` or `max` | nothing | R | 1.8–2.2 | 1.3 | to compare with the paper |
-//! | [`Fsm`], `sort` | nothing | R | 1.23 | 1.07 | when scheduling time is all that counts |
-//! | [`Critical`] | edges × K, in steps of 8 or 16 kinds | R | 1.14 | 1.010 | by default |
-//! | [`Fsm`], `critical`, distilled | as `Critical` | R; ratios, edges × K over a run | 1.14 | 1.010 | when it beats `Critical` on held-out mini-batches |
-//! | [`Portfolio::quick`] | three runs; one, if that is optimal | nothing | 1.14 | 1.010 | when a batch is dear |
-//! | [`Beam`] of 32 | milliseconds to tens of them | nothing | 1.10 | 1.007 | when the plan is used again |
-//! | [`Portfolio::thorough`] | twice that | nothing | 1.10 | 1.007 | when the plan is used again |
+//! | [`Sufficient`] | edges × K | edges × K, shared by all batches | 1.33 | 1.07 | to compare with the paper |
+//! | [`Fsm`], `base` or `max` | nothing | R | 1.9–2.2 | 1.4 | to compare with the paper |
+//! | [`Fsm`], `sort` | nothing | R | 1.24 | 1.07 | when scheduling time is all that counts |
+//! | [`Critical`] | edges × K, in steps of 4 to 16 kinds | R | 1.17 | 1.011 | by default |
+//! | [`Fsm`], `critical`, improved | as `Critical` | R; ratios, edges × K over a run | 1.17 | 1.011 | when it beats `Critical` on held-out mini-batches |
+//! | [`Portfolio::quick`] | three runs; one, if that is optimal | nothing | 1.17 | 1.011 | when a batch is dear |
+//! | [`Beam`] of 32 | milliseconds to tens of them | nothing | 1.13 | 1.008 | when the plan is used again |
+//! | [`Portfolio::thorough`] | twice that | nothing | 1.13 | 1.007 | when the plan is used again |
 //! | [`branch_and_bound`] | as long as one likes | | optimal, if it closes | | for small graphs, such as cells |
 //! | [`exhaustive`](fn@exhaustive) | exponential | | optimal | | to test the others |
 //!
