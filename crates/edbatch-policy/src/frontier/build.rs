@@ -1,0 +1,77 @@
+//! From a graph to its frontier: three passes in flat loops.
+//!
+//! How many arguments or users a node has is as good as random, and a loop that ends at random costs
+//! more than what it does: only the first pass, which asks the graph, goes node by node.
+
+use edbatch_graph::{Dag, NodeId};
+
+use super::{Edge, Frontier, NO_EDGE, NO_NODE, Node, Stretch, pending};
+
+impl Frontier {
+    /// Copies kinds and arguments, notes the sources, and counts: the users of a node in
+    /// `first_user`, the nodes of a kind in `end`.
+    pub(super) fn read(&mut self, dag: &impl Dag) {
+        self.stretches.clear();
+        self.stretches.resize(dag.kinds(), Stretch::default());
+        self.ready.clear();
+        self.ready.resize(dag.kinds().div_ceil(64), 0);
+        self.queue.resize(dag.nodes(), NodeId(0));
+        self.sources.resize(dag.nodes(), NodeId(0));
+        self.nodes.resize(dag.nodes() + 1, NO_NODE);
+        self.owed.clear();
+        let (mut edge_count, mut source_count) = (0, 0);
+        for user in (0..dag.nodes()).map(NodeId::new) {
+            let before = edge_count;
+            for argument in dag.arguments(user) {
+                if edge_count == self.edges.len() {
+                    self.edges.resize((2 * edge_count).max(64), NO_EDGE);
+                }
+                self.edges[edge_count] = Edge { argument, user };
+                edge_count += 1;
+                self.nodes[argument.index()].first_user += 1;
+            }
+            let (arguments, kind) = (NodeId::new(edge_count - before).0, dag.kind(user));
+            let pending = pending(user, arguments, &mut self.owed);
+            self.nodes[user.index()] = Node { first_user: 0, pending, kind };
+            self.stretches[kind.index()].end += 1;
+            // No branch: what is no source is overwritten by the next one.
+            self.sources[source_count] = user;
+            source_count += usize::from(arguments == 0);
+        }
+        (self.edge_count, self.source_count) = (edge_count, source_count);
+    }
+
+    /// Gives each kind its stretch, beginning with the kind's sources.
+    pub(super) fn lay_out_queue(&mut self) {
+        let mut start = 0;
+        for stretch in &mut self.stretches {
+            stretch.start = start;
+            start += stretch.end;
+            stretch.end = start;
+        }
+        for &source in &self.sources[..self.source_count] {
+            let stretch = &mut self.stretches[self.nodes[source.index()].kind.index()];
+            self.queue[(stretch.start + stretch.sources) as usize] = source;
+            stretch.sources += 1;
+        }
+    }
+
+    /// Counting sort of the edges by argument: the counts become ends, and going through the edges
+    /// backwards each end walks down to its start.
+    pub(super) fn link_users(&mut self) {
+        let mut end = 0;
+        let (last, nodes) = self.nodes.split_last_mut().expect("there is one more than nodes");
+        for node in nodes {
+            end += node.first_user;
+            node.first_user = end;
+        }
+        last.first_user = end;
+        self.users.resize(self.edge_count, NodeId(0));
+        for &Edge { argument, user } in self.edges[..self.edge_count].iter().rev() {
+            let node = &mut self.nodes[argument.index()];
+            node.first_user -= 1;
+            self.users[node.first_user as usize] = user;
+            self.stretches[node.kind.index()].is_read = true;
+        }
+    }
+}
