@@ -6,10 +6,10 @@ use std::ptr;
 
 use super::{
     features::Level,
-    product::{BLOCK, Pointers, even_parts, tiles},
     rows::{Rows, RowsMut},
     simd::{self, Kernel, Simd},
-    tile::Right,
+    tile::{Access, Right},
+    tiles::{BLOCK, Pointers, even_parts, tiles},
 };
 
 /// The left side of a batch of small products.
@@ -71,6 +71,7 @@ impl Kernel for Batched<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         let Shape { rows, depth, columns } = self.shape;
+        let mut pointers = Pointers::new(false);
         for b in 0..self.out.len() {
             let left = match self.left {
                 Left::Each(each) => each.row(b, rows * depth),
@@ -81,7 +82,7 @@ impl Kernel for Batched<'_> {
             if columns == 1 {
                 matrix_vector::<S>(simd, depth, left, right, out);
             } else {
-                matrix_matrix::<S>(simd, self.shape, left, right, out);
+                matrix_matrix::<S>(simd, self.shape, left, right, out, &mut pointers);
             }
         }
     }
@@ -131,24 +132,26 @@ fn chains<S: Simd, const R: usize>(
 
 /// `out[m, n] = Σ_k left[m, k] · right[k, n]`
 #[inline(always)]
-fn matrix_matrix<S: Simd>(simd: S, shape: Shape, left: &[f32], right: &[f32], out: &mut [f32]) {
+fn matrix_matrix<S: Simd>(
+    simd: S,
+    shape: Shape,
+    left: &[f32],
+    right: &[f32],
+    out: &mut [f32],
+    pointers: &mut Pointers,
+) {
     let Shape { rows, depth, columns } = shape;
     for block in even_parts(rows, BLOCK) {
-        let mut pointers = Pointers {
-            count: block.len(),
-            left: [ptr::null(); BLOCK],
-            start: [ptr::null(); BLOCK],
-            out: [ptr::null_mut(); BLOCK],
-            starts: false,
-        };
-        for (i, m) in block.enumerate() {
-            pointers.left[i] = left[m * depth..][..depth].as_ptr();
-            pointers.out[i] = out[m * columns..][..columns].as_mut_ptr();
+        pointers.clear();
+        for m in block {
+            let left = left[m * depth..][..depth].as_ptr();
+            let out = out[m * columns..][..columns].as_mut_ptr();
+            pointers.push(left, ptr::null(), out);
         }
         let mut at = 0;
         while at < columns {
             let vectors = (columns - at) / S::LANES;
-            let tile = Right { start: right[at..].as_ptr(), step: columns, pair: 2 * S::LANES };
+            let tile = Right { start: right[at..].as_ptr(), step: columns };
             let width = if vectors >= 4 && S::REGISTERS >= 32 {
                 4 * S::LANES
             } else if vectors >= 2 {
@@ -160,11 +163,11 @@ fn matrix_matrix<S: Simd>(simd: S, shape: Shape, left: &[f32], right: &[f32], ou
             // `depth` steps of `right` has `width` floats from `at`. `out` is exclusively borrowed.
             unsafe {
                 if width == 4 * S::LANES {
-                    tiles::<S, 4, true>(simd, depth, tile, &pointers, at, width);
+                    tiles::<S, 4>(simd, depth, tile, Access::Whole, pointers, at, width);
                 } else if width == 2 * S::LANES {
-                    tiles::<S, 2, true>(simd, depth, tile, &pointers, at, width);
+                    tiles::<S, 2>(simd, depth, tile, Access::Whole, pointers, at, width);
                 } else {
-                    tiles::<S, 1, false>(simd, depth, tile, &pointers, at, width);
+                    tiles::<S, 1>(simd, depth, tile, Access::Cut, pointers, at, width);
                 }
             }
             at += width;

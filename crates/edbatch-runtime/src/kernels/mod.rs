@@ -9,7 +9,7 @@
 //! on whether a lane falls into a whole vector or into the tail of a row.
 //!
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by `simd::run`. Read
-//! [`features`], `simd`, `tile`, then [`product`](mod@product); `lanewise`, then [`elementwise`].
+//! [`features`], `simd`, `tile`, `tiles`, then [`product`](mod@product); `lanewise`, then [`elementwise`].
 
 mod arg_max;
 pub mod batched;
@@ -26,6 +26,7 @@ pub mod rows;
 mod simd;
 mod steps;
 mod tile;
+mod tiles;
 
 pub use arg_max::arg_max;
 pub use batched::{Left, Shape, batched_product};

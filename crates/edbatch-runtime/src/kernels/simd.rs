@@ -102,6 +102,13 @@ pub(super) trait Simd: Copy {
     /// `from` must be readable for `count` floats; nothing behind them is touched.
     unsafe fn load_first(self, from: *const f32, count: usize) -> Self::Vector;
 
+    /// Asks for the cache line at `from`, which need not be memory of ours: nothing is read. No request where the level has
+    /// no instruction for it.
+    #[inline(always)]
+    fn prefetch(self, from: *const f32) {
+        let _ = from;
+    }
+
     /// Writes a vector; any alignment.
     ///
     /// # Safety

@@ -24,9 +24,21 @@ pub(super) struct Right {
     pub(super) start: *const f32,
     /// Floats from a step to the next.
     pub(super) step: usize,
-    /// Floats from a pair of vectors to the next pair, within a step.
-    pub(super) pair: usize,
 }
+
+/// How much of the right side there is, and how it is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// All C vectors are readable at every step.
+    Whole,
+    /// As `Whole`, and what comes [`AHEAD`] floats later is asked for.
+    Streamed,
+    /// Only the tile's columns are readable.
+    Cut,
+}
+
+/// How far a stream is fetched ahead, in floats: 4 KiB, as far as no processor looks by itself.
+const AHEAD: usize = 1024;
 
 /// Where a tile's rows lie: pointers to the first float of each.
 #[derive(Clone, Copy)]
@@ -39,34 +51,36 @@ pub(super) struct TileRows<const R: usize> {
     pub(super) out: [*mut f32; R],
 }
 
-/// Computes `columns <= C * LANES` columns of R rows. With `WHOLE`, the right side is readable for all C vectors at every
-/// step, else only for `columns` floats.
+/// Computes `columns <= C * LANES` columns of R rows.
 ///
 /// # Safety
 ///
 /// For every row, `left` must be readable for `depth` floats, `start` (if given) readable and `out` writable for `columns`
-/// floats; `right` readable at each step below `depth` as said above. `out` must overlap none of `left` and `right`, and
-/// `start` only where it is the same row.
+/// floats; `right` readable at each step below `depth` for C vectors, or for `columns` floats if `access` is `Cut`. `out`
+/// must overlap none of `left` and `right`, and `start` only where it is the same row.
 #[inline(always)]
-pub(super) unsafe fn tile<S: Simd, const R: usize, const C: usize, const WHOLE: bool>(
+pub(super) unsafe fn tile<S: Simd, const R: usize, const C: usize>(
     simd: S,
     depth: usize,
     right: Right,
+    access: Access,
     rows: TileRows<R>,
     columns: usize,
 ) {
     let mut sums = [[simd.splat(0.0); C]; R];
+    let mut step = right.start;
     for k in 0..depth {
         let mut vectors = [simd.splat(0.0); C];
         for c in 0..C {
-            let offset = k * right.step + c / 2 * right.pair + c % 2 * S::LANES;
+            let from = step.wrapping_add(c * S::LANES);
+            if access == Access::Streamed {
+                simd.prefetch(from.wrapping_add(AHEAD));
+            }
             // SAFETY: k < depth; the vector is whole, or cut to the readable columns. The caller vouches for both.
             vectors[c] = unsafe {
-                let from = right.start.add(offset);
-                if WHOLE {
-                    simd.load(from)
-                } else {
-                    simd.load_first(from, lanes_of::<S>(c, columns))
+                match access {
+                    Access::Cut => simd.load_first(from, lanes_of::<S>(c, columns)),
+                    _ => simd.load(from),
                 }
             };
         }
@@ -77,19 +91,64 @@ pub(super) unsafe fn tile<S: Simd, const R: usize, const C: usize, const WHOLE: 
                 sums[r][c] = simd.mul_add(x, vectors[c], sums[r][c]);
             }
         }
+        step = step.wrapping_add(right.step);
+    }
+    // SAFETY: the caller vouches for `columns` floats in each row of `start` and `out`.
+    unsafe {
+        if columns == C * S::LANES {
+            finish_whole(simd, sums, rows);
+        } else {
+            finish_cut(simd, sums, rows, columns);
+        }
+    }
+}
+
+/// Writes all vectors of the sums.
+///
+/// # Safety
+///
+/// As for [`tile`], with C whole vectors of columns.
+#[inline(always)]
+unsafe fn finish_whole<S: Simd, const R: usize, const C: usize>(
+    simd: S,
+    mut sums: [[S::Vector; C]; R],
+    rows: TileRows<R>,
+) {
+    if let Some(start) = rows.start {
+        for r in 0..R {
+            for c in 0..C {
+                // SAFETY: vector c of C, which the caller vouches for.
+                let before = unsafe { simd.load(start[r].add(c * S::LANES)) };
+                sums[r][c] = simd.add(before, sums[r][c]);
+            }
+        }
     }
     for r in 0..R {
         for c in 0..C {
+            // SAFETY: likewise.
+            unsafe { simd.store(rows.out[r].add(c * S::LANES), sums[r][c]) };
+        }
+    }
+}
+
+/// Writes the first `columns` of the sums.
+///
+/// # Safety
+///
+/// As for [`tile`].
+#[inline(always)]
+unsafe fn finish_cut<S: Simd, const R: usize, const C: usize>(
+    simd: S,
+    sums: [[S::Vector; C]; R],
+    rows: TileRows<R>,
+    columns: usize,
+) {
+    for r in 0..R {
+        for c in 0..C {
             let (at, lanes) = (c * S::LANES, lanes_of::<S>(c, columns));
-            // SAFETY: lanes at..at + lanes are below `columns`, which the caller vouches for in `start` and `out`.
-            unsafe {
-                if lanes == S::LANES {
-                    let sum = match rows.start {
-                        Some(start) => simd.add(simd.load(start[r].add(at)), sums[r][c]),
-                        None => sums[r][c],
-                    };
-                    simd.store(rows.out[r].add(at), sum);
-                } else if lanes > 0 {
+            if lanes > 0 {
+                // SAFETY: at..at + lanes are below `columns`, which the caller vouches for in `start` and `out`.
+                unsafe {
                     let sum = match rows.start {
                         Some(start) => {
                             simd.add(simd.load_first(start[r].add(at), lanes), sums[r][c])

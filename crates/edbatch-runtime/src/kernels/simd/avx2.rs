@@ -49,6 +49,12 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn prefetch(self, from: *const f32) {
+        // SAFETY: every x86-64 has the instruction, and it faults at no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32, x: __m256) {
         // SAFETY: `self` proves AVX2; the caller vouches for 8 floats.
         unsafe { _mm256_storeu_ps(to, x) }

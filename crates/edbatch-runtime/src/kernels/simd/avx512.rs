@@ -46,6 +46,12 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn prefetch(self, from: *const f32) {
+        // SAFETY: every x86-64 has the instruction, and it faults at no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32, x: __m512) {
         // SAFETY: `self` proves AVX-512; the caller vouches for 16 floats.
         unsafe { _mm512_storeu_ps(to, x) }
