@@ -7,7 +7,7 @@ use std::ptr;
 use super::{
     features::Level,
     rows::{Rows, RowsMut},
-    simd::{self, Kernel, Simd},
+    simd::{self, Kernel, MOST_LANES, Simd},
     tile::{Access, Right},
     tiles::{BLOCK, Pointers, even_parts, tiles},
 };
@@ -88,46 +88,77 @@ impl Kernel for Batched<'_> {
     }
 }
 
-/// `out[m] = Σ_k left[m, k] · right[k]`, eight chains at a time to hide their latency.
-///
-/// Each chain fills all lanes of its vector with the same sum. That wastes arithmetic but no time: a broadcast from memory
-/// and a multiply-add each are what a chain of single floats would take as well.
+/// `out[m] = Σ_k left[m, k] · right[k]`: a row in each lane, whose columns are transposed on the way in.
 #[inline(always)]
 fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[f32], out: &mut [f32]) {
-    const CHAINS: usize = 8;
+    /// Vectors of rows at once, to hide the latency of their chains.
+    const VECTORS: usize = 4;
     let mut first = 0;
-    while first + CHAINS <= out.len() {
-        chains::<S, CHAINS>(simd, depth, &left[first * depth..], right, &mut out[first..]);
-        first += CHAINS;
+    while first + VECTORS * S::LANES <= out.len() {
+        transposed::<S, VECTORS>(simd, depth, &left[first * depth..], right, &mut out[first..]);
+        first += VECTORS * S::LANES;
+    }
+    while first + S::LANES <= out.len() {
+        transposed::<S, 1>(simd, depth, &left[first * depth..], right, &mut out[first..]);
+        first += S::LANES;
     }
     for m in first..out.len() {
-        chains::<S, 1>(simd, depth, &left[m * depth..], right, &mut out[m..]);
+        chain(simd, &left[m * depth..][..depth], right, &mut out[m]);
     }
 }
 
-/// The first R elements of [`matrix_vector`].
+/// The first V vectors of elements of [`matrix_vector`].
 #[inline(always)]
-fn chains<S: Simd, const R: usize>(
+fn transposed<S: Simd, const V: usize>(
     simd: S,
     depth: usize,
     left: &[f32],
     right: &[f32],
     out: &mut [f32],
 ) {
-    let (left, right, out) = (&left[..R * depth], &right[..depth], &mut out[..R]);
-    let mut sums = [simd.splat(0.0); R];
-    for (k, &x) in right.iter().enumerate() {
-        let x = simd.splat(x);
-        for (r, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: r < R and k < depth, and `left` was just cut to R * depth floats.
-            let a = unsafe { *left.get_unchecked(r * depth + k) };
-            *sum = simd.mul_add(simd.splat(a), x, *sum);
+    let rows = V * S::LANES;
+    let (left, right, out) = (&left[..rows * depth], &right[..depth], &mut out[..rows]);
+    let mut sums = [simd.splat(0.0); V];
+    let mut fours = right.chunks_exact(4);
+    for (i, x) in fours.by_ref().enumerate() {
+        for (v, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: 4·i + 4 <= depth, and rows v·LANES.. of `left`, LANES of them, are below `rows`.
+            let columns = unsafe {
+                let from = left.as_ptr().add(v * S::LANES * depth + 4 * i);
+                simd.load_columns(from, depth)
+            };
+            for (column, &x) in columns.into_iter().zip(x) {
+                *sum = simd.mul_add(column, simd.splat(x), *sum);
+            }
         }
     }
-    for (out, &sum) in out.iter_mut().zip(&sums) {
-        // SAFETY: one float is written, to a place of one float.
-        unsafe { simd.store_first(out, sum, 1) };
+    let rest = fours.remainder();
+    for (k, &x) in (depth - rest.len()..).zip(rest) {
+        for (v, sum) in sums.iter_mut().enumerate() {
+            let mut column = [0.0; MOST_LANES];
+            for (i, lane) in column.iter_mut().enumerate().take(S::LANES) {
+                *lane = left[(v * S::LANES + i) * depth + k];
+            }
+            // SAFETY: `column` has room for a vector of every level.
+            let column = unsafe { simd.load(column.as_ptr()) };
+            *sum = simd.mul_add(column, simd.splat(x), *sum);
+        }
     }
+    for (out, &sum) in out.chunks_exact_mut(S::LANES).zip(&sums) {
+        // SAFETY: the chunk is a vector.
+        unsafe { simd.store(out.as_mut_ptr(), sum) };
+    }
+}
+
+/// An element of [`matrix_vector`], the same in all lanes.
+#[inline(always)]
+fn chain<S: Simd>(simd: S, left: &[f32], right: &[f32], out: &mut f32) {
+    let mut sum = simd.splat(0.0);
+    for (&a, &x) in left.iter().zip(right) {
+        sum = simd.mul_add(simd.splat(a), simd.splat(x), sum);
+    }
+    // SAFETY: one float is written, to a place of one float.
+    unsafe { simd.store_first(out, sum, 1) };
 }
 
 /// `out[m, n] = Σ_k left[m, k] · right[k, n]`

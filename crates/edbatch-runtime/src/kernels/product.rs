@@ -41,6 +41,7 @@ pub enum Start<'a> {
 /// product(&weights, 0..1, rows, Start::Nothing, RowsMut::contiguous(&mut out, 2));
 /// assert_eq!(out, [102.0, 304.0, 210.0, 430.0]);
 /// ```
+#[inline]
 pub fn product(
     weights: &PackedWeights,
     panels: Range<usize>,

@@ -102,6 +102,13 @@ pub(super) trait Simd: Copy {
     /// `from` must be readable for `count` floats; nothing behind them is touched.
     unsafe fn load_first(self, from: *const f32, count: usize) -> Self::Vector;
 
+    /// Reads four columns of as many rows as there are lanes: lane i of vector j is `from[i · stride + j]`.
+    ///
+    /// # Safety
+    ///
+    /// From each of the rows, four floats must be readable.
+    unsafe fn load_columns(self, from: *const f32, stride: usize) -> [Self::Vector; 4];
+
     /// Asks for the cache line at `from`, which need not be memory of ours: nothing is read. No request where the level has
     /// no instruction for it.
     #[inline(always)]

@@ -49,6 +49,25 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn load_columns(self, from: *const f32, stride: usize) -> [__m256; 4] {
+        // SAFETY: `self` proves AVX2; the caller vouches for four floats in each of 8 rows.
+        unsafe {
+            // Rows q and q + 4 in the halves of a vector, then four by four inside the halves.
+            let row = |i: usize| _mm_loadu_ps(from.add(i * stride));
+            let halves = |q: usize| _mm256_set_m128(row(q + 4), row(q));
+            let (a, b, c, d) = (halves(0), halves(1), halves(2), halves(3));
+            let (ab, cd) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+            let (high_ab, high_cd) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+            [
+                _mm256_shuffle_ps::<0b01_00_01_00>(ab, cd),
+                _mm256_shuffle_ps::<0b11_10_11_10>(ab, cd),
+                _mm256_shuffle_ps::<0b01_00_01_00>(high_ab, high_cd),
+                _mm256_shuffle_ps::<0b11_10_11_10>(high_ab, high_cd),
+            ]
+        }
+    }
+
+    #[inline(always)]
     fn prefetch(self, from: *const f32) {
         // SAFETY: every x86-64 has the instruction, and it faults at no address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }

@@ -46,6 +46,30 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn load_columns(self, from: *const f32, stride: usize) -> [__m512; 4] {
+        // SAFETY: `self` proves AVX-512; the caller vouches for four floats in each of 16 rows.
+        unsafe {
+            // Rows q, q + 4, q + 8 and q + 12 in the quarters of a vector, then four by four inside the quarters.
+            let row = |i: usize| _mm_loadu_ps(from.add(i * stride));
+            let quarters = |q: usize| {
+                let rows = _mm512_castps128_ps512(row(q));
+                let rows = _mm512_insertf32x4::<1>(rows, row(q + 4));
+                let rows = _mm512_insertf32x4::<2>(rows, row(q + 8));
+                _mm512_insertf32x4::<3>(rows, row(q + 12))
+            };
+            let (a, b, c, d) = (quarters(0), quarters(1), quarters(2), quarters(3));
+            let (ab, cd) = (_mm512_unpacklo_ps(a, b), _mm512_unpacklo_ps(c, d));
+            let (high_ab, high_cd) = (_mm512_unpackhi_ps(a, b), _mm512_unpackhi_ps(c, d));
+            [
+                _mm512_shuffle_ps::<0b01_00_01_00>(ab, cd),
+                _mm512_shuffle_ps::<0b11_10_11_10>(ab, cd),
+                _mm512_shuffle_ps::<0b01_00_01_00>(high_ab, high_cd),
+                _mm512_shuffle_ps::<0b11_10_11_10>(high_ab, high_cd),
+            ]
+        }
+    }
+
+    #[inline(always)]
     fn prefetch(self, from: *const f32) {
         // SAFETY: every x86-64 has the instruction, and it faults at no address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }

@@ -44,6 +44,25 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    unsafe fn load_columns(self, from: *const f32, stride: usize) -> [float32x4_t; 4] {
+        // SAFETY: `self` proves NEON; the caller vouches for four floats in each of four rows.
+        unsafe {
+            let row = |i: usize| vld1q_f32(from.add(i * stride));
+            let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+            let (even_ab, even_cd) = (vtrn1q_f32(a, b), vtrn1q_f32(c, d));
+            let (odd_ab, odd_cd) = (vtrn2q_f32(a, b), vtrn2q_f32(c, d));
+            let low = |x, y| vcombine_f32(vget_low_f32(x), vget_low_f32(y));
+            let high = |x, y| vcombine_f32(vget_high_f32(x), vget_high_f32(y));
+            [
+                low(even_ab, even_cd),
+                low(odd_ab, odd_cd),
+                high(even_ab, even_cd),
+                high(odd_ab, odd_cd),
+            ]
+        }
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32, x: float32x4_t) {
         // SAFETY: `self` proves NEON; the caller vouches for 4 floats.
         unsafe { vst1q_f32(to, x) }

@@ -63,6 +63,16 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    unsafe fn load_columns(self, from: *const f32, stride: usize) -> [Lanes; 4] {
+        let column = |j: usize| {
+            // SAFETY: i and j are below four; the caller vouches for four floats in each of four rows.
+            let lane = |i: usize| unsafe { from.add(i * stride + j).read() };
+            Lanes([lane(0), lane(1), lane(2), lane(3)])
+        };
+        [column(0), column(1), column(2), column(3)]
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32, x: Lanes) {
         // SAFETY: the caller vouches for 4 floats; an array of floats is aligned as a float.
         unsafe { to.cast::<[f32; LANES]>().write(x.0) }
