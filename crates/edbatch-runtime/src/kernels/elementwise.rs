@@ -10,6 +10,8 @@
 //! Inputs are read where they lie and outputs written where they belong; values in between live in slots of one chunk
 //! each, reused as soon as their last reader has run.
 
+use std::{mem::MaybeUninit, ptr};
+
 use super::{
     features::Level,
     lanewise::{self, Lanewise},
@@ -111,6 +113,10 @@ struct Run<'a, 'b> {
 const CHUNK: usize = 256;
 /// Rows of a chunk.
 const CHUNK_ROWS: usize = 16;
+/// Slots that need no allocation.
+const FEW_SLOTS: usize = 8;
+/// Inputs, outputs and slots that need no allocation.
+const FEW_PLACES: usize = 32;
 
 /// Pointers to the rows of a chunk.
 type ChunkRows = [*mut f32; CHUNK_ROWS];
@@ -122,9 +128,26 @@ impl Kernel for Run<'_, '_> {
     fn run<S: Simd>(self, simd: S) {
         let padded = self.width.next_multiple_of(S::LANES).min(CHUNK);
         let chunk_rows = (CHUNK / padded).min(CHUNK_ROWS);
-        let mut slots = Box::<[Line]>::new_uninit_slice(self.program.slots * CHUNK / Line::FLOATS);
+        // Programs of cells are small, and a call for a single row is over in less time than an allocation takes.
+        let lines = self.program.slots * CHUNK / Line::FLOATS;
+        let mut few_slots =
+            [const { MaybeUninit::<Line>::uninit() }; FEW_SLOTS * CHUNK / Line::FLOATS];
+        let mut many_slots;
+        let slots = if lines <= few_slots.len() {
+            &mut few_slots[..lines]
+        } else {
+            many_slots = Box::<[Line]>::new_uninit_slice(lines);
+            &mut many_slots[..]
+        };
         let count = self.inputs.len() + self.outputs.len() + self.program.slots;
-        let mut places: Vec<ChunkRows> = vec![[std::ptr::null_mut(); CHUNK_ROWS]; count];
+        let mut few_places = [[ptr::null_mut(); CHUNK_ROWS]; FEW_PLACES];
+        let mut many_places = Vec::new();
+        let places: &mut [ChunkRows] = if count <= FEW_PLACES {
+            &mut few_places[..count]
+        } else {
+            many_places.resize(count, [ptr::null_mut(); CHUNK_ROWS]);
+            &mut many_places
+        };
         let own = &mut places[self.inputs.len() + self.outputs.len()..];
         for (slot, rows) in slots.chunks_exact_mut(CHUNK / Line::FLOATS).zip(own) {
             let start: *mut f32 = slot.as_mut_ptr().cast();
@@ -156,7 +179,7 @@ impl Kernel for Run<'_, '_> {
                     // SAFETY: each place of a step has a pointer for each of the `rows`, to `columns` floats of an input, an
                     // output or a slot. Outputs and slots are exclusively borrowed here, and no step writes to an input. A
                     // slot is written before it is read, since operands precede their users.
-                    unsafe { step.run(simd, &places, rows, columns) };
+                    unsafe { step.run(simd, places, rows, columns) };
                 }
             }
             first += rows;
@@ -251,14 +274,15 @@ unsafe fn sweep<S: Simd, F: Lanewise<N>, const N: usize>(
 ) {
     let whole = columns - columns % S::LANES;
     for r in 0..rows {
+        let (from, to) = (from.map(|rows| rows[r]), to[r]);
         for at in (0..whole).step_by(S::LANES) {
             let mut x = [simd.splat(0.0); N];
             // SAFETY: at + LANES <= columns, which the caller vouches for; operands are read before the result is written.
             unsafe {
                 for n in 0..N {
-                    x[n] = simd.load(from[n][r].add(at));
+                    x[n] = simd.load(from[n].add(at));
                 }
-                simd.store(to[r].add(at), f.of(simd, x));
+                simd.store(to.add(at), f.of(simd, x));
             }
         }
         if whole < columns {
@@ -266,9 +290,9 @@ unsafe fn sweep<S: Simd, F: Lanewise<N>, const N: usize>(
             // SAFETY: the last columns - whole floats, likewise.
             unsafe {
                 for n in 0..N {
-                    x[n] = simd.load_first(from[n][r].add(whole), columns - whole);
+                    x[n] = simd.load_first(from[n].add(whole), columns - whole);
                 }
-                simd.store_first(to[r].add(whole), f.of(simd, x), columns - whole);
+                simd.store_first(to.add(whole), f.of(simd, x), columns - whole);
             }
         }
     }
