@@ -1,7 +1,7 @@
 //! Runs element-wise programs over the rows of a batch.
 //!
 //! ```text
-//! for each chunk of up to 256 elements (several narrow rows, or a strip of a wide one)
+//! for each chunk of up to 512 elements (several narrow rows, or a strip of a wide one)
 //!     for each step of the program        one dispatch per chunk, so that interpreting costs next to nothing
 //!         for each row of the chunk
 //!             for each vector             operands and result in L1
@@ -10,7 +10,7 @@
 //! Inputs are read where they lie and outputs written where they belong; values in between live in slots of one chunk
 //! each, reused as soon as their last reader has run.
 
-use std::{mem::MaybeUninit, ptr};
+use std::mem::MaybeUninit;
 
 use super::{
     features::Level,
@@ -110,7 +110,7 @@ struct Run<'a, 'b> {
 }
 
 /// Elements of a chunk; a multiple of every level's lanes.
-const CHUNK: usize = 256;
+const CHUNK: usize = 512;
 /// Rows of a chunk.
 const CHUNK_ROWS: usize = 16;
 /// Slots that need no allocation.
@@ -118,8 +118,8 @@ const FEW_SLOTS: usize = 8;
 /// Inputs, outputs and slots that need no allocation.
 const FEW_PLACES: usize = 32;
 
-/// Pointers to the rows of a chunk.
-type ChunkRows = [*mut f32; CHUNK_ROWS];
+/// Pointers to the rows of a chunk, written for as many rows as it has.
+type ChunkRows = [MaybeUninit<*mut f32>; CHUNK_ROWS];
 
 impl Kernel for Run<'_, '_> {
     type Output = ();
@@ -140,19 +140,19 @@ impl Kernel for Run<'_, '_> {
             &mut many_slots[..]
         };
         let count = self.inputs.len() + self.outputs.len() + self.program.slots;
-        let mut few_places = [[ptr::null_mut(); CHUNK_ROWS]; FEW_PLACES];
+        let mut few_places = [[const { MaybeUninit::uninit() }; CHUNK_ROWS]; FEW_PLACES];
         let mut many_places = Vec::new();
         let places: &mut [ChunkRows] = if count <= FEW_PLACES {
             &mut few_places[..count]
         } else {
-            many_places.resize(count, [ptr::null_mut(); CHUNK_ROWS]);
+            many_places.resize(count, [MaybeUninit::uninit(); CHUNK_ROWS]);
             &mut many_places
         };
         let own = &mut places[self.inputs.len() + self.outputs.len()..];
         for (slot, rows) in slots.chunks_exact_mut(CHUNK / Line::FLOATS).zip(own) {
             let start: *mut f32 = slot.as_mut_ptr().cast();
             for (r, row) in rows.iter_mut().enumerate().take(chunk_rows) {
-                *row = start.wrapping_add(r * padded);
+                row.write(start.wrapping_add(r * padded));
             }
         }
         let mut first = 0;
@@ -160,19 +160,24 @@ impl Kernel for Run<'_, '_> {
             let rows = chunk_rows.min(self.rows - first);
             for strip in (0..self.width).step_by(CHUNK) {
                 let columns = CHUNK.min(self.width - strip);
-                for r in 0..rows {
-                    for (place, input) in places.iter_mut().zip(self.inputs) {
-                        place[r] = match input {
-                            Input::Rows(input) => {
-                                input.row(first + r, self.width)[strip..].as_ptr().cast_mut()
+                let (read, rest) = places.split_at_mut(self.inputs.len());
+                for (place, input) in read.iter_mut().zip(self.inputs) {
+                    let place = &mut place[..rows];
+                    match input {
+                        Input::Same(row) => {
+                            place.fill(MaybeUninit::new(row[strip..].as_ptr().cast_mut()));
+                        }
+                        Input::Rows(input) => {
+                            for (r, place) in place.iter_mut().enumerate() {
+                                let row = input.row(first + r, self.width);
+                                place.write(row[strip..].as_ptr().cast_mut());
                             }
-                            Input::Same(row) => row[strip..].as_ptr().cast_mut(),
-                        };
+                        }
                     }
-                    for (place, output) in
-                        places[self.inputs.len()..].iter_mut().zip(self.outputs.iter_mut())
-                    {
-                        place[r] = output.row(first + r)[strip..].as_mut_ptr();
+                }
+                for (place, output) in rest.iter_mut().zip(self.outputs.iter_mut()) {
+                    for (r, place) in place[..rows].iter_mut().enumerate() {
+                        place.write(output.row(first + r)[strip..].as_mut_ptr());
                     }
                 }
                 for step in &self.program.steps {
@@ -190,7 +195,7 @@ impl Kernel for Run<'_, '_> {
 impl Step {
     /// # Safety
     ///
-    /// Places of the sources must be readable, that of the destination writable, for `columns` floats in each of `rows`;
+    /// All places must have pointers to `rows`; those of the sources must be readable, that of the destination writable, for `columns` floats in each of `rows`;
     /// the destination is a source or overlaps none.
     #[inline(always)]
     unsafe fn run<S: Simd>(&self, simd: S, places: &[ChunkRows], rows: usize, columns: usize) {
@@ -274,7 +279,8 @@ unsafe fn sweep<S: Simd, F: Lanewise<N>, const N: usize>(
 ) {
     let whole = columns - columns % S::LANES;
     for r in 0..rows {
-        let (from, to) = (from.map(|rows| rows[r]), to[r]);
+        // SAFETY: the caller vouches for pointers to all rows.
+        let (from, to) = unsafe { (from.map(|rows| rows[r].assume_init()), to[r].assume_init()) };
         for at in (0..whole).step_by(S::LANES) {
             let mut x = [simd.splat(0.0); N];
             // SAFETY: at + LANES <= columns, which the caller vouches for; operands are read before the result is written.
