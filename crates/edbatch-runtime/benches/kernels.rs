@@ -1,6 +1,7 @@
 //! Kernels beside the roof of the core: fractions of peak, of bandwidth, and nanoseconds an element.
 //!
-//! `cargo bench -p edbatch-runtime --bench kernels -- [products] [elements] [cell] [batched]`, all without arguments.
+//! `cargo bench -p edbatch-runtime --bench kernels -- [products] [elements] [cells] [batched]`, all without arguments, and
+//! `matrixmultiply` to put that crate beside the products.
 //! Contestants take many short turns; the best and the median of all turns are printed, since whatever else
 //! runs on the machine only slows them down. `EDBATCH_CPU` chooses the level.
 
@@ -13,7 +14,7 @@ use std::{
 
 use edbatch_runtime::kernels::{
     Elementwise, Function, Input, Left, Level, PackedWeights, Program, Rows, RowsMut, Shape, Start,
-    batched_product, math::map, product, roof,
+    arg_max, batched_product, math::map, product, program::Value, roof,
 };
 
 fn main() {
@@ -27,14 +28,14 @@ fn main() {
     }
     let chosen: Vec<String> = env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wants = |name: &str| chosen.is_empty() || chosen.iter().any(|arg| arg == name);
-    if wants("products") {
-        products(level, peak);
+    if wants("products") || wants("matrixmultiply") {
+        products(level, peak, chosen.iter().any(|arg| arg == "matrixmultiply"));
     }
     if wants("elements") {
         elements(level);
     }
-    if wants("cell") {
-        cell(level);
+    if wants("cells") {
+        cells(level);
     }
     if wants("batched") {
         batched(level, peak);
@@ -46,68 +47,58 @@ fn best_peak(level: Level, so_far: f64) -> f64 {
     (0..10).map(|_| roof::peak_gflops(level)).fold(so_far, f64::max)
 }
 
-/// Per cent of peak for N = 4H: packed weights, then matrixmultiply.
-fn products(level: Level, mut peak: f64) {
-    const ROWS: [usize; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 256];
-    println!(
-        "\nproducts, per cent of peak, best (median): own / matrixmultiply; one row also in GB/s of weights"
-    );
-    for h in [32, 64, 128, 256, 512] {
+/// Per cent of peak for N = 4H, by the number of rows: weights packed, then the crate `matrixmultiply` if it is wanted. The
+/// same weight is used again and again, so it lies in the innermost cache that holds it.
+fn products(level: Level, mut peak: f64, beside_matrixmultiply: bool) {
+    const ROWS: [usize; 9] = [1, 2, 3, 4, 6, 8, 16, 32, 64];
+    println!("\nproducts, per cent of peak by rows: best, then (median)");
+    print!("{:28}", "");
+    ROWS.iter().for_each(|m| print!("{m:14}"));
+    println!();
+    for h in [64, 128, 256, 512] {
         for k in [h, 2 * h] {
             let n = 4 * h;
             peak = best_peak(level, peak);
             let weights = noise(n * k);
             let packed = PackedWeights::new(level, &[&weights], k);
+            let (mut own, mut other, mut bandwidth) = (String::new(), String::new(), 0.0);
             for m in ROWS {
                 let x = noise(m * k);
-                let (mut own, mut other) = (noise(m * n), noise(m * n));
-                let times = contest(&mut [
-                    &mut || {
-                        let rows = Rows::Span { data: &x, stride: k };
-                        product(
-                            &packed,
-                            0..packed.panels(),
-                            rows,
-                            Start::Nothing,
-                            RowsMut::contiguous(&mut own, n),
-                        );
-                    },
-                    // SAFETY: x is (m, k), the weight (n, k) read as (k, n), the result (m, n), all in whole vectors.
-                    &mut || unsafe {
-                        let (x, w) = (x.as_ptr(), weights.as_ptr());
-                        let (rk, rn) = (k as isize, n as isize);
-                        matrixmultiply::sgemm(
-                            m,
-                            k,
-                            n,
-                            1.0,
-                            x,
-                            rk,
-                            1,
-                            w,
-                            1,
-                            rk,
-                            0.0,
-                            other.as_mut_ptr(),
-                            rn,
-                            1,
-                        );
-                    },
-                ]);
-                let percent = |seconds: f64| 100.0 * (2 * m * n * k) as f64 / seconds / 1e9 / peak;
-                let [own, other] =
-                    [times[0], times[1]].map(|(best, median)| [percent(best), percent(median)]);
-                print!(
-                    "H {h:3} K {k:4} rows {m:3}: {:5.1} ({:5.1}) / {:5.1} ({:5.1})",
-                    own[0], own[1], other[0], other[1]
-                );
-                match m {
-                    1 => println!("   {:.1} GB/s", packed.bytes() as f64 / times[0].0 / 1e9),
-                    _ => println!(),
+                let (mut y, mut z) = (noise(m * n), noise(m * n));
+                let mut packed_product = || {
+                    let (x, y) = (Rows::Span { data: &x, stride: k }, &mut y[..]);
+                    let out = RowsMut::contiguous(y, n);
+                    product(&packed, 0..packed.panels(), x, Start::Nothing, out);
+                };
+                let mut yardstick = || matrixmultiply(&x, &weights, &mut z, [m, k, n]);
+                let mut contestants: Vec<&mut dyn FnMut()> = vec![&mut packed_product];
+                if beside_matrixmultiply {
+                    contestants.push(&mut yardstick);
                 }
+                let times = contest(&mut contestants);
+                for ((best, median), line) in times.iter().zip([&mut own, &mut other]) {
+                    let percent = |seconds| 100.0 * (2 * m * n * k) as f64 / seconds / 1e9 / peak;
+                    *line += &format!("{:6.1} ({:5.1})", percent(best), percent(median));
+                }
+                if m == 1 {
+                    bandwidth = packed.bytes() as f64 / times[0].0 / 1e9;
+                }
+            }
+            println!("H {h:3} K {k:4} {bandwidth:9.1} GB/s {own}");
+            if beside_matrixmultiply {
+                println!("{:>27} {other}", "matrixmultiply");
             }
         }
     }
+}
+
+/// `z = x · wᵀ` for x (m, k), w (n, k), z (m, n).
+fn matrixmultiply(x: &[f32], w: &[f32], z: &mut [f32], [m, k, n]: [usize; 3]) {
+    assert_eq!((x.len(), w.len(), z.len()), (m * k, n * k, m * n));
+    let (x, w, z) = (x.as_ptr(), w.as_ptr(), z.as_mut_ptr());
+    let (rk, rn) = (k as isize, n as isize);
+    // SAFETY: the lengths were just checked: x is (m, k), w is (n, k) read as (k, n), z is (m, n).
+    unsafe { matrixmultiply::sgemm(m, k, n, 1.0, x, rk, 1, w, 1, rk, 0.0, z, rn, 1) }
 }
 
 /// Nanoseconds an element, in L1.
@@ -121,83 +112,130 @@ fn elements(level: Level) {
         let [best, median] = [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / x.len() as f64);
         println!("{function:?}: {best:.3} ({median:.3})");
     }
+    let logits = noise(8192);
+    let times = contest(&mut [&mut || {
+        black_box(arg_max(level, black_box(&logits)));
+    }]);
+    let [best, median] = [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / 8192.0);
+    println!("arg-max: {best:.3} ({median:.3})");
 }
 
-/// The LSTM cell after its product, nanoseconds a hidden element.
-fn cell(level: Level) {
-    println!("\nLSTM cell after the product, ns a hidden element, best (median)");
-    let program = Elementwise::new(&lstm());
-    for h in [32, 64, 100, 128, 256, 512] {
-        for rows in [1, 8, 64] {
-            let (gates, c, bias) = (noise(rows * 4 * h), noise(rows * h), noise(4 * h));
-            let (mut hidden, mut next) = (noise(rows * h), noise(rows * h));
-            let times = contest(&mut [&mut || {
-                let gate =
-                    |g: usize| Input::Rows(Rows::Span { data: &gates[g * h..], stride: 4 * h });
-                let bias = |g: usize| Input::Same(&bias[g * h..(g + 1) * h]);
-                let c = Input::Rows(Rows::Span { data: &c, stride: h });
-                let inputs =
-                    [gate(0), gate(1), gate(2), gate(3), c, bias(0), bias(1), bias(2), bias(3)];
-                let mut outputs =
-                    [RowsMut::contiguous(&mut hidden, h), RowsMut::contiguous(&mut next, h)];
-                program.run(level, h, &inputs, &mut outputs);
-            }]);
-            let [best, median] =
-                [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / (rows * h) as f64);
-            println!("H {h:3}, {rows:2} rows: {best:.3} ({median:.3})");
+/// Cells after their products, nanoseconds a hidden element.
+fn cells(level: Level) {
+    const ROWS: [usize; 4] = [1, 4, 8, 64];
+    println!("\ncells after their products, ns a hidden element by rows: best, then (median)");
+    print!("{:28}", "");
+    ROWS.iter().for_each(|rows| print!("{rows:14}"));
+    println!();
+    for (name, program) in [("LSTM", lstm()), ("TreeLSTM", tree_lstm())] {
+        let inputs = program.input_count();
+        let program = Elementwise::new(&program);
+        for h in [32, 64, 128, 256, 512] {
+            print!("{name:>20} H {h:3}  ");
+            for rows in ROWS {
+                // Half of them gates and states, a row per instance, half biases.
+                let (values, biases) = (noise(rows * inputs * h), noise(inputs * h));
+                let (mut hidden, mut next) = (noise(rows * h), noise(rows * h));
+                let times = contest(&mut [&mut || {
+                    let streams: Vec<_> = (0..inputs)
+                        .map(|i| match i {
+                            _ if i > inputs / 2 => Input::Same(&biases[i * h..][..h]),
+                            _ => Input::Rows(Rows::Span {
+                                data: &values[i * h..][..(rows - 1) * inputs * h + h],
+                                stride: inputs * h,
+                            }),
+                        })
+                        .collect();
+                    let mut outputs =
+                        [RowsMut::contiguous(&mut hidden, h), RowsMut::contiguous(&mut next, h)];
+                    program.run(level, h, &streams, &mut outputs);
+                }]);
+                let [best, median] =
+                    [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / (rows * h) as f64);
+                print!("{best:6.2} ({median:5.2})");
+            }
+            println!();
         }
     }
 }
 
-/// The products of MV-RNN, GFLOP/s for a batch of 64 matrices.
+/// The products of MV-RNN, for one instance and for a batch of 32.
 fn batched(level: Level, peak: f64) {
-    println!("\nbatched products, GFLOP/s and per cent of peak");
-    for (rows, depth, columns) in
-        [(32, 32, 32), (64, 64, 64), (64, 64, 1), (128, 128, 1), (64, 128, 64)]
-    {
-        let shape = Shape { rows, depth, columns };
-        let (left, right) = (noise(64 * rows * depth), noise(64 * depth * columns));
-        let mut out = noise(64 * rows * columns);
-        let times = contest(&mut [&mut || {
-            let left = Left::Each(Rows::Span { data: &left, stride: rows * depth });
-            let right = Rows::Span { data: &right, stride: depth * columns };
-            batched_product(
-                level,
-                shape,
-                left,
-                right,
-                RowsMut::contiguous(&mut out, rows * columns),
-            );
-        }]);
-        let gflops = (2 * 64 * rows * depth * columns) as f64 / times[0].0 / 1e9;
-        println!(
-            "64 × ({rows} × {depth}) · ({depth} × {columns}): {gflops:.1}, {:.1} %",
-            100.0 * gflops / peak
-        );
+    println!("\nbatched products: GFLOP/s and per cent of peak for a batch of 1, and of 32");
+    for (rows, depth, columns) in [
+        (32, 32, 32),
+        (64, 64, 64),
+        (128, 128, 128),
+        (64, 128, 64),
+        (128, 256, 128),
+        (64, 64, 1),
+        (128, 128, 1),
+    ] {
+        print!("({rows:3} × {depth:3}) · ({depth:3} × {columns:3}):");
+        for batch in [1, 32] {
+            let shape = Shape { rows, depth, columns };
+            let (left, right) = (noise(batch * rows * depth), noise(batch * depth * columns));
+            let mut out = noise(batch * rows * columns);
+            let times = contest(&mut [&mut || {
+                let left = Left::Each(Rows::Span { data: &left, stride: rows * depth });
+                let right = Rows::Span { data: &right, stride: depth * columns };
+                let out = RowsMut::contiguous(&mut out, rows * columns);
+                batched_product(level, shape, left, right, out);
+            }]);
+            let gflops = (2 * batch * rows * depth * columns) as f64 / times[0].0 / 1e9;
+            print!("  {gflops:6.1}, {:5.1} %", 100.0 * gflops / peak);
+        }
+        println!();
     }
 }
 
+/// Gates i, f, o, g and the state c, then the biases.
 fn lstm() -> Program {
     let mut cell = Program::new();
     let [i, f, o, g, c, bi, bf, bo, bg] = cell.inputs();
-    let mut gate = |x, bias, function| {
-        let sum = cell.add(x, bias);
-        cell.apply(function, sum)
-    };
-    let (i, f) = (gate(i, bi, Function::Sigma), gate(f, bf, Function::Sigma));
-    let (o, g) = (gate(o, bo, Function::Sigma), gate(g, bg, Function::Tanh));
+    let i = gate(&mut cell, i, bi, Function::Sigma);
+    let f = gate(&mut cell, f, bf, Function::Sigma);
+    let o = gate(&mut cell, o, bo, Function::Sigma);
+    let g = gate(&mut cell, g, bg, Function::Tanh);
     let (kept, added) = (cell.multiply(f, c), cell.multiply(i, g));
     let c = cell.add(kept, added);
-    let t = cell.apply(Function::Tanh, c);
-    let h = cell.multiply(o, t);
+    emit(&mut cell, o, c);
+    cell
+}
+
+/// The same with two states, each with a gate, c and d.
+fn tree_lstm() -> Program {
+    let mut cell = Program::new();
+    let [i, f, e, o, g, c, d, bi, bf, be, bo, bg] = cell.inputs();
+    let i = gate(&mut cell, i, bi, Function::Sigma);
+    let f = gate(&mut cell, f, bf, Function::Sigma);
+    let e = gate(&mut cell, e, be, Function::Sigma);
+    let o = gate(&mut cell, o, bo, Function::Sigma);
+    let g = gate(&mut cell, g, bg, Function::Tanh);
+    let (added, left, right) = (cell.multiply(i, g), cell.multiply(f, c), cell.multiply(e, d));
+    let kept = cell.add(added, left);
+    let c = cell.add(kept, right);
+    emit(&mut cell, o, c);
+    cell
+}
+
+/// `function(x + bias)`
+fn gate(cell: &mut Program, x: Value, bias: Value, function: Function) -> Value {
+    let sum = cell.add(x, bias);
+    cell.apply(function, sum)
+}
+
+/// Writes `o · tanh(c)` and `c`.
+fn emit(cell: &mut Program, o: Value, c: Value) {
+    let tanh = cell.apply(Function::Tanh, c);
+    let h = cell.multiply(o, tanh);
     cell.output(h);
     cell.output(c);
-    cell
 }
 
 /// Best and median seconds of each contestant, which take turns: short ones, so that some meet a quiet moment.
 fn contest(contestants: &mut [&mut dyn FnMut()]) -> Vec<(f64, f64)> {
-    const TURNS: usize = 301;
+    const TURNS: usize = 101;
     const TURN_SECONDS: f64 = 0.000_2;
     let repeats: Vec<usize> = contestants
         .iter_mut()
