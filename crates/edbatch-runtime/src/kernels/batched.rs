@@ -182,7 +182,12 @@ fn matrix_matrix<S: Simd>(
         let mut at = 0;
         while at < columns {
             let vectors = (columns - at) / S::LANES;
-            let tile = Right { start: right[at..].as_ptr(), step: columns };
+            let tile = Right {
+                start: right[at..].as_ptr(),
+                step: columns,
+                second: 2 * S::LANES,
+                ahead: 0,
+            };
             let width = if vectors >= 4 && S::REGISTERS >= 32 {
                 4 * S::LANES
             } else if vectors >= 2 {

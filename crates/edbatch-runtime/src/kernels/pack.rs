@@ -11,8 +11,9 @@ use super::{features::Level, simd};
 /// ```
 ///
 /// A panel is contiguous, K steps long, and read from front to back by each tile of rows. One row reads it as a single
-/// stream, which is what the memory is fastest at; more and narrower panels side by side were a third slower. Columns behind
-/// N are zeros.
+/// stream, which is what the L2 cache is fastest at; more and narrower panels side by side were a third slower. A weight too
+/// large for that cache has the two halves of a panel one behind the other instead, since 4 to 8 rows read pairs of vectors,
+/// and memory farther off does not like gaps. Columns behind N are zeros.
 /// *Cost*: 4·K·⌈N / P⌉·P bytes; packing reads the weight once.
 #[derive(Clone, Debug)]
 pub struct PackedWeights {
@@ -21,6 +22,8 @@ pub struct PackedWeights {
     depth: usize,
     /// P, the columns of a panel.
     width: usize,
+    /// Floats from a step to the next, and from the first half of a step to the second.
+    strides: [usize; 2],
     panels: Vec<Line>,
 }
 
@@ -53,20 +56,24 @@ impl PackedWeights {
         let rows = || weights.iter().flat_map(|weight| weight.chunks_exact(depth));
         let width = PANEL_VECTORS * simd::lanes(level);
         let outputs = rows().count();
+        let floats = outputs.div_ceil(width) * width * depth;
+        let half = width / 2;
+        let strides = match floats * size_of::<f32>() {
+            LARGE.. => [half, half * depth],
+            _ => [width, half],
+        };
         let mut packed = PackedWeights {
             level,
             outputs,
             depth,
             width,
-            panels: vec![
-                Line([0.0; Line::FLOATS]);
-                (outputs.div_ceil(width) * width * depth).div_ceil(Line::FLOATS)
-            ],
+            strides,
+            panels: vec![Line([0.0; Line::FLOATS]); floats.div_ceil(Line::FLOATS)],
         };
         for (n, row) in rows().enumerate() {
-            let column = n / width * width * depth + n % width;
+            let column = n / width * width * depth + n % width / half * strides[1] + n % half;
             for (k, &w) in row.iter().enumerate() {
-                packed.floats_mut()[column + k * width] = w;
+                packed.floats_mut()[column + k * strides[0]] = w;
             }
         }
         packed
@@ -108,6 +115,11 @@ impl PackedWeights {
         size_of_val(&self.panels[..])
     }
 
+    /// Floats from a step of a panel to the next, and from its first pair of vectors to the second.
+    pub(super) fn strides(&self) -> [usize; 2] {
+        self.strides
+    }
+
     /// The panels of a range, one after the other.
     pub(super) fn floats(&self, panels: Range<usize>) -> &[f32] {
         // SAFETY: a `Line` is 16 floats without padding, so n lines are 16·n floats, borrowed as long as `self`.
@@ -133,7 +145,10 @@ impl PackedWeights {
 }
 
 /// Vectors of a panel.
-pub(super) const PANEL_VECTORS: usize = 4;
+const PANEL_VECTORS: usize = 4;
+
+/// Bytes of a weight that an L2 cache does not keep.
+const LARGE: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use std::{ops::Range, ptr};
 
 use super::{
-    pack::{PANEL_VECTORS, PackedWeights},
+    pack::PackedWeights,
     rows::{Rows, RowsMut},
     simd::{self, Kernel, Simd},
     tile::{Access, Right},
@@ -74,6 +74,14 @@ const BLOCK_BYTES: usize = 512 << 10;
 /// Rows of a block, however long.
 const FEWEST_ROWS: usize = 24;
 
+/// How far a weight is asked for before it is read, in floats: 4 KiB, and 16 KiB where it comes from outside the caches and
+/// rows give the time.
+const AHEAD: usize = 1 << 10;
+const FAR_AHEAD: usize = 1 << 12;
+
+/// So many rows read a panel several times, and keep the core busy while it comes.
+const FEWEST_UNSTREAMED: usize = 9;
+
 impl Kernel for Product<'_> {
     type Output = ();
 
@@ -91,20 +99,27 @@ impl Kernel for Product<'_> {
         let mut pointers = Pointers::new(!matches!(self.start, Start::Nothing));
         for block in even_parts(self.rows.len(), most_rows) {
             self.look_up(block, &mut pointers);
-            let widest = vectors_for::<S>(pointers.len());
+            let [step, second] = self.weights.strides();
+            let paired = step < second;
+            let widest = vectors_for::<S>(pointers.len(), paired);
+            let ahead = match (paired, widest) {
+                (true, 2) => FAR_AHEAD,
+                (false, _) if pointers.len() < FEWEST_UNSTREAMED => AHEAD,
+                _ => 0,
+            };
             for panel in self.panels.clone() {
                 let columns = self.weights.columns(panel..panel + 1);
                 let floats = self.weights.floats(panel..panel + 1);
                 let at = columns.start - self.columns.start;
                 for first in (0..columns.len()).step_by(widest * S::LANES) {
                     let width = (columns.len() - first).min(widest * S::LANES);
-                    let right =
-                        Right { start: floats[first..].as_ptr(), step: PANEL_VECTORS * S::LANES };
+                    let part = first / S::LANES / 2 * second;
+                    let right = Right { start: floats[part..].as_ptr(), step, second, ahead };
                     let (access, at) = (Access::Streamed, at + first);
                     // SAFETY: `pointers` are of whole rows: `depth` floats to read, all columns of `self.columns` in start
-                    // and out, of which at..at + width are meant here. `floats` holds `depth` steps of four vectors, of
-                    // which those from `first` are at least as many as each arm takes. `out` is exclusively borrowed, so
-                    // it overlaps nothing that is read.
+                    // and out, of which at..at + width are meant here. `floats` holds two pairs of vectors at each of
+                    // `depth` steps, of which those from `part` are at least as many as each arm takes. `out` is
+                    // exclusively borrowed, so it overlaps nothing that is read.
                     unsafe {
                         match width.div_ceil(S::LANES) {
                             1 => tiles::<S, 1>(simd, depth, right, access, &pointers, at, width),

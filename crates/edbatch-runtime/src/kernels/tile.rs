@@ -24,6 +24,10 @@ pub(super) struct Right {
     pub(super) start: *const f32,
     /// Floats from a step to the next.
     pub(super) step: usize,
+    /// Floats from the first pair of vectors to the second, within a step.
+    pub(super) second: usize,
+    /// How far a stream is asked for before it is read, in floats.
+    pub(super) ahead: usize,
 }
 
 /// How much of the right side there is, and how it is read.
@@ -31,14 +35,11 @@ pub(super) struct Right {
 pub(super) enum Access {
     /// All C vectors are readable at every step.
     Whole,
-    /// As `Whole`, and what comes [`AHEAD`] floats later is asked for.
+    /// As `Whole`, and what comes `ahead` floats later is asked for.
     Streamed,
     /// Only the tile's columns are readable.
     Cut,
 }
-
-/// How far a stream is fetched ahead, in floats: 4 KiB, as far as no processor looks by itself.
-const AHEAD: usize = 1024;
 
 /// Where a tile's rows lie: pointers to the first float of each.
 #[derive(Clone, Copy)]
@@ -72,9 +73,9 @@ pub(super) unsafe fn tile<S: Simd, const R: usize, const C: usize>(
     for k in 0..depth {
         let mut vectors = [simd.splat(0.0); C];
         for c in 0..C {
-            let from = step.wrapping_add(c * S::LANES);
+            let from = step.wrapping_add(c / 2 * right.second + c % 2 * S::LANES);
             if access == Access::Streamed {
-                simd.prefetch(from.wrapping_add(AHEAD));
+                simd.prefetch(from.wrapping_add(right.ahead));
             }
             // SAFETY: k < depth; the vector is whole, or cut to the readable columns. The caller vouches for both.
             vectors[c] = unsafe {

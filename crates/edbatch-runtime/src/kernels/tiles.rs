@@ -97,9 +97,9 @@ pub(super) unsafe fn tiles<S: Simd, const C: usize>(
                 $($count => if const { $count <= max_rows::<S>(C) } {
                     for first in $starts.step_by($count) {
                         let rows = pointers.tile::<$count>(first, at);
-                        // Rows that are few leave time to wait for the memory.
+                        // Fewer rows wait for the memory anyway, and asking would only slow it down.
                         let access = match access {
-                            Access::Streamed if $count > 4 => Access::Whole,
+                            Access::Streamed if $count < 4 => Access::Whole,
                             access => access,
                         };
                         // SAFETY: the caller vouches for all rows and for `right`.
@@ -131,10 +131,13 @@ const fn max_rows<S: Simd>(c: usize) -> usize {
 }
 
 /// How many vectors of columns suit a block of so many rows: the fewer rows, the more columns it takes to have eight sums.
-/// Rows that just fit into one tile read the right side once; tiles of many rows are better square.
+/// Rows that just fit into one tile read the right side once; tiles of many rows are better square. If the right side comes
+/// from afar in pairs of vectors, `paired`, a tile reads one pair as soon as that has enough sums.
 #[inline(always)]
-pub(super) fn vectors_for<S: Simd>(rows: usize) -> usize {
-    if rows <= max_rows::<S>(4) || (rows > max_rows::<S>(2) && S::REGISTERS >= 32) { 4 } else { 2 }
+pub(super) fn vectors_for<S: Simd>(rows: usize, paired: bool) -> usize {
+    let alone = if paired { 4 } else { max_rows::<S>(4) };
+    let many = rows > max_rows::<S>(2) && S::REGISTERS >= 32 && !paired;
+    if rows <= alone.min(max_rows::<S>(4)) || many { 4 } else { 2 }
 }
 
 /// Divides 0..count into as few parts as `most` a part allows, which differ by at most one.

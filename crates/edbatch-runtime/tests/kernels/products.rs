@@ -60,6 +60,29 @@ fn all_small_shapes_equal_the_chain() {
     }
 }
 
+/// Weights that no L2 cache holds are packed in another order.
+#[test]
+fn large_weights_equal_the_chain() {
+    let (n, k) = (1030, 257);
+    let (weights, data) = (noise(1, n * k), noise(2, 33 * k));
+    for level in Level::available() {
+        let packed = PackedWeights::new(level, &[&weights], k);
+        assert!(packed.bytes() > 1 << 20);
+        let expected: Vec<_> =
+            data.chunks_exact(k).flat_map(|row| naive(level, &weights, k, row)).collect();
+        let before = noise(3, 33 * n);
+        let sums: Vec<_> = before.iter().zip(&expected).map(|(s, c)| s + c).collect();
+        for b in 1..=33 {
+            let span = Rows::Span { data: &data[..b * k], stride: k };
+            let what = || format!("{level}: {b} rows");
+            let got = run(&packed, span, Start::Nothing, &[], b % 3);
+            assert_same_bits(&got, &expected[..b * n], what);
+            let got = run(&packed, span, Start::Out, &before[..b * n], b % 2);
+            assert_same_bits(&got, &sums[..b * n], what);
+        }
+    }
+}
+
 #[test]
 fn lists_starts_and_parts_give_the_same_bits() {
     for level in Level::available() {
