@@ -91,8 +91,8 @@ impl Kernel for Batched<'_> {
 /// `out[m] = Σ_k left[m, k] · right[k]`: a row in each lane, whose columns are transposed on the way in.
 #[inline(always)]
 fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[f32], out: &mut [f32]) {
-    /// Vectors of rows at once, to hide the latency of their chains.
-    const VECTORS: usize = 4;
+    /// Vectors of rows at once, to hide the latency of their chains. More touch too many lines of the same cache sets.
+    const VECTORS: usize = 2;
     let mut first = 0;
     while first + VECTORS * S::LANES <= out.len() {
         transposed::<S, VECTORS>(simd, depth, &left[first * depth..], right, &mut out[first..]);

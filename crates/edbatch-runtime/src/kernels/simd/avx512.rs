@@ -52,10 +52,10 @@ impl Simd for Avx512 {
             // Rows q, q + 4, q + 8 and q + 12 in the quarters of a vector, then four by four inside the quarters.
             let row = |i: usize| _mm_loadu_ps(from.add(i * stride));
             let quarters = |q: usize| {
-                let rows = _mm512_castps128_ps512(row(q));
-                let rows = _mm512_insertf32x4::<1>(rows, row(q + 4));
-                let rows = _mm512_insertf32x4::<2>(rows, row(q + 8));
-                _mm512_insertf32x4::<3>(rows, row(q + 12))
+                let rows = _mm512_broadcast_f32x4(row(q));
+                let rows = _mm512_mask_broadcast_f32x4(rows, 0x00f0, row(q + 4));
+                let rows = _mm512_mask_broadcast_f32x4(rows, 0x0f00, row(q + 8));
+                _mm512_mask_broadcast_f32x4(rows, 0xf000, row(q + 12))
             };
             let (a, b, c, d) = (quarters(0), quarters(1), quarters(2), quarters(3));
             let (ab, cd) = (_mm512_unpacklo_ps(a, b), _mm512_unpacklo_ps(c, d));
