@@ -104,7 +104,7 @@ impl Kernel for Product<'_> {
             let widest = vectors_for::<S>(pointers.len(), paired);
             let ahead = match (paired, widest) {
                 (true, 2) => FAR_AHEAD,
-                (false, _) if pointers.len() < FEWEST_UNSTREAMED => AHEAD,
+                _ if pointers.len() < FEWEST_UNSTREAMED => AHEAD,
                 _ => 0,
             };
             for panel in self.panels.clone() {
