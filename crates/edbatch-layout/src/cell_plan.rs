@@ -30,8 +30,7 @@ pub struct CellPlan {
 
 impl CellPlan {
     /// Whether a step reads the rows that calls name at a table port; its hoisted product is none.
-    #[must_use]
-    pub fn reads_table(&self, table: u16) -> bool {
+    pub(crate) fn reads_table(&self, table: u16) -> bool {
         let read = self.steps.iter().flat_map(CellStep::reads);
         read.into_iter().any(|(place, _)| place.base == Base::Table(table))
     }

@@ -106,10 +106,10 @@ fn check_call(
     let rows = graph.rows(node);
     let calls = plan.steps[step].calls;
     let tables = program.network()[plan.steps[step].cell].tables();
-    for (port, ((operand, &row), table)) in (0..).zip(operands.iter().zip(rows).zip(tables)) {
+    for (port, ((operand, &row), table)) in operands.iter().zip(rows).zip(tables).enumerate() {
         let start = match *operand {
             Operand::Table { start } => start,
-            Operand::Unread if !program.cell(plan.steps[step].cell).reads_table(port) => continue,
+            Operand::Unread if !program.reads_table(plan.steps[step].cell, port) => continue,
             _ => return error("a port's operand where a table's was expected".into()),
         };
         if plan.rows(start, calls)[call] != row * program.table_width(table) {

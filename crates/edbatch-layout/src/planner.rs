@@ -239,7 +239,7 @@ impl Planner {
         let cell = &program.network()[batch.kind];
         let calls = batch.nodes.len() as u32;
         for table in 0..cell.tables().len() {
-            if program.cell(batch.kind).reads_table(table as u16) {
+            if program.reads_table(batch.kind, table) {
                 operands.push(Operand::Table { start: *rows });
                 *rows += calls;
             } else {

@@ -15,6 +15,8 @@ pub struct Program {
     network: Arc<Network>,
     records: Vec<RecordLayout>,
     cells: Vec<CellPlan>,
+    /// By cell and table port: whether a step reads the rows that calls name there.
+    tables_read: Vec<Vec<bool>>,
 }
 
 impl Program {
@@ -42,8 +44,13 @@ impl Program {
             }
         }
         let records = RecordLayout::all(&network);
-        let cells = network.cells().iter().map(|cell| compile(&records, cell, style)).collect();
-        Ok(Self { network, records, cells })
+        let cells = network.cells().iter().map(|cell| compile(&records, cell, style));
+        let cells: Vec<CellPlan> = cells.collect();
+        let tables = |(cell, plan): (&Cell, &CellPlan)| {
+            (0..cell.tables().len()).map(|table| plan.reads_table(table as u16)).collect()
+        };
+        let tables_read = network.cells().iter().zip(&cells).map(tables).collect();
+        Ok(Self { network, records, cells, tables_read })
     }
 
     /// The network that was compiled.
@@ -63,6 +70,12 @@ impl Program {
     pub fn table_width(&self, table: &Table) -> u32 {
         let dims = &self.network.parameter(table.parameter).dims;
         dims[1..].iter().product::<usize>() as u32
+    }
+
+    /// Whether a step of a cell reads the rows that calls name at a table port; its hoisted product
+    /// is none.
+    pub(crate) fn reads_table(&self, kind: Kind, table: usize) -> bool {
+        self.tables_read[kind.index()][table]
     }
 
     /// The plans of all cells; a cell's index is its kind.

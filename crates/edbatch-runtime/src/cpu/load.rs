@@ -1,5 +1,6 @@
 //! A cell's steps in the form in which the CPU runs them: weights packed, programs compiled.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use edbatch_graph::{Kind, ParameterId};
@@ -72,7 +73,16 @@ pub(super) struct LoadedCell {
 
 /// A step, ready to run.
 #[derive(Debug)]
-pub(super) enum LoadedStep {
+pub(super) struct LoadedStep {
+    pub(super) run: Run,
+    /// The regions of scratch that it writes, ascending.
+    pub(super) regions: Vec<usize>,
+    pub(super) writes_output: bool,
+}
+
+/// What a step does.
+#[derive(Debug)]
+pub(super) enum Run {
     /// A stack of weights times a vector.
     Product { weights: Weights, x: Place, out: Place, mode: Mode },
     /// A run of element-wise operations; outputs in the order of their places.
@@ -107,13 +117,19 @@ impl LoadedCell {
                 }
             }
         };
-        let step = |step: &CellStep| match step {
-            CellStep::Product { weights, rows, width, x, out, mode } => {
-                let weights = stacked(weights, *rows, *width);
-                LoadedStep::Product { weights, x: *x, out: *out, mode: *mode }
-            }
-            CellStep::Elementwise(planned) => elementwise(planned),
-            other => LoadedStep::Planned(other.clone()),
+        let step = |step: &CellStep| {
+            let written: BTreeSet<Option<usize>> =
+                step.writes().iter().map(|(place, _)| region(place.base)).collect();
+            let run = match step {
+                CellStep::Product { weights, rows, width, x, out, mode } => {
+                    let weights = stacked(weights, *rows, *width);
+                    Run::Product { weights, x: *x, out: *out, mode: *mode }
+                }
+                CellStep::Elementwise(planned) => elementwise(planned),
+                other => Run::Planned(other.clone()),
+            };
+            let writes_output = written.contains(&None);
+            LoadedStep { run, regions: written.into_iter().flatten().collect(), writes_output }
         };
         let hoisted = plan
             .hoisted
@@ -139,8 +155,8 @@ impl LoadedCell {
 
     /// Bytes of its weights.
     fn bytes(&self) -> usize {
-        let weights = self.steps.iter().filter_map(|step| match step {
-            LoadedStep::Product { weights, .. } => Some(weights),
+        let weights = self.steps.iter().filter_map(|step| match &step.run {
+            Run::Product { weights, .. } => Some(weights),
             _ => None,
         });
         let hoisted = self.hoisted.iter().map(|(_, weights)| weights);
@@ -173,7 +189,7 @@ impl Weights {
     }
 }
 
-fn elementwise(planned: &edbatch_layout::Elementwise) -> LoadedStep {
+fn elementwise(planned: &edbatch_layout::Elementwise) -> Run {
     let mut program = kernels::Program::new();
     let mut registers: Vec<_> = planned.inputs.iter().map(|_| program.input()).collect();
     for instruction in &planned.instructions {
@@ -198,7 +214,7 @@ fn elementwise(planned: &edbatch_layout::Elementwise) -> LoadedStep {
     for &(register, _) in &outputs {
         program.output(registers[usize::from(register)]);
     }
-    LoadedStep::Elementwise {
+    Run::Elementwise {
         program: kernels::Elementwise::new(&program),
         width: planned.width as usize,
         inputs: planned.inputs.clone(),

@@ -9,6 +9,9 @@ use super::Aligned;
 use super::load::{LoadedStep, region};
 use crate::kernels::RowsMut;
 
+/// Regions that are taken out of the scratch, with their widths.
+pub(super) type Taken = Vec<(usize, usize, Aligned)>;
+
 /// What a step writes: the output rows, or regions taken out of the scratch.
 pub(super) struct Target<'a> {
     output: Option<&'a mut [f32]>,
@@ -16,40 +19,29 @@ pub(super) struct Target<'a> {
     stride: usize,
     /// The output rows, if the step does not write them.
     pub(super) unwritten: Option<&'a [f32]>,
-    /// Regions taken, with their widths.
-    taken: SmallVec<[(usize, usize, Aligned); 4]>,
+    taken: &'a mut Taken,
 }
 
 impl<'a> Target<'a> {
+    /// Takes what a step writes; `taken` is empty, and lends its memory.
     pub(super) fn take(
         regions: &mut [Aligned],
         widths: &[u32],
         output: &'a mut [f32],
         (calls, stride): (usize, usize),
         step: &LoadedStep,
+        taken: &'a mut Taken,
     ) -> Self {
-        let mut taken: SmallVec<[(usize, usize, Aligned); 4]> = SmallVec::new();
-        let mut writes_output = false;
-        let mut add = |place: Place| match region(place.base) {
-            None => writes_output = true,
-            Some(region) if taken.iter().all(|(other, ..)| *other != region) => {
-                let width = widths[region] as usize;
-                taken.push((region, width, mem::take(&mut regions[region])));
-            }
-            Some(_) => {}
-        };
-        match step {
-            LoadedStep::Product { out, .. } => add(*out),
-            LoadedStep::Elementwise { outputs, .. } => outputs.iter().copied().for_each(add),
-            LoadedStep::Planned(step) => step.writes().into_iter().for_each(|(out, _)| add(out)),
+        for &region in &step.regions {
+            taken.push((region, widths[region] as usize, mem::take(&mut regions[region])));
         }
         let (output, unwritten) =
-            if writes_output { (Some(output), None) } else { (None, Some(&*output)) };
+            if step.writes_output { (Some(output), None) } else { (None, Some(&*output)) };
         Self { output, calls, stride, unwritten, taken }
     }
 
     pub(super) fn give_back(self, regions: &mut [Aligned]) {
-        for (region, _, memory) in self.taken {
+        for (region, _, memory) in self.taken.drain(..) {
             regions[region] = memory;
         }
     }
@@ -70,20 +62,23 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Rows of `width` columns at each of several places, which are in ascending order.
-    pub(super) fn places(&mut self, places: &[Place], width: usize) -> SmallVec<[RowsMut<'_>; 8]> {
-        let mut rows = SmallVec::new();
+    /// Appends rows of `width` columns at each of several places, which are in ascending order.
+    pub(super) fn places<'t>(
+        &'t mut self,
+        places: &[Place],
+        width: usize,
+        rows: &mut SmallVec<[RowsMut<'t>; 8]>,
+    ) {
         let mut output = self.output.as_deref_mut();
-        let mut taken: SmallVec<[_; 4]> = self.taken.iter_mut().map(Some).collect();
+        // Regions are taken in the order of their numbers, as places are.
+        let mut taken = self.taken.iter_mut();
         for group in places.chunk_by(|a, b| a.base == b.base) {
             let (memory, stride) = match region(group[0].base) {
                 None => (output.take().expect("taken for this step"), self.stride),
                 Some(region) => {
-                    let found = taken
-                        .iter_mut()
-                        .find(|slot| slot.as_ref().is_some_and(|(other, ..)| *other == region));
-                    let slot = found.and_then(Option::take).expect("taken for this step");
-                    (&mut *slot.2, slot.1)
+                    let found = taken.find(|(other, ..)| *other == region);
+                    let (_, width, memory) = found.expect("taken for this step");
+                    (&mut **memory, *width)
                 }
             };
             let mut rest = RowsMut::new(&mut memory[..self.calls * stride], stride, stride);
@@ -95,7 +90,6 @@ impl<'a> Target<'a> {
                 (rest, at) = (behind, place.offset as usize + width);
             }
         }
-        rows
     }
 }
 

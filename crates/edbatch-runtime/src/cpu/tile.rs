@@ -9,8 +9,8 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use smallvec::SmallVec;
 
-use super::load::{Loaded, LoadedCell, LoadedStep, Weights};
-use super::target::{Target, each_row, writable};
+use super::load::{Loaded, LoadedCell, Run, Weights};
+use super::target::{Taken, Target, each_row, writable};
 use super::{Aligned, Profile, Work};
 use crate::kernels::rows::Around;
 use crate::kernels::{self, Input, Left, Level, PackedWeights, Rows, RowsMut, Shape, Start};
@@ -37,6 +37,8 @@ pub(super) struct Workspace {
     ends: Vec<u32>,
     /// As many zeros as a tile has rows: the list that reads one row for all of them.
     zeros: Vec<u32>,
+    /// What the step at hand writes.
+    taken: Taken,
 }
 
 impl<'a> Job<'a> {
@@ -54,7 +56,9 @@ impl<'a> Job<'a> {
         if step.action != Action::Call {
             return self.hoist(cell, tile, out, workspace, team);
         }
-        let Workspace { regions, gathered, ends, zeros } = workspace;
+        let Workspace { regions, gathered, ends, zeros, taken } = workspace;
+        // A panic may have left something.
+        taken.clear();
         if regions.len() < cell.regions.len() {
             regions.resize_with(cell.regions.len(), Aligned::default);
         }
@@ -65,8 +69,8 @@ impl<'a> Job<'a> {
             zeros.resize(tile.len(), 0);
         }
         for loaded in &cell.steps {
-            let mut target =
-                Target::take(regions, &cell.regions, out, (tile.len(), cell.stride), loaded);
+            let shape = (tile.len(), cell.stride);
+            let mut target = Target::take(regions, &cell.regions, out, shape, loaded, taken);
             let source = Source {
                 job: *self,
                 operands: self.plan.operands_of(self.index),
@@ -78,8 +82,8 @@ impl<'a> Job<'a> {
                 output: target.unwritten.take().map(|out| (out, cell.stride)),
                 zeros: &zeros[..tile.len()],
             };
-            match loaded {
-                LoadedStep::Product { weights, x, out, mode } => {
+            match &loaded.run {
+                Run::Product { weights, x, out, mode } => {
                     let start = match *mode {
                         Mode::Set => Start::Nothing,
                         Mode::Add => Start::Out,
@@ -90,15 +94,17 @@ impl<'a> Job<'a> {
                     let out = target.place(*out);
                     multiply(weights, x, start, out, gathered, (team, self.profile));
                 }
-                LoadedStep::Elementwise { program, width, inputs, outputs } => {
-                    let inputs: SmallVec<[Input<'_>; 12]> =
-                        inputs.iter().map(|&place| source.input(place, *width)).collect();
-                    let mut outputs = target.places(outputs, *width);
+                Run::Elementwise { program, width, inputs, outputs } => {
+                    // Pushed one by one, so that nothing is moved.
+                    let mut read = SmallVec::<[Input<'_>; 12]>::new();
+                    inputs.iter().for_each(|&place| read.push(source.input(place, *width)));
+                    let mut written = SmallVec::new();
+                    target.places(outputs, *width, &mut written);
                     self.profile.of(Work::Elementwise, || {
-                        program.run(self.loaded.level, *width, &inputs, &mut outputs);
+                        program.run(self.loaded.level, *width, &read, &mut written);
                     });
                 }
-                LoadedStep::Planned(step) => {
+                Run::Planned(step) => {
                     let level = self.loaded.level;
                     self.profile
                         .of(sort(step), || planned(&source, level, step, &mut target, ends));
