@@ -7,7 +7,7 @@ use std::{fmt, mem};
 use edbatch_graph::Graph;
 use edbatch_layout::{ArenaTooLarge, CellStyle, Program, TooLarge};
 use edbatch_models::{BuildError, Model};
-use edbatch_policy::Policy;
+use edbatch_policy::{CostModel, Policy};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products};
 
@@ -193,6 +193,33 @@ impl<M: Model> Engine<M> {
         let seats = outputs.iter_mut().map(mem::take).collect();
         let done = |instance: usize, rows: &mut Rows| mem::swap(&mut outputs[instance], rows);
         self.in_flight().run(seats, inputs, |_, _| true, done)
+    }
+
+    /// Measures what a batch of each kind costs: runs mini-batches, several times, and fits a line
+    /// per kind to the times of their batches. Mini-batches of several sizes tell bases from slopes.
+    ///
+    /// [`Critical`](edbatch_policy::Critical), [`Portfolio`](edbatch_policy::Portfolio) and the
+    /// searches take [`batch_costs`](CostModel::batch_costs) as their objective instead of the
+    /// number of batches. It pays where kinds differ much; the example `costs` shows such a network.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn measure_costs(&mut self, mini_batches: &[&[M::Input]]) -> Result<CostModel, RunError> {
+        const REPETITIONS: usize = 5;
+        let mut samples = Vec::new();
+        for repetition in 0..=REPETITIONS {
+            self.executor.measure(true);
+            let mut outputs = Vec::new();
+            let ran =
+                mini_batches.iter().try_for_each(|inputs| self.run_into(inputs, &mut outputs));
+            let measured = self.executor.measure(false);
+            ran?;
+            // The first time, memory is new and caches are cold.
+            if repetition > 0 {
+                samples.extend(measured);
+            }
+        }
+        Ok(CostModel::fit(self.model.network().cells().len(), &samples))
     }
 
     /// Runs any number of inputs, `width` of them at a time: as soon as one ends, the next joins

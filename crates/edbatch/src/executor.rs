@@ -6,9 +6,9 @@ use std::time::Instant;
 use edbatch_graph::{Dag, Graph, Network, RecordId, Schedule, Source, Value};
 use edbatch_layout::aligned::Search;
 use edbatch_layout::{
-    ArenaTooLarge, ByConsumers, MiniBatch, Plan, Planner, Program, Room, by_pq_tree,
+    Action, ArenaTooLarge, ByConsumers, MiniBatch, Plan, Planner, Program, Room, by_pq_tree,
 };
-use edbatch_policy::{Critical, Frontier, Policy, lower_bound, schedule_into};
+use edbatch_policy::{Critical, Frontier, Policy, Sample, lower_bound, schedule_into};
 use edbatch_runtime::{
     Backend, Bytes, Parameters, Tensor, gathered_bytes, initial_values, interpret,
 };
@@ -51,6 +51,8 @@ pub(crate) struct Planned {
     plan: Plan,
     cache: PlanCache,
     most_bytes: Option<u64>,
+    /// The time of each batch, if it is to be measured.
+    samples: Option<Vec<Sample>>,
     /// What the graph that ran makes of each wanted value.
     wanted: Vec<RecordId>,
     report: Report,
@@ -135,6 +137,17 @@ impl Executor {
         }
     }
 
+    /// Begins to measure the time of each batch, or ends it; returns what was measured so far.
+    pub(crate) fn measure(&mut self, on: bool) -> Vec<Sample> {
+        match self {
+            Self::Planned(planned) => {
+                let next = on.then(Vec::new);
+                std::mem::replace(&mut planned.samples, next).unwrap_or_default()
+            }
+            Self::Interpreted(_) => Vec::new(),
+        }
+    }
+
     pub(crate) fn limit_memory(&mut self, bytes: u64) {
         if let Self::Planned(planned) = self {
             planned.most_bytes = Some(bytes);
@@ -175,6 +188,7 @@ impl Planned {
             plan: Plan::default(),
             cache: PlanCache::default(),
             most_bytes: None,
+            samples: None,
             wanted: Vec::new(),
             report: Report::default(),
         }
@@ -207,8 +221,16 @@ impl Planned {
                 from += width;
             }
         }
-        for step in 0..self.plan.steps.len() {
-            self.backend.step(&self.plan, step);
+        for (index, step) in self.plan.steps.iter().enumerate() {
+            let started = self.samples.is_some().then(Instant::now);
+            self.backend.step(&self.plan, index);
+            if let (Some(started), Some(samples)) = (started, &mut self.samples) {
+                self.backend.synchronize();
+                let nanoseconds = started.elapsed().as_nanos() as f64;
+                if step.action == Action::Call {
+                    samples.push(Sample { kind: step.cell, nodes: step.calls, nanoseconds });
+                }
+            }
         }
         self.backend.synchronize();
         self.wanted.clear();
