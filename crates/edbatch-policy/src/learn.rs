@@ -125,6 +125,19 @@ impl Outcome {
     }
 }
 
+/// Divides mini-batches into those to [`learn`] on and those held out: every fourth, or the last of
+/// fewer. A single one is not held out.
+#[must_use]
+pub fn hold_out<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
+    let count = mini_batches.len();
+    let (mut train, mut held_out) = (Vec::new(), Vec::new());
+    for (index, mini_batch) in mini_batches.into_iter().enumerate() {
+        let fourth = index % 4 == 3 || (count < 4 && index + 1 == count && index > 0);
+        if fourth { held_out.push(mini_batch) } else { train.push(mini_batch) }
+    }
+    (train, held_out)
+}
+
 /// Learns on the mini-batches of `train`, in turn; keeps the table that is best on `held_out`.
 /// All have the same kinds. `progress` hears of every episode.
 ///

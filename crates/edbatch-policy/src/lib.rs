@@ -92,7 +92,7 @@ pub use firsts::Firsts;
 pub use frontier::Frontier;
 pub use fsm::{Fsm, Table};
 pub use hard::{chains_of, random_strings};
-pub use learn::{Config, Outcome, Progress, learn};
+pub use learn::{Config, Outcome, Progress, hold_out, learn};
 pub use policy::{Policy, run_into, schedule, schedule_into};
 pub use portfolio::Portfolio;
 pub use quotient::quotient;

@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::{fmt, mem};
 
-use edbatch_graph::Graph;
+use edbatch_graph::{Dag, Graph};
 use edbatch_layout::{ArenaTooLarge, CellStyle, Program, TooLarge};
 use edbatch_models::{BuildError, Model};
-use edbatch_policy::{CostModel, Policy};
+use edbatch_policy::{Config, CostModel, Named, Outcome, Policy, hold_out};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products};
+use rand::Rng;
 
 use crate::executor::{Executor, Interpreted, Order, Planned};
 use crate::in_flight::InFlight;
@@ -193,6 +194,40 @@ impl<M: Model> Engine<M> {
         let seats = outputs.iter_mut().map(mem::take).collect();
         let done = |instance: usize, rows: &mut Rows| mem::swap(&mut outputs[instance], rows);
         self.in_flight().run(seats, inputs, |_, _| true, done)
+    }
+
+    /// Learns a finite state machine on the graphs of mini-batches, and batches by it from now on
+    /// if it beats [`Critical`](edbatch_policy::Critical) on those [held out](hold_out).
+    ///
+    /// The outcome's table can be kept in a file by [`Learned`](edbatch_policy::Learned). *Cost*: a
+    /// run of those mini-batches whose instances await values, and `config.episodes` schedules.
+    ///
+    /// # Errors
+    /// If an input does not fit the model, or a mini-batch is too large.
+    ///
+    /// # Panics
+    /// If no input makes a node.
+    pub fn learn(
+        &mut self,
+        mini_batches: &[&[M::Input]],
+        encoding: &Named,
+        config: &Config,
+        rng: &mut impl Rng,
+    ) -> Result<Outcome, RunError> {
+        let mut graphs = Vec::new();
+        for inputs in mini_batches {
+            graphs.extend(self.graphs(inputs)?);
+        }
+        graphs.retain(|graph| graph.nodes() > 0);
+        assert!(!graphs.is_empty(), "inputs that make nodes");
+        let (train, held_out) = hold_out(graphs);
+        let exam = if held_out.is_empty() { &train } else { &held_out };
+        let outcome = edbatch_policy::learn(&train, exam, encoding, config, rng, |_| {});
+        if outcome.after < outcome.before {
+            let kinds = self.model.network().cells().len();
+            self.executor.set_policy(Box::new(outcome.fsm(encoding.clone(), kinds)));
+        }
+        Ok(outcome)
     }
 
     /// Measures what a batch of each kind costs: runs mini-batches, several times, and fits a line

@@ -8,7 +8,7 @@ use clap::Args;
 use edbatch::{Engine, load};
 use edbatch_graph::{Dag, Graph, Kind, NodeId, PlainDag};
 use edbatch_models::{Model, ZooInput};
-use edbatch_policy::{Config, Learned, Named, Outcome};
+use edbatch_policy::{Config, Learned, Named, Outcome, hold_out};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -97,7 +97,7 @@ impl Learn {
     fn learn<D: Dag>(&self, lessons: Lessons<D>) -> Result<(), Failure> {
         let mut output = Output::open(Some(&self.output))?;
         let Lessons { kinds, mini_batches, source } = lessons;
-        let (train, held_out) = split(mini_batches);
+        let (train, held_out) = hold_out(mini_batches);
         let exam = if held_out.is_empty() { &train } else { &held_out };
         let config = Config { episodes: self.episodes, ..Config::default() };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
@@ -134,17 +134,6 @@ fn tell(outcome: &Outcome, seconds: f64, train: usize, held_out: usize) -> Strin
          counted on: {counted_on}\n",
         table.len()
     )
-}
-
-/// Every fourth mini-batch is held out, or the last of fewer; a single one is not.
-fn split<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
-    let last = mini_batches.len() - 1;
-    let (mut train, mut held_out) = (Vec::new(), Vec::new());
-    for (index, mini_batch) in mini_batches.into_iter().enumerate() {
-        let fourth = index % 4 == 3 || (last < 3 && index == last && index > 0);
-        if fourth { held_out.push(mini_batch) } else { train.push(mini_batch) }
-    }
-    (train, held_out)
 }
 
 /// Graphs by file, their kinds numbered alike: a type is a kind by its number.

@@ -1,0 +1,40 @@
+//! An engine learns its own policy.
+
+use edbatch::Engine;
+use edbatch_datasets::{Lattice, WordArc};
+use edbatch_models::{LatticeLstm, LatticeSizes, Model};
+use edbatch_policy::{Agenda, Config, Named};
+use edbatch_runtime::Parameters;
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+#[test]
+fn a_learned_policy_changes_batches_and_no_result() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
+    let mut lattice = || {
+        let length = rng.random_range(6..30_u32);
+        let word = |start| WordArc { start, end: start + 1 + start % 3, word: start % 9 };
+        let words = (0..length - 4).filter(|start| start % 2 == 0).map(word).collect();
+        Lattice { chars: (0..length).map(|i| i % 9).collect(), words, tags: vec![] }
+    };
+    let inputs: Vec<Lattice<u32>> = (0..32).map(|_| lattice()).collect();
+    let sizes = LatticeSizes { chars: 9, words: 9, embed: 4, hidden: 4, classes: 3 };
+    let model = LatticeLstm::new(sizes).unwrap();
+    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let engine = || Engine::new(model.clone(), parameters.clone()).unwrap();
+
+    let mut agenda = engine().with_policy(Box::new(Agenda::new()));
+    let expected = agenda.run(&inputs).unwrap();
+    let mini_batches: Vec<&[Lattice<u32>]> = inputs.chunks(8).collect();
+    let config = Config { episodes: 100, ..Config::default() };
+    let outcomes = [1, 1].map(|seed| {
+        let mut learned = engine();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let outcome = learned.learn(&mini_batches, &Named::Sort, &config, &mut rng).unwrap();
+        assert!(outcome.bound <= outcome.after && outcome.bound <= outcome.before);
+        assert_eq!(learned.statistics().batches, 0, "nothing awaits a value, so nothing is run");
+        assert_eq!(learned.run(&inputs).unwrap(), expected);
+        assert!(learned.statistics().batches < agenda.statistics().batches);
+        outcome
+    });
+    assert_eq!(outcomes[0].table, outcomes[1].table, "the same seed, the same table");
+}
