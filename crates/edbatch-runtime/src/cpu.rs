@@ -7,6 +7,7 @@
 
 mod aligned;
 mod load;
+mod multiply;
 mod profile;
 mod target;
 mod tile;

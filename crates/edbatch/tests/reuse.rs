@@ -1,7 +1,7 @@
 //! Kept plans and orders of nodes change what is decided, and no bit of a result.
 
 use edbatch::{Engine, Order, Rows};
-use edbatch_datasets::{Lattice, Tree, TreeBuilder, WordArc};
+use edbatch_datasets::{Lattice, Tree, WordArc, generate};
 use edbatch_models::*;
 use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -14,21 +14,11 @@ fn engine<M: Model>(model: M) -> Engine<M> {
     Engine::new(model, parameters).unwrap()
 }
 
-/// A random tree of a shape, with random words: equal shapes give equal topologies.
+/// A tree of a shape, with random words: equal shapes give equal topologies.
 fn tree(shape: u64, words: &mut Xoshiro256PlusPlus) -> Tree<u32> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(shape);
-    let mut tree = TreeBuilder::new();
-    let mut open = 0;
-    for _ in 0..rng.random_range(1..9) {
-        tree.push(0, Some(words.random_range(0..WORDS)), 0);
-        open += 1;
-        while open > 1 && rng.random_bool(0.5) {
-            tree.push(0, None, 2);
-            open -= 1;
-        }
-    }
-    (1..open).for_each(|_| _ = tree.push(0, None, 2));
-    tree.finish()
+    let tree = generate::binary_trees(&mut rng, 1).remove(0);
+    tree.map(|_| 0, |_| words.random_range(0..WORDS))
 }
 
 fn tree_lstm() -> TreeLstm {
@@ -48,7 +38,7 @@ fn equal_topologies_reuse_a_plan() {
     assert_eq!(plain.statistics().plans_reused, 0, "there is no cache unless it is asked for");
     for order in [Order::Scheduled, Order::Consumers, Order::PqTree] {
         // Room for all four topologies; for some; for none.
-        for (bytes, least, most) in [(1 << 20, 36, 36), (12_000, 0, 35), (100, 0, 0)] {
+        for (bytes, least, most) in [(1 << 20, 36, 36), (30_000, 0, 35), (100, 0, 0)] {
             let mut kept = engine(tree_lstm()).with_order(order).with_plan_cache(bytes);
             for (inputs, expected) in mini_batches.iter().zip(&expected) {
                 assert_eq!(&kept.run(inputs).unwrap(), expected);

@@ -1,7 +1,7 @@
 //! Threads change no bit of a result: tiles of large batches, columns of small ones, hoisted rows.
 
 use edbatch::{Engine, Rows};
-use edbatch_datasets::TreeBuilder;
+use edbatch_datasets::generate;
 use edbatch_models::*;
 use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -32,22 +32,9 @@ fn same<M: Model<Input: Sync> + Clone + Send>(model: M, inputs: &[M::Input]) {
 #[test]
 fn trees_of_all_sizes() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
-    let trees: Vec<_> = (0..40)
-        .map(|_| {
-            let mut tree = TreeBuilder::new();
-            let mut open = 0;
-            for _ in 0..rng.random_range(1..12) {
-                tree.push(0, Some(rng.random_range(0..90)), 0);
-                open += 1;
-                while open > 1 && rng.random_bool(0.5) {
-                    tree.push(0, None, 2);
-                    open -= 1;
-                }
-            }
-            (1..open).for_each(|_| _ = tree.push(0, None, 2));
-            tree.finish()
-        })
-        .collect();
+    let trees = generate::binary_trees(&mut rng, 24);
+    let mut word = || rng.random_range(0..90);
+    let trees: Vec<_> = trees.iter().map(|tree| tree.map(|_| 0, |_| word())).collect();
     let sizes = TreeSizes { vocabulary: 90, embed: 40, hidden: 72, classes: 5 };
     same(TreeLstm::new(sizes).unwrap(), &trees);
     same(MvRnn::new(MvRnnSizes { vocabulary: 90, hidden: 20, classes: 5 }).unwrap(), &trees);

@@ -1,19 +1,17 @@
 //! One tile of a batch through all steps of its cell.
 
 use std::ops::Range;
-use std::sync::Mutex;
 
 use edbatch_graph::Reduction;
 use edbatch_layout::{Action, Base, CellStep, Mode, Operand, Place, Plan};
-use ndarray::linalg::general_mat_mul;
-use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use smallvec::SmallVec;
 
-use super::load::{Loaded, LoadedCell, Run, Weights};
+use super::load::{Loaded, LoadedCell, Run};
+use super::multiply::multiply;
 use super::target::{Taken, Target, each_row, writable};
 use super::{Aligned, Profile, Work};
 use crate::kernels::rows::Around;
-use crate::kernels::{self, Input, Left, Level, PackedWeights, Rows, RowsMut, Shape, Start};
+use crate::kernels::{self, Input, Left, Level, Rows, Shape, Start};
 use crate::team::Team;
 
 /// A step of a plan, for whichever thread runs a part of it.
@@ -241,51 +239,6 @@ fn last_end(calls: usize, stride: usize, width: usize) -> usize {
     calls.saturating_sub(1) * stride + if calls > 0 { width } else { 0 }
 }
 
-/// Multiply-adds of a product that are worth sharing between threads: about two microseconds.
-const SHARED: usize = 1 << 18;
-
-/// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. A team shares the columns.
-fn multiply(
-    weights: &Weights,
-    x: Rows<'_>,
-    start: Start<'_>,
-    (out, stride): (&mut [f32], usize),
-    gathered: &mut Vec<f32>,
-    (team, profile): (Option<&mut Team>, &Profile),
-) {
-    let calls = x.len();
-    let (outputs, depth) = (weights.outputs(), weights.depth());
-    match weights {
-        Weights::Packed(packed) => {
-            let out = writable(out, calls, outputs, stride);
-            let worth = calls * outputs * depth >= SHARED;
-            profile.of(Work::Product, || match team.filter(|team| team.len() > 1 && worth) {
-                None => kernels::product(packed, 0..packed.panels(), x, start, out),
-                Some(team) => by_columns(team, packed, x, start, out),
-            });
-        }
-        Weights::Dense { values, .. } => {
-            gathered.clear();
-            profile.of(Work::Gather, || {
-                (0..calls).for_each(|call| gathered.extend_from_slice(x.row(call, depth)));
-            });
-            if let Start::Rows(rows) = start {
-                each_row((&mut *out, stride), calls, outputs, |call, out| {
-                    out.copy_from_slice(rows.row(call, outputs));
-                });
-            }
-            let before = if matches!(start, Start::Nothing) { 0.0 } else { 1.0 };
-            let x = ArrayView2::from_shape((calls, depth), gathered).expect("gathered above");
-            let w = ArrayView2::from_shape((outputs, depth), values).expect("checked at load");
-            let end = calls.saturating_sub(1) * stride + outputs;
-            let shape = (calls, outputs).strides((stride, 1));
-            let mut out =
-                ArrayViewMut2::from_shape(shape, &mut out[..end]).expect("rows do not overlap");
-            profile.of(Work::Product, || general_mat_mul(1.0, &x, &w.t(), before, &mut out));
-        }
-    }
-}
-
 /// What sort of step a planned one is.
 fn sort(step: &CellStep) -> Work {
     match step {
@@ -298,33 +251,6 @@ fn sort(step: &CellStep) -> Work {
         | CellStep::Transpose { .. }
         | CellStep::Fill { .. } => Work::Gather,
     }
-}
-
-/// A product whose panels the members of a team take as they come.
-fn by_columns(
-    team: &mut Team,
-    weights: &PackedWeights,
-    x: Rows<'_>,
-    start: Start<'_>,
-    out: RowsMut<'_>,
-) {
-    let panels = weights.panels();
-    let count = panels.min(2 * team.len());
-    let parts = (0..count).map(|part| part * panels / count..(part + 1) * panels / count);
-    let mut rest = Some(out);
-    let parts = Mutex::new(parts.map(|panels| {
-        let columns = weights.columns(panels.clone()).len();
-        let (out, behind) = rest.take().expect("put back below").split_columns(columns);
-        rest = Some(behind);
-        (panels, out)
-    }));
-    team.run(&|_| {
-        loop {
-            let next = parts.lock().expect("nothing panics under this lock").next();
-            let Some((panels, out)) = next else { break };
-            kernels::product(weights, panels, x, start, out);
-        }
-    });
 }
 
 fn planned(
