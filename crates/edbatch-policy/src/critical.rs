@@ -21,7 +21,8 @@
 //!
 //! # The choice
 //!
-//! A kind that lowers the bound. If several do, or none does, a [`Preference`] decides among them:
+//! Where the kinds can be put in an order, they run in that order, one after the other (`strata.rs`):
+//! that is optimal, and nothing else here is computed. Otherwise, a kind that lowers the bound. If several do, or none does, a [`Preference`] decides among them:
 //! [`Preference::Urgency`] takes the kind on whose ready nodes the most hangs, the largest sum of
 //! their [`Chains::urgency`]; [`Preference::Ratio`] takes the largest ratio of ready to
 //! would-be-first nodes ([`Firsts`]). The first is the better one on all real inputs tried: 8 %
@@ -42,7 +43,7 @@
 //! last ready one stands: all nodes of a height are ready when none is waiting, and have run when
 //! that place lies behind the front. A node is looked at once, when it has become ready.
 //!
-//! *Cost*: O(edges × kinds) at the start, in steps of 4, 8 or 16 kinds; then O(1) a node and
+//! *Cost*: O(edges) if kinds have an order; else O(edges × kinds) at the start, in steps of 4, 8 or 16 kinds; then O(1) a node and
 //! O(ready kinds) a batch. Ratios, if preferred, are counted from the first time that two kinds
 //! compete: O(edges × kinds with chains) over what is left of the run. No allocation once it has seen the largest graph.
 
@@ -50,12 +51,16 @@ use std::cmp::{Ordering, Reverse};
 
 use edbatch_graph::{Kind, NodeId};
 
+use crate::strata::Strata;
 use crate::{Chains, Firsts, Frontier, Policy};
 
 /// Lowers the lower bound at every step where it can.
 #[derive(Clone, Debug, Default)]
 pub struct Critical {
     preference: Preference,
+    strata: Strata,
+    /// Whether heights are wanted even where kinds have an order.
+    always_counts: bool,
     /// Cost of a batch by kind; empty when all cost the same.
     costs: Vec<u32>,
     chains: Chains,
@@ -131,10 +136,9 @@ impl Critical {
         self
     }
 
-    /// Σ `M_t` of the whole graph: a schedule with as many batches is proved optimal.
-    #[must_use]
-    pub fn bound(&self) -> usize {
-        self.chains.bound()
+    /// For those who ask for [claims](Self::claims).
+    pub(crate) fn counting() -> Self {
+        Self { always_counts: true, ..Self::default() }
     }
 
     /// Notes the nodes that have become ready, and lowers `M_t` where all of a height ran.
@@ -239,6 +243,10 @@ impl OfHeight {
 
 impl Policy for Critical {
     fn start(&mut self, frontier: &Frontier) {
+        self.strata.start(frontier);
+        if self.strata.is_ordered() && !self.always_counts {
+            return;
+        }
         self.chains.reset(frontier);
         self.firsts.start();
         self.kinds.clear();
@@ -253,6 +261,9 @@ impl Policy for Critical {
     }
 
     fn next(&mut self, frontier: &Frontier) -> Kind {
+        if let Some(kind) = self.strata.next(frontier) {
+            return kind;
+        }
         self.update(frontier);
         let mut lowering = frontier.ready_kinds().filter(|&kind| self.lowers(kind));
         let (first, second) = (lowering.next(), lowering.next());

@@ -57,10 +57,16 @@ pub enum Named {
 }
 
 /// What `critical` keeps from batch to batch.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CriticalBits {
     critical: Critical,
     claims: Vec<(Claim, Kind)>,
+}
+
+impl Default for CriticalBits {
+    fn default() -> Self {
+        Self { critical: Critical::counting(), claims: Vec::new() }
+    }
 }
 
 /// Into how many parts `phase` divides a run.

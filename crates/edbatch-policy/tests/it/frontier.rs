@@ -2,9 +2,9 @@
 
 use crate::support;
 
-use edbatch_graph::{Dag, Kind, NodeId};
+use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
 use edbatch_policy::{
-    Chains, Critical, Firsts, Frontier, Policy, Preference, Sufficient, lower_bound,
+    Chains, Critical, Firsts, Frontier, Policy, Preference, Sufficient, lower_bound, schedule,
 };
 use proptest::prelude::*;
 
@@ -159,11 +159,11 @@ proptest! {
         let urgencies = support::urgencies(&dag);
         let preference = if by_ratio { Preference::Ratio } else { Preference::Urgency };
         let mut policy = Critical::preferring(preference);
+        let ordered = support::kinds_have_an_order(&dag);
         let mut step = 0;
         walk(&dag, &choices, |frontier, ran| {
             if ran.iter().all(|&ran| !ran) {
                 policy.start(frontier);
-                assert_eq!(policy.bound(), lower_bound(&dag));
             }
             step += 1;
             if step % ask == 0 {
@@ -182,9 +182,37 @@ proptest! {
                     // First whether it lowers the bound; only then what is preferred.
                     preferred + if lowers { 1e14 } else { 0.0 }
                 };
-                let ready = frontier.ready_kinds();
-                assert_eq!(policy.next(frontier), best(ready, score));
+                if ordered {
+                    let kind = policy.next(frontier);
+                    let ready = frontier.ready(kind).len();
+                    assert_eq!(ready, firsts[kind.index()], "a ratio of 1 is never wrong");
+                } else {
+                    assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), score));
+                }
             }
         });
+    }
+
+    /// Where no kind reads itself by way of another, kind after kind is optimal, and each kind's
+    /// batches are consecutive.
+    #[test]
+    fn kinds_in_an_order_run_one_after_the_other(dag in support::dags(40, 5)) {
+        let mut ordered = PlainDag::new((0..5).map(|kind| format!("kind {kind}")));
+        for node in (0..dag.nodes()).map(NodeId::new) {
+            // Arguments of later kinds are dropped, so that every graph has an order.
+            let kind = dag.kind(node);
+            let earlier = dag.arguments(node).filter(|&a| dag.kind(a) <= kind);
+            ordered.push(kind, &earlier.collect::<Vec<_>>()).unwrap();
+        }
+        assert!(support::kinds_have_an_order(&ordered));
+        let schedule = schedule(&ordered, &mut Critical::new());
+        schedule.check(&ordered).unwrap();
+        assert_eq!(schedule.len(), lower_bound(&ordered));
+        let mut kinds: Vec<Kind> = schedule.batches().map(|batch| batch.kind).collect();
+        kinds.dedup();
+        let changes = kinds.len();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert_eq!(kinds.len(), changes, "a kind was left and came back");
     }
 }

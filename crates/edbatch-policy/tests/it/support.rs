@@ -50,6 +50,25 @@ pub(crate) fn firsts(dag: &impl Dag, ran: &[bool]) -> Vec<usize> {
     firsts
 }
 
+/// Whether no kind reads itself by way of another: from the transitive closure of what reads what.
+pub(crate) fn kinds_have_an_order(dag: &impl Dag) -> bool {
+    let kinds = dag.kinds();
+    let mut reads = vec![vec![false; kinds]; kinds];
+    for node in (0..dag.nodes()).map(NodeId::new) {
+        for argument in dag.arguments(node) {
+            reads[dag.kind(node).index()][dag.kind(argument).index()] = true;
+        }
+    }
+    for by in 0..kinds {
+        for a in 0..kinds {
+            for b in 0..kinds {
+                reads[a][b] |= reads[a][by] && reads[by][b];
+            }
+        }
+    }
+    (0..kinds).all(|a| (0..kinds).all(|b| a == b || !(reads[a][b] && reads[b][a])))
+}
+
 /// Per node, the most nodes of its own kind on a path from it; kind by kind.
 pub(crate) fn heights(dag: &impl Dag) -> Vec<u32> {
     let mut heights = vec![0; dag.nodes()];

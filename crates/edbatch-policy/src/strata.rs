@@ -1,0 +1,77 @@
+//! Networks whose kinds can be put in an order: all of one kind, then all of the next.
+//!
+//! Say that kind `t` reads kind `s` if a node of `t` has an argument of `s`. If no kind reads itself
+//! by way of another, some kind reads none but itself; once all its nodes have run, some other kind
+//! reads none that remains but itself; and so on.
+//!
+//! Such a kind has a ratio of 1: a node of it that is not ready waits for a remaining node of its own
+//! kind, so every node that is first among its kind is ready. By the paper's lemma running it begins
+//! a shortest schedule, so **running kind after kind is optimal**, without looking at a single node:
+//! of each kind there are as many batches as its longest chain has nodes. What a kind reads most, its
+//! weights, then stays in the cache from batch to batch.
+//!
+//! Trees, stacks of recurrent layers and translators are such networks; lattices, whose two kinds of
+//! arcs read each other, are not.
+//!
+//! *Cost*: a look at each edge at the start; O(kinds) where one kind follows another.
+
+use edbatch_graph::Kind;
+
+use crate::Frontier;
+
+/// Which kinds read which, and which of them remain; for at most 64 kinds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Strata {
+    /// By kind: the other kinds that its nodes read, a bit each.
+    reads: Vec<u64>,
+    /// The kinds in their order; empty if there is none.
+    order: Vec<Kind>,
+    /// How many kinds of the order have been seen to have run.
+    done: usize,
+}
+
+impl Strata {
+    /// Turns to another graph.
+    pub(crate) fn start(&mut self, frontier: &Frontier) {
+        self.done = 0;
+        self.order.clear();
+        if frontier.kinds() > 64 {
+            return;
+        }
+        self.reads.clear();
+        self.reads.resize(frontier.kinds(), 0);
+        for (node, arguments) in frontier.arguments() {
+            let reads = &mut self.reads[frontier.kind(node).index()];
+            for argument in arguments {
+                *reads |= 1 << frontier.kind(argument).0;
+            }
+        }
+        let mut remaining = u64::MAX.checked_shr(64 - frontier.kinds() as u32).unwrap_or(0);
+        while let Some(kind) = (0..frontier.kinds()).find(|&kind| {
+            let own = 1 << kind;
+            remaining & own != 0 && self.reads[kind] & remaining & !own == 0
+        }) {
+            remaining &= !(1 << kind);
+            self.order.push(Kind::new(kind));
+        }
+        if remaining != 0 {
+            self.order.clear();
+        }
+    }
+
+    /// Whether the kinds have an order.
+    pub(crate) fn is_ordered(&self) -> bool {
+        !self.order.is_empty()
+    }
+
+    /// The first kind in order that remains.
+    pub(crate) fn next(&mut self, frontier: &Frontier) -> Option<Kind> {
+        while let Some(&kind) = self.order.get(self.done) {
+            if frontier.ran(kind).len() < frontier.total(kind) {
+                return Some(kind);
+            }
+            self.done += 1;
+        }
+        None
+    }
+}
