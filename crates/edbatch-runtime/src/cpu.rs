@@ -146,7 +146,7 @@ impl Backend for Cpu {
     }
 
     fn bytes(&self) -> Bytes {
-        Bytes { weights: self.loaded.bytes(), arena: self.arena.len() * size_of::<f32>() }
+        Bytes { weights: self.loaded.bytes, arena: self.arena.len() * size_of::<f32>() }
     }
 
     fn another(&self) -> Box<dyn Backend> {

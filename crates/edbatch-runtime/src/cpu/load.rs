@@ -18,6 +18,8 @@ pub(super) struct Loaded {
     cells: Vec<LoadedCell>,
     /// The parameters that are read as they are: tables, biases, factors of other products.
     kept: Vec<Option<Arc<[f32]>>>,
+    /// Bytes of all weights.
+    pub(super) bytes: usize,
 }
 
 impl Loaded {
@@ -28,8 +30,9 @@ impl Loaded {
         level: Level,
     ) -> Self {
         let cells = program.cells().iter();
-        let cells = cells.map(|plan| LoadedCell::new(plan, parameters, products, level)).collect();
-        let mut kept = vec![None; program.network().parameters().len()];
+        let cells = cells.map(|plan| LoadedCell::new(plan, parameters, products, level));
+        let cells: Vec<LoadedCell> = cells.collect();
+        let mut kept: Vec<Option<Arc<[f32]>>> = vec![None; program.network().parameters().len()];
         for (cell, plan) in program.network().cells().iter().zip(program.cells()) {
             let tables = |table: u16| cell.tables()[usize::from(table)].parameter;
             let read = plan.steps.iter().flat_map(CellStep::reads);
@@ -42,7 +45,9 @@ impl Loaded {
                 kept[id.0 as usize] = Some(parameters.get(id).clone());
             }
         }
-        Self { program, level, cells, kept }
+        let of_kept = kept.iter().flatten().map(|values| size_of_val::<[f32]>(values));
+        let bytes = cells.iter().map(LoadedCell::bytes).chain(of_kept).sum();
+        Self { program, level, cells, kept, bytes }
     }
 
     pub(super) fn cell(&self, kind: Kind) -> &LoadedCell {
@@ -52,12 +57,6 @@ impl Loaded {
     /// A parameter that is read as it is.
     pub(super) fn parameter(&self, id: ParameterId) -> &[f32] {
         self.kept[id.0 as usize].as_ref().expect("kept for the steps that read it")
-    }
-
-    /// Bytes of all weights.
-    pub(super) fn bytes(&self) -> usize {
-        let kept = self.kept.iter().flatten().map(|values| size_of_val::<[f32]>(values));
-        self.cells.iter().map(LoadedCell::bytes).chain(kept).sum()
     }
 }
 
