@@ -26,7 +26,7 @@ use edbatch_graph::{Cell, Kind, Network, Op, Var};
 use crate::aligned::{
     self, Batch, Cause, Fate, Layout, Operand, OperandId, Problem, Search, Why, why_copied,
 };
-use crate::cell_plan::CellPlan;
+use crate::cell_plan::{CellPlan, Place};
 use crate::names::name_of;
 use crate::picture::is_move;
 use crate::program::Program;
@@ -94,10 +94,7 @@ pub fn cell_costs(program: &Program, kind: Kind, batches: &[Vec<Var>], calls: u6
         planned: inner.by_papers_rule(&planned).plus(concatenations),
     };
     let own_rule = Compared {
-        declared: inner
-            .by_own_rule(&declared)
-            .plus(inner.copied_parts(bytes))
-            .plus(inner.constants(bytes)),
+        declared: inner.by_own_rule(&declared).plus(concatenations).plus(inner.constants(bytes)),
         planned: moved_by(program.cell(kind), calls),
     };
     let copied = inner.copied(network, &planned);
@@ -178,14 +175,6 @@ impl<'a> Inner<'a> {
             .fold(Moved::default(), |sum, var| sum.plus(Moved { kernels: 1, bytes: bytes(var) }))
     }
 
-    /// The operands of concatenations: each is copied into the whole.
-    fn copied_parts(&self, bytes: impl Fn(Var) -> u64) -> Moved {
-        let concatenations = self.cell.instructions().iter().filter(|i| i.op == Op::Concat);
-        let parts = concatenations.flat_map(|instruction| &instruction.operands);
-        parts
-            .fold(Moved::default(), |sum, &part| sum.plus(Moved { kernels: 1, bytes: bytes(part) }))
-    }
-
     /// A constant is filled in, with or without a planner.
     fn constants(&self, bytes: impl Fn(Var) -> u64) -> Moved {
         let constant = |var: &&Var| matches!(self.cell.instruction(**var).op, Op::Constant(_));
@@ -217,13 +206,20 @@ impl<'a> Inner<'a> {
     }
 }
 
-/// What the steps of a plan move that compute nothing.
+/// What the steps of a plan move that compute nothing. Copies side by side are one kernel, as a
+/// concatenation is.
 fn moved_by(plan: &CellPlan, calls: u64) -> Moved {
     let moves = plan.steps.iter().filter(|step| is_move(step));
-    moves.fold(Moved::default(), |sum, step| {
-        let elements: u32 = step.writes().iter().map(|&(_, width)| width).sum();
-        sum.plus(Moved { kernels: 1, bytes: 4 * calls * u64::from(elements) })
-    })
+    let mut moved = Moved::default();
+    let mut end = None;
+    for step in moves {
+        for (place, width) in step.writes() {
+            moved.kernels += usize::from(end != Some(place));
+            moved.bytes += 4 * calls * u64::from(width);
+            end = Some(Place { offset: place.offset + width, ..place });
+        }
+    }
+    moved
 }
 
 impl Moved {
