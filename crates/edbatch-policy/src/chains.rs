@@ -10,15 +10,12 @@
 //! rows, each with one more for the user's own kind. A kind whose nodes all lack arguments is behind
 //! nobody, and needs no counter.
 //!
-//! Kinds do not mix, so they are taken in blocks: a block of 4, 8 or 16 counters of 16 bits is half a
-//! register or one or two, and one array of rows serves block after block. (A block with a kind of
-//! more than 65,535 nodes has 32 bits a counter.) Edges are taken one by one, not node by node: how
-//! many users a node has is as good as random, and a loop that ends at random costs more than the
-//! maximum.
+//! Kinds do not mix, so they are taken in blocks: a block of 16 counters of 8 bits is a register, and
+//! one array of rows serves block after block. Where a chain has more than 254 nodes, its block is
+//! counted again with 8 counters of 32 bits. Edges are taken one by one, not node by node: how many
+//! users a node has is as good as random, and a loop that ends at random costs more than the maximum.
 //!
 //! *Cost*: O(edges × kinds) time in steps of a whole block, O(nodes) memory.
-
-use std::ops::Add;
 
 use edbatch_graph::{Kind, NodeId};
 
@@ -35,10 +32,8 @@ pub struct Chains {
     longest: Vec<u32>,
     /// The kinds that have a counter: block after block of them.
     counted: Vec<Kind>,
-    four: Rows<u16, 4>,
-    eight: Rows<u16, 8>,
-    sixteen: Rows<u16, 16>,
-    large: Rows<u32, 8>,
+    short: Rows<u8, 16>,
+    long: Rows<u32, 8>,
 }
 
 /// Side by side: who asks for one will ask for the other.
@@ -51,6 +46,9 @@ struct OfNode {
 
 /// On a node on which nothing hangs.
 const ALONE: OfNode = OfNode { height: 1, needs: 0 };
+
+/// After so many edges we ask whether a chain is too long.
+const AT_ONCE: usize = 1 << 12;
 
 /// The counters of a block of kinds.
 #[derive(Clone, Debug, Default)]
@@ -85,19 +83,13 @@ impl Chains {
         self.counted.clear();
         self.counted.extend(kinds.clone().filter(|&kind| frontier.has_arguments(kind)));
         self.lay_out_tally(frontier);
-        let fits = |&kind: &Kind| frontier.total(kind) <= usize::from(u16::MAX);
         let (nodes, tally) = (self.nodes.as_mut_slice(), self.tally.as_mut_slice());
         let mut of_all = OfAll { nodes, tally, starts: &self.starts };
         let mut rest = self.counted.as_slice();
         while !rest.is_empty() {
-            let next = &rest[..rest.len().min(16)];
-            let done = match next.len() {
-                _ if !next.iter().all(fits) => self.large.count(frontier, next, &mut of_all),
-                0..=4 => self.four.count(frontier, next, &mut of_all),
-                5..=8 => self.eight.count(frontier, next, &mut of_all),
-                _ => self.sixteen.count(frontier, next, &mut of_all),
-            };
-            rest = &rest[done..];
+            let short = self.short.count(frontier, rest, &mut of_all);
+            let done = short.or_else(|| self.long.count(frontier, rest, &mut of_all));
+            rest = &rest[done.expect("a kind has fewer than 2^32 nodes")..];
         }
         self.longest.clear();
         for kind in kinds {
@@ -170,20 +162,30 @@ impl Chains {
     }
 }
 
-/// A counter of a row: a count that cannot overflow, because a kind has fewer nodes.
-trait Counter: Copy + Ord + Add<Output = Self> + Into<u32> {
+/// A counter of a row. It stays at the most that it can hold.
+trait Counter: Copy + Ord + Into<u32> {
     const ZERO: Self;
     const ONE: Self;
+    const MOST: Self;
+    fn plus(self, other: Self) -> Self;
 }
 
-impl Counter for u16 {
+impl Counter for u8 {
     const ZERO: Self = 0;
     const ONE: Self = 1;
+    const MOST: Self = Self::MAX;
+    fn plus(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
 }
 
 impl Counter for u32 {
     const ZERO: Self = 0;
     const ONE: Self = 1;
+    const MOST: Self = Self::MAX;
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
 }
 
 impl<C: Counter, const L: usize> OfKind<C, L> {
@@ -198,10 +200,16 @@ struct OfAll<'a> {
 }
 
 impl<C: Counter, const L: usize> Rows<C, L> {
-    /// Heights of the nodes of the first kinds of `kinds`, and what these kinds add to the needs;
-    /// returns how many kinds were counted.
-    fn count(&mut self, frontier: &Frontier, kinds: &[Kind], of_all: &mut OfAll<'_>) -> usize {
+    /// Heights of the nodes of the first kinds of `kinds`, and what these kinds add to the needs.
+    /// Returns how many kinds were counted, or nothing if a chain is too long for a counter.
+    fn count(
+        &mut self,
+        frontier: &Frontier,
+        kinds: &[Kind],
+        of_all: &mut OfAll<'_>,
+    ) -> Option<usize> {
         let kinds = &kinds[..kinds.len().min(L)];
+        self.of_kind.clear();
         self.of_kind.resize(frontier.kinds(), OfKind::NONE);
         for (column, kind) in kinds.iter().enumerate() {
             let mut one_more = [C::ZERO; L];
@@ -210,12 +218,10 @@ impl<C: Counter, const L: usize> Rows<C, L> {
         }
         self.of_node.clear();
         self.of_node.resize(frontier.nodes(), [C::ZERO; L]);
-        for (argument, user) in frontier.edges().rev() {
-            let one_more = self.of_kind[frontier.kind(user).index()].one_more;
-            let of_user = self.of_node[user.index()];
-            let row = &mut self.of_node[argument.index()];
-            for ((most, of_user), one_more) in row.iter_mut().zip(of_user).zip(one_more) {
-                *most = (*most).max(of_user + one_more);
+        let mut edges = frontier.edges().rev();
+        while edges.len() > 0 {
+            if self.pass_on(frontier, edges.by_ref().take(AT_ONCE)).contains(&C::MOST) {
+                return None;
             }
         }
         for (index, (row, node)) in self.of_node.iter().zip(&mut *of_all.nodes).enumerate() {
@@ -228,9 +234,29 @@ impl<C: Counter, const L: usize> Rows<C, L> {
                 of_all.tally[of_all.starts[kind] + behind as usize] += 1;
             }
         }
-        for kind in kinds {
-            self.of_kind[kind.index()] = OfKind::NONE;
+        Some(kinds.len())
+    }
+
+    /// Counts along edges, and returns the most that was counted.
+    fn pass_on(
+        &mut self,
+        frontier: &Frontier,
+        edges: impl Iterator<Item = (NodeId, NodeId)>,
+    ) -> [C; L] {
+        let mut most_of_all = [C::ZERO; L];
+        for (argument, user) in edges {
+            let mut through = self.of_node[user.index()];
+            let one_more = self.of_kind[frontier.kind(user).index()].one_more;
+            for (count, one_more) in through.iter_mut().zip(one_more) {
+                *count = count.plus(one_more);
+            }
+            for (most, count) in most_of_all.iter_mut().zip(through) {
+                *most = count.max(*most);
+            }
+            for (most, count) in self.of_node[argument.index()].iter_mut().zip(through) {
+                *most = count.max(*most);
+            }
         }
-        kinds.len()
+        most_of_all
     }
 }

@@ -181,7 +181,9 @@ impl Frontier {
     }
 
     /// All pairs of an argument and a user, by user, ascending.
-    pub(crate) fn edges(&self) -> impl DoubleEndedIterator<Item = (NodeId, NodeId)> + '_ {
+    pub(crate) fn edges(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (NodeId, NodeId)> + ExactSizeIterator + '_ {
         self.edges[..self.edge_count].iter().map(|edge| (edge.argument, edge.user))
     }
 

@@ -64,6 +64,24 @@ fn a_node_may_wait_for_very_many() {
     }
 }
 
+/// A short chain's heights are counted in 8 bits; 255 is where they end.
+#[test]
+fn chains_longer_than_a_small_counter_holds() {
+    for length in [254, 255, 256, 257, 10_000] {
+        let kinds = (0..20).map(|kind| kind.to_string());
+        let mut dag = edbatch_graph::PlainDag::new(kinds);
+        let mut last = dag.push(Kind(0), &[]).unwrap();
+        for node in 1..length {
+            last = dag.push(Kind(0), &[last]).unwrap();
+            dag.push(Kind(1 + node % 19), &[last]).unwrap();
+        }
+        let chains = Chains::new(&Frontier::new(&dag));
+        assert_eq!(chains.longest(Kind(0)), u32::from(length));
+        assert_eq!(chains.bound(), usize::from(length) + 19);
+        assert_eq!(chains.needs(NodeId(0)), u32::from(length) + 18);
+    }
+}
+
 proptest! {
     #[test]
     fn ready_nodes_are_those_whose_arguments_ran(
