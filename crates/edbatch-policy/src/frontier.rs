@@ -22,8 +22,10 @@ use edbatch_graph::{Dag, Kind, NodeId};
 pub struct Frontier {
     /// The nodes, and after them one that says where the last one's users end.
     nodes: Vec<Node>,
-    /// Users of node `v`: from its first to the first of node `v + 1`, ascending.
+    /// Users of node `v`: from its first to the first of node `v + 1`, ascending. Then there is room.
     users: Vec<NodeId>,
+    /// The users of a few nodes that run; the rest is room.
+    told: Vec<NodeId>,
     queue: Vec<NodeId>,
     stretches: Vec<Stretch>,
     /// Bit `k` of the whole: kind `k` has a ready node.
@@ -57,6 +59,12 @@ struct Node {
 }
 
 const NO_NODE: Node = Node { first_user: 0, pending: 0, kind: Kind(0) };
+
+/// How many nodes tell their users at once.
+const CHUNK: usize = 16;
+
+/// So many users are copied at once, whether they are a node's or the next one's.
+const FEW: usize = 4;
 
 const MOST: u32 = u16::MAX as u32;
 
@@ -300,34 +308,51 @@ impl Frontier {
             self.weight_ran += weights;
         }
         if is_read {
-            for index in batch.clone() {
-                self.tell_users(self.queue[index]);
+            for start in batch.clone().step_by(CHUNK) {
+                self.tell_users(start..batch.end.min(start + CHUNK));
             }
         }
         &self.queue[batch]
     }
 
-    /// A node ran. Its users are put behind the last reached node of their kind, but count as reached
-    /// only if they wait for nothing else: no branch that could go either way.
+    /// The nodes at these places of the queue ran. First their users are put side by side: how many
+    /// a node has is as good as random, they may be far from any cache, and a loop that ends at random
+    /// would wait for them.
+    fn tell_users(&mut self, places: Range<usize>) {
+        let mut told = 0;
+        for &node in &self.queue[places] {
+            let users = self.users_at(node);
+            // No branch: of a shorter list, what follows is overwritten by the next one.
+            self.told[told..told + FEW]
+                .copy_from_slice(&self.users[users.start..users.start + FEW]);
+            if users.len() > FEW {
+                self.told[told..told + users.len()].copy_from_slice(&self.users[users.clone()]);
+            }
+            told += users.len();
+        }
+        for index in 0..told {
+            self.tell(self.told[index]);
+        }
+    }
+
+    /// An argument of a node ran. The node is put behind the last reached one of its kind, but counts
+    /// as reached only if it waits for nothing else: no branch that could go either way.
     #[inline]
-    fn tell_users(&mut self, node: NodeId) {
-        for index in self.users_at(node) {
-            let user = self.users[index];
-            let node = &mut self.nodes[user.index()];
-            node.pending -= 1;
-            let (kind, mut reached) = (node.kind.index(), node.pending == 0);
-            if !self.owed.is_empty() && reached {
-                reached = !self.still_waits(user);
-            }
-            let back = &mut self.stretches[kind].back;
-            self.queue[*back as usize] = user;
-            *back += u32::from(reached);
-            self.ready[kind / 64] |= u64::from(reached) << (kind % 64);
-            if let Some(ready) = self.ready_weights.get_mut(kind)
-                && reached
-            {
-                *ready += self.weights[user.index()] as usize;
-            }
+    fn tell(&mut self, user: NodeId) {
+        let node = &mut self.nodes[user.index()];
+        node.pending -= 1;
+        let (kind, mut reached) = (node.kind.index(), node.pending == 0);
+        if !self.owed.is_empty() && reached {
+            reached = !self.still_waits(user);
+        }
+        let back = &mut self.stretches[kind].back;
+        self.queue[*back as usize] = user;
+        *back += u32::from(reached);
+        self.ready[kind / 64] |= u64::from(reached) << (kind % 64);
+        if let Some(ready) = self.ready_weights.get_mut(kind)
+            && reached
+        {
+            *ready += self.weights[user.index()] as usize;
         }
     }
 

@@ -5,7 +5,7 @@
 
 use edbatch_graph::{Dag, NodeId};
 
-use super::{Edge, Frontier, NO_EDGE, NO_NODE, Node, Stretch, pending};
+use super::{Edge, FEW, Frontier, NO_EDGE, NO_NODE, Node, Stretch, pending};
 
 impl Frontier {
     /// Copies kinds and arguments, notes the sources, and counts: the users of a node in
@@ -66,7 +66,8 @@ impl Frontier {
             node.first_user = end;
         }
         last.first_user = end;
-        self.users.resize(self.edge_count, NodeId(0));
+        self.users.resize(self.edge_count + FEW, NodeId(0));
+        self.told.resize(self.users.len().max(self.told.len()), NodeId(0));
         for &Edge { argument, user } in self.edges[..self.edge_count].iter().rev() {
             let node = &mut self.nodes[argument.index()];
             node.first_user -= 1;
