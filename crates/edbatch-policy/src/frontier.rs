@@ -307,7 +307,12 @@ impl Frontier {
             *ready -= weights;
             self.weight_ran += weights;
         }
-        if is_read {
+        if is_read && count == 1 {
+            // Nothing to overlap with, and the detour would hold up the next batch.
+            for index in self.users_at(self.queue[batch.start]) {
+                self.tell(self.users[index]);
+            }
+        } else if is_read {
             for start in batch.clone().step_by(CHUNK) {
                 self.tell_users(start..batch.end.min(start + CHUNK));
             }
