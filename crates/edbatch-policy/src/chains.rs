@@ -48,7 +48,7 @@ struct OfNode {
 const ALONE: OfNode = OfNode { height: 1, needs: 0 };
 
 /// After so many edges we ask whether a chain is too long.
-const AT_ONCE: usize = 1 << 12;
+const AT_ONCE: usize = 1 << 10;
 
 /// The counters of a block of kinds.
 #[derive(Clone, Debug, Default)]
