@@ -134,19 +134,21 @@ fn base(frontier: &Frontier, state: &mut Vec<Symbol>) {
     state.extend(frontier.ready_kinds().map(Symbol::Kind));
 }
 
-/// An insertion sort: ready kinds are few.
+/// An insertion sort: ready kinds are few. What is moved is a kind, read as it was written: a processor
+/// waits where it reads at once, as a symbol, what it has just written in two parts.
 fn sort(frontier: &Frontier, state: &mut Vec<Symbol>) {
     let start = state.len();
-    let count = |symbol: Symbol| match symbol {
-        Symbol::Kind(kind) => frontier.ready_count(kind),
-        Symbol::Feature(_) => usize::MAX,
-    };
     for kind in frontier.ready_kinds() {
-        let mut place = state.len();
-        while place > start && count(state[place - 1]) < frontier.ready_count(kind) {
+        let (mut place, count) = (state.len(), frontier.ready_count(kind));
+        state.push(Symbol::Kind(kind));
+        while place > start
+            && let Symbol::Kind(before) = state[place - 1]
+            && frontier.ready_count(before) < count
+        {
+            state[place] = Symbol::Kind(before);
             place -= 1;
         }
-        state.insert(place, Symbol::Kind(kind));
+        state[place] = Symbol::Kind(kind);
     }
 }
 
