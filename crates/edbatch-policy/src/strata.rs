@@ -40,14 +40,29 @@ impl Strata {
         }
         self.reads.clear();
         self.reads.resize(frontier.kinds(), 0);
+        // Kinds without an order mostly show it soon: one looks after 64 nodes, 128, 256 and so on.
+        let mut look = 64;
         for (node, arguments) in frontier.arguments() {
+            if node.index() == look {
+                if !self.put_in_order() {
+                    return;
+                }
+                look *= 2;
+            }
             let reads = &mut self.reads[frontier.kind(node).index()];
             for argument in arguments {
                 *reads |= 1 << frontier.kind(argument).0;
             }
         }
-        let mut remaining = u64::MAX.checked_shr(64 - frontier.kinds() as u32).unwrap_or(0);
-        while let Some(kind) = (0..frontier.kinds()).find(|&kind| {
+        self.put_in_order();
+    }
+
+    /// Puts the kinds in an order by what they are known to read, the smallest first where several
+    /// might be; whether there is one.
+    fn put_in_order(&mut self) -> bool {
+        self.order.clear();
+        let mut remaining = (0..self.reads.len()).fold(0_u64, |kinds, kind| kinds | 1 << kind);
+        while let Some(kind) = (0..self.reads.len()).find(|&kind| {
             let own = 1 << kind;
             remaining & own != 0 && self.reads[kind] & remaining & !own == 0
         }) {
@@ -57,6 +72,7 @@ impl Strata {
         if remaining != 0 {
             self.order.clear();
         }
+        remaining == 0
     }
 
     /// Whether the kinds have an order.
