@@ -101,7 +101,9 @@ pub fn throughput(
         .map(|entrant| entrant.turn(&[0]))
         .try_fold(0.0, |a, b| Ok::<_, Failure>(f64::max(a, b?)))?;
     let affordable = (setting.seconds / FEWEST_TURNS / slowest) as usize;
-    let count = affordable.clamp(1, most);
+    // Threads that run whole mini-batches need some each.
+    let fewest = if setting.threads > 1 { most.min(2 * setting.threads) } else { 1 };
+    let count = affordable.clamp(fewest, most);
     let chosen: Vec<usize> = (0..count).map(|i| i * most / count).collect();
     let before: Vec<_> = entrants.iter().map(|entrant| entrant.contestant.statistics()).collect();
     let mut peaks = Vec::new();
