@@ -23,8 +23,10 @@ pub trait Backend: Send {
     /// Waits until all steps have run.
     fn synchronize(&mut self) {}
 
-    /// What is held.
-    fn bytes(&self) -> Bytes;
+    /// What is held; nothing, for backends that hold nothing.
+    fn bytes(&self) -> Bytes {
+        Bytes::default()
+    }
 
     /// Another backend on the same weights, with an arena of its own.
     fn another(&self) -> Box<dyn Backend>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use edbatch_layout::{Action, Base, CellStep, Operand, Plan, Program};
 
-use crate::{Backend, Bytes};
+use crate::Backend;
 
 /// Counts what a plan does; results are zeros.
 #[derive(Clone, Debug)]
@@ -69,10 +69,6 @@ impl Backend for Count {
             self.counts.gathered_rows += rows;
             self.counts.gathered_bytes += rows * elements * 4;
         }
-    }
-
-    fn bytes(&self) -> Bytes {
-        Bytes::default()
     }
 
     fn another(&self) -> Box<dyn Backend> {

@@ -5,7 +5,14 @@
 //! of each cell costs is measured; then a search looks for the fewest batches, and another one for
 //! the least time.
 //!
-//! `cargo run --release -p edbatch --example costs`
+//! `cargo run --release -p edbatch --example costs`, on some machine:
+//!
+//! ```text
+//! a batch of heavy:   6702 ns +   817 ns a node
+//! a batch of light:    126 ns +    70 ns a node
+//! fewest batches: 70 batches, 342 µs
+//! least time    : 78 batches, 316 µs
+//! ```
 
 use std::error::Error;
 use std::sync::Arc;
