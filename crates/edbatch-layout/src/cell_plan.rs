@@ -16,7 +16,7 @@ use edbatch_graph::{ParameterId, Reduction};
 pub struct CellPlan {
     /// The cell's name.
     pub name: String,
-    /// What is computed once per distinct row of a table, before any batch runs.
+    /// What is computed once per distinct row of a table, before the first batch that reads it.
     pub hoisted: Option<Hoisted>,
     /// The regions of scratch: elements per call.
     pub regions: Vec<u32>,

@@ -29,20 +29,19 @@ pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
     for (index, (&row, &record)) in plan.given.iter().zip(graph.given()).enumerate() {
         arena.write(row, program.record(record).stride, index as u64, 0)?;
     }
-    let hoists = plan.steps.iter().take_while(|step| step.action != Action::Call).count();
-    for (index, step) in plan.steps[..hoists].iter().enumerate() {
-        hoist(plan, program, &mut arena, index, step)?;
+    let calls = plan.steps.iter().filter(|step| step.action == Action::Call).count();
+    if calls != schedule.len() {
+        let what = format!("{calls} calls for {} batches", schedule.len());
+        return Err(PlanError { step: plan.steps.len(), what });
     }
-    if plan.steps.len() != hoists + schedule.len() {
-        let what = format!("{} steps for {} batches", plan.steps.len(), schedule.len());
-        return Err(PlanError { step: hoists, what });
-    }
-    for (index, batch) in (hoists..).zip(schedule.batches()) {
-        let step = plan.steps[index];
-        if step.action != Action::Call
-            || step.cell != batch.kind
-            || step.calls as usize != batch.nodes.len()
-        {
+    let mut batches = schedule.batches();
+    for (index, step) in plan.steps.iter().enumerate() {
+        if step.action != Action::Call {
+            hoist(plan, program, &mut arena, index, step)?;
+            continue;
+        }
+        let batch = batches.next().expect("as many as calls");
+        if step.cell != batch.kind || step.calls as usize != batch.nodes.len() {
             let what = "another cell or number of calls than the batch's".into();
             return Err(PlanError { step: index, what });
         }

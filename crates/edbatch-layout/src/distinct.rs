@@ -74,18 +74,20 @@ impl Distinct {
     ) {
         let Plan { steps, operands, rows, .. } = plan;
         let mut results = vec![0; program.cells().len()];
-        let hoists = steps.partition_point(|step| matches!(step.action, Action::Hoist { .. }));
-        for step in &mut steps[..hoists] {
-            let distinct = &self.rows[step.cell.index()];
-            step.calls = distinct.len() as u32;
-            results[step.cell.index()] = step.out;
-            let Operand::Table { start } = operands[step.operands as usize] else {
-                unreachable!("a hoisted product reads one list of rows")
-            };
-            rows[start as usize..][..distinct.len()].copy_from_slice(distinct);
-        }
         let mut numbers = self.numbers.as_slice();
-        for (step, batch) in steps[hoists..].iter().zip(schedule.batches()) {
+        let mut batches = schedule.batches();
+        for step in steps {
+            if step.action != Action::Call {
+                let distinct = &self.rows[step.cell.index()];
+                step.calls = distinct.len() as u32;
+                results[step.cell.index()] = step.out;
+                let Operand::Table { start } = operands[step.operands as usize] else {
+                    unreachable!("a hoisted product reads one list of rows")
+                };
+                rows[start as usize..][..distinct.len()].copy_from_slice(distinct);
+                continue;
+            }
+            let batch = batches.next().expect("a batch for every call");
             let calls = batch.nodes.len();
             let tables = program.network()[batch.kind].tables();
             let operands = &operands[step.operands as usize..];

@@ -3,7 +3,7 @@
 //! A batch writes one span, its rows in the order in which it lists its nodes. The span is given
 //! back when the last batch that reads one of its rows has run, and later batches take it. An
 //! operand whose rows happen to lie at equal distances is read as a span; any other is a list of
-//! rows. Hoisted products come before all batches, once per distinct row.
+//! rows. A hoisted product comes before the first batch that reads it, once per distinct row.
 //!
 //! *Cost*: two passes over nodes and edges, no allocation once the [`Planner`]'s tables have grown.
 
@@ -22,8 +22,10 @@ use crate::record_layout::next_line;
 pub struct Planner {
     places: Vec<Place>,
     distinct: Distinct,
-    /// Hoisted results, then batches: the part of the arena that each has.
+    /// Batches, then hoisted results: the part of the arena that each has.
     spans: Vec<Span>,
+    /// By kind: the span of its hoisted results and how many rows there is room for, if any.
+    hoists: Vec<Option<(usize, usize)>>,
     /// The spans in the order in which they are given back.
     deaths: Vec<(u32, u32)>,
     arena: Arena,
@@ -34,7 +36,7 @@ pub struct Planner {
 struct Place {
     /// Where its row begins.
     row: u32,
-    /// Its span in [`Planner::spans`].
+    /// Its batch, and so its span in [`Planner::spans`].
     span: u32,
 }
 
@@ -49,6 +51,8 @@ struct Span {
 
 impl Span {
     const KEPT: u32 = u32::MAX;
+    /// Where a span starts that has no place yet.
+    const NOWHERE: u64 = u64::MAX;
 }
 
 /// What is to be planned.
@@ -90,18 +94,22 @@ impl Planner {
     ) -> Result<(), ArenaTooLarge> {
         let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
         plan.clear();
-        self.spans.clear();
         let mut rows = 0;
         self.given(program, graph, plan)?;
         self.distinct.find(mini_batch);
-        self.hoists(mini_batch, room, plan, &mut rows)?;
-        self.lives(mini_batch);
-        let hoists = plan.steps.len();
+        self.lives(mini_batch, room);
         let mut dead = 0;
         for (index, batch) in schedule.batches().enumerate() {
-            let span = &mut self.spans[hoists + index];
-            span.start = self.arena.take(span.len);
-            let (out, _) = (fits(span.start)?, fits(self.arena.end())?);
+            if let Some((span, room)) = self.hoists[batch.kind.index()]
+                && self.spans[span].start == Span::NOWHERE
+            {
+                let (out, operands) = (self.take(span)?, plan.operands.len() as u32);
+                plan.operands.push(Operand::Table { start: rows });
+                rows += room as u32;
+                let action = Action::Hoist { room: room as u32 };
+                plan.steps.push(Step { cell: batch.kind, action, calls: 0, out, operands });
+            }
+            let out = self.take(index)?;
             let stride = program.cell(batch.kind).output_stride;
             for (row, &node) in (0..).zip(batch.nodes) {
                 self.places[node.index()].row = out + row * stride;
@@ -155,50 +163,41 @@ impl Planner {
         Ok(())
     }
 
-    /// Makes room for a hoisted product per cell that has one and runs at all.
-    fn hoists(
-        &mut self,
-        &MiniBatch { program, schedule, .. }: &MiniBatch<'_>,
-        room: Room,
-        plan: &mut Plan,
-        rows: &mut u32,
-    ) -> Result<(), ArenaTooLarge> {
-        for (kind, cell) in program.cells().iter().enumerate() {
-            let (kind, Some(hoisted)) = (Kind::new(kind), &cell.hoisted) else { continue };
-            let room = match (self.distinct.count(kind), room) {
-                (0, _) => continue,
-                (distinct, Room::Distinct) => distinct,
-                (_, Room::Any) => {
-                    let batches = schedule.batches().filter(|batch| batch.kind == kind);
-                    let calls: usize = batches.map(|batch| batch.nodes.len()).sum();
-                    let table = &program.network()[kind].tables()[usize::from(hoisted.table)];
-                    calls.min(table.rows as usize)
-                }
-            };
-            let len = (next_line(hoisted.rows as usize) * room) as u64;
-            let start = self.arena.take(len);
-            let (out, _) = (fits(start)?, fits(start + len)?);
-            let operands = plan.operands.len() as u32;
-            plan.operands.push(Operand::Table { start: *rows });
-            *rows += room as u32;
-            let action = Action::Hoist { room: room as u32 };
-            plan.steps.push(Step { cell: kind, action, calls: 0, out, operands });
-            self.spans.push(Span { start, len, last: 0 });
+    /// Gives a span its place; returns where it starts.
+    fn take(&mut self, span: usize) -> Result<u32, ArenaTooLarge> {
+        let span = &mut self.spans[span];
+        span.start = self.arena.take(span.len);
+        fits(self.arena.end())?;
+        fits(span.start)
+    }
+
+    /// For how many rows the hoisted product of a kind gets room.
+    fn room(&self, mini_batch: &MiniBatch<'_>, kind: Kind, room: Room) -> usize {
+        let &MiniBatch { program, schedule, .. } = mini_batch;
+        match (&program.cell(kind).hoisted, room) {
+            (None, _) => 0,
+            (Some(_), Room::Distinct) => self.distinct.count(kind),
+            (Some(hoisted), Room::Any) => {
+                let batches = schedule.batches().filter(|batch| batch.kind == kind);
+                let calls: usize = batches.map(|batch| batch.nodes.len()).sum();
+                let table = &program.network()[kind].tables()[usize::from(hoisted.table)];
+                calls.min(table.rows as usize)
+            }
         }
-        Ok(())
     }
 
     /// Finds the last reader of every span. A batch that nobody reads is its own.
-    fn lives(&mut self, &MiniBatch { program, graph, schedule, wanted }: &MiniBatch<'_>) {
-        let hoists = self.spans.len();
+    fn lives(&mut self, mini_batch: &MiniBatch<'_>, room: Room) {
+        let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
+        self.spans.clear();
         self.places.clear();
         self.places.resize(graph.nodes(), Place { row: u32::MAX, span: u32::MAX });
         for (index, batch) in schedule.batches().enumerate() {
             let cell = program.cell(batch.kind);
             let len = u64::from(cell.output_stride) * batch.nodes.len() as u64;
-            self.spans.push(Span { start: 0, len, last: index as u32 });
+            self.spans.push(Span { start: Span::NOWHERE, len, last: index as u32 });
             for &node in batch.nodes {
-                self.places[node.index()].span = (hoists + index) as u32;
+                self.places[node.index()].span = index as u32;
                 for value in graph.values(node) {
                     if let Source::Node(argument) = value.source() {
                         let span = self.places[argument.index()].span;
@@ -212,13 +211,17 @@ impl Planner {
                 self.spans[self.places[node.index()].span as usize].last = Span::KEPT;
             }
         }
-        let hoisting =
-            program.cells().iter().enumerate().filter(|(_, cell)| cell.hoisted.is_some());
-        let hoisting = hoisting.map(|(kind, _)| Kind::new(kind));
-        let hoisting = hoisting.filter(|&kind| self.distinct.count(kind) > 0);
-        for (span, kind) in self.spans.iter_mut().zip(hoisting) {
-            let last = (0..schedule.len()).rev().find(|&index| schedule.batch(index).kind == kind);
-            span.last = last.expect("a batch of a cell that names rows") as u32;
+        self.hoists.clear();
+        for (kind, cell) in program.cells().iter().enumerate() {
+            let room = self.room(mini_batch, Kind::new(kind), room);
+            self.hoists.push((room > 0).then_some((self.spans.len(), room)));
+            if let (Some(hoisted), 1..) = (&cell.hoisted, room) {
+                let len = (next_line(hoisted.rows as usize) * room) as u64;
+                let mut batches = (0..schedule.len()).rev();
+                let last = batches.find(|&index| schedule.batch(index).kind.index() == kind);
+                let last = last.expect("a batch of a cell that names rows") as u32;
+                self.spans.push(Span { start: Span::NOWHERE, len, last });
+            }
         }
         self.deaths.clear();
         let spans = (0..).zip(&self.spans).filter(|(_, span)| span.last != Span::KEPT);
