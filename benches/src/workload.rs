@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use edbatch::{Engine, Order, Rows, RunError, Statistics};
+use edbatch::{Engine, Rows, RunError, Statistics};
 use edbatch_graph::{Dag, Network, Schedule};
-use edbatch_layout::aligned::Search;
-use edbatch_layout::{ByConsumers, Plan, Planner, Program, Room, TooLarge, by_pq_tree};
+use edbatch_layout::{ByConsumers, Plan, Planner, Program, Room, TooLarge};
 use edbatch_models::Model;
 use edbatch_policy::{Frontier, Fsm, lower_bound, schedule_into};
 use edbatch_runtime::{Parameters, Profile, gathered_bytes};
@@ -291,13 +290,8 @@ impl<M: Model<Input: Sync> + Send> Contestant for Running<M> {
             counts.batches += schedule.len() as u64;
             counts.bound += lower_bound(&graph) as u64;
             counts.live_bytes = counts.live_bytes.max(live_bytes(&graph, &schedule, &wanted));
-            match self.system.order() {
-                Order::Scheduled => {}
-                Order::Consumers => ByConsumers::default().order(&graph, &mut schedule),
-                Order::PqTree => {
-                    by_pq_tree(&self.program, &graph, &mut schedule, Search::default());
-                }
-            }
+            let order = self.system.order();
+            order.apply(&self.program, &graph, &mut schedule, &mut ByConsumers::default());
             let (program, graph, schedule) = (&self.program, &graph, &schedule);
             let planned = edbatch_layout::MiniBatch { program, graph, schedule, wanted: &wanted };
             planner.plan(&planned, Room::Distinct, &mut plan).expect("it has been run");

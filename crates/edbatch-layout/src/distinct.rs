@@ -18,6 +18,8 @@ pub(crate) struct Distinct {
     rows: Vec<Vec<u32>>,
     /// The number of each call's row, in the order in which calls run.
     numbers: Vec<u32>,
+    /// By kind: where its results begin.
+    results: Vec<u32>,
     /// Which mini-batch this is.
     stamp: u32,
 }
@@ -68,12 +70,14 @@ impl Distinct {
 
     /// Writes all lists of [`Plan::rows`], and how many rows each hoisted product computes.
     pub(crate) fn write(
-        &self,
+        &mut self,
         &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>,
         plan: &mut Plan,
     ) {
         let Plan { steps, operands, rows, .. } = plan;
-        let mut results = vec![0; program.cells().len()];
+        let results = &mut self.results;
+        results.clear();
+        results.resize(program.cells().len(), 0);
         let mut numbers = self.numbers.as_slice();
         let mut batches = schedule.batches();
         for step in steps {

@@ -12,6 +12,41 @@ use edbatch_graph::{Dag, Graph, NodeId, Schedule, Source, Value};
 use crate::aligned::{Batch, Operand, Problem, Search, plan};
 use crate::program::Program;
 
+/// In which order batches list their nodes, and so how results lie in memory.
+///
+/// It changes no result, bit by bit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Order {
+    /// As the policy's schedule has them: as they became ready.
+    #[default]
+    Scheduled,
+    /// As their earliest readers name them, in linear time.
+    Consumers,
+    /// So that as few bytes as possible are read through lists of rows. It takes long: for plans
+    /// that are used again.
+    PqTree,
+}
+
+impl Order {
+    /// Puts the nodes of all batches into this order.
+    ///
+    /// # Panics
+    /// If the schedule is not one of the graph, or the graph not one of the program's network.
+    pub fn apply(
+        self,
+        program: &Program,
+        graph: &Graph,
+        schedule: &mut Schedule,
+        by_consumers: &mut ByConsumers,
+    ) {
+        match self {
+            Self::Scheduled => {}
+            Self::Consumers => by_consumers.order(graph, schedule),
+            Self::PqTree => by_pq_tree(program, graph, schedule, Search::default()),
+        }
+    }
+}
+
 /// Tables that ordering needs, kept from one mini-batch to the next.
 #[derive(Clone, Debug, Default)]
 pub struct ByConsumers {

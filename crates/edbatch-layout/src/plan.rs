@@ -46,7 +46,7 @@ pub struct Step {
 /// What a step does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Calls the cell for the nodes of a batch. Operands: a list per table, one operand per port,
+    /// Calls the cell for the nodes of a batch. Operands: one per table, one per port,
     /// and if the cell has a hoisted product, the list of its rows.
     Call,
     /// Computes the cell's hoisted product for distinct rows. Operands: the list of those rows.
@@ -105,7 +105,7 @@ impl Plan {
         self.arena = 0;
     }
 
-    /// The operands of a step: a list per table, then one per port.
+    /// The operands of a step, as its [`Action`] says.
     #[must_use]
     pub fn operands_of(&self, step: usize) -> &[Operand] {
         let start = self.steps[step].operands as usize;

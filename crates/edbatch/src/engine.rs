@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::{fmt, mem};
 
 use edbatch_graph::{Dag, Graph};
-use edbatch_layout::{ArenaTooLarge, CellStyle, Program, TooLarge};
+use edbatch_layout::{ArenaTooLarge, CellStyle, Order, Program, TooLarge};
 use edbatch_models::{BuildError, Model};
 use edbatch_policy::{Config, CostModel, Named, Outcome, Policy, hold_out};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products};
 use rand::Rng;
 
-use crate::executor::{Executor, Interpreted, Order, Planned};
+use crate::executor::{Executor, Interpreted, Planned};
 use crate::in_flight::InFlight;
 use crate::{Counts, Report, Rows, Statistics};
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use edbatch_graph::{Dag, Graph, Network, RecordId, Schedule, Source, Value};
-use edbatch_layout::aligned::Search;
 use edbatch_layout::{
-    Action, ArenaTooLarge, ByConsumers, MiniBatch, Plan, Planner, Program, Room, by_pq_tree,
+    Action, ArenaTooLarge, ByConsumers, MiniBatch, Order, Plan, Planner, Program, Room,
 };
 use edbatch_policy::{Critical, Frontier, Policy, Sample, lower_bound, schedule_into};
 use edbatch_runtime::{
@@ -15,21 +14,6 @@ use edbatch_runtime::{
 
 use crate::plan_cache::PlanCache;
 use crate::{Report, Rows, RunError, Statistics};
-
-/// In which order batches list their nodes, and so how results lie in memory.
-///
-/// It changes no result, bit by bit.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Order {
-    /// As the policy's schedule has them: as they became ready.
-    #[default]
-    Scheduled,
-    /// As their earliest readers name them, in linear time.
-    Consumers,
-    /// So that as few bytes as possible are read through lists of rows. It takes long: for plans
-    /// that are [kept](crate::Engine::with_plan_cache).
-    PqTree,
-}
 
 /// What runs graphs.
 pub(crate) enum Executor {
@@ -281,13 +265,7 @@ impl Planned {
         statistics.schedule += scheduling.elapsed();
 
         let planning = Instant::now();
-        match self.order {
-            Order::Scheduled => {}
-            Order::Consumers => self.by_consumers.order(graph, &mut self.schedule),
-            Order::PqTree => {
-                by_pq_tree(&self.program, graph, &mut self.schedule, Search::default());
-            }
-        }
+        self.order.apply(&self.program, graph, &mut self.schedule, &mut self.by_consumers);
         let mini_batch =
             MiniBatch { program: &self.program, graph, schedule: &self.schedule, wanted };
         let cached = self.cache.most_bytes() > 0;

@@ -134,8 +134,8 @@ mod report;
 mod rows;
 mod statistics;
 
+pub use edbatch_layout::Order;
 pub use engine::{Engine, RunError};
-pub use executor::Order;
 pub use load::{LoadError, Loaded, load};
 pub use report::{KindReport, Report};
 pub use rows::Rows;

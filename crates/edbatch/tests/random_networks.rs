@@ -5,9 +5,8 @@ use std::sync::Arc;
 use edbatch_graph::{
     CellBuilder, Dag, Graph, Kind, Network, NodeId, RecordId, Schedule, Shape, Tensor, Value,
 };
-use edbatch_layout::aligned::Search;
 use edbatch_layout::{
-    ByConsumers, CellStyle, MiniBatch, Plan, Planner, Program, Room, by_pq_tree, check, check_cell,
+    ByConsumers, CellStyle, MiniBatch, Order, Plan, Planner, Program, Room, check, check_cell,
 };
 use edbatch_policy::{Agenda, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
@@ -225,11 +224,8 @@ fn batched_is_node_by_node(seed: u64) {
             program.cells().iter().for_each(|cell| check_cell(cell).unwrap());
             // Batches may list their nodes in any order.
             let mut schedule = schedule.clone();
-            match seed % 3 {
-                0 => ByConsumers::default().order(&graph, &mut schedule),
-                1 => by_pq_tree(&program, &graph, &mut schedule, Search::default()),
-                _ => {}
-            }
+            let order = [Order::Scheduled, Order::Consumers, Order::PqTree][seed as usize % 3];
+            order.apply(&program, &graph, &mut schedule, &mut ByConsumers::default());
             schedule.check(&graph).unwrap();
             for products in [Products::Packed, Products::MatrixMultiply] {
                 let cpu = Cpu::new(program.clone(), &parameters, products, level);
