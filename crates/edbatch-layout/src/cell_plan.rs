@@ -16,8 +16,8 @@ use edbatch_graph::{ParameterId, Reduction};
 pub struct CellPlan {
     /// The cell's name.
     pub name: String,
-    /// What is computed once per distinct row of a table, before the first batch that reads it.
-    pub hoisted: Option<Hoisted>,
+    /// The same in two parts, if a part of it can be done before the call's other arguments are known.
+    pub hoisted: Option<Box<Hoisted>>,
     /// The regions of scratch: elements per call.
     pub regions: Vec<u32>,
     /// Elements from one output row to the next.
@@ -28,27 +28,38 @@ pub struct CellPlan {
     pub steps: Vec<CellStep>,
 }
 
-impl CellPlan {
-    /// Whether a step reads the rows that calls name at a table port; its hoisted product is none.
-    pub(crate) fn reads_table(&self, table: u16) -> bool {
-        let read = self.steps.iter().flat_map(CellStep::reads);
-        read.into_iter().any(|(place, _)| place.base == Base::Table(table))
-    }
+/// A cell in two parts, of which the first depends on a single argument.
+///
+/// If that is a row of a table, a mini-batch computes the first part once per distinct row. If it is
+/// a value, then for as many calls at once as have theirs, whether or not they can run together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Hoisted {
+    /// What the first part reads beside parameters: a table port or a port.
+    pub from: Base,
+    /// From there to a row of results.
+    pub ahead: CellPlan,
+    /// From the call's row of those results, and its other arguments, to its output.
+    pub rest: CellPlan,
 }
 
-/// `w · x` for weights `(rows, width)` stacked along their rows, and `x` a row of a table.
-///
-/// It depends on the row alone, so a mini-batch computes it once per distinct row.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Hoisted {
-    /// The table port that names `x`.
-    pub table: u16,
-    /// The weights, in the order of their results.
-    pub weights: Vec<ParameterId>,
-    /// Rows of all weights together.
-    pub rows: u32,
-    /// Columns of each weight: elements of `x`.
-    pub width: u32,
+impl Hoisted {
+    /// The table port whose rows the first part reads, if it does.
+    #[must_use]
+    pub fn table(&self) -> Option<usize> {
+        match self.from {
+            Base::Table(table) => Some(usize::from(table)),
+            _ => None,
+        }
+    }
+
+    /// The port whose values the first part reads, if it does.
+    #[must_use]
+    pub fn port(&self) -> Option<usize> {
+        match self.from {
+            Base::Port(port) => Some(usize::from(port)),
+            _ => None,
+        }
+    }
 }
 
 /// Where a tensor of one call lives: it begins at `offset` elements into `base`.
@@ -69,7 +80,7 @@ pub enum Base {
     Port(u16),
     /// A parameter, the same for all calls.
     Parameter(ParameterId),
-    /// The call's row of [`CellPlan::hoisted`] results.
+    /// The call's row of results of the part that was [`Hoisted`].
     Hoisted,
     /// The call's row of a region of scratch.
     Scratch(u16),
@@ -251,6 +262,49 @@ impl CellStep {
         }
     }
 
+    /// The places that the step reads, but for one that it adds to.
+    pub(crate) fn inputs_mut(&mut self) -> Vec<&mut Place> {
+        match self {
+            Self::Product { x, mode: Mode::From(start), .. } => vec![x, start],
+            Self::Product { x, .. } => vec![x],
+            Self::MatMul { left, right, .. } => vec![left, right],
+            Self::Elementwise(program) => program.inputs.iter_mut().collect(),
+            Self::Softmax { from, .. }
+            | Self::Copy { from, .. }
+            | Self::Expand { from, .. }
+            | Self::Transpose { from, .. } => vec![from],
+            Self::Reduce { .. } | Self::Fill { .. } => vec![],
+        }
+    }
+
+    /// The places that the step writes.
+    pub(crate) fn outputs_mut(&mut self) -> Vec<&mut Place> {
+        match self {
+            Self::Elementwise(program) => {
+                program.outputs.iter_mut().map(|(_, place)| place).collect()
+            }
+            Self::Reduce { out, .. }
+            | Self::Product { out, .. }
+            | Self::MatMul { out, .. }
+            | Self::Softmax { out, .. }
+            | Self::Copy { out, .. }
+            | Self::Expand { out, .. }
+            | Self::Transpose { out, .. }
+            | Self::Fill { out, .. } => vec![out],
+        }
+    }
+
+    /// Whether it reads a region, or the output, that it writes; but for a product that adds to its
+    /// own result.
+    pub(crate) fn reads_what_it_writes(&self) -> bool {
+        let writes = self.writes();
+        let own = |read: &(Place, u32)| {
+            matches!(self, Self::Product { mode: Mode::Add, .. }) && writes.contains(read)
+        };
+        let same = |place: Place| writes.iter().any(|(out, _)| out.base == place.base);
+        self.reads().iter().any(|read| !own(read) && same(read.0))
+    }
+
     /// Where the step writes, and how many elements of each call.
     #[must_use]
     pub fn writes(&self) -> Vec<(Place, u32)> {
@@ -362,12 +416,11 @@ impl fmt::Display for Scalar {
 impl fmt::Display for CellPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: scratch {:?}, output {}", self.name, self.regions, self.output_width)?;
-        if let Some(Hoisted { table, weights, rows, width }) = &self.hoisted {
-            let names: Vec<String> = weights.iter().map(|id| format!("w{}", id.0)).collect();
-            writeln!(f, "  hoisted = ({}) table{table} [{rows}, {width}]", names.join(" ; "))?;
-        }
         for step in &self.steps {
             writeln!(f, "  {step}")?;
+        }
+        if let Some(hoisted) = &self.hoisted {
+            write!(f, "ahead, {}rest, {}", hoisted.ahead, hoisted.rest)?;
         }
         Ok(())
     }

@@ -4,13 +4,14 @@ use std::fmt;
 
 use edbatch_graph::{Graph, Kind, NodeId, Source, Value};
 
+use crate::cell_plan::Base;
 use crate::plan::{Action, Operand, Plan, Step};
 use crate::planner::MiniBatch;
 use crate::program::Program;
-use crate::record_layout::{LINE, next_line};
+use crate::record_layout::LINE;
 
 /// Who owns a cache line of the arena: nobody, given value `g` as `g`, node `n` as `NODES + n`,
-/// or a hoisted row.
+/// or what a cell makes ahead of a row of its table or of one of those owners.
 const NOBODY: u64 = u64::MAX;
 const NODES: u64 = 1 << 32;
 const HOISTED: u64 = 1 << 60;
@@ -29,14 +30,14 @@ pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
     for (index, (&row, &record)) in plan.given.iter().zip(graph.given()).enumerate() {
         arena.write(row, program.record(record).stride, index as u64, 0)?;
     }
-    let calls = plan.steps.iter().filter(|step| step.action == Action::Call).count();
+    let calls = plan.steps.iter().filter(|step| step.is_batch()).count();
     if calls != schedule.len() {
         let what = format!("{calls} calls for {} batches", schedule.len());
         return Err(PlanError { step: plan.steps.len(), what });
     }
     let mut batches = schedule.batches();
     for (index, step) in plan.steps.iter().enumerate() {
-        if step.action != Action::Call {
+        if !step.is_batch() {
             hoist(plan, program, &mut arena, index, step)?;
             continue;
         }
@@ -60,7 +61,7 @@ pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Replays a hoisted product.
+/// Replays what is hoisted.
 fn hoist(
     plan: &Plan,
     program: &Program,
@@ -70,26 +71,42 @@ fn hoist(
 ) -> Result<(), PlanError> {
     let error = |what: &str| Err(PlanError { step: index, what: what.into() });
     let Some(hoisted) = &program.cell(step.cell).hoisted else {
-        return error("the cell has no hoisted product");
-    };
-    let &[Operand::Table { start }] = plan.operands_of(index) else {
-        return error("a hoisted product reads one list of rows");
+        return error("nothing of the cell is hoisted");
     };
     if !matches!(step.action, Action::Hoist { room } if step.calls <= room) {
         return error("more rows than there is room for");
     }
-    let stride = next_line(hoisted.rows as usize) as u32;
-    let table = &program.network()[step.cell].tables()[usize::from(hoisted.table)];
-    for (call, &from) in (0..).zip(plan.rows(start, step.calls)) {
-        let row = from / program.table_width(table);
-        arena.write(step.out + call * stride, stride, hoisted_row(step.cell, row), index)?;
+    let cell = &program.network()[step.cell];
+    let read = match hoisted.from {
+        Base::Table(table) => usize::from(table),
+        Base::Port(port) => cell.tables().len() + usize::from(port),
+        _ => return error("a cell is divided by a table or by a port"),
+    };
+    let operands = plan.operands_of(index);
+    if operands.len() != cell.tables().len() + cell.ports().len() {
+        return error("an operand for each table and each port was expected");
+    }
+    let stride = hoisted.ahead.output_stride;
+    for call in 0..step.calls {
+        let argument = match (hoisted.table(), operands[read]) {
+            (Some(table), Operand::Table { start }) => {
+                let from = plan.rows(start, step.calls)[call as usize];
+                u64::from(from / program.table_width(&cell.tables()[table]))
+            }
+            (None, Operand::Span { first, stride }) => arena.owner(first + call * stride),
+            (None, Operand::List { start }) => {
+                arena.owner(plan.list(start, step.calls)[call as usize])
+            }
+            _ => return error("a list of rows was expected where the hoisted part reads"),
+        };
+        arena.write(step.out + call * stride, stride, hoisted_row(step.cell, argument), index)?;
     }
     Ok(())
 }
 
-/// The owner of the hoisted result of a row.
-fn hoisted_row(cell: Kind, row: u32) -> u64 {
-    HOISTED + (u64::from(cell.0) << 32) + u64::from(row)
+/// The owner of what a cell makes ahead of a row of its table, or of a value.
+fn hoisted_row(cell: Kind, argument: u64) -> u64 {
+    HOISTED + (u64::from(cell.0) << 34) + argument.min((1 << 34) - 1)
 }
 
 fn check_call(
@@ -116,12 +133,22 @@ fn check_call(
         }
     }
     let ports = rows.len() + program.network()[plan.steps[step].cell].ports().len();
-    if let Some(hoisted) = &program.cell(plan.steps[step].cell).hoisted {
-        let Some(&Operand::Hoisted { start }) = operands.get(ports) else {
-            return error("no list of the hoisted product's rows".into());
+    let hoisted = program.cell(plan.steps[step].cell).hoisted.as_ref();
+    if let Some(hoisted) = hoisted.filter(|_| plan.steps[step].action == Action::Rest) {
+        let row = match operands.get(ports) {
+            Some(&Operand::Hoisted { start }) => plan.rows(start, calls)[call],
+            Some(&Operand::Span { first, stride }) => first + call as u32 * stride,
+            _ => return error("no rows of what was hoisted".into()),
         };
-        let owner = hoisted_row(plan.steps[step].cell, rows[usize::from(hoisted.table)]);
-        arena.owns(plan.rows(start, calls)[call], owner, step)?;
+        let argument = match hoisted.port() {
+            None => u64::from(rows[hoisted.table().expect("a table or a port")]),
+            Some(port) => owner_of(graph.value(node, port)),
+        };
+        arena.owns(row, hoisted_row(plan.steps[step].cell, argument), step)?;
+    } else if hoisted.is_some_and(|hoisted| hoisted.table().is_some()) {
+        return error("a whole cell that is divided by a table".into());
+    } else if operands.len() != ports {
+        return error("an operand for each table and each port was expected".into());
     }
     let Step { cell, out, .. } = plan.steps[step];
     let written = out..out + calls * program.cell(cell).output_stride;
@@ -160,6 +187,14 @@ fn check_call(
     }
 }
 
+/// The owner of a value's row.
+fn owner_of(value: Value) -> u64 {
+    match value.source() {
+        Source::Node(node) => NODES + u64::from(node.0),
+        Source::Given(index) => index as u64,
+    }
+}
+
 struct Arena {
     owner: Vec<u64>,
 }
@@ -176,26 +211,25 @@ impl Arena {
     }
 
     fn expect(&self, row: u32, value: Value, step: usize) -> Result<(), PlanError> {
-        let expected = match value.source() {
-            Source::Node(node) => NODES + u64::from(node.0),
-            Source::Given(index) => index as u64,
-        };
-        self.owns(row, expected, step)
+        self.owns(row, owner_of(value), step)
+    }
+
+    /// Who owns a row; nobody owns what is no row.
+    fn owner(&self, row: u32) -> u64 {
+        let is_row = (row as usize).is_multiple_of(LINE);
+        self.owner.get(row as usize / LINE).copied().filter(|_| is_row).unwrap_or(NOBODY)
     }
 
     fn owns(&self, row: u32, expected: u64, step: usize) -> Result<(), PlanError> {
-        match self.owner.get(row as usize / LINE) {
-            Some(&owner) if owner == expected && (row as usize).is_multiple_of(LINE) => Ok(()),
-            _ => {
-                let owner = match expected {
-                    HOISTED.. => format!("the hoisted row {}", expected & (NODES - 1)),
-                    NODES.. => format!("node {}", expected - NODES),
-                    _ => format!("given value {expected}"),
-                };
-                let what = format!("expected {owner} at {row}");
-                Err(PlanError { step, what })
-            }
+        if self.owner(row) == expected {
+            return Ok(());
         }
+        let owner = match expected {
+            HOISTED.. => "what was hoisted for the call".to_string(),
+            NODES.. => format!("node {}", expected - NODES),
+            _ => format!("given value {expected}"),
+        };
+        Err(PlanError { step, what: format!("expected {owner} at {row}") })
     }
 }
 

@@ -1,6 +1,6 @@
 //! An independent proof that a compiled cell is legal.
 
-use crate::cell_plan::{Base, CellPlan, CellStep, Mode};
+use crate::cell_plan::{Base, CellPlan, CellStep};
 use crate::check::PlanError;
 
 /// Proves that the steps of a cell read only what was written before, write within their regions,
@@ -23,20 +23,17 @@ pub fn check_cell(plan: &CellPlan) -> Result<(), PlanError> {
     };
     for (step, action) in plan.steps.iter().enumerate() {
         let error = |what: String| Err(PlanError { step, what: format!("{}: {what}", plan.name) });
-        let accumulates = matches!(action, CellStep::Product { mode: Mode::Add, .. });
-        let writes = action.writes();
+        if action.reads_what_it_writes() {
+            return error(format!("{action} reads where it writes"));
+        }
         for (place, width) in action.reads() {
             let Some(index) = index_of(place.base) else { continue };
             let range = place.offset as usize..(place.offset + width) as usize;
-            let own = accumulates && writes.contains(&(place, width));
-            if !own && writes.iter().any(|(out, _)| out.base == place.base) {
-                return error(format!("reads {place} while it writes there"));
-            }
             if !written[index].get(range).is_some_and(|read| read.iter().all(|&done| done)) {
                 return error(format!("reads {width} elements at {place}, not all written before"));
             }
         }
-        for (place, width) in writes {
+        for (place, width) in action.writes() {
             let Some(index) = index_of(place.base) else {
                 return error(format!("writes to {place}, which is read only"));
             };
@@ -47,5 +44,16 @@ pub fn check_cell(plan: &CellPlan) -> Result<(), PlanError> {
             }
         }
     }
-    Ok(())
+    let Some(hoisted) = &plan.hoisted else { return Ok(()) };
+    let reads = hoisted.ahead.steps.iter().flat_map(CellStep::reads);
+    let is_own = |base: Base| match base {
+        Base::Scratch(_) | Base::Output | Base::Parameter(_) => true,
+        argument => argument == hoisted.from,
+    };
+    if let Some((place, _)) = reads.into_iter().find(|(place, _)| !is_own(place.base)) {
+        let what = format!("{}: the part that is hoisted reads {place}", plan.name);
+        return Err(PlanError { step: plan.steps.len(), what });
+    }
+    check_cell(&hoisted.ahead)?;
+    check_cell(&hoisted.rest)
 }

@@ -38,8 +38,8 @@ pub enum CellStyle {
     Declaration,
     /// Products stacked and accumulated, element-wise runs fused, concatenations in place.
     Planned,
-    /// As planned, and products of looked-up rows are taken out of the cell: a mini-batch computes
-    /// them once per distinct row.
+    /// As planned, and what depends on a single argument is taken out of the cell: a mini-batch computes
+    /// it once per distinct row of a table, or for many calls at once that must run one by one.
     #[default]
     Hoisted,
 }
@@ -49,7 +49,11 @@ pub enum CellStyle {
 pub(crate) fn compile(records: &[RecordLayout], cell: &Cell, style: CellStyle) -> CellPlan {
     match style {
         CellStyle::Declaration => compile_with(records, cell, style, Regions::ByVector),
-        CellStyle::Hoisted => hoist::hoist(compile(records, cell, CellStyle::Planned)),
+        CellStyle::Hoisted => {
+            let mut plan = compile(records, cell, CellStyle::Planned);
+            plan.hoisted = hoist::hoist(&plan).map(Box::new);
+            plan
+        }
         CellStyle::Planned => {
             let by_vector = compile_with(records, cell, style, Regions::ByVector);
             let shared = compile_with(records, cell, style, Regions::Shared);
@@ -90,6 +94,8 @@ struct Compiler<'a> {
     shared: Regions,
     /// For each variable, the variables that read it.
     users: Vec<Vec<Var>>,
+    /// For each variable: whether it follows from rows of tables and parameters alone.
+    from_rows: Vec<bool>,
     /// Where a variable is or will be; sources and aliases have theirs from the start.
     place: Vec<Option<Place>>,
     /// Whether a variable can be read.
@@ -110,10 +116,14 @@ impl<'a> Compiler<'a> {
     fn new(records: &'a [RecordLayout], cell: &'a Cell, style: CellStyle, shared: Regions) -> Self {
         let count = cell.instructions().len();
         let mut users = vec![Vec::new(); count];
+        let mut from_rows: Vec<bool> = Vec::with_capacity(count);
         for (v, instruction) in cell.instructions().iter().enumerate() {
             for operand in &instruction.operands {
                 users[operand.index()].push(Var(v as u32));
             }
+            let operands = instruction.operands.iter().all(|operand| from_rows[operand.index()]);
+            let is_value = matches!(instruction.op, Op::Input { .. } | Op::Reduce { .. });
+            from_rows.push(!is_value && operands);
         }
         let mut compiler = Self {
             records,
@@ -121,6 +131,7 @@ impl<'a> Compiler<'a> {
             output: &records[usize::from(cell.record().0)],
             shared,
             users,
+            from_rows,
             place: vec![None; count],
             ready: vec![false; count],
             term_of: HashMap::new(),

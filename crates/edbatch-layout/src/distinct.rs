@@ -5,9 +5,8 @@ use edbatch_graph::Kind;
 
 use crate::plan::{Action, Operand, Plan};
 use crate::planner::MiniBatch;
-use crate::record_layout::next_line;
 
-/// For each cell with a hoisted product, the distinct rows that its calls name.
+/// For each cell that is divided by a table, the distinct rows that its calls name.
 ///
 /// *Cost*: O(calls); a row is looked up in an array as long as its table, which is never cleared.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +35,8 @@ impl Distinct {
         self.rows.iter_mut().for_each(Vec::clear);
         self.numbers.clear();
         for batch in schedule.batches() {
-            let Some(hoisted) = &program.cell(batch.kind).hoisted else { continue };
-            let port = usize::from(hoisted.table);
+            let hoisted = program.cell(batch.kind).hoisted.as_ref();
+            let Some(port) = hoisted.and_then(|hoisted| hoisted.table()) else { continue };
             let table = &program.network()[batch.kind].tables()[port];
             let width = program.table_width(table);
             let (seen, rows) =
@@ -55,20 +54,20 @@ impl Distinct {
         }
     }
 
-    /// How many distinct rows the calls of a cell name to its hoisted product.
+    /// How many distinct rows the calls of a cell name, if it is divided by a table.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.rows[kind.index()].len()
     }
 
-    /// Whether the hoisted products of a plan have room for these rows.
+    /// Whether what is hoisted in a plan has room for these rows.
     pub(crate) fn fit(&self, plan: &Plan) -> bool {
         plan.steps.iter().all(|step| match step.action {
             Action::Hoist { room } => self.count(step.cell) <= room as usize,
-            Action::Call => true,
+            Action::Call | Action::Rest => true,
         })
     }
 
-    /// Writes all lists of [`Plan::rows`], and how many rows each hoisted product computes.
+    /// Writes all lists of [`Plan::rows`], and for how many rows something is hoisted.
     pub(crate) fn write(
         &mut self,
         &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>,
@@ -81,12 +80,15 @@ impl Distinct {
         let mut numbers = self.numbers.as_slice();
         let mut batches = schedule.batches();
         for step in steps {
-            if step.action != Action::Call {
+            let hoisted = program.cell(step.cell).hoisted.as_ref();
+            let table = hoisted.and_then(|hoisted| hoisted.table());
+            if !step.is_batch() {
+                let Some(table) = table else { continue };
                 let distinct = &self.rows[step.cell.index()];
                 step.calls = distinct.len() as u32;
                 results[step.cell.index()] = step.out;
-                let Operand::Table { start } = operands[step.operands as usize] else {
-                    unreachable!("a hoisted product reads one list of rows")
+                let Operand::Table { start } = operands[step.operands as usize + table] else {
+                    unreachable!("what is hoisted for a table reads a list of its rows")
                 };
                 rows[start as usize..][..distinct.len()].copy_from_slice(distinct);
                 continue;
@@ -96,7 +98,7 @@ impl Distinct {
             let tables = program.network()[batch.kind].tables();
             let operands = &operands[step.operands as usize..];
             for (port, (table, operand)) in tables.iter().zip(operands).enumerate() {
-                // Others are not read, but by the hoisted product.
+                // Others are not read, but by what was hoisted.
                 let Operand::Table { start } = *operand else { continue };
                 let width = program.table_width(table);
                 let list = &mut rows[start as usize..][..calls];
@@ -104,17 +106,16 @@ impl Distinct {
                     *row = graph.rows(node)[port] * width;
                 }
             }
-            let Some(hoisted) = &program.cell(batch.kind).hoisted else { continue };
-            let start = operands.iter().find_map(|operand| match operand {
-                Operand::Hoisted { start } => Some(*start as usize),
-                _ => None,
-            });
-            let start = start.expect("the cell has a hoisted product");
+            let Some(hoisted) = hoisted.filter(|_| table.is_some()) else { continue };
+            let ports = program.network()[batch.kind].ports().len();
+            let Operand::Hoisted { start } = operands[tables.len() + ports] else {
+                unreachable!("the rest of a cell reads rows of what was hoisted")
+            };
             let (own, rest) = numbers.split_at(calls);
             numbers = rest;
-            let (out, stride) = (results[batch.kind.index()], next_line(hoisted.rows as usize));
-            for (row, &number) in rows[start..].iter_mut().zip(own) {
-                *row = out + number * stride as u32;
+            let (out, stride) = (results[batch.kind.index()], hoisted.ahead.output_stride);
+            for (row, &number) in rows[start as usize..].iter_mut().zip(own) {
+                *row = out + number * stride;
             }
         }
     }

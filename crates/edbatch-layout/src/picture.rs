@@ -44,14 +44,22 @@ pub fn cell_text(program: &Program, kind: Kind) -> String {
             writeln!(text, "  {begin:5}..{end:<6}{labels}").expect(INFALLIBLE);
         }
     }
-    let steps: Vec<&str> = plan.steps.iter().map(step_name).collect();
+    let names = |steps: &[CellStep]| {
+        let names: Vec<&str> = steps.iter().map(step_name).collect();
+        names.join(", ")
+    };
     let moves = plan.steps.iter().filter(|step| is_move(step)).map(ToString::to_string);
     let mut moves: Vec<String> = moves.collect();
     if moves.is_empty() {
         moves.push("nothing".into());
     }
-    writeln!(text, "  steps: {}; copied: {}", steps.join(", "), moves.join("; "))
+    writeln!(text, "  steps: {}; copied: {}", names(&plan.steps), moves.join("; "))
         .expect(INFALLIBLE);
+    if let Some(hoisted) = &plan.hoisted {
+        let (from, ahead) = (base_name(hoisted.from), names(&hoisted.ahead.steps));
+        let rest = names(&hoisted.rest.steps);
+        writeln!(text, "  hoisted, by {from}: {ahead}; the rest: {rest}").expect(INFALLIBLE);
+    }
     text
 }
 

@@ -12,7 +12,8 @@ use edbatch_graph::Kind;
 pub struct Plan {
     /// One step per batch, in order.
     pub steps: Vec<Step>,
-    /// The operands of all steps: per step an operand per table, then one per port.
+    /// The operands of all steps: per step an operand per table, then one per port, and for the
+    /// [rest](Action::Rest) of a cell one more.
     pub operands: Vec<Operand>,
     /// Lists that operands refer to.
     pub lists: Vec<u32>,
@@ -46,14 +47,25 @@ pub struct Step {
 /// What a step does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Calls the cell for the nodes of a batch. Operands: one per table, one per port,
-    /// and if the cell has a hoisted product, the list of its rows.
+    /// Calls the cell for the nodes of a batch.
     Call,
-    /// Computes the cell's hoisted product for distinct rows. Operands: the list of those rows.
+    /// Computes the part of the cell that was [hoisted](crate::Hoisted), for distinct rows of a table or
+    /// for the values that the calls of several batches read. Its other operands are unread.
     Hoist {
         /// For how many rows there is room.
         room: u32,
     },
+    /// Calls the rest of the cell for the nodes of a batch. The last operand is where they find their
+    /// rows of what was hoisted.
+    Rest,
+}
+
+impl Step {
+    /// Whether the step runs a batch of the schedule; otherwise it prepares some.
+    #[must_use]
+    pub fn is_batch(&self) -> bool {
+        !matches!(self.action, Action::Hoist { .. })
+    }
 }
 
 /// Where the calls of a step find one of their arguments. Offsets are in elements of the arena.
@@ -64,9 +76,9 @@ pub enum Operand {
         /// Into [`Plan::rows`].
         start: u32,
     },
-    /// Rows of a parameter that only the cell's hoisted product reads.
+    /// Nothing: another part of the cell reads it.
     Unread,
-    /// Rows of a hoisted product: call `b` reads at `rows[start + b]`.
+    /// Rows of results for distinct rows of a table: call `b` reads at `rows[start + b]`.
     Hoisted {
         /// Into [`Plan::rows`].
         start: u32,
@@ -131,7 +143,7 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.steps.iter().enumerate() {
-            let hoist = if step.action == Action::Call { "" } else { " hoisted" };
+            let hoist = if step.is_batch() { "" } else { " hoisted" };
             write!(f, "{}{hoist} × {} -> @{}:", step.cell, step.calls, step.out)?;
             for (i, operand) in self.operands_of(index).iter().enumerate() {
                 f.write_str(if i == 0 { " " } else { ", " })?;
@@ -139,7 +151,7 @@ impl fmt::Display for Plan {
                     Operand::Table { start } => {
                         write!(f, "table {:?}", self.rows(start, step.calls))?
                     }
-                    Operand::Unread => f.write_str("table")?,
+                    Operand::Unread => f.write_str("unread")?,
                     Operand::Hoisted { start } => {
                         write!(f, "hoisted {:?}", self.rows(start, step.calls))?
                     }

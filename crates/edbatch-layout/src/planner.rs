@@ -3,19 +3,23 @@
 //! A batch writes one span, its rows in the order in which it lists its nodes. The span is given
 //! back when the last batch that reads one of its rows has run, and later batches take it. An
 //! operand whose rows happen to lie at equal distances is read as a span; any other is a list of
-//! rows. A hoisted product comes before the first batch that reads it, once per distinct row.
+//! rows.
+//!
+//! What is hoisted for a table comes before the first batch that reads it, once per distinct row. What
+//! is hoisted for a value comes before a batch of few calls, for that batch and for later ones whose
+//! values are there already: a product of many rows in the place of many products of few.
 //!
 //! *Cost*: two passes over nodes and edges, no allocation once the [`Planner`]'s tables have grown.
 
 use std::fmt;
 
-use edbatch_graph::{Batch, Dag, Graph, Kind, Schedule, Source, Value};
+use edbatch_graph::{Batch, Dag, Graph, Kind, NodeId, Schedule, Source, Value};
 
 use crate::arena::Arena;
+use crate::cell_plan::{Base, CellPlan};
 use crate::distinct::Distinct;
 use crate::plan::{Action, Operand, Plan, Step};
 use crate::program::Program;
-use crate::record_layout::next_line;
 
 /// Tables that planning needs, kept from one mini-batch to the next.
 #[derive(Clone, Debug, Default)]
@@ -24,8 +28,16 @@ pub struct Planner {
     distinct: Distinct,
     /// Batches, then hoisted results: the part of the arena that each has.
     spans: Vec<Span>,
-    /// By kind: the span of its hoisted results and how many rows there is room for, if any.
+    /// By kind that is divided by a table: the span of its hoisted results and for how many rows there is
+    /// room, if any.
     hoists: Vec<Option<(usize, usize)>>,
+    /// By batch: its part of results that were hoisted for several batches, if any.
+    joined: Vec<Option<Joined>>,
+    /// By batch: the next one of its kind; by kind: the first one.
+    next: Vec<Option<u32>>,
+    first: Vec<Option<u32>>,
+    /// By kind: the port that divides it, while batches are joined by it.
+    ports: Vec<Option<usize>>,
     /// The spans in the order in which they are given back.
     deaths: Vec<(u32, u32)>,
     arena: Arena,
@@ -54,6 +66,21 @@ impl Span {
     /// Where a span starts that has no place yet.
     const NOWHERE: u64 = u64::MAX;
 }
+
+/// A batch's part of results that were hoisted for several.
+#[derive(Clone, Copy, Debug)]
+struct Joined {
+    /// In [`Planner::spans`].
+    span: usize,
+    /// The row of the batch's first call.
+    first: u32,
+}
+
+/// Batches of fewer calls are joined to hoist something for them...
+const FEW_CALLS: usize = 16;
+
+/// ...until they have so many together.
+const ENOUGH_CALLS: usize = 64;
 
 /// What is to be planned.
 #[derive(Clone, Copy, Debug)]
@@ -100,15 +127,7 @@ impl Planner {
         self.lives(mini_batch, room);
         let mut dead = 0;
         for (index, batch) in schedule.batches().enumerate() {
-            if let Some((span, room)) = self.hoists[batch.kind.index()]
-                && self.spans[span].start == Span::NOWHERE
-            {
-                let (out, operands) = (self.take(span)?, plan.operands.len() as u32);
-                plan.operands.push(Operand::Table { start: rows });
-                rows += room as u32;
-                let action = Action::Hoist { room: room as u32 };
-                plan.steps.push(Step { cell: batch.kind, action, calls: 0, out, operands });
-            }
+            self.hoist(mini_batch, index, plan, &mut rows)?;
             let out = self.take(index)?;
             let stride = program.cell(batch.kind).output_stride;
             for (row, &node) in (0..).zip(batch.nodes) {
@@ -116,7 +135,8 @@ impl Planner {
             }
             let (calls, operands) = (batch.nodes.len() as u32, plan.operands.len() as u32);
             self.operands(mini_batch, batch, out, plan, &mut rows);
-            plan.steps.push(Step { cell: batch.kind, action: Action::Call, calls, out, operands });
+            let action = self.hoisted_rows(program, index, batch, plan, &mut rows);
+            plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
             while let Some((_, span)) = self.deaths.get(dead).filter(|dies| dies.0 == index as u32)
             {
                 let Span { start, len, .. } = self.spans[*span as usize];
@@ -171,17 +191,17 @@ impl Planner {
         fits(span.start)
     }
 
-    /// For how many rows the hoisted product of a kind gets room.
+    /// For how many rows of its table a divided cell gets room.
     fn room(&self, mini_batch: &MiniBatch<'_>, kind: Kind, room: Room) -> usize {
         let &MiniBatch { program, schedule, .. } = mini_batch;
-        match (&program.cell(kind).hoisted, room) {
+        let hoisted = program.cell(kind).hoisted.as_ref();
+        match (hoisted.and_then(|hoisted| hoisted.table()), room) {
             (None, _) => 0,
             (Some(_), Room::Distinct) => self.distinct.count(kind),
-            (Some(hoisted), Room::Any) => {
+            (Some(table), Room::Any) => {
                 let batches = schedule.batches().filter(|batch| batch.kind == kind);
                 let calls: usize = batches.map(|batch| batch.nodes.len()).sum();
-                let table = &program.network()[kind].tables()[usize::from(hoisted.table)];
-                calls.min(table.rows as usize)
+                calls.min(program.network()[kind].tables()[table].rows as usize)
             }
         }
     }
@@ -216,17 +236,75 @@ impl Planner {
             let room = self.room(mini_batch, Kind::new(kind), room);
             self.hoists.push((room > 0).then_some((self.spans.len(), room)));
             if let (Some(hoisted), 1..) = (&cell.hoisted, room) {
-                let len = (next_line(hoisted.rows as usize) * room) as u64;
+                let len = u64::from(hoisted.ahead.output_stride) * room as u64;
                 let mut batches = (0..schedule.len()).rev();
                 let last = batches.find(|&index| schedule.batch(index).kind.index() == kind);
                 let last = last.expect("a batch of a cell that names rows") as u32;
                 self.spans.push(Span { start: Span::NOWHERE, len, last });
             }
         }
+        self.join(mini_batch);
         self.deaths.clear();
         let spans = (0..).zip(&self.spans).filter(|(_, span)| span.last != Span::KEPT);
         self.deaths.extend(spans.map(|(index, span)| (span.last, index)));
         self.deaths.sort_unstable();
+    }
+
+    /// Joins batches of few calls for which the same part of their cell can be computed at once: those of
+    /// a kind, from one on, whose values all lie in batches before that one.
+    fn join(&mut self, mini_batch: &MiniBatch<'_>) {
+        let &MiniBatch { program, graph, schedule, .. } = mini_batch;
+        self.joined.clear();
+        self.joined.resize(schedule.len(), None);
+        self.ports.clear();
+        let port = |cell: &CellPlan| cell.hoisted.as_ref().and_then(|hoisted| hoisted.port());
+        self.ports.extend(program.cells().iter().map(port));
+        if self.ports.iter().all(Option::is_none) {
+            return;
+        }
+        self.next.clear();
+        self.next.resize(schedule.len(), None);
+        self.first.clear();
+        self.first.resize(program.cells().len(), None);
+        for index in (0..schedule.len()).rev() {
+            let kind = schedule.batch(index).kind.index();
+            self.next[index] = self.first[kind].replace(index as u32);
+        }
+        for index in 0..schedule.len() {
+            let batch = schedule.batch(index);
+            let Some(port) = self.ports[batch.kind.index()] else { continue };
+            if self.joined[index].is_some() || batch.nodes.len() >= FEW_CALLS {
+                continue;
+            }
+            let is_there = |&node: &NodeId| match graph.value(node, port).source() {
+                Source::Node(argument) => self.places[argument.index()].span < index as u32,
+                Source::Given(_) => true,
+            };
+            let (mut calls, mut last) = (batch.nodes.len(), index);
+            while let Some(next) = self.next[last].map(|next| next as usize)
+                && calls < ENOUGH_CALLS
+                && schedule.batch(next).nodes.iter().all(is_there)
+            {
+                (calls, last) = (calls + schedule.batch(next).nodes.len(), next);
+            }
+            if last == index {
+                // Later ones of the kind would hardly find any.
+                self.ports[batch.kind.index()] = None;
+                continue;
+            }
+            let hoisted = program.cell(batch.kind).hoisted.as_ref().expect("it has a port");
+            let len = u64::from(hoisted.ahead.output_stride) * calls as u64;
+            let (mut at, mut first) = (index, 0);
+            loop {
+                self.joined[at] = Some(Joined { span: self.spans.len(), first });
+                if at == last {
+                    break;
+                }
+                first += schedule.batch(at).nodes.len() as u32;
+                at = self.next[at].expect("not the last yet") as usize;
+            }
+            self.spans.push(Span { start: Span::NOWHERE, len, last: last as u32 });
+        }
     }
 
     /// Plans the operands of a batch; lists of rows of tables are only counted, in `rows`.
@@ -257,13 +335,7 @@ impl Planner {
                 let value = graph.value(node, port);
                 self.row(value, given)
             }));
-            operands.push(match span(&lists[start..], stride, out) {
-                Some(span) => {
-                    lists.truncate(start);
-                    span
-                }
-                None => Operand::List { start: start as u32 },
-            });
+            operands.push(listed(lists, start, stride, out));
         }
         if cell.is_variadic() {
             let ends = lists.len() as u32;
@@ -279,10 +351,87 @@ impl Planner {
             }
             operands.push(Operand::Many { ends, rows });
         }
-        if program.cell(batch.kind).hoisted.is_some() {
-            operands.push(Operand::Hoisted { start: *rows });
-            *rows += calls;
+    }
+
+    /// Plans what is hoisted for a batch, unless an earlier one had it done.
+    fn hoist(
+        &mut self,
+        mini_batch: &MiniBatch<'_>,
+        index: usize,
+        plan: &mut Plan,
+        rows: &mut u32,
+    ) -> Result<(), ArenaTooLarge> {
+        let &MiniBatch { program, graph, schedule, .. } = mini_batch;
+        let cell = schedule.batch(index).kind;
+        let for_table = self.hoists[cell.index()];
+        let Some(span) = for_table.map(|(span, _)| span).or(self.joined[index].map(|j| j.span))
+        else {
+            return Ok(());
+        };
+        if self.spans[span].start != Span::NOWHERE {
+            return Ok(());
         }
+        let out = self.take(span)?;
+        let hoisted = program.cell(cell).hoisted.as_ref().expect("a divided cell");
+        let (operand, room) = match (for_table, hoisted.port()) {
+            (Some((_, room)), _) => {
+                let start = *rows;
+                *rows += room as u32;
+                (Operand::Table { start }, room as u32)
+            }
+            (None, port) => {
+                let port = port.expect("a cell is divided by a table or by a port");
+                let start = plan.lists.len();
+                let mut batch = Some(index as u32);
+                while let Some(at) = batch.map(|at| at as usize)
+                    && self.joined[at].is_some_and(|joined| joined.span == span)
+                {
+                    let nodes = schedule.batch(at).nodes.iter();
+                    let row = |&node| self.row(graph.value(node, port), &plan.given);
+                    plan.lists.extend(nodes.map(row));
+                    batch = self.next[at];
+                }
+                let calls = (plan.lists.len() - start) as u32;
+                let stride = program.record(program.network()[cell].ports()[port].record).stride;
+                (listed(&mut plan.lists, start, stride, out), calls)
+            }
+        };
+        let declared = &program.network()[cell];
+        let operands = plan.operands.len() as u32;
+        let bases = (0..declared.tables().len()).map(|table| Base::Table(table as u16));
+        let bases = bases.chain((0..declared.ports().len()).map(|port| Base::Port(port as u16)));
+        let of_base = |base| if base == hoisted.from { operand } else { Operand::Unread };
+        plan.operands.extend(bases.map(of_base));
+        let action = Action::Hoist { room };
+        plan.steps.push(Step { cell, action, calls: room, out, operands });
+        Ok(())
+    }
+
+    /// Where a batch finds its rows of what was hoisted, if anything was: another operand, and what is
+    /// left to do.
+    fn hoisted_rows(
+        &self,
+        program: &Program,
+        index: usize,
+        batch: Batch<'_>,
+        plan: &mut Plan,
+        rows: &mut u32,
+    ) -> Action {
+        let Some(hoisted) = &program.cell(batch.kind).hoisted else { return Action::Call };
+        plan.operands.push(match self.joined[index] {
+            Some(Joined { span, first }) => {
+                let stride = hoisted.ahead.output_stride;
+                let first = self.spans[span].start as u32 + first * stride;
+                Operand::Span { first, stride }
+            }
+            None if hoisted.table().is_some() => {
+                let start = *rows;
+                *rows += batch.nodes.len() as u32;
+                Operand::Hoisted { start }
+            }
+            None => return Action::Call,
+        });
+        Action::Rest
     }
 
     #[inline]
@@ -301,6 +450,17 @@ impl Planner {
 /// An offset into the arena, if it can be one.
 fn fits(elements: u64) -> Result<u32, ArenaTooLarge> {
     u32::try_from(elements).map_err(|_| ArenaTooLarge { elements })
+}
+
+/// The rows from `start` on as an operand: they stay in the lists unless they are a span.
+fn listed(lists: &mut Vec<u32>, start: usize, stride: u32, out: u32) -> Operand {
+    match span(&lists[start..], stride, out) {
+        Some(span) => {
+            lists.truncate(start);
+            span
+        }
+        None => Operand::List { start: start as u32 },
+    }
 }
 
 /// The span that a list of rows is, if they lie at equal distances on one side of what is written

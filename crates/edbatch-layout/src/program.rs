@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use edbatch_graph::{Cell, Kind, Network, RecordId, Table};
 
-use crate::cell_plan::CellPlan;
+use crate::cell_plan::{Base, CellPlan, CellStep};
 use crate::compile::{CellStyle, compile};
+use crate::plan::{Action, Step};
 use crate::record_layout::RecordLayout;
 
 /// Everything that is decided once, when a model is loaded.
@@ -15,7 +16,7 @@ pub struct Program {
     network: Arc<Network>,
     records: Vec<RecordLayout>,
     cells: Vec<CellPlan>,
-    /// By cell and table port: whether a step reads the rows that calls name there.
+    /// By cell and table port: whether a call reads the rows that it names there.
     tables_read: Vec<Vec<bool>>,
 }
 
@@ -47,7 +48,14 @@ impl Program {
         let cells = network.cells().iter().map(|cell| compile(&records, cell, style));
         let cells: Vec<CellPlan> = cells.collect();
         let tables = |(cell, plan): (&Cell, &CellPlan)| {
-            (0..cell.tables().len()).map(|table| plan.reads_table(table as u16)).collect()
+            // A cell that is divided by a table always runs in its two parts.
+            let divided = plan.hoisted.as_ref().filter(|hoisted| hoisted.table().is_some());
+            let steps = divided.map_or(&plan.steps, |hoisted| &hoisted.rest.steps);
+            let read: Vec<Base> =
+                steps.iter().flat_map(CellStep::reads).map(|(place, _)| place.base).collect();
+            (0..cell.tables().len())
+                .map(|table| read.contains(&Base::Table(table as u16)))
+                .collect()
         };
         let tables_read = network.cells().iter().zip(&cells).map(tables).collect();
         Ok(Self { network, records, cells, tables_read })
@@ -72,8 +80,8 @@ impl Program {
         dims[1..].iter().product::<usize>() as u32
     }
 
-    /// Whether a step of a cell reads the rows that calls name at a table port; its hoisted product
-    /// is none.
+    /// Whether a call of a cell reads the row that it names at a table port; what was hoisted does not
+    /// count.
     pub(crate) fn reads_table(&self, kind: Kind, table: usize) -> bool {
         self.tables_read[kind.index()][table]
     }
@@ -88,6 +96,21 @@ impl Program {
     #[must_use]
     pub fn cell(&self, kind: Kind) -> &CellPlan {
         &self.cells[kind.index()]
+    }
+
+    /// What a step of a plan carries out: a cell or one of its parts.
+    ///
+    /// # Panics
+    /// If the step is of a part that its cell does not have.
+    #[must_use]
+    pub fn carried_out(&self, step: &Step) -> &CellPlan {
+        let cell = self.cell(step.cell);
+        let hoisted = || cell.hoisted.as_ref().expect("a step of a part of an undivided cell");
+        match step.action {
+            Action::Call => cell,
+            Action::Hoist { .. } => &hoisted().ahead,
+            Action::Rest => &hoisted().rest,
+        }
     }
 }
 

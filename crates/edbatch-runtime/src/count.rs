@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use edbatch_layout::{Action, Base, CellStep, Operand, Plan, Program};
+use edbatch_layout::{Base, CellStep, Operand, Plan, Program};
 
 use crate::Backend;
 
@@ -55,15 +55,11 @@ impl Backend for Count {
     }
 
     fn step(&mut self, plan: &Plan, step: usize) {
-        let cell = self.program.cell(plan.steps[step].cell);
+        let cell = self.program.carried_out(&plan.steps[step]);
         let calls = u64::from(plan.steps[step].calls);
-        let (kernels, width) = match (plan.steps[step].action, &cell.hoisted) {
-            (Action::Hoist { .. }, Some(hoisted)) => (1, hoisted.rows),
-            _ => (cell.steps.len() as u64, cell.output_width),
-        };
-        self.counts.batches += u64::from(plan.steps[step].action == Action::Call);
-        self.counts.kernels += kernels;
-        self.counts.written_bytes += calls * u64::from(width) * 4;
+        self.counts.batches += u64::from(plan.steps[step].is_batch());
+        self.counts.kernels += cell.steps.len() as u64;
+        self.counts.written_bytes += calls * u64::from(cell.output_width) * 4;
         for (rows, elements) in gathers(&self.program, plan, step) {
             self.counts.gathers += 1;
             self.counts.gathered_rows += rows;
@@ -102,7 +98,7 @@ fn gathers<'a>(
             Some(port) => {
                 let ports = program.network()[step.cell].ports().len();
                 let base = if port < ports { Base::Port(port as u16) } else { Base::Hoisted };
-                elements_read(&program.cell(step.cell).steps, base)
+                elements_read(&program.carried_out(&step).steps, base)
             }
         };
         Some((u64::from(rows), elements))

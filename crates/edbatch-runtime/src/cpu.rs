@@ -14,7 +14,7 @@ mod tile;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use edbatch_layout::{Action, Plan, Program};
+use edbatch_layout::{Plan, Program};
 
 use crate::kernels::Level;
 use crate::kernels::rows::split_around;
@@ -107,9 +107,8 @@ impl Backend for Cpu {
     fn step(&mut self, plan: &Plan, index: usize) {
         let step = plan.steps[index];
         let (calls, out) = (step.calls as usize, step.out as usize);
-        let cell = self.loaded.cell(step.cell);
-        let hoists = step.action != Action::Call;
-        let stride = if hoists { cell.hoisted_stride() } else { cell.stride };
+        let cell = self.loaded.carried_out(&step);
+        let stride = cell.stride;
         // A batch never writes a row that it reads.
         let (around, written) = split_around(&mut self.arena, out..out + calls * stride);
         let job = Job { loaded: &self.loaded, plan, index, around, profile: &self.profile };

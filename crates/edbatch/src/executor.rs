@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use edbatch_graph::{Dag, Graph, Network, RecordId, Schedule, Source, Value};
-use edbatch_layout::{
-    Action, ArenaTooLarge, ByConsumers, MiniBatch, Order, Plan, Planner, Program, Room,
-};
+use edbatch_layout::{ArenaTooLarge, ByConsumers, MiniBatch, Order, Plan, Planner, Program, Room};
 use edbatch_policy::{Critical, Frontier, Policy, Sample, lower_bound, schedule_into};
 use edbatch_runtime::{
     Backend, Bytes, Parameters, Tensor, gathered_bytes, initial_values, interpret,
@@ -211,7 +209,7 @@ impl Planned {
             if let (Some(started), Some(samples)) = (started, &mut self.samples) {
                 self.backend.synchronize();
                 let nanoseconds = started.elapsed().as_nanos() as f64;
-                if step.action == Action::Call {
+                if step.is_batch() {
                     samples.push(Sample { kind: step.cell, nodes: step.calls, nanoseconds });
                 }
             }

@@ -86,8 +86,13 @@ impl Compiler<'_> {
         }
         for (_, _, group) in groups {
             let may_run = |&(var, _): &(Var, ParameterId)| match self.term_of.get(&var) {
-                // The first two terms commute, bit by bit; later ones wait for their turn.
-                Some(&(sum, index)) => index <= 1 || self.terms_run[&sum] == index,
+                // The first two terms commute, bit by bit; later ones wait for their turn. So does the
+                // second if the first can be hoisted with what it follows from.
+                Some(&(sum, index)) => match (index, self.terms_run[&sum]) {
+                    (1, 0) => !self.waits_for_a_row(sum),
+                    (0 | 1, _) => true,
+                    (index, run) => run == index,
+                },
                 None => true,
             };
             let group: Vec<_> = group.into_iter().filter(may_run).collect();
@@ -95,6 +100,13 @@ impl Compiler<'_> {
                 self.run_products(group);
             }
         }
+    }
+
+    /// Whether the first term of a sum cannot run yet, and follows from rows of tables alone.
+    fn waits_for_a_row(&self, sum: Var) -> bool {
+        let first = |(term, place): (&Var, &(Var, usize))| (*place == (sum, 0)).then_some(*term);
+        let first = self.term_of.iter().find_map(first).expect("a sum has a first term");
+        !self.all_ready(first) && self.from_rows[first.index()]
     }
 
     /// Products of several weights and one vector, stacked where their results lie side by side.

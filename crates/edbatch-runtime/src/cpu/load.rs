@@ -1,10 +1,10 @@
 //! A cell's steps in the form in which the CPU runs them: weights packed, programs compiled.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use edbatch_graph::{Kind, ParameterId};
-use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, Program, Scalar, next_line};
+use edbatch_graph::ParameterId;
+use edbatch_layout::{Action, Base, CellPlan, CellStep, Mode, Place, Program, Scalar, Step};
 
 use super::Products;
 use crate::Parameters;
@@ -29,29 +29,35 @@ impl Loaded {
         products: Products,
         level: Level,
     ) -> Self {
-        let cells = program.cells().iter();
-        let cells = cells.map(|plan| LoadedCell::new(plan, parameters, products, level));
-        let cells: Vec<LoadedCell> = cells.collect();
+        let mut stacks = Stacks { parameters, products, level, packed: HashMap::new() };
+        let cells: Vec<LoadedCell> =
+            program.cells().iter().map(|plan| LoadedCell::new(plan, &mut stacks)).collect();
         let mut kept: Vec<Option<Arc<[f32]>>> = vec![None; program.network().parameters().len()];
         for (cell, plan) in program.network().cells().iter().zip(program.cells()) {
             let tables = |table: u16| cell.tables()[usize::from(table)].parameter;
-            let read = plan.steps.iter().flat_map(CellStep::reads);
-            let read = read.filter_map(|(place, _)| match place.base {
-                Base::Parameter(id) => Some(id),
-                Base::Table(table) => Some(tables(table)),
-                _ => None,
-            });
-            for id in read.chain(plan.hoisted.iter().map(|hoisted| tables(hoisted.table))) {
+            for (place, _) in plan.steps.iter().flat_map(CellStep::reads) {
+                let id = match place.base {
+                    Base::Parameter(id) => id,
+                    Base::Table(table) => tables(table),
+                    _ => continue,
+                };
                 kept[id.0 as usize] = Some(parameters.get(id).clone());
             }
         }
         let of_kept = kept.iter().flatten().map(|values| size_of_val::<[f32]>(values));
-        let bytes = cells.iter().map(LoadedCell::bytes).chain(of_kept).sum();
+        let bytes = stacks.packed.values().map(|weights| weights.bytes()).chain(of_kept).sum();
         Self { program, level, cells, kept, bytes }
     }
 
-    pub(super) fn cell(&self, kind: Kind) -> &LoadedCell {
-        &self.cells[kind.index()]
+    /// What a step of a plan carries out.
+    pub(super) fn carried_out(&self, step: &Step) -> &LoadedPart {
+        let cell = &self.cells[step.cell.index()];
+        let part = match step.action {
+            Action::Call => &cell.whole,
+            Action::Hoist { .. } => &cell.ahead,
+            Action::Rest => &cell.rest,
+        };
+        part.as_ref().expect("planned for this program")
     }
 
     /// A parameter that is read as it is.
@@ -60,11 +66,17 @@ impl Loaded {
     }
 }
 
-/// A cell, ready to run.
+/// The parts of a cell that its calls may need.
 #[derive(Debug)]
-pub(super) struct LoadedCell {
-    /// The table and the weights of the hoisted product.
-    pub(super) hoisted: Option<(u16, Weights)>,
+struct LoadedCell {
+    whole: Option<LoadedPart>,
+    ahead: Option<LoadedPart>,
+    rest: Option<LoadedPart>,
+}
+
+/// A cell or a part of it, ready to run.
+#[derive(Debug)]
+pub(super) struct LoadedPart {
     pub(super) regions: Vec<u32>,
     pub(super) stride: usize,
     pub(super) steps: Vec<LoadedStep>,
@@ -83,7 +95,7 @@ pub(super) struct LoadedStep {
 #[derive(Debug)]
 pub(super) enum Run {
     /// A stack of weights times a vector.
-    Product { weights: Weights, x: Place, out: Place, mode: Mode },
+    Product { weights: Arc<Weights>, x: Place, out: Place, mode: Mode },
     /// A run of element-wise operations; outputs in the order of their places.
     Elementwise {
         program: kernels::Elementwise,
@@ -104,24 +116,51 @@ pub(super) enum Weights {
     Dense { values: Vec<f32>, outputs: usize, depth: usize },
 }
 
+/// Stacks of weights, each packed once, whichever cells and parts of cells multiply by it.
+struct Stacks<'a> {
+    parameters: &'a Parameters,
+    products: Products,
+    level: Level,
+    packed: HashMap<Vec<ParameterId>, Arc<Weights>>,
+}
+
+impl Stacks<'_> {
+    /// Weights stacked along their rows, `outputs` together, of `depth` columns.
+    fn stack(&mut self, weights: &[ParameterId], outputs: u32, depth: u32) -> Arc<Weights> {
+        if let Some(packed) = self.packed.get(weights) {
+            return packed.clone();
+        }
+        let stack: Vec<&[f32]> = weights.iter().map(|&id| &**self.parameters.get(id)).collect();
+        let (outputs, depth) = (outputs as usize, depth as usize);
+        let packed = Arc::new(match self.products {
+            Products::Packed => Weights::Packed(PackedWeights::new(self.level, &stack, depth)),
+            Products::MatrixMultiply => Weights::Dense { values: stack.concat(), outputs, depth },
+        });
+        self.packed.insert(weights.to_vec(), packed.clone());
+        packed
+    }
+}
+
 impl LoadedCell {
-    fn new(plan: &CellPlan, parameters: &Parameters, products: Products, level: Level) -> Self {
-        let stacked = |weights: &[ParameterId], outputs: u32, depth: u32| {
-            let stack: Vec<&[f32]> = weights.iter().map(|&id| &**parameters.get(id)).collect();
-            let (outputs, depth) = (outputs as usize, depth as usize);
-            match products {
-                Products::Packed => Weights::Packed(PackedWeights::new(level, &stack, depth)),
-                Products::MatrixMultiply => {
-                    Weights::Dense { values: stack.concat(), outputs, depth }
-                }
-            }
+    fn new(plan: &CellPlan, stacks: &mut Stacks<'_>) -> Self {
+        let Some(hoisted) = &plan.hoisted else {
+            return Self { whole: Some(LoadedPart::new(plan, stacks)), ahead: None, rest: None };
         };
+        // What a table divides never runs as a whole.
+        let whole = hoisted.table().is_none().then(|| LoadedPart::new(plan, stacks));
+        let ahead = Some(LoadedPart::new(&hoisted.ahead, stacks));
+        Self { whole, ahead, rest: Some(LoadedPart::new(&hoisted.rest, stacks)) }
+    }
+}
+
+impl LoadedPart {
+    fn new(plan: &CellPlan, stacks: &mut Stacks<'_>) -> Self {
         let step = |step: &CellStep| {
             let written: BTreeSet<Option<usize>> =
                 step.writes().iter().map(|(place, _)| region(place.base)).collect();
             let run = match step {
                 CellStep::Product { weights, rows, width, x, out, mode } => {
-                    let weights = stacked(weights, *rows, *width);
+                    let weights = stacks.stack(weights, *rows, *width);
                     Run::Product { weights, x: *x, out: *out, mode: *mode }
                 }
                 CellStep::Elementwise(planned) => elementwise(planned),
@@ -130,12 +169,7 @@ impl LoadedCell {
             let writes_output = written.contains(&None);
             LoadedStep { run, regions: written.into_iter().flatten().collect(), writes_output }
         };
-        let hoisted = plan
-            .hoisted
-            .as_ref()
-            .map(|hoisted| (hoisted.table, stacked(&hoisted.weights, hoisted.rows, hoisted.width)));
         Self {
-            hoisted,
             regions: plan.regions.clone(),
             stride: plan.output_stride as usize,
             steps: plan.steps.iter().map(step).collect(),
@@ -145,21 +179,6 @@ impl LoadedCell {
     /// Elements of scratch for a call, at least 1.
     pub(super) fn scratch(&self) -> usize {
         self.regions.iter().map(|&width| width as usize).sum::<usize>().max(1)
-    }
-
-    /// Elements from one row of hoisted results to the next.
-    pub(super) fn hoisted_stride(&self) -> usize {
-        self.hoisted.as_ref().map_or(0, |(_, weights)| next_line(weights.outputs()))
-    }
-
-    /// Bytes of its weights.
-    fn bytes(&self) -> usize {
-        let weights = self.steps.iter().filter_map(|step| match &step.run {
-            Run::Product { weights, .. } => Some(weights),
-            _ => None,
-        });
-        let hoisted = self.hoisted.iter().map(|(_, weights)| weights);
-        weights.chain(hoisted).map(Weights::bytes).sum()
     }
 }
 

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use edbatch_graph::Reduction;
-use edbatch_layout::{Action, Base, CellStep, Mode, Operand, Place, Plan};
+use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan};
 use smallvec::SmallVec;
 
-use super::load::{Loaded, LoadedCell, Run};
+use super::load::{Loaded, Run};
 use super::multiply::multiply;
 use super::target::{Taken, Target, each_row, writable};
 use super::{Aligned, Profile, Work};
@@ -50,10 +50,7 @@ impl<'a> Job<'a> {
         mut team: Option<&mut Team>,
     ) {
         let step = self.plan.steps[self.index];
-        let cell = self.loaded.cell(step.cell);
-        if step.action != Action::Call {
-            return self.hoist(cell, tile, out, workspace, team);
-        }
+        let cell = self.loaded.carried_out(&step);
         let Workspace { regions, gathered, ends, zeros, taken } = workspace;
         // A panic may have left something.
         taken.clear();
@@ -111,28 +108,6 @@ impl<'a> Job<'a> {
             target.give_back(regions);
         }
     }
-
-    /// Runs some rows of a hoisted product.
-    fn hoist(
-        &self,
-        cell: &LoadedCell,
-        tile: Range<usize>,
-        out: &mut [f32],
-        workspace: &mut Workspace,
-        team: Option<&mut Team>,
-    ) {
-        let step = self.plan.steps[self.index];
-        let (table, weights) = cell.hoisted.as_ref().expect("planned for this program");
-        let &[Operand::Table { start }] = self.plan.operands_of(self.index) else {
-            unreachable!("a hoisted product reads one list of rows")
-        };
-        let table = &self.loaded.program.network()[step.cell].tables()[usize::from(*table)];
-        let offsets = &self.plan.rows(start, step.calls)[tile];
-        let x = Rows::List { data: self.loaded.parameter(table.parameter), offsets };
-        let out = (out, cell.hoisted_stride());
-        let gathered = &mut workspace.gathered;
-        multiply(weights, x, Start::Nothing, out, gathered, (team, self.profile));
-    }
 }
 
 /// Everything that the steps of a tile read.
@@ -174,26 +149,35 @@ impl<'a> Source<'a> {
                 let data = &self.job.loaded.parameter(self.tables[table].parameter)[offset..];
                 Rows::List { data, offsets: self.table_rows(start) }
             }
-            Base::Hoisted => match self.operands.last() {
-                Some(&Operand::Hoisted { start }) => {
-                    self.job.around.shifted(offset).list(self.table_rows(start))
-                }
-                operand => unreachable!("{operand:?} is no list of hoisted rows"),
-            },
-            Base::Port(port) => match self.operands[self.tables.len() + usize::from(port)] {
-                Operand::Span { first, stride } => {
-                    let stride = stride as usize;
-                    let first = first as usize + self.tile.start * stride + offset;
-                    // A single row has no next one, and its stride may be less than its width.
-                    let stride = if calls > 1 { stride } else { stride.max(width) };
-                    self.job.around.span(first..first + last_end(calls, stride, width), stride)
-                }
-                Operand::List { start } => {
-                    let list = &self.job.plan.list(start, self.calls)[self.tile.clone()];
-                    self.job.around.shifted(offset).list(list)
-                }
-                operand => unreachable!("{operand:?} is read by a reduction alone"),
-            },
+            Base::Hoisted => {
+                self.arena_rows(*self.operands.last().expect("one a port"), offset, width)
+            }
+            Base::Port(port) => {
+                let operand = self.operands[self.tables.len() + usize::from(port)];
+                self.arena_rows(operand, offset, width)
+            }
+        }
+    }
+
+    /// A row per call of the tile, each `offset` behind what an operand names.
+    fn arena_rows(&self, operand: Operand, offset: usize, width: usize) -> Rows<'a> {
+        let calls = self.tile.len();
+        match operand {
+            Operand::Span { first, stride } => {
+                let stride = stride as usize;
+                let first = first as usize + self.tile.start * stride + offset;
+                // A single row has no next one, and its stride may be less than its width.
+                let stride = if calls > 1 { stride } else { stride.max(width) };
+                self.job.around.span(first..first + last_end(calls, stride, width), stride)
+            }
+            Operand::List { start } => {
+                let list = &self.job.plan.list(start, self.calls)[self.tile.clone()];
+                self.job.around.shifted(offset).list(list)
+            }
+            Operand::Hoisted { start } => {
+                self.job.around.shifted(offset).list(self.table_rows(start))
+            }
+            operand => unreachable!("{operand:?} is no row of the arena for each call"),
         }
     }
 

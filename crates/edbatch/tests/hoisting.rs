@@ -1,0 +1,88 @@
+//! What depends on one argument alone is computed once per distinct row, or for many calls at once.
+
+use edbatch::Engine;
+use edbatch_datasets::{Sentence, parse_binary_trees};
+use edbatch_layout::{
+    Action, Base, CellStyle, MiniBatch, Plan, Planner, Program, Room, check, check_cell,
+};
+use edbatch_models::*;
+use edbatch_policy::{Critical, schedule};
+use edbatch_runtime::Parameters;
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+
+/// The rows for which something is hoisted, step by step, in the first graph of a mini-batch.
+fn hoisted<M: Model>(model: M, inputs: &[M::Input]) -> Vec<(String, u32)> {
+    let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
+    program.cells().iter().for_each(|cell| check_cell(cell).unwrap());
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let parameters = Parameters::random(model.network(), &mut rng);
+    let graph = Engine::new(model, parameters).unwrap().graphs(inputs).unwrap().remove(0);
+    let schedule = schedule(&graph, &mut Critical::new());
+    let mini_batch =
+        MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &[] };
+    let mut plan = Plan::default();
+    Planner::default().plan(&mini_batch, Room::Distinct, &mut plan).unwrap();
+    check(&plan, &mini_batch).unwrap();
+    let hoists = plan.steps.iter().filter(|step| matches!(step.action, Action::Hoist { .. }));
+    hoists.map(|step| (program.network()[step.cell].name().to_string(), step.calls)).collect()
+}
+
+fn named(expected: &[(&str, u32)]) -> Vec<(String, u32)> {
+    expected.iter().map(|&(name, rows)| (name.to_string(), rows)).collect()
+}
+
+fn tagger() -> BiLstmTagger {
+    let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 2, mlp: 4, tags: 3 };
+    BiLstmTagger::new(sizes).unwrap()
+}
+
+fn sentences(count: usize) -> Vec<Sentence<u32>> {
+    // Of five words, three are distinct.
+    let words = vec![1, 2, 3, 2, 1];
+    (0..count).map(|_| Sentence { words: words.clone(), tags: vec![None; 5] }).collect()
+}
+
+#[test]
+fn a_layer_multiplies_all_that_the_layer_below_gave_at_once() {
+    let expected = [("fwd.0", 3), ("fwd.1", 5), ("bwd.0", 3), ("bwd.1", 5)];
+    assert_eq!(hoisted(tagger(), &sentences(1)), named(&expected));
+    let expected = [("fwd.0", 3), ("fwd.1", 45), ("bwd.0", 3), ("bwd.1", 45)];
+    assert_eq!(hoisted(tagger(), &sentences(9)), named(&expected));
+}
+
+#[test]
+fn batches_are_joined_until_they_have_enough_calls() {
+    // Five batches of 15 calls each: 75 calls, of which 64 are enough.
+    let expected = [("fwd.0", 3), ("fwd.1", 75), ("bwd.0", 3), ("bwd.1", 75)];
+    assert_eq!(hoisted(tagger(), &sentences(15)), named(&expected));
+    // Batches of 16 calls are left alone.
+    let expected = [("fwd.0", 3), ("bwd.0", 3)];
+    assert_eq!(hoisted(tagger(), &sentences(16)), named(&expected));
+}
+
+#[test]
+fn a_projection_of_a_word_is_hoisted_with_all_that_follows_from_it() {
+    let sizes = NmtSizes { source: 9, target: 11, embed: 4, hidden: 4 };
+    let model = LstmNmt::new(sizes).unwrap();
+    let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
+    let encoder = program.cells().iter().find(|cell| cell.name == "encoder").unwrap();
+    let hoisted = encoder.hoisted.as_ref().unwrap();
+    assert_eq!(hoisted.from, Base::Table(0));
+    let steps = |steps: &[edbatch_layout::CellStep]| steps.len();
+    // The projection, its tanh, and the product by all four gates' input weights.
+    assert_eq!(steps(&hoisted.ahead.steps), 3, "{}", hoisted.ahead);
+    // The product by the state's weights, added to it, and the rest of the LSTM.
+    assert_eq!(steps(&hoisted.rest.steps), 2, "{}", hoisted.rest);
+    assert_eq!(hoisted.ahead.output_width, 4 * 4);
+}
+
+#[test]
+fn what_waits_for_its_own_kind_is_not_hoisted() {
+    let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };
+    // The left child is a node on every level but the lowest.
+    let text = "(0 (0 (0 (0 (0 a) (0 b)) (0 c)) (0 d)) (0 e))";
+    let tree = parse_binary_trees(text.as_bytes(), "a tree").next().unwrap().unwrap();
+    let tree = tree.map(|_| 0, |_| 1);
+    let hoisted = hoisted(TreeLstm::new(sizes).unwrap(), &[tree]);
+    assert!(hoisted.iter().all(|(name, _)| name == "leaf"), "{hoisted:?}");
+}
