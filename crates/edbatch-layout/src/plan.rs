@@ -61,6 +61,13 @@ pub enum Action {
 }
 
 impl Step {
+    /// Whether the step carries out the same part of the same cell as another.
+    #[must_use]
+    pub fn same_part(&self, other: &Self) -> bool {
+        let part = std::mem::discriminant::<Action>;
+        self.cell == other.cell && part(&self.action) == part(&other.action)
+    }
+
     /// Whether the step runs a batch of the schedule; otherwise it prepares some.
     #[must_use]
     pub fn is_batch(&self) -> bool {

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use edbatch_layout::{Plan, Program};
 
-use crate::kernels::Level;
 use crate::kernels::rows::split_around;
+use crate::kernels::{Level, Pass};
 use crate::team::Team;
 use crate::{Backend, Bytes, Parameters};
 use aligned::Aligned;
@@ -39,6 +39,8 @@ pub struct Cpu {
     workspaces: Vec<Mutex<Workspace>>,
     team: Team,
     profile: Arc<Profile>,
+    /// How the last step read its weights.
+    pass: Pass,
 }
 
 /// Which kernel multiplies rows by weights.
@@ -81,8 +83,8 @@ impl Cpu {
     fn with(loaded: Arc<Loaded>, threads: usize) -> Self {
         let workspaces = (0..threads).map(|_| Mutex::default()).collect();
         let team = Team::new(threads - 1);
-        let (arena, profile) = (Aligned::default(), Arc::default());
-        Self { loaded, arena, workspaces, team, profile }
+        let (arena, profile, pass) = (Aligned::default(), Arc::default(), Pass::default());
+        Self { loaded, arena, workspaces, team, profile, pass }
     }
 }
 
@@ -111,7 +113,14 @@ impl Backend for Cpu {
         let stride = cell.stride;
         // A batch never writes a row that it reads.
         let (around, written) = split_around(&mut self.arena, out..out + calls * stride);
-        let job = Job { loaded: &self.loaded, plan, index, around, profile: &self.profile };
+        // The same weights once more, from where the step before left them.
+        let again = index > 0 && plan.steps[index - 1].same_part(&step);
+        self.pass = match self.pass {
+            Pass::Forwards if again => Pass::Backwards,
+            _ => Pass::Forwards,
+        };
+        let (profile, pass) = (&*self.profile, self.pass);
+        let job = Job { loaded: &self.loaded, plan, index, around, profile, pass };
 
         let most = (SCRATCH / cell.scratch()).clamp(*TILE.start(), *TILE.end());
         let threads = self.team.len();

@@ -8,7 +8,7 @@ use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use super::load::Weights;
 use super::target::{each_row, writable};
 use super::{Profile, Work};
-use crate::kernels::{self, PackedWeights, Rows, RowsMut, Start};
+use crate::kernels::{self, PackedWeights, Pass, Rows, RowsMut, Start};
 use crate::team::Team;
 
 /// Multiply-adds of a product that are worth sharing between threads: about two microseconds.
@@ -16,7 +16,7 @@ const SHARED: usize = 1 << 18;
 
 /// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. A team shares the columns.
 pub(super) fn multiply(
-    weights: &Weights,
+    (weights, pass): (&Weights, Pass),
     x: Rows<'_>,
     start: Start<'_>,
     (out, stride): (&mut [f32], usize),
@@ -30,8 +30,8 @@ pub(super) fn multiply(
             let out = writable(out, calls, outputs, stride);
             let worth = calls * outputs * depth >= SHARED;
             profile.of(Work::Product, || match team.filter(|team| team.len() > 1 && worth) {
-                None => kernels::product(packed, 0..packed.panels(), x, start, out),
-                Some(team) => by_columns(team, packed, x, start, out),
+                None => kernels::product(packed, 0..packed.panels(), pass, x, start, out),
+                Some(team) => by_columns(team, packed, pass, x, start, out),
             });
         }
         Weights::Dense { values, .. } => {
@@ -60,6 +60,7 @@ pub(super) fn multiply(
 fn by_columns(
     team: &mut Team,
     weights: &PackedWeights,
+    pass: Pass,
     x: Rows<'_>,
     start: Start<'_>,
     out: RowsMut<'_>,
@@ -78,7 +79,7 @@ fn by_columns(
         loop {
             let next = parts.lock().expect("nothing panics under this lock").next();
             let Some((panels, out)) = next else { break };
-            kernels::product(weights, panels, x, start, out);
+            kernels::product(weights, panels, pass, x, start, out);
         }
     });
 }

@@ -11,7 +11,7 @@ use super::multiply::multiply;
 use super::target::{Taken, Target, each_row, writable};
 use super::{Aligned, Profile, Work};
 use crate::kernels::rows::Around;
-use crate::kernels::{self, Input, Left, Level, Rows, Shape, Start};
+use crate::kernels::{self, Input, Left, Level, Pass, Rows, Shape, Start};
 use crate::team::Team;
 
 /// A step of a plan, for whichever thread runs a part of it.
@@ -23,6 +23,8 @@ pub(super) struct Job<'a> {
     /// The arena, but for what the step writes.
     pub(super) around: Around<'a>,
     pub(super) profile: &'a Profile,
+    /// In which order weights are read.
+    pub(super) pass: Pass,
 }
 
 /// Memory of a tile, reused by all that a thread runs.
@@ -87,6 +89,7 @@ impl<'a> Job<'a> {
                     let x = source.rows(*x, weights.depth());
                     let team = team.as_deref_mut();
                     let out = target.place(*out);
+                    let weights = (&**weights, self.pass);
                     multiply(weights, x, start, out, gathered, (team, self.profile));
                 }
                 Run::Elementwise { program, width, inputs, outputs } => {

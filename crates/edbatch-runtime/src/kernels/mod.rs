@@ -34,7 +34,7 @@ pub use elementwise::{Elementwise, Input};
 pub use features::Level;
 pub use math::Function;
 pub use pack::PackedWeights;
-pub use product::{Start, product};
+pub use product::{Pass, Start, product};
 pub use program::Program;
 pub use reduce::{Reduction, reduce};
 pub use rows::{Rows, RowsMut};

@@ -21,6 +21,17 @@ pub enum Start<'a> {
     Rows(Rows<'a>),
 }
 
+/// The order in which the panels of a weight pass by. It changes no bit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pass {
+    /// The first panel first.
+    #[default]
+    Forwards,
+    /// The last panel first. After a pass forwards it finds in the cache what that read last, where a
+    /// weight is too large for the cache: a second pass forwards would find nothing.
+    Backwards,
+}
+
 /// `out[b, n] = start[b, n] + Σ_k weights[n, k] · rows[b, k]` for the columns n of `panels`.
 ///
 /// `rows` are (B, K), `out` (B, columns of the panels), row-major `f32`; the caller owns all of them. The sum is one chain
@@ -34,17 +45,18 @@ pub enum Start<'a> {
 /// If a row is shorter than K, or the numbers of rows or columns differ.
 ///
 /// ```
-/// use edbatch_runtime::kernels::{Level, PackedWeights, Rows, RowsMut, Start, product};
+/// use edbatch_runtime::kernels::{Level, PackedWeights, Pass, Rows, RowsMut, Start, product};
 /// let weights = PackedWeights::new(Level::detect(), &[&[1.0, 2.0, 3.0, 4.0]], 2);
 /// let rows = Rows::List { data: &[10.0, 100.0, 1.0], offsets: &[1, 0] };
 /// let mut out = [0.0; 4];
-/// product(&weights, 0..1, rows, Start::Nothing, RowsMut::contiguous(&mut out, 2));
+/// product(&weights, 0..1, Pass::Forwards, rows, Start::Nothing, RowsMut::contiguous(&mut out, 2));
 /// assert_eq!(out, [102.0, 304.0, 210.0, 430.0]);
 /// ```
 #[inline]
 pub fn product(
     weights: &PackedWeights,
     panels: Range<usize>,
+    pass: Pass,
     rows: Rows<'_>,
     start: Start<'_>,
     out: RowsMut<'_>,
@@ -55,13 +67,14 @@ pub fn product(
     if let Start::Rows(start) = start {
         assert_eq!(start.len(), out.len(), "rows to start from and to write");
     }
-    simd::run(weights.level(), Product { weights, panels, columns, rows, start, out });
+    simd::run(weights.level(), Product { weights, panels, pass, columns, rows, start, out });
 }
 
 /// Checked by [`product`]: as many rows in `rows`, `start` and `out`, and `columns` those of `panels` and `out`.
 struct Product<'a> {
     weights: &'a PackedWeights,
     panels: Range<usize>,
+    pass: Pass,
     columns: Range<usize>,
     rows: Rows<'a>,
     start: Start<'a>,
@@ -107,7 +120,11 @@ impl Kernel for Product<'_> {
                 _ if pointers.len() < FEWEST_UNSTREAMED => AHEAD,
                 _ => 0,
             };
-            for panel in self.panels.clone() {
+            for index in self.panels.clone() {
+                let panel = match self.pass {
+                    Pass::Forwards => index,
+                    Pass::Backwards => self.panels.start + self.panels.end - 1 - index,
+                };
                 let columns = self.weights.columns(panel..panel + 1);
                 let floats = self.weights.floats(panel..panel + 1);
                 let at = columns.start - self.columns.start;

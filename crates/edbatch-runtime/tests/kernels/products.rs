@@ -1,7 +1,7 @@
 //! `product` and its packing.
 
 use edbatch_runtime::kernels::{
-    Level, PackedWeights, Rows, RowsMut, Start, product, rows::split_around,
+    Level, PackedWeights, Pass, Rows, RowsMut, Start, product, rows::split_around,
 };
 use proptest::prelude::*;
 
@@ -30,7 +30,14 @@ fn run(
     for (to, from) in out.chunks_exact_mut(n + gap).zip(before.chunks_exact(n)) {
         to[..n].copy_from_slice(from);
     }
-    product(weights, 0..weights.panels(), rows, start, RowsMut::new(&mut out, n, n + gap));
+    product(
+        weights,
+        0..weights.panels(),
+        Pass::Forwards,
+        rows,
+        start,
+        RowsMut::new(&mut out, n, n + gap),
+    );
     assert!(
         out.chunks_exact(n + gap).all(|row| row[n..].iter().all(|x| x.is_nan())),
         "wrote beyond the columns"
@@ -112,6 +119,7 @@ fn lists_starts_and_parts_give_the_same_bits() {
                 product(
                     &packed,
                     0..packed.panels(),
+                    Pass::Backwards,
                     rest.list(&behind),
                     Start::Nothing,
                     RowsMut::contiguous(hole, n),
@@ -123,10 +131,18 @@ fn lists_starts_and_parts_give_the_same_bits() {
                 for (rows, out) in [(0..b / 2, upper), (b / 2..b, lower)] {
                     let middle = packed.panels() / 2;
                     let (left, right) = out.split_columns(packed.columns(0..middle).len());
-                    product(&packed, 0..middle, list.slice(rows.clone()), Start::Nothing, left);
+                    product(
+                        &packed,
+                        0..middle,
+                        Pass::Forwards,
+                        list.slice(rows.clone()),
+                        Start::Nothing,
+                        left,
+                    );
                     product(
                         &packed,
                         middle..packed.panels(),
+                        Pass::Backwards,
                         list.slice(rows),
                         Start::Nothing,
                         right,
@@ -169,6 +185,7 @@ fn another_number_of_rows_is_refused() {
     product(
         &packed,
         0..1,
+        Pass::Forwards,
         Rows::Span { data: &[1.0, 2.0], stride: 1 },
         Start::Nothing,
         RowsMut::contiguous(&mut [0.0], 1),
