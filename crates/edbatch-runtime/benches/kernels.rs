@@ -68,7 +68,7 @@ fn products(level: Level, mut peak: f64, beside_matrixmultiply: bool) {
                 let mut packed_product = || {
                     let (x, y) = (Rows::Span { data: &x, stride: k }, &mut y[..]);
                     let out = RowsMut::contiguous(y, n);
-                    product(&packed, 0..packed.panels(), Pass::Forwards, x, Start::Nothing, out);
+                    product(&packed, 0..packed.panels(), Pass::Forwards, &x, &Start::Nothing, out);
                 };
                 let mut yardstick = || matrixmultiply(&x, &weights, &mut z, [m, k, n]);
                 let mut contestants: Vec<&mut dyn FnMut()> = vec![&mut packed_product];

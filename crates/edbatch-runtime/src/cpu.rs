@@ -12,7 +12,7 @@ mod profile;
 mod target;
 mod tile;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LockResult, Mutex, PoisonError};
 
 use edbatch_layout::{Plan, Program};
 
@@ -88,9 +88,9 @@ impl Cpu {
     }
 }
 
-/// Scratch, whatever a panic left in it.
-fn unpoisoned(workspace: &Mutex<Workspace>) -> MutexGuard<'_, Workspace> {
-    workspace.lock().unwrap_or_else(PoisonError::into_inner)
+/// What was locked, whatever a panic left in it.
+fn unpoisoned<T>(locked: LockResult<T>) -> T {
+    locked.unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Backend for Cpu {
@@ -125,13 +125,13 @@ impl Backend for Cpu {
         let most = (SCRATCH / cell.scratch()).clamp(*TILE.start(), *TILE.end());
         let threads = self.team.len();
         if threads == 1 || calls < *TILE.start() {
-            let mut workspace = unpoisoned(&self.workspaces[0]);
+            let workspace = unpoisoned(self.workspaces[0].get_mut());
             let tiles = calls.div_ceil(most).max(1);
             let mut rest = written;
             for tile in (0..tiles).map(|tile| tile * calls / tiles..(tile + 1) * calls / tiles) {
                 let (out, behind) = rest.split_at_mut(tile.len() * stride);
                 rest = behind;
-                job.run(tile, out, &mut workspace, Some(&mut self.team));
+                job.run(tile, out, workspace, Some(&mut self.team));
             }
             return;
         }
@@ -142,7 +142,7 @@ impl Backend for Cpu {
         let tiles = Mutex::new(written.chunks_mut(rows * stride).enumerate());
         let workspaces = &self.workspaces;
         self.team.run(&|member| {
-            let mut workspace = unpoisoned(&workspaces[member]);
+            let mut workspace = unpoisoned(workspaces[member].lock());
             loop {
                 let next = tiles.lock().expect("nothing panics under this lock").next();
                 let Some((tile, out)) = next else { break };

@@ -17,8 +17,8 @@ const SHARED: usize = 1 << 18;
 /// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. A team shares the columns.
 pub(super) fn multiply(
     (weights, pass): (&Weights, Pass),
-    x: Rows<'_>,
-    start: Start<'_>,
+    x: &Rows<'_>,
+    start: &Start<'_>,
     (out, stride): (&mut [f32], usize),
     gathered: &mut Vec<f32>,
     (team, profile): (Option<&mut Team>, &Profile),
@@ -61,8 +61,8 @@ fn by_columns(
     team: &mut Team,
     weights: &PackedWeights,
     pass: Pass,
-    x: Rows<'_>,
-    start: Start<'_>,
+    x: &Rows<'_>,
+    start: &Start<'_>,
     out: RowsMut<'_>,
 ) {
     let panels = weights.panels();

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use edbatch_graph::Reduction;
 use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::load::{Loaded, Run};
 use super::multiply::multiply;
@@ -46,7 +46,7 @@ impl<'a> Job<'a> {
     /// shares the columns of each product.
     pub(super) fn run(
         &self,
-        tile: Range<usize>,
+        calls: Range<usize>,
         out: &mut [f32],
         workspace: &mut Workspace,
         mut team: Option<&mut Team>,
@@ -60,25 +60,25 @@ impl<'a> Job<'a> {
             regions.resize_with(cell.regions.len(), Aligned::default);
         }
         for (region, &width) in regions.iter_mut().zip(&cell.regions) {
-            region.reserve(tile.len() * width as usize);
+            region.reserve(calls.len() * width as usize);
         }
-        if zeros.len() < tile.len() {
-            zeros.resize(tile.len(), 0);
+        if zeros.len() < calls.len() {
+            zeros.resize(calls.len(), 0);
         }
+        let shape = (calls.len(), cell.stride);
+        let tile = Tile {
+            job: self,
+            operands: self.plan.operands_of(self.index),
+            tables: self.loaded.program.network()[step.cell].tables(),
+            batch: step.calls,
+            zeros: &zeros[..calls.len()],
+            calls,
+            widths: &cell.regions,
+        };
         for loaded in &cell.steps {
-            let shape = (tile.len(), cell.stride);
             let mut target = Target::take(regions, &cell.regions, out, shape, loaded, taken);
-            let source = Source {
-                job: *self,
-                operands: self.plan.operands_of(self.index),
-                tables: self.loaded.program.network()[step.cell].tables(),
-                calls: step.calls,
-                tile: tile.clone(),
-                regions,
-                widths: &cell.regions,
-                output: target.unwritten.take().map(|out| (out, cell.stride)),
-                zeros: &zeros[..tile.len()],
-            };
+            let output = target.unwritten.take().map(|out| (out, cell.stride));
+            let source = Source { tile: &tile, regions, output };
             match &loaded.run {
                 Run::Product { weights, x, out, mode } => {
                     let start = match *mode {
@@ -90,12 +90,14 @@ impl<'a> Job<'a> {
                     let team = team.as_deref_mut();
                     let out = target.place(*out);
                     let weights = (&**weights, self.pass);
-                    multiply(weights, x, start, out, gathered, (team, self.profile));
+                    multiply(weights, &x, &start, out, gathered, (team, self.profile));
                 }
                 Run::Elementwise { program, width, inputs, outputs } => {
-                    // Pushed one by one, so that nothing is moved.
-                    let mut read = SmallVec::<[Input<'_>; 12]>::new();
-                    inputs.iter().for_each(|&place| read.push(source.input(place, *width)));
+                    let mut read: SmallVec<[Input<'_>; 12]> =
+                        smallvec![Input::Same(&[]); inputs.len()];
+                    for (&place, input) in inputs.iter().zip(&mut read) {
+                        source.input(place, *width, input);
+                    }
                     let mut written = SmallVec::new();
                     target.places(outputs, *width, &mut written);
                     self.profile.of(Work::Elementwise, || {
@@ -113,104 +115,113 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Everything that the steps of a tile read.
-struct Source<'a> {
-    job: Job<'a>,
+/// Some calls of a batch.
+struct Tile<'a> {
+    job: &'a Job<'a>,
     operands: &'a [Operand],
     tables: &'a [edbatch_graph::Table],
-    calls: u32,
-    tile: Range<usize>,
-    regions: &'a [Aligned],
+    /// How many the batch has, and which of them these are.
+    batch: u32,
+    calls: Range<usize>,
+    /// Of the regions of scratch.
     widths: &'a [u32],
+    zeros: &'a [u32],
+}
+
+/// Everything that a step of a tile reads.
+struct Source<'a> {
+    tile: &'a Tile<'a>,
+    regions: &'a [Aligned],
     /// The tile's output rows and their stride, while nothing writes them.
     output: Option<(&'a [f32], usize)>,
-    zeros: &'a [u32],
 }
 
 impl<'a> Source<'a> {
     /// A row per call of the tile: `width` elements at a place.
     fn rows(&self, place: Place, width: usize) -> Rows<'a> {
-        let (calls, offset) = (self.tile.len(), place.offset as usize);
-        match place.base {
+        self.with_rows(place, width, |rows| rows)
+    }
+
+    /// Does something with a row per call of the tile.
+    ///
+    /// The rows are made where `then` wants them. A value that is moved when it was just written makes
+    /// the core wait until it is in the cache: for small cells that took a tenth of the time.
+    #[inline(always)]
+    fn with_rows<T>(&self, place: Place, width: usize, then: impl FnOnce(Rows<'a>) -> T) -> T {
+        let Tile { job, operands, tables, calls, widths, zeros, .. } = self.tile;
+        let (count, offset) = (calls.len(), place.offset as usize);
+        let operand = match place.base {
             Base::Scratch(region) => {
                 let region = usize::from(region);
-                span(&self.regions[region][offset..], self.widths[region] as usize, calls, width)
+                let (data, stride) = (&self.regions[region][offset..], widths[region] as usize);
+                return then(span(data, stride, count, width));
             }
             Base::Output => {
                 let (output, stride) = self.output.expect("no step reads what it writes");
-                span(&output[offset..], stride, calls, width)
+                return then(span(&output[offset..], stride, count, width));
             }
             Base::Parameter(id) => {
-                let data = &self.job.loaded.parameter(id)[offset..];
-                Rows::List { data, offsets: self.zeros }
+                let data = &job.loaded.parameter(id)[offset..];
+                return then(Rows::List { data, offsets: zeros });
             }
             Base::Table(table) => {
                 let table = usize::from(table);
-                let Operand::Table { start } = self.operands[table] else {
+                let Operand::Table { start } = operands[table] else {
                     unreachable!("the plan was checked against the cell")
                 };
-                let data = &self.job.loaded.parameter(self.tables[table].parameter)[offset..];
-                Rows::List { data, offsets: self.table_rows(start) }
+                let data = &job.loaded.parameter(tables[table].parameter)[offset..];
+                return then(Rows::List { data, offsets: self.table_rows(start) });
             }
-            Base::Hoisted => {
-                self.arena_rows(*self.operands.last().expect("one a port"), offset, width)
-            }
-            Base::Port(port) => {
-                let operand = self.operands[self.tables.len() + usize::from(port)];
-                self.arena_rows(operand, offset, width)
-            }
-        }
-    }
-
-    /// A row per call of the tile, each `offset` behind what an operand names.
-    fn arena_rows(&self, operand: Operand, offset: usize, width: usize) -> Rows<'a> {
-        let calls = self.tile.len();
+            Base::Port(port) => operands[tables.len() + usize::from(port)],
+            Base::Hoisted => *operands.last().expect("an operand more than ports"),
+        };
         match operand {
             Operand::Span { first, stride } => {
                 let stride = stride as usize;
-                let first = first as usize + self.tile.start * stride + offset;
+                let first = first as usize + calls.start * stride + offset;
                 // A single row has no next one, and its stride may be less than its width.
-                let stride = if calls > 1 { stride } else { stride.max(width) };
-                self.job.around.span(first..first + last_end(calls, stride, width), stride)
+                let stride = if count > 1 { stride } else { stride.max(width) };
+                then(job.around.span(first..first + last_end(count, stride, width), stride))
             }
             Operand::List { start } => {
-                let list = &self.job.plan.list(start, self.calls)[self.tile.clone()];
-                self.job.around.shifted(offset).list(list)
+                let list = &job.plan.list(start, self.tile.batch)[calls.clone()];
+                then(job.around.shifted(offset).list(list))
             }
             Operand::Hoisted { start } => {
-                self.job.around.shifted(offset).list(self.table_rows(start))
+                then(job.around.shifted(offset).list(self.table_rows(start)))
             }
             operand => unreachable!("{operand:?} is no row of the arena for each call"),
         }
     }
 
     fn table_rows(&self, start: u32) -> &'a [u32] {
-        &self.job.plan.rows(start, self.calls)[self.tile.clone()]
+        &self.tile.job.plan.rows(start, self.tile.batch)[self.tile.calls.clone()]
     }
 
     /// An input of an element-wise program.
-    fn input(&self, place: Place, width: usize) -> Input<'a> {
+    fn input(&self, place: Place, width: usize, input: &mut Input<'a>) {
         match place.base {
             Base::Parameter(id) => {
-                Input::Same(&self.job.loaded.parameter(id)[place.offset as usize..][..width])
+                let row = &self.tile.job.loaded.parameter(id)[place.offset as usize..];
+                *input = Input::Same(&row[..width]);
             }
-            _ => Input::Rows(self.rows(place, width)),
+            _ => self.with_rows(place, width, |rows| *input = Input::Rows(rows)),
         }
     }
 
     /// All values at a port that takes any number, and where those of each call end.
     fn values(&self, port: u16, from: u32, ends: &mut Vec<u32>) -> Rows<'a> {
-        let operand = self.operands[self.tables.len() + usize::from(port)];
+        let operand = self.tile.operands[self.tile.tables.len() + usize::from(port)];
         let Operand::Many { ends: all, rows } = operand else {
             unreachable!("the plan was checked against the cell")
         };
-        let plan = self.job.plan;
-        let all = plan.list(all, self.calls);
-        let first = if self.tile.start == 0 { 0 } else { all[self.tile.start - 1] };
+        let plan = self.tile.job.plan;
+        let all = plan.list(all, self.tile.batch);
+        let first = if self.tile.calls.start == 0 { 0 } else { all[self.tile.calls.start - 1] };
         ends.clear();
-        ends.extend(all[self.tile.clone()].iter().map(|end| end - first));
+        ends.extend(all[self.tile.calls.clone()].iter().map(|end| end - first));
         let count = ends.last().copied().unwrap_or(0);
-        self.job.around.shifted(from as usize).list(plan.list(rows + first, count))
+        self.tile.job.around.shifted(from as usize).list(plan.list(rows + first, count))
     }
 }
 
@@ -247,7 +258,7 @@ fn planned(
     target: &mut Target<'_>,
     ends: &mut Vec<u32>,
 ) {
-    let calls = source.tile.len();
+    let calls = source.tile.calls.len();
     match *step {
         CellStep::Reduce { port, from, width, by, out } => {
             let rows = source.values(port, from, ends);
@@ -263,7 +274,7 @@ fn planned(
             let shape = Shape { rows: m as usize, depth: k as usize, columns: n as usize };
             let left = match left.base {
                 Base::Parameter(id) => {
-                    let weight = &source.job.loaded.parameter(id)[left.offset as usize..];
+                    let weight = &source.tile.job.loaded.parameter(id)[left.offset as usize..];
                     Left::Same(&weight[..shape.rows * shape.depth])
                 }
                 _ => Left::Each(source.rows(left, shape.rows * shape.depth)),

@@ -95,7 +95,7 @@ impl Elementwise {
             }
         }
         if rows > 0 && width > 0 {
-            simd::run(level, Run { program: &self.steps, rows, width, inputs, outputs });
+            simd::run(level, &mut Run { program: &self.steps, rows, width, inputs, outputs });
         }
     }
 }
@@ -121,7 +121,7 @@ const FEW_PLACES: usize = 32;
 /// Pointers to the rows of a chunk, written for as many rows as it has.
 type ChunkRows = [MaybeUninit<*mut f32>; CHUNK_ROWS];
 
-impl Kernel for Run<'_, '_> {
+impl Kernel for &mut Run<'_, '_> {
     type Output = ();
 
     #[inline(always)]

@@ -49,7 +49,7 @@ pub enum Pass {
 /// let weights = PackedWeights::new(Level::detect(), &[&[1.0, 2.0, 3.0, 4.0]], 2);
 /// let rows = Rows::List { data: &[10.0, 100.0, 1.0], offsets: &[1, 0] };
 /// let mut out = [0.0; 4];
-/// product(&weights, 0..1, Pass::Forwards, rows, Start::Nothing, RowsMut::contiguous(&mut out, 2));
+/// product(&weights, 0..1, Pass::Forwards, &rows, &Start::Nothing, RowsMut::contiguous(&mut out, 2));
 /// assert_eq!(out, [102.0, 304.0, 210.0, 430.0]);
 /// ```
 #[inline]
@@ -57,8 +57,8 @@ pub fn product(
     weights: &PackedWeights,
     panels: Range<usize>,
     pass: Pass,
-    rows: Rows<'_>,
-    start: Start<'_>,
+    rows: &Rows<'_>,
+    start: &Start<'_>,
     out: RowsMut<'_>,
 ) {
     let columns = weights.columns(panels.clone());
@@ -67,7 +67,7 @@ pub fn product(
     if let Start::Rows(start) = start {
         assert_eq!(start.len(), out.len(), "rows to start from and to write");
     }
-    simd::run(weights.level(), Product { weights, panels, pass, columns, rows, start, out });
+    simd::run(weights.level(), &mut Product { weights, panels, pass, columns, rows, start, out });
 }
 
 /// Checked by [`product`]: as many rows in `rows`, `start` and `out`, and `columns` those of `panels` and `out`.
@@ -76,8 +76,8 @@ struct Product<'a> {
     panels: Range<usize>,
     pass: Pass,
     columns: Range<usize>,
-    rows: Rows<'a>,
-    start: Start<'a>,
+    rows: &'a Rows<'a>,
+    start: &'a Start<'a>,
     out: RowsMut<'a>,
 }
 
@@ -95,7 +95,7 @@ const FAR_AHEAD: usize = 1 << 12;
 /// So many rows read a panel several times, and keep the core busy while it comes.
 const FEWEST_UNSTREAMED: usize = 9;
 
-impl Kernel for Product<'_> {
+impl Kernel for &mut Product<'_> {
     type Output = ();
 
     /// ```text
@@ -106,7 +106,7 @@ impl Kernel for Product<'_> {
     ///                 tile
     /// ```
     #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) {
+    fn run<S: Simd>(self, simd: S) {
         let depth = self.weights.depth();
         let most_rows = (BLOCK_BYTES / size_of::<f32>() / depth).clamp(FEWEST_ROWS, BLOCK);
         let mut pointers = Pointers::new(!matches!(self.start, Start::Nothing));

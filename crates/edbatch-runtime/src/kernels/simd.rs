@@ -35,6 +35,7 @@ pub(super) trait Kernel {
 /// # Panics
 ///
 /// If this machine lacks them.
+#[inline]
 pub(super) fn run<K: Kernel>(level: Level, kernel: K) -> K::Output {
     assert!(
         level.is_available(),

@@ -34,8 +34,8 @@ fn run(
         weights,
         0..weights.panels(),
         Pass::Forwards,
-        rows,
-        start,
+        &rows,
+        &start,
         RowsMut::new(&mut out, n, n + gap),
     );
     assert!(
@@ -120,8 +120,8 @@ fn lists_starts_and_parts_give_the_same_bits() {
                     &packed,
                     0..packed.panels(),
                     Pass::Backwards,
-                    rest.list(&behind),
-                    Start::Nothing,
+                    &rest.list(&behind),
+                    &Start::Nothing,
                     RowsMut::contiguous(hole, n),
                 );
                 assert_same_bits(hole, &chains, what);
@@ -135,16 +135,16 @@ fn lists_starts_and_parts_give_the_same_bits() {
                         &packed,
                         0..middle,
                         Pass::Forwards,
-                        list.slice(rows.clone()),
-                        Start::Nothing,
+                        &list.slice(rows.clone()),
+                        &Start::Nothing,
                         left,
                     );
                     product(
                         &packed,
                         middle..packed.panels(),
                         Pass::Backwards,
-                        list.slice(rows),
-                        Start::Nothing,
+                        &list.slice(rows),
+                        &Start::Nothing,
                         right,
                     );
                 }
@@ -186,8 +186,8 @@ fn another_number_of_rows_is_refused() {
         &packed,
         0..1,
         Pass::Forwards,
-        Rows::Span { data: &[1.0, 2.0], stride: 1 },
-        Start::Nothing,
+        &Rows::Span { data: &[1.0, 2.0], stride: 1 },
+        &Start::Nothing,
         RowsMut::contiguous(&mut [0.0], 1),
     );
 }
