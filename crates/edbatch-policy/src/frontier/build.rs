@@ -19,23 +19,26 @@ impl Frontier {
         self.sources.resize(dag.nodes(), NodeId(0));
         self.nodes.resize(dag.nodes() + 1, NO_NODE);
         self.owed.clear();
+        // As slices: else where they lie is read again after each write.
+        let (nodes, sources) = (self.nodes.as_mut_slice(), self.sources.as_mut_slice());
+        let (stretches, edges) = (self.stretches.as_mut_slice(), &mut self.edges);
         let (mut edge_count, mut source_count) = (0, 0);
         for user in (0..dag.nodes()).map(NodeId::new) {
             let before = edge_count;
             for argument in dag.arguments(user) {
-                if edge_count == self.edges.len() {
-                    self.edges.resize((2 * edge_count).max(64), NO_EDGE);
+                if edge_count == edges.len() {
+                    grow(edges);
                 }
-                self.edges[edge_count] = Edge { argument, user };
+                edges[edge_count] = Edge { argument, user };
                 edge_count += 1;
-                self.nodes[argument.index()].first_user += 1;
+                nodes[argument.index()].first_user += 1;
             }
             let (arguments, kind) = (NodeId::new(edge_count - before).0, dag.kind(user));
             let pending = pending(user, arguments, &mut self.owed);
-            self.nodes[user.index()] = Node { first_user: 0, pending, kind };
-            self.stretches[kind.index()].end += 1;
+            nodes[user.index()] = Node { first_user: 0, pending, kind };
+            stretches[kind.index()].end += 1;
             // No branch: what is no source is overwritten by the next one.
-            self.sources[source_count] = user;
+            sources[source_count] = user;
             source_count += usize::from(arguments == 0);
         }
         (self.edge_count, self.source_count) = (edge_count, source_count);
@@ -75,4 +78,9 @@ impl Frontier {
             self.stretches[node.kind.index()].is_read = true;
         }
     }
+}
+
+#[cold]
+fn grow(edges: &mut Vec<Edge>) {
+    edges.resize((2 * edges.len()).max(64), NO_EDGE);
 }
