@@ -40,21 +40,18 @@ impl Strata {
         }
         self.reads.clear();
         self.reads.resize(frontier.kinds(), 0);
-        // Kinds without an order mostly show it soon: one looks after 64 nodes, 128, 256 and so on.
-        let mut look = 64;
-        for (node, arguments) in frontier.arguments() {
-            if node.index() == look {
-                if !self.put_in_order() {
-                    return;
+        // Kinds without an order mostly show it soon: one looks after 64 edges, 128, 256 and so on.
+        let (mut edges, mut look) = (frontier.edges(), 64);
+        while self.put_in_order() && edges.len() > 0 {
+            for (argument, user) in edges.by_ref().take(look) {
+                let (read, reads) = (1 << frontier.kind(argument).0, frontier.kind(user).index());
+                // Mostly nothing is new: each edge would wait for the one before to be stored.
+                if self.reads[reads] & read == 0 {
+                    self.reads[reads] |= read;
                 }
-                look *= 2;
             }
-            let reads = &mut self.reads[frontier.kind(node).index()];
-            for argument in arguments {
-                *reads |= 1 << frontier.kind(argument).0;
-            }
+            look *= 2;
         }
-        self.put_in_order();
     }
 
     /// Puts the kinds in an order by what they are known to read, the smallest first where several
