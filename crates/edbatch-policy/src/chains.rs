@@ -8,7 +8,8 @@
 //! Computed backwards, users before arguments: a row of one counter a kind holds the most nodes of
 //! that kind on any path that starts *behind* a node; it is the element-wise maximum over the users'
 //! rows, each with one more for the user's own kind. A kind whose nodes all lack arguments is behind
-//! nobody, and needs no counter.
+//! nobody, and needs no counter; if nobody reads its nodes, nothing is behind them, and all have
+//! height 1.
 //!
 //! Kinds do not mix, so they are taken in blocks: a block of 16 counters of 8 bits is a register, and
 //! one array of rows serves block after block. Where a chain has more than 254 nodes, its block is
@@ -63,7 +64,7 @@ struct OfKind<C, const L: usize> {
     /// One at the kind's column.
     one_more: [C; L],
     column: usize,
-    is_counted: bool,
+    may_chain: bool,
 }
 
 impl Chains {
@@ -100,7 +101,7 @@ impl Chains {
         }
     }
 
-    /// The kinds without a counter have height 1.
+    /// The nodes of kinds without chains have height 1.
     fn lay_out_tally(&mut self, frontier: &Frontier) {
         self.tally.clear();
         self.tally.resize(frontier.nodes(), 0);
@@ -108,7 +109,7 @@ impl Chains {
         let mut start = 0;
         for kind in (0..frontier.kinds()).map(Kind::new) {
             self.starts.push(start);
-            if !frontier.has_arguments(kind) && frontier.total(kind) > 0 {
+            if !may_chain(frontier, kind) && frontier.total(kind) > 0 {
                 self.tally[start] = NodeId::new(frontier.total(kind)).0;
             }
             start += frontier.total(kind);
@@ -162,6 +163,11 @@ impl Chains {
     }
 }
 
+/// Whether a node of a kind may hang on another one.
+fn may_chain(frontier: &Frontier, kind: Kind) -> bool {
+    frontier.has_arguments(kind) && frontier.is_read(kind)
+}
+
 /// A counter of a row. It stays at the most that it can hold.
 trait Counter: Copy + Ord + Into<u32> {
     const ZERO: Self;
@@ -189,7 +195,7 @@ impl Counter for u32 {
 }
 
 impl<C: Counter, const L: usize> OfKind<C, L> {
-    const NONE: Self = Self { one_more: [C::ZERO; L], column: 0, is_counted: false };
+    const NONE: Self = Self { one_more: [C::ZERO; L], column: 0, may_chain: false };
 }
 
 /// What blocks add to.
@@ -211,10 +217,11 @@ impl<C: Counter, const L: usize> Rows<C, L> {
         let kinds = &kinds[..kinds.len().min(L)];
         self.of_kind.clear();
         self.of_kind.resize(frontier.kinds(), OfKind::NONE);
-        for (column, kind) in kinds.iter().enumerate() {
+        for (column, &kind) in kinds.iter().enumerate() {
             let mut one_more = [C::ZERO; L];
             one_more[column] = C::ONE;
-            self.of_kind[kind.index()] = OfKind { one_more, is_counted: true, column };
+            let may_chain = may_chain(frontier, kind);
+            self.of_kind[kind.index()] = OfKind { one_more, column, may_chain };
         }
         self.of_node.clear();
         self.of_node.resize(frontier.nodes(), [C::ZERO; L]);
@@ -227,8 +234,8 @@ impl<C: Counter, const L: usize> Rows<C, L> {
         for (index, (row, node)) in self.of_node.iter().zip(&mut *of_all.nodes).enumerate() {
             node.needs += row.iter().map(|&count| count.into()).sum::<u32>();
             let kind = frontier.kind(NodeId::new(index)).index();
-            let OfKind { is_counted, column, .. } = self.of_kind[kind];
-            if is_counted {
+            let OfKind { column, may_chain, .. } = self.of_kind[kind];
+            if may_chain {
                 let behind: u32 = row[column].into();
                 node.height = 1 + behind;
                 of_all.tally[of_all.starts[kind] + behind as usize] += 1;

@@ -41,7 +41,8 @@
 //!
 //! Per kind and height we keep how many nodes are not ready yet, and where in the kind's queue the
 //! last ready one stands: all nodes of a height are ready when none is waiting, and have run when
-//! that place lies behind the front. A node is looked at once, when it has become ready.
+//! that place lies behind the front. A node is looked at once, when it has become ready; one of a kind
+//! that nobody reads, never: all of the kind have height 1 and no urgency.
 //!
 //! *Cost*: O(edges) if kinds have an order; else O(edges × kinds) at the start, in steps of 16 kinds,
 //! then O(1) a node and O(ready kinds) a batch. Ratios, if preferred, are counted from the first time
@@ -148,6 +149,14 @@ impl Critical {
         for kind in frontier.ready_kinds() {
             let of_kind = &mut self.kinds[kind.index()];
             let (reached, ran) = (frontier.reached(kind), frontier.ran(kind).len());
+            if !frontier.is_read(kind) {
+                // Nothing hangs on its nodes: all have height 1 and no urgency.
+                self.heights[of_kind.start + 1] = OfHeight {
+                    waiting: NodeId::new(frontier.total(kind) - reached.len()).0,
+                    last: NodeId::new(reached.len()).0,
+                };
+                continue;
+            }
             if ran != of_kind.ran {
                 // What was ready has run, and what is ready now is mostly new.
                 let still_ready = reached[..of_kind.seen].iter().skip(ran);

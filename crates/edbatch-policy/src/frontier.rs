@@ -226,6 +226,11 @@ impl Frontier {
         self.ready_weights[kind.index()]
     }
 
+    /// Whether any node of a kind has a user.
+    pub(crate) fn is_read(&self, kind: Kind) -> bool {
+        self.stretches[kind.index()].is_read
+    }
+
     /// Number of nodes of a kind in the whole graph, whether they ran or not.
     #[must_use]
     pub fn total(&self, kind: Kind) -> usize {

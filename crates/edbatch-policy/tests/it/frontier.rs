@@ -137,11 +137,23 @@ proptest! {
         });
     }
 
+    /// In memory that has seen another graph, too.
     #[test]
-    fn heights_equal_their_definition(dag in support::dags(60, 40)) {
-        let chains = Chains::new(&Frontier::new(&dag));
-        for (v, &height) in support::heights(&dag).iter().enumerate() {
-            prop_assert_eq!(chains.height(NodeId::new(v)), height);
+    fn heights_equal_their_definition(
+        dags in prop::array::uniform2(support::dags(60, 40)),
+    ) {
+        let mut chains = Chains::default();
+        for dag in &dags {
+            chains.reset(&Frontier::new(dag));
+            let heights = support::heights(dag);
+            for (v, &height) in heights.iter().enumerate() {
+                prop_assert_eq!(chains.height(NodeId::new(v)), height);
+            }
+            for kind in kinds(dag) {
+                let of_kind = (0..dag.nodes()).filter(|&v| dag.kind(NodeId::new(v)) == kind);
+                let longest = of_kind.map(|v| heights[v]).max().unwrap_or(0);
+                prop_assert_eq!(chains.longest(kind), longest);
+            }
         }
     }
 
