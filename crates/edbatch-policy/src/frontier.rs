@@ -12,8 +12,7 @@
 //! once it has seen the largest graph it allocates nothing.
 
 mod build;
-
-use std::ops::Range;
+mod tell;
 
 use edbatch_graph::{Dag, Kind, NodeId};
 
@@ -59,9 +58,6 @@ struct Node {
 }
 
 const NO_NODE: Node = Node { first_user: 0, pending: 0, kind: Kind(0) };
-
-/// How many nodes tell their users at once.
-const CHUNK: usize = 16;
 
 /// So many users are copied at once, whether they are a node's or the next one's.
 const FEW: usize = 4;
@@ -167,12 +163,7 @@ impl Frontier {
     /// The nodes that read a node, ascending; one that reads it twice occurs twice.
     #[must_use]
     pub fn users(&self, node: NodeId) -> &[NodeId] {
-        &self.users[self.users_at(node)]
-    }
-
-    fn users_at(&self, node: NodeId) -> Range<usize> {
-        let (first, end) = (self.nodes[node.index()], self.nodes[node.index() + 1]);
-        first.first_user as usize..end.first_user as usize
+        &self.users[tell::users_at(&self.nodes, node)]
     }
 
     /// The nodes in ascending order, each with its arguments.
@@ -313,69 +304,11 @@ impl Frontier {
             self.weight_ran += weights;
         }
         if is_read && count == 1 {
-            // Nothing to overlap with, and the detour would hold up the next batch.
-            for index in self.users_at(self.queue[batch.start]) {
-                self.tell(self.users[index]);
-            }
+            self.tell_users_of(self.queue[batch.start]);
         } else if is_read {
-            for start in batch.clone().step_by(CHUNK) {
-                self.tell_users(start..batch.end.min(start + CHUNK));
-            }
+            self.tell_users(batch.clone());
         }
         &self.queue[batch]
-    }
-
-    /// The nodes at these places of the queue ran. First their users are put side by side: how many
-    /// a node has is as good as random, they may be far from any cache, and a loop that ends at random
-    /// would wait for them.
-    fn tell_users(&mut self, places: Range<usize>) {
-        let mut told = 0;
-        for &node in &self.queue[places] {
-            let users = self.users_at(node);
-            // No branch: of a shorter list, what follows is overwritten by the next one.
-            self.told[told..told + FEW]
-                .copy_from_slice(&self.users[users.start..users.start + FEW]);
-            if users.len() > FEW {
-                self.told[told..told + users.len()].copy_from_slice(&self.users[users.clone()]);
-            }
-            told += users.len();
-        }
-        for index in 0..told {
-            self.tell(self.told[index]);
-        }
-    }
-
-    /// An argument of a node ran. The node is put behind the last reached one of its kind, but counts
-    /// as reached only if it waits for nothing else: no branch that could go either way.
-    #[inline]
-    fn tell(&mut self, user: NodeId) {
-        let node = &mut self.nodes[user.index()];
-        node.pending -= 1;
-        let (kind, mut reached) = (node.kind.index(), node.pending == 0);
-        if !self.owed.is_empty() && reached {
-            reached = !self.still_waits(user);
-        }
-        let back = &mut self.stretches[kind].back;
-        self.queue[*back as usize] = user;
-        *back += u32::from(reached);
-        self.ready[kind / 64] |= u64::from(reached) << (kind % 64);
-        if let Some(ready) = self.ready_weights.get_mut(kind)
-            && reached
-        {
-            *ready += self.weights[user.index()] as usize;
-        }
-    }
-
-    /// Whether a node whose pending arguments have run waits for others.
-    #[cold]
-    fn still_waits(&mut self, node: NodeId) -> bool {
-        let Ok(found) = self.owed.binary_search_by_key(&node, |&(node, _)| node) else {
-            return false;
-        };
-        let (_, owed) = self.owed[found];
-        self.nodes[node.index()].pending = owed.min(MOST) as u16;
-        self.owed[found].1 -= owed.min(MOST);
-        owed > 0
     }
 }
 

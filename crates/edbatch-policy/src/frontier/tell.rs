@@ -1,0 +1,143 @@
+//! What ran tells its users: each of them waits for one argument less.
+//!
+//! In a large mini-batch the next node lies an instance away and its users lie elsewhere again, so
+//! nearly every look at one is a cache miss. What is asked for in short loops without surprises is on
+//! its way at once: the users of a few nodes are put side by side, then all of these are told, then
+//! the ones that wait for nothing else are appended to the queue.
+
+use std::ops::Range;
+
+use edbatch_graph::NodeId;
+
+use super::{FEW, Frontier, MOST, Node, Stretch};
+
+/// How many nodes tell their users, and how many users are told, at once.
+const CHUNK: usize = 64;
+
+impl Frontier {
+    /// The nodes at these places of the queue ran.
+    pub(super) fn tell_users(&mut self, places: Range<usize>) {
+        let (mut waiting, users, told) = self.split();
+        for start in places.clone().step_by(CHUNK) {
+            let nodes = &waiting.queue[start..places.end.min(start + CHUNK)];
+            let told = gather(nodes, waiting.nodes, users, told);
+            for users in told.chunks(CHUNK) {
+                let mut reached = [false; CHUNK];
+                for (&user, reached) in users.iter().zip(&mut reached) {
+                    *reached = waiting.tell(user);
+                }
+                for (&user, reached) in users.iter().zip(reached) {
+                    waiting.append(user, reached);
+                }
+            }
+        }
+    }
+
+    /// Only this node ran: there is nothing to overlap with, and the detour would hold up the next
+    /// batch.
+    #[inline]
+    pub(super) fn tell_users_of(&mut self, node: NodeId) {
+        let (mut waiting, users, _) = self.split();
+        for &user in &users[users_at(waiting.nodes, node)] {
+            let reached = waiting.tell(user);
+            waiting.append(user, reached);
+        }
+    }
+
+    /// What telling changes, the users, and room for some of them.
+    #[inline]
+    fn split(&mut self) -> (Waiting<'_>, &[NodeId], &mut [NodeId]) {
+        let waiting = Waiting {
+            nodes: &mut self.nodes,
+            owed: &mut self.owed,
+            queue: &mut self.queue,
+            stretches: &mut self.stretches,
+            ready: &mut self.ready,
+            weights: &self.weights,
+            ready_weights: &mut self.ready_weights,
+        };
+        (waiting, &self.users, &mut self.told)
+    }
+}
+
+/// Copies the users of some nodes to the front of `told`, and returns them: how many a node has is as
+/// good as random, and a loop that ends at random would wait for each.
+fn gather<'a>(
+    some: &[NodeId],
+    nodes: &[Node],
+    users: &[NodeId],
+    told: &'a mut [NodeId],
+) -> &'a [NodeId] {
+    let mut count = 0;
+    for &node in some {
+        let at = users_at(nodes, node);
+        // No branch: of a shorter list, what follows is overwritten by the next one.
+        told[count..count + FEW].copy_from_slice(&users[at.start..at.start + FEW]);
+        if at.len() > FEW {
+            told[count..count + at.len()].copy_from_slice(&users[at.clone()]);
+        }
+        count += at.len();
+    }
+    &told[..count]
+}
+
+/// Where the users of a node stand.
+#[inline]
+pub(super) fn users_at(nodes: &[Node], node: NodeId) -> Range<usize> {
+    let (first, end) = (nodes[node.index()], nodes[node.index() + 1]);
+    first.first_user as usize..end.first_user as usize
+}
+
+/// What changes when arguments have run. As slices: else where each table lies is read again after
+/// every write.
+struct Waiting<'a> {
+    nodes: &'a mut [Node],
+    owed: &'a mut [(NodeId, u32)],
+    queue: &'a mut [NodeId],
+    stretches: &'a mut [Stretch],
+    ready: &'a mut [u64],
+    weights: &'a [u32],
+    ready_weights: &'a mut [usize],
+}
+
+impl Waiting<'_> {
+    /// An argument of a node ran. Whether the node waits for nothing else.
+    #[inline]
+    fn tell(&mut self, user: NodeId) -> bool {
+        let node = &mut self.nodes[user.index()];
+        node.pending -= 1;
+        let reached = node.pending == 0;
+        if !self.owed.is_empty() && reached {
+            return !self.still_waits(user);
+        }
+        reached
+    }
+
+    /// Puts a node behind the last reached one of its kind, and counts it only if it is reached: no
+    /// branch that could go either way.
+    #[inline]
+    fn append(&mut self, node: NodeId, reached: bool) {
+        let kind = self.nodes[node.index()].kind.index();
+        let back = &mut self.stretches[kind].back;
+        self.queue[*back as usize] = node;
+        *back += u32::from(reached);
+        self.ready[kind / 64] |= u64::from(reached) << (kind % 64);
+        if let Some(ready) = self.ready_weights.get_mut(kind)
+            && reached
+        {
+            *ready += self.weights[node.index()] as usize;
+        }
+    }
+
+    /// Whether a node whose pending arguments have run waits for others.
+    #[cold]
+    fn still_waits(&mut self, node: NodeId) -> bool {
+        let Ok(found) = self.owed.binary_search_by_key(&node, |&(node, _)| node) else {
+            return false;
+        };
+        let (_, owed) = self.owed[found];
+        self.nodes[node.index()].pending = owed.min(MOST) as u16;
+        self.owed[found].1 -= owed.min(MOST);
+        owed > 0
+    }
+}
