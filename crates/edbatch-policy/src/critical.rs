@@ -165,8 +165,9 @@ impl Critical {
             }
             // In a register: a sum in memory would make each node wait for the one before.
             let mut sum = of_kind.urgency;
+            let heights = &mut self.heights[of_kind.start..];
             for (place, node) in (of_kind.seen + 1..).zip(&reached[of_kind.seen..]) {
-                let height = &mut self.heights[of_kind.start + self.chains.height(*node) as usize];
+                let height = &mut heights[self.chains.height(*node) as usize];
                 height.waiting -= 1;
                 height.last = NodeId::new(place).0;
                 if place > ran {
