@@ -108,7 +108,7 @@ impl Waiting<'_> {
         node.pending -= 1;
         let reached = node.pending == 0;
         if !self.owed.is_empty() && reached {
-            return !self.still_waits(user);
+            return !still_waits(user, node, self.owed);
         }
         reached
     }
@@ -128,16 +128,17 @@ impl Waiting<'_> {
             *ready += self.weights[node.index()] as usize;
         }
     }
+}
 
-    /// Whether a node whose pending arguments have run waits for others.
-    #[cold]
-    fn still_waits(&mut self, node: NodeId) -> bool {
-        let Ok(found) = self.owed.binary_search_by_key(&node, |&(node, _)| node) else {
-            return false;
-        };
-        let (_, owed) = self.owed[found];
-        self.nodes[node.index()].pending = owed.min(MOST) as u16;
-        self.owed[found].1 -= owed.min(MOST);
-        owed > 0
-    }
+/// Whether a node whose pending arguments have run waits for others.
+#[cold]
+fn still_waits(id: NodeId, node: &mut Node, owed: &mut [(NodeId, u32)]) -> bool {
+    let Ok(found) = owed.binary_search_by_key(&id, |&(id, _)| id) else {
+        return false;
+    };
+    let owed = &mut owed[found].1;
+    let waits = *owed > 0;
+    node.pending = (*owed).min(MOST) as u16;
+    *owed -= u32::from(node.pending);
+    waits
 }
