@@ -25,6 +25,8 @@ pub struct Fsm<E = Named> {
     /// How many states of this run were unseen: if any, the fallback has been started.
     unseen: usize,
     state: Vec<Symbol>,
+    /// The row of `state`, if there is one.
+    row: Option<usize>,
 }
 
 impl<E: Encoding> Fsm<E> {
@@ -38,6 +40,7 @@ impl<E: Encoding> Fsm<E> {
             fallback: Critical::new(),
             unseen: 0,
             state: Vec::new(),
+            row: Some(0),
         }
     }
 
@@ -61,6 +64,9 @@ impl<E: Encoding> Fsm<E> {
         let row = self.states.intern(state);
         self.run.resize(self.states.rows(), None);
         self.run[row] = kind;
+        if self.state == state {
+            self.row = Some(row);
+        }
     }
 
     /// Whether it knows what to run in a state.
@@ -86,10 +92,18 @@ impl<E: Encoding> Fsm<E> {
     }
 
     fn look_up(&mut self, frontier: &Frontier) -> Option<Kind> {
-        self.state.clear();
+        let before = self.state.len();
         self.encoding.encode(frontier, &mut self.state);
-        let row = self.states.find(&self.state)?;
-        let kind = (*self.run.get(row)?)?;
+        let (old, new) = self.state.split_at(before);
+        // Often it is the same state again: a processor guesses that, and goes on with the batch, where
+        // for the state's row it would wait.
+        if old == new {
+            self.state.truncate(before);
+        } else {
+            self.row = self.states.find(new);
+            self.state.drain(..before);
+        }
+        let kind = (*self.run.get(self.row?)?)?;
         Some(kind).filter(|&kind| !frontier.ready(kind).is_empty())
     }
 }

@@ -4,8 +4,8 @@ use crate::support;
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
-    Agenda, Config, Critical, Depth, Frontier, Fsm, Learned, Named, Policy, Sufficient, exhaustive,
-    improve, learn, lower_bound, run_into, schedule,
+    Agenda, Config, Critical, Depth, Frontier, Fsm, Learned, Named, Policy, Sufficient, Symbol,
+    exhaustive, improve, learn, lower_bound, run_into, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -30,6 +30,27 @@ fn learned(dag: &PlainDag, encoding: &Named, episodes: usize) -> Fsm {
 }
 
 const PAPERS: [Named; 3] = [Named::Base, Named::Max, Named::Sort];
+
+/// In one and the same state, before and after.
+#[test]
+fn an_fsm_runs_what_it_was_told_last() {
+    let mut dag = PlainDag::new(["a", "b"]);
+    for kind in [0, 0, 1] {
+        dag.push(Kind(kind), &[]).unwrap();
+    }
+    let frontier = Frontier::new(&dag);
+    let mut fsm = Fsm::new(Named::Sort, dag.kinds());
+    fsm.start(&frontier);
+    fsm.next(&frontier);
+    assert_eq!(fsm.unseen(), 1);
+    let state = [0, 1].map(|kind| Symbol::Kind(Kind(kind)));
+    for kind in [Kind(1), Kind(0), Kind(1)] {
+        fsm.insert(&state, kind);
+        assert_eq!(fsm.next(&frontier), kind);
+        assert_eq!(fsm.next(&frontier), kind);
+    }
+    assert_eq!(fsm.unseen(), 1);
+}
 
 proptest! {
     #[test]
