@@ -21,12 +21,14 @@
 //!
 //! # The choice
 //!
-//! Where the kinds can be put in an order, they run in that order, one after the other (`strata.rs`):
-//! that is optimal, and nothing else here is computed. Otherwise, a kind that lowers the bound. If several do, or none does, a [`Preference`] decides among them:
+//! A kind that lowers the bound. If several do, or none does, a [`Preference`] decides among them:
 //! [`Preference::Urgency`] takes the kind on whose ready nodes the most hangs, the largest sum of
 //! their [`Chains::urgency`]; [`Preference::Ratio`] takes the largest ratio of ready to
 //! would-be-first nodes ([`Firsts`]). The first is the better one on all real inputs tried: 8 %
 //! fewer batches on mini-batches of 64 two-type trees.
+//!
+//! Where the kinds have an order, kind after kind is as good, and nobody needs to be asked:
+//! [`schedule_into`](crate::schedule_into) does that by the [`InOrder`] of this policy.
 //!
 //! By the paper's lemma a kind whose ratio is 1 begins some shortest schedule. Such a kind always
 //! lowers the bound: a remaining node of height `M_t` has no remaining ancestor of its kind (that
@@ -44,7 +46,7 @@
 //! that place lies behind the front. A node is looked at once, when it has become ready; one of a kind
 //! that nobody reads, never: all of the kind have height 1 and no urgency.
 //!
-//! *Cost*: O(edges) if kinds have an order; else O(edges × kinds) at the start, in steps of 16 kinds,
+//! *Cost*: O(edges × kinds) at the start, in steps of 16 kinds,
 //! then O(1) a node and O(ready kinds) a batch. Ratios, if preferred, are counted from the first time
 //! that two kinds compete: O(edges × kinds with chains) over what is left of the run. No allocation
 //! once it has seen the largest graph.
@@ -53,16 +55,13 @@ use std::cmp::{Ordering, Reverse};
 
 use edbatch_graph::{Kind, NodeId};
 
-use crate::strata::Strata;
-use crate::{Chains, Firsts, Frontier, Policy};
+use crate::{Chains, Firsts, Frontier, InOrder, Policy};
 
 /// Lowers the lower bound at every step where it can.
 #[derive(Clone, Debug, Default)]
 pub struct Critical {
     preference: Preference,
-    strata: Strata,
-    /// Whether heights are wanted even where kinds have an order.
-    always_counts: bool,
+    in_order: InOrder,
     /// Cost of a batch by kind; empty when all cost the same.
     costs: Vec<u32>,
     chains: Chains,
@@ -136,11 +135,6 @@ impl Critical {
     pub fn with_costs(mut self, costs: Vec<u32>) -> Self {
         self.costs = costs;
         self
-    }
-
-    /// For those who ask for [claims](Self::claims).
-    pub(crate) fn counting() -> Self {
-        Self { always_counts: true, ..Self::default() }
     }
 
     /// Notes the nodes that have become ready, and lowers `M_t` where all of a height ran.
@@ -256,11 +250,11 @@ impl OfHeight {
 }
 
 impl Policy for Critical {
+    fn in_order(&mut self) -> Option<&mut InOrder> {
+        Some(&mut self.in_order)
+    }
+
     fn start(&mut self, frontier: &Frontier) {
-        self.strata.start(frontier);
-        if self.strata.is_ordered() && !self.always_counts {
-            return;
-        }
         self.chains.reset(frontier);
         self.firsts.start();
         self.kinds.clear();
@@ -275,9 +269,6 @@ impl Policy for Critical {
     }
 
     fn next(&mut self, frontier: &Frontier) -> Kind {
-        if let Some(kind) = self.strata.next(frontier) {
-            return kind;
-        }
         self.update(frontier);
         let mut lowering = frontier.ready_kinds().filter(|&kind| self.lowers(kind));
         let (first, second) = (lowering.next(), lowering.next());

@@ -65,7 +65,7 @@ pub struct CriticalBits {
 
 impl Default for CriticalBits {
     fn default() -> Self {
-        Self { critical: Critical::counting(), claims: Vec::new() }
+        Self { critical: Critical::new(), claims: Vec::new() }
     }
 }
 

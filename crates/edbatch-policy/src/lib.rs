@@ -31,7 +31,7 @@
 //! | [`Sufficient`] | edges × K | edges × K, shared by all batches | 1.33 | 1.07 | to compare with the paper |
 //! | [`Fsm`], `base` or `max` | nothing | R | 1.9–2.2 | 1.4 | to compare with the paper |
 //! | [`Fsm`], `sort` | nothing | R | 1.24 | 1.07 | when scheduling time is all that counts |
-//! | [`Critical`] | edges, if kinds have an order; else edges × K, in steps of 16 kinds | R | 1.17 | 1.011 | by default |
+//! | [`Critical`] | edges × K, in steps of 16 kinds; [edges](InOrder), if kinds have an order | R; nothing | 1.17 | 1.011 | by default |
 //! | [`Fsm`], `critical`, improved | as `Critical` | R; ratios, edges × K over a run | 1.17 | 1.011 | when it beats `Critical` on held-out mini-batches |
 //! | [`Portfolio::quick`] | three runs; one, if that is optimal | nothing | 1.17 | 1.011 | when a batch is dear |
 //! | [`Beam`] of 32 | milliseconds to tens of them | nothing | 1.13 | 1.008 | when the plan is used again |
@@ -67,13 +67,13 @@ mod firsts;
 mod frontier;
 mod fsm;
 mod hard;
+mod in_order;
 mod learn;
 mod policy;
 mod portfolio;
 mod quotient;
 mod search;
 mod states;
-mod strata;
 mod sufficient;
 mod svg;
 mod values;
@@ -93,6 +93,7 @@ pub use firsts::Firsts;
 pub use frontier::Frontier;
 pub use fsm::{Fsm, Table};
 pub use hard::{chains_of, random_strings};
+pub use in_order::InOrder;
 pub use learn::{Config, Outcome, Progress, hold_out, learn};
 pub use policy::{Policy, run_into, schedule, schedule_into};
 pub use portfolio::Portfolio;

@@ -2,7 +2,7 @@
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
-use crate::Frontier;
+use crate::{Frontier, InOrder};
 
 /// Decides which kind runs next.
 ///
@@ -22,6 +22,12 @@ pub trait Policy {
     fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
         frontier.ready(kind).len()
     }
+
+    /// What [`schedule_into`] uses instead of the policy where it can: a policy that knows no better than
+    /// the fewest batches lends it, others have none.
+    fn in_order(&mut self) -> Option<&mut InOrder> {
+        None
+    }
 }
 
 impl<P: Policy + ?Sized> Policy for &mut P {
@@ -36,6 +42,10 @@ impl<P: Policy + ?Sized> Policy for &mut P {
     fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
         (**self).count(frontier, kind)
     }
+
+    fn in_order(&mut self) -> Option<&mut InOrder> {
+        (**self).in_order()
+    }
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
@@ -49,6 +59,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
         (**self).count(frontier, kind)
+    }
+
+    fn in_order(&mut self) -> Option<&mut InOrder> {
+        (**self).in_order()
     }
 }
 
@@ -73,12 +87,18 @@ pub fn schedule(dag: &impl Dag, policy: &mut (impl Policy + ?Sized)) -> Schedule
 
 /// As [`schedule`](fn@schedule), into memory that serves mini-batch after mini-batch: once
 /// `frontier`, `policy` and `schedule` have seen the largest of them, nothing is allocated.
+///
+/// Where the policy lends an [`InOrder`] and the kinds have an order, that schedules the graph, and
+/// `frontier` stays as it is.
 pub fn schedule_into(
     dag: &impl Dag,
     policy: &mut (impl Policy + ?Sized),
     frontier: &mut Frontier,
     schedule: &mut Schedule,
 ) {
+    if policy.in_order().is_some_and(|in_order| in_order.schedule(dag, schedule)) {
+        return;
+    }
     frontier.reset(dag);
     run_into(frontier, policy, schedule);
 }

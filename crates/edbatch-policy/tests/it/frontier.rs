@@ -2,9 +2,10 @@
 
 use crate::support;
 
-use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
+use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule};
 use edbatch_policy::{
-    Chains, Critical, Firsts, Frontier, Policy, Preference, Sufficient, lower_bound, schedule,
+    Chains, Critical, Firsts, Frontier, InOrder, Policy, Preference, Sufficient, lower_bound,
+    schedule,
 };
 use proptest::prelude::*;
 
@@ -189,7 +190,6 @@ proptest! {
         let urgencies = support::urgencies(&dag);
         let preference = if by_ratio { Preference::Ratio } else { Preference::Urgency };
         let mut policy = Critical::preferring(preference);
-        let ordered = support::kinds_have_an_order(&dag);
         let mut step = 0;
         walk(&dag, &choices, |frontier, ran| {
             if ran.iter().all(|&ran| !ran) {
@@ -212,15 +212,26 @@ proptest! {
                     // First whether it lowers the bound; only then what is preferred.
                     preferred + if lowers { 1e14 } else { 0.0 }
                 };
-                if ordered {
-                    let kind = policy.next(frontier);
-                    let ready = frontier.ready(kind).len();
-                    assert_eq!(ready, firsts[kind.index()], "a ratio of 1 is never wrong");
-                } else {
-                    assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), score));
-                }
+                assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), score));
             }
         });
+    }
+
+    /// It says whether the kinds have an order, whatever it scheduled before.
+    #[test]
+    fn an_order_of_kinds_is_found_where_there_is_one(
+        dags in prop::collection::vec(support::dags(150, 4), 1..4),
+    ) {
+        let (mut in_order, mut schedule) = (InOrder::default(), Schedule::new());
+        for dag in &dags {
+            let found = in_order.schedule(dag, &mut schedule);
+            assert_eq!(found, support::kinds_have_an_order(dag));
+            assert_eq!(schedule.is_empty(), !found || dag.nodes() == 0);
+            if found {
+                schedule.check(dag).unwrap();
+                assert_eq!(schedule.len(), lower_bound(dag));
+            }
+        }
     }
 
     /// Where no kind reads itself by way of another, kind after kind is optimal, and each kind's
