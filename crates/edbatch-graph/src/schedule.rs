@@ -54,6 +54,7 @@ impl Schedule {
     /// # Panics
     /// If there is none.
     #[must_use]
+    #[inline]
     pub fn batch(&self, index: usize) -> Batch<'_> {
         let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
         Batch { kind: self.kinds[index], nodes: &self.nodes[start..self.ends[index] as usize] }

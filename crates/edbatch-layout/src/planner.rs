@@ -38,8 +38,8 @@ pub struct Planner {
     first: Vec<Option<u32>>,
     /// By kind: the port that divides it, while batches are joined by it.
     ports: Vec<Option<usize>>,
-    /// The spans in the order in which they are given back.
-    deaths: Vec<(u32, u32)>,
+    /// By batch: the first of the spans that are given back when it has run.
+    dying: Vec<Option<u32>>,
     arena: Arena,
 }
 
@@ -59,12 +59,18 @@ struct Span {
     len: u64,
     /// The last batch that reads one of its rows; [`Span::KEPT`] if it is read afterwards.
     last: u32,
+    /// The next span that is given back after that batch.
+    next: Option<u32>,
 }
 
 impl Span {
     const KEPT: u32 = u32::MAX;
     /// Where a span starts that has no place yet.
     const NOWHERE: u64 = u64::MAX;
+
+    fn new(len: u64, last: u32) -> Self {
+        Self { start: Self::NOWHERE, len, last, next: None }
+    }
 }
 
 /// A batch's part of results that were hoisted for several.
@@ -125,7 +131,6 @@ impl Planner {
         self.given(program, graph, plan)?;
         self.distinct.find(mini_batch);
         self.lives(mini_batch, room);
-        let mut dead = 0;
         for (index, batch) in schedule.batches().enumerate() {
             self.hoist(mini_batch, index, plan, &mut rows)?;
             let out = self.take(index)?;
@@ -137,11 +142,11 @@ impl Planner {
             self.operands(mini_batch, batch, out, plan, &mut rows);
             let action = self.hoisted_rows(program, index, batch, plan, &mut rows);
             plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
-            while let Some((_, span)) = self.deaths.get(dead).filter(|dies| dies.0 == index as u32)
-            {
-                let Span { start, len, .. } = self.spans[*span as usize];
+            let mut dying = self.dying[index];
+            while let Some(span) = dying {
+                let Span { start, len, next, .. } = self.spans[span as usize];
                 self.arena.give(start..start + len);
-                dead += 1;
+                dying = next;
             }
         }
         plan.arena = self.arena.end() as usize;
@@ -215,7 +220,7 @@ impl Planner {
         for (index, batch) in schedule.batches().enumerate() {
             let cell = program.cell(batch.kind);
             let len = u64::from(cell.output_stride) * batch.nodes.len() as u64;
-            self.spans.push(Span { start: Span::NOWHERE, len, last: index as u32 });
+            self.spans.push(Span::new(len, index as u32));
             for &node in batch.nodes {
                 self.places[node.index()].span = index as u32;
                 for value in graph.values(node) {
@@ -240,14 +245,17 @@ impl Planner {
                 let mut batches = (0..schedule.len()).rev();
                 let last = batches.find(|&index| schedule.batch(index).kind.index() == kind);
                 let last = last.expect("a batch of a cell that names rows") as u32;
-                self.spans.push(Span { start: Span::NOWHERE, len, last });
+                self.spans.push(Span::new(len, last));
             }
         }
         self.join(mini_batch);
-        self.deaths.clear();
-        let spans = (0..).zip(&self.spans).filter(|(_, span)| span.last != Span::KEPT);
-        self.deaths.extend(spans.map(|(index, span)| (span.last, index)));
-        self.deaths.sort_unstable();
+        self.dying.clear();
+        self.dying.resize(schedule.len(), None);
+        for (index, span) in (0..).zip(&mut self.spans) {
+            if span.last != Span::KEPT {
+                span.next = self.dying[span.last as usize].replace(index);
+            }
+        }
     }
 
     /// Joins batches of few calls for which the same part of their cell can be computed at once: those of
@@ -303,7 +311,7 @@ impl Planner {
                 first += schedule.batch(at).nodes.len() as u32;
                 at = self.next[at].expect("not the last yet") as usize;
             }
-            self.spans.push(Span { start: Span::NOWHERE, len, last: last as u32 });
+            self.spans.push(Span::new(len, last as u32));
         }
     }
 
@@ -338,17 +346,14 @@ impl Planner {
             operands.push(listed(lists, start, stride, out));
         }
         if cell.is_variadic() {
-            let ends = lists.len() as u32;
-            let mut count = 0;
-            lists.extend(batch.nodes.iter().map(|&node| {
-                count += (graph.values(node).len() - single) as u32;
-                count
-            }));
-            let rows = lists.len() as u32;
-            for &node in batch.nodes {
+            let (ends, rows) = (lists.len(), lists.len() + batch.nodes.len());
+            lists.resize(rows, 0);
+            for (end, &node) in (ends..).zip(batch.nodes) {
                 let values = graph.values(node).skip(single);
                 lists.extend(values.map(|value| self.row(value, given)));
+                lists[end] = (lists.len() - rows) as u32;
             }
+            let (ends, rows) = (ends as u32, rows as u32);
             operands.push(Operand::Many { ends, rows });
         }
     }

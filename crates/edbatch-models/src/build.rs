@@ -68,7 +68,8 @@ impl<'g> Build<'g> {
     ///
     /// # Errors
     /// If they do not fit the cell.
-    #[inline]
+    // As `Graph::call`, and for its reason.
+    #[inline(always)]
     pub fn call(&self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
         self.graph.borrow_mut().call(cell, rows, values)
     }

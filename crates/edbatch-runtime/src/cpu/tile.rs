@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use edbatch_graph::Reduction;
 use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::load::{Loaded, Run};
 use super::multiply::multiply;
@@ -93,10 +93,10 @@ impl<'a> Job<'a> {
                     multiply(weights, &x, &start, out, gathered, (team, self.profile));
                 }
                 Run::Elementwise { program, width, inputs, outputs } => {
-                    let mut read: SmallVec<[Input<'_>; 12]> =
-                        smallvec![Input::Same(&[]); inputs.len()];
-                    for (&place, input) in inputs.iter().zip(&mut read) {
-                        source.input(place, *width, input);
+                    let mut read = SmallVec::<[Input<'_>; 12]>::new();
+                    for &place in inputs {
+                        read.push(Input::Same(&[]));
+                        source.input(place, *width, read.last_mut().expect("just pushed"));
                     }
                     let mut written = SmallVec::new();
                     target.places(outputs, *width, &mut written);
