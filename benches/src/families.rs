@@ -63,7 +63,7 @@ fn family<M>(
     declare: impl Fn(&Set<M::Input>, usize) -> Result<M, CellError> + 'static,
 ) -> Family
 where
-    M: Model<Input: Clone + Sync> + Clone + Send + 'static,
+    M: Model<Input: Clone + Sync> + Clone + Send + Sync + 'static,
 {
     let input = set.name;
     let at = move |hidden| -> Result<Box<dyn Workload>, Failure> {

@@ -38,14 +38,18 @@ pub fn speedups(records: &[&Throughput]) -> Option<Table> {
                 .iter()
                 .map(|&(a, b, _)| Some(speed(group, a, threads)? / speed(group, b, threads)?))
                 .collect();
-            for system in [System::Edbatch, System::Across] {
+            for system in [System::Edbatch, System::Across, System::Overlap] {
                 let one = speed(group, System::Edbatch, 1).filter(|_| threads > 1);
                 ratios.push(one.and_then(|one| Some(speed(group, system, threads)? / one)));
             }
             rows.push((group[0], threads, ratios));
         }
     }
-    let names = PAIRS.iter().map(|&(_, _, name)| name).chain(["threads inside", "threads across"]);
+    let names = PAIRS.iter().map(|&(_, _, name)| name).chain([
+        "threads inside",
+        "threads across",
+        "overlap",
+    ]);
     let columns: Vec<(usize, &str)> = names
         .enumerate()
         .filter(|&(column, _)| rows.iter().any(|(_, _, ratios)| ratios[column].is_some()))

@@ -32,6 +32,8 @@ pub enum System {
     Edbatch,
     /// As edbatch, but a thread runs whole mini-batches, several at once
     Across,
+    /// As edbatch, but a second thread wires, schedules and plans the next mini-batch meanwhile
+    Overlap,
     /// As edbatch, with plans kept for equal topologies
     Cached,
     /// As edbatch, with batches in the order in which their readers name them

@@ -158,7 +158,7 @@ impl<M: Model> On<M> {
     }
 }
 
-impl<M: Model<Input: Clone + Sync> + Clone + Send + 'static> Workload for On<M> {
+impl<M: Model<Input: Clone + Sync> + Clone + Send + Sync + 'static> Workload for On<M> {
     fn network(&self) -> &Arc<Network> {
         self.model.network()
     }
@@ -203,6 +203,8 @@ struct Running<M: Model> {
     engine: Engine<M>,
     /// Engines on other threads, each of which runs whole mini-batches.
     others: Vec<Engine<M>>,
+    /// Whether another thread prepares the next mini-batch.
+    overlaps: bool,
     profile: Arc<Profile>,
     program: Program,
     system: System,
@@ -221,16 +223,17 @@ impl<M: Model + Clone> Running<M> {
         threads: usize,
     ) -> Result<Self, TooLarge> {
         let across = system == System::Across;
+        let overlaps = system == System::Overlap && threads > 1;
         let program = Program::new(model.network().clone(), system.cells().0)?;
-        let inside = if across { 1 } else { threads };
+        let inside = if across || overlaps { 1 } else { threads };
         let (engine, profile) = system.engine(model, parameters, learned, inside)?;
         let others = (1..if across { threads } else { 1 }).map(|_| engine.another()).collect();
         let (learned, outputs) = (learned.clone(), Vec::new());
-        Ok(Self { engine, others, profile, program, system, learned, inputs, outputs })
+        Ok(Self { engine, others, overlaps, profile, program, system, learned, inputs, outputs })
     }
 }
 
-impl<M: Model<Input: Sync> + Send> Contestant for Running<M> {
+impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
     fn run(&mut self, mini_batch: usize) -> Result<&[Rows], RunError> {
         self.engine.run_into(&self.inputs[mini_batch], &mut self.outputs)?;
         Ok(&self.outputs)
@@ -241,6 +244,14 @@ impl<M: Model<Input: Sync> + Send> Contestant for Running<M> {
         mini_batches: &[usize],
         each: &mut dyn FnMut(usize, f64),
     ) -> Result<(), RunError> {
+        if self.overlaps {
+            let started = Instant::now();
+            let inputs = mini_batches.iter().map(|&mini_batch| &self.inputs[mini_batch]);
+            self.engine.run_overlapped(inputs, |_, _| {})?;
+            let seconds = started.elapsed().as_secs_f64() / mini_batches.len() as f64;
+            mini_batches.iter().for_each(|&mini_batch| each(mini_batch, seconds));
+            return Ok(());
+        }
         if self.others.is_empty() {
             for &mini_batch in mini_batches {
                 let started = Instant::now();

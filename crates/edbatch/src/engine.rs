@@ -20,9 +20,9 @@ use crate::{Counts, Report, Rows, Statistics};
 ///
 /// It owns all memory that a mini-batch needs and keeps it for the next.
 pub struct Engine<M> {
-    model: M,
-    executor: Executor,
-    statistics: Statistics,
+    pub(crate) model: M,
+    pub(crate) executor: Executor,
+    pub(crate) statistics: Statistics,
     /// The graph that ran last, for its memory.
     graph: RefCell<Graph>,
 }

@@ -21,17 +21,35 @@ pub(crate) enum Executor {
 
 /// Batches on a backend.
 pub(crate) struct Planned {
+    pub(crate) decider: Decider,
+    pub(crate) runner: Runner,
+    /// About the graph that ran last.
+    pub(crate) decision: Decision,
+}
+
+/// Schedules and plans graphs.
+pub(crate) struct Decider {
     program: Arc<Program>,
-    backend: Box<dyn Backend>,
     policy: Box<dyn Policy + Send>,
-    initial: Rows,
     frontier: Frontier,
-    schedule: Schedule,
     order: Order,
     by_consumers: ByConsumers,
     planner: Planner,
-    plan: Plan,
     cache: PlanCache,
+}
+
+/// A graph's schedule and plan.
+#[derive(Default)]
+pub(crate) struct Decision {
+    schedule: Schedule,
+    plan: Plan,
+}
+
+/// Carries decisions out.
+pub(crate) struct Runner {
+    program: Arc<Program>,
+    backend: Box<dyn Backend>,
+    initial: Rows,
     most_bytes: Option<u64>,
     /// The time of each batch, if it is to be measured.
     samples: Option<Vec<Sample>>,
@@ -57,11 +75,11 @@ impl Executor {
         wanted: &[Value],
         statistics: &mut Statistics,
     ) -> Result<(), RunError> {
-        statistics.nodes += graph.nodes() as u64;
         match self {
             Self::Planned(planned) => planned.run(graph, carried, wanted, statistics),
             Self::Interpreted(interpreted) => {
                 let executing = Instant::now();
+                statistics.nodes += graph.nodes() as u64;
                 statistics.batches += graph.nodes() as u64;
                 interpreted.run(graph, carried, wanted);
                 statistics.execute += executing.elapsed();
@@ -73,7 +91,7 @@ impl Executor {
     /// Appends the elements of a wanted value of the graph that ran last, field after field.
     pub(crate) fn read(&self, wanted: usize, out: &mut Rows) {
         match self {
-            Self::Planned(planned) => planned.read(wanted, out),
+            Self::Planned(planned) => planned.runner.read(&planned.decision, wanted, out),
             Self::Interpreted(interpreted) => out.push(interpreted.results.row(wanted)),
         }
     }
@@ -82,11 +100,12 @@ impl Executor {
     pub(crate) fn another(&self) -> Self {
         match self {
             Self::Planned(planned) => {
-                let (program, initial) = (planned.program.clone(), planned.initial.clone());
-                let mut another = Planned::on(program, initial, planned.backend.another());
-                another.order = planned.order;
-                another.most_bytes = planned.most_bytes;
-                another.cache = PlanCache::new(planned.cache.most_bytes());
+                let Planned { decider, runner, .. } = &**planned;
+                let (program, initial) = (decider.program.clone(), runner.initial.clone());
+                let mut another = Planned::on(program, initial, runner.backend.another());
+                another.decider.order = decider.order;
+                another.decider.cache = PlanCache::new(decider.cache.most_bytes());
+                another.runner.most_bytes = runner.most_bytes;
                 Self::Planned(Box::new(another))
             }
             Self::Interpreted(Interpreted { parameters, initial, .. }) => {
@@ -99,7 +118,7 @@ impl Executor {
     /// What was learned about the batches of each kind, if it was asked for.
     pub(crate) fn report(&self) -> Option<&Report> {
         match self {
-            Self::Planned(planned) => Some(&planned.report),
+            Self::Planned(planned) => Some(&planned.runner.report),
             Self::Interpreted(_) => None,
         }
     }
@@ -107,15 +126,15 @@ impl Executor {
     /// What it was before is forgotten, with all plans that are kept.
     pub(crate) fn set_policy(&mut self, policy: Box<dyn Policy + Send>) {
         if let Self::Planned(planned) = self {
-            planned.policy = policy;
-            planned.cache.clear();
+            planned.decider.policy = policy;
+            planned.decider.cache.clear();
         }
     }
 
     pub(crate) fn set_order(&mut self, order: Order) {
         if let Self::Planned(planned) = self {
-            planned.order = order;
-            planned.cache.clear();
+            planned.decider.order = order;
+            planned.decider.cache.clear();
         }
     }
 
@@ -124,7 +143,7 @@ impl Executor {
         match self {
             Self::Planned(planned) => {
                 let next = on.then(Vec::new);
-                std::mem::replace(&mut planned.samples, next).unwrap_or_default()
+                std::mem::replace(&mut planned.runner.samples, next).unwrap_or_default()
             }
             Self::Interpreted(_) => Vec::new(),
         }
@@ -132,13 +151,13 @@ impl Executor {
 
     pub(crate) fn limit_memory(&mut self, bytes: u64) {
         if let Self::Planned(planned) = self {
-            planned.most_bytes = Some(bytes);
+            planned.runner.most_bytes = Some(bytes);
         }
     }
 
     pub(crate) fn keep_plans(&mut self, most_bytes: usize) {
         if let Self::Planned(planned) = self {
-            planned.cache = PlanCache::new(most_bytes);
+            planned.decider.cache = PlanCache::new(most_bytes);
         }
     }
 }
@@ -157,23 +176,25 @@ impl Planned {
     }
 
     fn on(program: Arc<Program>, initial: Rows, backend: Box<dyn Backend>) -> Self {
-        Self {
-            program,
-            backend,
+        let decider = Decider {
+            program: program.clone(),
             policy: Box::new(Critical::new()),
-            initial,
             frontier: Frontier::default(),
-            schedule: Schedule::new(),
             order: Order::default(),
             by_consumers: ByConsumers::default(),
             planner: Planner::default(),
-            plan: Plan::default(),
             cache: PlanCache::default(),
+        };
+        let runner = Runner {
+            program,
+            backend,
+            initial,
             most_bytes: None,
             samples: None,
             wanted: Vec::new(),
             report: Report::default(),
-        }
+        };
+        Self { decider, runner, decision: Decision::default() }
     }
 
     fn run(
@@ -183,29 +204,43 @@ impl Planned {
         wanted: &[Value],
         statistics: &mut Statistics,
     ) -> Result<(), RunError> {
+        let Self { decider, runner, decision } = self;
+        decider.decide(graph, wanted, decision, statistics)?;
+        runner.run(graph, carried, wanted, decision, statistics)
+    }
+}
+
+impl Runner {
+    /// Runs a graph as was decided.
+    pub(crate) fn run(
+        &mut self,
+        graph: &Graph,
+        carried: &Rows,
+        wanted: &[Value],
+        decision: &Decision,
+        statistics: &mut Statistics,
+    ) -> Result<(), RunError> {
+        let Decision { schedule, plan } = decision;
+        statistics.nodes += graph.nodes() as u64;
         statistics.graphs += 1;
-        let known = self.recall(graph, wanted, statistics);
-        if !known {
-            self.decide(graph, wanted, statistics)?;
-        }
-        statistics.batches += self.schedule.len() as u64;
-        let (values, weights) = (4 * self.plan.arena as u64, self.backend.bytes().weights as u64);
+        statistics.batches += schedule.len() as u64;
+        let (values, weights) = (4 * plan.arena as u64, self.backend.bytes().weights as u64);
         if let Some(limit) = self.most_bytes.filter(|&limit| values + weights > limit) {
             return Err(RunError::Memory { values, weights, limit });
         }
 
         let executing = Instant::now();
-        self.backend.allocate(self.plan.arena);
+        self.backend.allocate(plan.arena);
         for (index, row) in self.initial.iter().chain(carried.iter()).enumerate() {
             let mut from = 0;
-            for (at, width) in fields(&self.program, graph.given()[index], self.plan.given[index]) {
+            for (at, width) in fields(&self.program, graph.given()[index], plan.given[index]) {
                 self.backend.write(at, &row[from..from + width]);
                 from += width;
             }
         }
-        for (index, step) in self.plan.steps.iter().enumerate() {
+        for (index, step) in plan.steps.iter().enumerate() {
             let started = self.samples.is_some().then(Instant::now);
-            self.backend.step(&self.plan, index);
+            self.backend.step(plan, index);
             if let (Some(started), Some(samples)) = (started, &mut self.samples) {
                 self.backend.synchronize();
                 let nanoseconds = started.elapsed().as_nanos() as f64;
@@ -221,8 +256,8 @@ impl Planned {
         statistics.execute += executing.elapsed();
         if let Some(counts) = &mut statistics.counts {
             counts.bound += lower_bound(graph) as u64;
-            self.report.add(graph, &self.schedule);
-            counts.gathered_bytes += gathered_bytes(&self.program, &self.plan);
+            self.report.add(graph, schedule);
+            counts.gathered_bytes += gathered_bytes(&self.program, plan);
         }
         let Bytes { weights, arena } = self.backend.bytes();
         statistics.weight_bytes = weights as u64;
@@ -230,9 +265,55 @@ impl Planned {
         Ok(())
     }
 
-    /// Takes the schedule and the plan of an equal graph from the cache, if it has one; whether it
-    /// does.
-    fn recall(&mut self, graph: &Graph, wanted: &[Value], statistics: &mut Statistics) -> bool {
+    /// Appends the elements of a wanted value of the graph that ran last.
+    pub(crate) fn read(&self, decision: &Decision, wanted: usize, out: &mut Rows) {
+        out.push_with(|elements| {
+            let (record, row) = (self.wanted[wanted], decision.plan.wanted[wanted]);
+            for (at, width) in fields(&self.program, record, row) {
+                self.backend.read(at, width, elements);
+            }
+        });
+    }
+}
+
+impl Decider {
+    /// Schedules and plans a graph, or takes the decision about an equal one from the cache.
+    pub(crate) fn decide(
+        &mut self,
+        graph: &Graph,
+        wanted: &[Value],
+        decision: &mut Decision,
+        statistics: &mut Statistics,
+    ) -> Result<(), ArenaTooLarge> {
+        if self.recall(graph, wanted, decision, statistics) {
+            return Ok(());
+        }
+        let Decision { schedule, plan } = decision;
+        let scheduling = Instant::now();
+        schedule_into(graph, &mut *self.policy, &mut self.frontier, schedule);
+        statistics.schedule += scheduling.elapsed();
+
+        let planning = Instant::now();
+        self.order.apply(&self.program, graph, schedule, &mut self.by_consumers);
+        let mini_batch = MiniBatch { program: &self.program, graph, schedule, wanted };
+        let cached = self.cache.most_bytes() > 0;
+        let room = if cached { Room::Any } else { Room::Distinct };
+        self.planner.plan(&mini_batch, room, plan)?;
+        if cached {
+            self.cache.insert(graph, wanted, schedule, plan);
+        }
+        statistics.plan += planning.elapsed();
+        Ok(())
+    }
+
+    /// Takes the decision about an equal graph from the cache, if it has one; whether it does.
+    fn recall(
+        &mut self,
+        graph: &Graph,
+        wanted: &[Value],
+        decision: &mut Decision,
+        statistics: &mut Statistics,
+    ) -> bool {
         if self.cache.most_bytes() == 0 {
             return false;
         }
@@ -242,47 +323,13 @@ impl Planned {
             let (program, schedule) = (&*self.program, &entry.schedule);
             let mini_batch = MiniBatch { program, graph, schedule, wanted };
             let fits = self.planner.refill(&mini_batch, &mut entry.plan);
-            self.schedule.clone_from(&entry.schedule);
-            self.plan.clone_from(&entry.plan);
+            decision.schedule.clone_from(&entry.schedule);
+            decision.plan.clone_from(&entry.plan);
             fits
         });
         statistics.plans_reused += u64::from(found);
         statistics.plan += planning.elapsed();
         found
-    }
-
-    /// Schedules and plans a graph.
-    fn decide(
-        &mut self,
-        graph: &Graph,
-        wanted: &[Value],
-        statistics: &mut Statistics,
-    ) -> Result<(), ArenaTooLarge> {
-        let scheduling = Instant::now();
-        schedule_into(graph, &mut *self.policy, &mut self.frontier, &mut self.schedule);
-        statistics.schedule += scheduling.elapsed();
-
-        let planning = Instant::now();
-        self.order.apply(&self.program, graph, &mut self.schedule, &mut self.by_consumers);
-        let mini_batch =
-            MiniBatch { program: &self.program, graph, schedule: &self.schedule, wanted };
-        let cached = self.cache.most_bytes() > 0;
-        let room = if cached { Room::Any } else { Room::Distinct };
-        self.planner.plan(&mini_batch, room, &mut self.plan)?;
-        if cached {
-            self.cache.insert(graph, wanted, &self.schedule, &self.plan);
-        }
-        statistics.plan += planning.elapsed();
-        Ok(())
-    }
-
-    fn read(&self, wanted: usize, out: &mut Rows) {
-        out.push_with(|elements| {
-            for (at, width) in fields(&self.program, self.wanted[wanted], self.plan.wanted[wanted])
-            {
-                self.backend.read(at, width, elements);
-            }
-        });
     }
 }
 

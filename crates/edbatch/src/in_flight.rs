@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -78,6 +78,42 @@ impl<M: Model> InFlight<'_, M> {
             }
         }
     }
+}
+
+/// Inputs that have been wired to their end.
+#[derive(Default)]
+pub(crate) struct Wired {
+    /// What they emit, input by input.
+    pub(crate) emitted: Vec<Value>,
+    /// How many values each of them emits.
+    pub(crate) counts: Vec<usize>,
+}
+
+/// Wires inputs into an empty graph; `false` if one of them awaits a value.
+pub(crate) fn wire<M: Model>(
+    model: &M,
+    graph: &RefCell<Graph>,
+    inputs: &[M::Input],
+    wired: &mut Wired,
+) -> Result<bool, RunError> {
+    let Wired { emitted, counts } = wired;
+    emitted.clear();
+    counts.clear();
+    let exchange = RefCell::<Exchange>::default();
+    let build = Build::new(graph, &exchange);
+    for (instance, input) in inputs.iter().enumerate() {
+        match pin!(model.build(&build, input)).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => return Ok(false),
+            Poll::Ready(result) => result.map_err(|error| RunError::Build { instance, error })?,
+        }
+        let own = &mut exchange.borrow_mut().emitted;
+        if own.iter().any(|&value| graph.borrow().record_of(value).is_none()) {
+            return Err(RunError::NotCarried { instance });
+        }
+        counts.push(own.len());
+        emitted.append(own);
+    }
+    Ok(true)
 }
 
 /// Where an instance sits while it runs; another one takes the place when it has ended.

@@ -129,6 +129,7 @@ mod engine;
 mod executor;
 mod in_flight;
 mod load;
+mod overlap;
 mod plan_cache;
 mod report;
 mod rows;

@@ -32,6 +32,19 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// Adds the counts and times of work on another thread, which held no bytes.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.instances += other.instances;
+        self.graphs += other.graphs;
+        self.plans_reused += other.plans_reused;
+        self.nodes += other.nodes;
+        self.batches += other.batches;
+        self.construct += other.construct;
+        self.schedule += other.schedule;
+        self.plan += other.plan;
+        self.execute += other.execute;
+    }
+
     /// The most bytes that were held at once, for values and weights.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
