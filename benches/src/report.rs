@@ -2,6 +2,7 @@
 
 use crate::record::{Breakdown, Cell, Copies, Counts, Learn, PqTrees, Record, Rule, Throughput};
 use crate::speedups::speedups;
+use crate::systems::System;
 use crate::table::Table;
 
 /// A table for each part that has records.
@@ -145,9 +146,17 @@ fn throughput(records: &[&Throughput]) -> Table {
     table
 }
 
+/// Of our own system, if it was measured: rows of all of them would be too many to read.
 fn breakdown(records: &[&Breakdown]) -> Table {
+    let own = System::Edbatch.name();
+    let measured = records.iter().any(|record| record.system == own);
+    let title = if measured {
+        "Where the time goes (other systems: on the page and in the JSON)"
+    } else {
+        "Where the time goes"
+    };
     let mut table = Table::new(
-        "Where the time goes",
+        title,
         3,
         [
             "model",
@@ -167,7 +176,7 @@ fn breakdown(records: &[&Breakdown]) -> Table {
             "other",
         ],
     );
-    for record in records {
+    for record in records.iter().filter(|record| !measured || record.system == own) {
         table.rows.push(vec![
             record.model.clone(),
             record.input.clone(),
