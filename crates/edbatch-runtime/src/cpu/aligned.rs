@@ -2,6 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use crate::kernels::large_pages;
+
 /// A growable slice of f32 that begins at a cache line, so that no row of whole lines is split.
 #[derive(Debug, Default)]
 pub(super) struct Aligned {
@@ -16,7 +18,7 @@ impl Aligned {
     pub(super) fn reserve(&mut self, len: usize) {
         if self.len < len {
             const LINE: usize = 64;
-            self.memory = vec![0.0; len + LINE / size_of::<f32>()];
+            self.memory = large_pages::zeros(len + LINE / size_of::<f32>());
             self.start = self.memory.as_ptr().align_offset(LINE).min(LINE / size_of::<f32>());
             self.len = len;
         }

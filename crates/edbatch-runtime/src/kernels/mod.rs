@@ -16,6 +16,7 @@ pub mod batched;
 pub mod elementwise;
 pub mod features;
 mod lanewise;
+pub(crate) mod large_pages;
 pub mod math;
 pub mod pack;
 pub mod product;

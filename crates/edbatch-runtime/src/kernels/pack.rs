@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{features::Level, simd};
+use super::{features::Level, large_pages, simd};
 
 /// A weight of N outputs by K inputs, packed once at load.
 ///
@@ -62,14 +62,11 @@ impl PackedWeights {
             LARGE.. => [half, half * depth],
             _ => [width, half],
         };
-        let mut packed = PackedWeights {
-            level,
-            outputs,
-            depth,
-            width,
-            strides,
-            panels: vec![Line([0.0; Line::FLOATS]); floats.div_ceil(Line::FLOATS)],
-        };
+        let lines = floats.div_ceil(Line::FLOATS);
+        let mut panels = Vec::with_capacity(lines);
+        large_pages::advise(panels.spare_capacity_mut());
+        panels.resize(lines, Line([0.0; Line::FLOATS]));
+        let mut packed = PackedWeights { level, outputs, depth, width, strides, panels };
         for (n, row) in rows().enumerate() {
             let column = n / width * width * depth + n % width / half * strides[1] + n % half;
             for (k, &w) in row.iter().enumerate() {
