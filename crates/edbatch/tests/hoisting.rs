@@ -3,7 +3,7 @@
 use edbatch::Engine;
 use edbatch_datasets::{Sentence, parse_binary_trees};
 use edbatch_layout::{
-    Action, Base, CellStyle, MiniBatch, Plan, Planner, Program, Room, check, check_cell,
+    Action, Base, CellStep, CellStyle, MiniBatch, Plan, Planner, Program, Room, check, check_cell,
 };
 use edbatch_models::*;
 use edbatch_policy::{Critical, schedule};
@@ -68,12 +68,25 @@ fn a_projection_of_a_word_is_hoisted_with_all_that_follows_from_it() {
     let encoder = program.cells().iter().find(|cell| cell.name == "encoder").unwrap();
     let hoisted = encoder.hoisted.as_ref().unwrap();
     assert_eq!(hoisted.from, Base::Table(0));
-    let steps = |steps: &[edbatch_layout::CellStep]| steps.len();
     // The projection, its tanh, and the product by all four gates' input weights.
-    assert_eq!(steps(&hoisted.ahead.steps), 3, "{}", hoisted.ahead);
+    assert_eq!(hoisted.ahead.steps.len(), 3, "{}", hoisted.ahead);
     // The product by the state's weights, added to it, and the rest of the LSTM.
-    assert_eq!(steps(&hoisted.rest.steps), 2, "{}", hoisted.rest);
+    assert_eq!(hoisted.rest.steps.len(), 2, "{}", hoisted.rest);
     assert_eq!(hoisted.ahead.output_width, 4 * 4);
+}
+
+/// A product of several gates is hoisted as a whole, though only some of them are left for the rest.
+#[test]
+fn both_products_of_a_gated_leaf_are_hoisted() {
+    let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };
+    let model = TreeGru::new(sizes).unwrap();
+    let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
+    let hoisted = program.cells()[0].hoisted.as_ref().unwrap();
+    let products = |steps: &[CellStep]| {
+        steps.iter().filter(|step| matches!(step, CellStep::Product { .. })).count()
+    };
+    let (ahead, rest) = (&hoisted.ahead, &hoisted.rest);
+    assert_eq!((products(&ahead.steps), products(&rest.steps)), (2, 0), "{ahead}{rest}");
 }
 
 #[test]

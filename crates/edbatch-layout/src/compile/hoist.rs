@@ -57,14 +57,8 @@ fn divide(plan: &CellPlan, from: Base) -> Option<Hoisted> {
     if !multiplies || handed_on.is_empty() {
         return None;
     }
-    let row = Row::of(handed_on);
+    let row = Row::of(handed_on, &ahead);
     for step in &mut ahead {
-        let touched = step.reads().into_iter().chain(step.writes());
-        for (place, width) in touched {
-            if row.overlaps(place, width) && row.find(place, width).is_none() {
-                return None;
-            }
-        }
         let into_row = |place: &mut Place| {
             if let Some(offset) = row.find(*place, 1) {
                 *place = Place { base: Base::Output, offset };
@@ -177,8 +171,28 @@ struct Row {
 }
 
 impl Row {
-    /// A stretch for all places that overlap or touch.
-    fn of(mut places: Vec<(Place, u32)>) -> Self {
+    /// A stretch for all places that overlap or touch: of those that are handed on, and of all that a step
+    /// reads or writes together with one of them.
+    fn of(mut places: Vec<(Place, u32)>, ahead: &[CellStep]) -> Self {
+        let touched: Vec<(Place, u32)> =
+            ahead.iter().flat_map(|step| step.reads().into_iter().chain(step.writes())).collect();
+        loop {
+            let row = Self::side_by_side(places.clone());
+            let cut = |&&(place, width): &&(Place, u32)| {
+                row.find(place, width).is_none()
+                    && row
+                        .stretches
+                        .iter()
+                        .any(|&(at, of_it, _)| overlap((at, of_it), (place, width)))
+            };
+            match touched.iter().find(cut) {
+                Some(&place) => places.push(place),
+                None => return row,
+            }
+        }
+    }
+
+    fn side_by_side(mut places: Vec<(Place, u32)>) -> Self {
         places.sort_unstable();
         let mut stretches: Vec<(Place, u32, u32)> = Vec::new();
         let mut width = 0;
@@ -198,10 +212,6 @@ impl Row {
             }
         }
         Self { stretches, width }
-    }
-
-    fn overlaps(&self, place: Place, width: u32) -> bool {
-        self.stretches.iter().any(|&(first, of_it, _)| overlap((first, of_it), (place, width)))
     }
 
     /// Where a place is in the row, if all of it is.
