@@ -1,9 +1,11 @@
 //! A mini-batch: calls of a network's cells, built anew for every mini-batch.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::call::{self, Signatures};
+use crate::dag::copy;
 use crate::{CallError, Dag, Kind, Network, NodeId, RecordId, Source, Value};
 
 /// A DAG of cell calls in flat, append-only arrays.
@@ -140,7 +142,7 @@ impl Graph {
     /// The rows of tables that a call names.
     #[must_use]
     pub fn rows(&self, node: NodeId) -> &[u32] {
-        &self.raw(node)[..self.signatures.tables(self.kind(node))]
+        &self.arguments[self.places(node)][..self.signatures.tables(self.kind(node))]
     }
 
     /// The values that a call reads, port by port.
@@ -180,17 +182,25 @@ impl Graph {
 
     #[inline]
     fn value_words(&self, node: NodeId) -> &[u32] {
-        &self.raw(node)[self.signatures.tables(self.kind(node))..]
+        &self.arguments[self.value_places(node)]
     }
 
+    /// Where the values stand that a call reads.
     #[inline]
-    fn raw(&self, node: NodeId) -> &[u32] {
+    fn value_places(&self, node: NodeId) -> Range<usize> {
+        let Range { start, end } = self.places(node);
+        start + self.signatures.tables(self.kind(node))..end
+    }
+
+    /// Where the rows and values stand that a call reads.
+    #[inline]
+    fn places(&self, node: NodeId) -> Range<usize> {
         let start = self.nodes[node.index()].first as usize;
         let end = match self.nodes.get(node.index() + 1) {
             Some(next) => next.first as usize,
             None => self.arguments.len(),
         };
-        &self.arguments[start..end]
+        start..end
     }
 }
 
@@ -215,6 +225,30 @@ impl Dag for Graph {
             Source::Given(_) => None,
         })
     }
+
+    #[inline]
+    fn copy_arguments<const N: usize>(&self, node: NodeId, first: &mut [NodeId; N]) -> usize {
+        let places = self.value_places(node);
+        let Some(words) = self.arguments.get(places.start..places.start + N) else {
+            return copy_some(self.arguments(node), first);
+        };
+        // The bit that marks a given value is mostly in none of the words.
+        let all = Value(words.iter().fold(0, |all, word| all | word));
+        if places.len() > N || matches!(all.source(), Source::Given(_)) {
+            return copy_some(self.arguments(node), first);
+        }
+        for (argument, &word) in first.iter_mut().zip(words) {
+            *argument = NodeId(word);
+        }
+        places.len()
+    }
+}
+
+/// Arguments among which there may be given values, or that are many, or the graph's last.
+#[cold]
+#[inline(never)]
+fn copy_some(arguments: impl Iterator<Item = NodeId>, first: &mut [NodeId]) -> usize {
+    copy(arguments, first)
 }
 
 /// One line a call: `n2 = node(n0, n1)`; rows of tables as `#7`, given values as `g0`.

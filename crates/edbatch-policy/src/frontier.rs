@@ -12,9 +12,12 @@
 //! once it has seen the largest graph it allocates nothing.
 
 mod build;
+mod edges;
 mod tell;
 
 use edbatch_graph::{Dag, Kind, NodeId};
+
+use edges::Edges;
 
 /// What a policy sees: which nodes are ready, which ran, and who reads whom.
 #[derive(Clone, Debug, Default)]
@@ -32,9 +35,7 @@ pub struct Frontier {
     remaining: usize,
     /// By node, how many arguments it waits for beside those pending; of nodes with very many.
     owed: Vec<(NodeId, u32)>,
-    /// The first `edge_count` are the graph's, by user, ascending; the rest is room.
-    edges: Vec<Edge>,
-    edge_count: usize,
+    edges: Edges,
     /// The first `source_count` are the nodes without arguments, ascending; the rest is room.
     sources: Vec<NodeId>,
     source_count: usize,
@@ -59,18 +60,10 @@ struct Node {
 
 const NO_NODE: Node = Node { first_user: 0, pending: 0, kind: Kind(0) };
 
-/// So many users are copied at once, whether they are a node's or the next one's.
+/// So many arguments or users are copied at once, whether they are a node's or the next one's.
 const FEW: usize = 4;
 
-const MOST: u32 = u16::MAX as u32;
-
-#[derive(Clone, Copy, Debug)]
-struct Edge {
-    argument: NodeId,
-    user: NodeId,
-}
-
-const NO_EDGE: Edge = Edge { argument: NodeId(0), user: NodeId(0) };
+const MOST: usize = u16::MAX as usize;
 
 /// A kind's part of the queue, as indices: `start ≤ front ≤ back ≤ end`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,9 +110,9 @@ impl Frontier {
     /// Back to the state in which nothing has run, without looking at the graph again.
     pub fn rewind(&mut self) {
         self.owed.clear();
-        for edges in self.edges[..self.edge_count].chunk_by(|a, b| a.user == b.user) {
-            let (user, arguments) = (edges[0].user, NodeId::new(edges.len()).0);
-            self.nodes[user.index()].pending = pending(user, arguments, &mut self.owed);
+        for edges in self.edges.users[..self.edges.count].chunk_by(|a, b| a == b) {
+            let user = edges[0];
+            self.nodes[user.index()].pending = pending(user, edges.len(), &mut self.owed);
         }
         self.open();
     }
@@ -170,12 +163,14 @@ impl Frontier {
     pub(crate) fn arguments(
         &self,
     ) -> impl Iterator<Item = (NodeId, impl ExactSizeIterator<Item = NodeId> + '_)> + '_ {
-        let mut edges = &self.edges[..self.edge_count];
-        (0..self.nodes()).map(NodeId::new).map(move |user| {
-            let count = edges.iter().take_while(|edge| edge.user == user).count();
-            let (arguments, rest) = edges.split_at(count);
-            edges = rest;
-            (user, arguments.iter().map(|edge| edge.argument))
+        let mut users = &self.edges.users[..self.edges.count];
+        let mut rest = self.edges.arguments.as_slice();
+        (0..self.nodes()).map(NodeId::new).map(move |node| {
+            let count = users.iter().take_while(|&&user| user == node).count();
+            users = &users[count..];
+            let arguments;
+            (arguments, rest) = rest.split_at(count);
+            (node, arguments.iter().copied())
         })
     }
 
@@ -183,7 +178,7 @@ impl Frontier {
     pub(crate) fn edges(
         &self,
     ) -> impl DoubleEndedIterator<Item = (NodeId, NodeId)> + ExactSizeIterator + '_ {
-        self.edges[..self.edge_count].iter().map(|edge| (edge.argument, edge.user))
+        self.edges.iter()
     }
 
     /// Whether any node of a kind has an argument.
@@ -314,9 +309,9 @@ impl Frontier {
 
 /// For how many arguments a node waits at once; it owes the others. Nodes come in ascending order.
 #[inline]
-fn pending(node: NodeId, arguments: u32, owed: &mut Vec<(NodeId, u32)>) -> u16 {
+fn pending(node: NodeId, arguments: usize, owed: &mut Vec<(NodeId, u32)>) -> u16 {
     if arguments > MOST {
-        owed.push((node, arguments - MOST));
+        owed.push((node, NodeId::new(arguments - MOST).0));
     }
     arguments.min(MOST) as u16
 }

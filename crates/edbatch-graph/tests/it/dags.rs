@@ -63,7 +63,49 @@ fn is_topological(dag: &impl Dag) -> bool {
     })
 }
 
+/// Whether what is copied is the arguments' beginning, and their number is right.
+fn copies_arguments<const N: usize>(dag: &impl Dag) -> bool {
+    (0..dag.nodes()).map(NodeId::new).all(|node| {
+        let arguments: Vec<NodeId> = dag.arguments(node).collect();
+        let mut first = [NodeId(u32::MAX); N];
+        let some = arguments.len().min(N);
+        dag.copy_arguments(node, &mut first) == arguments.len()
+            && first[..some] == arguments[..some]
+    })
+}
+
+/// A graph that has no better way to copy arguments than one by one.
+struct Plainer(PlainDag);
+
+impl Dag for Plainer {
+    fn nodes(&self) -> usize {
+        self.0.nodes()
+    }
+
+    fn kinds(&self) -> usize {
+        self.0.kinds()
+    }
+
+    fn kind(&self, node: NodeId) -> Kind {
+        self.0.kind(node)
+    }
+
+    fn arguments(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        self.0.arguments(node)
+    }
+}
+
 proptest! {
+    /// More of them than a node has, fewer, and as many.
+    #[test]
+    fn arguments_are_copied(dag in plain_dags(), graph in graphs()) {
+        prop_assert!(copies_arguments::<0>(&graph) && copies_arguments::<2>(&graph));
+        prop_assert!(copies_arguments::<4>(&graph) && copies_arguments::<7>(&graph));
+        prop_assert!(copies_arguments::<2>(&&dag) && copies_arguments::<4>(&&dag));
+        prop_assert!(copies_arguments::<2>(&Plainer(dag.clone())));
+        prop_assert!(copies_arguments::<4>(&Plainer(dag)));
+    }
+
     #[test]
     fn ids_are_a_topological_order(dag in plain_dags(), graph in graphs()) {
         prop_assert!(is_topological(&dag));

@@ -1,11 +1,12 @@
 //! From a graph to its frontier: three passes in flat loops.
 //!
 //! How many arguments or users a node has is as good as random, and a loop that ends at random costs
-//! more than what it does: only the first pass, which asks the graph, goes node by node.
+//! more than what it does: only the first pass, which asks the graph, goes node by node, and it copies
+//! a few arguments whether the node has as many or not.
 
 use edbatch_graph::{Dag, NodeId};
 
-use super::{Edge, FEW, Frontier, NO_EDGE, NO_NODE, Node, Stretch, pending};
+use super::{FEW, Frontier, NO_NODE, Node, Stretch, pending};
 
 impl Frontier {
     /// Copies kinds and arguments, notes the sources, and counts: the users of a node in
@@ -21,27 +22,33 @@ impl Frontier {
         self.owed.clear();
         // As slices: else where they lie is read again after each write.
         let (nodes, sources) = (self.nodes.as_mut_slice(), self.sources.as_mut_slice());
-        let (stretches, edges) = (self.stretches.as_mut_slice(), &mut self.edges);
+        let stretches = self.stretches.as_mut_slice();
+        let (mut arguments, mut users) = self.edges.split();
         let (mut edge_count, mut source_count) = (0, 0);
-        for user in (0..dag.nodes()).map(NodeId::new) {
-            let before = edge_count;
-            for argument in dag.arguments(user) {
-                if edge_count == edges.len() {
-                    grow(edges);
-                }
-                edges[edge_count] = Edge { argument, user };
-                edge_count += 1;
-                nodes[argument.index()].first_user += 1;
+        for user in (0..NodeId::new(dag.nodes()).0).map(NodeId) {
+            let few = edge_count..edge_count + FEW;
+            if users.len() < few.end {
+                (arguments, users) = self.edges.grow();
             }
-            let (arguments, kind) = (NodeId::new(edge_count - before).0, dag.kind(user));
-            let pending = pending(user, arguments, &mut self.owed);
+            // No branch: what is no argument of the node is overwritten by the next one's.
+            let first = (&mut arguments[few.clone()]).try_into().expect("they are few");
+            let count = dag.copy_arguments::<FEW>(user, first);
+            users[few].fill(user);
+            if count > FEW {
+                (arguments, users) = self.edges.put(edge_count, dag.arguments(user), user);
+            }
+            edge_count += count;
+            let (pending, kind) = (pending(user, count, &mut self.owed), dag.kind(user));
             nodes[user.index()] = Node { first_user: 0, pending, kind };
             stretches[kind.index()].end += 1;
-            // No branch: what is no source is overwritten by the next one.
+            // Likewise, what is no source.
             sources[source_count] = user;
-            source_count += usize::from(arguments == 0);
+            source_count += usize::from(count == 0);
         }
-        (self.edge_count, self.source_count) = (edge_count, source_count);
+        for argument in &arguments[..edge_count] {
+            nodes[argument.index()].first_user += 1;
+        }
+        (self.edges.count, self.source_count) = (edge_count, source_count);
     }
 
     /// Gives each kind its stretch, beginning with the kind's sources.
@@ -69,18 +76,13 @@ impl Frontier {
             node.first_user = end;
         }
         last.first_user = end;
-        self.users.resize(self.edge_count + FEW, NodeId(0));
+        self.users.resize(self.edges.count + FEW, NodeId(0));
         self.told.resize(self.users.len().max(self.told.len()), NodeId(0));
-        for &Edge { argument, user } in self.edges[..self.edge_count].iter().rev() {
+        for (argument, user) in self.edges.iter().rev() {
             let node = &mut self.nodes[argument.index()];
             node.first_user -= 1;
             self.users[node.first_user as usize] = user;
             self.stretches[node.kind.index()].is_read = true;
         }
     }
-}
-
-#[cold]
-fn grow(edges: &mut Vec<Edge>) {
-    edges.resize((2 * edges.len()).max(64), NO_EDGE);
 }

@@ -138,7 +138,7 @@ fn still_waits(id: NodeId, node: &mut Node, owed: &mut [(NodeId, u32)]) -> bool 
     };
     let owed = &mut owed[found].1;
     let waits = *owed > 0;
-    node.pending = (*owed).min(MOST) as u16;
+    node.pending = (*owed).min(MOST as u32) as u16;
     *owed -= u32::from(node.pending);
     waits
 }

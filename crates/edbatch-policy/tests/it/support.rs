@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-/// Graphs of up to `nodes` nodes of up to `kinds` kinds; a node has at most three arguments.
+/// Graphs of up to `nodes` nodes of up to `kinds` kinds; a node has at most six arguments.
 pub(crate) fn dags(nodes: usize, kinds: u16) -> impl Strategy<Value = PlainDag> {
-    let node = (0..kinds, prop::collection::vec(any::<u32>(), 0..=3));
+    let node = (0..kinds, prop::collection::vec(any::<u32>(), 0..=6));
     prop::collection::vec(node, 0..=nodes).prop_map(move |nodes| {
         let mut dag = PlainDag::new((0..kinds).map(|kind| format!("kind {kind}")));
         for (kind, arguments) in nodes {

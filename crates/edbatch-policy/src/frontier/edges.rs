@@ -1,0 +1,53 @@
+//! Who reads whom, as one flat list.
+
+use edbatch_graph::NodeId;
+
+/// Each argument beside its user, by user, ascending; in two arrays, so that a few are copied at once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Edges {
+    pub(super) arguments: Vec<NodeId>,
+    pub(super) users: Vec<NodeId>,
+    /// So many are the graph's; the rest is room.
+    pub(super) count: usize,
+}
+
+impl Edges {
+    /// Pairs of an argument and its user.
+    pub(super) fn iter(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (NodeId, NodeId)> + ExactSizeIterator + '_ {
+        let (arguments, users) = (&self.arguments[..self.count], &self.users[..self.count]);
+        arguments.iter().copied().zip(users.iter().copied())
+    }
+
+    /// The arguments and the users, with the room behind them.
+    pub(super) fn split(&mut self) -> (&mut [NodeId], &mut [NodeId]) {
+        (&mut self.arguments, &mut self.users)
+    }
+
+    /// Makes more room, enough for a few.
+    #[cold]
+    pub(super) fn grow(&mut self) -> (&mut [NodeId], &mut [NodeId]) {
+        let room = (2 * self.users.len()).max(64);
+        self.arguments.resize(room, NodeId(0));
+        self.users.resize(room, NodeId(0));
+        self.split()
+    }
+
+    /// Puts a node's arguments from a place on, however many.
+    #[cold]
+    pub(super) fn put(
+        &mut self,
+        place: usize,
+        arguments: impl Iterator<Item = NodeId>,
+        user: NodeId,
+    ) -> (&mut [NodeId], &mut [NodeId]) {
+        for (place, argument) in (place..).zip(arguments) {
+            if place == self.users.len() {
+                self.grow();
+            }
+            (self.arguments[place], self.users[place]) = (argument, user);
+        }
+        self.split()
+    }
+}
