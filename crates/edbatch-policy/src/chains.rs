@@ -16,6 +16,8 @@
 //! counted again with 8 counters of 32 bits. Edges are taken one by one, not node by node: how many
 //! users a node has is as good as random, and a loop that ends at random costs more than the maximum.
 //!
+//! What comes of it is kept in 16 bits a number; in 32 where a chain is long or kinds are very many.
+//!
 //! *Cost*: O(edges × kinds) time in steps of a whole block, O(nodes) memory.
 
 use edbatch_graph::{Kind, NodeId};
@@ -25,7 +27,9 @@ use crate::Frontier;
 /// Heights of all nodes, and the longest chain of every kind. Reusable memory.
 #[derive(Clone, Debug, Default)]
 pub struct Chains {
-    nodes: Vec<OfNode>,
+    nodes: Vec<OfNode<u16>>,
+    /// In their stead, unless it is empty.
+    wide: Vec<OfNode<u32>>,
     /// How many nodes of a kind have a height: from the kind's start on, a number for each height
     /// from 1 up to the kind's number of nodes.
     tally: Vec<u32>,
@@ -37,16 +41,17 @@ pub struct Chains {
     long: Rows<u32, 8>,
 }
 
-/// Side by side: who asks for one will ask for the other.
+/// Side by side: who asks for one will ask for the other. And small: the next node that is asked for
+/// lies an instance away, in a large mini-batch a cache miss.
 #[derive(Clone, Copy, Debug)]
-struct OfNode {
-    height: u32,
+struct OfNode<W> {
+    height: W,
     /// Σ of the row: at least so many batches are needed by what hangs on the node.
-    needs: u32,
+    needs: W,
 }
 
-/// On a node on which nothing hangs.
-const ALONE: OfNode = OfNode { height: 1, needs: 0 };
+/// So many kinds with chains of up to 254 nodes need fewer than 2^16 batches.
+const MANY: usize = 256;
 
 /// After so many edges we ask whether a chain is too long.
 const AT_ONCE: usize = 1 << 10;
@@ -79,18 +84,18 @@ impl Chains {
     /// Turns to another graph and keeps the memory. Only the graph is read, not what has run.
     pub fn reset(&mut self, frontier: &Frontier) {
         self.nodes.clear();
-        self.nodes.resize(frontier.nodes(), ALONE);
+        self.nodes.resize(frontier.nodes(), OfNode { height: 1, needs: 0 });
+        self.wide.clear();
         let kinds = (0..frontier.kinds()).map(Kind::new);
         self.counted.clear();
         self.counted.extend(kinds.clone().filter(|&kind| frontier.has_arguments(kind)));
         self.lay_out_tally(frontier);
-        let (nodes, tally) = (self.nodes.as_mut_slice(), self.tally.as_mut_slice());
-        let mut of_all = OfAll { nodes, tally, starts: &self.starts };
-        let mut rest = self.counted.as_slice();
-        while !rest.is_empty() {
-            let short = self.short.count(frontier, rest, &mut of_all);
-            let done = short.or_else(|| self.long.count(frontier, rest, &mut of_all));
-            rest = &rest[done.expect("a kind has fewer than 2^32 nodes")..];
+        if self.counted.len() > MANY {
+            widen(&self.nodes, &mut self.wide);
+        }
+        let mut done = 0;
+        while done < self.counted.len() {
+            done += self.count_block(frontier, done);
         }
         self.longest.clear();
         for kind in kinds {
@@ -99,6 +104,26 @@ impl Chains {
             let longest = tally.iter().take_while(|&&nodes| nodes > 0).count();
             self.longest.push(NodeId::new(longest).0);
         }
+    }
+
+    /// Counts a block of kinds, from the first one that is not done, and returns how many they are.
+    fn count_block(&mut self, frontier: &Frontier, done: usize) -> usize {
+        let kinds = &self.counted[done..];
+        let mut tally = Tally { of_height: &mut self.tally, starts: &self.starts };
+        if let Some(kinds) = self.short.count(frontier, kinds) {
+            if self.wide.is_empty() {
+                self.short.add_to(&mut self.nodes, frontier, &mut tally);
+            } else {
+                self.short.add_to(&mut self.wide, frontier, &mut tally);
+            }
+            return kinds;
+        }
+        let kinds = self.long.count(frontier, kinds).expect("a kind has fewer than 2^32 nodes");
+        if self.wide.is_empty() {
+            widen(&self.nodes, &mut self.wide);
+        }
+        self.long.add_to(&mut self.wide, frontier, &mut tally);
+        kinds
     }
 
     /// The nodes of kinds without chains have height 1.
@@ -124,13 +149,13 @@ impl Chains {
     /// The most nodes of a node's own kind on any path that starts at it, itself included.
     #[must_use]
     pub fn height(&self, node: NodeId) -> u32 {
-        self.nodes[node.index()].height
+        self.of_node(node).height
     }
 
     /// The lower bound on the batches that what hangs on a node needs; 0 if nobody reads it.
     #[must_use]
     pub fn needs(&self, node: NodeId) -> u32 {
-        self.nodes[node.index()].needs
+        self.of_node(node).needs
     }
 
     /// A measure of how much hangs on a node: the sixth power of its [needs](Self::needs), so that
@@ -142,6 +167,10 @@ impl Chains {
         let needs = f64::from(self.needs(node));
         let cube = needs * needs * needs;
         cube * cube
+    }
+
+    fn of_node(&self, node: NodeId) -> OfNode<u32> {
+        self.wide.get(node.index()).copied().unwrap_or_else(|| self.nodes[node.index()].into())
     }
 
     /// Number of kinds that may occur.
@@ -161,6 +190,18 @@ impl Chains {
     pub fn bound(&self) -> usize {
         self.longest.iter().map(|&chain| chain as usize).sum()
     }
+}
+
+impl From<OfNode<u16>> for OfNode<u32> {
+    fn from(OfNode { height, needs }: OfNode<u16>) -> Self {
+        Self { height: height.into(), needs: needs.into() }
+    }
+}
+
+/// From here on chains may be long.
+#[cold]
+fn widen(nodes: &[OfNode<u16>], wide: &mut Vec<OfNode<u32>>) {
+    wide.extend(nodes.iter().map(|&node| OfNode::from(node)));
 }
 
 /// Whether a node of a kind may hang on another one.
@@ -198,22 +239,16 @@ impl<C: Counter, const L: usize> OfKind<C, L> {
     const NONE: Self = Self { one_more: [C::ZERO; L], column: 0, may_chain: false };
 }
 
-/// What blocks add to.
-struct OfAll<'a> {
-    nodes: &'a mut [OfNode],
-    tally: &'a mut [u32],
+/// How many nodes have a height, kind by kind.
+struct Tally<'a> {
+    of_height: &'a mut [u32],
     starts: &'a [usize],
 }
 
 impl<C: Counter, const L: usize> Rows<C, L> {
-    /// Heights of the nodes of the first kinds of `kinds`, and what these kinds add to the needs.
-    /// Returns how many kinds were counted, or nothing if a chain is too long for a counter.
-    fn count(
-        &mut self,
-        frontier: &Frontier,
-        kinds: &[Kind],
-        of_all: &mut OfAll<'_>,
-    ) -> Option<usize> {
+    /// Counts the first kinds of `kinds`, and returns how many these are; nothing if a chain is too
+    /// long for a counter.
+    fn count(&mut self, frontier: &Frontier, kinds: &[Kind]) -> Option<usize> {
         let kinds = &kinds[..kinds.len().min(L)];
         self.of_kind.clear();
         self.of_kind.resize(frontier.kinds(), OfKind::NONE);
@@ -231,17 +266,28 @@ impl<C: Counter, const L: usize> Rows<C, L> {
                 return None;
             }
         }
-        for (index, (row, node)) in self.of_node.iter().zip(&mut *of_all.nodes).enumerate() {
-            node.needs += row.iter().map(|&count| count.into()).sum::<u32>();
+        Some(kinds.len())
+    }
+
+    /// Heights of the nodes of the counted kinds, and what these kinds add to the needs of all.
+    fn add_to<W: Copy + Into<u32> + TryFrom<u32>>(
+        &self,
+        nodes: &mut [OfNode<W>],
+        frontier: &Frontier,
+        tally: &mut Tally<'_>,
+    ) {
+        let fit = |number| W::try_from(number).ok().expect("what may be more is wide");
+        for (index, (row, node)) in self.of_node.iter().zip(nodes).enumerate() {
+            let needs: u32 = row.iter().map(|&count| count.into()).sum();
+            node.needs = fit(node.needs.into() + needs);
             let kind = frontier.kind(NodeId::new(index)).index();
             let OfKind { column, may_chain, .. } = self.of_kind[kind];
             if may_chain {
                 let behind: u32 = row[column].into();
-                node.height = 1 + behind;
-                of_all.tally[of_all.starts[kind] + behind as usize] += 1;
+                node.height = fit(1 + behind);
+                tally.of_height[tally.starts[kind] + behind as usize] += 1;
             }
         }
-        Some(kinds.len())
     }
 
     /// Counts along edges, and returns the most that was counted.

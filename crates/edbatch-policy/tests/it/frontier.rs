@@ -83,6 +83,25 @@ fn chains_longer_than_a_small_counter_holds() {
     }
 }
 
+/// Heights and needs are kept in 16 bits while they fit: chains of 230 nodes, kind after kind.
+#[test]
+fn more_is_needed_than_a_small_number_holds() {
+    for kinds in [200_u16, 256, 257, 300] {
+        let mut dag = PlainDag::new((0..kinds).map(|kind| kind.to_string()));
+        let mut last: Option<NodeId> = None;
+        for kind in (0..kinds).rev() {
+            for _ in 0..230 {
+                last = Some(dag.push(Kind(kind), last.as_slice()).unwrap());
+            }
+        }
+        let chains = Chains::new(&Frontier::new(&dag));
+        for (behind, node) in (0..dag.nodes()).rev().enumerate() {
+            assert_eq!(chains.needs(NodeId::new(node)) as usize, behind, "{kinds} kinds");
+            assert_eq!(chains.height(NodeId::new(node)) as usize, 1 + behind % 230);
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn ready_nodes_are_those_whose_arguments_ran(
