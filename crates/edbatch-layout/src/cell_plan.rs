@@ -119,12 +119,15 @@ pub enum CellStep {
         /// What results are added to.
         mode: Mode,
     },
-    /// `out[b] = left[b] · right[b]` with matrices `(m, k)` and `(k, n)`, at least one a value.
+    /// `out[b] = left[b] · right[b]` with matrices `(m, k)` and `(k, n)`, at least one a value;
+    /// `out[b, i, j] = bias[b, i] + (left[b] · right[b])[i, j]` if there is a bias.
     MatMul {
         /// Where the left factor is.
         left: Place,
-        /// Where the right factor is.
-        right: Place,
+        /// Where the rows of the right factor are, piece after piece, and how many each has.
+        right: Vec<(Place, u32)>,
+        /// Where the m elements are that the rows of the result are added to.
+        bias: Option<Place>,
         /// Rows of the left factor.
         m: u32,
         /// Columns of the left factor.
@@ -249,7 +252,11 @@ impl CellStep {
                 Mode::Add => vec![(*x, *width), (*out, *rows)],
                 Mode::From(start) => vec![(*x, *width), (*start, *rows)],
             },
-            Self::MatMul { left, right, m, k, n, .. } => vec![(*left, m * k), (*right, k * n)],
+            Self::MatMul { left, right, bias, m, k, n, .. } => {
+                let right = right.iter().map(|&(place, rows)| (place, rows * n));
+                let bias = bias.map(|place| (place, *m));
+                [(*left, m * k)].into_iter().chain(right).chain(bias).collect()
+            }
             Self::Elementwise(program) => {
                 program.inputs.iter().map(|&place| (place, program.width)).collect()
             }
@@ -267,7 +274,10 @@ impl CellStep {
         match self {
             Self::Product { x, mode: Mode::From(start), .. } => vec![x, start],
             Self::Product { x, .. } => vec![x],
-            Self::MatMul { left, right, .. } => vec![left, right],
+            Self::MatMul { left, right, bias, .. } => {
+                let right = right.iter_mut().map(|(place, _)| place);
+                [left].into_iter().chain(right).chain(bias).collect()
+            }
             Self::Elementwise(program) => program.inputs.iter_mut().collect(),
             Self::Softmax { from, .. }
             | Self::Copy { from, .. }
@@ -355,8 +365,10 @@ impl fmt::Display for CellStep {
                 let names: Vec<String> = weights.iter().map(|id| format!("w{}", id.0)).collect();
                 write!(f, "{out} {} ({}) {x} [{rows}, {width}]", sign(mode), names.join(" ; "))
             }
-            Self::MatMul { left, right, m, k, n, out } => {
-                write!(f, "{out} = {left} · {right} [{m}, {k}, {n}]")
+            Self::MatMul { left, right, bias, m, k, n, out } => {
+                let right: Vec<String> = right.iter().map(|(place, _)| place.to_string()).collect();
+                let mode = bias.map_or(Mode::Set, Mode::From);
+                write!(f, "{out} {} {left} · ({}) [{m}, {k}, {n}]", sign(&mode), right.join(" ; "))
             }
             Self::Elementwise(program) => write!(f, "{program}"),
             Self::Softmax { from, width, out, logarithm } => {

@@ -10,19 +10,22 @@
 //!
 //! A sum of products needs no addition of its own: the second product is added to the place of
 //! the first (`Mode::Add`), which gives the same bits, as each product is a chain of its own.
-//! Operands of a concatenation are computed where the concatenation wants them.
+//! Operands of a concatenation are computed where the concatenation wants them; one that only
+//! products of matrices read, as their right factor, is never made, as they read it in pieces. A
+//! product of matrices adds the bias of its rows itself.
 //!
 //! *Source*: section 3 of the paper, whose batches of operations inside a cell are the stacked
 //! products and the fused programs here. *Cost*: O(operations²), far below a millisecond.
 
 mod elementwise;
 mod hoist;
+mod matrices;
 mod others;
 mod places;
 mod products;
 mod regions;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use edbatch_graph::{Cell, Op, Shape, Var};
 
@@ -106,6 +109,10 @@ struct Compiler<'a> {
     terms_run: HashMap<Var, usize>,
     /// The additions inside such a sum, which run with it.
     partial_sums: HashMap<Var, Var>,
+    /// Concatenations that are read in pieces.
+    in_pieces: HashSet<Var>,
+    /// For a sum that runs with its product of matrices: the product and the bias.
+    biased: HashMap<Var, (Var, Var)>,
     /// Broadcast operands that have been expanded, by the width.
     expanded: HashMap<(Var, Shape), Place>,
     regions: Vec<u32>,
@@ -137,6 +144,8 @@ impl<'a> Compiler<'a> {
             term_of: HashMap::new(),
             terms_run: HashMap::new(),
             partial_sums: HashMap::new(),
+            in_pieces: HashSet::new(),
+            biased: HashMap::new(),
             expanded: HashMap::new(),
             regions: Vec::new(),
             steps: Vec::new(),
@@ -145,6 +154,8 @@ impl<'a> Compiler<'a> {
         compiler.place_outputs();
         if style == CellStyle::Planned {
             compiler.find_sums();
+            compiler.find_pieces();
+            compiler.find_biases();
             compiler.place_concatenations();
         }
         compiler

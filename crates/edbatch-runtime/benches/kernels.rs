@@ -13,8 +13,8 @@ use std::{
 };
 
 use edbatch_runtime::kernels::{
-    Elementwise, Function, Input, Left, Level, PackedWeights, Pass, Program, Rows, RowsMut, Shape,
-    Start, arg_max, batched_product, math::map, product, program::Value, roof,
+    Elementwise, Function, Input, Left, Level, PackedWeights, Pass, Piece, Program, Rows, RowsMut,
+    Shape, Start, arg_max, batched_product, math::map, product, program::Value, roof,
 };
 
 fn main() {
@@ -178,9 +178,10 @@ fn batched(level: Level, peak: f64) {
             let mut out = noise(batch * rows * columns);
             let times = contest(&mut [&mut || {
                 let left = Left::Each(Rows::Span { data: &left, stride: rows * depth });
-                let right = Rows::Span { data: &right, stride: depth * columns };
+                let values = Rows::Span { data: &right, stride: depth * columns };
+                let right = [Piece { depth, values }];
                 let out = RowsMut::contiguous(&mut out, rows * columns);
-                batched_product(level, shape, left, right, out);
+                batched_product(level, shape, left, &right, None, out);
             }]);
             let gflops = (2 * batch * rows * depth * columns) as f64 / times[0].0 / 1e9;
             print!("  {gflops:6.1}, {:5.1} %", 100.0 * gflops / peak);

@@ -127,7 +127,7 @@ fn random_operation<'c>(
     let same: Vec<_> = pool.iter().copied().filter(|t| t.shape() == a.shape()).collect();
     let b = *same.choose(rng).expect("a itself");
     let vector = matches!(a.shape(), Shape::Vector(_));
-    match rng.random_range(0..20) {
+    match rng.random_range(0..21) {
         0 => a + b,
         1 => a - b,
         2 => a.tanh() * b.sigmoid(),
@@ -147,14 +147,29 @@ fn random_operation<'c>(
         }
         14 if !vector => a.transpose(),
         15 | 16 if vector => sum_of_products(cell, name, pool, rng),
-        17 => {
-            let m = rng.random_range(1..20);
-            cell.parameter(&format!("{name}.w"), &[m, rows]).matmul(a).tanh()
-        }
+        17 | 20 => product(cell, name, &[a, b][..rng.random_range(1..=2)], rng).tanh(),
         18 if !vector => a.matmul(cell.parameter(&format!("{name}.r"), &[columns, 3])).tanh(),
         // One element per row of a matrix.
         19 if !vector => a.tanh() + cell.parameter(&format!("{name}.column"), &[rows]),
         _ => a.tanh() + b.tanh(),
+    }
+}
+
+/// A parameter times tensors of one shape, one under the other; a matrix may be added to a bias.
+fn product<'c>(
+    cell: &'c CellBuilder,
+    name: &str,
+    stacked: &[Tensor<'c>],
+    rng: &mut Random,
+) -> Tensor<'c> {
+    let right = if let [alone] = stacked { *alone } else { cell.concat(stacked) };
+    let (m, k) = (rng.random_range(1..20), right.shape().rows_and_columns().0);
+    let product = cell.parameter(&format!("{name}.w"), &[m, k]).matmul(right);
+    let bias = cell.parameter(&format!("{name}.b"), &[m]);
+    match rng.random_range(0..4) {
+        0 => product,
+        1 => bias.tanh() + product,
+        _ => product + bias,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is neither a product of a parameter nor element-wise.
+//! What is neither a product nor element-wise.
 
 use edbatch_graph::Op;
 
@@ -8,12 +8,14 @@ use crate::cell_plan::{CellStep, Place};
 impl Compiler<'_> {
     pub(super) fn run_all_others(&mut self) {
         for var in self.vars() {
-            let op = self.op(var);
-            if op.is_elementwise() {
-                if !self.is_ready(var) {
+            if self.is_ready(var) {
+                continue;
+            }
+            if self.op(var).is_elementwise() {
+                if !self.is_biased(var) {
                     self.expand_operands(var);
                 }
-            } else if !self.is_ready(var) && self.weight(var).is_none() && self.all_ready(var) {
+            } else if self.weight(var).is_none() && self.all_ready(var) && self.bias_is_ready(var) {
                 self.run_other(var);
             }
         }
@@ -28,12 +30,17 @@ impl Compiler<'_> {
             self.ready[var.index()] = true;
             return;
         }
+        if self.op(var) == Op::MatMul {
+            return self.run_matrix_product(var);
+        }
+        self.ready[var.index()] = true;
+        if self.in_pieces.contains(&var) {
+            return;
+        }
         let out = self.place_result(var);
         let width = self.width(var);
         if self.op(var) == Op::Concat {
-            self.copy_parts(operands, out);
-            self.ready[var.index()] = true;
-            return;
+            return self.copy_parts(operands, out);
         }
         let from: Vec<Place> = operands
             .iter()
@@ -45,12 +52,6 @@ impl Compiler<'_> {
                 CellStep::Reduce { port, from, width, by, out }
             }
             Op::Constant(value) => CellStep::Fill { value, width, out },
-            Op::MatMul => {
-                let (m, k) = self.shape(operands[0]).rows_and_columns();
-                let n = self.shape(operands[1]).rows_and_columns().1;
-                let (left, right) = (from[0], from[1]);
-                CellStep::MatMul { left, right, m: m as u32, k: k as u32, n: n as u32, out }
-            }
             Op::Softmax | Op::LogSoftmax => {
                 let logarithm = self.op(var) == Op::LogSoftmax;
                 CellStep::Softmax { from: from[0], width, out, logarithm }
@@ -63,7 +64,6 @@ impl Compiler<'_> {
             op => unreachable!("{op} is run elsewhere"),
         };
         self.steps.push(step);
-        self.ready[var.index()] = true;
     }
 
     pub(super) fn copy_parts(&mut self, parts: &[Var], mut out: Place) {

@@ -85,7 +85,7 @@ impl Compiler<'_> {
     /// Gives operands of concatenations their place inside the whole, outer ones first.
     pub(super) fn place_concatenations(&mut self) {
         for var in (0..self.cell.instructions().len() as u32).rev().map(Var) {
-            if self.op(var) != Op::Concat {
+            if self.op(var) != Op::Concat || self.in_pieces.contains(&var) {
                 continue;
             }
             let mut place = self.place_result(var);

@@ -11,7 +11,7 @@ use super::multiply::multiply;
 use super::target::{Taken, Target, each_row, writable};
 use super::{Aligned, Profile, Work};
 use crate::kernels::rows::Around;
-use crate::kernels::{self, Input, Left, Level, Pass, Rows, Shape, Start};
+use crate::kernels::{self, Input, Left, Level, Pass, Piece, Rows, Shape, Start};
 use crate::team::Team;
 
 /// A step of a plan, for whichever thread runs a part of it.
@@ -270,7 +270,7 @@ fn planned(
             };
             kernels::reduce(level, by, rows, ends, writable(out, calls, width as usize, stride));
         }
-        CellStep::MatMul { left, right, m, k, n, out } => {
+        CellStep::MatMul { left, ref right, bias, m, k, n, out } => {
             let shape = Shape { rows: m as usize, depth: k as usize, columns: n as usize };
             let left = match left.base {
                 Base::Parameter(id) => {
@@ -279,10 +279,15 @@ fn planned(
                 }
                 _ => Left::Each(source.rows(left, shape.rows * shape.depth)),
             };
-            let right = source.rows(right, shape.depth * shape.columns);
+            let piece = |&(place, depth): &(Place, u32)| {
+                let depth = depth as usize;
+                Piece { depth, values: source.rows(place, depth * shape.columns) }
+            };
+            let right: SmallVec<[Piece<'_>; 4]> = right.iter().map(piece).collect();
+            let bias = bias.map(|place| source.rows(place, shape.rows));
             let (out, stride) = target.place(out);
             let out = writable(out, calls, shape.rows * shape.columns, stride);
-            kernels::batched_product(level, shape, left, right, out);
+            kernels::batched_product(level, shape, left, &right, bias, out);
         }
         CellStep::Softmax { from, width, out, logarithm } => {
             let rows = source.rows(from, width as usize);

@@ -4,6 +4,8 @@
 
 use std::ptr;
 
+use smallvec::SmallVec;
+
 use super::{
     features::Level,
     rows::{Rows, RowsMut},
@@ -21,6 +23,15 @@ pub enum Left<'a> {
     Same(&'a [f32]),
 }
 
+/// Some rows of the right side of a batch of small products.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// How many rows of the right matrix there are, at most K.
+    pub depth: usize,
+    /// Row b holds them: (`depth`, N).
+    pub values: Rows<'a>,
+}
+
 /// The shape of each product of a batch: (M, K) by (K, N).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -32,22 +43,32 @@ pub struct Shape {
     pub columns: usize,
 }
 
-/// `out[b] = left[b] · right[b]`.
+/// `out[b, m, n] = bias[b, m] + (left[b] · right[b])[m, n]`.
 ///
-/// `right` holds (K, N) in each row, `out` (M, N); all row-major and contiguous inside their rows. Each element is one chain
-/// of fused multiply-adds over k from zero, as in [`product`](super::product()).
+/// The pieces of `right`, one under the other, are (K, N); they are read where they lie. `bias`, if there is one, holds (M)
+/// in each row, `out` (M, N); all row-major and contiguous inside their rows. Each element is one chain of fused
+/// multiply-adds over k from zero, as in [`product`](super::product()), and is then added to its bias.
 ///
 /// # Panics
 ///
-/// If numbers of rows differ, a row is shorter than its matrix, or `out` is not as wide as M·N.
+/// If numbers of rows differ, a row is shorter than its matrix, the pieces together have not K rows, or `out` is not as wide
+/// as M·N.
 pub fn batched_product(
     level: Level,
     shape: Shape,
     left: Left<'_>,
-    right: Rows<'_>,
+    right: &[Piece<'_>],
+    bias: Option<Rows<'_>>,
     out: RowsMut<'_>,
 ) {
-    assert_eq!(right.len(), out.len(), "right matrices and results");
+    for piece in right {
+        assert_eq!(piece.values.len(), out.len(), "right matrices and results");
+    }
+    let depth: usize = right.iter().map(|piece| piece.depth).sum();
+    assert_eq!(shape.depth, depth, "rows of the right matrix in pieces");
+    if let Some(bias) = bias {
+        assert_eq!(bias.len(), out.len(), "biases and results");
+    }
     assert_eq!(shape.rows * shape.columns, out.width(), "elements of a result");
     match left {
         Left::Each(rows) => assert_eq!(rows.len(), out.len(), "left matrices and results"),
@@ -55,17 +76,22 @@ pub fn batched_product(
             assert_eq!(shape.rows * shape.depth, matrix.len(), "elements of the left matrix")
         }
     }
-    simd::run(level, Batched { shape, left, right, out });
+    simd::run(level, Batched { shape, left, right, bias, out });
 }
 
+/// Checked by [`batched_product`]: as many rows in each of the fields, and pieces of K rows together.
 struct Batched<'a> {
     shape: Shape,
     left: Left<'a>,
-    right: Rows<'a>,
+    right: &'a [Piece<'a>],
+    bias: Option<Rows<'a>>,
     out: RowsMut<'a>,
 }
 
-impl Kernel for Batched<'_> {
+/// The right matrix of one product: the rows of each of its pieces.
+type Pieces<'a> = SmallVec<[&'a [f32]; 4]>;
+
+impl<'a> Kernel for Batched<'a> {
     type Output = ();
 
     #[inline(always)]
@@ -77,12 +103,18 @@ impl Kernel for Batched<'_> {
                 Left::Each(each) => each.row(b, rows * depth),
                 Left::Same(matrix) => matrix,
             };
-            let right = self.right.row(b, depth * columns);
+            let piece = |piece: &Piece<'a>| piece.values.row(b, piece.depth * columns);
+            let right: Pieces<'_> = self.right.iter().map(piece).collect();
             let out = self.out.row(b);
             if columns == 1 {
-                matrix_vector::<S>(simd, depth, left, right, out);
+                matrix_vector::<S>(simd, depth, left, &right, out);
             } else {
-                matrix_matrix::<S>(simd, self.shape, left, right, out, &mut pointers);
+                matrix_matrix::<S>(simd, self.shape, left, &right, out, &mut pointers);
+            }
+            if let Some(bias) = self.bias {
+                for (out, &bias) in out.chunks_exact_mut(columns).zip(bias.row(b, rows)) {
+                    out.iter_mut().for_each(|out| *out += bias);
+                }
             }
         }
     }
@@ -90,7 +122,7 @@ impl Kernel for Batched<'_> {
 
 /// `out[m] = Σ_k left[m, k] · right[k]`: a row in each lane, whose columns are transposed on the way in.
 #[inline(always)]
-fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[f32], out: &mut [f32]) {
+fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[&[f32]], out: &mut [f32]) {
     /// Vectors of rows at once, to hide the latency of their chains. More touch too many lines of the same cache sets.
     const VECTORS: usize = 2;
     let mut first = 0;
@@ -113,35 +145,40 @@ fn transposed<S: Simd, const V: usize>(
     simd: S,
     depth: usize,
     left: &[f32],
-    right: &[f32],
+    right: &[&[f32]],
     out: &mut [f32],
 ) {
     let rows = V * S::LANES;
-    let (left, right, out) = (&left[..rows * depth], &right[..depth], &mut out[..rows]);
+    let (left, out) = (&left[..rows * depth], &mut out[..rows]);
     let mut sums = [simd.splat(0.0); V];
-    let mut fours = right.chunks_exact(4);
-    for (i, x) in fours.by_ref().enumerate() {
-        for (v, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: 4·i + 4 <= depth, and rows v·LANES.. of `left`, LANES of them, are below `rows`.
-            let columns = unsafe {
-                let from = left.as_ptr().add(v * S::LANES * depth + 4 * i);
-                simd.load_columns(from, depth)
-            };
-            for (column, &x) in columns.into_iter().zip(x) {
+    let mut k = 0;
+    for piece in right {
+        assert!(k + piece.len() <= depth, "pieces of {depth} rows together");
+        let mut fours = piece.chunks_exact(4);
+        for x in fours.by_ref() {
+            for (v, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: k + 4 <= depth, and rows v·LANES.. of `left`, LANES of them, are below `rows`.
+                let columns = unsafe {
+                    let from = left.as_ptr().add(v * S::LANES * depth + k);
+                    simd.load_columns(from, depth)
+                };
+                for (column, &x) in columns.into_iter().zip(x) {
+                    *sum = simd.mul_add(column, simd.splat(x), *sum);
+                }
+            }
+            k += 4;
+        }
+        for &x in fours.remainder() {
+            for (v, sum) in sums.iter_mut().enumerate() {
+                let mut column = [0.0; MOST_LANES];
+                for (i, lane) in column.iter_mut().enumerate().take(S::LANES) {
+                    *lane = left[(v * S::LANES + i) * depth + k];
+                }
+                // SAFETY: `column` has room for a vector of every level.
+                let column = unsafe { simd.load(column.as_ptr()) };
                 *sum = simd.mul_add(column, simd.splat(x), *sum);
             }
-        }
-    }
-    let rest = fours.remainder();
-    for (k, &x) in (depth - rest.len()..).zip(rest) {
-        for (v, sum) in sums.iter_mut().enumerate() {
-            let mut column = [0.0; MOST_LANES];
-            for (i, lane) in column.iter_mut().enumerate().take(S::LANES) {
-                *lane = left[(v * S::LANES + i) * depth + k];
-            }
-            // SAFETY: `column` has room for a vector of every level.
-            let column = unsafe { simd.load(column.as_ptr()) };
-            *sum = simd.mul_add(column, simd.splat(x), *sum);
+            k += 1;
         }
     }
     for (out, &sum) in out.chunks_exact_mut(S::LANES).zip(&sums) {
@@ -152,9 +189,9 @@ fn transposed<S: Simd, const V: usize>(
 
 /// An element of [`matrix_vector`], the same in all lanes.
 #[inline(always)]
-fn chain<S: Simd>(simd: S, left: &[f32], right: &[f32], out: &mut f32) {
+fn chain<S: Simd>(simd: S, left: &[f32], right: &[&[f32]], out: &mut f32) {
     let mut sum = simd.splat(0.0);
-    for (&a, &x) in left.iter().zip(right) {
+    for (&a, &x) in left.iter().zip(right.iter().copied().flatten()) {
         sum = simd.mul_add(simd.splat(a), simd.splat(x), sum);
     }
     // SAFETY: one float is written, to a place of one float.
@@ -167,7 +204,7 @@ fn matrix_matrix<S: Simd>(
     simd: S,
     shape: Shape,
     left: &[f32],
-    right: &[f32],
+    right: &[&[f32]],
     out: &mut [f32],
     pointers: &mut Pointers,
 ) {
@@ -182,12 +219,14 @@ fn matrix_matrix<S: Simd>(
         let mut at = 0;
         while at < columns {
             let vectors = (columns - at) / S::LANES;
-            let tile = Right {
-                start: right[at..].as_ptr(),
+            let piece = |piece: &&[f32]| Right {
+                depth: piece.len() / columns,
+                start: piece.as_ptr().wrapping_add(at),
                 step: columns,
                 second: 2 * S::LANES,
                 ahead: 0,
             };
+            let pieces: SmallVec<[Right; 4]> = right.iter().map(piece).collect();
             let width = if vectors >= 4 && S::REGISTERS >= 32 {
                 4 * S::LANES
             } else if vectors >= 2 {
@@ -195,15 +234,15 @@ fn matrix_matrix<S: Simd>(
             } else {
                 S::LANES.min(columns - at)
             };
-            // SAFETY: the pointers are of rows of `depth` and `columns` floats; at + width <= columns, so that each of the
-            // `depth` steps of `right` has `width` floats from `at`. `out` is exclusively borrowed.
+            // SAFETY: the pointers are of rows of `depth` and `columns` floats; the pieces have `depth` rows together. at + width
+            // <= columns, so that each of these rows has `width` floats from `at`. `out` is exclusively borrowed.
             unsafe {
                 if width == 4 * S::LANES {
-                    tiles::<S, 4>(simd, depth, tile, Access::Whole, pointers, at, width);
+                    tiles::<S, 4>(simd, &pieces, Access::Whole, pointers, at, width);
                 } else if width == 2 * S::LANES {
-                    tiles::<S, 2>(simd, depth, tile, Access::Whole, pointers, at, width);
+                    tiles::<S, 2>(simd, &pieces, Access::Whole, pointers, at, width);
                 } else {
-                    tiles::<S, 1>(simd, depth, tile, Access::Cut, pointers, at, width);
+                    tiles::<S, 1>(simd, &pieces, Access::Cut, pointers, at, width);
                 }
             }
             at += width;

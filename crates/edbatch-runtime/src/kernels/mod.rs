@@ -30,7 +30,7 @@ mod tile;
 mod tiles;
 
 pub use arg_max::arg_max;
-pub use batched::{Left, Shape, batched_product};
+pub use batched::{Left, Piece, Shape, batched_product};
 pub use elementwise::{Elementwise, Input};
 pub use features::Level;
 pub use math::Function;

@@ -131,7 +131,8 @@ impl Kernel for &mut Product<'_> {
                 for first in (0..columns.len()).step_by(widest * S::LANES) {
                     let width = (columns.len() - first).min(widest * S::LANES);
                     let part = first / S::LANES / 2 * second;
-                    let right = Right { start: floats[part..].as_ptr(), step, second, ahead };
+                    let start = floats[part..].as_ptr();
+                    let right = &[Right { depth, start, step, second, ahead }];
                     let (access, at) = (Access::Streamed, at + first);
                     // SAFETY: `pointers` are of whole rows: `depth` floats to read, all columns of `self.columns` in start
                     // and out, of which at..at + width are meant here. `floats` holds two pairs of vectors at each of
@@ -139,9 +140,9 @@ impl Kernel for &mut Product<'_> {
                     // exclusively borrowed, so it overlaps nothing that is read.
                     unsafe {
                         match width.div_ceil(S::LANES) {
-                            1 => tiles::<S, 1>(simd, depth, right, access, &pointers, at, width),
-                            2 => tiles::<S, 2>(simd, depth, right, access, &pointers, at, width),
-                            _ => tiles::<S, 4>(simd, depth, right, access, &pointers, at, width),
+                            1 => tiles::<S, 1>(simd, right, access, &pointers, at, width),
+                            2 => tiles::<S, 2>(simd, right, access, &pointers, at, width),
+                            _ => tiles::<S, 4>(simd, right, access, &pointers, at, width),
                         }
                     }
                 }

@@ -3,7 +3,7 @@
 //! ```text
 //! sum[r][c] = 0
 //! for k in 0..depth                           one chain of fused multiply-adds per output, k ascending
-//!     sum[r][c] += left[r][k] * right[k][c]   left: one float, broadcast; right: a vector
+//!     sum[r][c] += left[r][k] * right[k][c]   left: one float, broadcast; right: a vector, from one piece after the other
 //! out[r][c] = sum[r][c]  or  start[r][c] + sum[r][c]
 //! ```
 //!
@@ -17,9 +17,11 @@
 
 use super::simd::Simd;
 
-/// The right side of a product: vectors of columns, step by step.
+/// The right side of a product, or a piece of it: vectors of columns, step by step.
 #[derive(Clone, Copy)]
 pub(super) struct Right {
+    /// How many steps there are.
+    pub(super) depth: usize,
     /// The first column of the tile at step 0.
     pub(super) start: *const f32,
     /// Floats from a step to the next.
@@ -52,47 +54,51 @@ pub(super) struct TileRows<const R: usize> {
     pub(super) out: [*mut f32; R],
 }
 
-/// Computes `columns <= C * LANES` columns of R rows.
+/// Computes `columns <= C * LANES` columns of R rows. The steps of a piece of `right` follow those of the piece before.
 ///
 /// # Safety
 ///
-/// For every row, `left` must be readable for `depth` floats, `start` (if given) readable and `out` writable for `columns`
-/// floats; `right` readable at each step below `depth` for C vectors, or for `columns` floats if `access` is `Cut`. `out`
-/// must overlap none of `left` and `right`, and `start` only where it is the same row.
+/// For every row, `left` must be readable for as many floats as there are steps, `start` (if given) readable and `out`
+/// writable for `columns` floats; `right` readable at each step for C vectors, or for `columns` floats if `access` is `Cut`.
+/// `out` must overlap none of `left` and `right`, and `start` only where it is the same row.
 #[inline(always)]
 pub(super) unsafe fn tile<S: Simd, const R: usize, const C: usize>(
     simd: S,
-    depth: usize,
-    right: Right,
+    right: &[Right],
     access: Access,
     rows: TileRows<R>,
     columns: usize,
 ) {
     let mut sums = [[simd.splat(0.0); C]; R];
-    let mut step = right.start;
-    for k in 0..depth {
-        let mut vectors = [simd.splat(0.0); C];
-        for c in 0..C {
-            let from = step.wrapping_add(c / 2 * right.second + c % 2 * S::LANES);
-            if access == Access::Streamed {
-                simd.prefetch(from.wrapping_add(right.ahead));
-            }
-            // SAFETY: k < depth; the vector is whole, or cut to the readable columns. The caller vouches for both.
-            vectors[c] = unsafe {
-                match access {
-                    Access::Cut => simd.load_first(from, lanes_of::<S>(c, columns)),
-                    _ => simd.load(from),
-                }
-            };
-        }
-        for r in 0..R {
-            // SAFETY: k < depth, and the caller vouches for `depth` floats in each row.
-            let x = simd.splat(unsafe { *rows.left[r].add(k) });
+    let mut first = 0;
+    for piece in right {
+        let left = rows.left.map(|left| left.wrapping_add(first));
+        let mut step = piece.start;
+        for k in 0..piece.depth {
+            let mut vectors = [simd.splat(0.0); C];
             for c in 0..C {
-                sums[r][c] = simd.mul_add(x, vectors[c], sums[r][c]);
+                let from = step.wrapping_add(c / 2 * piece.second + c % 2 * S::LANES);
+                if access == Access::Streamed {
+                    simd.prefetch(from.wrapping_add(piece.ahead));
+                }
+                // SAFETY: k < depth; the vector is whole, or cut to the readable columns. The caller vouches for both.
+                vectors[c] = unsafe {
+                    match access {
+                        Access::Cut => simd.load_first(from, lanes_of::<S>(c, columns)),
+                        _ => simd.load(from),
+                    }
+                };
             }
+            for r in 0..R {
+                // SAFETY: k < depth, and the caller vouches for as many floats in each row as there are steps.
+                let x = simd.splat(unsafe { *left[r].add(k) });
+                for c in 0..C {
+                    sums[r][c] = simd.mul_add(x, vectors[c], sums[r][c]);
+                }
+            }
+            step = step.wrapping_add(piece.step);
         }
-        step = step.wrapping_add(right.step);
+        first += piece.depth;
     }
     // SAFETY: the caller vouches for `columns` floats in each row of `start` and `out`.
     unsafe {

@@ -84,8 +84,7 @@ impl Pointers {
 #[inline(always)]
 pub(super) unsafe fn tiles<S: Simd, const C: usize>(
     simd: S,
-    depth: usize,
-    right: Right,
+    right: &[Right],
     access: Access,
     pointers: &Pointers,
     at: usize,
@@ -103,7 +102,7 @@ pub(super) unsafe fn tiles<S: Simd, const C: usize>(
                             access => access,
                         };
                         // SAFETY: the caller vouches for all rows and for `right`.
-                        unsafe { tile::<S, $count, C>(simd, depth, right, access, rows, columns) };
+                        unsafe { tile::<S, $count, C>(simd, right, access, rows, columns) };
                     }
                 },)*
                 _ => unreachable!("a tile of {} rows by {C} vectors", $rows),

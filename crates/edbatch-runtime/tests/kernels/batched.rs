@@ -1,48 +1,100 @@
 //! Batches of small products against the chain, element by element.
 
-use edbatch_runtime::kernels::{Left, Level, Rows, RowsMut, Shape, batched_product};
+use edbatch_runtime::kernels::{Left, Level, Piece, Rows, RowsMut, Shape, batched_product};
 use proptest::prelude::*;
 
 use super::{assert_same_bits, mul_add, noise};
 
-fn naive(level: Level, shape: Shape, left: &[f32], right: &[f32]) -> Vec<f32> {
+/// With the right matrix whole; its bias is added last.
+fn naive(
+    level: Level,
+    shape: Shape,
+    left: &[f32],
+    right: &[f32],
+    bias: Option<&[f32]>,
+) -> Vec<f32> {
     let Shape { rows, depth, columns } = shape;
-    let chain = |m: usize, n: usize| {
-        (0..depth)
-            .fold(0.0, |sum, k| mul_add(level, left[m * depth + k], right[k * columns + n], sum))
+    let element = |m: usize, n: usize| {
+        let chain = (0..depth)
+            .fold(0.0, |sum, k| mul_add(level, left[m * depth + k], right[k * columns + n], sum));
+        bias.map_or(chain, |bias| bias[m] + chain)
     };
-    (0..rows).flat_map(|m| (0..columns).map(move |n| (m, n))).map(|(m, n)| chain(m, n)).collect()
+    (0..rows).flat_map(|m| (0..columns).map(move |n| (m, n))).map(|(m, n)| element(m, n)).collect()
 }
 
-fn check(shape: Shape, batch: usize, seed: u64) {
-    let (left_len, right_len) = (shape.rows * shape.depth, shape.depth * shape.columns);
-    let left = noise(seed, batch * left_len);
-    let right = noise(seed + 1, 2 * batch * right_len);
-    let offsets: Vec<u32> = (0..batch as u32).rev().map(|b| 2 * b * right_len as u32).collect();
-    let list = Rows::List { data: &right, offsets: &offsets };
+/// A right matrix in pieces of these depths, each in a memory of its own: a span, then a list in another order, and so on.
+struct Cut {
+    depths: Vec<usize>,
+    data: Vec<Vec<f32>>,
+    offsets: Vec<Vec<u32>>,
+    columns: usize,
+    batch: usize,
+}
+
+impl Cut {
+    fn new(seed: u64, depths: &[usize], columns: usize, batch: usize) -> Self {
+        let sizes = depths.iter().map(|depth| depth * columns);
+        let data = sizes.clone().map(|size| noise(seed + size as u64, 2 * batch * size)).collect();
+        let backwards = |size| (0..batch).rev().map(|b| (2 * b * size) as u32).collect();
+        let offsets = sizes.map(backwards).collect();
+        Self { depths: depths.to_vec(), data, offsets, columns, batch }
+    }
+
+    fn pieces(&self) -> Vec<Piece<'_>> {
+        let piece = |(index, &depth): (usize, &usize)| {
+            let (data, stride) = (&self.data[index], depth * self.columns);
+            let values = if index % 2 == 1 {
+                Rows::Span { data: &data[..self.batch * stride], stride }
+            } else {
+                Rows::List { data, offsets: &self.offsets[index] }
+            };
+            Piece { depth, values }
+        };
+        self.depths.iter().enumerate().map(piece).collect()
+    }
+
+    /// The whole matrix of an instance.
+    fn whole(&self, b: usize) -> Vec<f32> {
+        let pieces = self.pieces();
+        pieces
+            .iter()
+            .flat_map(|piece| piece.values.row(b, piece.depth * self.columns))
+            .copied()
+            .collect()
+    }
+}
+
+fn check(rows: usize, depths: &[usize], columns: usize, batch: usize, seed: u64) {
+    let shape = Shape { rows, depth: depths.iter().sum(), columns };
+    let (left_len, size) = (shape.rows * shape.depth, shape.rows * shape.columns);
+    let cut = Cut::new(seed + 1, depths, columns, batch);
+    let (left, biases) = (noise(seed, batch * left_len), noise(seed + 2, batch * rows));
     let lefts = Rows::Span { data: &left, stride: left_len };
-    let size = shape.rows * shape.columns;
+    let bias = Rows::Span { data: &biases, stride: rows };
+    let sides = [
+        (Left::Each(lefts), None),
+        (Left::Same(&left[..left_len]), None),
+        (Left::Same(&left[..left_len]), Some(bias)),
+    ];
     for level in Level::available() {
-        let mut out = vec![0.0; batch * size];
-        batched_product(level, shape, Left::Each(lefts), list, RowsMut::contiguous(&mut out, size));
-        for (b, got) in out.chunks_exact(size).enumerate() {
-            let expected = naive(level, shape, lefts.row(b, left_len), list.row(b, right_len));
-            assert_same_bits(got, &expected, || {
-                format!("{level}: {shape:?}, instance {b} of {batch}")
-            });
-        }
-        batched_product(
-            level,
-            shape,
-            Left::Same(&left[..left_len]),
-            list,
-            RowsMut::contiguous(&mut out, size),
-        );
-        for (b, got) in out.chunks_exact(size).enumerate() {
-            let expected = naive(level, shape, &left[..left_len], list.row(b, right_len));
-            assert_same_bits(got, &expected, || {
-                format!("{level}: a weight, {shape:?}, instance {b} of {batch}")
-            });
+        for (left, bias) in sides {
+            let mut out = vec![0.0; batch * size];
+            let written = RowsMut::contiguous(&mut out, size);
+            batched_product(level, shape, left, &cut.pieces(), bias, written);
+            for (b, got) in out.chunks_exact(size).enumerate() {
+                let matrix = match left {
+                    Left::Each(rows) => rows.row(b, left_len),
+                    Left::Same(matrix) => matrix,
+                };
+                let bias = bias.map(|bias| bias.row(b, rows));
+                let expected = naive(level, shape, matrix, &cut.whole(b), bias);
+                assert_same_bits(got, &expected, || {
+                    let left = if matches!(left, Left::Same(_)) { "a weight" } else { "matrices" };
+                    format!(
+                        "{level}: {left}, {shape:?} by {depths:?}, instance {b} of {batch}, {bias:?}"
+                    )
+                });
+            }
         }
     }
 }
@@ -53,21 +105,43 @@ fn odd_shapes_equal_the_chain() {
     for rows in SIZES {
         for depth in SIZES {
             for columns in SIZES {
-                check(
-                    Shape { rows, depth, columns },
-                    2,
-                    (rows * 10_000 + depth * 100 + columns) as u64,
-                );
+                let seed = (rows * 10_000 + depth * 100 + columns) as u64;
+                check(rows, &[depth], columns, 2, seed);
             }
         }
     }
-    check(Shape { rows: 300, depth: 5, columns: 100 }, 1, 5);
+    check(300, &[5], 100, 1, 5);
+}
+
+#[test]
+fn pieces_go_on_with_the_chain() {
+    const SIZES: [usize; 5] = [1, 3, 8, 17, 33];
+    for rows in SIZES {
+        for columns in [1, 2, 16, 31, 65] {
+            for first in SIZES {
+                for second in SIZES {
+                    let seed = (rows * 10_000 + first * 100 + second + columns) as u64;
+                    check(rows, &[first, second], columns, 2, seed);
+                    check(rows, &[first, second, 6], columns, 3, seed);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "rows of the right matrix in pieces")]
+fn pieces_that_are_too_few_are_refused() {
+    let (cut, shape) = (Cut::new(1, &[2, 3], 4, 1), Shape { rows: 2, depth: 6, columns: 4 });
+    let mut out = [0.0; 8];
+    let written = RowsMut::contiguous(&mut out, 8);
+    batched_product(Level::Portable, shape, Left::Same(&[0.0; 12]), &cut.pieces(), None, written);
 }
 
 proptest! {
     #[test]
-    fn random_shapes_equal_the_chain(rows in 1usize..70, depth in 1usize..70, columns in 1usize..70, batch in 1usize..6, seed: u32) {
-        check(Shape { rows, depth, columns }, batch, seed as u64);
-        check(Shape { rows, depth, columns: 1 }, batch, seed as u64);
+    fn random_shapes_equal_the_chain(rows in 1usize..70, depths in prop::collection::vec(1usize..40, 1..4), columns in 1usize..70, batch in 1usize..6, seed: u32) {
+        check(rows, &depths, columns, batch, seed as u64);
+        check(rows, &depths, 1, batch, seed as u64);
     }
 }
