@@ -139,6 +139,9 @@ fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[&[f32]],
     }
 }
 
+/// Floats of a cache line.
+const LINE: usize = 16;
+
 /// The first V vectors of elements of [`matrix_vector`].
 #[inline(always)]
 fn transposed<S: Simd, const V: usize>(
@@ -156,6 +159,11 @@ fn transposed<S: Simd, const V: usize>(
         assert!(k + piece.len() <= depth, "pieces of {depth} rows together");
         let mut fours = piece.chunks_exact(4);
         for x in fours.by_ref() {
+            // A core by itself fetches one stream ahead, but not one a row: so we ask, line by line, for the rows that come
+            // after these, which are contiguous; behind the last ones, for what is there.
+            for line in (rows * k..rows * (k + 4)).step_by(LINE) {
+                simd.prefetch(left.as_ptr().wrapping_add(left.len() + line));
+            }
             for (v, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: k + 4 <= depth, and rows v·LANES.. of `left`, LANES of them, are below `rows`.
                 let columns = unsafe {
