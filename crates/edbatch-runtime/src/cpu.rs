@@ -1,9 +1,10 @@
 //! The CPU backend: plans carried out by one core or by several.
 //!
 //! A batch is cut into tiles of rows, and a tile passes through all steps of its cell before the
-//! next begins, so that what lies between products stays in the cache. Rows are read through the
-//! plan's lists; nothing is gathered before. Several threads take tiles as they come; of a batch
-//! too small for tiles they take columns of each product. Neither changes a bit.
+//! next begins, so that what lies between products, and what several of them read, stays in the
+//! cache. Rows are read through the plan's lists; nothing is gathered before. Several threads take
+//! tiles as they come; of a batch too small for tiles they take columns of each product. Neither
+//! changes a bit.
 
 mod aligned;
 mod load;
@@ -25,8 +26,8 @@ use load::Loaded;
 pub use profile::{Profile, Work};
 use tile::{Job, Workspace};
 
-/// Elements of scratch that a tile may take: half of a common L2 cache.
-const SCRATCH: usize = 1 << 17;
+/// Elements of a tile that are used several times: half of a common L2 cache.
+const REUSED: usize = 1 << 17;
 
 /// Rows of a tile: kernels are fast from 8 on, and gain nothing beyond 64.
 const TILE: std::ops::RangeInclusive<usize> = 8..=64;
@@ -122,7 +123,7 @@ impl Backend for Cpu {
         let (profile, pass) = (&*self.profile, self.pass);
         let job = Job { loaded: &self.loaded, plan, index, around, profile, pass };
 
-        let most = (SCRATCH / cell.scratch()).clamp(*TILE.start(), *TILE.end());
+        let most = (REUSED / cell.reused).clamp(*TILE.start(), *TILE.end());
         let threads = self.team.len();
         if threads == 1 || calls < *TILE.start() {
             let workspace = unpoisoned(self.workspaces[0].get_mut());

@@ -78,6 +78,8 @@ struct LoadedCell {
 #[derive(Debug)]
 pub(super) struct LoadedPart {
     pub(super) regions: Vec<u32>,
+    /// Elements of a call that a step leaves to later ones, or that several read; at least 1.
+    pub(super) reused: usize,
     pub(super) stride: usize,
     pub(super) steps: Vec<LoadedStep>,
 }
@@ -171,15 +173,21 @@ impl LoadedPart {
         };
         Self {
             regions: plan.regions.clone(),
+            reused: reused(plan),
             stride: plan.output_stride as usize,
             steps: plan.steps.iter().map(step).collect(),
         }
     }
+}
 
-    /// Elements of scratch for a call, at least 1.
-    pub(super) fn scratch(&self) -> usize {
-        self.regions.iter().map(|&width| width as usize).sum::<usize>().max(1)
-    }
+/// Scratch, and the arguments that several steps read.
+fn reused(plan: &CellPlan) -> usize {
+    let is_argument = |base| matches!(base, Base::Table(_) | Base::Port(_) | Base::Hoisted);
+    let reads = plan.steps.iter().flat_map(CellStep::reads);
+    let mut reads: Vec<(Place, u32)> = reads.filter(|(place, _)| is_argument(place.base)).collect();
+    reads.sort_unstable();
+    let again = reads.chunk_by(|a, b| a == b).filter(|same| same.len() > 1).map(|same| same[0].1);
+    plan.regions.iter().copied().chain(again).map(|width| width as usize).sum::<usize>().max(1)
 }
 
 impl Weights {
