@@ -3,8 +3,9 @@
 use crate::cell_plan::{Base, CellPlan, CellStep};
 use crate::check::PlanError;
 
-/// Proves that the steps of a cell read only what was written before, write within their regions,
-/// never read a region while they write it, and together write the whole output.
+/// Proves that the steps of a cell read only what was written before, write within their regions, and
+/// never read a region while they write it; the same of the parts that it may be divided into, and that
+/// the first of them reads one argument alone.
 ///
 /// It does not prove that they compute what the cell says; running them does. *Cost*: O(elements
 /// of scratch × steps), for tests.

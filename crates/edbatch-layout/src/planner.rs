@@ -288,10 +288,11 @@ impl Planner {
                 Source::Node(argument) => self.places[argument.index()].span < index as u32,
                 Source::Given(_) => true,
             };
+            let joins = |nodes: &[NodeId]| nodes.len() < FEW_CALLS && nodes.iter().all(is_there);
             let (mut calls, mut last) = (batch.nodes.len(), index);
             while let Some(next) = self.next[last].map(|next| next as usize)
                 && calls < ENOUGH_CALLS
-                && schedule.batch(next).nodes.iter().all(is_there)
+                && joins(schedule.batch(next).nodes)
             {
                 (calls, last) = (calls + schedule.batch(next).nodes.len(), next);
             }
