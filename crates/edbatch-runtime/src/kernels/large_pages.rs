@@ -4,24 +4,23 @@
 /// Zeroed memory that the system was asked to keep in large pages, where it has them and `len` floats
 /// fill some. It is only advice: nothing but time depends on it.
 pub(crate) fn zeros(len: usize) -> Vec<f32> {
-    let mut memory = Vec::new();
-    memory.reserve_exact(len);
-    advise(memory.spare_capacity_mut());
-    memory.resize(len, 0.0);
+    // Much memory comes fresh from the system, which gives it zeroed when it is touched.
+    let mut memory = vec![0.0; len];
+    advise(&mut memory);
     memory
 }
 
-/// Asks for large pages for memory that nobody has touched yet.
+/// Asks for large pages for memory, best before it is touched.
 #[cfg(target_os = "linux")]
-pub(super) fn advise<T>(untouched: &mut [std::mem::MaybeUninit<T>]) {
+pub(super) fn advise<T>(memory: &mut [T]) {
     /// What x86-64 and most of AArch64 have, in bytes. Where pages are larger, the advice is refused.
     const LARGE: usize = 2 << 20;
-    let range = untouched.as_mut_ptr_range();
+    let range = memory.as_mut_ptr_range();
     let start = range.start.addr().next_multiple_of(LARGE);
     let end = range.end.addr() / LARGE * LARGE;
     if start < end {
         let from = range.start.cast::<u8>().wrapping_add(start - range.start.addr());
-        // SAFETY: start..end lies within `untouched`, which is borrowed exclusively; the advice changes no
+        // SAFETY: start..end lies within `memory`, which is borrowed exclusively; the advice changes no
         // content.
         unsafe { libc::madvise(from.cast(), end - start, libc::MADV_HUGEPAGE) };
     }
@@ -29,7 +28,7 @@ pub(super) fn advise<T>(untouched: &mut [std::mem::MaybeUninit<T>]) {
 
 /// Other systems choose the size of pages themselves.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn advise<T>(_untouched: &mut [std::mem::MaybeUninit<T>]) {}
+pub(super) fn advise<T>(_memory: &mut [T]) {}
 
 #[cfg(test)]
 mod tests {
