@@ -12,13 +12,18 @@
 //! height 1.
 //!
 //! Kinds do not mix, so they are taken in blocks: a block of 16 counters of 8 bits is a register, and
-//! one array of rows serves block after block. Where a chain has more than 254 nodes, its block is
-//! counted again with 8 counters of 32 bits. Edges are taken one by one, not node by node: how many
+//! one array of rows serves block after block. Edges are taken one by one, not node by node: how many
 //! users a node has is as good as random, and a loop that ends at random costs more than the maximum.
+//! After some edges, the rows of all nodes behind them are complete; what comes of them is kept in 16
+//! bits a number while they are still in the cache.
 //!
-//! What comes of it is kept in 16 bits a number; in 32 where a chain is long or kinds are very many.
+//! Where a chain has more than 254 nodes, or kinds are very many, all of it is done with 8 counters of
+//! 32 bits, and numbers of 32 bits.
 //!
 //! *Cost*: O(edges × kinds) time in steps of a whole block, O(nodes) memory.
+
+use std::fmt;
+use std::ops::Range;
 
 use edbatch_graph::{Kind, NodeId};
 
@@ -27,40 +32,42 @@ use crate::Frontier;
 /// Heights of all nodes, and the longest chain of every kind. Reusable memory.
 #[derive(Clone, Debug, Default)]
 pub struct Chains {
-    nodes: Vec<OfNode<u16>>,
-    /// In their stead, unless it is empty.
-    wide: Vec<OfNode<u32>>,
+    narrow: Counters<u8, 16>,
+    wide: Counters<u32, 8>,
+    /// Which of them counted.
+    is_wide: bool,
     /// How many nodes of a kind have a height: from the kind's start on, a number for each height
-    /// from 1 up to the kind's number of nodes.
+    /// that it may have, from 1 up.
     tally: Vec<u32>,
+    /// By kind, and where the last one ends.
     starts: Vec<usize>,
     longest: Vec<u32>,
     /// The kinds that have a counter: block after block of them.
     counted: Vec<Kind>,
-    short: Rows<u8, 16>,
-    long: Rows<u32, 8>,
 }
 
 /// Side by side: who asks for one will ask for the other. And small: the next node that is asked for
 /// lies an instance away, in a large mini-batch a cache miss.
 #[derive(Clone, Copy, Debug)]
-struct OfNode<W> {
-    height: W,
-    /// Σ of the row: at least so many batches are needed by what hangs on the node.
-    needs: W,
+struct OfNode<N> {
+    height: N,
+    /// Σ of the rows: at least so many batches are needed by what hangs on the node.
+    needs: N,
 }
 
 /// So many kinds with chains of up to 254 nodes need fewer than 2^16 batches.
 const MANY: usize = 256;
 
-/// After so many edges we ask whether a chain is too long.
+/// After so many edges we ask whether a chain is too long, and keep what has been counted.
 const AT_ONCE: usize = 1 << 10;
 
-/// The counters of a block of kinds.
+/// The counters of a block of kinds, and what they counted.
 #[derive(Clone, Debug, Default)]
-struct Rows<C, const L: usize> {
-    of_node: Vec<[C; L]>,
+struct Counters<C: Counter, const L: usize> {
+    /// *Invariant*: zeros, when nothing is being counted.
+    rows: Vec<[C; L]>,
     of_kind: Vec<OfKind<C, L>>,
+    nodes: Vec<OfNode<C::Number>>,
 }
 
 /// A kind's place in a block; by default, none.
@@ -83,61 +90,45 @@ impl Chains {
 
     /// Turns to another graph and keeps the memory. Only the graph is read, not what has run.
     pub fn reset(&mut self, frontier: &Frontier) {
-        self.nodes.clear();
-        self.nodes.resize(frontier.nodes(), OfNode { height: 1, needs: 0 });
-        self.wide.clear();
         let kinds = (0..frontier.kinds()).map(Kind::new);
         self.counted.clear();
         self.counted.extend(kinds.clone().filter(|&kind| frontier.has_arguments(kind)));
-        self.lay_out_tally(frontier);
-        if self.counted.len() > MANY {
-            widen(&self.nodes, &mut self.wide);
-        }
-        let mut done = 0;
-        while done < self.counted.len() {
-            done += self.count_block(frontier, done);
+        self.is_wide = self.counted.len() > MANY || !self.count_narrow(frontier);
+        if self.is_wide {
+            self.lay_out_tally(frontier, usize::MAX);
+            let Self { wide, counted, tally, starts, .. } = self;
+            let fits = wide.count(frontier, counted, &mut Tally { of_height: tally, starts });
+            assert!(fits, "a kind has fewer than 2^32 nodes");
         }
         self.longest.clear();
         for kind in kinds {
             // A node of one height stands before nodes of all lower heights.
-            let tally = &self.tally[self.starts[kind.index()]..][..frontier.total(kind)];
+            let tally = &self.tally[self.starts[kind.index()]..self.starts[kind.index() + 1]];
             let longest = tally.iter().take_while(|&&nodes| nodes > 0).count();
             self.longest.push(NodeId::new(longest).0);
         }
     }
 
-    /// Counts a block of kinds, from the first one that is not done, and returns how many they are.
-    fn count_block(&mut self, frontier: &Frontier, done: usize) -> usize {
-        let kinds = &self.counted[done..];
-        let mut tally = Tally { of_height: &mut self.tally, starts: &self.starts };
-        if let Some(kinds) = self.short.count(frontier, kinds) {
-            if self.wide.is_empty() {
-                self.short.add_to(&mut self.nodes, frontier, &mut tally);
-            } else {
-                self.short.add_to(&mut self.wide, frontier, &mut tally);
-            }
-            return kinds;
-        }
-        let kinds = self.long.count(frontier, kinds).expect("a kind has fewer than 2^32 nodes");
-        if self.wide.is_empty() {
-            widen(&self.nodes, &mut self.wide);
-        }
-        self.long.add_to(&mut self.wide, frontier, &mut tally);
-        kinds
+    /// Whether no chain was too long.
+    fn count_narrow(&mut self, frontier: &Frontier) -> bool {
+        self.lay_out_tally(frontier, usize::from(u8::MAX));
+        let Self { narrow, counted, tally, starts, .. } = self;
+        narrow.count(frontier, counted, &mut Tally { of_height: tally, starts })
     }
 
-    /// The nodes of kinds without chains have height 1.
-    fn lay_out_tally(&mut self, frontier: &Frontier) {
+    /// Room for the heights up to `most` of each kind. The nodes of kinds without chains have height 1.
+    fn lay_out_tally(&mut self, frontier: &Frontier, most: usize) {
         self.tally.clear();
-        self.tally.resize(frontier.nodes(), 0);
         self.starts.clear();
-        let mut start = 0;
+        self.starts.push(0);
         for kind in (0..frontier.kinds()).map(Kind::new) {
-            self.starts.push(start);
-            if !may_chain(frontier, kind) && frontier.total(kind) > 0 {
-                self.tally[start] = NodeId::new(frontier.total(kind)).0;
+            let total = frontier.total(kind);
+            if may_chain(frontier, kind) {
+                self.tally.resize(self.tally.len() + total.min(most), 0);
+            } else if total > 0 {
+                self.tally.push(NodeId::new(total).0);
             }
-            start += frontier.total(kind);
+            self.starts.push(self.tally.len());
         }
     }
 
@@ -170,7 +161,11 @@ impl Chains {
     }
 
     fn of_node(&self, node: NodeId) -> OfNode<u32> {
-        self.wide.get(node.index()).copied().unwrap_or_else(|| self.nodes[node.index()].into())
+        if self.is_wide {
+            return self.wide.nodes[node.index()];
+        }
+        let OfNode { height, needs } = self.narrow.nodes[node.index()];
+        OfNode { height: height.into(), needs: needs.into() }
     }
 
     /// Number of kinds that may occur.
@@ -192,18 +187,6 @@ impl Chains {
     }
 }
 
-impl From<OfNode<u16>> for OfNode<u32> {
-    fn from(OfNode { height, needs }: OfNode<u16>) -> Self {
-        Self { height: height.into(), needs: needs.into() }
-    }
-}
-
-/// From here on chains may be long.
-#[cold]
-fn widen(nodes: &[OfNode<u16>], wide: &mut Vec<OfNode<u32>>) {
-    wide.extend(nodes.iter().map(|&node| OfNode::from(node)));
-}
-
 /// Whether a node of a kind may hang on another one.
 fn may_chain(frontier: &Frontier, kind: Kind) -> bool {
     frontier.has_arguments(kind) && frontier.is_read(kind)
@@ -214,6 +197,8 @@ trait Counter: Copy + Ord + Into<u32> {
     const ZERO: Self;
     const ONE: Self;
     const MOST: Self;
+    /// Holds a height, and the sum of all rows of a node.
+    type Number: Copy + fmt::Debug + Into<u32> + TryFrom<u32>;
     fn plus(self, other: Self) -> Self;
 }
 
@@ -221,6 +206,7 @@ impl Counter for u8 {
     const ZERO: Self = 0;
     const ONE: Self = 1;
     const MOST: Self = Self::MAX;
+    type Number = u16;
     fn plus(self, other: Self) -> Self {
         self.saturating_add(other)
     }
@@ -230,6 +216,7 @@ impl Counter for u32 {
     const ZERO: Self = 0;
     const ONE: Self = 1;
     const MOST: Self = Self::MAX;
+    type Number = Self;
     fn plus(self, other: Self) -> Self {
         self + other
     }
@@ -245,11 +232,18 @@ struct Tally<'a> {
     starts: &'a [usize],
 }
 
-impl<C: Counter, const L: usize> Rows<C, L> {
-    /// Counts the first kinds of `kinds`, and returns how many these are; nothing if a chain is too
-    /// long for a counter.
-    fn count(&mut self, frontier: &Frontier, kinds: &[Kind]) -> Option<usize> {
-        let kinds = &kinds[..kinds.len().min(L)];
+impl<C: Counter, const L: usize> Counters<C, L> {
+    /// Counts all kinds, block after block; whether no chain was too long for a counter.
+    fn count(&mut self, frontier: &Frontier, kinds: &[Kind], tally: &mut Tally<'_>) -> bool {
+        if self.rows.len() < frontier.nodes() {
+            self.rows.resize(frontier.nodes(), [C::ZERO; L]);
+        }
+        self.nodes.clear();
+        self.nodes.resize(frontier.nodes(), OfNode { height: number(1), needs: number(0) });
+        kinds.chunks(L).all(|kinds| self.count_block(frontier, kinds, tally))
+    }
+
+    fn count_block(&mut self, frontier: &Frontier, kinds: &[Kind], tally: &mut Tally<'_>) -> bool {
         self.of_kind.clear();
         self.of_kind.resize(frontier.kinds(), OfKind::NONE);
         for (column, &kind) in kinds.iter().enumerate() {
@@ -258,35 +252,37 @@ impl<C: Counter, const L: usize> Rows<C, L> {
             let may_chain = may_chain(frontier, kind);
             self.of_kind[kind.index()] = OfKind { one_more, column, may_chain };
         }
-        self.of_node.clear();
-        self.of_node.resize(frontier.nodes(), [C::ZERO; L]);
-        let mut edges = frontier.edges().rev();
-        while edges.len() > 0 {
+        let (mut edges, mut complete) = (frontier.edges().rev(), frontier.nodes());
+        loop {
             if self.pass_on(frontier, edges.by_ref().take(AT_ONCE)).contains(&C::MOST) {
-                return None;
+                self.rows.fill([C::ZERO; L]);
+                return false;
+            }
+            // No user that is left is behind the next one, and the rows of these will not be read again.
+            let next = edges.clone().next();
+            let from = next.map_or(0, |(_, user)| user.index() + 1);
+            self.keep(from..complete, frontier, tally);
+            complete = from;
+            if next.is_none() {
+                return true;
             }
         }
-        Some(kinds.len())
     }
 
-    /// Heights of the nodes of the counted kinds, and what these kinds add to the needs of all.
-    fn add_to<W: Copy + Into<u32> + TryFrom<u32>>(
-        &self,
-        nodes: &mut [OfNode<W>],
-        frontier: &Frontier,
-        tally: &mut Tally<'_>,
-    ) {
-        let fit = |number| W::try_from(number).ok().expect("what may be more is wide");
-        for (index, (row, node)) in self.of_node.iter().zip(nodes).enumerate() {
+    /// Keeps the heights of some nodes, and what the block adds to their needs, and clears their rows.
+    fn keep(&mut self, nodes: Range<usize>, frontier: &Frontier, tally: &mut Tally<'_>) {
+        let (rows, of_nodes) = (&mut self.rows[nodes.clone()], &mut self.nodes[nodes.clone()]);
+        for ((index, row), node) in nodes.zip(rows).zip(of_nodes) {
             let needs: u32 = row.iter().map(|&count| count.into()).sum();
-            node.needs = fit(node.needs.into() + needs);
+            node.needs = number(node.needs.into() + needs);
             let kind = frontier.kind(NodeId::new(index)).index();
             let OfKind { column, may_chain, .. } = self.of_kind[kind];
             if may_chain {
                 let behind: u32 = row[column].into();
-                node.height = fit(1 + behind);
+                node.height = number(1 + behind);
                 tally.of_height[tally.starts[kind] + behind as usize] += 1;
             }
+            *row = [C::ZERO; L];
         }
     }
 
@@ -298,7 +294,7 @@ impl<C: Counter, const L: usize> Rows<C, L> {
     ) -> [C; L] {
         let mut most_of_all = [C::ZERO; L];
         for (argument, user) in edges {
-            let mut through = self.of_node[user.index()];
+            let mut through = self.rows[user.index()];
             let one_more = self.of_kind[frontier.kind(user).index()].one_more;
             for (count, one_more) in through.iter_mut().zip(one_more) {
                 *count = count.plus(one_more);
@@ -306,10 +302,14 @@ impl<C: Counter, const L: usize> Rows<C, L> {
             for (most, count) in most_of_all.iter_mut().zip(through) {
                 *most = count.max(*most);
             }
-            for (most, count) in self.of_node[argument.index()].iter_mut().zip(through) {
+            for (most, count) in self.rows[argument.index()].iter_mut().zip(through) {
                 *most = count.max(*most);
             }
         }
         most_of_all
     }
+}
+
+fn number<N: TryFrom<u32>>(number: u32) -> N {
+    N::try_from(number).ok().expect("chains and kinds for which it is too large are counted wide")
 }

@@ -177,7 +177,7 @@ impl Frontier {
     /// All pairs of an argument and a user, by user, ascending.
     pub(crate) fn edges(
         &self,
-    ) -> impl DoubleEndedIterator<Item = (NodeId, NodeId)> + ExactSizeIterator + '_ {
+    ) -> impl DoubleEndedIterator<Item = (NodeId, NodeId)> + ExactSizeIterator + Clone + '_ {
         self.edges.iter()
     }
 

@@ -15,7 +15,7 @@ impl Edges {
     /// Pairs of an argument and its user.
     pub(super) fn iter(
         &self,
-    ) -> impl DoubleEndedIterator<Item = (NodeId, NodeId)> + ExactSizeIterator + '_ {
+    ) -> impl DoubleEndedIterator<Item = (NodeId, NodeId)> + ExactSizeIterator + Clone + '_ {
         let (arguments, users) = (&self.arguments[..self.count], &self.users[..self.count]);
         arguments.iter().copied().zip(users.iter().copied())
     }

@@ -8,6 +8,8 @@ use edbatch_policy::{
     schedule,
 };
 use proptest::prelude::*;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 
 /// Runs kinds at random; at each step calls `look` with the frontier and what ran.
 fn walk(dag: &impl Dag, choices: &[u8], mut look: impl FnMut(&Frontier, &[bool])) {
@@ -98,6 +100,39 @@ fn more_is_needed_than_a_small_number_holds() {
         for (behind, node) in (0..dag.nodes()).rev().enumerate() {
             assert_eq!(chains.needs(NodeId::new(node)) as usize, behind, "{kinds} kinds");
             assert_eq!(chains.height(NodeId::new(node)) as usize, 1 + behind % 230);
+        }
+    }
+}
+
+/// Rows are cleared as soon as nobody reads them any more, block of edges after block: on graphs of
+/// many blocks, in memory that has seen others, with chains of all lengths.
+#[test]
+fn large_graphs_are_counted_as_small_ones() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
+    let mut chains = Chains::default();
+    for (nodes, reach) in [(4000, 2000), (3000, 9), (5000, 300), (2000, 2), (1500, 40)] {
+        let mut dag = PlainDag::new((0..4).map(|kind| format!("kind {kind}")));
+        for v in 0..nodes {
+            let arguments = (0..rng.random_range(0..4_usize).min(v))
+                .map(|_| NodeId::new(rng.random_range(v.saturating_sub(reach)..v)));
+            let arguments: Vec<NodeId> = arguments.collect();
+            dag.push(Kind(rng.random_range(0..4)), &arguments).unwrap();
+        }
+        // By node and kind: the most nodes of the kind on a path that starts behind the node.
+        let mut behind = vec![[0_u32; 4]; nodes];
+        for user in (0..nodes).rev().map(NodeId::new) {
+            let mut through = behind[user.index()];
+            through[dag.kind(user).index()] += 1;
+            for argument in dag.arguments(user) {
+                for (most, count) in behind[argument.index()].iter_mut().zip(through) {
+                    *most = count.max(*most);
+                }
+            }
+        }
+        chains.reset(&Frontier::new(&dag));
+        for (node, behind) in (0..).map(NodeId::new).zip(&behind) {
+            assert_eq!(chains.height(node), 1 + behind[dag.kind(node).index()], "{nodes}, {reach}");
+            assert_eq!(chains.needs(node), behind.iter().sum::<u32>(), "{nodes}, {reach}");
         }
     }
 }
