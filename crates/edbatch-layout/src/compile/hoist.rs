@@ -171,45 +171,30 @@ struct Row {
 }
 
 impl Row {
-    /// A stretch for all places that overlap or touch: of those that are handed on, and of all that a step
-    /// reads or writes together with one of them.
-    fn of(mut places: Vec<(Place, u32)>, ahead: &[CellStep]) -> Self {
-        let touched: Vec<(Place, u32)> =
-            ahead.iter().flat_map(|step| step.reads().into_iter().chain(step.writes())).collect();
-        loop {
-            let row = Self::side_by_side(places.clone());
-            let cut = |&&(place, width): &&(Place, u32)| {
-                row.find(place, width).is_none()
-                    && row
-                        .stretches
-                        .iter()
-                        .any(|&(at, of_it, _)| overlap((at, of_it), (place, width)))
-            };
-            match touched.iter().find(cut) {
-                Some(&place) => places.push(place),
-                None => return row,
+    /// A stretch for all places that overlap, of those that are handed on and of those that steps ahead read or
+    /// write; but only where one is handed on.
+    fn of(handed_on: Vec<(Place, u32)>, ahead: &[CellStep]) -> Self {
+        let touched = ahead.iter().flat_map(|step| step.reads().into_iter().chain(step.writes()));
+        let touched = touched.map(|place| (place, false));
+        let mut places: Vec<_> =
+            handed_on.into_iter().map(|place| (place, true)).chain(touched).collect();
+        places.sort_unstable();
+        // A stretch, and whether a place in it is handed on.
+        let mut merged: Vec<((Place, u32), bool)> = Vec::new();
+        for (place, is_handed_on) in places {
+            match merged.last_mut() {
+                Some((stretch, has_one)) if overlap(*stretch, place) => {
+                    stretch.1 = stretch.1.max(place.0.offset + place.1 - stretch.0.offset);
+                    *has_one |= is_handed_on;
+                }
+                _ => merged.push((place, is_handed_on)),
             }
         }
-    }
-
-    fn side_by_side(mut places: Vec<(Place, u32)>) -> Self {
-        places.sort_unstable();
-        let mut stretches: Vec<(Place, u32, u32)> = Vec::new();
-        let mut width = 0;
-        for (place, elements) in places {
-            match stretches.last_mut() {
-                Some((first, of_it, offset))
-                    if first.base == place.base && place.offset <= first.offset + *of_it =>
-                {
-                    *of_it = (*of_it).max(place.offset + elements - first.offset);
-                    width = *offset + *of_it;
-                }
-                _ => {
-                    let offset = next_line(width as usize) as u32;
-                    stretches.push((place, elements, offset));
-                    width = offset + elements;
-                }
-            }
+        let (mut stretches, mut width) = (Vec::new(), 0);
+        for ((place, elements), _) in merged.into_iter().filter(|&(_, has_one)| has_one) {
+            let offset = next_line(width as usize) as u32;
+            stretches.push((place, elements, offset));
+            width = offset + elements;
         }
         Self { stretches, width }
     }
