@@ -32,6 +32,12 @@ const REUSED: usize = 1 << 17;
 /// Rows of a tile: kernels are fast from 8 on, and gain nothing beyond 64.
 const TILE: std::ops::RangeInclusive<usize> = 8..=64;
 
+/// Fewer rows for each thread are not worth a tile: columns of products are shared instead.
+const FEWEST: usize = 2;
+
+/// Multiply-adds that are worth sharing between threads: about two microseconds.
+const SHARED: usize = 1 << 18;
+
 /// Carries plans out on the CPU.
 #[derive(Debug)]
 pub struct Cpu {
@@ -125,7 +131,7 @@ impl Backend for Cpu {
 
         let most = (REUSED / cell.reused).clamp(*TILE.start(), *TILE.end());
         let threads = self.team.len();
-        if threads == 1 || calls < *TILE.start() {
+        if threads == 1 || calls < FEWEST * threads || calls * cell.work < SHARED {
             let workspace = unpoisoned(self.workspaces[0].get_mut());
             let tiles = calls.div_ceil(most).max(1);
             let mut rest = written;
@@ -136,21 +142,14 @@ impl Backend for Cpu {
             }
             return;
         }
-        let even = calls
-            .div_ceil(threads)
-            .min(calls.div_ceil(2 * threads).next_multiple_of(*TILE.start()));
-        let rows = even.min(most);
-        let tiles = Mutex::new(written.chunks_mut(rows * stride).enumerate());
+        // As many tiles for each thread, so that all end at once.
+        let tiles = threads * calls.div_ceil(threads * most);
+        let rows = calls.div_ceil(tiles);
         let workspaces = &self.workspaces;
-        self.team.run(&|member| {
+        self.team.share(written.chunks_mut(rows * stride).enumerate(), |member, (tile, out)| {
+            let first = tile * rows;
             let mut workspace = unpoisoned(workspaces[member].lock());
-            loop {
-                let next = tiles.lock().expect("nothing panics under this lock").next();
-                let Some((tile, out)) = next else { break };
-                let first = tile * rows;
-                let tile = first..calls.min(first + rows);
-                job.run(tile, out, &mut workspace, None);
-            }
+            job.run(first..calls.min(first + rows), out, &mut workspace, None);
         });
     }
 

@@ -9,14 +9,14 @@
 //! much as a batch of few rows takes.
 
 use std::cell::UnsafeCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use std::{fmt, mem};
 
 /// How long a helper looks for work before it sleeps.
-const PATIENCE: Duration = Duration::from_micros(20);
+const PATIENCE: Duration = Duration::from_micros(100);
 
 /// Looks between two looks at the clock.
 const LOOKS: usize = 64;
@@ -32,6 +32,8 @@ pub(crate) struct Team {
 
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
 
+/// On cache lines of its own: helpers look at it all the time, and whoever writes beside it would wait.
+#[repr(align(128))]
 struct Shared {
     /// The number of the piece of work times [`NUMBER`], [`OPEN`] while helpers may begin it, and
     /// how many are at it.
@@ -83,13 +85,35 @@ impl Team {
         self.helpers.len() + 1
     }
 
+    /// Does `work` on each of the pieces, once. Every other member takes them from the back, so that in
+    /// step after step of a mini-batch a member finds in its cache what it wrote before.
+    ///
+    /// # Panics
+    /// If `work` panics on any of them.
+    pub(crate) fn share<T: Send>(
+        &mut self,
+        pieces: impl DoubleEndedIterator<Item = T> + Send,
+        work: impl Fn(usize, T) + Sync,
+    ) {
+        let pieces = Mutex::new(pieces);
+        let next = |member: usize| {
+            let mut pieces = pieces.lock().expect("nothing panics under this lock");
+            if member.is_multiple_of(2) { pieces.next() } else { pieces.next_back() }
+        };
+        self.run(&|member| {
+            while let Some(piece) = next(member) {
+                work(member, piece);
+            }
+        });
+    }
+
     /// Calls `work` on the caller's thread, with 0, and on any helpers that come in time, with
     /// their numbers. It must share the work out by itself, so that the caller's call alone does
     /// all that nobody else does.
     ///
     /// # Panics
     /// If `work` panics on any of them.
-    pub(crate) fn run(&mut self, work: &Work<'_>) {
+    fn run(&mut self, work: &Work<'_>) {
         // SAFETY: `Closing` waits, whatever happens, until nobody uses the reference any more, and
         // the borrow of `work` lasts longer than that.
         let work_for_helpers = unsafe { mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
@@ -209,7 +233,6 @@ impl Drop for Team {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
@@ -223,12 +246,9 @@ mod tests {
             // Miri is some thousand times slower.
             for round in 0..if cfg!(miri) { 10 } else { 2000 } {
                 let mut numbers = vec![0_usize; round % 7 + 1];
-                let pieces = Mutex::new(numbers.iter_mut());
-                team.run(&|member| {
+                team.share(numbers.iter_mut(), |member, piece| {
                     assert!(member <= helpers);
-                    while let Some(piece) = next(&pieces) {
-                        *piece += 1;
-                    }
+                    *piece += 1;
                 });
                 assert!(numbers.iter().all(|&times| times == 1), "{numbers:?}");
                 if round % 500 == 0 {
@@ -236,10 +256,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    fn next<T>(pieces: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
-        pieces.lock().unwrap().next()
     }
 
     #[test]

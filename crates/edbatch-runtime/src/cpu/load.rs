@@ -80,6 +80,8 @@ pub(super) struct LoadedPart {
     pub(super) regions: Vec<u32>,
     /// Elements of a call that a step leaves to later ones, or that several read; at least 1.
     pub(super) reused: usize,
+    /// Multiply-adds of a call, and what takes as long as some.
+    pub(super) work: usize,
     pub(super) stride: usize,
     pub(super) steps: Vec<LoadedStep>,
 }
@@ -174,8 +176,28 @@ impl LoadedPart {
         Self {
             regions: plan.regions.clone(),
             reused: reused(plan),
+            work: plan.steps.iter().map(work).sum(),
             stride: plan.output_stride as usize,
             steps: plan.steps.iter().map(step).collect(),
+        }
+    }
+}
+
+/// What a call of a step takes, in multiply-adds of a product.
+fn work(step: &CellStep) -> usize {
+    /// Of an element-wise instruction and element: 0.13 ns, against 64 a nanosecond in products.
+    const ELEMENT: usize = 8;
+    let of = |factors: &[u32]| factors.iter().map(|&factor| factor as usize).product::<usize>();
+    match step {
+        CellStep::Product { rows, width, .. } => of(&[*rows, *width]),
+        CellStep::MatMul { m, k, n, .. } => of(&[*m, *k, *n]),
+        CellStep::Elementwise(program) => {
+            of(&[program.width]) * program.instructions.len() * ELEMENT
+        }
+        CellStep::Reduce { width, .. } | CellStep::Softmax { width, .. } => of(&[*width]) * ELEMENT,
+        CellStep::Copy { width, .. } | CellStep::Fill { width, .. } => of(&[*width]),
+        CellStep::Expand { rows, columns, .. } | CellStep::Transpose { rows, columns, .. } => {
+            of(&[*rows, *columns])
         }
     }
 }

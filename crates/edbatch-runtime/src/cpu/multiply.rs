@@ -1,18 +1,14 @@
 //! Rows times a stack of weights, by whichever kernel it is loaded for.
 
-use std::sync::Mutex;
-
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+use smallvec::SmallVec;
 
 use super::load::Weights;
 use super::target::{each_row, writable};
-use super::{Profile, Work};
+use super::{Profile, SHARED, Work};
 use crate::kernels::{self, PackedWeights, Pass, Rows, RowsMut, Start};
 use crate::team::Team;
-
-/// Multiply-adds of a product that are worth sharing between threads: about two microseconds.
-const SHARED: usize = 1 << 18;
 
 /// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. A team shares the columns.
 pub(super) fn multiply(
@@ -69,17 +65,15 @@ fn by_columns(
     let count = panels.min(2 * team.len());
     let parts = (0..count).map(|part| part * panels / count..(part + 1) * panels / count);
     let mut rest = Some(out);
-    let parts = Mutex::new(parts.map(|panels| {
-        let columns = weights.columns(panels.clone()).len();
-        let (out, behind) = rest.take().expect("put back below").split_columns(columns);
-        rest = Some(behind);
-        (panels, out)
-    }));
-    team.run(&|_| {
-        loop {
-            let next = parts.lock().expect("nothing panics under this lock").next();
-            let Some((panels, out)) = next else { break };
-            kernels::product(weights, panels, pass, x, start, out);
-        }
+    let parts: SmallVec<[_; 8]> = parts
+        .map(|panels| {
+            let columns = weights.columns(panels.clone()).len();
+            let (out, behind) = rest.take().expect("put back below").split_columns(columns);
+            rest = Some(behind);
+            (panels, out)
+        })
+        .collect();
+    team.share(parts.into_iter(), |_, (panels, out)| {
+        kernels::product(weights, panels, pass, x, start, out);
     });
 }

@@ -29,6 +29,7 @@ pub(super) struct Job<'a> {
 
 /// Memory of a tile, reused by all that a thread runs.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(super) struct Workspace {
     regions: Vec<Aligned>,
     /// Rows gathered for a kernel that takes no list.
