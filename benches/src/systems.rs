@@ -145,6 +145,7 @@ impl System {
         let profile = cpu.profile();
         let engine = Engine::with_backend(model, parameters, program, Box::new(cpu));
         let engine = engine.with_policy(self.policy(learned)).with_order(self.order());
+        let engine = engine.in_parts(threads);
         let cached = matches!(self, Self::Cached | Self::OrderPqTree);
         Ok((if cached { engine.with_plan_cache(CACHE) } else { engine }, profile))
     }
@@ -162,5 +163,9 @@ impl Policy for Single {
 
     fn count(&self, _: &Frontier, _: Kind) -> usize {
         1
+    }
+
+    fn another(&self) -> Box<dyn Policy + Send> {
+        Box::new(Self)
     }
 }

@@ -57,6 +57,10 @@ impl Model for BiLstmTagger {
         &self.network
     }
 
+    fn work(&self, input: &Sentence<u32>) -> usize {
+        input.len()
+    }
+
     async fn build(&self, build: &Build<'_>, sentence: &Sentence<u32>) -> Result<(), BuildError> {
         self.tagger.build(build, sentence.words.iter().map(|&word| Step::Row(word)))
     }

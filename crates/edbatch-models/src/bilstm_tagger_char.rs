@@ -103,6 +103,10 @@ impl Model for BiLstmTaggerChar {
         &self.network
     }
 
+    fn work(&self, input: &Sentence<Word>) -> usize {
+        input.len()
+    }
+
     async fn build(&self, build: &Build<'_>, sentence: &Sentence<Word>) -> Result<(), BuildError> {
         let words = sentence.words.iter().map(|word| self.word(build, word));
         let words: Vec<Value> = words.collect::<Result<_, _>>()?;

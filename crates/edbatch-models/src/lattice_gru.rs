@@ -55,6 +55,10 @@ impl Model for LatticeGru {
         &self.network
     }
 
+    fn work(&self, input: &Lattice<u32>) -> usize {
+        input.len() + input.words.len()
+    }
+
     async fn build(&self, build: &Build<'_>, lattice: &Lattice<u32>) -> Result<(), BuildError> {
         self.wiring.build(build, lattice)
     }

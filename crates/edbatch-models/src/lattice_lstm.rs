@@ -68,6 +68,10 @@ impl Model for LatticeLstm {
         &self.network
     }
 
+    fn work(&self, input: &Lattice<u32>) -> usize {
+        input.len() + input.words.len()
+    }
+
     async fn build(&self, build: &Build<'_>, lattice: &Lattice<u32>) -> Result<(), BuildError> {
         self.wiring.build(build, lattice)
     }

@@ -97,6 +97,10 @@ impl Model for LstmNmt {
 
     /// Emits the logits of every step; the tokens are their [`arg_max`](crate::arg_max), but for a
     /// last [`END`].
+    fn work(&self, input: &SourceSentence) -> usize {
+        input.words.len()
+    }
+
     async fn build(&self, build: &Build<'_>, source: &SourceSentence) -> Result<(), BuildError> {
         let mut state = self.start;
         for &word in source.words.iter().chain([&END]) {

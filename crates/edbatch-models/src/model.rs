@@ -11,13 +11,20 @@ use crate::Build;
 /// A model: cells, declared once, and the wiring of one instance.
 ///
 /// Wiring is straight-line code for a single input; batching is nobody's concern here. Where the
-/// next step depends on a computed value, it awaits the value ([`Build::fetch`]).
-pub trait Model {
+/// next step depends on a computed value, it awaits the value ([`Build::fetch`]). Several threads may
+/// wire inputs at once.
+pub trait Model: Sync {
     /// One instance, as the model reads it: a tree or a sentence of ids.
-    type Input;
+    type Input: Sync;
 
     /// The cells, parameters and initial values.
     fn network(&self) -> &Arc<Network>;
+
+    /// How much there is to do for an input, next to others: its words or nodes, say. Where several
+    /// threads divide a mini-batch, they divide it by this.
+    fn work(&self, _: &Self::Input) -> usize {
+        1
+    }
 
     /// Calls cells for one input and emits its outputs, in order.
     fn build(

@@ -67,6 +67,10 @@ impl Model for TreeGru {
         &self.network
     }
 
+    fn work(&self, input: &Tree<u32>) -> usize {
+        input.len()
+    }
+
     async fn build(&self, build: &Build<'_>, tree: &Tree<u32>) -> Result<(), BuildError> {
         self.wiring.build(build, tree, |_| self.node)
     }

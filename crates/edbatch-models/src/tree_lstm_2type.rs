@@ -57,6 +57,10 @@ impl Model for TreeLstm2Type {
         &self.network
     }
 
+    fn work(&self, input: &IndexedTree) -> usize {
+        input.tree.len()
+    }
+
     async fn build(&self, build: &Build<'_>, input: &IndexedTree) -> Result<(), BuildError> {
         let place = |node: usize| u64::from(input.index) << 32 | node as u64;
         let kind = |node| self.nodes[(splitmix64(place(node)) & 1) as usize];

@@ -116,6 +116,16 @@ impl Model for Zoo {
         }
     }
 
+    fn work(&self, input: &ZooInput) -> usize {
+        match input {
+            ZooInput::Tree(input) => input.tree.len(),
+            ZooInput::Sentence(input) => input.len(),
+            ZooInput::Spelled(input) => input.len(),
+            ZooInput::Source(input) => input.words.len(),
+            ZooInput::Lattice(input) => input.len() + input.words.len(),
+        }
+    }
+
     async fn build(&self, build: &Build<'_>, input: &ZooInput) -> Result<(), BuildError> {
         use ZooInput::{Lattice, Sentence, Source, Spelled, Tree};
         match (self, input) {

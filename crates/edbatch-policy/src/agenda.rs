@@ -70,4 +70,8 @@ impl Policy for Agenda {
             })
             .expect("a node remains")
     }
+
+    fn another(&self) -> Box<dyn Policy + Send> {
+        Box::new(self.clone())
+    }
 }

@@ -284,4 +284,8 @@ impl Policy for Critical {
             .reduce(|best, kind| if self.prefers(frontier, kind, best) { kind } else { best })
             .expect("a node remains")
     }
+
+    fn another(&self) -> Box<dyn Policy + Send> {
+        Box::new(self.clone())
+    }
 }

@@ -47,6 +47,10 @@ impl Policy for Depth {
         let depth = self.of(ready[0]);
         ready.iter().take_while(|&&node| self.of(node) == depth).count()
     }
+
+    fn another(&self) -> Box<dyn Policy + Send> {
+        Box::new(self.clone())
+    }
 }
 
 /// Writes to `depths[v]` the number of edges of the longest path from a source to node `v`.

@@ -108,7 +108,7 @@ impl<E: Encoding> Fsm<E> {
     }
 }
 
-impl<E: Encoding> Policy for Fsm<E> {
+impl<E: Encoding + Clone + Send + 'static> Policy for Fsm<E> {
     fn start(&mut self, frontier: &Frontier) {
         self.encoding.start(frontier);
         self.unseen = 0;
@@ -123,5 +123,9 @@ impl<E: Encoding> Policy for Fsm<E> {
         }
         self.unseen += 1;
         self.fallback.next(frontier)
+    }
+
+    fn another(&self) -> Box<dyn Policy + Send> {
+        Box::new(self.clone())
     }
 }

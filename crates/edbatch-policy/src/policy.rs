@@ -23,6 +23,9 @@ pub trait Policy {
         frontier.ready(kind).len()
     }
 
+    /// The same policy for another thread, which decides as this one does and shares nothing with it.
+    fn another(&self) -> Box<dyn Policy + Send>;
+
     /// What [`schedule_into`] uses instead of the policy where it can: a policy that knows no better than
     /// the fewest batches lends it, others have none.
     fn in_order(&mut self) -> Option<&mut InOrder> {
@@ -43,6 +46,10 @@ impl<P: Policy + ?Sized> Policy for &mut P {
         (**self).count(frontier, kind)
     }
 
+    fn another(&self) -> Box<dyn Policy + Send> {
+        (**self).another()
+    }
+
     fn in_order(&mut self) -> Option<&mut InOrder> {
         (**self).in_order()
     }
@@ -59,6 +66,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
         (**self).count(frontier, kind)
+    }
+
+    fn another(&self) -> Box<dyn Policy + Send> {
+        (**self).another()
     }
 
     fn in_order(&mut self) -> Option<&mut InOrder> {

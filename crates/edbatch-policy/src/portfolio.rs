@@ -107,4 +107,10 @@ impl Policy for Portfolio {
         self.said += 1;
         self.plan[self.said - 1]
     }
+
+    fn another(&self) -> Box<dyn Policy + Send> {
+        let members = self.members.iter().map(|(name, member)| (name.clone(), member.another()));
+        let (members, costs) = (members.collect(), self.costs.clone());
+        Box::new(Self { members, costs, ..Self::empty() })
+    }
 }

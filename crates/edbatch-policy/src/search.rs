@@ -65,6 +65,10 @@ impl Policy for Beam {
         self.said += 1;
         self.plan[self.said - 1]
     }
+
+    fn another(&self) -> Box<dyn Policy + Send> {
+        Box::new(self.clone())
+    }
 }
 
 /// Beam search for a schedule of least cost, `costs[t]` being the cost of a batch of kind `t`;

@@ -38,4 +38,8 @@ impl Policy for Sufficient {
             .reduce(|best, kind| if self.firsts.less(frontier, best, kind) { kind } else { best })
             .expect("a node remains")
     }
+
+    fn another(&self) -> Box<dyn Policy + Send> {
+        Box::new(self.clone())
+    }
 }

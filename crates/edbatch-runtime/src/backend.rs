@@ -28,7 +28,7 @@ pub trait Backend: Send {
         Bytes::default()
     }
 
-    /// Another backend on the same weights, with an arena of its own.
+    /// Another backend on the same weights, with an arena of its own, on the caller's thread alone.
     fn another(&self) -> Box<dyn Backend>;
 }
 

@@ -81,7 +81,7 @@ impl Cpu {
         Self::with(self.loaded, threads.clamp(1, 1000))
     }
 
-    /// Where the time of its steps goes, once it is switched on.
+    /// Where the time of its steps goes, and of [others](Backend::another) made of it, once it is switched on.
     #[must_use]
     pub fn profile(&self) -> Arc<Profile> {
         self.profile.clone()
@@ -130,7 +130,7 @@ impl Backend for Cpu {
         let job = Job { loaded: &self.loaded, plan, index, around, profile, pass };
 
         let most = (REUSED / cell.reused).clamp(*TILE.start(), *TILE.end());
-        let threads = self.team.len();
+        let threads = self.team.threads();
         if threads == 1 || calls < FEWEST * threads || calls * cell.work < SHARED {
             let workspace = unpoisoned(self.workspaces[0].get_mut());
             let tiles = calls.div_ceil(most).max(1);
@@ -158,6 +158,7 @@ impl Backend for Cpu {
     }
 
     fn another(&self) -> Box<dyn Backend> {
-        Box::new(Self::with(self.loaded.clone(), self.team.len()))
+        let profile = self.profile.clone();
+        Box::new(Self { profile, ..Self::with(self.loaded.clone(), 1) })
     }
 }

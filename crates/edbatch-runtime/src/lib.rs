@@ -43,3 +43,4 @@ pub use count::{Count, Counts, gathered_bytes};
 pub use cpu::{Cpu, Products, Profile, Work};
 pub use interpret::{Tensor, initial_values, interpret};
 pub use parameters::{ParameterError, Parameters};
+pub use team::Team;

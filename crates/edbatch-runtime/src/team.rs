@@ -23,7 +23,7 @@ const LOOKS: usize = 64;
 
 /// Threads that wait for work.
 #[derive(Debug)]
-pub(crate) struct Team {
+pub struct Team {
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,
     /// The number of the last piece of work.
@@ -63,7 +63,7 @@ impl fmt::Debug for Shared {
 
 impl Team {
     /// A team of the caller and so many helpers, at most 1,000.
-    pub(crate) fn new(helpers: usize) -> Self {
+    pub fn new(helpers: usize) -> Self {
         assert!(helpers <= 1000, "at most 1,000 helpers");
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
@@ -81,7 +81,7 @@ impl Team {
     }
 
     /// How many there are, the caller among them.
-    pub(crate) fn len(&self) -> usize {
+    pub fn threads(&self) -> usize {
         self.helpers.len() + 1
     }
 
@@ -90,7 +90,7 @@ impl Team {
     ///
     /// # Panics
     /// If `work` panics on any of them.
-    pub(crate) fn share<T: Send>(
+    pub fn share<T: Send>(
         &mut self,
         pieces: impl DoubleEndedIterator<Item = T> + Send,
         work: impl Fn(usize, T) + Sync,
@@ -242,7 +242,7 @@ mod tests {
     fn all_is_done_once() {
         for helpers in [0, 1, 3] {
             let mut team = Team::new(helpers);
-            assert_eq!(team.len(), helpers + 1);
+            assert_eq!(team.threads(), helpers + 1);
             // Miri is some thousand times slower.
             for round in 0..if cfg!(miri) { 10 } else { 2000 } {
                 let mut numbers = vec![0_usize; round % 7 + 1];

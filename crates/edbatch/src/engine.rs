@@ -1,8 +1,7 @@
 //! From inputs to outputs: construct, schedule, plan, execute; again while instances await values.
 
-use std::cell::RefCell;
+use std::fmt;
 use std::sync::Arc;
-use std::{fmt, mem};
 
 use edbatch_graph::{Dag, Graph};
 use edbatch_layout::{ArenaTooLarge, CellStyle, Order, Program, TooLarge};
@@ -13,7 +12,7 @@ use edbatch_runtime::{Backend, Cpu, Parameters, Products};
 use rand::Rng;
 
 use crate::executor::{Executor, Interpreted, Planned};
-use crate::in_flight::InFlight;
+use crate::lanes::{Lane, Lanes};
 use crate::{Counts, Report, Rows, Statistics};
 
 /// A model with its parameters, ready to run mini-batches.
@@ -21,10 +20,9 @@ use crate::{Counts, Report, Rows, Statistics};
 /// It owns all memory that a mini-batch needs and keeps it for the next.
 pub struct Engine<M> {
     pub(crate) model: M,
-    pub(crate) executor: Executor,
-    pub(crate) statistics: Statistics,
-    /// The graph that ran last, for its memory.
-    graph: RefCell<Graph>,
+    pub(crate) lane: Lane,
+    /// For large mini-batches, if there are several threads.
+    lanes: Option<Lanes>,
 }
 
 impl<M: Model> Engine<M> {
@@ -38,11 +36,12 @@ impl<M: Model> Engine<M> {
         Self::on_threads(model, parameters, 1)
     }
 
-    /// As [`new`](Self::new), with so many threads for each batch, the caller's among them. They
-    /// change no bit of a result.
+    /// As [`new`](Self::new), with so many threads for each mini-batch, the caller's among them. They
+    /// change no bit of a result: a mini-batch of [many inputs](Self::in_parts) is divided between
+    /// them, of fewer inputs they share each batch.
     ///
-    /// For few, large mini-batches whose results are wanted soon. Many mini-batches run faster by an
-    /// engine per thread, each of which runs whole mini-batches: see [`another`](Self::another).
+    /// For mini-batches whose results are wanted soon. Where they come faster than they are run, an
+    /// engine per thread, each of which runs whole mini-batches, is best: see [`another`](Self::another).
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -50,19 +49,31 @@ impl<M: Model> Engine<M> {
         let program = Arc::new(Program::new(model.network().clone(), CellStyle::default())?);
         let cpu = Cpu::new(program.clone(), &parameters, Products::Packed, Level::detect());
         let cpu = Box::new(cpu.with_threads(threads));
-        Ok(Self::with_backend(model, &parameters, program, cpu))
+        Ok(Self::with_backend(model, &parameters, program, cpu).in_parts(threads))
     }
 
-    /// Another engine on the same weights, for another thread: with memory of its own, with the
-    /// policy [`Critical`](edbatch_policy::Critical), and nothing counted yet.
+    /// Divides mini-batches of at least 16 inputs a thread between so many threads, the caller's among
+    /// them: each wires, schedules, plans and runs whole inputs, in memory of its own, on
+    /// [another](Backend::another) backend. Smaller ones are run as they were.
+    ///
+    /// Not together with a [memory limit](Self::with_memory_limit), which is one for all memory.
+    #[must_use]
+    pub fn in_parts(mut self, threads: usize) -> Self {
+        let lane = || self.lane.another(self.model.network());
+        let divides = threads > 1 && !self.lane.executor.has_memory_limit();
+        self.lanes = divides.then(|| Lanes::new(threads.min(1000), lane));
+        self
+    }
+
+    /// Another engine on the same weights, for another thread: with memory of its own, the same policy,
+    /// and nothing counted yet.
     #[must_use]
     pub fn another(&self) -> Self
     where
         M: Clone,
     {
-        let counts = self.statistics.counts.map(|_| Counts::default());
-        let statistics = Statistics { counts, ..Statistics::default() };
-        Self { statistics, ..Self::of(self.model.clone(), self.executor.another()) }
+        let lane = self.lane.another(self.model.network());
+        Self { model: self.model.clone(), lane, lanes: None }
     }
 
     /// An engine on a backend of the caller's choice, loaded with the same program.
@@ -86,26 +97,28 @@ impl<M: Model> Engine<M> {
     }
 
     fn of(model: M, executor: Executor) -> Self {
-        let graph = RefCell::new(Graph::new(model.network().clone()));
-        Self { model, executor, statistics: Statistics::default(), graph }
+        let lane = Lane::new(model.network(), executor);
+        Self { model, lane, lanes: None }
     }
 
-    fn in_flight(&mut self) -> InFlight<'_, M> {
-        let Self { model, executor, statistics, graph } = self;
-        InFlight { model, graph, executor, statistics }
+    /// Everything that runs graphs.
+    fn executors(&mut self) -> impl Iterator<Item = &mut Executor> {
+        let lanes = self.lanes.iter_mut().flat_map(Lanes::each);
+        std::iter::once(&mut self.lane).chain(lanes).map(|lane| &mut lane.executor)
     }
 
     /// Batches by another policy. The interpreter batches nothing.
     #[must_use]
     pub fn with_policy(mut self, policy: Box<dyn Policy + Send>) -> Self {
-        self.executor.set_policy(policy);
+        self.executors().skip(1).for_each(|executor| executor.set_policy(policy.another()));
+        self.lane.executor.set_policy(policy);
         self
     }
 
     /// Lists the nodes of each batch in another order than the schedule's.
     #[must_use]
     pub fn with_order(mut self, order: Order) -> Self {
-        self.executor.set_order(order);
+        self.executors().for_each(|executor| executor.set_order(order));
         self
     }
 
@@ -116,22 +129,27 @@ impl<M: Model> Engine<M> {
     /// alike: [`Statistics::plans_reused`] tells whether it pays.
     #[must_use]
     pub fn with_plan_cache(mut self, most_bytes: usize) -> Self {
-        self.executor.keep_plans(most_bytes);
+        let each = most_bytes / self.executors().count();
+        self.executors().for_each(|executor| executor.keep_plans(each));
         self
     }
 
     /// Refuses, before it runs, a mini-batch whose values and weights together would take more bytes
-    /// than this.
+    /// than this. Several threads then share the batches of each mini-batch, whatever its size.
     #[must_use]
     pub fn with_memory_limit(mut self, bytes: u64) -> Self {
-        self.executor.limit_memory(bytes);
+        self.lane.executor.limit_memory(bytes);
+        self.lanes = None;
         self
     }
 
     /// Counts lower bounds, gathered bytes and the batches of each kind too, which costs about as much as scheduling.
     #[must_use]
     pub fn with_counts(mut self) -> Self {
-        self.statistics.counts = Some(Counts::default());
+        let lanes = self.lanes.iter_mut().flat_map(Lanes::each);
+        for lane in std::iter::once(&mut self.lane).chain(lanes) {
+            lane.statistics.counts = Some(Counts::default());
+        }
         self
     }
 
@@ -144,14 +162,14 @@ impl<M: Model> Engine<M> {
     /// What all runs so far took together.
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
-        &self.statistics
+        &self.lane.statistics
     }
 
     /// How each kind batched, if [`with_counts`](Self::with_counts) asked for it; nothing for the
     /// interpreter.
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
-        self.statistics.counts.and(self.executor.report())
+        self.lane.statistics.counts.and(self.lane.executor.report())
     }
 
     /// The graphs of a mini-batch: one, and another one for each time that instances await values.
@@ -167,7 +185,7 @@ impl<M: Model> Engine<M> {
             awaited
         };
         let seats = vec![Rows::new(); inputs.len()];
-        self.in_flight().run(seats, inputs, keep, |_, _| {})?;
+        self.lane.in_flight(&self.model).run(seats, inputs, keep, |_, _| {})?;
         Ok(graphs)
     }
 
@@ -191,9 +209,14 @@ impl<M: Model> Engine<M> {
         outputs: &mut Vec<Rows>,
     ) -> Result<(), RunError> {
         outputs.resize_with(inputs.len(), Rows::new);
-        let seats = outputs.iter_mut().map(mem::take).collect();
-        let done = |instance: usize, rows: &mut Rows| mem::swap(&mut outputs[instance], rows);
-        self.in_flight().run(seats, inputs, |_, _| true, done)
+        match self.lanes.as_mut().filter(|lanes| lanes.suit(inputs.len())) {
+            None => self.lane.run(&self.model, inputs, outputs),
+            Some(lanes) => {
+                let result = lanes.run(&self.model, inputs, outputs);
+                self.lane.take_in(lanes);
+                result
+            }
+        }
     }
 
     /// Learns a finite state machine on the graphs of mini-batches, and batches by it from now on
@@ -225,7 +248,9 @@ impl<M: Model> Engine<M> {
         let outcome = edbatch_policy::learn(&train, exam, encoding, config, rng, |_| {});
         if outcome.after < outcome.before {
             let kinds = self.model.network().cells().len();
-            self.executor.set_policy(Box::new(outcome.fsm(encoding.clone(), kinds)));
+            for executor in self.executors() {
+                executor.set_policy(Box::new(outcome.fsm(encoding.clone(), kinds)));
+            }
         }
         Ok(outcome)
     }
@@ -243,11 +268,13 @@ impl<M: Model> Engine<M> {
         const REPETITIONS: usize = 5;
         let mut samples = Vec::new();
         for repetition in 0..=REPETITIONS {
-            self.executor.measure(true);
+            self.lane.executor.measure(true);
             let mut outputs = Vec::new();
-            let ran =
-                mini_batches.iter().try_for_each(|inputs| self.run_into(inputs, &mut outputs));
-            let measured = self.executor.measure(false);
+            let ran = mini_batches.iter().try_for_each(|inputs| {
+                outputs.resize_with(inputs.len(), Rows::new);
+                self.lane.run(&self.model, inputs, &mut outputs)
+            });
+            let measured = self.lane.executor.measure(false);
             ran?;
             // The first time, memory is new and caches are cold.
             if repetition > 0 {
@@ -295,7 +322,7 @@ impl<M: Model> Engine<M> {
         done: impl FnMut(usize, &mut Rows),
     ) -> Result<(), RunError> {
         assert!(width > 0, "at least one input at a time");
-        self.in_flight().run(vec![Rows::new(); width], inputs, |_, _| true, done)
+        self.lane.in_flight(&self.model).run(vec![Rows::new(); width], inputs, |_, _| true, done)
     }
 }
 
@@ -325,6 +352,16 @@ pub enum RunError {
         /// What both may take.
         limit: u64,
     },
+}
+
+impl RunError {
+    /// The same of a mini-batch of which those inputs are a part that begins at `first`.
+    pub(crate) fn of_part(mut self, first: usize) -> Self {
+        if let Self::Build { instance, .. } | Self::NotCarried { instance } = &mut self {
+            *instance += first;
+        }
+        self
+    }
 }
 
 impl From<ArenaTooLarge> for RunError {

@@ -96,13 +96,14 @@ impl Executor {
         }
     }
 
-    /// The same on memory of its own, with the default policy.
+    /// The same on memory of its own.
     pub(crate) fn another(&self) -> Self {
         match self {
             Self::Planned(planned) => {
                 let Planned { decider, runner, .. } = &**planned;
                 let (program, initial) = (decider.program.clone(), runner.initial.clone());
                 let mut another = Planned::on(program, initial, runner.backend.another());
+                another.decider.policy = decider.policy.another();
                 another.decider.order = decider.order;
                 another.decider.cache = PlanCache::new(decider.cache.most_bytes());
                 another.runner.most_bytes = runner.most_bytes;
@@ -120,6 +121,22 @@ impl Executor {
         match self {
             Self::Planned(planned) => Some(&planned.runner.report),
             Self::Interpreted(_) => None,
+        }
+    }
+
+    /// The same, to take in what others learned.
+    pub(crate) fn report_mut(&mut self) -> Option<&mut Report> {
+        match self {
+            Self::Planned(planned) => Some(&mut planned.runner.report),
+            Self::Interpreted(_) => None,
+        }
+    }
+
+    /// What is held in memory; the interpreter does not tell.
+    pub(crate) fn bytes(&self) -> Bytes {
+        match self {
+            Self::Planned(planned) => planned.runner.backend.bytes(),
+            Self::Interpreted(_) => Bytes::default(),
         }
     }
 
@@ -153,6 +170,10 @@ impl Executor {
         if let Self::Planned(planned) = self {
             planned.runner.most_bytes = Some(bytes);
         }
+    }
+
+    pub(crate) fn has_memory_limit(&self) -> bool {
+        matches!(self, Self::Planned(planned) if planned.runner.most_bytes.is_some())
     }
 
     pub(crate) fn keep_plans(&mut self, most_bytes: usize) {

@@ -10,6 +10,7 @@ use edbatch_models::Model;
 
 use crate::executor::{Decider, Decision, Executor, Planned, Runner};
 use crate::in_flight::{Wired, wire};
+use crate::lanes::Lane;
 use crate::{Engine, Rows, RunError, Statistics};
 
 /// A mini-batch that only needs to be run.
@@ -23,7 +24,7 @@ struct Prepared {
 /// values, and what comes then is not known before it runs.
 type Rest<B, I> = Option<(B, I)>;
 
-impl<M: Model + Sync> Engine<M> {
+impl<M: Model> Engine<M> {
     /// Runs mini-batches one after the other, and while one runs, a second thread wires, schedules and
     /// plans the next. `done` hears the number of each mini-batch and takes, or looks at, the rows of its
     /// inputs. Results are those of [`run`](Self::run), bit by bit.
@@ -66,7 +67,7 @@ impl<M: Model + Sync> Engine<M> {
             done(number, outputs);
             number += 1;
         };
-        let Self { model, executor, statistics, .. } = self;
+        let Self { model, lane: Lane { executor, statistics, .. }, .. } = self;
         let rest = match executor {
             Executor::Planned(planned) => {
                 let Planned { decider, runner, .. } = &mut **planned;
@@ -91,7 +92,7 @@ impl<M: Model + Sync> Engine<M> {
 }
 
 /// Runs what another thread prepares, until that has nothing more.
-fn overlap<M: Model + Sync, B: AsRef<[M::Input]> + Send, I: Iterator<Item = B> + Send>(
+fn overlap<M: Model, B: AsRef<[M::Input]> + Send, I: Iterator<Item = B> + Send>(
     model: &M,
     (decider, runner): (&mut Decider, &mut Runner),
     mini_batches: I,

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Statistics {
     /// Inputs.
     pub instances: u64,
-    /// Graphs: mini-batches, and one more for each time that instances await values.
+    /// Graphs: mini-batches or parts of them, and one more for each time that instances await values.
     pub graphs: u64,
     /// Graphs whose schedule and plan were taken from the cache.
     pub plans_reused: u64,
@@ -25,14 +25,14 @@ pub struct Statistics {
     pub plan: Duration,
     /// Running batches and reading results.
     pub execute: Duration,
-    /// The most bytes that were held at once for values: the largest arena.
+    /// The most bytes that were held at once for values: the largest arena, of all threads together.
     pub arena_bytes: u64,
     /// Bytes of the weights, which [other engines](crate::Engine::another) may share.
     pub weight_bytes: u64,
 }
 
 impl Statistics {
-    /// Adds the counts and times of work on another thread, which held no bytes.
+    /// Adds the counts and times of work on another thread, not the bytes that it held.
     pub(crate) fn add(&mut self, other: &Self) {
         self.instances += other.instances;
         self.graphs += other.graphs;
@@ -43,6 +43,10 @@ impl Statistics {
         self.schedule += other.schedule;
         self.plan += other.plan;
         self.execute += other.execute;
+        if let (Some(own), Some(other)) = (&mut self.counts, &other.counts) {
+            own.bound += other.bound;
+            own.gathered_bytes += other.gathered_bytes;
+        }
     }
 
     /// The most bytes that were held at once, for values and weights.

@@ -1,12 +1,13 @@
-//! Threads change no bit of a result: tiles of large batches, columns of small ones, hoisted rows.
+//! Threads change no bit of a result: parts of large mini-batches, tiles of large batches, columns of small
+//! ones, hoisted rows.
 
-use edbatch::{Engine, Rows};
+use edbatch::{Engine, Rows, RunError};
 use edbatch_datasets::generate;
 use edbatch_models::*;
 use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
-fn same<M: Model<Input: Sync> + Clone + Send>(model: M, inputs: &[M::Input]) {
+fn same<M: Model + Clone + Send>(model: M, inputs: &[M::Input]) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let parameters = Parameters::random(model.network(), &mut rng);
     let run = |threads: usize| -> Vec<Rows> {
@@ -26,7 +27,91 @@ fn same<M: Model<Input: Sync> + Clone + Send>(model: M, inputs: &[M::Input]) {
     let expected = run(1);
     for threads in [2, 3, 5] {
         assert!(run(threads) == expected, "{threads} threads");
+        // One arena, whose limit is known beforehand: threads share each batch.
+        let engine = Engine::on_threads(model.clone(), parameters.clone(), threads).unwrap();
+        let mut engine = engine.with_memory_limit(u64::MAX);
+        assert!(engine.run(inputs).unwrap() == expected, "{threads} threads, sharing batches");
     }
+}
+
+fn tagger() -> (BiLstmTagger, Parameters) {
+    let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 2, mlp: 4, tags: 3 };
+    let model = BiLstmTagger::new(sizes).unwrap();
+    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    (model, parameters)
+}
+
+fn sentence(words: usize) -> edbatch_datasets::Sentence<u32> {
+    let words: Vec<u32> = (0..words as u32).map(|word| word % 9).collect();
+    edbatch_datasets::Sentence { tags: vec![None; words.len()], words }
+}
+
+/// What a mini-batch took is counted once, whoever ran it, and parts are what makes it more graphs.
+#[test]
+fn counts_of_parts_are_added() {
+    let (model, parameters) = tagger();
+    let inputs: Vec<_> = (1..=12).map(sentence).collect();
+    let counted = |threads| {
+        let engine = Engine::on_threads(model.clone(), parameters.clone(), threads).unwrap();
+        let mut engine = engine.with_counts();
+        engine.run(&inputs).unwrap();
+        // Too few for parts.
+        engine.run(&inputs[..3]).unwrap();
+        let nodes: Vec<u64> =
+            engine.report().unwrap().kinds.iter().map(|kind| kind.nodes).collect();
+        (*engine.statistics(), nodes)
+    };
+    let ((one, kinds), (three, kinds_of_three)) = (counted(1), counted(3));
+    assert_eq!((one.instances, one.nodes, one.graphs), (15, three.nodes, 2));
+    assert_eq!((three.instances, three.graphs, kinds_of_three), (15, 4, kinds));
+    // 12 sentences side by side take as many steps as the longest.
+    assert!(three.batches > one.batches, "{} {}", three.batches, one.batches);
+    assert_eq!(three.weight_bytes, one.weight_bytes);
+    assert!(three.counts.unwrap().bound > one.counts.unwrap().bound);
+}
+
+/// An input is found wrong by the number that it has in the whole mini-batch, the first of several.
+#[test]
+fn errors_of_parts_name_the_input() {
+    let (model, parameters) = tagger();
+    let mut inputs: Vec<_> = (0..16).map(|_| sentence(3)).collect();
+    let mut engine = Engine::on_threads(model, parameters, 2).unwrap();
+    let expected = engine.run(&inputs).unwrap();
+    for wrong in [&[13, 15][..], &[5, 9], &[0]] {
+        wrong.iter().for_each(|&at| inputs[at].words[1] = 9);
+        let error = engine.run(&inputs).unwrap_err();
+        assert!(
+            matches!(error, RunError::Build { instance, .. } if instance == wrong[0]),
+            "{error}"
+        );
+        wrong.iter().for_each(|&at| inputs[at] = sentence(3));
+    }
+    assert_eq!(engine.run(&inputs).unwrap(), expected);
+}
+
+/// Every thread decides by the policy that was asked for.
+#[test]
+fn parts_are_batched_by_the_same_policy() {
+    let (model, parameters) = tagger();
+    let inputs: Vec<_> = (1..=8).map(sentence).collect();
+    let batches = |parts: bool| {
+        let engine = Engine::new(model.clone(), parameters.clone()).unwrap();
+        let engine = engine.with_policy(Box::new(edbatch_policy::Depth::new()));
+        if parts {
+            let mut engine = engine.in_parts(2);
+            engine.run(&inputs).unwrap();
+            return engine.statistics().batches;
+        }
+        // The cut is where half of the 36 words lie on either side.
+        let mut one = engine.another();
+        one.run(&inputs[..5]).unwrap();
+        one.run(&inputs[5..]).unwrap();
+        one.statistics().batches
+    };
+    assert_eq!(batches(true), batches(false));
+    let mut critical = Engine::new(model.clone(), parameters.clone()).unwrap().in_parts(2);
+    critical.run(&inputs).unwrap();
+    assert!(critical.statistics().batches < batches(true));
 }
 
 #[test]
@@ -50,4 +135,6 @@ fn decoders_of_few_rows() {
     });
     same(LstmNmt::new(sizes).unwrap(), &sources);
     same(LstmNmt::new(sizes).unwrap(), &sources[..1]);
+    let many: Vec<_> = sources.iter().cycle().take(21).cloned().collect();
+    same(LstmNmt::new(sizes).unwrap(), &many);
 }

@@ -25,7 +25,7 @@ pub(super) fn multiply(
         Weights::Packed(packed) => {
             let out = writable(out, calls, outputs, stride);
             let worth = calls * outputs * depth >= SHARED;
-            profile.of(Work::Product, || match team.filter(|team| team.len() > 1 && worth) {
+            profile.of(Work::Product, || match team.filter(|team| team.threads() > 1 && worth) {
                 None => kernels::product(packed, 0..packed.panels(), pass, x, start, out),
                 Some(team) => by_columns(team, packed, pass, x, start, out),
             });
@@ -62,7 +62,7 @@ fn by_columns(
     out: RowsMut<'_>,
 ) {
     let panels = weights.panels();
-    let count = panels.min(2 * team.len());
+    let count = panels.min(2 * team.threads());
     let parts = (0..count).map(|part| part * panels / count..(part + 1) * panels / count);
     let mut rest = Some(out);
     let parts: SmallVec<[_; 8]> = parts

@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 use clap::{Args, ValueEnum};
 use edbatch::{Engine, KindReport, Loaded, Report, Rows, RunError, Statistics, load};
 use edbatch_models::{Inputs, Lexicon, Model, Zoo, ZooInput};
-use edbatch_policy::{AnyPolicy, PolicyChoice};
+use edbatch_policy::PolicyChoice;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
@@ -95,7 +95,8 @@ impl Infer {
         }
         let Loaded { model, parameters, folder } = load(&self.dir).map_err(Failure::new)?;
         // Before any work: a policy that does not fit is found out at once.
-        self.policy(&model)?;
+        let kinds = model.network().kind_names();
+        let policy = self.policy.open(&kinds).map_err(|error| Failure::policy(&error))?;
         let file = self.input.clone().unwrap_or_else(|| folder.input());
         let inputs = folder.inputs(&file).map_err(Failure::new)?;
         let mut output = Output::open(self.output.as_deref())?;
@@ -113,12 +114,11 @@ impl Infer {
         if let Some(bytes) = self.memory {
             engine = engine.with_memory_limit(bytes);
         }
-        let engine = Mutex::new(engine.with_plan_cache(self.keep_plans));
+        let engine = Mutex::new(engine.with_policy(policy).with_plan_cache(self.keep_plans));
         let worker = || {
             let another = engine.lock().expect("nothing panics under this lock").another();
             let number = engines.fetch_add(1, Ordering::Relaxed);
-            let policy = Box::new(self.policy(another.model())?);
-            Ok(work(another.with_policy(policy), folder.lexicon(), &file, number))
+            Ok(work(another, folder.lexicon(), &file, number))
         };
         let mut by_engine = vec![(Statistics::default(), Report::default()); self.threads()];
         in_order(self.threads(), mini_batches(inputs, self.batch), worker, |done: Done| {
@@ -137,11 +137,6 @@ impl Infer {
 
     fn threads(&self) -> usize {
         self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from))
-    }
-
-    fn policy(&self, model: &Zoo) -> Result<AnyPolicy, Failure> {
-        let kinds = model.network().kind_names();
-        self.policy.open(&kinds).map_err(|error| Failure::policy(&error))
     }
 
     fn report(&self, engines: &[(Statistics, Report)]) -> String {
