@@ -164,3 +164,50 @@ pub(super) trait Simd: Copy {
     /// The m of x = m · 2ᵉ, 1 <= m < 2, of a positive normal `x`.
     fn mantissa(self, x: Self::Vector) -> Self::Vector;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads the first lanes from `from`, as many as there are, and writes them to `first` and all lanes to `whole`.
+    struct First<'a> {
+        from: &'a [f32],
+        first: &'a mut [f32],
+        whole: &'a mut [f32; MOST_LANES],
+    }
+
+    impl Kernel for First<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) {
+            let count = self.from.len();
+            assert!(count <= S::LANES && count <= self.first.len());
+            // SAFETY: `from` has `count` floats, `first` no fewer, `whole` as many as any vector.
+            unsafe {
+                let x = simd.load_first(self.from.as_ptr(), count);
+                simd.store_first(self.first.as_mut_ptr(), x, count);
+                simd.store(self.whole.as_mut_ptr(), x);
+            }
+        }
+    }
+
+    #[test]
+    fn first_lanes_leave_what_is_behind_them() {
+        for level in Level::available() {
+            let lanes = lanes(level);
+            for count in 0..=lanes {
+                let from: Vec<f32> = (1..=count).map(|i| i as f32).collect();
+                let (mut first, mut whole) = ([-1.0; MOST_LANES], [-1.0; MOST_LANES]);
+                run(level, First { from: &from, first: &mut first, whole: &mut whole });
+                assert_eq!(first[..count], from, "{level}: {count}");
+                assert!(first[count..].iter().all(|&x| x == -1.0), "{level}: {count}: {first:?}");
+                assert_eq!(whole[..count], from, "{level}: {count}");
+                assert!(
+                    whole[count..lanes].iter().all(|&x| x == 0.0),
+                    "{level}: {count}: {whole:?}"
+                );
+            }
+        }
+    }
+}

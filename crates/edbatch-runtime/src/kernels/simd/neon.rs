@@ -35,11 +35,16 @@ impl Simd for Neon {
 
     #[inline(always)]
     unsafe fn load_first(self, from: *const f32, count: usize) -> float32x4_t {
-        let mut lanes = [0.0; 4];
-        // SAFETY: the caller vouches for `count <= 4` floats; `lanes` is apart from them and has 4.
+        // SAFETY: `self` proves NEON; each arm reads `count` floats, for which the caller vouches.
         unsafe {
-            std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr(), count);
-            vld1q_f32(lanes.as_ptr())
+            let zero = vdup_n_f32(0.0);
+            match count {
+                0 => vcombine_f32(zero, zero),
+                1 => vcombine_f32(vld1_lane_f32::<0>(from, zero), zero),
+                2 => vcombine_f32(vld1_f32(from), zero),
+                3 => vcombine_f32(vld1_f32(from), vld1_lane_f32::<0>(from.add(2), zero)),
+                _ => vld1q_f32(from),
+            }
         }
     }
 
@@ -70,11 +75,18 @@ impl Simd for Neon {
 
     #[inline(always)]
     unsafe fn store_first(self, to: *mut f32, x: float32x4_t, count: usize) {
-        let mut lanes = [0.0; 4];
-        // SAFETY: the caller vouches for `count <= 4` floats; `lanes` is apart from them and has 4.
+        // SAFETY: `self` proves NEON; each arm writes `count` floats, for which the caller vouches.
         unsafe {
-            vst1q_f32(lanes.as_mut_ptr(), x);
-            std::ptr::copy_nonoverlapping(lanes.as_ptr(), to, count);
+            match count {
+                0 => {}
+                1 => vst1q_lane_f32::<0>(to, x),
+                2 => vst1_f32(to, vget_low_f32(x)),
+                3 => {
+                    vst1_f32(to, vget_low_f32(x));
+                    vst1q_lane_f32::<2>(to.add(2), x);
+                }
+                _ => vst1q_f32(to, x),
+            }
         }
     }
 
