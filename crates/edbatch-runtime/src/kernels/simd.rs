@@ -81,6 +81,9 @@ pub(super) trait Simd: Copy {
     const LANES: usize;
     /// Vector registers, 16 or 32: decides how large the tiles of a product are.
     const REGISTERS: usize;
+    /// Whether [`load_first`](Simd::load_first) and [`store_first`](Simd::store_first) are an instruction each. Else they
+    /// branch, and loops over them are too long to unroll.
+    const MASKS: bool;
     /// A vector.
     type Vector: Copy;
     /// A truth value per lane.

@@ -15,6 +15,8 @@
 // The loops name rows r and columns c as the formula does; an iterator per array would hide it.
 #![allow(clippy::needless_range_loop)]
 
+use std::hint::black_box;
+
 use super::simd::Simd;
 
 /// The right side of a product, or a piece of it: vectors of columns, step by step.
@@ -150,6 +152,15 @@ unsafe fn finish_cut<S: Simd, const R: usize, const C: usize>(
     rows: TileRows<R>,
     columns: usize,
 ) {
+    // A loop that is not unrolled indexes memory. Opaque, that is a copy of the sums; else the product would write them
+    // there at every step.
+    let copy;
+    let sums = if S::MASKS {
+        &sums
+    } else {
+        copy = black_box(sums);
+        &copy
+    };
     for r in 0..R {
         for c in 0..C {
             let (at, lanes) = (c * S::LANES, lanes_of::<S>(c, columns));

@@ -27,6 +27,7 @@ fn first(_: Avx2, count: usize) -> __m256i {
 impl Simd for Avx2 {
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
+    const MASKS: bool = true;
     type Vector = __m256;
     type Mask = __m256;
 

@@ -24,6 +24,7 @@ fn first(count: usize) -> __mmask16 {
 impl Simd for Avx512 {
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
+    const MASKS: bool = true;
     type Vector = __m512;
     type Mask = __mmask16;
 

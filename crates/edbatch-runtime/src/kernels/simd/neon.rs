@@ -18,6 +18,7 @@ pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
 impl Simd for Neon {
     const LANES: usize = 4;
     const REGISTERS: usize = 32;
+    const MASKS: bool = false;
     type Vector = float32x4_t;
     type Mask = uint32x4_t;
 

@@ -38,6 +38,7 @@ fn mul_add(a: f32, b: f32, c: f32) -> f32 {
 impl Simd for Portable {
     const LANES: usize = LANES;
     const REGISTERS: usize = 16;
+    const MASKS: bool = false;
     type Vector = Lanes;
     type Mask = [bool; LANES];
 
