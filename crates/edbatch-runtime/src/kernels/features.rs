@@ -4,7 +4,8 @@ use std::{env, fmt, str::FromStr, sync::OnceLock};
 
 /// A set of vector instructions that every kernel is compiled for.
 ///
-/// Levels differ in their last bits: the portable one rounds after every multiplication, the others fuse.
+/// Levels differ in their last bits: the portable one rounds after every multiplication, unless the target guarantees a
+/// fused one; the others fuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// 16 lanes, 32 registers: AVX-512 F, BW, DQ and VL (Skylake-X, Zen 4 and later).
@@ -118,6 +119,11 @@ mod tests {
         for level in Level::available() {
             assert_eq!(level.name().parse(), Ok(level));
         }
+    }
+
+    #[test]
+    fn every_64_bit_arm_has_neon_and_prefers_it() {
+        assert_eq!(Level::available()[0] == Level::Neon, cfg!(target_arch = "aarch64"));
     }
 
     #[test]

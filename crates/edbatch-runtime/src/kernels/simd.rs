@@ -142,7 +142,7 @@ pub(super) trait Simd: Copy {
     fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// `a / b`
     fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// `a · b + c`, rounded once where the level fuses, twice at the portable level.
+    /// `a · b + c`, rounded once where the level fuses; the portable one fuses where the target guarantees it.
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     /// `c - a · b`, likewise.
     fn neg_mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
