@@ -4,8 +4,8 @@ use crate::support;
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
-    Agenda, Config, Critical, Depth, Frontier, Fsm, Learned, Named, Policy, Sufficient, Symbol,
-    exhaustive, improve, learn, lower_bound, run_into, schedule,
+    Agenda, Beam, Config, Critical, Depth, Frontier, Fsm, Learned, Named, Policy, Portfolio,
+    Sufficient, Symbol, exhaustive, improve, learn, lower_bound, run_into, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -53,6 +53,26 @@ fn an_fsm_runs_what_it_was_told_last() {
 }
 
 proptest! {
+    /// Whatever it has scheduled before.
+    #[test]
+    fn another_policy_decides_as_the_first(
+        dag in support::dags(40, 5),
+        before in support::dags(40, 5),
+    ) {
+        let mut all = policies(&dag);
+        all.push(("learned", Box::new(learned(&dag, &Named::Sort, 20))));
+        all.push(("beam", Box::new(Beam::new(4))));
+        let costs = (1..=dag.kinds() as u32).rev().collect();
+        all.push(("portfolio", Box::new(Portfolio::quick().with_costs(costs))));
+        for (name, mut policy) in all {
+            if dag.kinds() == before.kinds() {
+                schedule(&before, &mut *policy);
+            }
+            let another = schedule(&dag, &mut policy.another());
+            prop_assert_eq!(another, schedule(&dag, &mut *policy), "{}", name);
+        }
+    }
+
     #[test]
     fn schedules_are_legal_and_no_shorter_than_the_bound(dag in support::dags(60, 6)) {
         for (name, mut policy) in policies(&dag) {
