@@ -2,6 +2,8 @@
 
 use edbatch_layout::Plan;
 
+use crate::kernels::{Level, arg_max};
+
 /// An interpreter of plans over an arena of f32 elements.
 ///
 /// A mini-batch: [`allocate`](Self::allocate) its arena, [`write`](Self::write) the rows that
@@ -16,6 +18,14 @@ pub trait Backend: Send {
 
     /// Appends so many elements of the arena to `out`.
     fn read(&self, at: u32, elements: usize, out: &mut Vec<f32>);
+
+    /// The index of the greatest of so many elements of the arena, as [`arg_max`] finds it: for decoders, which
+    /// need not move a row of scores to learn the next token.
+    fn arg_max(&self, at: u32, elements: usize) -> usize {
+        let mut row = Vec::new();
+        self.read(at, elements, &mut row);
+        arg_max(Level::detect(), &row)
+    }
 
     /// Runs, or begins to run, one step of a plan.
     fn step(&mut self, plan: &Plan, step: usize);

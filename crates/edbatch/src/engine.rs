@@ -11,7 +11,8 @@ use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products};
 use rand::Rng;
 
-use crate::executor::{Executor, Interpreted, Planned};
+use crate::executor::{Executor, Planned};
+use crate::interpreted::Interpreted;
 use crate::lanes::{Lane, Lanes};
 use crate::{Counts, Report, Rows, Statistics};
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use edbatch_graph::{Dag, Graph, Network, RecordId, Schedule, Source, Value};
+use edbatch_graph::{Dag, Graph, RecordId, Schedule, Value};
 use edbatch_layout::{ArenaTooLarge, ByConsumers, MiniBatch, Order, Plan, Planner, Program, Room};
 use edbatch_policy::{Critical, Frontier, Policy, Sample, lower_bound, schedule_into};
-use edbatch_runtime::{
-    Backend, Bytes, Parameters, Tensor, gathered_bytes, initial_values, interpret,
-};
+use edbatch_runtime::kernels::{Level, arg_max};
+use edbatch_runtime::{Backend, Bytes, Parameters, gathered_bytes, initial_values};
 
+use crate::interpreted::{Interpreted, flatten};
 use crate::plan_cache::PlanCache;
 use crate::{Report, Rows, RunError, Statistics};
 
@@ -58,14 +58,6 @@ pub(crate) struct Runner {
     report: Report,
 }
 
-/// Node by node.
-pub(crate) struct Interpreted {
-    parameters: Parameters,
-    initial: Vec<Vec<Tensor>>,
-    /// The wanted values of the graph that ran.
-    results: Rows,
-}
-
 impl Executor {
     /// Runs a graph whose given values are the network's initial ones and then `carried`.
     pub(crate) fn run(
@@ -92,8 +84,23 @@ impl Executor {
     pub(crate) fn read(&self, wanted: usize, out: &mut Rows) {
         match self {
             Self::Planned(planned) => planned.runner.read(&planned.decision, wanted, out),
-            Self::Interpreted(interpreted) => out.push(interpreted.results.row(wanted)),
+            Self::Interpreted(interpreted) => out.push(interpreted.row(wanted)),
         }
+    }
+
+    /// The index of the greatest element of a wanted value of the graph that ran last.
+    pub(crate) fn arg_max(&self, wanted: usize) -> usize {
+        if let Self::Planned(planned) = self {
+            let Planned { runner, decision, .. } = &**planned;
+            let (record, row) = (runner.wanted[wanted], decision.plan.wanted[wanted]);
+            let mut fields = fields(&runner.program, record, row);
+            if let (Some((at, width)), None) = (fields.next(), fields.next()) {
+                return runner.backend.arg_max(at, width);
+            }
+        }
+        let mut row = Rows::new();
+        self.read(wanted, &mut row);
+        arg_max(Level::detect(), row.row(0))
     }
 
     /// The same on memory of its own.
@@ -109,10 +116,7 @@ impl Executor {
                 another.runner.most_bytes = runner.most_bytes;
                 Self::Planned(Box::new(another))
             }
-            Self::Interpreted(Interpreted { parameters, initial, .. }) => {
-                let (parameters, initial) = (parameters.clone(), initial.clone());
-                Self::Interpreted(Interpreted { parameters, initial, results: Rows::new() })
-            }
+            Self::Interpreted(interpreted) => Self::Interpreted(interpreted.another()),
         }
     }
 
@@ -363,40 +367,4 @@ fn fields(
     let layout = program.record(record);
     let offsets = layout.offsets.iter().map(move |&offset| row + offset);
     offsets.zip(layout.widths.iter().map(|&width| width as usize))
-}
-
-impl Interpreted {
-    pub(crate) fn new(network: &Network, parameters: Parameters) -> Self {
-        let initial = initial_values(network, &parameters);
-        Self { parameters, initial, results: Rows::new() }
-    }
-
-    fn run(&mut self, graph: &Graph, carried: &Rows, wanted: &[Value]) {
-        let records = &graph.given()[self.initial.len()..];
-        let carried = records.iter().zip(carried.iter()).map(|(&record, row)| {
-            let mut rest = row;
-            let shapes = graph.network().fields(record).fields.iter().map(|field| field.shape);
-            shapes
-                .map(|shape| {
-                    let (elements, behind) = rest.split_at(shape.elements());
-                    rest = behind;
-                    Tensor::from_shape_vec(shape.rows_and_columns(), elements.to_vec())
-                        .expect("as many elements as the shape has")
-                })
-                .collect()
-        });
-        let given: Vec<Vec<Tensor>> = self.initial.iter().cloned().chain(carried).collect();
-        let nodes = interpret(graph, &self.parameters, &given);
-        self.results.clear();
-        for value in wanted {
-            self.results.push(&flatten(match value.source() {
-                Source::Node(node) => &nodes[node.index()],
-                Source::Given(index) => &given[index],
-            }));
-        }
-    }
-}
-
-fn flatten(tensors: &[Tensor]) -> Vec<f32> {
-    tensors.iter().flatten().copied().collect()
 }

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use edbatch_graph::{Graph, Value};
 use edbatch_models::{Answer, Awaited, Build, BuildError, Exchange, Model};
-use edbatch_runtime::kernels::{Level, arg_max};
 
 use crate::executor::Executor;
 use crate::{Rows, RunError, Statistics};
@@ -179,7 +178,6 @@ fn distribute<W>(
     carried: &mut Rows,
 ) {
     carried.clear();
-    let level = Level::detect();
     let mut records = Vec::new();
     let mut looked_at = Rows::new();
     let mut wanted = 0..;
@@ -189,13 +187,13 @@ fn distribute<W>(
         for _ in exchange.emitted.drain(..) {
             executor.read(next(), &mut seat.output);
         }
-        exchange.answer = exchange.awaited.take().map(|awaited| {
-            looked_at.clear();
-            executor.read(next(), &mut looked_at);
-            match awaited {
-                Awaited::Elements(_) => Answer::Elements(looked_at.row(0).to_vec()),
-                Awaited::ArgMax(_) => Answer::ArgMax(arg_max(level, looked_at.row(0)) as u32),
+        exchange.answer = exchange.awaited.take().map(|awaited| match awaited {
+            Awaited::Elements(_) => {
+                looked_at.clear();
+                executor.read(next(), &mut looked_at);
+                Answer::Elements(looked_at.row(0).to_vec())
             }
+            Awaited::ArgMax(_) => Answer::ArgMax(executor.arg_max(next()) as u32),
         });
         for &value in &exchange.carried {
             executor.read(next(), carried);

@@ -128,6 +128,7 @@ pub use edbatch_runtime as runtime;
 mod engine;
 mod executor;
 mod in_flight;
+mod interpreted;
 mod lanes;
 mod load;
 mod overlap;
