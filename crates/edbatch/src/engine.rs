@@ -1,11 +1,10 @@
 //! From inputs to outputs: construct, schedule, plan, execute; again while instances await values.
 
-use std::fmt;
 use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph};
-use edbatch_layout::{ArenaTooLarge, CellStyle, Order, Program, TooLarge};
-use edbatch_models::{BuildError, Model};
+use edbatch_layout::{CellStyle, Order, Program, TooLarge};
+use edbatch_models::Model;
 use edbatch_policy::{Config, CostModel, Named, Outcome, Policy, hold_out};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products};
@@ -14,7 +13,7 @@ use rand::Rng;
 use crate::executor::{Executor, Planned};
 use crate::interpreted::Interpreted;
 use crate::lanes::{Lane, Lanes};
-use crate::{Counts, Report, Rows, Statistics};
+use crate::{Counts, Report, Rows, RunError, Statistics};
 
 /// A model with its parameters, ready to run mini-batches.
 ///
@@ -53,16 +52,18 @@ impl<M: Model> Engine<M> {
         Ok(Self::with_backend(model, &parameters, program, cpu).in_parts(threads))
     }
 
-    /// Divides mini-batches of at least 16 inputs a thread between so many threads, the caller's among
+    /// Divides mini-batches of at least 4 inputs a thread between so many threads, the caller's among
     /// them: each wires, schedules, plans and runs whole inputs, in memory of its own, on
-    /// [another](Backend::another) backend. Smaller ones are run as they were.
+    /// [another](Backend::another) backend. Mini-batches whose values are too large for a cache it divides for
+    /// a single thread too. Others run as they were.
     ///
     /// Not together with a [memory limit](Self::with_memory_limit), which is one for all memory.
     #[must_use]
     pub fn in_parts(mut self, threads: usize) -> Self {
-        let lane = || self.lane.another(self.model.network());
-        let divides = threads > 1 && !self.lane.executor.has_memory_limit();
-        self.lanes = divides.then(|| Lanes::new(threads.min(1000), lane));
+        let network = self.model.network();
+        let lane = || self.lane.another(network);
+        let divides = !self.lane.executor.has_memory_limit();
+        self.lanes = divides.then(|| Lanes::new(threads.clamp(1, 1000), network, lane));
         self
     }
 
@@ -74,7 +75,8 @@ impl<M: Model> Engine<M> {
         M: Clone,
     {
         let lane = self.lane.another(self.model.network());
-        Self { model: self.model.clone(), lane, lanes: None }
+        let another = Self { model: self.model.clone(), lane, lanes: None };
+        if self.lanes.is_some() { another.in_parts(1) } else { another }
     }
 
     /// An engine on a backend of the caller's choice, loaded with the same program.
@@ -210,14 +212,16 @@ impl<M: Model> Engine<M> {
         outputs: &mut Vec<Rows>,
     ) -> Result<(), RunError> {
         outputs.resize_with(inputs.len(), Rows::new);
-        match self.lanes.as_mut().filter(|lanes| lanes.suit(inputs.len())) {
-            None => self.lane.run(&self.model, inputs, outputs),
-            Some(lanes) => {
-                let result = lanes.run(&self.model, inputs, outputs);
-                self.lane.take_in(lanes);
-                result
-            }
+        let Some(lanes) = &mut self.lanes else {
+            return self.lane.run(&self.model, inputs, outputs);
+        };
+        let parts = lanes.divide(&self.model, inputs);
+        if parts.len() == 1 {
+            return self.lane.run(&self.model, inputs, outputs);
         }
+        let result = lanes.run(&self.model, &parts, inputs, outputs);
+        self.lane.take_in(lanes);
+        result
     }
 
     /// Learns a finite state machine on the graphs of mini-batches, and batches by it from now on
@@ -326,73 +330,3 @@ impl<M: Model> Engine<M> {
         self.lane.in_flight(&self.model).run(vec![Rows::new(); width], inputs, |_, _| true, done)
     }
 }
-
-/// Why a mini-batch could not be run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RunError {
-    /// An input could not be wired.
-    Build {
-        /// Its index in the mini-batch.
-        instance: usize,
-        /// Why.
-        error: BuildError,
-    },
-    /// An instance emits or awaits a value from before an await that it did not carry across.
-    NotCarried {
-        /// Its index in the mini-batch.
-        instance: usize,
-    },
-    /// The mini-batch is too large to be addressed.
-    Arena(ArenaTooLarge),
-    /// The mini-batch would take more memory than [allowed](Engine::with_memory_limit).
-    Memory {
-        /// Bytes of its values.
-        values: u64,
-        /// Bytes of the weights.
-        weights: u64,
-        /// What both may take.
-        limit: u64,
-    },
-}
-
-impl RunError {
-    /// The same of a mini-batch of which those inputs are a part that begins at `first`.
-    pub(crate) fn of_part(mut self, first: usize) -> Self {
-        if let Self::Build { instance, .. } | Self::NotCarried { instance } = &mut self {
-            *instance += first;
-        }
-        self
-    }
-}
-
-impl From<ArenaTooLarge> for RunError {
-    fn from(error: ArenaTooLarge) -> Self {
-        Self::Arena(error)
-    }
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Build { instance, error } => write!(f, "input {instance}: {error}"),
-            Self::NotCarried { instance } => write!(
-                f,
-                "input {instance}: a value from before an await is used after it; carry it across"
-            ),
-            Self::Arena(error) => error.fmt(f),
-            Self::Memory { values, weights, limit } => {
-                let megabytes = |bytes: &u64| *bytes as f64 / 1e6;
-                write!(
-                    f,
-                    "the mini-batch needs {:.1} MB for its values beside {:.1} MB of weights, \
-                     allowed are {:.1} MB: make mini-batches smaller",
-                    megabytes(values),
-                    megabytes(weights),
-                    megabytes(limit)
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for RunError {}

@@ -126,6 +126,7 @@ pub use edbatch_policy as policy;
 pub use edbatch_runtime as runtime;
 
 mod engine;
+mod error;
 mod executor;
 mod in_flight;
 mod interpreted;
@@ -138,7 +139,8 @@ mod rows;
 mod statistics;
 
 pub use edbatch_layout::Order;
-pub use engine::{Engine, RunError};
+pub use engine::Engine;
+pub use error::RunError;
 pub use load::{LoadError, Loaded, load};
 pub use report::{KindReport, Report};
 pub use rows::Rows;

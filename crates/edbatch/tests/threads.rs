@@ -125,6 +125,26 @@ fn trees_of_all_sizes() {
     same(MvRnn::new(MvRnnSizes { vocabulary: 90, hidden: 20, classes: 5 }).unwrap(), &trees);
 }
 
+/// Values too large for the cache are run in parts by a single thread too, unless their memory is limited.
+#[test]
+fn matrices_of_few_trees_at_a_time() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+    let trees = generate::binary_trees(&mut rng, 24);
+    let trees: Vec<_> = trees.iter().map(|tree| tree.map(|_| 0, |_| 1)).collect();
+    let model = MvRnn::new(MvRnnSizes { vocabulary: 2, hidden: 128, classes: 5 }).unwrap();
+    let parameters = Parameters::random(model.network(), &mut rng);
+    let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
+    let outputs = engine.run(&trees).unwrap();
+    let nodes: usize = trees.iter().map(edbatch_datasets::Tree::len).sum();
+    let bytes = nodes * 4 * (128 * 128 + 128);
+    let parts = bytes.div_ceil(8 << 20) as u64;
+    assert!(parts > 2 && engine.statistics().graphs == parts, "{:?}", engine.statistics());
+    let mut whole = Engine::new(model, parameters).unwrap().with_memory_limit(u64::MAX);
+    assert_eq!(whole.run(&trees).unwrap(), outputs);
+    assert_eq!(whole.statistics().graphs, 1);
+    assert!(engine.statistics().arena_bytes < whole.statistics().arena_bytes / 2);
+}
+
 /// An output layer so wide that its columns are shared even for a single row.
 #[test]
 fn decoders_of_few_rows() {
