@@ -8,7 +8,9 @@
 //! Threads started per batch, or a fork and join by work stealing, cost several microseconds, which is as
 //! much as a batch of few rows takes.
 
+use std::any::Any;
 use std::cell::UnsafeCell;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle, Thread};
@@ -44,6 +46,8 @@ struct Shared {
     asleep: Vec<AtomicBool>,
     stop: AtomicBool,
     panicked: AtomicBool,
+    /// What a helper panicked with, once it has `panicked`.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 // SAFETY: all fields but `work` may be shared, and by its invariant `work` is never written while
@@ -71,6 +75,7 @@ impl Team {
             asleep: (0..helpers).map(|_| AtomicBool::new(false)).collect(),
             stop: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
+            panic: Mutex::new(None),
         });
         let help = |index| {
             let shared = shared.clone();
@@ -89,7 +94,7 @@ impl Team {
     /// step after step of a mini-batch a member finds in its cache what it wrote before.
     ///
     /// # Panics
-    /// If `work` panics on any of them.
+    /// As `work` panics on any of them. The team may be used again.
     pub fn share<T: Send>(
         &mut self,
         pieces: impl DoubleEndedIterator<Item = T> + Send,
@@ -112,12 +117,14 @@ impl Team {
     /// all that nobody else does.
     ///
     /// # Panics
-    /// If `work` panics on any of them.
+    /// As `work` panics on any of them.
     fn run(&mut self, work: &Work<'_>) {
         // SAFETY: `Closing` waits, whatever happens, until nobody uses the reference any more, and
         // the borrow of `work` lasts longer than that.
         let work_for_helpers = unsafe { mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
         self.number += 1;
+        // One may be left of a run in which the caller panicked too.
+        self.shared.panicked.store(false, Ordering::Relaxed);
         // SAFETY: the last run closed the state and waited for all helpers, and `&mut self` keeps
         // others from running: by the invariant nobody reads it.
         unsafe { *self.shared.work.get() = Some(work_for_helpers) };
@@ -128,7 +135,10 @@ impl Team {
         }
         work(0);
         drop(closing);
-        assert!(!self.shared.panicked.load(Ordering::Relaxed), "a helper panicked");
+        if self.shared.panicked.load(Ordering::Relaxed) {
+            let panic = self.shared.panic.lock().expect("nothing panics under this lock").take();
+            panic::resume_unwind(panic.expect("kept before it was said"));
+        }
     }
 }
 
@@ -153,18 +163,6 @@ impl Drop for Closing<'_> {
             std::hint::spin_loop();
             state = self.0.state.load(Ordering::Acquire);
         }
-    }
-}
-
-/// At work until dropped.
-struct Working<'a>(&'a Shared);
-
-impl Drop for Working<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.panicked.store(true, Ordering::Relaxed);
-        }
-        self.0.state.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -197,11 +195,16 @@ impl Shared {
             .compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
         {
-            let _working = Working(self);
             *done = state / NUMBER;
             // SAFETY: this helper is counted in the state, so by the invariant nobody writes it.
             let work = unsafe { *self.work.get() };
-            work.expect("written before the state was opened")(number);
+            let work = || work.expect("written before the state was opened")(number);
+            // Nobody sees what the work left half done before the caller has heard of the panic.
+            if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(work)) {
+                *self.panic.lock().expect("nothing panics under this lock") = Some(panic);
+                self.panicked.store(true, Ordering::Relaxed);
+            }
+            self.state.fetch_sub(1, Ordering::AcqRel);
             return true;
         }
         false
@@ -225,8 +228,7 @@ impl Drop for Team {
         self.shared.stop.store(true, Ordering::SeqCst);
         for helper in self.helpers.drain(..) {
             helper.thread().unpark();
-            // A helper that panicked has been reported by `run`.
-            _ = helper.join();
+            helper.join().expect("helpers catch what the work panics with");
         }
     }
 }
@@ -283,10 +285,14 @@ mod tests {
                         thread::yield_now();
                     }
                     came.store(true, Ordering::SeqCst);
-                    assert!(member != who, "as it should");
+                    assert!(member != who, "as {who} should");
                 });
             }));
-            assert!(result.is_err());
+            let message = result.unwrap_err().downcast::<String>().unwrap();
+            assert_eq!(*message, format!("as {who} should"));
+            let mut done = [false; 5];
+            team.share(done.iter_mut(), |_, done| *done = true);
+            assert_eq!(done, [true; 5]);
         }
     }
 }

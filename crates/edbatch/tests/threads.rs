@@ -89,6 +89,39 @@ fn errors_of_parts_name_the_input() {
     assert_eq!(engine.run(&inputs).unwrap(), expected);
 }
 
+/// A tagger that cannot bear sentences of seven words.
+struct Superstitious(BiLstmTagger);
+
+impl Model for Superstitious {
+    type Input = edbatch_datasets::Sentence<u32>;
+
+    fn network(&self) -> &std::sync::Arc<edbatch_graph::Network> {
+        self.0.network()
+    }
+
+    async fn build(&self, build: &Build<'_>, input: &Self::Input) -> Result<(), BuildError> {
+        assert_ne!(input.len(), 7, "seven words");
+        self.0.build(build, input).await
+    }
+}
+
+/// Wherever it happens, a model's panic is the caller's, and the engine goes on.
+#[test]
+fn a_panic_of_a_part_reaches_the_caller() {
+    let (model, parameters) = tagger();
+    let mut engine = Engine::on_threads(Superstitious(model), parameters, 2).unwrap();
+    let mut inputs: Vec<_> = (0..16).map(|_| sentence(3)).collect();
+    let expected = engine.run(&inputs).unwrap();
+    for at in [0, 15, 7] {
+        inputs[at] = sentence(7);
+        let run = std::panic::AssertUnwindSafe(|| engine.run(&inputs));
+        let message = std::panic::catch_unwind(run).unwrap_err().downcast::<String>().unwrap();
+        assert!(message.contains("seven words"), "{message}");
+        inputs[at] = sentence(3);
+        assert_eq!(engine.run(&inputs).unwrap(), expected);
+    }
+}
+
 /// Every thread decides by the policy that was asked for.
 #[test]
 fn parts_are_batched_by_the_same_policy() {
