@@ -126,7 +126,7 @@ impl System {
         }
     }
 
-    /// An engine that runs a model in this way, with so many threads for each batch; and where the
+    /// An engine that runs a model in this way, with so many threads for each mini-batch; and where the
     /// time of its steps goes.
     ///
     /// # Errors
@@ -145,7 +145,9 @@ impl System {
         let profile = cpu.profile();
         let engine = Engine::with_backend(model, parameters, program, Box::new(cpu));
         let engine = engine.with_policy(self.policy(learned)).with_order(self.order());
-        let engine = engine.in_parts(threads);
+        // Others' methods batch the whole mini-batch, and their threads share batches.
+        let engine =
+            if Self::METHODS[..6].contains(&self) { engine } else { engine.in_parts(threads) };
         let cached = matches!(self, Self::Cached | Self::OrderPqTree);
         Ok((if cached { engine.with_plan_cache(CACHE) } else { engine }, profile))
     }

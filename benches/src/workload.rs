@@ -203,6 +203,8 @@ struct Running<M: Model> {
     engine: Engine<M>,
     /// Engines on other threads, each of which runs whole mini-batches.
     others: Vec<Engine<M>>,
+    /// How many threads run a mini-batch.
+    inside: usize,
     /// Whether another thread prepares the next mini-batch.
     overlaps: bool,
     profile: Arc<Profile>,
@@ -229,7 +231,18 @@ impl<M: Model + Clone> Running<M> {
         let (engine, profile) = system.engine(model, parameters, learned, inside)?;
         let others = (1..if across { threads } else { 1 }).map(|_| engine.another()).collect();
         let (learned, outputs) = (learned.clone(), Vec::new());
-        Ok(Self { engine, others, overlaps, profile, program, system, learned, inputs, outputs })
+        Ok(Self {
+            engine,
+            others,
+            inside,
+            overlaps,
+            profile,
+            program,
+            system,
+            learned,
+            inputs,
+            outputs,
+        })
     }
 }
 
@@ -285,30 +298,49 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
     }
 
     fn statistics(&self) -> Statistics {
-        *self.engine.statistics()
+        let mut all = *self.engine.statistics();
+        for other in self.others.iter().map(Engine::statistics) {
+            all.nodes += other.nodes;
+            all.construct += other.construct;
+            all.schedule += other.schedule;
+            all.plan += other.plan;
+            all.execute += other.execute;
+        }
+        all
     }
 
     fn counts(&self, mini_batch: usize) -> Counts {
-        let unrolled = unroll(self.engine.model(), &self.inputs[mini_batch]);
+        let inputs = &self.inputs[mini_batch];
         let mut policy = self.system.policy(&self.learned);
         let (mut frontier, mut schedule) = (Frontier::default(), Schedule::new());
         let (mut planner, mut plan) = (Planner::default(), Plan::default());
         let mut counts = Counts::default();
-        for Unrolled { graph, wanted } in unrolled.expect("sets fit their models") {
-            schedule_into(&graph, &mut *policy, &mut frontier, &mut schedule);
-            counts.flops += flops(&graph);
-            counts.nodes += graph.nodes() as u64;
-            counts.batches += schedule.len() as u64;
-            counts.bound += lower_bound(&graph) as u64;
-            counts.live_bytes = counts.live_bytes.max(live_bytes(&graph, &schedule, &wanted));
-            let order = self.system.order();
-            order.apply(&self.program, &graph, &mut schedule, &mut ByConsumers::default());
-            let (program, graph, schedule) = (&self.program, &graph, &schedule);
-            let planned = edbatch_layout::MiniBatch { program, graph, schedule, wanted: &wanted };
-            planner.plan(&planned, Room::Distinct, &mut plan).expect("it has been run");
-            counts.gathered_rows += plan.lists.len() as u64;
-            counts.gathered_bytes += gathered_bytes(program, &plan);
+        let mut live_of_parts = Vec::new();
+        for part in self.engine.parts(inputs) {
+            let mut live = 0;
+            let unrolled =
+                unroll(self.engine.model(), &inputs[part]).expect("sets fit their models");
+            for Unrolled { graph, wanted } in unrolled {
+                schedule_into(&graph, &mut *policy, &mut frontier, &mut schedule);
+                counts.flops += flops(&graph);
+                counts.nodes += graph.nodes() as u64;
+                counts.batches += schedule.len() as u64;
+                counts.bound += lower_bound(&graph) as u64;
+                live = live.max(live_bytes(&graph, &schedule, &wanted));
+                let order = self.system.order();
+                order.apply(&self.program, &graph, &mut schedule, &mut ByConsumers::default());
+                let (program, graph, schedule) = (&self.program, &graph, &schedule);
+                let planned =
+                    edbatch_layout::MiniBatch { program, graph, schedule, wanted: &wanted };
+                planner.plan(&planned, Room::Distinct, &mut plan).expect("it has been run");
+                counts.gathered_rows += plan.lists.len() as u64;
+                counts.gathered_bytes += gathered_bytes(program, &plan);
+            }
+            live_of_parts.push(live);
         }
+        // As many parts are alive at once as threads run some.
+        live_of_parts.sort_unstable_by(|a, b| b.cmp(a));
+        counts.live_bytes = live_of_parts.iter().take(self.inside).sum();
         counts
     }
 }

@@ -95,12 +95,16 @@ impl Model for LstmNmt {
         &self.network
     }
 
-    /// Emits the logits of every step; the tokens are their [`arg_max`](crate::arg_max), but for a
-    /// last [`END`].
     fn work(&self, input: &SourceSentence) -> usize {
         input.words.len()
+            + match input.stop {
+                Stop::AtEnd => input.words.len(),
+                Stop::After(steps) => steps,
+            }
     }
 
+    /// Emits the logits of every step; the tokens are their [`arg_max`](crate::arg_max), but for a
+    /// last [`END`].
     async fn build(&self, build: &Build<'_>, source: &SourceSentence) -> Result<(), BuildError> {
         let mut state = self.start;
         for &word in source.words.iter().chain([&END]) {

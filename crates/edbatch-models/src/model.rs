@@ -26,6 +26,13 @@ pub trait Model: Sync {
         1
     }
 
+    /// Bytes of an input's values, where they are matrices that a cache holds for a few inputs only and
+    /// whose products need no batch to be fast: a mini-batch is then run some inputs at a time. 0, as it is
+    /// unless a model says otherwise, if the values of an input are to share batches with all others'.
+    fn bytes(&self, _: &Self::Input) -> usize {
+        0
+    }
+
     /// Calls cells for one input and emits its outputs, in order.
     fn build(
         &self,

@@ -79,6 +79,12 @@ impl Model for MvRnn {
         input.len()
     }
 
+    fn bytes(&self, input: &Tree<u32>) -> usize {
+        let record = self.network.fields(self.network[self.node].record());
+        let elements: usize = record.fields.iter().map(|field| field.shape.elements()).sum();
+        input.len() * elements * size_of::<f32>()
+    }
+
     async fn build(&self, build: &Build<'_>, tree: &Tree<u32>) -> Result<(), BuildError> {
         self.wiring.build(build, tree, |_| self.node)
     }

@@ -126,6 +126,13 @@ impl Model for Zoo {
         }
     }
 
+    fn bytes(&self, input: &ZooInput) -> usize {
+        match (self, input) {
+            (Self::MvRnn(model), ZooInput::Tree(input)) => model.bytes(&input.tree),
+            _ => 0,
+        }
+    }
+
     async fn build(&self, build: &Build<'_>, input: &ZooInput) -> Result<(), BuildError> {
         use ZooInput::{Lattice, Sentence, Source, Spelled, Tree};
         match (self, input) {

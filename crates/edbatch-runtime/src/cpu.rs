@@ -146,7 +146,7 @@ impl Backend for Cpu {
             }
             return;
         }
-        // As many tiles for each thread, so that all end at once.
+        // As many tiles for each thread where there are enough rows, so that all end at once.
         let tiles = threads * calls.div_ceil(threads * most);
         let rows = calls.div_ceil(tiles);
         let workspaces = &self.workspaces;

@@ -201,7 +201,12 @@ impl Shared {
             let work = || work.expect("written before the state was opened")(number);
             // Nobody sees what the work left half done before the caller has heard of the panic.
             if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(work)) {
-                *self.panic.lock().expect("nothing panics under this lock") = Some(panic);
+                let mut first = self.panic.lock().expect("nothing panics under this lock");
+                match &*first {
+                    None => *first = Some(panic),
+                    // Dropping it might panic again, and the caller would wait forever.
+                    Some(_) => mem::forget(panic),
+                }
                 self.panicked.store(true, Ordering::Relaxed);
             }
             self.state.fetch_sub(1, Ordering::AcqRel);

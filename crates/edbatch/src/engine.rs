@@ -1,5 +1,6 @@
 //! From inputs to outputs: construct, schedule, plan, execute; again while instances await values.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph};
@@ -21,13 +22,15 @@ use crate::{Counts, Report, Rows, RunError, Statistics};
 pub struct Engine<M> {
     pub(crate) model: M,
     pub(crate) lane: Lane,
-    /// For large mini-batches, if there are several threads.
+    /// How mini-batches are divided, if they are.
     lanes: Option<Lanes>,
+    /// The most bytes of plans that are kept.
+    kept_plans: usize,
 }
 
 impl<M: Model> Engine<M> {
     /// An engine on the CPU with our own kernels, planned cells, products of
-    /// looked-up rows done once per distinct row, and the policy [`Critical`](edbatch_policy::Critical),
+    /// looked-up rows done once per distinct row, [parts](Self::in_parts) for a single thread, and the policy [`Critical`](edbatch_policy::Critical),
     /// which needs no learning.
     ///
     /// # Errors
@@ -54,17 +57,28 @@ impl<M: Model> Engine<M> {
 
     /// Divides mini-batches of at least 4 inputs a thread between so many threads, the caller's among
     /// them: each wires, schedules, plans and runs whole inputs, in memory of its own, on
-    /// [another](Backend::another) backend. Mini-batches whose values are too large for a cache it divides for
-    /// a single thread too. Others run as they were.
+    /// [another](Backend::another) backend. Others run as they were; but mini-batches that hold more
+    /// [bytes](Model::bytes) than a cache are divided for a single thread too, which runs part after part.
     ///
-    /// Not together with a [memory limit](Self::with_memory_limit), which is one for all memory.
+    /// What [streams](Self::stream), [overlaps](Self::run_overlapped) or [measures](Self::measure_costs) divides
+    /// nothing, nor is anything divided together with a [memory limit](Self::with_memory_limit), which is
+    /// one for all memory.
     #[must_use]
     pub fn in_parts(mut self, threads: usize) -> Self {
-        let network = self.model.network();
-        let lane = || self.lane.another(network);
+        let lane = || self.lane.another(self.model.network());
         let divides = !self.lane.executor.has_memory_limit();
-        self.lanes = divides.then(|| Lanes::new(threads.clamp(1, 1000), network, lane));
+        self.lanes = divides.then(|| Lanes::new(threads.clamp(1, 1000), lane));
+        self.share_kept_plans();
         self
+    }
+
+    /// How a mini-batch of these inputs is divided: a single range, if it is not.
+    #[must_use]
+    pub fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
+        match &self.lanes {
+            Some(lanes) => lanes.parts(&self.model, inputs),
+            None => Vec::from([0..inputs.len()]),
+        }
     }
 
     /// Another engine on the same weights, for another thread: with memory of its own, the same policy,
@@ -75,7 +89,9 @@ impl<M: Model> Engine<M> {
         M: Clone,
     {
         let lane = self.lane.another(self.model.network());
-        let another = Self { model: self.model.clone(), lane, lanes: None };
+        let kept_plans = self.kept_plans;
+        let mut another = Self { model: self.model.clone(), lane, lanes: None, kept_plans };
+        another.share_kept_plans();
         if self.lanes.is_some() { another.in_parts(1) } else { another }
     }
 
@@ -101,7 +117,7 @@ impl<M: Model> Engine<M> {
 
     fn of(model: M, executor: Executor) -> Self {
         let lane = Lane::new(model.network(), executor);
-        Self { model, lane, lanes: None }
+        Self { model, lane, lanes: None, kept_plans: 0 }
     }
 
     /// Everything that runs graphs.
@@ -129,12 +145,26 @@ impl<M: Model> Engine<M> {
     /// that differ only in the rows of tables that they name. The least recently used go first.
     ///
     /// For inputs that come again in the same mini-batches, and for decoders, whose steps are all
-    /// alike: [`Statistics::plans_reused`] tells whether it pays.
+    /// alike: [`Statistics::plans_reused`] tells whether it pays. Threads that divide mini-batches keep
+    /// a share each.
     #[must_use]
     pub fn with_plan_cache(mut self, most_bytes: usize) -> Self {
-        let each = most_bytes / self.executors().count();
-        self.executors().for_each(|executor| executor.keep_plans(each));
+        self.kept_plans = most_bytes;
+        self.share_kept_plans();
         self
+    }
+
+    /// Gives all executors the same share, and forgets what they kept.
+    fn share_kept_plans(&mut self) {
+        let each = self.kept_plans / self.executors().count();
+        self.executors().for_each(|executor| executor.keep_plans(each));
+    }
+
+    /// Takes note of all memory that is held now.
+    pub(crate) fn note_memory(&mut self) {
+        let held: usize = self.executors().map(|executor| executor.bytes().arena).sum();
+        let Statistics { arena_bytes, .. } = &mut self.lane.statistics;
+        *arena_bytes = (*arena_bytes).max(held as u64);
     }
 
     /// Refuses, before it runs, a mini-batch whose values and weights together would take more bytes
@@ -143,6 +173,7 @@ impl<M: Model> Engine<M> {
     pub fn with_memory_limit(mut self, bytes: u64) -> Self {
         self.lane.executor.limit_memory(bytes);
         self.lanes = None;
+        self.share_kept_plans();
         self
     }
 
@@ -212,15 +243,11 @@ impl<M: Model> Engine<M> {
         outputs: &mut Vec<Rows>,
     ) -> Result<(), RunError> {
         outputs.resize_with(inputs.len(), Rows::new);
-        let Some(lanes) = &mut self.lanes else {
-            return self.lane.run(&self.model, inputs, outputs);
+        let result = match &mut self.lanes {
+            Some(lanes) => lanes.run(&mut self.lane, &self.model, inputs, outputs),
+            None => self.lane.run(&self.model, inputs, outputs),
         };
-        let parts = lanes.divide(&self.model, inputs);
-        if parts.len() == 1 {
-            return self.lane.run(&self.model, inputs, outputs);
-        }
-        let result = lanes.run(&self.model, &parts, inputs, outputs);
-        self.lane.take_in(lanes);
+        self.note_memory();
         result
     }
 
@@ -327,6 +354,9 @@ impl<M: Model> Engine<M> {
         done: impl FnMut(usize, &mut Rows),
     ) -> Result<(), RunError> {
         assert!(width > 0, "at least one input at a time");
-        self.lane.in_flight(&self.model).run(vec![Rows::new(); width], inputs, |_, _| true, done)
+        let in_flight = self.lane.in_flight(&self.model);
+        let result = in_flight.run(vec![Rows::new(); width], inputs, |_, _| true, done);
+        self.note_memory();
+        result
     }
 }

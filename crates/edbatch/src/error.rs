@@ -22,7 +22,7 @@ pub enum RunError {
     },
     /// The mini-batch is too large to be addressed.
     Arena(ArenaTooLarge),
-    /// The mini-batch would take more memory than [allowed](Engine::with_memory_limit).
+    /// The mini-batch would take more memory than [allowed](crate::Engine::with_memory_limit).
     Memory {
         /// Bytes of its values.
         values: u64,

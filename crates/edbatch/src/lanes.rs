@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::{Arc, LockResult, Mutex, PoisonError};
 use std::{fmt, mem};
 
-use edbatch_graph::{Graph, Network, Record};
+use edbatch_graph::{Graph, Network};
 use edbatch_models::Model;
 use edbatch_runtime::Team;
 
@@ -66,42 +66,35 @@ impl Lane {
         self.in_flight(model).run(seats, inputs, |_, _| true, done)
     }
 
-    /// Counts what others have run as its own, and all memory that is held.
-    pub(crate) fn take_in(&mut self, others: &mut Lanes) {
-        let mut held = self.executor.bytes().arena;
-        for lane in others.each() {
-            let bytes = lane.executor.bytes();
-            held += bytes.arena;
-            self.statistics.weight_bytes = bytes.weights as u64;
-            let counts = lane.statistics.counts.map(|_| Counts::default());
-            let new = Statistics { counts, ..Statistics::default() };
-            self.statistics.add(&mem::replace(&mut lane.statistics, new));
-            if let Some(report) = self.executor.report_mut() {
-                report.merge(&lane.executor.report_mut().map(mem::take).unwrap_or_default());
-            }
+    /// Counts what another has run as its own.
+    fn take_in(&mut self, other: &mut Self) {
+        let counts = other.statistics.counts.map(|_| Counts::default());
+        let new = Statistics { counts, ..Statistics::default() };
+        self.statistics.weight_bytes = other.executor.bytes().weights as u64;
+        self.statistics.add(&mem::replace(&mut other.statistics, new));
+        if let (Some(own), Some(report)) = (self.executor.report_mut(), other.executor.report_mut())
+        {
+            own.merge(&mem::take(report));
         }
-        self.statistics.arena_bytes = self.statistics.arena_bytes.max(held as u64);
     }
 }
 
-/// Bytes of values that are kept in the cache: a quarter of what cores of servers share.
+/// Bytes of values that stay in a cache: a quarter of what the cores of a server share.
 const CACHED: u128 = 8 << 20;
 
-/// A lane for each thread.
+/// How mini-batches are divided, and a lane for each of several threads.
 pub(crate) struct Lanes {
+    /// None, if the caller's thread is the only one.
     lanes: Vec<Mutex<Lane>>,
     team: Team,
-    /// The most bytes of a node's values.
-    row: usize,
 }
 
 impl Lanes {
     /// Lanes for so many threads, the caller's among them.
-    pub(crate) fn new(threads: usize, network: &Network, lane: impl Fn() -> Lane) -> Self {
-        let lanes = (0..threads).map(|_| Mutex::new(lane())).collect();
-        let elements = |record: &Record| record.fields.iter().map(|f| f.shape.elements()).sum();
-        let row: usize = network.records().iter().map(elements).max().unwrap_or(0);
-        Self { lanes, team: Team::new(threads - 1), row: row * size_of::<f32>() }
+    pub(crate) fn new(threads: usize, lane: impl Fn() -> Lane) -> Self {
+        let lanes = if threads > 1 { threads } else { 0 };
+        let lanes = (0..lanes).map(|_| Mutex::new(lane())).collect();
+        Self { lanes, team: Team::new(threads - 1) }
     }
 
     /// All lanes, to change or to look at them.
@@ -110,48 +103,55 @@ impl Lanes {
     }
 
     /// Divides instances into parts: a single one, if all together are best.
-    pub(crate) fn divide<M: Model>(&self, model: &M, inputs: &[M::Input]) -> Vec<Range<usize>> {
-        let (threads, instances) = (self.lanes.len(), inputs.len());
-        let work: Vec<usize> = inputs.iter().map(|input| model.work(input)).collect();
+    pub(crate) fn parts<M: Model>(&self, model: &M, inputs: &[M::Input]) -> Vec<Range<usize>> {
+        let (threads, instances) = (self.team.threads(), inputs.len());
         let for_threads = match instances.div_ceil(threads * MOST) {
             each if threads > 1 && instances >= threads * FEWEST => each * threads,
             _ => 1,
         };
-        let bytes = sum(&work) * self.row as u128;
+        let bytes: u128 = inputs.iter().map(|input| model.bytes(input) as u128).sum();
         let for_cache = bytes.div_ceil(CACHED).min(instances as u128) as usize;
         let parts = match for_threads.max(for_cache) {
             0 | 1 => 1,
             parts => parts.next_multiple_of(threads),
         };
-        divide(&work, parts).collect()
+        let work: Vec<usize> = inputs.iter().map(|input| model.work(input)).collect();
+        divide(&work, parts).filter(|part| !part.is_empty()).collect()
     }
 
-    /// As [`Lane::run`], in parts; of several errors that of the first part counts.
+    /// As [`Lane::run`], in parts, or on a lane of their own if they are one; which counts all of it.
     pub(crate) fn run<M: Model>(
         &mut self,
+        own: &mut Lane,
         model: &M,
-        parts: &[Range<usize>],
         inputs: &[M::Input],
         outputs: &mut [Rows],
     ) -> Result<(), RunError> {
+        let parts = self.parts(model, inputs);
         let mut rest = outputs;
-        let part = |part: &Range<usize>| {
+        let mut parts = parts.into_iter().map(|part| {
             let (outputs, behind) = mem::take(&mut rest).split_at_mut(part.len());
             rest = behind;
-            (part.start, &inputs[part.clone()], outputs)
-        };
-        let parts: Vec<_> = parts.iter().map(part).collect();
-        let lanes = &self.lanes;
-        let failed = Mutex::new(None);
+            (part.start, &inputs[part], outputs)
+        });
+        if self.lanes.is_empty() || parts.len() <= 1 {
+            return parts.try_for_each(|(first, inputs, outputs)| {
+                own.run(model, inputs, outputs).map_err(|error| error.of_part(first))
+            });
+        }
+        let parts: Vec<_> = parts.collect();
+        let (lanes, failed) = (&self.lanes, Mutex::new(None));
         self.team.share(parts.into_iter(), |member, (first, inputs, outputs)| {
             let mut lane = unpoisoned(lanes[member].lock());
             if let Err(error) = lane.run(model, inputs, outputs) {
+                // Of several errors that of the first part counts.
                 let mut failed = unpoisoned(failed.lock());
                 if failed.as_ref().is_none_or(|&(other, _)| first < other) {
                     *failed = Some((first, error.of_part(first)));
                 }
             }
         });
+        self.each().for_each(|lane| own.take_in(lane));
         match unpoisoned(failed.into_inner()) {
             Some((_, error)) => Err(error),
             None => Ok(()),
@@ -166,25 +166,23 @@ impl fmt::Debug for Lanes {
 }
 
 /// Cuts pieces of work into so many parts of about the same work, in their order. Some may be empty.
-fn divide(work: &[usize], parts: usize) -> impl Iterator<Item = Range<usize>> {
-    let all = sum(work);
+fn divide(pieces: &[usize], parts: usize) -> impl Iterator<Item = Range<usize>> {
+    // What is no work at all is divided as any other.
+    let work = |piece: &usize| (*piece).max(1) as u128;
+    let all: u128 = pieces.iter().map(work).sum();
     let (mut end, mut before) = (0, 0);
-    (1..=parts).map(move |part| {
+    (1..=parts as u128).map(move |part| {
         let first = end;
         // A piece belongs to the part that its middle lies in.
-        while end < work.len()
-            && (part == parts
-                || (2 * before + work[end] as u128) * (parts as u128) < 2 * all * part as u128)
+        let bound = 2 * all * part;
+        while let Some(work) = pieces.get(end).map(work)
+            && (2 * before + work) * parts as u128 <= bound
         {
-            before += work[end] as u128;
+            before += work;
             end += 1;
         }
         first..end
     })
-}
-
-fn sum(work: &[usize]) -> u128 {
-    work.iter().map(|&work| work as u128).sum()
 }
 
 /// What was locked, whatever a panic left in it: every mini-batch begins anew.
@@ -203,7 +201,7 @@ mod tests {
         assert_eq!(divided(&[5, 1, 1, 1, 1, 1], 2), [0..1, 1..6]);
         assert_eq!(divided(&[1, 1, 9, 1], 3), [0..2, 2..3, 3..4]);
         assert_eq!(divided(&[usize::MAX, 1, 1], 2), [0..1, 1..3]);
-        assert_eq!(divided(&[0, 0, 0], 2), [0..0, 0..3]);
+        assert_eq!(divided(&[0; 4], 2), [0..2, 2..4]);
         assert_eq!(divided(&[], 2), [0..0, 0..0]);
         for parts in 1..9 {
             let work: Vec<_> = (0..50).map(|i| i * 37 % 23).collect();

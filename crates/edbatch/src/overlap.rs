@@ -87,6 +87,7 @@ impl<M: Model> Engine<M> {
             self.run_into(inputs.as_ref(), &mut outputs)?;
             report(&mut outputs);
         }
+        self.note_memory();
         Ok(())
     }
 }

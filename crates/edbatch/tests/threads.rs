@@ -135,10 +135,10 @@ fn parts_are_batched_by_the_same_policy() {
             engine.run(&inputs).unwrap();
             return engine.statistics().batches;
         }
-        // The cut is where half of the 36 words lie on either side.
         let mut one = engine.another();
-        one.run(&inputs[..5]).unwrap();
-        one.run(&inputs[5..]).unwrap();
+        for part in engine.in_parts(2).parts(&inputs) {
+            one.run(&inputs[part]).unwrap();
+        }
         one.statistics().batches
     };
     assert_eq!(batches(true), batches(false));
@@ -158,7 +158,7 @@ fn trees_of_all_sizes() {
     same(MvRnn::new(MvRnnSizes { vocabulary: 90, hidden: 20, classes: 5 }).unwrap(), &trees);
 }
 
-/// Values too large for the cache are run in parts by a single thread too, unless their memory is limited.
+/// Matrices too large for the cache are run in parts by a single thread too, but not in a stream.
 #[test]
 fn matrices_of_few_trees_at_a_time() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
@@ -169,13 +169,52 @@ fn matrices_of_few_trees_at_a_time() {
     let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
     let outputs = engine.run(&trees).unwrap();
     let nodes: usize = trees.iter().map(edbatch_datasets::Tree::len).sum();
-    let bytes = nodes * 4 * (128 * 128 + 128);
-    let parts = bytes.div_ceil(8 << 20) as u64;
-    assert!(parts > 2 && engine.statistics().graphs == parts, "{:?}", engine.statistics());
-    let mut whole = Engine::new(model, parameters).unwrap().with_memory_limit(u64::MAX);
-    assert_eq!(whole.run(&trees).unwrap(), outputs);
-    assert_eq!(whole.statistics().graphs, 1);
+    let parts = engine.parts(&trees).len();
+    // A node makes a matrix of 64 KiB and a vector; 8 MiB stay in the cache.
+    assert_eq!(parts, (nodes * 4 * (128 * 128 + 128)).div_ceil(8 << 20));
+    assert!(parts > 2 && engine.statistics().graphs == parts as u64, "{:?}", engine.statistics());
+    let mut whole = Engine::new(model, parameters).unwrap();
+    let mut streamed = Vec::new();
+    whole.stream(24, trees, |_, rows| streamed.push(std::mem::take(rows))).unwrap();
+    assert_eq!((streamed, whole.statistics().graphs), (outputs, 1));
     assert!(engine.statistics().arena_bytes < whole.statistics().arena_bytes / 2);
+}
+
+/// The scores of a large vocabulary are no reason to divide.
+#[test]
+fn decoders_stay_whole_on_one_thread() {
+    let sizes = NmtSizes { source: 50, target: 40_000, embed: 4, hidden: 4 };
+    let source = SourceSentence { words: vec![7; 20], stop: Stop::After(20) };
+    let model = LstmNmt::new(sizes).unwrap();
+    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let engine = Engine::new(model, parameters).unwrap();
+    assert_eq!(engine.parts(&vec![source; 64]), [0..64]);
+}
+
+/// In whatever order an engine is told what to do.
+#[test]
+fn what_is_kept_and_held_is_that_of_all_threads() {
+    let (model, parameters) = tagger();
+    let inputs: Vec<_> = (1..=12).map(sentence).collect();
+    let engine = || Engine::new(model.clone(), parameters.clone()).unwrap();
+    for mut engine in [
+        engine().in_parts(3).with_plan_cache(1 << 20),
+        engine().with_plan_cache(1 << 20).in_parts(3),
+    ] {
+        let expected = engine.run(&inputs).unwrap();
+        // Any thread may run any part, but each keeps what it ran.
+        for _ in 0..9 {
+            assert_eq!(engine.run(&inputs).unwrap(), expected);
+        }
+        assert!(engine.statistics().plans_reused >= 18, "{:?}", engine.statistics());
+        let parts = engine.statistics().arena_bytes;
+        engine.run(&inputs[..3]).unwrap();
+        assert!(engine.statistics().arena_bytes > parts);
+    }
+    // A share of it holds no plan.
+    let mut engine = engine().in_parts(3).with_plan_cache(1 << 10);
+    (0..3).for_each(|_| _ = engine.run(&inputs).unwrap());
+    assert_eq!(engine.statistics().plans_reused, 0);
 }
 
 /// An output layer so wide that its columns are shared even for a single row.
