@@ -5,22 +5,17 @@ use std::fmt;
 use crate::graph::Node;
 use crate::{Cell, Kind, Network, Port, RecordId, Source, Table, Value};
 
-/// What [`Graph::call`](crate::Graph::call) checks of all cells: flat, near, and without a pointer
-/// to follow, for it is read at every call.
+/// What [`Graph::call`](crate::Graph::call) checks, by cell: no more than that, for it is read at
+/// every call.
 #[derive(Clone, Debug)]
-pub(crate) struct Signatures {
-    cells: Vec<Signature>,
-    /// Rows of every table, cell after cell.
-    table_rows: Vec<u32>,
-    /// The record at every port, cell after cell.
-    ports: Vec<RecordId>,
-}
+pub(crate) struct Signatures(Vec<Signature>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Signature {
-    /// Its tables and its ports: from here to there.
-    tables: (u32, u32),
-    ports: (u32, u32),
+    /// How many rows each table has.
+    tables: Box<[u32]>,
+    /// The record at each port.
+    ports: Box<[RecordId]>,
     /// What the values beyond the last port are, if any may be there.
     surplus: Option<RecordId>,
     record: RecordId,
@@ -28,32 +23,24 @@ struct Signature {
 
 impl Signatures {
     pub(crate) fn new(network: &Network) -> Self {
-        let (mut cells, mut table_rows, mut ports) = (Vec::new(), Vec::new(), Vec::new());
-        for cell in network.cells() {
-            let first = (table_rows.len() as u32, ports.len() as u32);
-            table_rows.extend(cell.tables().iter().map(|table| table.rows));
-            ports.extend(cell.ports().iter().map(|port| port.record));
-            let last = cell.ports().last().filter(|_| cell.is_variadic());
-            cells.push(Signature {
-                tables: (first.0, table_rows.len() as u32),
-                ports: (first.1, ports.len() as u32),
-                surplus: last.map(|port| port.record),
-                record: cell.record(),
-            });
-        }
-        Self { cells, table_rows, ports }
+        let signature = |cell: &Cell| Signature {
+            tables: cell.tables().iter().map(|table| table.rows).collect(),
+            ports: cell.ports().iter().map(|port| port.record).collect(),
+            surplus: cell.ports().last().filter(|_| cell.is_variadic()).map(|port| port.record),
+            record: cell.record(),
+        };
+        Self(network.cells().iter().map(signature).collect())
     }
 
     /// Number of cells.
     pub(crate) fn len(&self) -> usize {
-        self.cells.len()
+        self.0.len()
     }
 
     /// How many tables a cell reads a row of.
     #[inline]
     pub(crate) fn tables(&self, cell: Kind) -> usize {
-        let (first, end) = self.cells[cell.index()].tables;
-        (end - first) as usize
+        self.0[cell.index()].tables.len()
     }
 
     /// The record that a call produces, if it fits its cell, in a graph of these nodes and given
@@ -67,9 +54,7 @@ impl Signatures {
         nodes: &[Node],
         given: &[RecordId],
     ) -> Option<RecordId> {
-        let signature = self.cells.get(cell.index())?;
-        let tables = &self.table_rows[signature.tables.0 as usize..signature.tables.1 as usize];
-        let ports = &self.ports[signature.ports.0 as usize..signature.ports.1 as usize];
+        let Signature { tables, ports, surplus, record } = self.0.get(cell.index())?;
         let is = |value: Value, expected: RecordId| match value.source() {
             Source::Node(node) => {
                 nodes.get(node.index()).is_some_and(|node| node.record == expected)
@@ -77,11 +62,11 @@ impl Signatures {
             Source::Given(index) => given.get(index) == Some(&expected),
         };
         let rows_fit = rows.len() == tables.len() && rows.iter().zip(tables).all(|(a, b)| a < b);
-        let (values, surplus) = values.split_at_checked(ports.len())?;
+        let (values, others) = values.split_at_checked(ports.len())?;
         let values_fit = values.iter().zip(ports).all(|(&v, &record)| is(v, record));
-        let surplus_fits = surplus.is_empty()
-            || signature.surplus.is_some_and(|record| surplus.iter().all(|&v| is(v, record)));
-        (rows_fit && values_fit && surplus_fits).then_some(signature.record)
+        let others_fit = others.is_empty()
+            || surplus.is_some_and(|record| others.iter().all(|&v| is(v, record)));
+        (rows_fit && values_fit && others_fit).then_some(*record)
     }
 }
 

@@ -1,7 +1,6 @@
 //! A mini-batch: calls of a network's cells, built anew for every mini-batch.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::call::{self, Signatures};
@@ -39,18 +38,22 @@ pub struct Graph {
     given: Vec<RecordId>,
     signatures: Signatures,
     nodes: Vec<Node>,
-    /// Arguments of node `v`: from its first to that of node `v + 1`, rows of tables, then values.
-    arguments: Vec<u32>,
+    /// Rows of tables, node after node.
+    rows: Vec<u32>,
+    /// Values that are read, node after node.
+    values: Vec<Value>,
 }
 
-/// A call, in one word.
+/// A call, with all that must be known to find its arguments: they are asked for at random.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
     kind: Kind,
     /// What it makes; also known from the kind, but here without a second look-up.
     pub(crate) record: RecordId,
-    /// Where its arguments begin.
-    first: u32,
+    /// Where its rows of tables begin.
+    rows: u32,
+    /// Its values: from here to there.
+    values: (u32, u32),
 }
 
 impl Graph {
@@ -59,14 +62,15 @@ impl Graph {
     pub fn new(network: Arc<Network>) -> Self {
         let given = network.initial_values().iter().map(|initial| initial.record).collect();
         let signatures = Signatures::new(&network);
-        Self { network, given, signatures, nodes: vec![], arguments: vec![] }
+        Self { network, given, signatures, nodes: vec![], rows: vec![], values: vec![] }
     }
 
     /// Forgets all nodes and all carried values, and keeps the memory.
     pub fn clear(&mut self) {
         self.given.truncate(self.network.initial_values().len());
         self.nodes.clear();
-        self.arguments.clear();
+        self.rows.clear();
+        self.values.clear();
     }
 
     /// The network whose cells are called.
@@ -90,17 +94,14 @@ impl Graph {
         let Some(record) = self.signatures.fit(cell, rows, values, &self.nodes, &self.given) else {
             return Err(self.explain(cell, rows, values));
         };
-        let (node, first) = (self.nodes.len(), self.arguments.len());
-        assert!(node.max(first) < Value::LIMIT, "fewer than 2^31 nodes and arguments in a graph");
-        self.arguments.reserve(rows.len() + values.len());
+        let (node, first_row, first) = (self.nodes.len(), self.rows.len(), self.values.len());
+        let end = first + values.len();
+        assert!(node | first_row | end < Value::LIMIT, "fewer than 2^31 nodes and arguments");
         // One at a time: there are few, and a call of memcpy costs more than it copies.
-        for &row in rows {
-            self.arguments.push(row);
-        }
-        for value in values {
-            self.arguments.push(value.0);
-        }
-        self.nodes.push(Node { kind: cell, record, first: first as u32 });
+        rows.iter().for_each(|&row| self.rows.push(row));
+        values.iter().for_each(|&value| self.values.push(value));
+        let values = (first as u32, end as u32);
+        self.nodes.push(Node { kind: cell, record, rows: first_row as u32, values });
         Ok(Value(node as u32))
     }
 
@@ -141,13 +142,16 @@ impl Graph {
 
     /// The rows of tables that a call names.
     #[must_use]
+    #[inline]
     pub fn rows(&self, node: NodeId) -> &[u32] {
-        &self.arguments[self.places(node)][..self.signatures.tables(self.kind(node))]
+        let Node { kind, rows, .. } = self.nodes[node.index()];
+        &self.rows[rows as usize..][..self.signatures.tables(kind)]
     }
 
     /// The values that a call reads, port by port.
+    #[inline]
     pub fn values(&self, node: NodeId) -> impl ExactSizeIterator<Item = Value> + '_ {
-        self.value_words(node).iter().map(|&word| Value(word))
+        self.values_of(node).iter().copied()
     }
 
     /// The value at a position among those that a call reads.
@@ -157,7 +161,7 @@ impl Graph {
     #[must_use]
     #[inline]
     pub fn value(&self, node: NodeId, position: usize) -> Value {
-        Value(self.value_words(node)[position])
+        self.values_of(node)[position]
     }
 
     /// Whether the calls and values of two graphs of one network are the same, but for the rows of
@@ -169,38 +173,22 @@ impl Graph {
             && self.given == other.given
             && self.nodes.len() == other.nodes.len()
             && nodes().all(|node| self.kind(node) == other.kind(node))
-            && nodes().all(|node| self.value_words(node) == other.value_words(node))
+            && nodes().all(|node| self.values_of(node) == other.values_of(node))
     }
 
     /// Bytes of its calls.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(self.nodes.as_slice())
-            + size_of_val(self.arguments.as_slice())
+            + size_of_val(self.rows.as_slice())
+            + size_of_val(self.values.as_slice())
             + size_of_val(self.given.as_slice())
     }
 
     #[inline]
-    fn value_words(&self, node: NodeId) -> &[u32] {
-        &self.arguments[self.value_places(node)]
-    }
-
-    /// Where the values stand that a call reads.
-    #[inline]
-    fn value_places(&self, node: NodeId) -> Range<usize> {
-        let Range { start, end } = self.places(node);
-        start + self.signatures.tables(self.kind(node))..end
-    }
-
-    /// Where the rows and values stand that a call reads.
-    #[inline]
-    fn places(&self, node: NodeId) -> Range<usize> {
-        let start = self.nodes[node.index()].first as usize;
-        let end = match self.nodes.get(node.index() + 1) {
-            Some(next) => next.first as usize,
-            None => self.arguments.len(),
-        };
-        start..end
+    fn values_of(&self, node: NodeId) -> &[Value] {
+        let (first, end) = self.nodes[node.index()].values;
+        &self.values[first as usize..end as usize]
     }
 }
 
@@ -220,7 +208,7 @@ impl Dag for Graph {
 
     #[inline]
     fn arguments(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
-        self.value_words(node).iter().filter_map(|&word| match Value(word).source() {
+        self.values_of(node).iter().filter_map(|value| match value.source() {
             Source::Node(node) => Some(node),
             Source::Given(_) => None,
         })
@@ -228,19 +216,20 @@ impl Dag for Graph {
 
     #[inline]
     fn copy_arguments<const N: usize>(&self, node: NodeId, first: &mut [NodeId; N]) -> usize {
-        let places = self.value_places(node);
-        let Some(words) = self.arguments.get(places.start..places.start + N) else {
+        let (start, end) = self.nodes[node.index()].values;
+        let (start, count) = (start as usize, (end - start) as usize);
+        let Some(values) = self.values.get(start..start + N) else {
             return copy_some(self.arguments(node), first);
         };
         // The bit that marks a given value is mostly in none of the words.
-        let all = Value(words.iter().fold(0, |all, word| all | word));
-        if places.len() > N || matches!(all.source(), Source::Given(_)) {
+        let all = Value(values.iter().fold(0, |all, value| all | value.0));
+        if count > N || matches!(all.source(), Source::Given(_)) {
             return copy_some(self.arguments(node), first);
         }
-        for (argument, &word) in first.iter_mut().zip(words) {
-            *argument = NodeId(word);
+        for (argument, value) in first.iter_mut().zip(values) {
+            *argument = NodeId(value.0);
         }
-        places.len()
+        count
     }
 }
 
