@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
@@ -36,28 +37,28 @@ impl<M: Model> InFlight<'_, M> {
     ) -> Result<(), RunError> {
         let Self { model, graph, executor, statistics } = self;
         graph.borrow_mut().clear();
-        let exchanges: Vec<RefCell<Exchange>> = seats.iter().map(|_| RefCell::default()).collect();
-        let wire = |slot: usize, input: I| {
-            let build = Build::new(graph, &exchanges[slot]);
+        let exchange = RefCell::<Exchange>::default();
+        let wire = |input: I| {
+            let build = Build::new(graph, &exchange);
             async move { model.build(&build, input.borrow()).await }
         };
         let mut inputs = inputs.into_iter().enumerate();
         let mut seats: Vec<_> = seats.into_iter().map(Seat::new).collect();
+        // The values that instances want read: emitted, awaited and carried ones, seat by seat.
+        let mut wanted = Vec::new();
         let mut carried = Rows::new();
         loop {
             let constructing = Instant::now();
-            for (index, seat) in
-                seats.iter_mut().enumerate().filter(|(_, seat)| seat.instance.is_none())
-            {
+            for seat in seats.iter_mut().filter(|seat| seat.instance.is_none()) {
                 let Some((instance, input)) = inputs.next() else { break };
                 seat.instance = Some(instance);
-                seat.wiring.set(Some(wire(index, input)));
+                seat.wiring.set(Some(wire(input)));
                 statistics.instances += 1;
             }
+            wanted.clear();
             for seat in &mut seats {
-                seat.advance()?;
+                seat.advance(graph, &exchange, &mut wanted)?;
             }
-            let wanted = wanted(&graph.borrow(), &exchanges, &seats)?;
             statistics.construct += constructing.elapsed();
             if seats.iter().all(|seat| seat.instance.is_none()) {
                 return Ok(());
@@ -66,7 +67,7 @@ impl<M: Model> InFlight<'_, M> {
             if inspect(&graph.borrow(), waiting) {
                 executor.run(&graph.borrow(), &carried, &wanted, statistics)?;
                 let reading = Instant::now();
-                distribute(executor, &mut graph.borrow_mut(), &exchanges, &mut seats, &mut carried);
+                distribute(executor, &mut graph.borrow_mut(), &mut seats, &mut carried);
                 statistics.execute += reading.elapsed();
             }
             for seat in seats.iter_mut().filter(|seat| seat.wiring.is_none()) {
@@ -122,50 +123,59 @@ struct Seat<W> {
     /// Its wiring, until that has ended.
     wiring: Pin<Box<Option<W>>>,
     output: Rows,
+    /// How many values it emitted since its wiring last went on.
+    emitted: usize,
+    /// What it tells and is told while it waits; while it goes on, that stands in the exchange.
+    awaited: Option<Awaited>,
+    carried: Vec<Value>,
+    answer: Option<Answer>,
 }
 
 impl<W: Future<Output = Result<(), BuildError>>> Seat<W> {
     fn new(mut output: Rows) -> Self {
         output.clear();
-        Self { instance: None, wiring: Box::pin(None), output }
+        let wiring = Box::pin(None);
+        let (awaited, carried, answer) = (None, Vec::new(), None);
+        Self { instance: None, wiring, output, emitted: 0, awaited, carried, answer }
     }
 
-    /// Lets the wiring go on until it ends or awaits a value.
-    fn advance(&mut self) -> Result<(), RunError> {
+    /// Lets the wiring go on until it ends or awaits a value, and appends the values that it wants
+    /// read. An exchange serves all seats, for one goes on at a time.
+    fn advance(
+        &mut self,
+        graph: &RefCell<Graph>,
+        exchange: &RefCell<Exchange>,
+        wanted: &mut Vec<Value>,
+    ) -> Result<(), RunError> {
+        self.emitted = 0;
         let Some(wiring) = self.wiring.as_mut().as_pin_mut() else { return Ok(()) };
-        match wiring.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => Ok(()),
-            Poll::Ready(result) => {
-                self.wiring.set(None);
-                let instance = self.instance.expect("a wiring belongs to an instance");
-                result.map_err(|error| RunError::Build { instance, error })
-            }
+        let instance = self.instance.expect("a wiring belongs to an instance");
+        let carried = mem::take(&mut self.carried);
+        let answer = self.answer.take();
+        exchange.replace_with(|exchange| {
+            let emitted = mem::take(&mut exchange.emitted);
+            Exchange { emitted, awaited: None, carried, answer }
+        });
+        if let Poll::Ready(result) = wiring.poll(&mut Context::from_waker(Waker::noop())) {
+            self.wiring.set(None);
+            result.map_err(|error| RunError::Build { instance, error })?;
         }
-    }
-}
-
-/// The values that instances want read: emitted, awaited and carried ones, instance by instance.
-fn wanted<W>(
-    graph: &Graph,
-    exchanges: &[RefCell<Exchange>],
-    seats: &[Seat<W>],
-) -> Result<Vec<Value>, RunError> {
-    let mut wanted = Vec::new();
-    for (exchange, seat) in exchanges.iter().zip(seats) {
         let Exchange { emitted, awaited, carried, .. } = &mut *exchange.borrow_mut();
-        if awaited.is_none() {
-            carried.clear();
-        }
         let first = wanted.len();
-        wanted.extend(emitted.iter());
-        wanted.extend(awaited.map(Awaited::value));
-        wanted.extend(carried.iter());
+        self.emitted = emitted.len();
+        wanted.append(emitted);
+        self.awaited = awaited.take();
+        if let Some(awaited) = self.awaited {
+            self.carried = mem::take(carried);
+            wanted.push(awaited.value());
+            wanted.extend(&self.carried);
+        }
+        let graph = graph.borrow();
         if wanted[first..].iter().any(|&value| graph.record_of(value).is_none()) {
-            let instance = seat.instance.expect("only an instance wants something");
             return Err(RunError::NotCarried { instance });
         }
+        Ok(())
     }
-    Ok(wanted)
 }
 
 /// Hands every instance what it wanted, and empties the graph. The carried values become given ones
@@ -173,7 +183,6 @@ fn wanted<W>(
 fn distribute<W>(
     executor: &Executor,
     graph: &mut Graph,
-    exchanges: &[RefCell<Exchange>],
     seats: &mut [Seat<W>],
     carried: &mut Rows,
 ) {
@@ -181,30 +190,29 @@ fn distribute<W>(
     let mut records = Vec::new();
     let mut looked_at = Rows::new();
     let mut wanted = 0..;
-    let mut next = || wanted.next().expect("the range has no end");
-    for (exchange, seat) in exchanges.iter().zip(seats) {
-        let exchange = &mut *exchange.borrow_mut();
-        for _ in exchange.emitted.drain(..) {
-            executor.read(next(), &mut seat.output);
+    for seat in &mut *seats {
+        for wanted in wanted.by_ref().take(seat.emitted) {
+            executor.read(wanted, &mut seat.output);
         }
-        exchange.answer = exchange.awaited.take().map(|awaited| match awaited {
-            Awaited::Elements(_) => {
-                looked_at.clear();
-                executor.read(next(), &mut looked_at);
-                Answer::Elements(looked_at.row(0).to_vec())
+        seat.answer = seat.awaited.take().map(|awaited| {
+            let wanted = wanted.next().expect("the range has no end");
+            match awaited {
+                Awaited::Elements(_) => {
+                    looked_at.clear();
+                    executor.read(wanted, &mut looked_at);
+                    Answer::Elements(looked_at.row(0).to_vec())
+                }
+                Awaited::ArgMax(_) => Answer::ArgMax(executor.arg_max(wanted) as u32),
             }
-            Awaited::ArgMax(_) => Answer::ArgMax(executor.arg_max(next()) as u32),
         });
-        for &value in &exchange.carried {
-            executor.read(next(), carried);
+        for (&value, wanted) in seat.carried.iter().zip(wanted.by_ref()) {
+            executor.read(wanted, carried);
             records.push(graph.record_of(value).expect("checked when it was wanted"));
         }
     }
     graph.clear();
-    let mut records = records.into_iter();
-    for exchange in exchanges {
-        for value in &mut exchange.borrow_mut().carried {
-            *value = graph.give(records.next().expect("collected above"));
-        }
+    let values = seats.iter_mut().flat_map(|seat| &mut seat.carried);
+    for (value, record) in values.zip(records) {
+        *value = graph.give(record);
     }
 }
