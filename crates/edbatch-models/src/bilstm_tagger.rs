@@ -101,9 +101,7 @@ impl Tagger {
     ) -> Result<(), BuildError> {
         let forward = self.forward.build(build, words.clone())?;
         let backward = self.backward.build(build, words.rev())?;
-        for (&f, &b) in forward.iter().zip(backward.iter().rev()) {
-            build.emit(build.call(self.output, &[], &[f, b])?);
-        }
-        Ok(())
+        let states = forward.iter().zip(backward.iter().rev()).map(|(&f, &b)| [f, b]);
+        Ok(build.emit_each(self.output, states)?)
     }
 }

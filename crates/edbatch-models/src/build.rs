@@ -80,6 +80,27 @@ impl<'g> Build<'g> {
         self.exchange.borrow_mut().emitted.push(value);
     }
 
+    /// Calls a cell without tables for each of these lists of values, and makes what it yields the
+    /// instance's next outputs.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call), for the first list that does not fit.
+    ///
+    /// # Panics
+    /// If the iterator calls or emits something.
+    #[inline]
+    pub fn emit_each<V: AsRef<[Value]>>(
+        &self,
+        cell: Kind,
+        lists: impl Iterator<Item = V>,
+    ) -> Result<(), CallError> {
+        let (mut graph, mut exchange) = (self.graph.borrow_mut(), self.exchange.borrow_mut());
+        for values in lists {
+            exchange.emitted.push(graph.call(cell, &[], values.as_ref())?);
+        }
+        Ok(())
+    }
+
     /// Waits until `value` is computed and returns its elements, field after field.
     ///
     /// Everything that is pending in the whole mini-batch is run first. Afterwards only the

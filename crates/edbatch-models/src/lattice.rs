@@ -48,9 +48,7 @@ impl Wiring {
             }
             first.push(arcs.len());
         }
-        for state in first[1..].windows(2) {
-            build.emit(build.call(self.output, &[], &arcs[state[0]..state[1]])?);
-        }
-        Ok(())
+        let states = first[1..].windows(2).map(|state| &arcs[state[0]..state[1]]);
+        Ok(build.emit_each(self.output, states)?)
     }
 }

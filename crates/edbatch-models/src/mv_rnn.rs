@@ -19,7 +19,7 @@ use crate::tree::Wiring;
 #[derive(Clone, Debug)]
 pub struct MvRnn {
     network: Arc<Network>,
-    wiring: Wiring,
+    wiring: Wiring<2>,
     node: Kind,
 }
 
@@ -64,7 +64,7 @@ impl MvRnn {
             let [v, _] = cell.one("meaning", meaning);
             vec![linear(cell, "out", classes, v)]
         })?;
-        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, tables: 2, output }, node })
+        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, output }, node })
     }
 }
 

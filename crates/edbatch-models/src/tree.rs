@@ -19,16 +19,15 @@ pub struct TreeSizes {
     pub classes: usize,
 }
 
-/// The cells of a tree model. An inner node's may depend on its number in post-order.
+/// The cells of a tree model; a leaf looks up its token in so many tables. An inner node's may depend on
+/// its number in post-order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wiring {
+pub(crate) struct Wiring<const TABLES: usize> {
     pub(crate) leaf: Kind,
-    /// In how many tables a leaf looks up its token.
-    pub(crate) tables: usize,
     pub(crate) output: Kind,
 }
 
-impl Wiring {
+impl<const TABLES: usize> Wiring<TABLES> {
     /// Calls a cell for every node, then the output for every node; both in post-order.
     pub(crate) fn build(
         &self,
@@ -39,7 +38,7 @@ impl Wiring {
         let mut states = Vec::with_capacity(tree.len());
         for i in 0..tree.len() {
             states.push(match (tree.token(i), tree.children(i)) {
-                (Some(&token), []) => build.call(self.leaf, &[token; 2][..self.tables], &[])?,
+                (Some(&token), []) => build.call(self.leaf, &[token; TABLES], &[])?,
                 (None, &[l, r]) => {
                     build.call(node(i), &[], &[states[l as usize], states[r as usize]])?
                 }
@@ -53,10 +52,7 @@ impl Wiring {
                 }
             });
         }
-        for state in states {
-            build.emit(build.call(self.output, &[], &[state])?);
-        }
-        Ok(())
+        Ok(build.emit_each(self.output, states.iter().map(|&state| [state]))?)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::tree::{TreeSizes, Wiring};
 #[derive(Clone, Debug)]
 pub struct TreeGru {
     network: Arc<Network>,
-    wiring: Wiring,
+    wiring: Wiring<1>,
     node: Kind,
 }
 
@@ -56,7 +56,7 @@ impl TreeGru {
             let [h] = cell.one("state", state);
             vec![linear(cell, "out", classes, h)]
         })?;
-        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, tables: 1, output }, node })
+        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, output }, node })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
 #[derive(Clone, Debug)]
 pub struct TreeLstm {
     network: Arc<Network>,
-    wiring: Wiring,
+    wiring: Wiring<1>,
     node: Kind,
 }
 
@@ -36,7 +36,7 @@ impl TreeLstm {
             let [h, _] = cell.one("state", state);
             vec![linear(cell, "out", sizes.classes, h)]
         })?;
-        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, tables: 1, output }, node })
+        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, output }, node })
     }
 }
 

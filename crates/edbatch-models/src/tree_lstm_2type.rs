@@ -17,7 +17,7 @@ use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
 #[derive(Clone, Debug)]
 pub struct TreeLstm2Type {
     network: Arc<Network>,
-    wiring: Wiring,
+    wiring: Wiring<1>,
     nodes: [Kind; 2],
 }
 
@@ -46,7 +46,7 @@ impl TreeLstm2Type {
             let [h, _] = cell.one("state", state);
             vec![linear(cell, "out", sizes.classes, h)]
         })?;
-        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, tables: 1, output }, nodes })
+        Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, output }, nodes })
     }
 }
 
