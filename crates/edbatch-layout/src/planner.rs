@@ -9,13 +9,16 @@
 //! is hoisted for a value comes before a batch of few calls, for that batch and for later ones whose
 //! values are there already: a product of many rows in the place of many products of few.
 //!
-//! *Cost*: two passes over nodes and edges, no allocation once the [`Planner`]'s tables have grown.
+//! A first pass over the batches lists what each reads, and so finds who reads a span last. A second one
+//! gives spans their places, and turns those lists into rows.
+//!
+//! *Cost*: O(nodes + edges), no allocation once the [`Planner`]'s tables have grown.
 
 mod hoists;
 
 use std::fmt;
 
-use edbatch_graph::{Batch, Dag, Graph, Schedule, Source, Value};
+use edbatch_graph::{Batch, Cell, Dag, Graph, Schedule, Source, Value};
 
 use crate::arena::Arena;
 use crate::distinct::Distinct;
@@ -26,7 +29,12 @@ use hoists::Joined;
 /// Tables that planning needs, kept from one mini-batch to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Planner {
-    places: Vec<Place>,
+    /// By node: its batch, and so its span in [`Planner::spans`].
+    batch_of: Vec<u32>,
+    /// By node: where its row begins.
+    row_of: Vec<u32>,
+    /// What each batch reads, in the order in which its operands list it.
+    values: Vec<Value>,
     distinct: Distinct,
     /// Batches, then hoisted results: the part of the arena that each has.
     spans: Vec<Span>,
@@ -45,13 +53,13 @@ pub struct Planner {
     arena: Arena,
 }
 
-/// Where a node is.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// Where its row begins.
-    row: u32,
-    /// Its batch, and so its span in [`Planner::spans`].
-    span: u32,
+/// How far the lists of a plan are written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// Of [`Plan::rows`], which are only counted.
+    rows: u32,
+    /// Of [`Planner::values`].
+    values: usize,
 }
 
 /// A part of the arena that is given back as a whole.
@@ -114,20 +122,20 @@ impl Planner {
     ) -> Result<(), ArenaTooLarge> {
         let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
         plan.clear();
-        let mut rows = 0;
+        let mut progress = Progress::default();
         self.given(program, graph, plan)?;
         self.distinct.find(mini_batch);
         self.lives(mini_batch, room);
         for (index, batch) in schedule.batches().enumerate() {
-            self.hoist(mini_batch, index, plan, &mut rows)?;
+            self.hoist(mini_batch, index, plan, &mut progress.rows)?;
             let out = self.take(index)?;
             let stride = program.cell(batch.kind).output_stride;
             for (row, &node) in (0..).zip(batch.nodes) {
-                self.places[node.index()].row = out + row * stride;
+                self.row_of[node.index()] = out + row * stride;
             }
             let (calls, operands) = (batch.nodes.len() as u32, plan.operands.len() as u32);
-            self.operands(mini_batch, batch, out, plan, &mut rows);
-            let action = self.hoisted_rows(program, index, batch, plan, &mut rows);
+            self.operands(mini_batch, batch, out, plan, &mut progress);
+            let action = self.hoisted_rows(program, index, batch, plan, &mut progress.rows);
             plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
             let mut dying = self.dying[index];
             while let Some(span) = dying {
@@ -137,9 +145,9 @@ impl Planner {
             }
         }
         plan.arena = self.arena.end() as usize;
-        let Plan { given, wanted: places, .. } = &mut *plan;
-        places.extend(wanted.iter().map(|&value| self.row(value, given)));
-        plan.rows.resize(rows as usize, 0);
+        let Plan { given, wanted: rows, .. } = &mut *plan;
+        rows.extend(wanted.iter().map(|&value| self.row(value, given)));
+        plan.rows.resize(progress.rows as usize, 0);
         self.distinct.write(mini_batch, plan);
         Ok(())
     }
@@ -183,29 +191,42 @@ impl Planner {
         fits(span.start)
     }
 
-    /// Finds the last reader of every span. A batch that nobody reads is its own.
+    /// Lists what each batch reads, and finds the last reader of every span. A batch that nobody
+    /// reads is its own.
     fn lives(&mut self, mini_batch: &MiniBatch<'_>, room: Room) {
         let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
         self.spans.clear();
-        self.places.clear();
-        self.places.resize(graph.nodes(), Place { row: u32::MAX, span: u32::MAX });
+        self.values.clear();
+        self.batch_of.clear();
+        self.batch_of.resize(graph.nodes(), u32::MAX);
+        self.row_of.resize(graph.nodes(), 0);
         for (index, batch) in schedule.batches().enumerate() {
-            let cell = program.cell(batch.kind);
-            let len = u64::from(cell.output_stride) * batch.nodes.len() as u64;
-            self.spans.push(Span::new(len, index as u32));
-            for &node in batch.nodes {
-                self.places[node.index()].span = index as u32;
-                for value in graph.values(node) {
-                    if let Source::Node(argument) = value.source() {
-                        let span = self.places[argument.index()].span;
-                        self.spans[span as usize].last = index as u32;
-                    }
+            let stride = u64::from(program.cell(batch.kind).output_stride);
+            self.spans.push(Span::new(stride * batch.nodes.len() as u64, index as u32));
+            for node in batch.nodes {
+                self.batch_of[node.index()] = index as u32;
+            }
+            let first = self.values.len();
+            let cell = &program.network()[batch.kind];
+            let single = single_ports(cell);
+            for port in 0..single {
+                self.values.extend(batch.nodes.iter().map(|&node| graph.value(node, port)));
+            }
+            if cell.is_variadic() {
+                for &node in batch.nodes {
+                    self.values.extend(graph.values(node).skip(single));
+                }
+            }
+            for value in &self.values[first..] {
+                if let Source::Node(argument) = value.source() {
+                    let span = self.batch_of[argument.index()];
+                    self.spans[span as usize].last = index as u32;
                 }
             }
         }
         for value in wanted {
             if let Source::Node(node) = value.source() {
-                self.spans[self.places[node.index()].span as usize].last = Span::KEPT;
+                self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
             }
         }
         self.divide(mini_batch, room);
@@ -219,45 +240,45 @@ impl Planner {
         }
     }
 
-    /// Plans the operands of a batch; lists of rows of tables are only counted, in `rows`.
+    /// Plans the operands of a batch; lists of rows of tables are only counted.
     fn operands(
         &self,
         &MiniBatch { program, graph, .. }: &MiniBatch<'_>,
         batch: Batch<'_>,
         out: u32,
         plan: &mut Plan,
-        rows: &mut u32,
+        progress: &mut Progress,
     ) {
         let Plan { given, operands, lists, .. } = plan;
         let cell = &program.network()[batch.kind];
-        let calls = batch.nodes.len() as u32;
+        let calls = batch.nodes.len();
         for table in 0..cell.tables().len() {
             if program.reads_table(batch.kind, table) {
-                operands.push(Operand::Table { start: *rows });
-                *rows += calls;
+                operands.push(Operand::Table { start: progress.rows });
+                progress.rows += calls as u32;
             } else {
                 operands.push(Operand::Unread);
             }
         }
-        let single = cell.ports().len() - usize::from(cell.is_variadic());
-        for (port, declared) in cell.ports()[..single].iter().enumerate() {
-            let stride = program.record(declared.record).stride;
+        let single = single_ports(cell);
+        let mut list = |lists: &mut Vec<u32>, count| {
+            let values = &self.values[progress.values..][..count];
+            lists.extend(values.iter().map(|&value| self.row(value, given)));
+            progress.values += count;
+        };
+        for declared in &cell.ports()[..single] {
             let start = lists.len();
-            lists.extend(batch.nodes.iter().map(|&node| {
-                let value = graph.value(node, port);
-                self.row(value, given)
-            }));
-            operands.push(listed(lists, start, stride, out));
+            list(lists, calls);
+            operands.push(listed(lists, start, program.record(declared.record).stride, out));
         }
         if cell.is_variadic() {
-            let (ends, rows) = (lists.len(), lists.len() + batch.nodes.len());
-            lists.resize(rows, 0);
-            for (end, &node) in (ends..).zip(batch.nodes) {
-                let values = graph.values(node).skip(single);
-                lists.extend(values.map(|value| self.row(value, given)));
-                lists[end] = (lists.len() - rows) as u32;
-            }
-            let (ends, rows) = (ends as u32, rows as u32);
+            let (ends, mut count) = (lists.len(), 0);
+            lists.extend(batch.nodes.iter().map(|&node| {
+                count += graph.values(node).len() - single;
+                count as u32
+            }));
+            list(lists, count);
+            let (ends, rows) = (ends as u32, (ends + calls) as u32);
             operands.push(Operand::Many { ends, rows });
         }
     }
@@ -265,14 +286,15 @@ impl Planner {
     #[inline]
     fn row(&self, value: Value, given: &[u32]) -> u32 {
         match value.source() {
-            Source::Node(node) => {
-                let Place { row, .. } = self.places[node.index()];
-                debug_assert_ne!(row, u32::MAX, "arguments run before their users");
-                row
-            }
+            Source::Node(node) => self.row_of[node.index()],
             Source::Given(index) => given[index],
         }
     }
+}
+
+/// How many ports of a cell take one value; they come first.
+fn single_ports(cell: &Cell) -> usize {
+    cell.ports().len() - usize::from(cell.is_variadic())
 }
 
 /// An offset into the arena, if it can be one.

@@ -82,7 +82,7 @@ impl Planner {
                 continue;
             }
             let is_there = |&node: &NodeId| match graph.value(node, port).source() {
-                Source::Node(argument) => self.places[argument.index()].span < index as u32,
+                Source::Node(argument) => self.batch_of[argument.index()] < index as u32,
                 Source::Given(_) => true,
             };
             let joins = |nodes: &[NodeId]| nodes.len() < FEW_CALLS && nodes.iter().all(is_there);
