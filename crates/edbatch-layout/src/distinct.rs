@@ -1,6 +1,8 @@
 //! The rows of tables that a mini-batch names: the part of a plan that does not depend on its
 //! topology alone.
 
+use std::hint::select_unpredictable;
+
 use edbatch_graph::Kind;
 
 use crate::plan::{Action, Operand, Plan};
@@ -11,52 +13,70 @@ use crate::planner::MiniBatch;
 /// *Cost*: O(calls); a row is looked up in an array as long as its table, which is never cleared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distinct {
-    /// By kind and row of the table: the mini-batch that last named the row, and its number.
-    seen: Vec<Vec<(u32, u32)>>,
-    /// By kind: where each distinct row begins in its table.
-    rows: Vec<Vec<u32>>,
+    kinds: Vec<OfKind>,
     /// The number of each call's row, in the order in which calls run.
     numbers: Vec<u32>,
-    /// By kind: where its results begin.
-    results: Vec<u32>,
     /// Which mini-batch this is.
     stamp: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct OfKind {
+    /// The table port that divides its cell, if one does.
+    port: Option<usize>,
+    /// Elements of a row of that table.
+    width: u32,
+    /// By row of the table: the mini-batch that last named the row, and its number.
+    seen: Vec<(u32, u32)>,
+    /// Where each distinct row begins in the table.
+    rows: Vec<u32>,
+    /// Where its results begin.
+    results: u32,
 }
 
 impl Distinct {
     /// Finds the distinct rows of a mini-batch.
     pub(crate) fn find(&mut self, &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>) {
         self.stamp = self.stamp.checked_add(1).unwrap_or_else(|| {
-            self.seen.clear();
+            self.kinds.clear();
             1
         });
-        self.seen.resize_with(program.cells().len(), Vec::new);
-        self.rows.resize_with(program.cells().len(), Vec::new);
-        self.rows.iter_mut().for_each(Vec::clear);
+        self.kinds.resize_with(program.cells().len(), OfKind::default);
+        for ((of_kind, plan), cell) in
+            self.kinds.iter_mut().zip(program.cells()).zip(program.network().cells())
+        {
+            of_kind.rows.clear();
+            of_kind.port = plan.hoisted.as_ref().and_then(|hoisted| hoisted.table());
+            if let Some(port) = of_kind.port {
+                let table = &cell.tables()[port];
+                of_kind.width = program.table_width(table);
+                of_kind.seen.resize(table.rows as usize, (0, 0));
+            }
+        }
         self.numbers.clear();
         for batch in schedule.batches() {
-            let hoisted = program.cell(batch.kind).hoisted.as_ref();
-            let Some(port) = hoisted.and_then(|hoisted| hoisted.table()) else { continue };
-            let table = &program.network()[batch.kind].tables()[port];
-            let width = program.table_width(table);
-            let (seen, rows) =
-                (&mut self.seen[batch.kind.index()], &mut self.rows[batch.kind.index()]);
-            seen.resize(table.rows as usize, (0, 0));
-            for &node in batch.nodes {
+            let OfKind { port, width, seen, rows, .. } = &mut self.kinds[batch.kind.index()];
+            let Some(port) = *port else { continue };
+            let mut count = rows.len();
+            rows.resize(count + batch.nodes.len(), 0);
+            self.numbers.extend(batch.nodes.iter().map(|&node| {
                 let row = graph.rows(node)[port];
-                let (stamp, number) = &mut seen[row as usize];
-                if *stamp != self.stamp {
-                    (*stamp, *number) = (self.stamp, rows.len() as u32);
-                    rows.push(row * width);
-                }
-                self.numbers.push(*number);
-            }
+                let (stamp, number) = seen[row as usize];
+                // No branch, for any row may be new: what is not is overwritten by the next one.
+                let is_new = stamp != self.stamp;
+                let number = select_unpredictable(is_new, count as u32, number);
+                rows[count] = row * *width;
+                count += usize::from(is_new);
+                seen[row as usize] = (self.stamp, number);
+                number
+            }));
+            rows.truncate(count);
         }
     }
 
     /// How many distinct rows the calls of a cell name, if it is divided by a table.
     pub(crate) fn count(&self, kind: Kind) -> usize {
-        self.rows[kind.index()].len()
+        self.kinds[kind.index()].rows.len()
     }
 
     /// Whether what is hoisted in a plan has room for these rows.
@@ -74,20 +94,16 @@ impl Distinct {
         plan: &mut Plan,
     ) {
         let Plan { steps, operands, rows, .. } = plan;
-        let results = &mut self.results;
-        results.clear();
-        results.resize(program.cells().len(), 0);
         let mut numbers = self.numbers.as_slice();
         let mut batches = schedule.batches();
         for step in steps {
-            let hoisted = program.cell(step.cell).hoisted.as_ref();
-            let table = hoisted.and_then(|hoisted| hoisted.table());
+            let of_kind = &mut self.kinds[step.cell.index()];
             if !step.is_batch() {
-                let Some(table) = table else { continue };
-                let distinct = &self.rows[step.cell.index()];
+                let Some(port) = of_kind.port else { continue };
+                let distinct = &of_kind.rows;
                 step.calls = distinct.len() as u32;
-                results[step.cell.index()] = step.out;
-                let Operand::Table { start } = operands[step.operands as usize + table] else {
+                of_kind.results = step.out;
+                let Operand::Table { start } = operands[step.operands as usize + port] else {
                     unreachable!("what is hoisted for a table reads a list of its rows")
                 };
                 rows[start as usize..][..distinct.len()].copy_from_slice(distinct);
@@ -106,14 +122,17 @@ impl Distinct {
                     *row = graph.rows(node)[port] * width;
                 }
             }
-            let Some(hoisted) = hoisted.filter(|_| table.is_some()) else { continue };
+            if of_kind.port.is_none() {
+                continue;
+            }
+            let hoisted = program.cell(batch.kind).hoisted.as_ref().expect("a table divides it");
             let ports = program.network()[batch.kind].ports().len();
             let Operand::Hoisted { start } = operands[tables.len() + ports] else {
                 unreachable!("the rest of a cell reads rows of what was hoisted")
             };
             let (own, rest) = numbers.split_at(calls);
             numbers = rest;
-            let (out, stride) = (results[batch.kind.index()], hoisted.ahead.output_stride);
+            let (out, stride) = (of_kind.results, hoisted.ahead.output_stride);
             for (row, &number) in rows[start as usize..].iter_mut().zip(own) {
                 *row = out + number * stride;
             }
