@@ -247,10 +247,15 @@ impl Frontier {
 
     /// The kinds that have a ready node, ascending.
     pub fn ready_kinds(&self) -> impl Iterator<Item = Kind> + '_ {
-        self.ready.iter().enumerate().flat_map(|(word, &bits)| {
-            let rest = |bits: &u64| Some(bits & (bits - 1)).filter(|&bits| bits != 0);
-            std::iter::successors(Some(bits).filter(|&bits| bits != 0), rest)
-                .map(move |bits| Kind::new(word * 64 + bits.trailing_zeros() as usize))
+        let mut words = (0..).step_by(64).zip(self.ready.iter().copied());
+        let (mut base, mut bits) = (0, 0);
+        std::iter::from_fn(move || {
+            while bits == 0 {
+                (base, bits) = words.next()?;
+            }
+            let kind = Kind::new(base + bits.trailing_zeros() as usize);
+            bits &= bits - 1;
+            Some(kind)
         })
     }
 

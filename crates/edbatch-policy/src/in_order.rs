@@ -16,24 +16,34 @@
 //! *Cost*: O(nodes + edges), in two passes over the nodes; a graph without an order mostly shows it after
 //! a few nodes.
 
+use std::hint::select_unpredictable;
+use std::mem;
+use std::ops::Range;
+
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
 /// Runs kind after kind, where the kinds of a graph have an order. Reusable memory.
 #[derive(Clone, Debug, Default)]
 pub struct InOrder {
-    /// By kind: the kinds that its nodes read, a bit each.
-    reads: Vec<u64>,
+    kinds: Vec<OfKind>,
     /// The kinds in their order; empty if there is none.
     order: Vec<Kind>,
+    /// The nodes, and after them one that stands for no argument.
     nodes: Vec<OfNode>,
-    /// By kind: how many levels it has.
-    depth: Vec<u32>,
-    /// By kind: the first of its batches.
-    first: Vec<u32>,
     /// By batch: how many nodes it has; then, where its next one goes.
     places: Vec<u32>,
     /// The nodes, batch after batch.
     nodes_in_order: Vec<NodeId>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct OfKind {
+    /// The kinds that its nodes read, a bit each.
+    reads: u64,
+    /// How many levels it has.
+    depth: u32,
+    /// The first of its batches.
+    first: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +52,11 @@ struct OfNode {
     level: u32,
     kind: Kind,
 }
+
+const NO_NODE: OfNode = OfNode { level: 0, kind: Kind(u16::MAX) };
+
+/// So many arguments are looked at, whether a node has as many or fewer.
+const FEW: usize = 2;
 
 impl InOrder {
     /// Schedules a graph with the fewest batches that are possible, each in ascending order, if its
@@ -63,35 +78,39 @@ impl InOrder {
         if dag.kinds() > 64 || !self.find_levels(dag) {
             return false;
         }
-        self.first.resize(dag.kinds(), 0);
         let mut batches = 0;
-        for &kind in &self.order {
-            self.first[kind.index()] = batches;
-            batches += self.depth[kind.index()];
+        for kind in &self.order {
+            let kind = &mut self.kinds[kind.index()];
+            kind.first = batches;
+            batches += kind.depth;
         }
         // A batch has a node at least.
         self.places.clear();
         self.places.reserve(dag.nodes());
         self.places.resize(batches as usize, 0);
-        for node in &mut self.nodes {
+        self.nodes_in_order.resize(dag.nodes(), NodeId(0));
+        // As slices: else where they lie is read again after each write.
+        let (kinds, places) = (self.kinds.as_slice(), self.places.as_mut_slice());
+        let (nodes, in_order) =
+            (&mut self.nodes[..dag.nodes()], self.nodes_in_order.as_mut_slice());
+        for node in &mut *nodes {
             // From here on a level counts all batches.
-            node.level += self.first[node.kind.index()];
-            self.places[node.level as usize] += 1;
+            node.level += kinds[node.kind.index()].first;
+            places[node.level as usize] += 1;
         }
         let mut start = 0;
-        for place in &mut self.places {
-            start += std::mem::replace(place, start);
+        for place in &mut *places {
+            start += mem::replace(place, start);
         }
-        self.nodes_in_order.resize(dag.nodes(), NodeId(0));
-        for (index, node) in self.nodes.iter().enumerate() {
-            let place = &mut self.places[node.level as usize];
-            self.nodes_in_order[*place as usize] = NodeId::new(index);
+        for (id, node) in (0..).map(NodeId).zip(nodes) {
+            let place = &mut places[node.level as usize];
+            in_order[*place as usize] = id;
             *place += 1;
         }
         let (mut start, mut ends) = (0, self.places.iter());
         for &kind in &self.order {
             // What was the place of a batch's first node is that behind its last now.
-            for &end in ends.by_ref().take(self.depth[kind.index()] as usize) {
+            for &end in ends.by_ref().take(self.kinds[kind.index()].depth as usize) {
                 schedule.push(kind, &self.nodes_in_order[start..end as usize]);
                 start = end as usize;
             }
@@ -101,48 +120,52 @@ impl InOrder {
 
     /// Finds the levels of all nodes, and the order of their kinds; whether there is one.
     fn find_levels(&mut self, dag: &impl Dag) -> bool {
-        self.reads.clear();
-        self.reads.resize(dag.kinds(), 0);
-        self.depth.clear();
-        self.depth.resize(dag.kinds(), 0);
-        self.nodes.clear();
-        self.nodes.reserve(dag.nodes());
+        self.kinds.clear();
+        self.kinds.resize(dag.kinds(), OfKind::default());
+        self.nodes.resize(dag.nodes() + 1, NO_NODE);
+        self.nodes[dag.nodes()] = NO_NODE;
         // One looks for an order after 64 nodes, 128, 256 and so on.
-        let mut look = 64;
-        for node in (0..dag.nodes()).map(NodeId::new) {
-            if node.index() == look {
-                if !self.put_in_order() {
-                    return false;
-                }
-                look *= 2;
+        let mut seen = 0;
+        loop {
+            let next = dag.nodes().min((2 * seen).max(64));
+            self.see(dag, seen..next);
+            if !self.put_in_order() {
+                return false;
             }
-            let kind = dag.kind(node);
-            let (mut level, mut read) = (0, 0);
-            for argument in dag.arguments(node) {
-                let argument = self.nodes[argument.index()];
-                let behind = if argument.kind == kind { argument.level + 1 } else { 0 };
-                level = level.max(behind);
-                read |= 1 << argument.kind.0;
+            if next == dag.nodes() {
+                return true;
             }
-            // Mostly nothing is new: each node would wait for the one before to be stored.
-            if self.reads[kind.index()] | read != self.reads[kind.index()] {
-                self.reads[kind.index()] |= read;
-            }
-            let depth = &mut self.depth[kind.index()];
-            *depth = (*depth).max(level + 1);
-            self.nodes.push(OfNode { level, kind });
+            seen = next;
         }
-        self.put_in_order()
+    }
+
+    /// Notes the levels of some nodes, and what their kinds read.
+    fn see(&mut self, dag: &impl Dag, nodes: Range<usize>) {
+        let (kinds, of_nodes) = (self.kinds.as_mut_slice(), self.nodes.as_mut_slice());
+        for node in nodes.map(NodeId::new) {
+            let kind = dag.kind(node);
+            let (level, read) = behind(dag, node, kind, of_nodes);
+            of_nodes[node.index()] = OfNode { level, kind };
+            let of_kind = &mut kinds[kind.index()];
+            // Mostly nothing is new, and each node would wait for the one before to be stored.
+            if of_kind.reads | read != of_kind.reads {
+                of_kind.reads |= read;
+            }
+            if level >= of_kind.depth {
+                of_kind.depth = level + 1;
+            }
+        }
     }
 
     /// Puts the kinds in an order by what they are known to read, the smallest first where several
     /// might be; whether there is one.
     fn put_in_order(&mut self) -> bool {
         self.order.clear();
-        let mut remaining = (0..self.reads.len()).fold(0_u64, |kinds, kind| kinds | 1 << kind);
-        while let Some(kind) = (0..self.reads.len()).find(|&kind| {
+        let kinds = 0..self.kinds.len();
+        let mut remaining = kinds.clone().fold(0_u64, |kinds, kind| kinds | 1 << kind);
+        while let Some(kind) = kinds.clone().find(|&kind| {
             let own = 1 << kind;
-            remaining & own != 0 && self.reads[kind] & remaining & !own == 0
+            remaining & own != 0 && self.kinds[kind].reads & remaining & !own == 0
         }) {
             remaining &= !(1 << kind);
             self.order.push(Kind::new(kind));
@@ -152,4 +175,25 @@ impl InOrder {
         }
         remaining == 0
     }
+}
+
+/// The level of a node, and the kinds that it reads. How many arguments it has is as good as random:
+/// where they are few, no branch depends on it.
+#[inline]
+fn behind(dag: &impl Dag, node: NodeId, kind: Kind, nodes: &[OfNode]) -> (u32, u64) {
+    let (mut level, mut read) = (0, 0);
+    let mut look_at = |argument: NodeId, is_argument: bool| {
+        let place = select_unpredictable(is_argument, argument.index(), nodes.len() - 1);
+        let argument = nodes[place];
+        level = level.max(select_unpredictable(argument.kind == kind, argument.level + 1, 0));
+        read |= u64::from(is_argument) << (argument.kind.0 % 64);
+    };
+    let mut few = [NodeId(0); FEW];
+    let count = dag.copy_arguments(node, &mut few);
+    if count <= FEW {
+        (0..FEW).for_each(|place| look_at(few[place], place < count));
+    } else {
+        dag.arguments(node).for_each(|argument| look_at(argument, true));
+    }
+    (level, read)
 }
