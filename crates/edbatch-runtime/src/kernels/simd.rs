@@ -151,6 +151,15 @@ pub(super) trait Simd: Copy {
     /// The larger; `x` where it is NaN. `bound` is not NaN.
     fn max(self, bound: Self::Vector, x: Self::Vector) -> Self::Vector;
 
+    /// |x|
+    fn abs(self, x: Self::Vector) -> Self::Vector;
+    /// `size`, which is not negative, with the sign of `x`.
+    fn with_sign_of(self, size: Self::Vector, x: Self::Vector) -> Self::Vector;
+    /// `table[i mod N]` for the bits i of a float; N is 8 or 16.
+    fn look_up<const N: usize>(self, table: &[f32; N], i: Self::Vector) -> Self::Vector;
+    /// The float whose bits are those of `x` plus 2²⁰ times those of `n`, modulo 2³²: x · 2^(n/8) for a multiple n of 8.
+    fn raised(self, x: Self::Vector, n: Self::Vector) -> Self::Vector;
+
     /// `a < b`, false where one is NaN.
     fn less(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
     /// Whether `x` is NaN.

@@ -136,6 +136,43 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn abs(self, x: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), x) }
+    }
+
+    #[inline(always)]
+    fn with_sign_of(self, size: __m256, x: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_or_ps(size, _mm256_and_ps(x, _mm256_set1_ps(-0.0))) }
+    }
+
+    #[inline(always)]
+    fn look_up<const N: usize>(self, table: &[f32; N], i: __m256) -> __m256 {
+        const { assert!(N == 8 || N == 16) };
+        // SAFETY: `self` proves AVX2; `table` has the 8 or 16 floats read.
+        unsafe {
+            let i = _mm256_castps_si256(i);
+            let low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr()), i);
+            if N == 8 {
+                return low;
+            }
+            let high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table[N - 8..].as_ptr()), i);
+            // Bit 3 of the index, moved to where a blend looks.
+            _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32::<28>(i)))
+        }
+    }
+
+    #[inline(always)]
+    fn raised(self, x: __m256, n: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            let n = _mm256_slli_epi32::<20>(_mm256_castps_si256(n));
+            _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), n))
+        }
+    }
+
+    #[inline(always)]
     fn less(self, a: __m256, b: __m256) -> __m256 {
         // SAFETY: `self` proves AVX2.
         unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) }

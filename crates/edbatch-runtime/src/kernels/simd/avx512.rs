@@ -138,6 +138,40 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn abs(self, x: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_abs_ps(x) }
+    }
+
+    #[inline(always)]
+    fn with_sign_of(self, size: __m512, x: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_or_ps(size, _mm512_and_ps(x, _mm512_set1_ps(-0.0))) }
+    }
+
+    #[inline(always)]
+    fn look_up<const N: usize>(self, table: &[f32; N], i: __m512) -> __m512 {
+        const { assert!(N == 8 || N == 16) };
+        // SAFETY: `self` proves AVX-512; `table` has the 8 or 16 floats read.
+        unsafe {
+            let table = match N {
+                8 => _mm512_broadcast_f32x8(_mm256_loadu_ps(table.as_ptr())),
+                _ => _mm512_loadu_ps(table.as_ptr()),
+            };
+            _mm512_permutexvar_ps(_mm512_castps_si512(i), table)
+        }
+    }
+
+    #[inline(always)]
+    fn raised(self, x: __m512, n: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            let n = _mm512_slli_epi32::<20>(_mm512_castps_si512(n));
+            _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), n))
+        }
+    }
+
+    #[inline(always)]
     fn less(self, a: __m512, b: __m512) -> __mmask16 {
         // SAFETY: `self` proves AVX-512.
         unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }

@@ -140,6 +140,44 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn abs(self, x: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vabsq_f32(x) }
+    }
+
+    #[inline(always)]
+    fn with_sign_of(self, size: float32x4_t, x: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vbslq_f32(vdupq_n_u32(1 << 31), x, size) }
+    }
+
+    #[inline(always)]
+    fn look_up<const N: usize>(self, table: &[f32; N], i: float32x4_t) -> float32x4_t {
+        const { assert!(N == 8 || N == 16) };
+        // SAFETY: `self` proves NEON; `table` has the 8 or 16 floats read.
+        unsafe {
+            let part = |at: usize| vreinterpretq_u8_f32(vld1q_f32(table[at..][..4].as_ptr()));
+            // The four bytes of float i are those at 4i, 4i + 1, 4i + 2 and 4i + 3.
+            let i = vandq_u32(vreinterpretq_u32_f32(i), vdupq_n_u32(N as u32 - 1));
+            let bytes = vmlaq_n_u32(vdupq_n_u32(0x0302_0100), i, 0x0404_0404);
+            let bytes = vreinterpretq_u8_u32(bytes);
+            vreinterpretq_f32_u8(match N {
+                8 => vqtbl2q_u8(uint8x16x2_t(part(0), part(4)), bytes),
+                _ => vqtbl4q_u8(uint8x16x4_t(part(0), part(4), part(8), part(12)), bytes),
+            })
+        }
+    }
+
+    #[inline(always)]
+    fn raised(self, x: float32x4_t, n: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe {
+            let n = vshlq_n_u32::<20>(vreinterpretq_u32_f32(n));
+            vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(x), n))
+        }
+    }
+
+    #[inline(always)]
     fn less(self, a: float32x4_t, b: float32x4_t) -> uint32x4_t {
         // SAFETY: `self` proves NEON.
         unsafe { vcltq_f32(a, b) }

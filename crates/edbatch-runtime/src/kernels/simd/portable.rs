@@ -134,6 +134,26 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn abs(self, x: Lanes) -> Lanes {
+        map(x, f32::abs)
+    }
+
+    #[inline(always)]
+    fn with_sign_of(self, size: Lanes, x: Lanes) -> Lanes {
+        zip(size, x, f32::copysign)
+    }
+
+    #[inline(always)]
+    fn look_up<const N: usize>(self, table: &[f32; N], i: Lanes) -> Lanes {
+        map(i, |i| table[i.to_bits() as usize % N])
+    }
+
+    #[inline(always)]
+    fn raised(self, x: Lanes, n: Lanes) -> Lanes {
+        zip(x, n, |x, n| f32::from_bits(x.to_bits().wrapping_add(n.to_bits() << 20)))
+    }
+
+    #[inline(always)]
     fn less(self, a: Lanes, b: Lanes) -> [bool; LANES] {
         let (a, b) = (a.0, b.0);
         [a[0] < b[0], a[1] < b[1], a[2] < b[2], a[3] < b[3]]
