@@ -14,13 +14,12 @@ use std::mem::MaybeUninit;
 
 use super::{
     features::Level,
-    lanewise::{self, Lanewise},
-    math::Function,
     pack::Line,
     program::Program,
     rows::{Rows, RowsMut},
     simd::{self, Kernel, Simd},
-    steps::{Form, Operation, Step, Steps, steps},
+    steps::{Steps, steps},
+    sweep::{CHUNK_ROWS, ChunkRows, sweep},
 };
 
 /// What an input of a program reads.
@@ -111,15 +110,10 @@ struct Run<'a, 'b> {
 
 /// Elements of a chunk; a multiple of every level's lanes.
 const CHUNK: usize = 512;
-/// Rows of a chunk.
-const CHUNK_ROWS: usize = 16;
 /// Slots that need no allocation.
 const FEW_SLOTS: usize = 8;
 /// Inputs, outputs and slots that need no allocation.
 const FEW_PLACES: usize = 32;
-
-/// Pointers to the rows of a chunk, written for as many rows as it has.
-type ChunkRows = [MaybeUninit<*mut f32>; CHUNK_ROWS];
 
 impl Kernel for &mut Run<'_, '_> {
     type Output = ();
@@ -167,139 +161,20 @@ impl Kernel for &mut Run<'_, '_> {
                         Input::Same(row) => {
                             place.fill(MaybeUninit::new(row[strip..].as_ptr().cast_mut()));
                         }
-                        Input::Rows(input) => {
-                            for (r, place) in place.iter_mut().enumerate() {
-                                let row = input.row(first + r, self.width);
-                                place.write(row[strip..].as_ptr().cast_mut());
-                            }
-                        }
+                        Input::Rows(input) => input.starts(first, strip..self.width, place),
                     }
                 }
                 for (place, output) in rest.iter_mut().zip(self.outputs.iter_mut()) {
-                    for (r, place) in place[..rows].iter_mut().enumerate() {
-                        place.write(output.row(first + r)[strip..].as_mut_ptr());
-                    }
+                    output.starts(first, strip, &mut place[..rows]);
                 }
                 for step in &self.program.steps {
                     // SAFETY: each place of a step has a pointer for each of the `rows`, to `columns` floats of an input, an
                     // output or a slot. Outputs and slots are exclusively borrowed here, and no step writes to an input. A
                     // slot is written before it is read, since operands precede their users.
-                    unsafe { step.run(simd, places, rows, columns) };
+                    unsafe { sweep(simd, step, places, [rows, columns]) };
                 }
             }
             first += rows;
-        }
-    }
-}
-
-impl Step {
-    /// # Safety
-    ///
-    /// All places must have pointers to `rows`; those of the sources must be readable, that of the destination writable, for `columns` floats in each of `rows`;
-    /// the destination is a source or overlaps none.
-    #[inline(always)]
-    unsafe fn run<S: Simd>(&self, simd: S, places: &[ChunkRows], rows: usize, columns: usize) {
-        let to = &places[self.destination as usize];
-        let [a, b, c, d] = self.sources.map(|source| &places[source as usize]);
-        // SAFETY: passed on from the caller.
-        unsafe {
-            match self.operation {
-                Operation::Copy => sweep(simd, lanewise::Identity, [a], to, rows, columns),
-                Operation::Constant(x) => sweep(simd, lanewise::Constant(x), [], to, rows, columns),
-                Operation::Add => sweep(simd, lanewise::Add, [a, b], to, rows, columns),
-                Operation::Subtract => sweep(simd, lanewise::Subtract, [a, b], to, rows, columns),
-                Operation::Multiply => sweep(simd, lanewise::Multiply, [a, b], to, rows, columns),
-                Operation::Divide => sweep(simd, lanewise::Divide, [a, b], to, rows, columns),
-                Operation::Negate => sweep(simd, lanewise::Negate, [a], to, rows, columns),
-                Operation::Scale(factor) => {
-                    sweep(simd, lanewise::Scale(factor), [a], to, rows, columns)
-                }
-                Operation::SumOfProducts => {
-                    sweep(simd, lanewise::SumOfProducts, [a, b, c, d], to, rows, columns)
-                }
-                Operation::Apply(form, Function::Sigma) => {
-                    apply(simd, lanewise::Sigma, form, [a, b, c], to, rows, columns)
-                }
-                Operation::Apply(form, Function::Tanh) => {
-                    apply(simd, lanewise::Tanh, form, [a, b, c], to, rows, columns)
-                }
-                Operation::Apply(form, Function::Relu) => {
-                    apply(simd, lanewise::Relu, form, [a, b, c], to, rows, columns)
-                }
-                Operation::Apply(form, Function::Exp) => {
-                    apply(simd, lanewise::Exp, form, [a, b, c], to, rows, columns)
-                }
-                Operation::Apply(form, Function::Ln) => {
-                    apply(simd, lanewise::Ln, form, [a, b, c], to, rows, columns)
-                }
-            }
-        }
-    }
-}
-
-/// A function in one of its forms.
-///
-/// # Safety
-///
-/// As for `Step::run`.
-#[inline(always)]
-unsafe fn apply<S: Simd, F: Lanewise<1>>(
-    simd: S,
-    f: F,
-    form: Form,
-    [a, b, c]: [&ChunkRows; 3],
-    to: &ChunkRows,
-    rows: usize,
-    columns: usize,
-) {
-    // SAFETY: passed on from the caller.
-    unsafe {
-        match form {
-            Form::Plain => sweep(simd, f, [a], to, rows, columns),
-            Form::OfSum => sweep(simd, lanewise::OfSum(f), [a, b], to, rows, columns),
-            Form::OfSums => sweep(simd, lanewise::OfSums(f), [a, b, c], to, rows, columns),
-            Form::Times => sweep(simd, lanewise::Times(f), [a, b], to, rows, columns),
-        }
-    }
-}
-
-/// `to[r][i] = f(from[..][r][i])` for i in 0..columns, r in 0..rows.
-///
-/// # Safety
-///
-/// As for `Step::run`.
-#[inline(always)]
-unsafe fn sweep<S: Simd, F: Lanewise<N>, const N: usize>(
-    simd: S,
-    f: F,
-    from: [&ChunkRows; N],
-    to: &ChunkRows,
-    rows: usize,
-    columns: usize,
-) {
-    let whole = columns - columns % S::LANES;
-    for r in 0..rows {
-        // SAFETY: the caller vouches for pointers to all rows.
-        let (from, to) = unsafe { (from.map(|rows| rows[r].assume_init()), to[r].assume_init()) };
-        for at in (0..whole).step_by(S::LANES) {
-            let mut x = [simd.splat(0.0); N];
-            // SAFETY: at + LANES <= columns, which the caller vouches for; operands are read before the result is written.
-            unsafe {
-                for n in 0..N {
-                    x[n] = simd.load(from[n].add(at));
-                }
-                simd.store(to.add(at), f.of(simd, x));
-            }
-        }
-        if whole < columns {
-            let mut x = [simd.splat(0.0); N];
-            // SAFETY: the last columns - whole floats, likewise.
-            unsafe {
-                for n in 0..N {
-                    x[n] = simd.load_first(from[n].add(whole), columns - whole);
-                }
-                simd.store_first(to.add(whole), f.of(simd, x), columns - whole);
-            }
         }
     }
 }

@@ -9,7 +9,7 @@
 //! on whether a lane falls into a whole vector or into the tail of a row.
 //!
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by `simd::run`. Read
-//! [`features`], `simd`, `tile`, `tiles`, then [`product`](mod@product); `lanewise`, then [`elementwise`].
+//! [`features`], `simd`, `tile`, `tiles`, then [`product`](mod@product); `lanewise`, then [`elementwise`], `steps` and `sweep`.
 
 mod arg_max;
 pub mod batched;
@@ -26,6 +26,7 @@ pub mod roof;
 pub mod rows;
 mod simd;
 mod steps;
+mod sweep;
 mod tile;
 mod tiles;
 

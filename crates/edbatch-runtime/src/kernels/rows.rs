@@ -1,6 +1,6 @@
 //! Rows of a batch: where a kernel reads them and where it writes them.
 
-use std::{marker::PhantomData, ops::Range};
+use std::{marker::PhantomData, mem::MaybeUninit, ops::Range};
 
 /// Rows to read, in the order of the batch. A kernel follows the list itself: nothing is gathered before it.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +53,39 @@ impl<'a> Rows<'a> {
             Rows::Span { data, stride } => &data[i * stride..][..width],
             Rows::List { data, offsets } => &data[offsets[i] as usize..][..width],
             Rows::Around { data, offsets } => data.at(offsets[i] as usize, width),
+        }
+    }
+
+    /// Writes to `starts[i]` where row `first + i` starts, from column `columns.start` on. It can be read, but not written,
+    /// up to `columns.end`.
+    ///
+    /// # Panics
+    ///
+    /// If it is not.
+    #[inline]
+    pub(super) fn starts(
+        &self,
+        first: usize,
+        columns: Range<usize>,
+        starts: &mut [MaybeUninit<*mut f32>],
+    ) {
+        match *self {
+            Rows::Span { data, stride } => {
+                let Some(last) = starts.len().checked_sub(1) else { return };
+                // Where the last row is there, so are those before it.
+                let _: &[f32] = &data[(first + last) * stride..][..columns.end];
+                let mut start = data[first * stride..][columns.start..].as_ptr().cast_mut();
+                for to in starts {
+                    to.write(start);
+                    start = start.wrapping_add(stride);
+                }
+            }
+            _ => {
+                for (i, to) in starts.iter_mut().enumerate() {
+                    let row = self.row(first + i, columns.end);
+                    to.write(row[columns.start..].as_ptr().cast_mut());
+                }
+            }
         }
     }
 
@@ -199,6 +232,27 @@ impl<'a> RowsMut<'a> {
         assert!(i < self.rows, "row {i} of {}", self.rows);
         // SAFETY: i < rows, so by the invariant the `width` floats are ours; `&mut self` makes this the one borrow.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(i * self.stride), self.width) }
+    }
+
+    /// Writes to `starts[i]` where row `first + i` starts, from column `column` on: until the next use of `self`, they may be
+    /// written up to the rows' width.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer rows or columns.
+    #[inline]
+    pub(super) fn starts(
+        &mut self,
+        first: usize,
+        column: usize,
+        starts: &mut [MaybeUninit<*mut f32>],
+    ) {
+        assert!(first + starts.len() <= self.rows && column <= self.width, "rows to write");
+        let mut start = self.start.wrapping_add(first * self.stride + column);
+        for to in starts {
+            to.write(start);
+            start = start.wrapping_add(self.stride);
+        }
     }
 
     /// The same rows, for a shorter time.

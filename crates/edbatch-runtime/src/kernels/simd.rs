@@ -89,6 +89,10 @@ pub(super) trait Simd: Copy {
     /// A truth value per lane.
     type Mask: Copy;
 
+    /// Runs a kernel as a function of its own, which is not inlined: its constants stay in registers. In a large function
+    /// with many loops they are read again and again.
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output;
+
     /// `x` in every lane.
     fn splat(self, x: f32) -> Self::Vector;
 

@@ -32,6 +32,17 @@ impl Simd for Avx2 {
     type Mask = __m256;
 
     #[inline(always)]
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx2,fma")]
+        #[inline(never)]
+        fn run<K: Kernel>(simd: Avx2, kernel: K) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: `self` proves AVX2.
+        unsafe { run(self, kernel) }
+    }
+
+    #[inline(always)]
     fn splat(self, x: f32) -> __m256 {
         // SAFETY: `self` proves AVX2.
         unsafe { _mm256_set1_ps(x) }

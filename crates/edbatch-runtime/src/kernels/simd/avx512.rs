@@ -29,6 +29,17 @@ impl Simd for Avx512 {
     type Mask = __mmask16;
 
     #[inline(always)]
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        #[inline(never)]
+        fn run<K: Kernel>(simd: Avx512, kernel: K) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: `self` proves AVX-512.
+        unsafe { run(self, kernel) }
+    }
+
+    #[inline(always)]
     fn splat(self, x: f32) -> __m512 {
         // SAFETY: `self` proves AVX-512.
         unsafe { _mm512_set1_ps(x) }

@@ -23,6 +23,17 @@ impl Simd for Neon {
     type Mask = uint32x4_t;
 
     #[inline(always)]
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "neon")]
+        #[inline(never)]
+        fn run<K: Kernel>(simd: Neon, kernel: K) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: `self` proves NEON.
+        unsafe { run(self, kernel) }
+    }
+
+    #[inline(always)]
     fn splat(self, x: f32) -> float32x4_t {
         // SAFETY: `self` proves NEON.
         unsafe { vdupq_n_f32(x) }

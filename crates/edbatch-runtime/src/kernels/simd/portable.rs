@@ -3,7 +3,7 @@
 //! Multiplies and adds are fused only where the target guarantees a fused instruction: elsewhere `f32::mul_add` is a call
 //! of a library function, a hundred times slower.
 
-use super::Simd;
+use super::{Kernel, Simd};
 
 const LANES: usize = 4;
 
@@ -41,6 +41,11 @@ impl Simd for Portable {
     const MASKS: bool = false;
     type Vector = Lanes;
     type Mask = [bool; LANES];
+
+    #[inline(never)]
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
 
     #[inline(always)]
     fn splat(self, x: f32) -> Lanes {
