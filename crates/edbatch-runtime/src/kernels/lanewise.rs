@@ -38,6 +38,8 @@ lanewise! {
     Multiply(a, b) = simd => simd.mul(a, b);
     /// `a / b`
     Divide(a, b) = simd => simd.div(a, b);
+    /// `a · b + c`, each rounded.
+    AddProduct(a, b, c) = simd => simd.add(simd.mul(a, b), c);
     /// `a · b + c · d`, each rounded.
     SumOfProducts(a, b, c, d) = simd => simd.add(simd.mul(a, b), simd.mul(c, d));
     /// `-x`
@@ -76,14 +78,39 @@ impl<F: Lanewise<1>> Lanewise<3> for OfSums<F> {
     }
 }
 
-/// `a · f(b)`
+/// `f(…) · a`, the operands of `f` first.
 #[derive(Clone, Copy)]
 pub(super) struct Times<F>(pub(super) F);
 
 impl<F: Lanewise<1>> Lanewise<2> for Times<F> {
     #[inline(always)]
-    fn of<S: Simd>(self, simd: S, [a, b]: [S::Vector; 2]) -> S::Vector {
-        simd.mul(a, self.0.of(simd, [b]))
+    fn of<S: Simd>(self, simd: S, [x, a]: [S::Vector; 2]) -> S::Vector {
+        simd.mul(a, self.0.of(simd, [x]))
+    }
+}
+
+impl<F: Lanewise<2>> Lanewise<3> for Times<F> {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, [x, y, a]: [S::Vector; 3]) -> S::Vector {
+        simd.mul(a, self.0.of(simd, [x, y]))
+    }
+}
+
+/// `b + f(…) · (a - b)`, the operands of `f` first.
+#[derive(Clone, Copy)]
+pub(super) struct Between<F>(pub(super) F);
+
+impl<F: Lanewise<1>> Lanewise<3> for Between<F> {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, [x, a, b]: [S::Vector; 3]) -> S::Vector {
+        simd.add(b, simd.mul(self.0.of(simd, [x]), simd.sub(a, b)))
+    }
+}
+
+impl<F: Lanewise<2>> Lanewise<4> for Between<F> {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, [x, y, a, b]: [S::Vector; 4]) -> S::Vector {
+        simd.add(b, simd.mul(self.0.of(simd, [x, y]), simd.sub(a, b)))
     }
 }
 

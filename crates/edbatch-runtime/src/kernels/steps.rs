@@ -35,6 +35,10 @@ pub(super) enum Operation {
     Divide,
     Negate,
     Scale(f32),
+    /// (a + b) · factor
+    ScaledSum(f32),
+    /// a·b + c
+    AddProduct,
     /// a·b + c·d
     SumOfProducts,
     Apply(Form, Function),
@@ -49,8 +53,14 @@ pub(super) enum Form {
     OfSum,
     /// f((a + b) + c)
     OfSums,
-    /// a · f(b)
+    /// f(a) · b
     Times,
+    /// f(a + b) · c
+    OfSumTimes,
+    /// c + f(a) · (b - c)
+    Between,
+    /// d + f(a + b) · (c - d)
+    OfSumBetween,
 }
 
 /// Where the elements of a value lie in a chunk: an index into its table of pointers, inputs first, then outputs, then
@@ -95,11 +105,11 @@ fn fuse(program: &Program) -> Vec<Fused> {
     fused
 }
 
-/// The operation of an instruction, its operands, and the instructions that it takes in.
-fn fused_step(
-    instruction: Instruction,
-    own: impl Fn(Value) -> Option<Instruction>,
-) -> (Operation, Vec<Value>, Vec<Value>) {
+/// An operation, its operands, and the instructions that it takes in.
+type Fusion = (Operation, Vec<Value>, Vec<Value>);
+
+/// The step of an instruction; `own` is the instruction of a value that nothing else reads.
+fn fused_step(instruction: Instruction, own: impl Fn(Value) -> Option<Instruction>) -> Fusion {
     use Instruction as I;
     match instruction {
         I::Apply(f, x) => match own(x) {
@@ -112,22 +122,54 @@ fn fused_step(
             _ => (Operation::Apply(Form::Plain, f), vec![x], vec![]),
         },
         I::Multiply(a, b) => match (own(a), own(b)) {
-            (_, Some(I::Apply(f, x))) => (Operation::Apply(Form::Times, f), vec![a, x], vec![b]),
-            (Some(I::Apply(f, x)), _) => (Operation::Apply(Form::Times, f), vec![b, x], vec![a]),
+            (_, Some(I::Apply(f, x))) => {
+                gate(f, x, [Form::Times, Form::OfSumTimes], &[a], &[b], own)
+            }
+            (Some(I::Apply(f, x)), _) => {
+                gate(f, x, [Form::Times, Form::OfSumTimes], &[b], &[a], own)
+            }
             _ => (Operation::Multiply, vec![a, b], vec![]),
         },
         I::Add(a, b) => match (own(a), own(b)) {
             (Some(I::Multiply(p, q)), Some(I::Multiply(r, s))) => {
                 (Operation::SumOfProducts, vec![p, q, r, s], vec![a, b])
             }
+            (_, Some(I::Multiply(p, q))) => match (own(p), own(q)) {
+                (Some(I::Apply(f, x)), Some(I::Subtract(c, d))) if d == a => {
+                    let forms = [Form::Between, Form::OfSumBetween];
+                    gate(f, x, forms, &[c, d], &[b, p, q], own)
+                }
+                _ => (Operation::AddProduct, vec![p, q, a], vec![b]),
+            },
+            (Some(I::Multiply(p, q)), _) => (Operation::AddProduct, vec![p, q, b], vec![a]),
             _ => (Operation::Add, vec![a, b], vec![]),
         },
         I::Subtract(a, b) => (Operation::Subtract, vec![a, b], vec![]),
         I::Divide(a, b) => (Operation::Divide, vec![a, b], vec![]),
         I::Negate(x) => (Operation::Negate, vec![x], vec![]),
-        I::Scale(x, factor) => (Operation::Scale(factor), vec![x], vec![]),
+        I::Scale(x, factor) => match own(x) {
+            Some(I::Add(a, b)) => (Operation::ScaledSum(factor), vec![a, b], vec![x]),
+            _ => (Operation::Scale(factor), vec![x], vec![]),
+        },
         I::Constant(x) => (Operation::Constant(x), vec![], vec![]),
         I::Input(_) => unreachable!("inputs are read where they lie"),
+    }
+}
+
+/// f(x) inside of something that also reads `others` and takes in `inner`; the second form is that of a sum x.
+fn gate(
+    f: Function,
+    x: Value,
+    [of_value, of_sum]: [Form; 2],
+    others: &[Value],
+    inner: &[Value],
+    own: impl Fn(Value) -> Option<Instruction>,
+) -> Fusion {
+    match own(x) {
+        Some(Instruction::Add(a, b)) => {
+            (Operation::Apply(of_sum, f), [&[a, b], others].concat(), [inner, &[x]].concat())
+        }
+        _ => (Operation::Apply(of_value, f), [&[x], others].concat(), inner.to_vec()),
     }
 }
 
@@ -222,6 +264,22 @@ mod tests {
         let tanh = |form| Operation::Apply(form, Function::Tanh);
         assert_eq!(operations, [tanh(Form::OfSum), Operation::SumOfProducts, tanh(Form::Times)]);
         assert_eq!(steps.slots, 1);
+    }
+
+    #[test]
+    fn a_gate_between_two_states_is_one_step() {
+        let mut program = Program::new();
+        let [x, bias, h, c] = program.inputs();
+        let sum = program.add(x, bias);
+        let z = program.apply(Function::Sigma, sum);
+        let difference = program.subtract(h, c);
+        let moved = program.multiply(z, difference);
+        let next = program.add(c, moved);
+        program.output(next);
+        let steps = steps(&program);
+        let operations: Vec<_> = steps.steps.iter().map(|step| step.operation).collect();
+        assert_eq!(operations, [Operation::Apply(Form::OfSumBetween, Function::Sigma)]);
+        assert_eq!(steps.steps[0].sources, [0, 1, 2, 3]);
     }
 
     #[test]

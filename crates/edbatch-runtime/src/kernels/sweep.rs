@@ -40,9 +40,13 @@ pub(super) unsafe fn sweep<S: Simd>(
         Operation::Divide => area.fill(simd, lanewise::Divide, [a, b]),
         Operation::Negate => area.fill(simd, lanewise::Negate, [a]),
         Operation::Scale(factor) => area.fill(simd, lanewise::Scale(factor), [a]),
+        Operation::ScaledSum(factor) => {
+            area.fill(simd, lanewise::OfSum(lanewise::Scale(factor)), [a, b])
+        }
+        Operation::AddProduct => area.fill(simd, lanewise::AddProduct, [a, b, c]),
         Operation::SumOfProducts => area.fill(simd, lanewise::SumOfProducts, [a, b, c, d]),
         Operation::Apply(form, function) => {
-            let sources = [a, b, c];
+            let sources = [a, b, c, d];
             match function {
                 Function::Sigma => area.apply(simd, lanewise::Sigma, form, sources),
                 Function::Tanh => area.apply(simd, lanewise::Tanh, form, sources),
@@ -65,13 +69,22 @@ struct Area<'a> {
 impl Area<'_> {
     /// A function in one of its forms.
     #[inline(always)]
-    fn apply<S: Simd, F: Lanewise<1>>(self, simd: S, f: F, form: Form, [a, b, c]: [&ChunkRows; 3]) {
-        use lanewise::{OfSum, OfSums, Times};
+    fn apply<S: Simd, F: Lanewise<1>>(
+        self,
+        simd: S,
+        f: F,
+        form: Form,
+        [a, b, c, d]: [&ChunkRows; 4],
+    ) {
+        use lanewise::{Between, OfSum, OfSums, Times};
         match form {
             Form::Plain => self.fill(simd, f, [a]),
             Form::OfSum => self.fill(simd, OfSum(f), [a, b]),
             Form::OfSums => self.fill(simd, OfSums(f), [a, b, c]),
             Form::Times => self.fill(simd, Times(f), [a, b]),
+            Form::OfSumTimes => self.fill(simd, Times(OfSum(f)), [a, b, c]),
+            Form::Between => self.fill(simd, Between(f), [a, b, c]),
+            Form::OfSumBetween => self.fill(simd, Between(OfSum(f)), [a, b, c, d]),
         }
     }
 

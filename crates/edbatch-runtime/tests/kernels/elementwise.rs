@@ -93,6 +93,41 @@ fn lstm() -> Program {
     cell
 }
 
+/// The mean of two gated recurrent units, and what one of them keeps of its state: every fused form.
+fn gru() -> Program {
+    let mut cell = Program::new();
+    let mut halves = vec![];
+    for function in [Function::Sigma, Function::Tanh] {
+        let [r, z, c, h, br, bz, bc] = cell.inputs();
+        let (reset, update) = (cell.add(r, br), cell.add(z, bz));
+        let (reset, update) = (cell.apply(function, reset), cell.apply(Function::Sigma, update));
+        let kept = cell.multiply(reset, h);
+        let (state, sum) = (cell.add(c, bc), cell.add(c, kept));
+        let sum = cell.add(sum, bc);
+        let (state, sum) = (cell.apply(Function::Tanh, state), cell.apply(function, sum));
+        let difference = cell.subtract(h, state);
+        let moved = cell.multiply(update, difference);
+        halves.push(cell.add(state, moved));
+        cell.output(kept);
+        cell.output(sum);
+        let (difference, open) = (cell.subtract(h, c), cell.apply(function, c));
+        let moved = cell.multiply(open, difference);
+        let moved = cell.add(c, moved);
+        cell.output(moved);
+    }
+    let sum = cell.add(halves[0], halves[1]);
+    let mean = cell.scale(sum, 0.5);
+    cell.output(mean);
+    cell
+}
+
+#[test]
+fn gates_are_fused_without_a_change() {
+    for width in [1, 16, 40, 70, 128, 600] {
+        check(&gru(), 5, width, width as u64);
+    }
+}
+
 #[test]
 fn an_lstm_cell_of_every_width() {
     for width in [
