@@ -77,7 +77,7 @@ impl<M: Model> Engine<M> {
     pub fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
         match &self.lanes {
             Some(lanes) => lanes.parts(&self.model, inputs),
-            None => Vec::from([0..inputs.len()]),
+            None => std::iter::once(0..inputs.len()).collect(),
         }
     }
 

@@ -188,7 +188,7 @@ fn decoders_stay_whole_on_one_thread() {
     let model = LstmNmt::new(sizes).unwrap();
     let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
     let engine = Engine::new(model, parameters).unwrap();
-    assert_eq!(engine.parts(&vec![source; 64]), [0..64]);
+    assert_eq!(engine.parts(&vec![source; 64]).len(), 1);
 }
 
 /// In whatever order an engine is told what to do.
