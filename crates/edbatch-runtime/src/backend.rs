@@ -19,9 +19,17 @@ pub trait Backend: Send {
     /// Appends so many elements of the arena to `out`.
     fn read(&self, at: u32, elements: usize, out: &mut Vec<f32>);
 
+    /// The arena, where the caller can look at it as it is.
+    fn arena(&self) -> Option<&[f32]> {
+        None
+    }
+
     /// The index of the greatest of so many elements of the arena, as [`arg_max`] finds it: for decoders, which
     /// need not move a row of scores to learn the next token.
     fn arg_max(&self, at: u32, elements: usize) -> usize {
+        if let Some(arena) = self.arena() {
+            return arg_max(Level::detect(), &arena[at as usize..][..elements]);
+        }
         let mut row = Vec::new();
         self.read(at, elements, &mut row);
         arg_max(Level::detect(), &row)

@@ -18,7 +18,7 @@ use std::sync::{Arc, LockResult, Mutex, PoisonError};
 use edbatch_layout::{Plan, Program};
 
 use crate::kernels::rows::split_around;
-use crate::kernels::{Level, Pass, arg_max};
+use crate::kernels::{Level, Pass};
 use crate::team::Team;
 use crate::{Backend, Bytes, Parameters};
 use aligned::Aligned;
@@ -113,8 +113,8 @@ impl Backend for Cpu {
         out.extend_from_slice(&self.arena[at as usize..][..elements]);
     }
 
-    fn arg_max(&self, at: u32, elements: usize) -> usize {
-        arg_max(self.loaded.level, &self.arena[at as usize..][..elements])
+    fn arena(&self) -> Option<&[f32]> {
+        Some(&self.arena)
     }
 
     fn step(&mut self, plan: &Plan, index: usize) {

@@ -1,5 +1,6 @@
 //! Running one graph: scheduled, planned and on a backend, or node by node.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -80,11 +81,13 @@ impl Executor {
         }
     }
 
-    /// Appends the elements of a wanted value of the graph that ran last, field after field.
-    pub(crate) fn read(&self, wanted: usize, out: &mut Rows) {
+    /// Appends wanted values of the graph that ran last: a row each, field after field.
+    pub(crate) fn read(&self, wanted: Range<usize>, out: &mut Rows) {
         match self {
             Self::Planned(planned) => planned.runner.read(&planned.decision, wanted, out),
-            Self::Interpreted(interpreted) => out.push(interpreted.row(wanted)),
+            Self::Interpreted(interpreted) => {
+                wanted.for_each(|wanted| out.push(interpreted.row(wanted)));
+            }
         }
     }
 
@@ -99,7 +102,7 @@ impl Executor {
             }
         }
         let mut row = Rows::new();
-        self.read(wanted, &mut row);
+        self.read(wanted..wanted + 1, &mut row);
         arg_max(Level::detect(), row.row(0))
     }
 
@@ -290,14 +293,22 @@ impl Runner {
         Ok(())
     }
 
-    /// Appends the elements of a wanted value of the graph that ran last.
-    pub(crate) fn read(&self, decision: &Decision, wanted: usize, out: &mut Rows) {
-        out.push_with(|elements| {
-            let (record, row) = (self.wanted[wanted], decision.plan.wanted[wanted]);
-            for (at, width) in fields(&self.program, record, row) {
-                self.backend.read(at, width, elements);
-            }
-        });
+    /// Appends wanted values of the graph that ran last.
+    pub(crate) fn read(&self, decision: &Decision, wanted: Range<usize>, out: &mut Rows) {
+        let arena = self.backend.arena();
+        let records = self.wanted[wanted.clone()].iter();
+        for (&record, &row) in records.zip(&decision.plan.wanted[wanted]) {
+            out.push_with(|elements| {
+                for (at, width) in fields(&self.program, record, row) {
+                    match arena {
+                        Some(arena) => {
+                            elements.extend_from_slice(&arena[at as usize..][..width]);
+                        }
+                        None => self.backend.read(at, width, elements),
+                    }
+                }
+            });
+        }
     }
 }
 

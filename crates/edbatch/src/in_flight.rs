@@ -189,26 +189,24 @@ fn distribute<W>(
     carried.clear();
     let mut records = Vec::new();
     let mut looked_at = Rows::new();
-    let mut wanted = 0..;
+    let mut wanted = 0;
     for seat in &mut *seats {
-        for wanted in wanted.by_ref().take(seat.emitted) {
-            executor.read(wanted, &mut seat.output);
-        }
-        seat.answer = seat.awaited.take().map(|awaited| {
-            let wanted = wanted.next().expect("the range has no end");
-            match awaited {
-                Awaited::Elements(_) => {
-                    looked_at.clear();
-                    executor.read(wanted, &mut looked_at);
-                    Answer::Elements(looked_at.row(0).to_vec())
-                }
-                Awaited::ArgMax(_) => Answer::ArgMax(executor.arg_max(wanted) as u32),
+        let mut next = |count: usize| {
+            wanted += count;
+            wanted - count..wanted
+        };
+        executor.read(next(seat.emitted), &mut seat.output);
+        seat.answer = seat.awaited.take().map(|awaited| match awaited {
+            Awaited::Elements(_) => {
+                looked_at.clear();
+                executor.read(next(1), &mut looked_at);
+                Answer::Elements(looked_at.row(0).to_vec())
             }
+            Awaited::ArgMax(_) => Answer::ArgMax(executor.arg_max(next(1).start) as u32),
         });
-        for (&value, wanted) in seat.carried.iter().zip(wanted.by_ref()) {
-            executor.read(wanted, carried);
-            records.push(graph.record_of(value).expect("checked when it was wanted"));
-        }
+        executor.read(next(seat.carried.len()), carried);
+        let record = |&value| graph.record_of(value).expect("checked when it was wanted");
+        records.extend(seat.carried.iter().map(record));
     }
     graph.clear();
     let values = seats.iter_mut().flat_map(|seat| &mut seat.carried);

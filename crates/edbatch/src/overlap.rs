@@ -174,12 +174,11 @@ impl Runner {
     fn hand_out(&self, prepared: &Prepared, outputs: &mut Vec<Rows>) {
         let Prepared { wired, decision, .. } = prepared;
         outputs.resize_with(wired.counts.len(), Rows::new);
-        let mut wanted = 0..wired.emitted.len();
+        let mut wanted = 0;
         for (rows, &count) in outputs.iter_mut().zip(&wired.counts) {
             rows.clear();
-            for wanted in wanted.by_ref().take(count) {
-                self.read(decision, wanted, rows);
-            }
+            self.read(decision, wanted..wanted + count, rows);
+            wanted += count;
         }
     }
 }
