@@ -9,9 +9,9 @@
 //! MV-RNN), parts that stay in it are faster on a single thread too.
 
 use std::cell::RefCell;
+use std::mem;
 use std::ops::Range;
 use std::sync::{Arc, LockResult, Mutex, PoisonError};
-use std::{fmt, mem};
 
 use edbatch_graph::{Graph, Network};
 use edbatch_models::Model;
@@ -156,12 +156,6 @@ impl Lanes {
             Some((_, error)) => Err(error),
             None => Ok(()),
         }
-    }
-}
-
-impl fmt::Debug for Lanes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lanes").field("lanes", &self.lanes.len()).finish_non_exhaustive()
     }
 }
 
