@@ -1,114 +1,126 @@
 //! Every model against an independent float64 program, and against itself.
 //!
-//! The expected outputs lie in a folder per model, in `goldens/` below the folder that the variable
-//! `EDBATCH_SHARED` names; without it there is nothing to compare with, and the tests say so. They
-//! must agree to 1e-4 in any mini-batches, by any policy, and by the interpreter; and what the CPU
-//! computes must not depend on mini-batches or policies by a single bit.
+//! The expected outputs lie in a folder per model: three inputs each in `goldens-small/` beside this
+//! file, and more in `goldens/` below the folder that the variable `EDBATCH_SHARED` names, if it is
+//! set. They must agree to 1e-4 in any mini-batches, by any policy, and by the interpreter; and what
+//! the CPU computes must not depend on mini-batches or policies by a single bit.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use edbatch::{Engine, Rows};
 use edbatch_datasets::{Lattice, Sentence, Tree, Vocabulary};
 use edbatch_datasets::{read_binary_trees, read_lattices, read_plain, read_sentences};
 use edbatch_graph::{Dag, Graph};
 use edbatch_models::*;
-use edbatch_policy::{Agenda, Config, Critical, Depth, Named, Policy, Sufficient, learn};
+use edbatch_policy::{
+    Agenda, Beam, Config, Critical, Depth, Named, Policy, Portfolio, Sufficient, learn,
+};
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use serde_json::Value;
 
 #[test]
 fn tree_lstm() {
-    let Some(golden) = Golden::read("tree_lstm") else { return };
-    golden.check(TreeLstm::new(golden.tree_sizes()).unwrap(), &golden.trees());
+    for golden in Golden::all("tree_lstm") {
+        golden.check(TreeLstm::new(golden.tree_sizes()).unwrap(), &golden.trees());
+    }
 }
 
 #[test]
 fn tree_lstm_2type() {
-    let Some(golden) = Golden::read("tree_lstm_2type") else { return };
-    let trees = golden.trees().into_iter().zip(0..);
-    let inputs: Vec<_> = trees.map(|(tree, index)| IndexedTree { index, tree }).collect();
-    golden.check(TreeLstm2Type::new(golden.tree_sizes()).unwrap(), &inputs);
+    for golden in Golden::all("tree_lstm_2type") {
+        let trees = golden.trees().into_iter().zip(0..);
+        let inputs: Vec<_> = trees.map(|(tree, index)| IndexedTree { index, tree }).collect();
+        golden.check(TreeLstm2Type::new(golden.tree_sizes()).unwrap(), &inputs);
+    }
 }
 
 #[test]
 fn tree_gru() {
-    let Some(golden) = Golden::read("tree_gru") else { return };
-    golden.check(TreeGru::new(golden.tree_sizes()).unwrap(), &golden.trees());
+    for golden in Golden::all("tree_gru") {
+        golden.check(TreeGru::new(golden.tree_sizes()).unwrap(), &golden.trees());
+    }
 }
 
 #[test]
 fn mv_rnn() {
-    let Some(golden) = Golden::read("mv_rnn") else { return };
-    let TreeSizes { vocabulary, hidden, classes, .. } = golden.tree_sizes();
-    let model = MvRnn::new(MvRnnSizes { vocabulary, hidden, classes }).unwrap();
-    golden.check(model, &golden.trees());
+    for golden in Golden::all("mv_rnn") {
+        let TreeSizes { vocabulary, hidden, classes, .. } = golden.tree_sizes();
+        let model = MvRnn::new(MvRnnSizes { vocabulary, hidden, classes }).unwrap();
+        golden.check(model, &golden.trees());
+    }
 }
 
 #[test]
 fn bilstm_tagger() {
-    let Some(golden) = Golden::read("bilstm_tagger") else { return };
-    let words = golden.vocabulary("vocab.txt");
-    let sentences = golden.sentences();
-    let inputs: Vec<_> = sentences.iter().map(|s| s.map(|word| words.id(word))).collect();
-    let outputs = golden.check(BiLstmTagger::new(golden.tagger_sizes()).unwrap(), &inputs);
-    golden.check_names("tags", &outputs, &golden.lines("tags.txt"), None);
+    for golden in Golden::all("bilstm_tagger") {
+        let words = golden.vocabulary("vocab.txt");
+        let sentences = golden.sentences();
+        let inputs: Vec<_> = sentences.iter().map(|s| s.map(|word| words.id(word))).collect();
+        let outputs = golden.check(BiLstmTagger::new(golden.tagger_sizes()).unwrap(), &inputs);
+        golden.check_names("tags", &outputs, &golden.lines("tags.txt"), None);
+    }
 }
 
 #[test]
 fn bilstm_tagger_char() {
-    let Some(golden) = Golden::read("bilstm_tagger_char") else { return };
-    let (words, chars) = (golden.vocabulary("vocab.txt"), golden.vocabulary("chars.txt"));
-    let spell = |word: &String| match words.contains(word) {
-        true => Word::Known(words.id(word)),
-        false => Word::Spelled(word.chars().map(|char| chars.id(&char.to_string())).collect()),
-    };
-    let inputs: Vec<_> = golden.sentences().iter().map(|s| s.map(spell)).collect();
-    let sizes = CharTaggerSizes {
-        tagger: golden.tagger_sizes(),
-        chars: chars.len(),
-        char_embed: golden.size("char_embed"),
-        char_hidden: golden.size("char_hidden"),
-    };
-    let outputs = golden.check(BiLstmTaggerChar::new(sizes).unwrap(), &inputs);
-    golden.check_names("tags", &outputs, &golden.lines("tags.txt"), None);
+    for golden in Golden::all("bilstm_tagger_char") {
+        let (words, chars) = (golden.vocabulary("vocab.txt"), golden.vocabulary("chars.txt"));
+        let spell = |word: &String| match words.contains(word) {
+            true => Word::Known(words.id(word)),
+            false => Word::Spelled(word.chars().map(|char| chars.id(&char.to_string())).collect()),
+        };
+        let inputs: Vec<_> = golden.sentences().iter().map(|s| s.map(spell)).collect();
+        let sizes = CharTaggerSizes {
+            tagger: golden.tagger_sizes(),
+            chars: chars.len(),
+            char_embed: golden.size("char_embed"),
+            char_hidden: golden.size("char_hidden"),
+        };
+        let outputs = golden.check(BiLstmTaggerChar::new(sizes).unwrap(), &inputs);
+        golden.check_names("tags", &outputs, &golden.lines("tags.txt"), None);
+    }
 }
 
 #[test]
 fn lstm_nmt() {
-    let Some(golden) = Golden::read("lstm_nmt") else { return };
-    let (source, target) = (golden.vocabulary("src_vocab.txt"), golden.vocabulary("tgt_vocab.txt"));
-    let sizes = NmtSizes {
-        source: source.len(),
-        target: target.len(),
-        embed: golden.size("embed"),
-        hidden: golden.size("hidden"),
-    };
-    let sentences = read_plain(golden.input()).unwrap();
-    let inputs: Vec<_> = sentences
-        .iter()
-        .map(|words| SourceSentence {
-            words: words.iter().map(|word| source.id(word)).collect(),
-            stop: Stop::AtEnd,
-        })
-        .collect();
-    let outputs = golden.check(LstmNmt::new(sizes).unwrap(), &inputs);
-    golden.check_names("tokens", &outputs, target.tokens(), Some(END));
+    for golden in Golden::all("lstm_nmt") {
+        let (source, target) =
+            (golden.vocabulary("src_vocab.txt"), golden.vocabulary("tgt_vocab.txt"));
+        let sizes = NmtSizes {
+            source: source.len(),
+            target: target.len(),
+            embed: golden.size("embed"),
+            hidden: golden.size("hidden"),
+        };
+        let sentences = read_plain(golden.input()).unwrap();
+        let inputs: Vec<_> = sentences
+            .iter()
+            .map(|words| SourceSentence {
+                words: words.iter().map(|word| source.id(word)).collect(),
+                stop: Stop::AtEnd,
+            })
+            .collect();
+        let outputs = golden.check(LstmNmt::new(sizes).unwrap(), &inputs);
+        golden.check_names("tokens", &outputs, target.tokens(), Some(END));
+    }
 }
 
 #[test]
 fn lattice_lstm() {
-    let Some(golden) = Golden::read("lattice_lstm") else { return };
-    let (sizes, inputs) = golden.lattices();
-    golden.check(LatticeLstm::new(sizes).unwrap(), &inputs);
+    for golden in Golden::all("lattice_lstm") {
+        let (sizes, inputs) = golden.lattices();
+        golden.check(LatticeLstm::new(sizes).unwrap(), &inputs);
+    }
 }
 
 #[test]
 fn lattice_gru() {
-    let Some(golden) = Golden::read("lattice_gru") else { return };
-    let (sizes, inputs) = golden.lattices();
-    golden.check(LatticeGru::new(sizes).unwrap(), &inputs);
+    for golden in Golden::all("lattice_gru") {
+        let (sizes, inputs) = golden.lattices();
+        golden.check(LatticeGru::new(sizes).unwrap(), &inputs);
+    }
 }
 
 /// A folder of goldens.
@@ -119,16 +131,27 @@ struct Golden {
 }
 
 impl Golden {
-    fn read(model: &str) -> Option<Self> {
-        let Some(shared) = std::env::var_os("EDBATCH_SHARED") else {
-            println!("skipped: EDBATCH_SHARED does not name the folder of goldens/");
-            return None;
-        };
-        let folder = PathBuf::from(shared).join("goldens").join(model);
+    /// The small goldens of a model, and the large ones where they are.
+    fn all(model: &str) -> Vec<Self> {
+        let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
+        let mut goldens = vec![Self::read(&small.join(model))];
+        match std::env::var_os("EDBATCH_SHARED") {
+            Some(shared) => {
+                goldens.push(Self::read(&Path::new(&shared).join("goldens").join(model)));
+            }
+            None => println!("skipped: EDBATCH_SHARED does not name the folder of goldens/"),
+        }
+        goldens
+    }
+
+    fn read(folder: &Path) -> Self {
         let config = fs::read_to_string(folder.join("config.json")).unwrap();
         let expected = fs::read_to_string(folder.join("expected.jsonl")).unwrap();
-        let expected = expected.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        Some(Self { folder, config: serde_json::from_str(&config).unwrap(), expected })
+        let expected: Vec<Value> =
+            expected.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(expected.len() >= 3, "{}: expected at least 3 instances", folder.display());
+        let config = serde_json::from_str(&config).unwrap();
+        Self { folder: folder.to_owned(), config, expected }
     }
 
     fn size(&self, key: &str) -> usize {
@@ -207,7 +230,10 @@ impl Golden {
         for (index, (name, policy)) in policies(&graph).into_iter().enumerate() {
             let (model, threads) = (model.clone(), 1 + index % 3);
             let engine = Engine::on_threads(model, parameters.clone(), threads).unwrap();
-            let mut engine = engine.with_policy(policy);
+            let mut engine = match policy {
+                Some(policy) => engine.with_policy(policy),
+                None => engine,
+            };
             for size in SIZES {
                 let outputs = run(&mut engine, inputs, size);
                 let what = format!("{name}, mini-batches of {size}");
@@ -255,16 +281,20 @@ fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {
     outputs.iter().flat_map(Rows::iter).flatten().map(|element| element.to_bits())
 }
 
-fn policies(graph: &Graph) -> [(&'static str, Box<dyn Policy + Send>); 5] {
+/// Every policy; `None` is what the engine takes by itself.
+fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 8] {
     let graphs = std::slice::from_ref(graph);
     let config = Config { episodes: 20, ..Config::default() };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let learned = learn(graphs, graphs, &Named::Sort, &config, &mut rng, |_| ());
     [
-        ("depth", Box::new(Depth::new())),
-        ("agenda", Box::new(Agenda::new())),
-        ("sufficient", Box::new(Sufficient::new())),
-        ("critical", Box::new(Critical::new())),
-        ("fsm", Box::new(learned.fsm(Named::Sort, graph.kinds()))),
+        ("default", None),
+        ("depth", Some(Box::new(Depth::new()))),
+        ("agenda", Some(Box::new(Agenda::new()))),
+        ("sufficient", Some(Box::new(Sufficient::new()))),
+        ("critical", Some(Box::new(Critical::new()))),
+        ("beam", Some(Box::new(Beam::new(3)))),
+        ("portfolio", Some(Box::new(Portfolio::quick()))),
+        ("fsm", Some(Box::new(learned.fsm(Named::Sort, graph.kinds())))),
     ]
 }
