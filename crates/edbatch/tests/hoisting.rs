@@ -2,6 +2,7 @@
 
 use edbatch::Engine;
 use edbatch_datasets::{Sentence, parse_binary_trees};
+use edbatch_graph::Kind;
 use edbatch_layout::{
     Action, Base, CellStep, CellStyle, MiniBatch, Plan, Planner, Program, Room, check, check_cell,
 };
@@ -13,7 +14,9 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 /// The rows for which something is hoisted, step by step, in the first graph of a mini-batch.
 fn hoisted<M: Model>(model: M, inputs: &[M::Input]) -> Vec<(String, u32)> {
     let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
-    program.cells().iter().for_each(|cell| check_cell(cell).unwrap());
+    for (kind, cell) in program.cells().iter().enumerate() {
+        check_cell(&program, Kind::new(kind), cell).unwrap();
+    }
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let parameters = Parameters::random(model.network(), &mut rng);
     let graph = Engine::new(model, parameters).unwrap().graphs(inputs).unwrap().remove(0);

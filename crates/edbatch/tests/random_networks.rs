@@ -236,7 +236,9 @@ fn batched_is_node_by_node(seed: u64) {
         schedule.check(&graph).unwrap();
         for style in [CellStyle::Hoisted, CellStyle::Planned, CellStyle::Declaration] {
             let program = Arc::new(Program::new(network.clone(), style).unwrap());
-            program.cells().iter().for_each(|cell| check_cell(cell).unwrap());
+            for (kind, cell) in program.cells().iter().enumerate() {
+                check_cell(&program, Kind::new(kind), cell).unwrap();
+            }
             // Batches may list their nodes in any order.
             let mut schedule = schedule.clone();
             let order = [Order::Scheduled, Order::Consumers, Order::PqTree][seed as usize % 3];

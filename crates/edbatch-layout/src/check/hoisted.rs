@@ -1,0 +1,162 @@
+//! What is hoisted: done before the batches that need it, and found by their calls.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use edbatch_graph::RecordId;
+
+use super::arena::{Argument, Owner};
+use super::{Checked, Reading, Replay};
+use crate::cell_plan::{Base, Hoisted};
+use crate::plan::{Operand, Step};
+
+impl Replay<'_> {
+    /// A step that hoists something of a cell: for distinct rows of a table, or for values.
+    pub(super) fn hoist(&mut self, step: &Step, capacity: u32) -> Checked {
+        let program = self.mini_batch.program;
+        let cell = program.cells().get(step.cell.index()).and_then(|cell| cell.hoisted.as_ref());
+        let hoisted = cell.ok_or_else(|| format!("nothing of {} is hoisted", step.cell))?;
+        if step.calls > capacity {
+            return Err(format!("{} rows, beyond the capacity of {capacity}", step.calls));
+        }
+        let stride = hoisted.ahead.output_stride;
+        let written = self.arena.rows(step.out, stride, capacity)?;
+        let read = self.only_read(step, hoisted)?;
+        let arguments = match hoisted.from {
+            Base::Table(table) => self.table_rows(step, capacity, usize::from(table), read)?,
+            Base::Port(port) if step.calls == capacity => {
+                let ports = program.network()[step.cell].ports();
+                let record = ports[usize::from(port)].record;
+                self.values(step.calls, record, read, &written)?
+            }
+            Base::Port(_) => {
+                return Err(format!("{} of {capacity} values are hoisted", step.calls));
+            }
+            _ => return Err("a cell is divided by a table or by a port".into()),
+        };
+        let mut rows = (step.out..).step_by(stride as usize);
+        for (argument, row) in arguments.into_iter().zip(&mut rows) {
+            self.arena.write(row, stride, Owner::Hoisted(step.cell, argument));
+        }
+        for row in rows.take((capacity - step.calls) as usize) {
+            self.arena.write(row, stride, Owner::Kept(step.cell));
+        }
+        Ok(())
+    }
+
+    /// The operand that a hoisting step reads; it has no other.
+    fn only_read(&mut self, step: &Step, hoisted: &Hoisted) -> Checked<Operand> {
+        let cell = &self.mini_batch.program.network()[step.cell];
+        let (tables, ports) = (cell.tables().len(), cell.ports().len());
+        let read = match (hoisted.table(), hoisted.port()) {
+            (Some(table), _) => table,
+            (None, Some(port)) => tables + port,
+            (None, None) => return Err("a cell is divided by a table or by a port".into()),
+        };
+        let operands = self.operands_of(step, tables + ports)?;
+        for (index, operand) in operands.iter().enumerate() {
+            if index != read && *operand != Operand::Unread {
+                return Err(format!("a hoisting step reads operand {index}: {operand:?}"));
+            }
+        }
+        Ok(operands[read])
+    }
+
+    /// The distinct rows of the table that divides a cell: all that its calls will need.
+    fn table_rows(
+        &mut self,
+        step: &Step,
+        capacity: u32,
+        table: usize,
+        operand: Operand,
+    ) -> Checked<Vec<Argument>> {
+        let program = self.mini_batch.program;
+        let Operand::Table { start } = operand else {
+            return Err(format!("expected rows of table {table}, got {operand:?}"));
+        };
+        // When the plan is refilled, the rows of a cell's calls are written to one such step.
+        if std::mem::replace(&mut self.hoisted[step.cell.index()], true) {
+            return Err(format!("what {} does for its table is hoisted twice", step.cell));
+        }
+        let rows = &self.claim(start, capacity as usize)?[..step.calls as usize];
+        let table = &program.network()[step.cell].tables()[table];
+        let width = program.table_width(table);
+        let mut distinct = HashSet::new();
+        rows.iter()
+            .map(|&at| match at / width {
+                row if at % width != 0 || row >= table.rows => {
+                    Err(format!("hoists from {at}, which is no row of the table"))
+                }
+                row if !distinct.insert(row) => Err(format!("row {row} is hoisted twice")),
+                row => Ok(Argument::Row(row)),
+            })
+            .collect()
+    }
+
+    /// The values at rows of the arena, all of the record that the port takes.
+    fn values(
+        &self,
+        calls: u32,
+        record: RecordId,
+        operand: Operand,
+        written: &Range<u64>,
+    ) -> Checked<Vec<Argument>> {
+        let rows = match operand {
+            Operand::Span { first, stride } => {
+                self.span(written.start, first, stride, calls as usize)?
+            }
+            Operand::List { start } => self.list(start, calls as usize)?.to_vec(),
+            other => return Err(format!("expected a span or a list of values, got {other:?}")),
+        };
+        rows.into_iter().map(|row| self.value_at(row, record, written)).collect()
+    }
+
+    fn value_at(&self, row: u32, record: RecordId, written: &Range<u64>) -> Checked<Argument> {
+        let graph = self.mini_batch.graph;
+        let owner = self.arena.owner(row);
+        let (argument, found) = match owner {
+            Owner::Given(index) => (Argument::Given(index), Some(graph.given()[index])),
+            Owner::Node(node) => (Argument::Node(node), graph.record_of(node.into())),
+            _ => return Err(format!("hoists from {row}, where there is {owner}")),
+        };
+        if found != Some(record) {
+            return Err(format!("hoists from {owner}, which is of another record"));
+        }
+        self.row(row, self.mini_batch.program.record(record).stride, owner, written)?;
+        Ok(argument)
+    }
+
+    /// What was hoisted for each call of a batch, by the last operand of its step.
+    pub(super) fn hoisted_rows(&mut self, reading: &Reading<'_>, operand: Operand) -> Checked {
+        let kind = reading.batch.kind;
+        let hoisted = self.mini_batch.program.cell(kind).hoisted.as_ref().expect("was looked up");
+        let calls = reading.batch.nodes.len();
+        let rows = match (hoisted.from, operand) {
+            (Base::Table(_), Operand::Hoisted { start }) => {
+                if self.arena.is_spoilt(kind) {
+                    return Err("the capacity for hoisted rows was written over".into());
+                }
+                self.claim(start, calls)?.to_vec()
+            }
+            (Base::Port(_), Operand::Span { first, stride }) => {
+                self.span(reading.written.start, first, stride, calls)?
+            }
+            (_, other) => return Err(format!("expected rows of what was hoisted, got {other:?}")),
+        };
+        let stride = hoisted.ahead.output_stride;
+        for (call, row) in rows.into_iter().enumerate() {
+            let argument = self.argument(hoisted, reading, call);
+            self.row(row, stride, Owner::Hoisted(kind, argument), &reading.written)?;
+        }
+        Ok(())
+    }
+
+    /// What divides a cell, for one call.
+    fn argument(&self, hoisted: &Hoisted, reading: &Reading<'_>, call: usize) -> Argument {
+        let (graph, node) = (self.mini_batch.graph, reading.batch.nodes[call]);
+        match hoisted.table() {
+            Some(table) => Argument::Row(graph.rows(node)[table]),
+            None => graph.value(node, hoisted.port().expect("a table or a port")).into(),
+        }
+    }
+}

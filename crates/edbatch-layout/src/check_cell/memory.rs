@@ -1,0 +1,205 @@
+//! The memory that the steps of a compiled cell work on, holding terms.
+
+use edbatch_graph::{Arity, Kind};
+
+use super::terms::{Expression, Term, Terms};
+use super::{Checked, Elements};
+use crate::cell_plan::{Base, CellPlan, Place};
+use crate::program::Program;
+
+/// What the steps of a cell, or of a part of it, may read beside parameters and what they wrote.
+#[derive(Clone, Copy)]
+pub(super) enum Readable<'a> {
+    /// The call's arguments: the whole cell.
+    Call,
+    /// One of the arguments: the part that is hoisted.
+    Only(Base),
+    /// The call's arguments, and what was hoisted: the rest.
+    CallAnd(&'a Elements),
+}
+
+/// Scratch and output of one call.
+pub(super) struct Memory<'a> {
+    program: &'a Program,
+    kind: Kind,
+    plan: &'a CellPlan,
+    readable: Readable<'a>,
+    /// Only as far as they are written.
+    regions: Vec<Elements>,
+    output: Elements,
+    /// What the step at hand has read, of scratch and output.
+    read: Vec<Base>,
+    /// What the step at hand has written.
+    written: Vec<(Place, usize)>,
+}
+
+impl<'a> Memory<'a> {
+    /// Memory in which nothing is written.
+    pub(super) fn new(
+        program: &'a Program,
+        kind: Kind,
+        plan: &'a CellPlan,
+        readable: Readable<'a>,
+    ) -> Self {
+        let regions = vec![Vec::new(); plan.regions.len()];
+        let (output, read, written) = (Vec::new(), Vec::new(), Vec::new());
+        Self { program, kind, plan, readable, regions, output, read, written }
+    }
+
+    /// The program whose network declares the parameters.
+    pub(super) fn program(&self) -> &'a Program {
+        self.program
+    }
+
+    /// The output row, when all steps have run.
+    pub(super) fn into_output(self) -> Elements {
+        self.output
+    }
+
+    /// Forgets what the step before has read and written.
+    pub(super) fn begin_step(&mut self) {
+        self.read.clear();
+        self.written.clear();
+    }
+
+    /// Reads elements that are there. No step may write to where it has read.
+    pub(super) fn read(
+        &mut self,
+        place: Place,
+        count: usize,
+        terms: &mut Terms,
+    ) -> Checked<Vec<Term>> {
+        if matches!(place.base, Base::Scratch(_) | Base::Output) {
+            self.read.push(place.base);
+        }
+        self.read_own(place, count, terms)
+    }
+
+    /// Reads elements that the same step will write over: a product adds to its own result.
+    pub(super) fn read_own(
+        &self,
+        place: Place,
+        count: usize,
+        terms: &mut Terms,
+    ) -> Checked<Vec<Term>> {
+        let Place { base, offset } = place;
+        match base {
+            Base::Scratch(region) => {
+                let region = self.regions.get(usize::from(region));
+                written(region.ok_or("there is no such region")?, place, count)
+            }
+            Base::Output => written(&self.output, place, count),
+            Base::Hoisted => match self.readable {
+                Readable::CallAnd(handed_on) => written(handed_on, place, count),
+                _ => Err("reads what was hoisted, which only the rest may".into()),
+            },
+            Base::Parameter(id) => {
+                let parameters = self.program.network().parameters();
+                let parameter =
+                    parameters.get(id.0 as usize).ok_or("there is no such parameter")?;
+                within(place, count, parameter.elements())?;
+                Ok(each(offset, count, |element| terms.of(Expression::Parameter { id, element })))
+            }
+            Base::Table(table) => {
+                self.may_read(base)?;
+                let tables = self.program.network()[self.kind].tables();
+                let declared = tables.get(usize::from(table)).ok_or("there is no such table")?;
+                within(place, count, self.program.table_width(declared) as usize)?;
+                Ok(each(offset, count, |element| terms.of(Expression::Table { table, element })))
+            }
+            Base::Port(port) => {
+                self.may_read(base)?;
+                self.fields(port, Arity::One, offset, count)?;
+                Ok(each(offset, count, |element| terms.of(Expression::Port { port, element })))
+            }
+        }
+    }
+
+    /// Whether a port is of this arity, and elements of its values belong to fields.
+    pub(super) fn fields(&self, port: u16, arity: Arity, first: u32, count: usize) -> Checked {
+        let ports = self.program.network()[self.kind].ports();
+        let declared = ports.get(usize::from(port)).ok_or("there is no such port")?;
+        if declared.arity != arity {
+            return Err(format!("reads port {port} as if it took {arity:?} value"));
+        }
+        let record = self.program.record(declared.record);
+        let fields = record.offsets.iter().zip(&record.widths);
+        let fields: Vec<_> = fields.map(|(&offset, &width)| offset..offset + width).collect();
+        let is_field = |element| fields.iter().any(|field| field.contains(&element));
+        let end = first as usize + count;
+        if end > record.stride as usize || !(first..end as u32).all(is_field) {
+            return Err(format!("reads {count} elements at port{port}+{first}, not all of fields"));
+        }
+        Ok(())
+    }
+
+    /// Whether the steps may read this argument.
+    pub(super) fn may_read(&self, argument: Base) -> Checked {
+        match self.readable {
+            Readable::Only(from) if from != argument => {
+                Err("the part that is hoisted reads more than one argument".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether so many elements can be written: before they are computed, as there may be too many.
+    pub(super) fn may_write(&self, place: Place, count: usize) -> Checked {
+        let width = match place.base {
+            Base::Scratch(region) => self.plan.regions.get(usize::from(region)),
+            Base::Output => Some(&self.plan.output_width),
+            _ => return Err(format!("writes to {place}, which is read only")),
+        };
+        within(place, count, *width.ok_or("there is no such region")? as usize)
+    }
+
+    /// Writes elements, apart from all else that the step reads and writes.
+    pub(super) fn write(&mut self, place: Place, elements: &[Term]) -> Checked {
+        self.may_write(place, elements.len())?;
+        if self.read.contains(&place.base) {
+            return Err(format!("writes at {place}, in what it reads"));
+        }
+        let start = place.offset as usize;
+        let end = start + elements.len();
+        let overlaps = |(other, count): &(Place, usize)| {
+            let first = other.offset as usize;
+            other.base == place.base && first < end && start < first + count
+        };
+        if self.written.iter().any(overlaps) {
+            return Err(format!("writes at {place} twice"));
+        }
+        self.written.push((place, elements.len()));
+        let memory = match place.base {
+            Base::Scratch(region) => &mut self.regions[usize::from(region)],
+            _ => &mut self.output,
+        };
+        if memory.len() < end {
+            memory.resize(end, None);
+        }
+        for (element, &term) in memory[start..end].iter_mut().zip(elements) {
+            *element = Some(term);
+        }
+        Ok(())
+    }
+}
+
+/// Terms for consecutive elements.
+fn each(first: u32, count: usize, term: impl FnMut(u32) -> Term) -> Vec<Term> {
+    (first..first + count as u32).map(term).collect()
+}
+
+/// Whether elements lie within what is there.
+fn within(place: Place, count: usize, available: usize) -> Checked {
+    if place.offset as usize + count > available {
+        return Err(format!("{count} elements at {place}, out of bounds: there are {available}"));
+    }
+    Ok(())
+}
+
+/// Elements that were written before.
+fn written(memory: &Elements, place: Place, count: usize) -> Checked<Vec<Term>> {
+    let first = place.offset as usize;
+    let elements = memory.get(first..first + count);
+    let elements = elements.and_then(|elements| elements.iter().copied().collect());
+    elements.ok_or_else(|| format!("reads {count} elements at {place}, not all written before"))
+}

@@ -1,0 +1,119 @@
+//! What an element of a tensor is, as a term over the elements that a call reads.
+
+use std::collections::HashMap;
+
+use edbatch_graph::{Op, ParameterId, Reduction};
+
+/// A term; equal ones are the same expression.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Term(u32);
+
+/// What a term consists of.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Expression {
+    /// An element of the row that the call names at a table port.
+    Table { table: u16, element: u32 },
+    /// An element of the value at a port.
+    Port { port: u16, element: u32 },
+    /// An element of the values at a port that takes any number, reduced.
+    Reduced { port: u16, element: u32, by: Reduction },
+    /// An element of a parameter.
+    Parameter { id: ParameterId, element: u32 },
+    /// A number, by its bits.
+    Constant(u32),
+    /// Several terms in an order.
+    List(Vec<Term>),
+    /// The product of a row and a column, lists of as many terms.
+    Dot(Term, Term),
+    /// An operation on one element.
+    Unary(Unary, Term),
+    /// An element times a number, by its bits.
+    Scale(u32, Term),
+    /// An operation on two elements; [`Terms::binary`] puts those of one that commutes in order.
+    Binary(Binary, Term, Term),
+    /// An element of the softmax of a list, or of its logarithm.
+    Softmax { list: Term, element: u32, logarithm: bool },
+}
+
+/// An operation on one element.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // Each is the operation of the same name in `edbatch_graph::Op`.
+pub(super) enum Unary {
+    Neg,
+    Sigmoid,
+    Tanh,
+    Relu,
+    Exp,
+    Log,
+}
+
+/// An operation on two elements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // Each is the operation of the same name in `edbatch_graph::Op`.
+pub(super) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+}
+
+/// All terms so far, each once.
+#[derive(Default)]
+pub(super) struct Terms {
+    known: HashMap<Expression, Term>,
+}
+
+impl Terms {
+    /// The term of an expression.
+    pub(super) fn of(&mut self, expression: Expression) -> Term {
+        let next = Term(self.known.len() as u32);
+        *self.known.entry(expression).or_insert(next)
+    }
+
+    /// An operation on two elements. Addition and multiplication commute, bit by bit.
+    pub(super) fn binary(&mut self, operation: Binary, a: Term, b: Term) -> Term {
+        let commutes = matches!(operation, Binary::Add | Binary::Mul);
+        let (a, b) = if commutes && b < a { (b, a) } else { (a, b) };
+        self.of(Expression::Binary(operation, a, b))
+    }
+
+    /// `left · right` of matrices (m, k) and (k, n), row by row.
+    pub(super) fn product(&mut self, left: &[Term], right: &[Term], k: usize) -> Vec<Term> {
+        let n = right.len().checked_div(k).unwrap_or(0);
+        let column = |j: usize| right.iter().copied().skip(j).step_by(n).collect();
+        let columns: Vec<Vec<Term>> = (0..n).map(column).collect();
+        let columns: Vec<Term> =
+            columns.into_iter().map(|column| self.of(Expression::List(column))).collect();
+        let mut products = Vec::new();
+        for row in left.chunks_exact(k.max(1)) {
+            let row = self.of(Expression::List(row.to_vec()));
+            products.extend(columns.iter().map(|&column| self.of(Expression::Dot(row, column))));
+        }
+        products
+    }
+
+    /// The softmax of a vector, or its logarithm.
+    pub(super) fn softmax(&mut self, vector: &[Term], logarithm: bool) -> Vec<Term> {
+        let list = self.of(Expression::List(vector.to_vec()));
+        let element = |element| self.of(Expression::Softmax { list, element, logarithm });
+        (0..vector.len() as u32).map(element).collect()
+    }
+
+    /// An element-wise operation on one element of each operand.
+    pub(super) fn elementwise(&mut self, op: Op, operands: &[Term]) -> Option<Term> {
+        Some(match (op, operands) {
+            (Op::Add, &[a, b]) => self.binary(Binary::Add, a, b),
+            (Op::Sub, &[a, b]) => self.binary(Binary::Sub, a, b),
+            (Op::Mul, &[a, b]) => self.binary(Binary::Mul, a, b),
+            (Op::Div, &[a, b]) => self.binary(Binary::Div, a, b),
+            (Op::Neg, &[a]) => self.of(Expression::Unary(Unary::Neg, a)),
+            (Op::Sigmoid, &[a]) => self.of(Expression::Unary(Unary::Sigmoid, a)),
+            (Op::Tanh, &[a]) => self.of(Expression::Unary(Unary::Tanh, a)),
+            (Op::Relu, &[a]) => self.of(Expression::Unary(Unary::Relu, a)),
+            (Op::Exp, &[a]) => self.of(Expression::Unary(Unary::Exp, a)),
+            (Op::Log, &[a]) => self.of(Expression::Unary(Unary::Log, a)),
+            (Op::Scale(factor), &[a]) => self.of(Expression::Scale(factor.to_bits(), a)),
+            _ => return None,
+        })
+    }
+}
