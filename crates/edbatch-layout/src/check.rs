@@ -1,7 +1,8 @@
 //! An independent proof that a plan is legal.
 //!
-//! The plan is replayed on a map of the arena that says of each cache line what it holds. The checker
-//! shares no code with the planner, and refuses a spoilt plan with an error: it never panics on one.
+//! The plan is replayed on a map of the arena that says of each cache line what it holds. The
+//! checker shares no code with the planner, and refuses a spoilt plan with an error: it never
+//! panics on one.
 
 mod arena;
 mod hoisted;
@@ -18,11 +19,11 @@ use arena::{Arena, Owner};
 
 /// Proves that `plan` does what `graph` says when its batches run in the order of `schedule`:
 ///
-/// - every operand has the form that its port takes, and its rows hold what the call's arguments name,
-///   each of them whole: nothing was overwritten before its last reader ran;
+/// - every operand has the form that its port takes, and its rows hold what the call's arguments
+///   name, each of them whole: nothing was overwritten before its last reader ran;
 /// - no step reads what it writes, and all rows lie within the arena;
-/// - what is hoisted is there for each call that needs it, and its capacity is left alone, so that the
-///   plan may be refilled: no list of [`Plan::rows`] overlaps another;
+/// - what is hoisted is there for each call that needs it, and its capacity is left alone, so that
+///   the plan may be refilled: no list of [`Plan::rows`] overlaps another;
 /// - the given and the wanted values have a row each.
 ///
 /// *Cost*: O(arena + edges × lines of a row).
@@ -129,6 +130,9 @@ impl<'a> Replay<'a> {
         }
         for (row, &node) in (step.out..).step_by(stride as usize).zip(batch.nodes) {
             self.arena.write(row, stride, Owner::Node(node));
+        }
+        if divided && self.arena.is_spoilt(step.cell) {
+            return Err("part of what was hoisted is written over".into());
         }
         Ok(())
     }

@@ -19,10 +19,11 @@ use crate::record_layout::LINE;
 use memory::{Memory, Readable};
 use terms::{Term, Terms};
 
-/// Proves that the steps of a compiled cell, and those of the two parts that it may be divided into,
-/// compute what the program's network declares for the cell of this kind: that they read only what
-/// was written before, write within their regions, never read a region while they write it, and leave
-/// in each field of the output the declared term. The first part reads one argument alone.
+/// Proves that the steps of a compiled cell, and those of the two parts that it may be divided
+/// into, compute what the program's network declares for the cell of this kind: that they read only
+/// what was written before, write within their regions, never read a region while they write it,
+/// and leave in each field of the output the declared term. The first part reads one argument
+/// alone.
 ///
 /// Additions and multiplications of two operands may be the other way around, which changes no bit;
 /// nothing else may. *Cost*: O(elements of scratch and parameters × steps), for tests.

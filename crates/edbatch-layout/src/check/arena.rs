@@ -77,7 +77,8 @@ pub(super) struct Arena {
     elements: u64,
     /// By cache line: whose it is, and which line of that one's row.
     lines: Vec<(Owner, u32)>,
-    /// By kind: whether a line that was kept for it has been written.
+    /// By kind: whether a line of what was hoisted for its table has been written over. Which of
+    /// its lines a call reads changes when the plan is refilled.
     spoilt: Vec<bool>,
 }
 
@@ -113,14 +114,14 @@ impl Arena {
     pub(super) fn write(&mut self, row: u32, stride: u32, owner: Owner) {
         let range = lines(&(u64::from(row)..u64::from(row) + u64::from(stride)));
         for (index, line) in (0..).zip(&mut self.lines[range]) {
-            if let Owner::Kept(kind) = line.0 {
+            if let Owner::Kept(kind) | Owner::Hoisted(kind, Argument::Row(_)) = line.0 {
                 self.spoilt[kind.index()] = true;
             }
             *line = (owner, index);
         }
     }
 
-    /// Whether a line that was kept for what is hoisted from a cell has been written.
+    /// Whether a line of what was hoisted for a cell's table has been written over.
     pub(super) fn is_spoilt(&self, kind: Kind) -> bool {
         self.spoilt[kind.index()]
     }

@@ -80,8 +80,8 @@ fn evaluate(
 }
 
 impl Tensor {
-    /// The element that an element-wise operation reads: a single one is repeated over the result, and
-    /// one for each row of a matrix over its row.
+    /// The element that an element-wise operation reads: a single one is repeated over the result,
+    /// and one for each row of a matrix over its row.
     fn repeated(&self, result: Shape, element: usize) -> Term {
         let columns = result.rows_and_columns().1;
         self.elements[match self.elements.len() {

@@ -1,0 +1,230 @@
+//! Every way to spoil a plan.
+
+use edbatch_graph::Kind;
+use edbatch_layout::{Action, LINE, Operand, Plan};
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+
+use crate::networks::Random;
+use crate::tally::Sort;
+
+/// At most so many places in each list are spoilt, chosen at random.
+const PLACES: usize = 24;
+
+/// All mutants of a plan: each in a single place.
+pub(crate) fn mutants(plan: &Plan, rng: &mut Random) -> Vec<(Sort, Plan)> {
+    let mut made = Mutants { plan, rng, made: Vec::new() };
+    made.steps();
+    made.operands();
+    made.numbers("lists", |plan| &mut plan.lists);
+    made.numbers("rows", |plan| &mut plan.rows);
+    made.numbers("given", |plan| &mut plan.given);
+    made.numbers("wanted", |plan| &mut plan.wanted);
+    made.arena();
+    made.made
+}
+
+struct Mutants<'a> {
+    plan: &'a Plan,
+    rng: &'a mut Random,
+    made: Vec<(Sort, Plan)>,
+}
+
+/// Ways to change a number that counts or points.
+fn others(number: u32) -> [(&'static str, u32); 6] {
+    [
+        ("one more", number.wrapping_add(1)),
+        ("one less", number.wrapping_sub(1)),
+        ("a line on", number.wrapping_add(LINE as u32)),
+        ("a line back", number.wrapping_sub(LINE as u32)),
+        ("nought", 0),
+        ("huge", u32::MAX),
+    ]
+}
+
+impl Mutants<'_> {
+    fn push(&mut self, sort: Sort, change: impl FnOnce(&mut Plan)) {
+        let mut plan = self.plan.clone();
+        change(&mut plan);
+        if plan != *self.plan {
+            self.made.push((sort, plan));
+        }
+    }
+
+    /// Some of the indices below a length.
+    fn places(&mut self, len: usize) -> Vec<usize> {
+        let all: Vec<usize> = (0..len).collect();
+        all.sample(self.rng, PLACES).copied().collect()
+    }
+
+    fn number(&mut self, what: &'static str, number: u32, field: impl Fn(&mut Plan) -> &mut u32) {
+        for (how, other) in others(number) {
+            self.push((what, how), |plan| *field(plan) = other);
+        }
+    }
+
+    fn steps(&mut self) {
+        for index in self.places(self.plan.steps.len()) {
+            let step = self.plan.steps[index];
+            let kinds = self.plan.steps.iter().map(|step| step.cell);
+            let mut kinds: Vec<Kind> = kinds.chain([Kind(u16::MAX)]).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            for kind in kinds {
+                self.push(("step.cell", "another"), |plan| plan.steps[index].cell = kind);
+            }
+            let hoist = Action::Hoist { room: step.calls };
+            for action in [Action::Call, Action::Rest, hoist] {
+                if std::mem::discriminant(&action) != std::mem::discriminant(&step.action) {
+                    self.push(("step.action", "another"), |p| p.steps[index].action = action);
+                }
+            }
+            if let Action::Hoist { room } = step.action {
+                for (how, room) in others(room) {
+                    let action = Action::Hoist { room };
+                    self.push(("step.action.room", how), |p| p.steps[index].action = action);
+                }
+            }
+            self.number("step.calls", step.calls, |plan| &mut plan.steps[index].calls);
+            self.number("step.out", step.out, |plan| &mut plan.steps[index].out);
+            self.number("step.operands", step.operands, |plan| &mut plan.steps[index].operands);
+            let out = self.plan.steps[self.rng.random_range(0..self.plan.steps.len())].out;
+            self.push(("step.out", "another's"), |plan| plan.steps[index].out = out);
+            self.list("steps", index, |plan| &mut plan.steps);
+            self.drop_with_operands(index);
+        }
+    }
+
+    /// A step that is left out with all that belongs to it, and one that is there twice.
+    fn drop_with_operands(&mut self, index: usize) {
+        let operands = self.plan.operands_of(index).to_vec();
+        let start = self.plan.steps[index].operands as usize;
+        self.push(("steps", "dropped whole"), |plan| {
+            plan.steps.remove(index);
+            plan.operands.drain(start..start + operands.len());
+            for step in &mut plan.steps[index..] {
+                step.operands -= operands.len() as u32;
+            }
+        });
+        self.push(("steps", "doubled whole"), |plan| {
+            plan.steps.insert(index, plan.steps[index]);
+            plan.operands.splice(start..start, operands.iter().copied());
+            for step in &mut plan.steps[index + 1..] {
+                step.operands += operands.len() as u32;
+            }
+        });
+        self.push(("steps", "swapped whole"), |plan| {
+            let Some(next) = plan.steps.get(index + 1).copied() else { return };
+            let count = plan.operands_of(index + 1).len();
+            plan.operands[start..start + operands.len() + count].rotate_left(operands.len());
+            plan.steps[index + 1] = plan.steps[index];
+            plan.steps[index + 1].operands = (start + count) as u32;
+            plan.steps[index] = next;
+            plan.steps[index].operands = start as u32;
+        });
+    }
+
+    fn operands(&mut self) {
+        for index in self.places(self.plan.operands.len()) {
+            let operand = self.plan.operands[index];
+            let start = self.rng.random_range(0..4);
+            let forms = [
+                Operand::Unread,
+                Operand::Table { start },
+                Operand::Hoisted { start },
+                Operand::Span { first: start * LINE as u32, stride: LINE as u32 },
+                Operand::List { start },
+                Operand::Many { ends: start, rows: start },
+            ];
+            for form in forms {
+                if std::mem::discriminant(&form) != std::mem::discriminant(&operand) {
+                    self.push(("operand", "another form"), |plan| plan.operands[index] = form);
+                }
+            }
+            self.fields(index, operand);
+            self.list("operands", index, |plan| &mut plan.operands);
+        }
+    }
+
+    /// Each field of an operand.
+    fn fields(&mut self, index: usize, operand: Operand) {
+        let mut set = |what, how, other| {
+            self.push((what, how), |plan| plan.operands[index] = other);
+        };
+        match operand {
+            Operand::Unread => {}
+            Operand::Table { start } => others(start)
+                .into_iter()
+                .for_each(|(how, start)| set("table.start", how, Operand::Table { start })),
+            Operand::Hoisted { start } => others(start)
+                .into_iter()
+                .for_each(|(how, start)| set("hoisted.start", how, Operand::Hoisted { start })),
+            Operand::List { start } => others(start)
+                .into_iter()
+                .for_each(|(how, start)| set("list.start", how, Operand::List { start })),
+            Operand::Span { first, stride } => {
+                for (how, other) in others(first) {
+                    set("span.first", how, Operand::Span { first: other, stride });
+                }
+                for (how, other) in others(stride) {
+                    set("span.stride", how, Operand::Span { first, stride: other });
+                }
+            }
+            Operand::Many { ends, rows } => {
+                for (how, other) in others(ends) {
+                    set("many.ends", how, Operand::Many { ends: other, rows });
+                }
+                for (how, other) in others(rows) {
+                    set("many.rows", how, Operand::Many { ends, rows: other });
+                }
+            }
+        }
+    }
+
+    /// Lists of numbers: each number, and the list around it.
+    fn numbers(&mut self, what: &'static str, list: fn(&mut Plan) -> &mut Vec<u32>) {
+        let numbers = list(&mut self.plan.clone()).clone();
+        for index in self.places(numbers.len()) {
+            self.number(what, numbers[index], |plan| &mut list(plan)[index]);
+            let other = *numbers.choose(self.rng).expect("not empty");
+            self.push((what, "another's"), |plan| list(plan)[index] = other);
+            self.list(what, index, list);
+        }
+    }
+
+    fn list<T: Copy>(
+        &mut self,
+        what: &'static str,
+        index: usize,
+        list: fn(&mut Plan) -> &mut Vec<T>,
+    ) {
+        self.push((what, "dropped"), |plan| {
+            list(plan).remove(index);
+        });
+        self.push((what, "doubled"), |plan| {
+            let item = list(plan)[index];
+            list(plan).insert(index, item);
+        });
+        self.push((what, "swapped"), |plan| {
+            if index + 1 < list(plan).len() {
+                list(plan).swap(index, index + 1);
+            }
+        });
+        self.push((what, "cut short"), |plan| list(plan).truncate(index));
+    }
+
+    fn arena(&mut self) {
+        let arena = self.plan.arena;
+        let sizes = [
+            ("one more", arena + 1),
+            ("one less", arena.saturating_sub(1)),
+            ("a line more", arena + LINE),
+            ("a line less", arena.saturating_sub(LINE)),
+            ("nought", 0),
+            ("huge", usize::MAX),
+        ];
+        for (how, size) in sizes {
+            self.push(("arena", how), |plan| plan.arena = size);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Valid plans to spoil: of random networks, and of the zoo's models on the small goldens.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use edbatch::Engine;
+use edbatch_graph::{Dag, Graph, NodeId, Schedule, Value};
+use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, check};
+use edbatch_models::{Folder, Model, ModelName};
+use edbatch_policy::{Agenda, Critical, Policy, schedule};
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{Backend, Cpu, Parameters, Products};
+use rand::{RngExt, SeedableRng};
+
+use crate::networks::{Random, random_graph, random_network};
+
+/// A mini-batch, and all that is needed to plan and to run it.
+pub(crate) struct Subject {
+    pub(crate) name: String,
+    pub(crate) program: Arc<Program>,
+    pub(crate) graph: Graph,
+    pub(crate) schedule: Schedule,
+    parameters: Parameters,
+}
+
+impl Subject {
+    /// A random network, and calls of its cells; the seed says how they are compiled and scheduled.
+    pub(crate) fn random(seed: u64) -> Self {
+        let mut rng = Random::seed_from_u64(seed);
+        let (network, initial) = random_network(&mut rng);
+        let network = Arc::new(network);
+        let parameters = Parameters::random(&network, &mut rng);
+        let graph = random_graph(&network, initial, &mut rng);
+        let style = [CellStyle::Hoisted, CellStyle::Planned, CellStyle::Hoisted][seed as usize % 3];
+        Self::new(format!("random network {seed}"), graph, parameters, style, seed)
+    }
+
+    /// The inputs of the small goldens of every model of the zoo, so many at once; of one that
+    /// decodes its first graph.
+    pub(crate) fn zoo(inputs: usize) -> impl Iterator<Item = Self> {
+        let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
+        ModelName::ALL.into_iter().enumerate().map(move |(index, name)| {
+            let folder = Folder::read(goldens.join(name.name())).unwrap();
+            let model = folder.model().unwrap();
+            let weights = std::fs::read(folder.weights()).unwrap();
+            let parameters = Parameters::from_safetensors(model.network(), &weights).unwrap();
+            let read = folder.inputs(&folder.input()).unwrap().take(inputs);
+            let read: Vec<_> = read.map(Result::unwrap).collect();
+            let mut engine = Engine::new(model, parameters.clone()).unwrap();
+            let graph = engine.graphs(&read).unwrap().remove(0);
+            Self::new(name.name().into(), graph, parameters, CellStyle::Hoisted, index as u64)
+        })
+    }
+
+    fn new(
+        name: String,
+        graph: Graph,
+        parameters: Parameters,
+        style: CellStyle,
+        seed: u64,
+    ) -> Self {
+        let mut policy: Box<dyn Policy> = if seed.is_multiple_of(2) {
+            Box::new(Critical::new())
+        } else {
+            Box::new(Agenda::new())
+        };
+        let schedule = schedule(&graph, &mut policy);
+        let program = Arc::new(Program::new(graph.network().clone(), style).unwrap());
+        Self { name, program, graph, schedule, parameters }
+    }
+
+    /// All nodes of the graph.
+    pub(crate) fn all(&self) -> Vec<Value> {
+        (0..self.graph.nodes()).map(|node| NodeId::new(node).into()).collect()
+    }
+
+    pub(crate) fn mini_batch<'a>(&'a self, wanted: &'a [Value]) -> MiniBatch<'a> {
+        let Self { program, graph, schedule, .. } = self;
+        MiniBatch { program, graph, schedule, wanted }
+    }
+
+    /// A plan that the checker accepts.
+    pub(crate) fn plan(&self, wanted: &[Value], room: Room) -> Plan {
+        let mut plan = Plan::default();
+        let mini_batch = self.mini_batch(wanted);
+        Planner::default().plan(&mini_batch, room, &mut plan).unwrap();
+        check(&plan, &mini_batch).unwrap();
+        plan
+    }
+
+    /// The same calls with other rows of tables.
+    pub(crate) fn other_rows(&self, rng: &mut Random) -> Graph {
+        let network = self.graph.network();
+        let mut other = Graph::new(network.clone());
+        for &record in &self.graph.given()[network.initial_values().len()..] {
+            other.give(record);
+        }
+        for node in (0..self.graph.nodes()).map(NodeId::new) {
+            let kind = self.graph.kind(node);
+            let tables = network[kind].tables().iter();
+            let rows: Vec<u32> = tables.map(|table| rng.random_range(0..table.rows)).collect();
+            let values: Vec<Value> = self.graph.values(node).collect();
+            other.call(kind, &rows, &values).unwrap();
+        }
+        other
+    }
+
+    pub(crate) fn backend(&self) -> Cpu {
+        Cpu::new(self.program.clone(), &self.parameters, Products::Packed, Level::detect())
+    }
+
+    /// The bits of all wanted values, as a backend computes them by a plan.
+    pub(crate) fn run(&self, backend: &mut Cpu, plan: &Plan, wanted: &[Value]) -> Vec<u32> {
+        let Self { program, graph, .. } = self;
+        backend.allocate(plan.arena);
+        for (index, (&record, &row)) in graph.given().iter().zip(&plan.given).enumerate() {
+            let layout = program.record(record);
+            for (field, (&offset, &width)) in layout.offsets.iter().zip(&layout.widths).enumerate()
+            {
+                let numbers =
+                    (0..width).map(|i| ((index * 7 + field * 3) as f32 - i as f32) / 16.0);
+                backend.write(row + offset, &numbers.collect::<Vec<f32>>());
+            }
+        }
+        (0..plan.steps.len()).for_each(|step| backend.step(plan, step));
+        let mut read = Vec::new();
+        for (&value, &row) in wanted.iter().zip(&plan.wanted) {
+            let layout = program.record(graph.record_of(value).unwrap());
+            for (&offset, &width) in layout.offsets.iter().zip(&layout.widths) {
+                backend.read(row + offset, width as usize, &mut read);
+            }
+        }
+        read.into_iter().map(f32::to_bits).collect()
+    }
+}

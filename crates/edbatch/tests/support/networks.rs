@@ -1,0 +1,208 @@
+//! Random networks and graphs of calls.
+
+use std::sync::Arc;
+
+use edbatch_graph::{CellBuilder, Graph, Kind, Network, RecordId, Shape, Tensor, Value};
+use rand::RngExt;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::IndexedRandom;
+
+/// The generator of all of them.
+pub(crate) type Random = Xoshiro256PlusPlus;
+
+/// Widths around the sizes of vectors and tiles.
+const WIDTHS: [usize; 7] = [1, 2, 5, 16, 17, 33, 40];
+/// Rows of every table.
+const ROWS: usize = 6;
+
+/// Two records, three cells that make each, the first of them from a table alone; and an initial
+/// value of the first record.
+pub(crate) fn random_network(rng: &mut Random) -> (Network, Value) {
+    let mut network = Network::new();
+    let mut width = || *WIDTHS.choose(rng).expect("some widths") as u32;
+    let (a, b, m) = (Shape::Vector(width()), Shape::Vector(width()), rng.random_range(1..6));
+    let pair = network.record("pair", [("h", a), ("c", b)]).unwrap();
+    let mixed = network.record("mixed", [("v", b), ("m", Shape::Matrix(m, m + 1))]).unwrap();
+    let initial = network.initial(pair, &["h0", "c0"]).unwrap();
+    for record in [pair, mixed] {
+        let shapes: Vec<Shape> = network.fields(record).fields.iter().map(|f| f.shape).collect();
+        for j in 0..3 {
+            let name = format!("{}{j}", network.fields(record).name);
+
+            network
+                .cell(&name, record, |cell| {
+                    random_cell(cell, &name, &shapes, [pair, mixed], j == 0, rng)
+                })
+                .unwrap();
+        }
+    }
+    (network, initial)
+}
+
+/// A cell that reads a table, or values, or both, and makes tensors of the given shapes.
+fn random_cell<'c>(
+    cell: &'c CellBuilder,
+    name: &str,
+    shapes: &[Shape],
+    records: [RecordId; 2],
+    source: bool,
+    rng: &mut Random,
+) -> Vec<Tensor<'c>> {
+    let mut pool: Vec<Tensor<'c>> = Vec::new();
+    if source || rng.random_bool(0.5) {
+        let width = *WIDTHS.choose(rng).expect("some widths");
+        pool.push(cell.lookup("token", &format!("{name}.table"), &[ROWS, width]));
+        pool.push(cell.constant(0.5, Shape::Vector(width as u32)));
+    }
+    if !source {
+        pool.extend(cell.one::<2>("first", records[0]));
+        if rng.random_bool(0.5) {
+            pool.extend(cell.one::<2>("second", records[1]));
+        }
+        if rng.random_bool(0.6) {
+            let many = cell.many("rest", records[rng.random_range(0..2)]);
+            let reduced: [Tensor<'c>; 2] = match rng.random_range(0..3) {
+                0 => many.sum(),
+                1 => many.mean(),
+                _ => many.max(),
+            };
+            pool.extend(reduced.map(Tensor::tanh));
+        }
+    }
+    for step in 0..rng.random_range(3..14) {
+        let next = random_operation(cell, &format!("{name}.{step}"), &pool, rng);
+        pool.push(next);
+    }
+    let output = |(field, &shape): (usize, &Shape)| match pool
+        .iter()
+        .rev()
+        .find(|tensor| tensor.shape() == shape)
+    {
+        Some(&tensor) if rng.random_bool(0.4) => tensor,
+        _ => fitted(cell, &format!("{name}.out{field}"), &pool, shape, rng),
+    };
+    shapes.iter().enumerate().map(output).collect()
+}
+
+/// A tensor of a given shape, made from what there is.
+fn fitted<'c>(
+    cell: &'c CellBuilder,
+    name: &str,
+    pool: &[Tensor<'c>],
+    shape: Shape,
+    rng: &mut Random,
+) -> Tensor<'c> {
+    let from = *pool.choose(rng).expect("not empty");
+    let (k, columns) = from.shape().rows_and_columns();
+    let (m, n) = shape.rows_and_columns();
+    let left = cell.parameter(&format!("{name}.left"), &[m, k]).matmul(from);
+    match (from.shape(), shape) {
+        (Shape::Vector(_), Shape::Vector(_)) => left.tanh(),
+        (Shape::Vector(_), Shape::Matrix(..)) => cell.constant(1.0, shape) * left.tanh(),
+        (Shape::Matrix(..), Shape::Vector(_)) => {
+            left.matmul(cell.constant(0.3, Shape::Vector(columns as u32))).tanh()
+        }
+        (Shape::Matrix(..), Shape::Matrix(..)) => {
+            left.matmul(cell.parameter(&format!("{name}.right"), &[columns, n])).tanh()
+        }
+    }
+}
+
+fn random_operation<'c>(
+    cell: &'c CellBuilder,
+    name: &str,
+    pool: &[Tensor<'c>],
+    rng: &mut Random,
+) -> Tensor<'c> {
+    let a = *pool.choose(rng).expect("not empty");
+    let (rows, columns) = a.shape().rows_and_columns();
+    let same: Vec<_> = pool.iter().copied().filter(|t| t.shape() == a.shape()).collect();
+    let b = *same.choose(rng).expect("a itself");
+    let vector = matches!(a.shape(), Shape::Vector(_));
+    match rng.random_range(0..21) {
+        0 => a + b,
+        1 => a - b,
+        2 => a.tanh() * b.sigmoid(),
+        3 => a / (b.sigmoid() + cell.constant(1.0, Shape::Vector(1))),
+        4 => -a,
+        5 => a.scale(-0.7),
+        6 => a.sigmoid(),
+        7 => a.relu(),
+        8 => a.tanh().exp(),
+        9 => a.tanh().sigmoid().log(),
+        10 if vector => a.softmax(),
+        11 if vector => a.tanh().log_softmax(),
+        12 => cell.concat(&[a, b, a.tanh()]).scale(0.5),
+        13 => {
+            let start = rng.random_range(0..rows);
+            a.slice(start, rng.random_range(1..=rows - start))
+        }
+        14 if !vector => a.transpose(),
+        15 | 16 if vector => sum_of_products(cell, name, pool, rng),
+        17 | 20 => product(cell, name, &[a, b][..rng.random_range(1..=2)], rng).tanh(),
+        18 if !vector => a.matmul(cell.parameter(&format!("{name}.r"), &[columns, 3])).tanh(),
+        // One element per row of a matrix.
+        19 if !vector => a.tanh() + cell.parameter(&format!("{name}.column"), &[rows]),
+        _ => a.tanh() + b.tanh(),
+    }
+}
+
+/// A parameter times tensors of one shape, one under the other; a matrix may be added to a bias.
+fn product<'c>(
+    cell: &'c CellBuilder,
+    name: &str,
+    stacked: &[Tensor<'c>],
+    rng: &mut Random,
+) -> Tensor<'c> {
+    let right = if let [alone] = stacked { *alone } else { cell.concat(stacked) };
+    let (m, k) = (rng.random_range(1..20), right.shape().rows_and_columns().0);
+    let product = cell.parameter(&format!("{name}.w"), &[m, k]).matmul(right);
+    let bias = cell.parameter(&format!("{name}.b"), &[m]);
+    match rng.random_range(0..4) {
+        0 => product,
+        1 => bias.tanh() + product,
+        _ => product + bias,
+    }
+}
+
+/// What recurrent cells are made of.
+fn sum_of_products<'c>(
+    cell: &'c CellBuilder,
+    name: &str,
+    pool: &[Tensor<'c>],
+    rng: &mut Random,
+) -> Tensor<'c> {
+    let m = *WIDTHS.choose(rng).expect("some widths");
+    let vectors: Vec<_> = pool.iter().filter(|t| matches!(t.shape(), Shape::Vector(_))).collect();
+    let terms = (0..rng.random_range(1..4)).map(|i| {
+        let x = **vectors.choose(rng).expect("the caller has one");
+        cell.parameter(&format!("{name}.w{i}"), &[m, x.shape().elements()]).matmul(x)
+    });
+    let terms: Vec<_> = terms.collect();
+    let sum = terms.into_iter().reduce(|a, b| a + b).expect("at least one");
+    (sum + cell.parameter(&format!("{name}.b"), &[m])).tanh()
+}
+
+/// A graph of calls of random cells.
+pub(crate) fn random_graph(network: &Arc<Network>, initial: Value, rng: &mut Random) -> Graph {
+    let mut graph = Graph::new(network.clone());
+    let mut values = vec![initial];
+    for i in 0..rng.random_range(2..60) {
+        // The first cell of each record needs no value.
+        let kind = if i < 4 { Kind(i % 2 * 3) } else { Kind(rng.random_range(0..6)) };
+        let cell = &network[kind];
+        let rows = cell.tables().iter().map(|_| rng.random_range(0..ROWS as u32));
+        let rows: Vec<u32> = rows.collect();
+        let mut arguments = Vec::new();
+        for (position, port) in cell.ports().iter().enumerate() {
+            let fits = |value: &Value| graph.record_of(*value) == Some(port.record);
+            let fitting: Vec<Value> = values.iter().copied().filter(fits).collect();
+            let many = cell.is_variadic() && position + 1 == cell.ports().len();
+            for _ in 0..if many { rng.random_range(1..4) } else { 1 } {
+                arguments.push(*fitting.choose(rng).expect("a source of each record"));
+            }
+        }
+        values.push(graph.call(kind, &rows, &arguments).unwrap());
+    }
+    graph
+}
