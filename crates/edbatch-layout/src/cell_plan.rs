@@ -4,6 +4,8 @@ mod display;
 
 use edbatch_graph::{ParameterId, Reduction};
 
+use crate::elementwise::Elementwise;
+
 /// The steps that compute a cell.
 ///
 /// Scratch is divided into regions. Every call of the cell has a row of its own in each, so a
@@ -138,7 +140,16 @@ pub enum CellStep {
         out: Place,
     },
     /// A run of element-wise operations in one pass.
-    Elementwise(Elementwise),
+    Elementwise {
+        /// Elements of every tensor.
+        width: u32,
+        /// Where the program's inputs are; parameters are the same for all calls.
+        inputs: Vec<Place>,
+        /// Where its outputs go, in ascending order.
+        outputs: Vec<Place>,
+        /// What is computed.
+        program: Elementwise,
+    },
     /// `out[b, :] = softmax(from[b, :])`.
     Softmax {
         /// Where the operand is.
@@ -204,41 +215,6 @@ pub enum Mode {
     From(Place),
 }
 
-/// Element-wise operations over tensors of one width, as a program without branches.
-///
-/// Registers hold a whole tensor of a call: first the inputs, then the result of each instruction.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Elementwise {
-    /// Elements of every tensor.
-    pub width: u32,
-    /// What is loaded; parameters are the same for all calls.
-    pub inputs: Vec<Place>,
-    /// What is computed.
-    pub instructions: Vec<Scalar>,
-    /// Which registers are stored, and where.
-    pub outputs: Vec<(Register, Place)>,
-}
-
-/// A register of an [`Elementwise`] program.
-pub type Register = u16;
-
-/// An instruction of an [`Elementwise`] program.
-#[derive(Clone, Copy, PartialEq, Debug)]
-#[allow(missing_docs)] // Each is the operation of the same name in `edbatch_graph::Op`.
-pub enum Scalar {
-    Add(Register, Register),
-    Sub(Register, Register),
-    Mul(Register, Register),
-    Div(Register, Register),
-    Neg(Register),
-    Scale(Register, f32),
-    Sigmoid(Register),
-    Tanh(Register),
-    Relu(Register),
-    Exp(Register),
-    Log(Register),
-}
-
 impl CellStep {
     /// Where the step reads, and how many elements of each call.
     #[must_use]
@@ -257,8 +233,8 @@ impl CellStep {
                 let bias = bias.map(|place| (place, *m));
                 [(*left, m * k)].into_iter().chain(right).chain(bias).collect()
             }
-            Self::Elementwise(program) => {
-                program.inputs.iter().map(|&place| (place, program.width)).collect()
+            Self::Elementwise { width, inputs, .. } => {
+                inputs.iter().map(|&place| (place, *width)).collect()
             }
             Self::Softmax { from, width, .. } | Self::Copy { from, width, .. } => {
                 vec![(*from, *width)]
@@ -278,7 +254,7 @@ impl CellStep {
                 let right = right.iter_mut().map(|(place, _)| place);
                 [left].into_iter().chain(right).chain(bias).collect()
             }
-            Self::Elementwise(program) => program.inputs.iter_mut().collect(),
+            Self::Elementwise { inputs, .. } => inputs.iter_mut().collect(),
             Self::Softmax { from, .. }
             | Self::Copy { from, .. }
             | Self::Expand { from, .. }
@@ -290,9 +266,7 @@ impl CellStep {
     /// The places that the step writes.
     pub(crate) fn outputs_mut(&mut self) -> Vec<&mut Place> {
         match self {
-            Self::Elementwise(program) => {
-                program.outputs.iter_mut().map(|(_, place)| place).collect()
-            }
+            Self::Elementwise { outputs, .. } => outputs.iter_mut().collect(),
             Self::Reduce { out, .. }
             | Self::Product { out, .. }
             | Self::MatMul { out, .. }
@@ -301,6 +275,16 @@ impl CellStep {
             | Self::Expand { out, .. }
             | Self::Transpose { out, .. }
             | Self::Fill { out, .. } => vec![out],
+        }
+    }
+
+    /// Restores the order of an element-wise program's outputs after places have changed.
+    pub(crate) fn sort_outputs(&mut self) {
+        if let Self::Elementwise { outputs, program, .. } = self {
+            let mut order: Vec<usize> = (0..outputs.len()).collect();
+            order.sort_unstable_by_key(|&index| outputs[index]);
+            program.reorder_outputs(&order);
+            outputs.sort_unstable();
         }
     }
 
@@ -325,8 +309,8 @@ impl CellStep {
             | Self::Fill { width, out, .. } => vec![(*out, *width)],
             Self::Product { rows, out, .. } => vec![(*out, *rows)],
             Self::MatMul { m, n, out, .. } => vec![(*out, m * n)],
-            Self::Elementwise(program) => {
-                program.outputs.iter().map(|&(_, place)| (place, program.width)).collect()
+            Self::Elementwise { width, outputs, .. } => {
+                outputs.iter().map(|&place| (place, *width)).collect()
             }
             Self::Expand { rows, columns, out, .. }
             | Self::Transpose { rows, columns, out, .. } => {

@@ -137,11 +137,11 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Whether a batch calls the rest of a divided cell; it must if a table divides it.
+    /// Whether a batch calls the body of a divided cell; it must if a table divides it.
     fn is_divided(&self, step: &Step) -> Checked<bool> {
         let hoisted = self.mini_batch.program.cell(step.cell).hoisted.as_ref();
         match (step.action, hoisted) {
-            (Action::Rest, None) => Err("calls the rest of a cell that is not divided".into()),
+            (Action::Rest, None) => Err("calls the body of a cell that is not divided".into()),
             (Action::Call, Some(hoisted)) if hoisted.table().is_some() => {
                 Err("calls the whole of a cell that is divided by a table".into())
             }

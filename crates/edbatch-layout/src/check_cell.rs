@@ -19,18 +19,18 @@ use crate::record_layout::LINE;
 use memory::{Memory, Readable};
 use terms::{Term, Terms};
 
-/// Proves that the steps of a compiled cell, and those of the two parts that it may be divided
-/// into, compute what the program's network declares for the cell of this kind: that they read only
-/// what was written before, write within their regions, never read a region while they write it,
-/// and leave in each field of the output the declared term. The first part reads one argument
-/// alone.
+/// Proves that the steps of a compiled cell, and those of the prologue and the body that it may be
+/// divided into, compute what the program's network declares for the cell of this kind: that they
+/// read only what was written before, write within their regions, never read a region while they
+/// write it, and leave in each field of the output the declared term. The prologue reads one
+/// argument alone.
 ///
 /// Additions and multiplications of two operands may be the other way around, which changes no bit;
 /// nothing else may. *Cost*: O(elements of scratch and parameters × steps), for tests.
 ///
 /// # Errors
-/// The first violation, with the step's index: in the whole cell, then in the part that is hoisted,
-/// then in the rest.
+/// The first violation, with the step's index: in the whole cell, then in the prologue, then in the
+/// body.
 pub fn check_cell(program: &Program, kind: Kind, plan: &CellPlan) -> Result<(), PlanError> {
     let cell = Declared { program, kind, plan };
     let mut terms = Terms::default();
@@ -41,8 +41,8 @@ pub fn check_cell(program: &Program, kind: Kind, plan: &CellPlan) -> Result<(), 
     let Some(hoisted) = &plan.hoisted else { return Ok(()) };
     cell.parts(hoisted).map_err(|what| cell.error(0, what))?;
     let handed_on = cell.run(&hoisted.ahead, Readable::Only(hoisted.from), &mut terms)?;
-    let rest = cell.run(&hoisted.rest, Readable::CallAnd(&handed_on), &mut terms)?;
-    cell.expect_outputs(&rest, &declared)
+    let body = cell.run(&hoisted.rest, Readable::CallAnd(&handed_on), &mut terms)?;
+    cell.expect_outputs(&body, &declared)
 }
 
 /// Nothing or a value, or what is wrong in words.
@@ -81,22 +81,22 @@ impl Declared<'_> {
     }
 
     /// The parts of a divided cell fit together.
-    fn parts(&self, Hoisted { from, ahead, rest }: &Hoisted) -> Checked {
+    fn parts(&self, Hoisted { from, ahead: prologue, rest: body }: &Hoisted) -> Checked {
         if !matches!(from, Base::Table(_) | Base::Port(_)) {
             return Err("a cell is divided by a table or by a port".into());
         }
-        if ahead.hoisted.is_some() || rest.hoisted.is_some() {
+        if prologue.hoisted.is_some() || body.hoisted.is_some() {
             return Err("a part of a divided cell is divided".into());
         }
-        let (width, stride) = (ahead.output_width, ahead.output_stride);
+        let (width, stride) = (prologue.output_width, prologue.output_stride);
         if width > stride || !(stride as usize).is_multiple_of(LINE) || stride == 0 {
             return Err(format!("hoisted rows of {width} elements every {stride}"));
         }
         let whole = |plan: &CellPlan| (plan.output_width, plan.output_stride);
-        if whole(rest) != whole(self.plan) {
-            return Err("the rest of a divided cell writes other rows than the whole".into());
+        if whole(body) != whole(self.plan) {
+            return Err("the body of a divided cell writes other rows than the whole".into());
         }
-        if ahead.name != self.plan.name || rest.name != self.plan.name {
+        if prologue.name != self.plan.name || body.name != self.plan.name {
             return Err("parts of another cell".into());
         }
         Ok(())

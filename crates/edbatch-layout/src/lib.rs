@@ -33,6 +33,7 @@ mod check;
 mod check_cell;
 mod compile;
 mod distinct;
+mod elementwise;
 mod inner_batches;
 mod names;
 mod node_order;
@@ -44,12 +45,11 @@ mod program;
 mod record_layout;
 
 pub use cell_costs::{CellCosts, Compared, Copied, Moved, cell_costs};
-pub use cell_plan::{
-    Base, CellPlan, CellStep, Elementwise, Hoisted, Mode, Place, Register, Scalar,
-};
+pub use cell_plan::{Base, CellPlan, CellStep, Hoisted, Mode, Place};
 pub use check::{PlanError, check};
 pub use check_cell::check_cell;
 pub use compile::CellStyle;
+pub use elementwise::{Assignment, Elementwise, Form, Function, Operation, Register};
 pub use inner_batches::inner_batches;
 pub use node_order::{ByConsumers, Order, by_pq_tree};
 pub use paper_cells::{PAPER_CELLS, paper_cell};

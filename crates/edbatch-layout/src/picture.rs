@@ -168,7 +168,7 @@ fn step_name(step: &CellStep) -> &'static str {
         CellStep::Reduce { .. } => "reduce",
         CellStep::Product { .. } => "product",
         CellStep::MatMul { .. } => "matrix product",
-        CellStep::Elementwise(_) => "element-wise",
+        CellStep::Elementwise { .. } => "element-wise",
         CellStep::Softmax { .. } => "softmax",
         CellStep::Copy { .. } => "copy",
         CellStep::Expand { .. } => "expand",

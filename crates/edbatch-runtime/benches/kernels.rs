@@ -12,9 +12,11 @@ use std::{
     time::Instant,
 };
 
+use edbatch_graph::Op;
+use edbatch_layout::{Elementwise, Function, Register};
 use edbatch_runtime::kernels::{
-    Elementwise, Function, Input, Left, Level, PackedWeights, Pass, Piece, Program, Rows, RowsMut,
-    Shape, Start, arg_max, batched_product, math::map, product, program::Value, roof,
+    Input, Left, Level, PackedWeights, Pass, Piece, Rows, RowsMut, Shape, Start, arg_max,
+    batched_product, elementwise, math::map, product, roof,
 };
 
 fn main() {
@@ -106,7 +108,9 @@ fn elements(level: Level) {
     println!("\nfunctions, ns an element, best (median)");
     let mut x = noise(2048);
     x.iter_mut().for_each(|x| *x *= 4.0);
-    for function in [Function::Sigma, Function::Tanh, Function::Exp, Function::Ln, Function::Relu] {
+    for function in
+        [Function::Sigmoid, Function::Tanh, Function::Exp, Function::Log, Function::Relu]
+    {
         let mut y = noise(2048);
         let times = contest(&mut [&mut || map(level, function, black_box(&x), &mut y)]);
         let [best, median] = [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / x.len() as f64);
@@ -128,8 +132,7 @@ fn cells(level: Level) {
     ROWS.iter().for_each(|rows| print!("{rows:14}"));
     println!();
     for (name, program) in [("LSTM", lstm()), ("TreeLSTM", tree_lstm())] {
-        let inputs = program.input_count();
-        let program = Elementwise::new(&program);
+        let inputs = program.inputs();
         for h in [32, 64, 128, 256, 512] {
             print!("{name:>20} H {h:3}  ");
             for rows in ROWS {
@@ -148,7 +151,7 @@ fn cells(level: Level) {
                         .collect();
                     let mut outputs =
                         [RowsMut::contiguous(&mut hidden, h), RowsMut::contiguous(&mut next, h)];
-                    program.run(level, h, &streams, &mut outputs);
+                    elementwise(level, &program, h, &streams, &mut outputs);
                 }]);
                 let [best, median] =
                     [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / (rows * h) as f64);
@@ -191,47 +194,54 @@ fn batched(level: Level, peak: f64) {
 }
 
 /// Gates i, f, o, g and the state c, then the biases.
-fn lstm() -> Program {
-    let mut cell = Program::new();
-    let [i, f, o, g, c, bi, bf, bo, bg] = cell.inputs();
-    let i = gate(&mut cell, i, bi, Function::Sigma);
-    let f = gate(&mut cell, f, bf, Function::Sigma);
-    let o = gate(&mut cell, o, bo, Function::Sigma);
-    let g = gate(&mut cell, g, bg, Function::Tanh);
-    let (kept, added) = (cell.multiply(f, c), cell.multiply(i, g));
-    let c = cell.add(kept, added);
-    emit(&mut cell, o, c);
-    cell
+fn lstm() -> Elementwise {
+    let mut ops = Ops { inputs: 9, ops: Vec::new() };
+    let [i, f, o, g, c, bi, bf, bo, bg] = std::array::from_fn(|index| Register(index as u16));
+    let [i, f, o] = [(i, bi), (f, bf), (o, bo)].map(|gate| ops.gate(gate, Op::Sigmoid));
+    let g = ops.gate((g, bg), Op::Tanh);
+    let (kept, added) = (ops.push(Op::Mul, &[f, c]), ops.push(Op::Mul, &[i, g]));
+    let c = ops.push(Op::Add, &[kept, added]);
+    ops.state(o, c)
 }
 
 /// The same with two states, each with a gate, c and d.
-fn tree_lstm() -> Program {
-    let mut cell = Program::new();
-    let [i, f, e, o, g, c, d, bi, bf, be, bo, bg] = cell.inputs();
-    let i = gate(&mut cell, i, bi, Function::Sigma);
-    let f = gate(&mut cell, f, bf, Function::Sigma);
-    let e = gate(&mut cell, e, be, Function::Sigma);
-    let o = gate(&mut cell, o, bo, Function::Sigma);
-    let g = gate(&mut cell, g, bg, Function::Tanh);
-    let (added, left, right) = (cell.multiply(i, g), cell.multiply(f, c), cell.multiply(e, d));
-    let kept = cell.add(added, left);
-    let c = cell.add(kept, right);
-    emit(&mut cell, o, c);
-    cell
+fn tree_lstm() -> Elementwise {
+    let mut ops = Ops { inputs: 12, ops: Vec::new() };
+    let inputs = std::array::from_fn(|index| Register(index as u16));
+    let [i, f, e, o, g, c, d, bi, bf, be, bo, bg] = inputs;
+    let gates = [(i, bi), (f, bf), (e, be), (o, bo)];
+    let [i, f, e, o] = gates.map(|gate| ops.gate(gate, Op::Sigmoid));
+    let g = ops.gate((g, bg), Op::Tanh);
+    let [added, left, right] = [[i, g], [f, c], [e, d]].map(|of| ops.push(Op::Mul, &of));
+    let kept = ops.push(Op::Add, &[added, left]);
+    let c = ops.push(Op::Add, &[kept, right]);
+    ops.state(o, c)
 }
 
-/// `function(x + bias)`
-fn gate(cell: &mut Program, x: Value, bias: Value, function: Function) -> Value {
-    let sum = cell.add(x, bias);
-    cell.apply(function, sum)
+/// Operations of a cell.
+struct Ops {
+    inputs: u16,
+    ops: Vec<(Op, Vec<Register>)>,
 }
 
-/// Writes `o · tanh(c)` and `c`.
-fn emit(cell: &mut Program, o: Value, c: Value) {
-    let tanh = cell.apply(Function::Tanh, c);
-    let h = cell.multiply(o, tanh);
-    cell.output(h);
-    cell.output(c);
+impl Ops {
+    fn push(&mut self, op: Op, operands: &[Register]) -> Register {
+        self.ops.push((op, operands.to_vec()));
+        Register(self.inputs + self.ops.len() as u16 - 1)
+    }
+
+    /// `function(x + bias)`
+    fn gate(&mut self, (x, bias): (Register, Register), function: Op) -> Register {
+        let sum = self.push(Op::Add, &[x, bias]);
+        self.push(function, &[sum])
+    }
+
+    /// Returns `o · tanh(c)` and `c`.
+    fn state(mut self, o: Register, c: Register) -> Elementwise {
+        let tanh = self.push(Op::Tanh, &[c]);
+        let h = self.push(Op::Mul, &[o, tanh]);
+        Elementwise::new(self.inputs, &self.ops, &[h, c])
+    }
 }
 
 /// Best and median seconds of each contestant, which take turns: short ones, so that some meet a quiet moment.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Base, CellPlan, CellStep, Elementwise, Mode, Place, Scalar};
+use super::{Base, CellPlan, CellStep, Mode, Place};
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,7 +38,17 @@ impl fmt::Display for CellStep {
                 let mode = bias.map_or(Mode::Set, Mode::From);
                 write!(f, "{out} {} {left} · ({}) [{m}, {k}, {n}]", sign(&mode), right.join(" ; "))
             }
-            Self::Elementwise(program) => write!(f, "{program}"),
+            Self::Elementwise { width, inputs, outputs, program } => {
+                write!(f, "element-wise [{width}]:")?;
+                for (register, input) in inputs.iter().enumerate() {
+                    write!(f, " r{register} = {input};")?;
+                }
+                write!(f, " {program}")?;
+                let outputs = (inputs.len()..).zip(outputs);
+                outputs
+                    .into_iter()
+                    .try_for_each(|(register, out)| write!(f, "; {out} = r{register}"))
+            }
             Self::Softmax { from, width, out, logarithm } => {
                 let name = if *logarithm { "log-softmax" } else { "softmax" };
                 write!(f, "{out} = {name} {from} [{width}]")
@@ -51,43 +61,6 @@ impl fmt::Display for CellStep {
                 write!(f, "{out} = transpose {from} [{rows}, {columns}]")
             }
             Self::Fill { value, width, out } => write!(f, "{out} = {value} [{width}]"),
-        }
-    }
-}
-
-/// `element-wise [4]: r0 = port0+0; r1 = tanh r0; out+0 = r1`
-impl fmt::Display for Elementwise {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "element-wise [{}]:", self.width)?;
-        for (register, input) in self.inputs.iter().enumerate() {
-            write!(f, " r{register} = {input};")?;
-        }
-        for (i, instruction) in self.instructions.iter().enumerate() {
-            write!(f, " r{} = {instruction};", self.inputs.len() + i)?;
-        }
-        let outputs: Vec<String> = self
-            .outputs
-            .iter()
-            .map(|(register, place)| format!(" {place} = r{register}"))
-            .collect();
-        write!(f, "{}", outputs.join(";"))
-    }
-}
-
-impl fmt::Display for Scalar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Add(a, b) => write!(f, "r{a} + r{b}"),
-            Self::Sub(a, b) => write!(f, "r{a} - r{b}"),
-            Self::Mul(a, b) => write!(f, "r{a} * r{b}"),
-            Self::Div(a, b) => write!(f, "r{a} / r{b}"),
-            Self::Neg(a) => write!(f, "-r{a}"),
-            Self::Scale(a, s) => write!(f, "{s} r{a}"),
-            Self::Sigmoid(a) => write!(f, "sigmoid r{a}"),
-            Self::Tanh(a) => write!(f, "tanh r{a}"),
-            Self::Relu(a) => write!(f, "relu r{a}"),
-            Self::Exp(a) => write!(f, "exp r{a}"),
-            Self::Log(a) => write!(f, "log r{a}"),
         }
     }
 }

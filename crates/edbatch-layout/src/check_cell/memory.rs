@@ -14,7 +14,7 @@ pub(super) enum Readable<'a> {
     Call,
     /// One of the arguments: the part that is hoisted.
     Only(Base),
-    /// The call's arguments, and what was hoisted: the rest.
+    /// The call's arguments, and what was hoisted: the body.
     CallAnd(&'a Elements),
 }
 
@@ -91,7 +91,7 @@ impl<'a> Memory<'a> {
             Base::Output => written(&self.output, place, count),
             Base::Hoisted => match self.readable {
                 Readable::CallAnd(handed_on) => written(handed_on, place, count),
-                _ => Err("reads what was hoisted, which only the rest may".into()),
+                _ => Err("reads what was hoisted, which only the body may".into()),
             },
             Base::Parameter(id) => {
                 let parameters = self.program.network().parameters();
@@ -137,7 +137,7 @@ impl<'a> Memory<'a> {
     pub(super) fn may_read(&self, argument: Base) -> Checked {
         match self.readable {
             Readable::Only(from) if from != argument => {
-                Err("the part that is hoisted reads more than one argument".into())
+                Err("the prologue reads more than one argument".into())
             }
             _ => Ok(()),
         }

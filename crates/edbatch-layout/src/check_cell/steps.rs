@@ -1,11 +1,12 @@
 //! What each form of step does to a memory of terms.
 
-use edbatch_graph::{Arity, Op, ParameterId};
+use edbatch_graph::{Arity, ParameterId};
 
 use super::Checked;
 use super::memory::Memory;
-use super::terms::{Binary, Expression, Term, Terms};
-use crate::cell_plan::{Base, CellStep, Elementwise, Mode, Place, Register, Scalar};
+use super::terms::{Binary, Expression, Term, Terms, Unary};
+use crate::cell_plan::{Base, CellStep, Mode, Place};
+use crate::elementwise::{Assignment, Elementwise, Form, Operation};
 
 /// Carries out a step.
 pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -> Checked {
@@ -49,7 +50,9 @@ pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -
             };
             memory.write(out, &added(bias, product, n as usize, terms))
         }
-        CellStep::Elementwise(ref program) => elementwise(program, memory, terms),
+        CellStep::Elementwise { width, ref inputs, ref outputs, ref program } => {
+            elementwise(program, width as usize, (inputs, outputs), memory, terms)
+        }
         CellStep::Softmax { from, width, out, logarithm } => {
             let vector = memory.read(from, width as usize, terms)?;
             memory.write(out, &terms.softmax(&vector, logarithm))
@@ -121,45 +124,112 @@ fn added(
 }
 
 /// A program: loads, computes and stores in that order, a whole tensor in each register.
-fn elementwise(program: &Elementwise, memory: &mut Memory<'_>, terms: &mut Terms) -> Checked {
-    let mut registers: Vec<Vec<Term>> = Vec::new();
-    for &input in &program.inputs {
-        registers.push(memory.read(input, program.width as usize, terms)?);
+fn elementwise(
+    program: &Elementwise,
+    width: usize,
+    (inputs, outputs): (&[Place], &[Place]),
+    memory: &mut Memory<'_>,
+    terms: &mut Terms,
+) -> Checked {
+    if (inputs.len(), outputs.len()) != (program.inputs(), program.outputs()) {
+        return Err("as many places as the program has inputs and outputs were expected".into());
     }
-    for &instruction in &program.instructions {
-        let (op, operands) = operation(instruction);
-        let missing = |register: &&Register| usize::from(**register) >= registers.len();
-        if let Some(register) = operands.iter().find(missing) {
-            return Err(format!("register r{register} is read before it is written"));
+    if !outputs.is_sorted() {
+        return Err("outputs in ascending order were expected".into());
+    }
+    let count = inputs.len() + outputs.len() + program.temporaries();
+    let mut registers: Vec<Option<Vec<Term>>> = vec![None; count];
+    for (&input, register) in inputs.iter().zip(&mut registers) {
+        *register = Some(memory.read(input, width, terms)?);
+    }
+    for assignment in program.assignments() {
+        let result = assigned(assignment, width, &registers, terms);
+        let result = result.ok_or_else(|| format!("{assignment}: reads what is not there"))?;
+        match registers.get_mut(assignment.result.index()) {
+            Some(register) if assignment.result.index() >= inputs.len() => *register = Some(result),
+            _ => return Err(format!("{assignment}: writes to no register of its own")),
         }
-        let result = (0..program.width as usize).map(|element| {
-            let of = |&register: &Register| registers[usize::from(register)][element];
-            let operands: Vec<Term> = operands.iter().map(of).collect();
-            terms.elementwise(op, &operands).expect("an element-wise operation")
-        });
-        let result: Vec<Term> = result.collect();
-        registers.push(result);
     }
-    for &(register, place) in &program.outputs {
-        let stored = registers.get(usize::from(register));
-        memory.write(place, stored.ok_or_else(|| format!("there is no register r{register}"))?)?;
+    for (&place, register) in outputs.iter().zip(&registers[inputs.len()..]) {
+        let stored = register.as_ref().ok_or_else(|| format!("nothing is stored at {place}"))?;
+        memory.write(place, stored)?;
     }
     Ok(())
 }
 
-/// The operation of an instruction, and the registers that it reads.
-fn operation(instruction: Scalar) -> (Op, Vec<Register>) {
-    match instruction {
-        Scalar::Add(a, b) => (Op::Add, vec![a, b]),
-        Scalar::Sub(a, b) => (Op::Sub, vec![a, b]),
-        Scalar::Mul(a, b) => (Op::Mul, vec![a, b]),
-        Scalar::Div(a, b) => (Op::Div, vec![a, b]),
-        Scalar::Neg(a) => (Op::Neg, vec![a]),
-        Scalar::Scale(a, factor) => (Op::Scale(factor), vec![a]),
-        Scalar::Sigmoid(a) => (Op::Sigmoid, vec![a]),
-        Scalar::Tanh(a) => (Op::Tanh, vec![a]),
-        Scalar::Relu(a) => (Op::Relu, vec![a]),
-        Scalar::Exp(a) => (Op::Exp, vec![a]),
-        Scalar::Log(a) => (Op::Log, vec![a]),
-    }
+/// What is assigned to a register, if all operands are there.
+fn assigned(
+    assignment: &Assignment,
+    width: usize,
+    registers: &[Option<Vec<Term>>],
+    terms: &mut Terms,
+) -> Option<Vec<Term>> {
+    let operands = assignment.operands().iter();
+    let operands = operands.map(|register| registers.get(register.index())?.as_ref());
+    let operands: Vec<&Vec<Term>> = operands.collect::<Option<_>>()?;
+    let element = |element: usize| {
+        let of_element: Vec<Term> = operands.iter().map(|operand| operand[element]).collect();
+        value(assignment.operation, &of_element, terms)
+    };
+    (0..width).map(element).collect()
+}
+
+/// The operations of a cell that one of a program carries out, each by itself.
+fn value(operation: Operation, operands: &[Term], terms: &mut Terms) -> Option<Term> {
+    Some(match (operation, operands) {
+        (Operation::Copy, &[a]) => a,
+        (Operation::Add, &[a, b]) => terms.binary(Binary::Add, a, b),
+        (Operation::Sub, &[a, b]) => terms.binary(Binary::Sub, a, b),
+        (Operation::Mul, &[a, b]) => terms.binary(Binary::Mul, a, b),
+        (Operation::Div, &[a, b]) => terms.binary(Binary::Div, a, b),
+        (Operation::Neg, &[a]) => terms.of(Expression::Unary(Unary::Neg, a)),
+        (Operation::Scale(factor), &[a]) => terms.scale(factor, a),
+        (Operation::ScaledSum(factor), &[a, b]) => {
+            let sum = terms.binary(Binary::Add, a, b);
+            terms.scale(factor, sum)
+        }
+        (Operation::AddProduct, &[a, b, c]) => {
+            let product = terms.binary(Binary::Mul, a, b);
+            terms.binary(Binary::Add, product, c)
+        }
+        (Operation::SumOfProducts, &[a, b, c, d]) => {
+            let (left, right) = (terms.binary(Binary::Mul, a, b), terms.binary(Binary::Mul, c, d));
+            terms.binary(Binary::Add, left, right)
+        }
+        (Operation::Apply(form, function), operands) => {
+            let (argument, others) = argument(form, operands, terms)?;
+            let applied = terms.of(Expression::Unary(Unary::Apply(function), argument));
+            around(form, applied, others, terms)?
+        }
+        _ => return None,
+    })
+}
+
+/// What a function is applied to, and the operands that stand around it.
+fn argument<'a>(form: Form, operands: &'a [Term], terms: &mut Terms) -> Option<(Term, &'a [Term])> {
+    Some(match (form, operands) {
+        (Form::Plain | Form::Times | Form::Between, [a, others @ ..]) => (*a, others),
+        (Form::OfSum | Form::OfSumTimes | Form::OfSumBetween, [a, b, others @ ..]) => {
+            (terms.binary(Binary::Add, *a, *b), others)
+        }
+        (Form::OfSums, [a, b, c, others @ ..]) => {
+            let sum = terms.binary(Binary::Add, *a, *b);
+            (terms.binary(Binary::Add, sum, *c), others)
+        }
+        _ => return None,
+    })
+}
+
+/// What is done with the result of a function.
+fn around(form: Form, applied: Term, others: &[Term], terms: &mut Terms) -> Option<Term> {
+    Some(match (form, others) {
+        (Form::Plain | Form::OfSum | Form::OfSums, []) => applied,
+        (Form::Times | Form::OfSumTimes, &[factor]) => terms.binary(Binary::Mul, applied, factor),
+        (Form::Between | Form::OfSumBetween, &[to, from]) => {
+            let difference = terms.binary(Binary::Sub, to, from);
+            let product = terms.binary(Binary::Mul, applied, difference);
+            terms.binary(Binary::Add, from, product)
+        }
+        _ => return None,
+    })
 }

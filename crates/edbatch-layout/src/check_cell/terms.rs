@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use edbatch_graph::{Op, ParameterId, Reduction};
 
+use crate::elementwise::Function;
+
 /// A term; equal ones are the same expression.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Term(u32);
@@ -37,14 +39,11 @@ pub(super) enum Expression {
 
 /// An operation on one element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // Each is the operation of the same name in `edbatch_graph::Op`.
 pub(super) enum Unary {
+    /// Its negative.
     Neg,
-    Sigmoid,
-    Tanh,
-    Relu,
-    Exp,
-    Log,
+    /// A function of it.
+    Apply(Function),
 }
 
 /// An operation on two elements.
@@ -99,21 +98,32 @@ impl Terms {
         (0..vector.len() as u32).map(element).collect()
     }
 
-    /// An element-wise operation on one element of each operand.
+    /// An element times a number.
+    pub(super) fn scale(&mut self, factor: f32, element: Term) -> Term {
+        self.of(Expression::Scale(factor.to_bits(), element))
+    }
+
+    /// An element-wise operation on one element of each operand; none if it is not element-wise.
     pub(super) fn elementwise(&mut self, op: Op, operands: &[Term]) -> Option<Term> {
-        Some(match (op, operands) {
-            (Op::Add, &[a, b]) => self.binary(Binary::Add, a, b),
-            (Op::Sub, &[a, b]) => self.binary(Binary::Sub, a, b),
-            (Op::Mul, &[a, b]) => self.binary(Binary::Mul, a, b),
-            (Op::Div, &[a, b]) => self.binary(Binary::Div, a, b),
-            (Op::Neg, &[a]) => self.of(Expression::Unary(Unary::Neg, a)),
-            (Op::Sigmoid, &[a]) => self.of(Expression::Unary(Unary::Sigmoid, a)),
-            (Op::Tanh, &[a]) => self.of(Expression::Unary(Unary::Tanh, a)),
-            (Op::Relu, &[a]) => self.of(Expression::Unary(Unary::Relu, a)),
-            (Op::Exp, &[a]) => self.of(Expression::Unary(Unary::Exp, a)),
-            (Op::Log, &[a]) => self.of(Expression::Unary(Unary::Log, a)),
-            (Op::Scale(factor), &[a]) => self.of(Expression::Scale(factor.to_bits(), a)),
-            _ => return None,
-        })
+        let unary = match op {
+            Op::Neg => Unary::Neg,
+            Op::Sigmoid => Unary::Apply(Function::Sigmoid),
+            Op::Tanh => Unary::Apply(Function::Tanh),
+            Op::Relu => Unary::Apply(Function::Relu),
+            Op::Exp => Unary::Apply(Function::Exp),
+            Op::Log => Unary::Apply(Function::Log),
+            Op::Scale(factor) => return Some(self.scale(factor, *operands.first()?)),
+            op => {
+                let binary = match op {
+                    Op::Add => Binary::Add,
+                    Op::Sub => Binary::Sub,
+                    Op::Mul => Binary::Mul,
+                    Op::Div => Binary::Div,
+                    _ => return None,
+                };
+                return Some(self.binary(binary, *operands.first()?, *operands.get(1)?));
+            }
+        };
+        Some(self.of(Expression::Unary(unary, *operands.first()?)))
     }
 }

@@ -3,7 +3,8 @@
 use edbatch_graph::Op;
 
 use super::{Compiler, Var};
-use crate::cell_plan::{Base, CellStep, Elementwise, Place, Scalar};
+use crate::cell_plan::{Base, CellStep, Place};
+use crate::elementwise::{Elementwise, Register};
 
 impl Compiler<'_> {
     /// An operand with fewer elements than the result is repeated before an element-wise
@@ -74,46 +75,48 @@ impl Compiler<'_> {
 
     /// One program over operations of one width, each after its operands.
     pub(super) fn run_elementwise(&mut self, run: &[Var]) {
-        let mut program = Elementwise {
-            width: self.width(run[0]),
-            inputs: Vec::new(),
-            instructions: Vec::new(),
-            outputs: Vec::new(),
-        };
+        let width = self.width(run[0]);
+        let mut inputs: Vec<Place> = Vec::new();
         for &var in run {
-            for &operand in self.operands(var) {
-                if !run.contains(&operand) {
-                    let place = self.operand_place(operand, var);
-                    if !program.inputs.contains(&place) {
-                        program.inputs.push(place);
-                    }
+            let given = self.operands(var).iter().filter(|&operand| !run.contains(operand));
+            for place in given.map(|&operand| self.operand_place(operand, var)) {
+                if !inputs.contains(&place) {
+                    inputs.push(place);
                 }
             }
         }
-        for &var in run {
-            let register = |operand: Var| match run.iter().position(|&other| other == operand) {
-                Some(index) => program.inputs.len() + index,
+        let register = |operand: Var, user: Var| {
+            let index = match run.iter().position(|&other| other == operand) {
+                Some(index) => inputs.len() + index,
                 None => {
-                    let place = self.operand_place(operand, var);
-                    program.inputs.iter().position(|&p| p == place).expect("collected above")
+                    let place = self.operand_place(operand, user);
+                    inputs.iter().position(|&p| p == place).expect("collected above")
                 }
-            } as u16;
-            let instruction = scalar(self.op(var), self.operands(var), register);
-            program.instructions.push(instruction);
-        }
+            };
+            Register(index as u16)
+        };
+        let op = |&var: &Var| {
+            let operands = self.operands(var).iter().map(|&operand| register(operand, var));
+            (self.op(var), operands.collect())
+        };
+        let ops: Vec<(Op, Vec<Register>)> = run.iter().map(op).collect();
+        let mut outputs: Vec<(Place, Register)> = Vec::new();
         for (index, &var) in run.iter().enumerate() {
             let read_later = self.users[var.index()].iter().any(|user| !run.contains(user));
             if read_later || self.cell.outputs().contains(&var) {
-                let place = self.place_result(var);
-                program.outputs.push(((program.inputs.len() + index) as u16, place));
+                let register = Register((inputs.len() + index) as u16);
+                outputs.push((self.place_result(var), register));
             }
             self.ready[var.index()] = true;
         }
-        let written: Vec<Base> = program.outputs.iter().map(|(_, place)| place.base).collect();
-        for input in &mut program.inputs {
-            *input = self.apart(*input, program.width, &written);
+        outputs.sort_unstable();
+        let (outputs, registers): (Vec<Place>, Vec<Register>) = outputs.into_iter().unzip();
+        let program = Elementwise::new(inputs.len() as u16, &ops, &registers);
+        let written: Vec<Base> = outputs.iter().map(|place| place.base).collect();
+        for input in &mut inputs {
+            *input = self.apart(*input, width, &written);
         }
-        self.steps.push(CellStep::Elementwise(program));
+        self.steps.push(CellStep::Elementwise { width, inputs, outputs, program });
     }
 
     pub(super) fn operand_place(&self, operand: Var, user: Var) -> Place {
@@ -121,24 +124,5 @@ impl Compiler<'_> {
             Some(&place) if self.width(operand) != self.width(user) => place,
             _ => self.at(operand),
         }
-    }
-}
-
-fn scalar(op: Op, operands: &[Var], register: impl Fn(Var) -> u16) -> Scalar {
-    let a = register(operands[0]);
-    let b = || register(operands[1]);
-    match op {
-        Op::Add => Scalar::Add(a, b()),
-        Op::Sub => Scalar::Sub(a, b()),
-        Op::Mul => Scalar::Mul(a, b()),
-        Op::Div => Scalar::Div(a, b()),
-        Op::Neg => Scalar::Neg(a),
-        Op::Scale(s) => Scalar::Scale(a, s),
-        Op::Sigmoid => Scalar::Sigmoid(a),
-        Op::Tanh => Scalar::Tanh(a),
-        Op::Relu => Scalar::Relu(a),
-        Op::Exp => Scalar::Exp(a),
-        Op::Log => Scalar::Log(a),
-        op => unreachable!("{op} is not element-wise"),
     }
 }

@@ -66,6 +66,7 @@ fn divide(plan: &CellPlan, from: Base) -> Option<Hoisted> {
         };
         step.inputs_mut().into_iter().for_each(into_row);
         step.outputs_mut().into_iter().for_each(into_row);
+        step.sort_outputs();
         if step.reads_what_it_writes() {
             return None;
         }

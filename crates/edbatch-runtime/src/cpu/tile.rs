@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use edbatch_graph::Reduction;
 use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan};
 use smallvec::SmallVec;
 
@@ -93,16 +92,17 @@ impl<'a> Job<'a> {
                     let weights = (&**weights, self.pass);
                     multiply(weights, &x, &start, out, gathered, (team, self.profile));
                 }
-                Run::Elementwise { program, width, inputs, outputs } => {
+                Run::Planned(CellStep::Elementwise { width, inputs, outputs, program }) => {
+                    let (level, width) = (self.loaded.level, *width as usize);
                     let mut read = SmallVec::<[Input<'_>; 12]>::new();
                     for &place in inputs {
                         read.push(Input::Same(&[]));
-                        source.input(place, *width, read.last_mut().expect("just pushed"));
+                        source.input(place, width, read.last_mut().expect("just pushed"));
                     }
                     let mut written = SmallVec::new();
-                    target.places(outputs, *width, &mut written);
+                    target.places(outputs, width, &mut written);
                     self.profile.of(Work::Elementwise, || {
-                        program.run(self.loaded.level, *width, &read, &mut written);
+                        kernels::elementwise(level, program, width, &read, &mut written);
                     });
                 }
                 Run::Planned(step) => {
@@ -242,7 +242,7 @@ fn last_end(calls: usize, stride: usize, width: usize) -> usize {
 fn sort(step: &CellStep) -> Work {
     match step {
         CellStep::MatMul { .. } | CellStep::Product { .. } => Work::Product,
-        CellStep::Elementwise(_) | CellStep::Reduce { .. } | CellStep::Softmax { .. } => {
+        CellStep::Elementwise { .. } | CellStep::Reduce { .. } | CellStep::Softmax { .. } => {
             Work::Elementwise
         }
         CellStep::Copy { .. }
@@ -264,11 +264,6 @@ fn planned(
         CellStep::Reduce { port, from, width, by, out } => {
             let rows = source.values(port, from, ends);
             let (out, stride) = target.place(out);
-            let by = match by {
-                Reduction::Sum => kernels::Reduction::Sum,
-                Reduction::Mean => kernels::Reduction::Mean,
-                Reduction::Max => kernels::Reduction::Max,
-            };
             kernels::reduce(level, by, rows, ends, writable(out, calls, width as usize, stride));
         }
         CellStep::MatMul { left, ref right, bias, m, k, n, out } => {
@@ -332,7 +327,7 @@ fn planned(
         CellStep::Fill { value, width, out } => {
             each_row(target.place(out), calls, width as usize, |_, out| out.fill(value));
         }
-        CellStep::Product { .. } | CellStep::Elementwise(_) => unreachable!("loaded as others"),
+        CellStep::Product { .. } | CellStep::Elementwise { .. } => unreachable!("loaded as others"),
     }
 }
 

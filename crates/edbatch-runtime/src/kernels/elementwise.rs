@@ -2,23 +2,23 @@
 //!
 //! ```text
 //! for each chunk of up to 512 elements (several narrow rows, or a strip of a wide one)
-//!     for each step of the program        one dispatch per chunk, so that interpreting costs next to nothing
+//!     for each assignment of the program  one dispatch per chunk, so that interpreting costs next to nothing
 //!         for each row of the chunk
 //!             for each vector             operands and result in L1
 //! ```
 //!
-//! Inputs are read where they lie and outputs written where they belong; values in between live in slots of one chunk
-//! each, reused as soon as their last reader has run.
+//! Inputs are read where they lie and outputs written where they belong; temporary registers live in slots of one chunk
+//! each.
 
 use std::mem::MaybeUninit;
+
+use edbatch_layout::Elementwise;
 
 use super::{
     features::Level,
     pack::Line,
-    program::Program,
     rows::{Rows, RowsMut},
     simd::{self, Kernel, Simd},
-    steps::{Steps, steps},
     sweep::{CHUNK_ROWS, ChunkRows, sweep},
 };
 
@@ -31,77 +31,58 @@ pub enum Input<'a> {
     Same(&'a [f32]),
 }
 
-/// A program in the form in which it is run: made once per cell.
-#[derive(Clone, Debug)]
-pub struct Elementwise {
-    steps: Steps,
-}
-
-impl Elementwise {
-    /// Prepares a program.
-    pub fn new(program: &Program) -> Elementwise {
-        Elementwise { steps: steps(program) }
+/// Runs a program on B rows of `width` elements: output j of row b is a function of the inputs of row b.
+///
+/// Inputs are (B, `width`) or (`width`), outputs (B, `width`), row-major `f32`. The bits of an element depend on its
+/// operands alone.
+///
+/// # Panics
+///
+/// If the numbers of inputs, outputs or rows differ from the program's or each other, or an input is too narrow.
+///
+/// ```
+/// use edbatch_graph::Op;
+/// use edbatch_layout::{Elementwise, Register};
+/// use edbatch_runtime::kernels::{Input, Level, Rows, RowsMut, elementwise};
+///
+/// let [x, bias, sum] = [0, 1, 2].map(Register);
+/// let program = Elementwise::new(2, &[(Op::Add, vec![x, bias])], &[sum]);
+/// let mut out = [0.0; 4];
+/// let x = Rows::Span { data: &[1.0, 2.0, 3.0, 4.0], stride: 2 };
+/// let inputs = [Input::Rows(x), Input::Same(&[10.0, 20.0])];
+/// elementwise(Level::detect(), &program, 2, &inputs, &mut [RowsMut::contiguous(&mut out, 2)]);
+/// assert_eq!(out, [11.0, 22.0, 13.0, 24.0]);
+/// ```
+pub fn elementwise(
+    level: Level,
+    program: &Elementwise,
+    width: usize,
+    inputs: &[Input<'_>],
+    outputs: &mut [RowsMut<'_>],
+) {
+    assert_eq!(inputs.len(), program.inputs(), "inputs of the program");
+    assert_eq!(outputs.len(), program.outputs(), "outputs of the program");
+    let Some(rows) = outputs.first().map(RowsMut::len) else {
+        return;
+    };
+    for output in outputs.iter() {
+        let shape = (output.len(), output.width());
+        assert_eq!(shape, (rows, width), "rows and columns of each output");
     }
-
-    /// Runs the program on B rows of `width` elements: output j of row b is a function of the inputs of row b.
-    ///
-    /// Inputs are (B, `width`) or (`width`), outputs (B, `width`), row-major `f32`. The bits of an element depend on its
-    /// operands alone.
-    ///
-    /// # Panics
-    ///
-    /// If the numbers of inputs, outputs or rows differ from the program's or each other, or an input is too narrow.
-    ///
-    /// ```
-    /// use edbatch_runtime::kernels::{Elementwise, Input, Level, Program, Rows, RowsMut};
-    /// let mut program = Program::new();
-    /// let [x, bias] = program.inputs();
-    /// let sum = program.add(x, bias);
-    /// program.output(sum);
-    /// let mut out = [0.0; 4];
-    /// let x = Rows::Span { data: &[1.0, 2.0, 3.0, 4.0], stride: 2 };
-    /// Elementwise::new(&program).run(
-    ///     Level::detect(),
-    ///     2,
-    ///     &[Input::Rows(x), Input::Same(&[10.0, 20.0])],
-    ///     &mut [RowsMut::contiguous(&mut out, 2)],
-    /// );
-    /// assert_eq!(out, [11.0, 22.0, 13.0, 24.0]);
-    /// ```
-    pub fn run(
-        &self,
-        level: Level,
-        width: usize,
-        inputs: &[Input<'_>],
-        outputs: &mut [RowsMut<'_>],
-    ) {
-        assert_eq!(inputs.len(), self.steps.inputs, "inputs of the program");
-        assert_eq!(outputs.len(), self.steps.outputs, "outputs of the program");
-        let Some(rows) = outputs.first().map(RowsMut::len) else {
-            return;
-        };
-        for output in outputs.iter() {
-            assert_eq!(
-                (output.len(), output.width()),
-                (rows, width),
-                "rows and columns of each output"
-            );
+    for input in inputs {
+        match input {
+            Input::Rows(input) => assert_eq!(input.len(), rows, "rows of each input"),
+            Input::Same(input) => assert_eq!(input.len(), width, "columns of each input"),
         }
-        for input in inputs {
-            match input {
-                Input::Rows(input) => assert_eq!(input.len(), rows, "rows of each input"),
-                Input::Same(input) => assert_eq!(input.len(), width, "columns of each input"),
-            }
-        }
-        if rows > 0 && width > 0 {
-            simd::run(level, &mut Run { program: &self.steps, rows, width, inputs, outputs });
-        }
+    }
+    if rows > 0 && width > 0 {
+        simd::run(level, &mut Run { program, rows, width, inputs, outputs });
     }
 }
 
-/// Checked by [`Elementwise::run`]: inputs and outputs have `rows` rows of `width` columns, both above zero.
+/// Checked by [`elementwise`]: inputs and outputs have `rows` rows of `width` columns, both above zero.
 struct Run<'a, 'b> {
-    program: &'a Steps,
+    program: &'a Elementwise,
     rows: usize,
     width: usize,
     inputs: &'a [Input<'a>],
@@ -123,17 +104,18 @@ impl Kernel for &mut Run<'_, '_> {
         let padded = self.width.next_multiple_of(S::LANES).min(CHUNK);
         let chunk_rows = (CHUNK / padded).min(CHUNK_ROWS);
         // Programs of cells are small, and a call for a single row is over in less time than an allocation takes.
-        let lines = self.program.slots * CHUNK / Line::FLOATS;
+        let slots = self.program.temporaries();
+        let lines = slots * CHUNK / Line::FLOATS;
         let mut few_slots =
             [const { MaybeUninit::<Line>::uninit() }; FEW_SLOTS * CHUNK / Line::FLOATS];
         let mut many_slots;
-        let slots = if lines <= few_slots.len() {
+        let memory = if lines <= few_slots.len() {
             &mut few_slots[..lines]
         } else {
             many_slots = Box::<[Line]>::new_uninit_slice(lines);
             &mut many_slots[..]
         };
-        let count = self.inputs.len() + self.outputs.len() + self.program.slots;
+        let count = self.inputs.len() + self.outputs.len() + slots;
         let mut few_places = [[const { MaybeUninit::uninit() }; CHUNK_ROWS]; FEW_PLACES];
         let mut many_places = Vec::new();
         let places: &mut [ChunkRows] = if count <= FEW_PLACES {
@@ -143,7 +125,7 @@ impl Kernel for &mut Run<'_, '_> {
             &mut many_places
         };
         let own = &mut places[self.inputs.len() + self.outputs.len()..];
-        for (slot, rows) in slots.chunks_exact_mut(CHUNK / Line::FLOATS).zip(own) {
+        for (slot, rows) in memory.chunks_exact_mut(CHUNK / Line::FLOATS).zip(own) {
             let start: *mut f32 = slot.as_mut_ptr().cast();
             for (r, row) in rows.iter_mut().enumerate().take(chunk_rows) {
                 row.write(start.wrapping_add(r * padded));
@@ -167,11 +149,11 @@ impl Kernel for &mut Run<'_, '_> {
                 for (place, output) in rest.iter_mut().zip(self.outputs.iter_mut()) {
                     output.starts(first, strip, &mut place[..rows]);
                 }
-                for step in &self.program.steps {
-                    // SAFETY: each place of a step has a pointer for each of the `rows`, to `columns` floats of an input, an
-                    // output or a slot. Outputs and slots are exclusively borrowed here, and no step writes to an input. A
-                    // slot is written before it is read, since operands precede their users.
-                    unsafe { sweep(simd, step, places, [rows, columns]) };
+                for assignment in self.program.assignments() {
+                    // SAFETY: each register has a pointer for each of the `rows`, to `columns` floats of an input, an
+                    // output or a slot. Outputs and slots are exclusively borrowed here. By the invariant of programs no
+                    // assignment writes to an input, and what it reads was written before.
+                    unsafe { sweep(simd, assignment, places, [rows, columns]) };
                 }
             }
             first += rows;

@@ -33,25 +33,25 @@ lanewise! {
     /// `a + b`
     Add(a, b) = simd => simd.add(a, b);
     /// `a - b`
-    Subtract(a, b) = simd => simd.sub(a, b);
+    Sub(a, b) = simd => simd.sub(a, b);
     /// `a · b`
-    Multiply(a, b) = simd => simd.mul(a, b);
+    Mul(a, b) = simd => simd.mul(a, b);
     /// `a / b`
-    Divide(a, b) = simd => simd.div(a, b);
+    Div(a, b) = simd => simd.div(a, b);
     /// `a · b + c`, each rounded.
     AddProduct(a, b, c) = simd => simd.add(simd.mul(a, b), c);
     /// `a · b + c · d`, each rounded.
     SumOfProducts(a, b, c, d) = simd => simd.add(simd.mul(a, b), simd.mul(c, d));
     /// `-x`
-    Negate(x) = simd => simd.mul(simd.splat(-1.0), x);
+    Neg(x) = simd => simd.mul(simd.splat(-1.0), x);
     /// The larger of `x` and 0; NaN stays.
     Relu(x) = simd => simd.max(simd.splat(0.0), x);
     /// eˣ within 2 ulp.
     Exp(x) = simd => exp(simd, x);
     /// ln x within 2 ulp; NaN below zero.
-    Ln(x) = simd => ln(simd, x);
+    Log(x) = simd => ln(simd, x);
     /// 1 / (1 + e⁻ˣ) within 2e-7, and within 4 ulp where that is a normal float.
-    Sigma(x) = simd => sigma(simd, x);
+    Sigmoid(x) = simd => sigmoid(simd, x);
     /// tanh x within 5 ulp.
     Tanh(x) = simd => tanh(simd, x);
 }
@@ -125,17 +125,6 @@ impl Lanewise<1> for Scale {
     }
 }
 
-/// The same number everywhere.
-#[derive(Clone, Copy)]
-pub(super) struct Constant(pub(super) f32);
-
-impl Lanewise<0> for Constant {
-    #[inline(always)]
-    fn of<S: Simd>(self, simd: S, []: [S::Vector; 0]) -> S::Vector {
-        simd.splat(self.0)
-    }
-}
-
 /// For x = n·ln 2 + r with |r| <= ½ ln 2: (r, [`ROUNDING`] + n).
 #[inline(always)]
 fn reduced<S: Simd>(simd: S, x: S::Vector) -> (S::Vector, S::Vector) {
@@ -167,7 +156,7 @@ fn exp<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
 /// With -x = n·⅛ ln 2 - r: β + r over (β + r) + 2^(n/8)·½(r² + a·r + 2β), since e⁻ʳ is ½(r² + a·r + 2β) / (β + r) within
 /// 9e-9 for |r| <= 1/16 ln 2. That is its Padé approximant (a = -4, β = 3), moved so that the error is spread over the range.
 #[inline(always)]
-fn sigma<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
+fn sigmoid<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     const A: f32 = -4.000_259;
     const BETA: f32 = 3.000_129_5;
     // 2^(k/8) / 2, less the bits that `raised` adds for k.

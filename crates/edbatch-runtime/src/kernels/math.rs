@@ -1,25 +1,19 @@
 //! Functions of slices: σ, tanh, exp, ln, and softmax of a row.
+//!
+//! | function | error | limits |
+//! |---|---|---|
+//! | σ | at most 2e-7; at most 4 ulp while the result is normal, zero or nearly so below | 0 at -∞, 1 at ∞ |
+//! | tanh | at most 5 ulp | ±1 at ±∞ |
+//! | exp | at most 2 ulp, subnormal results included | 0 at -∞ |
+//! | ln | at most 2 ulp | -∞ at 0, NaN below |
+
+use edbatch_layout::Function;
 
 use super::{
     features::Level,
     lanewise::{self, Lanewise},
     simd::{self, Kernel, MOST_LANES, Simd},
 };
-
-/// A function of one float. NaN gives NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Function {
-    /// 1 / (1 + e⁻ˣ), absolute error at most 2e-7; relative error at most 4 ulp while the result is normal, zero or nearly so below. 0 at -∞, 1 at ∞.
-    Sigma,
-    /// tanh x within 5 ulp, ±1 at ±∞.
-    Tanh,
-    /// The larger of x and 0.
-    Relu,
-    /// eˣ within 2 ulp, subnormal results included. 0 at -∞.
-    Exp,
-    /// ln x within 2 ulp. -∞ at 0, NaN below.
-    Ln,
-}
 
 /// `to[i] = function(from[i])`
 ///
@@ -58,11 +52,11 @@ struct Map {
 impl Map {
     fn with(self, level: Level, function: Function) {
         match function {
-            Function::Sigma => simd::run(level, (self, lanewise::Sigma)),
+            Function::Sigmoid => simd::run(level, (self, lanewise::Sigmoid)),
             Function::Tanh => simd::run(level, (self, lanewise::Tanh)),
             Function::Relu => simd::run(level, (self, lanewise::Relu)),
             Function::Exp => simd::run(level, (self, lanewise::Exp)),
-            Function::Ln => simd::run(level, (self, lanewise::Ln)),
+            Function::Log => simd::run(level, (self, lanewise::Log)),
         }
     }
 }
@@ -128,7 +122,7 @@ impl Kernel for Softmax<'_> {
         unsafe { simd.store(lanes.as_mut_ptr(), sums) };
         let sum: f32 = lanes.iter().sum();
         let sum = simd.splat(sum);
-        let ln = lanewise::Ln.of(simd, [sum]);
+        let ln = lanewise::Log.of(simd, [sum]);
         for i in (0..len).step_by(S::LANES) {
             let lanes = S::LANES.min(len - i);
             // SAFETY: i + lanes <= len.

@@ -9,7 +9,8 @@
 //! on whether a lane falls into a whole vector or into the tail of a row.
 //!
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by `simd::run`. Read
-//! [`features`], `simd`, `tile`, `tiles`, then [`product`](mod@product); `lanewise`, then [`elementwise`], `steps` and `sweep`.
+//! [`features`], `simd`, `tile`, `tiles`, then [`product`](mod@product); `lanewise`, then
+//! [`elementwise`](mod@elementwise) and `sweep`.
 
 mod arg_max;
 pub mod batched;
@@ -20,23 +21,19 @@ pub(crate) mod large_pages;
 pub mod math;
 pub mod pack;
 pub mod product;
-pub mod program;
 pub mod reduce;
 pub mod roof;
 pub mod rows;
 mod simd;
-mod steps;
 mod sweep;
 mod tile;
 mod tiles;
 
 pub use arg_max::arg_max;
 pub use batched::{Left, Piece, Shape, batched_product};
-pub use elementwise::{Elementwise, Input};
+pub use elementwise::{Input, elementwise};
 pub use features::Level;
-pub use math::Function;
 pub use pack::PackedWeights;
 pub use product::{Pass, Start, product};
-pub use program::Program;
-pub use reduce::{Reduction, reduce};
+pub use reduce::reduce;
 pub use rows::{Rows, RowsMut};

@@ -1,24 +1,15 @@
 //! Reductions of a variable number of rows: what arrives at a variadic port.
 
+use edbatch_graph::Reduction;
+
 use super::{
     features::Level,
     rows::{Rows, RowsMut},
     simd::{self, Kernel, Simd},
 };
 
-/// How several rows become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reduction {
-    /// Added left to right, in argument order.
-    Sum,
-    /// The sum, divided by the number of rows.
-    Mean,
-    /// The largest, column by column; NaN if one is.
-    Max,
-}
-
 /// `out[b, :]` = the reduction of `rows[ends[b - 1]..ends[b]]` (from 0 for the first), left to right in the order of the
-/// list.
+/// list; the largest is NaN in a column where one row has it.
 ///
 /// `rows` are (R, W), `ends` (B), `out` (B, W). A lone row is copied. No row at all gives zeros; the largest of no row is
 /// -∞.
@@ -28,7 +19,8 @@ pub enum Reduction {
 /// If `ends` does not rise, its length is not the number of rows of `out`, or a row is shorter than W.
 ///
 /// ```
-/// use edbatch_runtime::kernels::{Level, Reduction, Rows, RowsMut, reduce};
+/// use edbatch_graph::Reduction;
+/// use edbatch_runtime::kernels::{Level, Rows, RowsMut, reduce};
 /// let rows = Rows::List { data: &[1.0, 2.0, 4.0], offsets: &[0, 1, 2] };
 /// let mut out = [0.0; 2];
 /// reduce(Level::detect(), Reduction::Mean, rows, &[1, 3], RowsMut::contiguous(&mut out, 1));

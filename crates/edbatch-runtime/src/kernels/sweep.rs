@@ -1,12 +1,12 @@
-//! A step of an element-wise program, swept over the rows of a chunk.
+//! An assignment of an element-wise program, swept over the rows of a chunk.
 
 use std::mem::MaybeUninit;
 
+use edbatch_layout::{Assignment, Form, Function, Operation};
+
 use super::{
     lanewise::{self, Lanewise},
-    math::Function,
     simd::{Kernel, Simd},
-    steps::{Form, Operation, Step},
 };
 
 /// Rows of a chunk.
@@ -15,30 +15,29 @@ pub(super) const CHUNK_ROWS: usize = 16;
 /// Pointers to the rows of a chunk, written for as many rows as it has.
 pub(super) type ChunkRows = [MaybeUninit<*mut f32>; CHUNK_ROWS];
 
-/// Carries a step out.
+/// Carries an assignment out. `registers` are pointers to their rows.
 ///
 /// # Safety
 ///
-/// All places must have pointers to `rows`; those of the sources must be readable, that of the destination writable, for
-/// `columns` floats in each of them; the destination is a source or overlaps none.
+/// All registers must have pointers to `rows`; those of the operands must be readable, that of the result writable, for
+/// `columns` floats in each of them; the result is an operand or overlaps none.
 #[inline(always)]
 pub(super) unsafe fn sweep<S: Simd>(
     simd: S,
-    step: &Step,
-    places: &[ChunkRows],
+    assignment: &Assignment,
+    registers: &[ChunkRows],
     [rows, columns]: [usize; 2],
 ) {
-    let to = &places[step.destination as usize];
-    let [a, b, c, d] = step.sources.map(|source| &places[source as usize]);
+    let to = &registers[assignment.result.index()];
+    let [a, b, c, d] = assignment.operands.map(|operand| &registers[operand.index()]);
     let area = Area { to, rows, columns };
-    match step.operation {
+    match assignment.operation {
         Operation::Copy => area.fill(simd, lanewise::Identity, [a]),
-        Operation::Constant(x) => area.fill(simd, lanewise::Constant(x), []),
         Operation::Add => area.fill(simd, lanewise::Add, [a, b]),
-        Operation::Subtract => area.fill(simd, lanewise::Subtract, [a, b]),
-        Operation::Multiply => area.fill(simd, lanewise::Multiply, [a, b]),
-        Operation::Divide => area.fill(simd, lanewise::Divide, [a, b]),
-        Operation::Negate => area.fill(simd, lanewise::Negate, [a]),
+        Operation::Sub => area.fill(simd, lanewise::Sub, [a, b]),
+        Operation::Mul => area.fill(simd, lanewise::Mul, [a, b]),
+        Operation::Div => area.fill(simd, lanewise::Div, [a, b]),
+        Operation::Neg => area.fill(simd, lanewise::Neg, [a]),
         Operation::Scale(factor) => area.fill(simd, lanewise::Scale(factor), [a]),
         Operation::ScaledSum(factor) => {
             area.fill(simd, lanewise::OfSum(lanewise::Scale(factor)), [a, b])
@@ -48,17 +47,17 @@ pub(super) unsafe fn sweep<S: Simd>(
         Operation::Apply(form, function) => {
             let sources = [a, b, c, d];
             match function {
-                Function::Sigma => area.apply(simd, lanewise::Sigma, form, sources),
+                Function::Sigmoid => area.apply(simd, lanewise::Sigmoid, form, sources),
                 Function::Tanh => area.apply(simd, lanewise::Tanh, form, sources),
                 Function::Relu => area.apply(simd, lanewise::Relu, form, sources),
                 Function::Exp => area.apply(simd, lanewise::Exp, form, sources),
-                Function::Ln => area.apply(simd, lanewise::Ln, form, sources),
+                Function::Log => area.apply(simd, lanewise::Log, form, sources),
             }
         }
     }
 }
 
-/// What a step writes: the caller of [`sweep`] vouches for it and for what is read.
+/// What an assignment writes: the caller of [`sweep`] vouches for it and for what is read.
 #[derive(Clone, Copy)]
 struct Area<'a> {
     to: &'a ChunkRows,

@@ -1,42 +1,63 @@
-//! Programs against the same instructions one float at a time.
+//! Programs against their operations, one float at a time.
 
-use edbatch_runtime::kernels::{
-    Elementwise, Function, Input, Level, Program, Rows, RowsMut,
-    math::map_in_place,
-    program::{Instruction, Value},
-};
+use edbatch_graph::Op;
+use edbatch_layout::{Elementwise, Function, Register};
+use edbatch_runtime::kernels::{Input, Level, Rows, RowsMut, elementwise, math::map_in_place};
 use proptest::prelude::*;
 
 use super::{assert_same_bits, noise};
 
-/// The outputs for one instance and one column.
-fn naive(level: Level, program: &Program, inputs: &[f32]) -> Vec<f32> {
-    let mut values: Vec<f32> = vec![];
-    for &instruction in program.instructions() {
-        let of = |value: Value| values[value.index()];
-        let value = match instruction {
-            Instruction::Input(input) => inputs[input as usize],
-            Instruction::Constant(x) => x,
-            Instruction::Add(a, b) => of(a) + of(b),
-            Instruction::Subtract(a, b) => of(a) - of(b),
-            Instruction::Multiply(a, b) => of(a) * of(b),
-            Instruction::Divide(a, b) => of(a) / of(b),
-            Instruction::Negate(x) => -of(x),
-            Instruction::Scale(x, factor) => of(x) * factor,
-            Instruction::Apply(function, x) => {
-                let mut y = [of(x)];
-                map_in_place(level, function, &mut y);
-                y[0]
-            }
-        };
-        values.push(value);
+/// Operations as a cell has them: registers are numbered as they come.
+#[derive(Debug, Default)]
+struct Ops {
+    inputs: u16,
+    ops: Vec<(Op, Vec<Register>)>,
+    outputs: Vec<Register>,
+}
+
+impl Ops {
+    fn of<const N: usize>() -> (Ops, [Register; N]) {
+        let registers = std::array::from_fn(|index| Register(index as u16));
+        (Ops { inputs: N as u16, ..Ops::default() }, registers)
     }
-    program.outputs().iter().map(|value| values[value.index()]).collect()
+
+    fn push(&mut self, op: Op, operands: &[Register]) -> Register {
+        self.ops.push((op, operands.to_vec()));
+        Register(self.inputs + self.ops.len() as u16 - 1)
+    }
+}
+
+/// The outputs for one instance and one column.
+fn naive(level: Level, ops: &Ops, inputs: &[f32]) -> Vec<f32> {
+    let mut values = inputs.to_vec();
+    for (op, operands) in &ops.ops {
+        let of = |index: usize| values[operands[index].index()];
+        let function = |function| {
+            let mut y = [of(0)];
+            map_in_place(level, function, &mut y);
+            y[0]
+        };
+        values.push(match *op {
+            Op::Add => of(0) + of(1),
+            Op::Sub => of(0) - of(1),
+            Op::Mul => of(0) * of(1),
+            Op::Div => of(0) / of(1),
+            Op::Neg => -of(0),
+            Op::Scale(factor) => of(0) * factor,
+            Op::Sigmoid => function(Function::Sigmoid),
+            Op::Tanh => function(Function::Tanh),
+            Op::Relu => function(Function::Relu),
+            Op::Exp => function(Function::Exp),
+            Op::Log => function(Function::Log),
+            op => unreachable!("{op} is not element-wise"),
+        });
+    }
+    ops.outputs.iter().map(|output| values[output.index()]).collect()
 }
 
 /// Runs a program on noise (every third input a bias, every other one a list) and compares each element.
-fn check(program: &Program, rows: usize, width: usize, seed: u64) {
-    let inputs: Vec<Vec<f32>> = (0..program.input_count())
+fn check(ops: &Ops, rows: usize, width: usize, seed: u64) {
+    let inputs: Vec<Vec<f32>> = (0..ops.inputs)
         .map(|i| noise(seed + i as u64, (rows + 1) * width).iter().map(|x| x * 4.0).collect())
         .collect();
     let offsets: Vec<u32> = (0..rows as u32).rev().map(|b| b * width as u32 + b % 2).collect();
@@ -46,12 +67,13 @@ fn check(program: &Program, rows: usize, width: usize, seed: u64) {
         _ => Input::Same(&inputs[i][..width]),
     };
     let streams: Vec<_> = (0..inputs.len()).map(input_of).collect();
+    let program = Elementwise::new(ops.inputs, &ops.ops, &ops.outputs);
     for level in Level::available() {
         let stride = width + 3;
-        let mut out = vec![vec![f32::NAN; rows * stride]; program.outputs().len()];
+        let mut out = vec![vec![f32::NAN; rows * stride]; ops.outputs.len()];
         let mut outputs: Vec<_> =
             out.iter_mut().map(|out| RowsMut::new(out, width, stride)).collect();
-        Elementwise::new(program).run(level, width, &streams, &mut outputs);
+        elementwise(level, &program, width, &streams, &mut outputs);
         for b in 0..rows {
             for column in 0..width {
                 let operands: Vec<f32> = streams
@@ -62,8 +84,8 @@ fn check(program: &Program, rows: usize, width: usize, seed: u64) {
                     })
                     .collect();
                 let got: Vec<_> = out.iter().map(|out| out[b * stride + column]).collect();
-                assert_same_bits(&got, &naive(level, program, &operands), || {
-                    format!("{level}: row {b} of {rows}, column {column} of {width}, {program:?}")
+                assert_same_bits(&got, &naive(level, ops, &operands), || {
+                    format!("{level}: row {b} of {rows}, column {column} of {width}, {program}")
                 });
             }
         }
@@ -75,49 +97,45 @@ fn check(program: &Program, rows: usize, width: usize, seed: u64) {
     }
 }
 
-fn lstm() -> Program {
-    let mut cell = Program::new();
-    let [i, f, o, g, c, bi, bf, bo, bg] = cell.inputs();
+fn lstm() -> Ops {
+    let (mut cell, [i, f, o, g, c, bi, bf, bo, bg]) = Ops::of();
     let mut gate = |x, bias, function| {
-        let sum = cell.add(x, bias);
-        cell.apply(function, sum)
+        let sum = cell.push(Op::Add, &[x, bias]);
+        cell.push(function, &[sum])
     };
-    let (i, f) = (gate(i, bi, Function::Sigma), gate(f, bf, Function::Sigma));
-    let (o, g) = (gate(o, bo, Function::Sigma), gate(g, bg, Function::Tanh));
-    let (kept, added) = (cell.multiply(f, c), cell.multiply(i, g));
-    let c = cell.add(kept, added);
-    let t = cell.apply(Function::Tanh, c);
-    let h = cell.multiply(o, t);
-    cell.output(h);
-    cell.output(c);
+    let (i, f) = (gate(i, bi, Op::Sigmoid), gate(f, bf, Op::Sigmoid));
+    let (o, g) = (gate(o, bo, Op::Sigmoid), gate(g, bg, Op::Tanh));
+    let (kept, added) = (cell.push(Op::Mul, &[f, c]), cell.push(Op::Mul, &[i, g]));
+    let c = cell.push(Op::Add, &[kept, added]);
+    let t = cell.push(Op::Tanh, &[c]);
+    let h = cell.push(Op::Mul, &[o, t]);
+    cell.outputs = vec![h, c];
     cell
 }
 
 /// The mean of two gated recurrent units, and what one of them keeps of its state: every fused form.
-fn gru() -> Program {
-    let mut cell = Program::new();
+fn gru() -> Ops {
+    let (mut cell, inputs) = Ops::of::<14>();
     let mut halves = vec![];
-    for function in [Function::Sigma, Function::Tanh] {
-        let [r, z, c, h, br, bz, bc] = cell.inputs();
-        let (reset, update) = (cell.add(r, br), cell.add(z, bz));
-        let (reset, update) = (cell.apply(function, reset), cell.apply(Function::Sigma, update));
-        let kept = cell.multiply(reset, h);
-        let (state, sum) = (cell.add(c, bc), cell.add(c, kept));
-        let sum = cell.add(sum, bc);
-        let (state, sum) = (cell.apply(Function::Tanh, state), cell.apply(function, sum));
-        let difference = cell.subtract(h, state);
-        let moved = cell.multiply(update, difference);
-        halves.push(cell.add(state, moved));
-        cell.output(kept);
-        cell.output(sum);
-        let (difference, open) = (cell.subtract(h, c), cell.apply(function, c));
-        let moved = cell.multiply(open, difference);
-        let moved = cell.add(c, moved);
-        cell.output(moved);
+    for (function, inputs) in [Op::Sigmoid, Op::Tanh].into_iter().zip(inputs.chunks(7)) {
+        let &[r, z, c, h, br, bz, bc] = inputs else { unreachable!("seven each") };
+        let (reset, update) = (cell.push(Op::Add, &[r, br]), cell.push(Op::Add, &[z, bz]));
+        let (reset, update) = (cell.push(function, &[reset]), cell.push(Op::Sigmoid, &[update]));
+        let kept = cell.push(Op::Mul, &[reset, h]);
+        let (state, sum) = (cell.push(Op::Add, &[c, bc]), cell.push(Op::Add, &[c, kept]));
+        let sum = cell.push(Op::Add, &[sum, bc]);
+        let (state, sum) = (cell.push(Op::Tanh, &[state]), cell.push(function, &[sum]));
+        let difference = cell.push(Op::Sub, &[h, state]);
+        let moved = cell.push(Op::Mul, &[update, difference]);
+        halves.push(cell.push(Op::Add, &[state, moved]));
+        let (difference, open) = (cell.push(Op::Sub, &[h, c]), cell.push(function, &[c]));
+        let moved = cell.push(Op::Mul, &[open, difference]);
+        let moved = cell.push(Op::Add, &[c, moved]);
+        cell.outputs.extend([kept, sum, moved]);
     }
-    let sum = cell.add(halves[0], halves[1]);
-    let mean = cell.scale(sum, 0.5);
-    cell.output(mean);
+    let sum = cell.push(Op::Add, &[halves[0], halves[1]]);
+    let mean = cell.push(Op::Scale(0.5), &[sum]);
+    cell.outputs.push(mean);
     cell
 }
 
@@ -142,49 +160,43 @@ fn an_lstm_cell_of_every_width() {
 
 #[test]
 fn inputs_can_be_outputs_and_outputs_can_repeat() {
-    let mut program = Program::new();
-    let [x, y] = program.inputs();
-    let sum = program.add(x, x);
-    let one = program.constant(1.0);
-    let more = program.subtract(sum, one);
-    for value in [y, sum, sum, more, x] {
-        program.output(value);
-    }
-    check(&program, 3, 20, 1);
+    let (mut ops, [x, y]) = Ops::of();
+    let sum = ops.push(Op::Add, &[x, x]);
+    let more = ops.push(Op::Sub, &[sum, y]);
+    ops.outputs = vec![y, sum, sum, more, x];
+    check(&ops, 3, 20, 1);
 }
 
 proptest! {
     /// Random programs: slots are reused without a clash.
     #[test]
     fn random_programs(
-        codes in prop::collection::vec((0u8..12, any::<u16>(), any::<u16>()), 1..40),
+        codes in prop::collection::vec((0u8..11, any::<u16>(), any::<u16>()), 1..40),
         outputs in prop::collection::vec(any::<u16>(), 1..5),
         rows in 1usize..40,
         width in 1usize..70,
         seed: u32,
     ) {
-        let mut program = Program::new();
-        let mut values: Vec<Value> = program.inputs::<4>().to_vec();
+        let (mut ops, inputs) = Ops::of::<4>();
+        let mut values = inputs.to_vec();
         for (code, a, b) in codes {
             let (a, b) = (values[a as usize % values.len()], values[b as usize % values.len()]);
             values.push(match code {
-                0 => program.constant(0.25),
-                1 => program.add(a, b),
-                2 => program.subtract(a, b),
-                3 => program.multiply(a, b),
-                4 => program.divide(a, b),
-                5 => program.negate(a),
-                6 => program.scale(a, 0.5),
-                7 => program.apply(Function::Sigma, a),
-                8 => program.apply(Function::Tanh, a),
-                9 => program.apply(Function::Relu, a),
-                10 => program.apply(Function::Exp, a),
-                _ => program.apply(Function::Ln, a),
+                0 => ops.push(Op::Add, &[a, b]),
+                1 => ops.push(Op::Sub, &[a, b]),
+                2 => ops.push(Op::Mul, &[a, b]),
+                3 => ops.push(Op::Div, &[a, b]),
+                4 => ops.push(Op::Neg, &[a]),
+                5 => ops.push(Op::Scale(0.5), &[a]),
+                6 => ops.push(Op::Sigmoid, &[a]),
+                7 => ops.push(Op::Tanh, &[a]),
+                8 => ops.push(Op::Relu, &[a]),
+                9 => ops.push(Op::Exp, &[a]),
+                _ => ops.push(Op::Log, &[a]),
             });
         }
-        for output in outputs {
-            program.output(values[output as usize % values.len()]);
-        }
-        check(&program, rows, width, seed as u64);
+        let outputs = outputs.iter().map(|&output| values[output as usize % values.len()]);
+        ops.outputs = outputs.collect();
+        check(&ops, rows, width, seed as u64);
     }
 }

@@ -1,24 +1,25 @@
 //! Accuracy against `f64`, special values, and independence of the place.
 
+use edbatch_layout::Function;
 use edbatch_runtime::kernels::{
-    Function, Level,
+    Level,
     math::{log_softmax, map, map_in_place, softmax},
 };
 
 use super::{assert_same_bits, noise};
 
 const FUNCTIONS: [Function; 5] =
-    [Function::Sigma, Function::Tanh, Function::Relu, Function::Exp, Function::Ln];
+    [Function::Sigmoid, Function::Tanh, Function::Relu, Function::Exp, Function::Log];
 
 fn exact(function: Function, x: f32) -> f64 {
     let x = x as f64;
     match function {
-        Function::Sigma if x < 0.0 => x.exp() / (1.0 + x.exp()),
-        Function::Sigma => 1.0 / (1.0 + (-x).exp()),
+        Function::Sigmoid if x < 0.0 => x.exp() / (1.0 + x.exp()),
+        Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         Function::Tanh => x.tanh(),
         Function::Relu => x.max(0.0),
         Function::Exp => x.exp(),
-        Function::Ln => x.ln(),
+        Function::Log => x.ln(),
     }
 }
 
@@ -45,7 +46,7 @@ fn check_errors(level: Level, function: Function, bits: impl Iterator<Item = u32
                 assert_eq!(got, expected as f32, "{level}: {function:?}({x})");
             } else {
                 let below_normal =
-                    function == Function::Sigma && expected < f32::MIN_POSITIVE as f64;
+                    function == Function::Sigmoid && expected < f32::MIN_POSITIVE as f64;
                 let error = if below_normal { 0.0 } else { ulps(got, expected) };
                 if error > relative.0 {
                     relative = (error, x);
@@ -58,12 +59,15 @@ fn check_errors(level: Level, function: Function, bits: impl Iterator<Item = u32
     println!("{level:8} {function:?}: {ulps:.2} ulp at {x:e}, {absolute:e} absolute");
     let allowed = match function {
         Function::Relu => 0.0,
-        Function::Exp | Function::Ln => 2.0,
-        Function::Sigma => 4.0,
+        Function::Exp | Function::Log => 2.0,
+        Function::Sigmoid => 4.0,
         Function::Tanh => 5.0,
     };
     assert!(ulps <= allowed, "{level}: {function:?}({x:e}) is {ulps} ulp off");
-    assert!(function != Function::Sigma || absolute <= 2e-7, "{level}: sigma is {absolute:e} off");
+    assert!(
+        function != Function::Sigmoid || absolute <= 2e-7,
+        "{level}: sigma is {absolute:e} off"
+    );
 }
 
 #[test]
@@ -93,9 +97,9 @@ fn special_values_are_those_of_std() {
     const INF: f32 = f32::INFINITY;
     for level in Level::available() {
         for (function, x, expected) in [
-            (Function::Sigma, INF, 1.0),
-            (Function::Sigma, -INF, 0.0),
-            (Function::Sigma, 0.0, 0.5),
+            (Function::Sigmoid, INF, 1.0),
+            (Function::Sigmoid, -INF, 0.0),
+            (Function::Sigmoid, 0.0, 0.5),
             (Function::Tanh, INF, 1.0),
             (Function::Tanh, -INF, -1.0),
             (Function::Tanh, 20.0, 1.0),
@@ -106,11 +110,11 @@ fn special_values_are_those_of_std() {
             (Function::Exp, INF, INF),
             (Function::Exp, -INF, 0.0),
             (Function::Exp, 0.0, 1.0),
-            (Function::Ln, INF, INF),
-            (Function::Ln, 0.0, -INF),
-            (Function::Ln, 1.0, 0.0),
-            (Function::Ln, -1.0, f32::NAN),
-            (Function::Ln, -INF, f32::NAN),
+            (Function::Log, INF, INF),
+            (Function::Log, 0.0, -INF),
+            (Function::Log, 1.0, 0.0),
+            (Function::Log, -1.0, f32::NAN),
+            (Function::Log, -INF, f32::NAN),
         ] {
             let mut y = [x];
             map_in_place(level, function, &mut y);

@@ -1,6 +1,7 @@
 //! Reductions against folds.
 
-use edbatch_runtime::kernels::{Level, Reduction, Rows, RowsMut, reduce};
+use edbatch_graph::Reduction;
+use edbatch_runtime::kernels::{Level, Rows, RowsMut, reduce};
 use proptest::prelude::*;
 
 use super::{assert_same_bits, noise};

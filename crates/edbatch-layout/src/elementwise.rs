@@ -1,0 +1,226 @@
+//! Element-wise programs: what a cell does to its rows between and after its products.
+//!
+//! There is one form of them from the compiler to the kernel. It is made of a cell's operations in two steps, [`fuse`] and
+//! [`registers`]; text shows it, the CPU's kernel runs it, and a generator of source can print it line by line.
+
+mod display;
+mod fuse;
+mod registers;
+
+use edbatch_graph::Op;
+
+/// Element-wise operations over tensors of one width, as a program without branches.
+///
+/// A register holds a whole tensor of a call: first the inputs, then the outputs, then what lies in between. The results of
+/// an output are written where it belongs and may be read there again.
+///
+/// *Invariant*, on which unsafe code relies: an assignment writes to no input, and reads inputs and what was written
+/// before; every output is written.
+///
+/// ```
+/// use edbatch_graph::Op;
+/// use edbatch_layout::{Elementwise, Register};
+///
+/// // tanh(x + bias) · gate
+/// let [x, bias, gate, sum, tanh, result] = [0, 1, 2, 3, 4, 5].map(Register);
+/// let ops = [(Op::Add, vec![x, bias]), (Op::Tanh, vec![sum]), (Op::Mul, vec![tanh, gate])];
+/// let program = Elementwise::new(3, &ops, &[result]);
+/// assert_eq!(program.to_string(), "r3 = tanh(r0 + r1) * r2");
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Elementwise {
+    inputs: u16,
+    outputs: u16,
+    temporaries: u16,
+    assignments: Vec<Assignment>,
+}
+
+/// `result = operation(operands)`
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Assignment {
+    /// What is computed.
+    pub operation: Operation,
+    /// As many as the operation has operands, then any.
+    pub operands: [Register; 4],
+    /// Where the result goes.
+    pub result: Register,
+}
+
+/// A register of an [`Elementwise`] program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Register(pub u16);
+
+/// What is computed of operands a, b, c, d, element by element.
+///
+/// Several operations of a cell in one change no bit: each rounds as it would alone, in the same order.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Operation {
+    /// `a`
+    Copy,
+    /// `a + b`
+    Add,
+    /// `a - b`
+    Sub,
+    /// `a · b`
+    Mul,
+    /// `a / b`
+    Div,
+    /// `-a`
+    Neg,
+    /// `a · factor`
+    Scale(f32),
+    /// `(a + b) · factor`
+    ScaledSum(f32),
+    /// `a · b + c`, not fused into one rounding.
+    AddProduct,
+    /// `a · b + c · d`, each rounded.
+    SumOfProducts,
+    /// A function, with what stands in it and around it.
+    Apply(Form, Function),
+}
+
+/// A function of one element. NaN gives NaN.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Function {
+    /// 1 / (1 + e⁻ˣ)
+    Sigmoid,
+    /// tanh x
+    Tanh,
+    /// The larger of x and 0.
+    Relu,
+    /// eˣ
+    Exp,
+    /// ln x
+    Log,
+}
+
+/// Where a function f stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// `f(a)`
+    Plain,
+    /// `f(a + b)`
+    OfSum,
+    /// `f((a + b) + c)`
+    OfSums,
+    /// `f(a) · b`
+    Times,
+    /// `f(a + b) · c`
+    OfSumTimes,
+    /// `c + f(a) · (b - c)`
+    Between,
+    /// `d + f(a + b) · (c - d)`
+    OfSumBetween,
+}
+
+impl Elementwise {
+    /// Compiles operations of a cell. Registers of `ops` and `outputs` are numbered as they come: the inputs, then the result
+    /// of each operation.
+    ///
+    /// # Panics
+    /// If an operation is not element-wise, a register is none of an input or of an earlier operation, or there are 2¹⁶
+    /// registers.
+    #[must_use]
+    pub fn new(inputs: u16, ops: &[(Op, Vec<Register>)], outputs: &[Register]) -> Self {
+        let registers = usize::from(inputs) + ops.len() + outputs.len();
+        assert!(registers <= usize::from(u16::MAX), "{registers} registers, expected below 65536");
+        for (result, (op, operands)) in (usize::from(inputs)..).zip(ops) {
+            let earlier = operands.iter().all(|operand| operand.index() < result);
+            assert!(earlier, "{op} of {operands:?}, expected registers below {result}");
+        }
+        let end = usize::from(inputs) + ops.len();
+        let computed = outputs.iter().all(|output| output.index() < end);
+        assert!(computed, "outputs {outputs:?}, expected registers below {end}");
+        registers::assign(inputs, fuse::fuse(inputs, ops, outputs), outputs)
+    }
+
+    /// How many tensors are read.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        usize::from(self.inputs)
+    }
+
+    /// How many tensors are written for others to read.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        usize::from(self.outputs)
+    }
+
+    /// How many tensors lie in between; each is written before it is read.
+    #[must_use]
+    pub fn temporaries(&self) -> usize {
+        usize::from(self.temporaries)
+    }
+
+    /// What is computed, in order.
+    #[must_use]
+    pub fn assignments(&self) -> &[Assignment] {
+        &self.assignments
+    }
+
+    /// The same with its outputs in another order: the first is that which was `order[0]`.
+    pub(crate) fn reorder_outputs(&mut self, order: &[usize]) {
+        let outputs = self.inputs()..self.inputs() + self.outputs();
+        let moved = |register: &mut Register| {
+            if outputs.contains(&register.index()) {
+                let old = register.index() - outputs.start;
+                let new = order.iter().position(|&from| from == old).expect("a permutation");
+                *register = Register((outputs.start + new) as u16);
+            }
+        };
+        for Assignment { operation, operands, result } in &mut self.assignments {
+            operands[..operation.operands()].iter_mut().for_each(moved);
+            moved(result);
+        }
+    }
+}
+
+impl Assignment {
+    /// The registers that are read.
+    #[must_use]
+    pub fn operands(&self) -> &[Register] {
+        &self.operands[..self.operation.operands()]
+    }
+}
+
+impl Register {
+    /// The index into side tables.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl Operation {
+    /// How many operands there are.
+    #[must_use]
+    pub fn operands(self) -> usize {
+        match self {
+            Self::Copy | Self::Neg | Self::Scale(_) | Self::Apply(Form::Plain, _) => 1,
+            Self::Add | Self::Sub | Self::Mul | Self::Div | Self::ScaledSum(_) => 2,
+            Self::AddProduct => 3,
+            Self::SumOfProducts => 4,
+            Self::Apply(Form::OfSum | Form::Times, _) => 2,
+            Self::Apply(Form::OfSums | Form::OfSumTimes | Form::Between, _) => 3,
+            Self::Apply(Form::OfSumBetween, _) => 4,
+        }
+    }
+
+    /// How many operations of a cell it carries out.
+    #[must_use]
+    pub fn ops(self) -> usize {
+        match self {
+            Self::Copy => 0,
+            Self::Add | Self::Sub | Self::Mul | Self::Div | Self::Neg | Self::Scale(_) => 1,
+            Self::ScaledSum(_) | Self::AddProduct => 2,
+            Self::SumOfProducts => 3,
+            Self::Apply(form, _) => match form {
+                Form::Plain => 1,
+                Form::OfSum | Form::Times => 2,
+                Form::OfSums | Form::OfSumTimes => 3,
+                Form::Between => 4,
+                Form::OfSumBetween => 5,
+            },
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Element-wise programs as text, as a reader would write them.
+
+use std::fmt;
+
+use super::{Assignment, Elementwise, Form, Function, Operation, Register};
+
+/// `r3 = tanh(r0 + r1); r2 = r3 * r1`
+impl fmt::Display for Elementwise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, assignment) in self.assignments.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { "; " })?;
+            write!(f, "{assignment}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Assignment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d] = self.operands;
+        write!(f, "{} = ", self.result)?;
+        match self.operation {
+            Operation::Copy => write!(f, "{a}"),
+            Operation::Add => write!(f, "{a} + {b}"),
+            Operation::Sub => write!(f, "{a} - {b}"),
+            Operation::Mul => write!(f, "{a} * {b}"),
+            Operation::Div => write!(f, "{a} / {b}"),
+            Operation::Neg => write!(f, "-{a}"),
+            Operation::Scale(factor) => write!(f, "{factor} {a}"),
+            Operation::ScaledSum(factor) => write!(f, "{factor} ({a} + {b})"),
+            Operation::AddProduct => write!(f, "{a} * {b} + {c}"),
+            Operation::SumOfProducts => write!(f, "{a} * {b} + {c} * {d}"),
+            Operation::Apply(form, function) => match form {
+                Form::Plain => write!(f, "{function} {a}"),
+                Form::OfSum => write!(f, "{function}({a} + {b})"),
+                Form::OfSums => write!(f, "{function}({a} + {b} + {c})"),
+                Form::Times => write!(f, "{function}({a}) * {b}"),
+                Form::OfSumTimes => write!(f, "{function}({a} + {b}) * {c}"),
+                Form::Between => write!(f, "{c} + {function}({a}) * ({b} - {c})"),
+                Form::OfSumBetween => write!(f, "{d} + {function}({a} + {b}) * ({c} - {d})"),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sigmoid => "sigmoid",
+            Self::Tanh => "tanh",
+            Self::Relu => "relu",
+            Self::Exp => "exp",
+            Self::Log => "log",
+        })
+    }
+}
+
+impl fmt::Display for Register {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "r{}", self.0)
+    }
+}

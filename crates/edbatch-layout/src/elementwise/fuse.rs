@@ -1,0 +1,221 @@
+//! Several operations in one, where that saves passes over what lies in between.
+//!
+//! Each operation takes in those of its operands that nothing else reads, last operations first: a gate is
+//! `sigmoid(a + b)`, a state `a · b + c · d`. No rounding is left out and none changes its place.
+
+use edbatch_graph::Op;
+
+use super::{Form, Function, Operation, Register};
+
+/// One or several operations that run as one.
+#[derive(Debug)]
+pub(super) struct Fused {
+    pub(super) operation: Operation,
+    pub(super) operands: Vec<Register>,
+    /// As the operations number registers.
+    pub(super) result: Register,
+}
+
+/// An operation, its operands, and the results of the operations that it takes in.
+type Fusion = (Operation, Vec<Register>, Vec<Register>);
+
+pub(super) fn fuse(inputs: u16, ops: &[(Op, Vec<Register>)], outputs: &[Register]) -> Vec<Fused> {
+    let inputs = usize::from(inputs);
+    let mut readers = vec![0; inputs + ops.len()];
+    for register in ops.iter().flat_map(|(_, operands)| operands).chain(outputs) {
+        readers[register.index()] += 1;
+    }
+    let own = |register: Register| {
+        let (op, operands) = &ops[register.index().checked_sub(inputs)?];
+        (readers[register.index()] == 1).then_some((*op, &operands[..]))
+    };
+    let mut taken_in = vec![false; inputs + ops.len()];
+    let mut fused = Vec::new();
+    for (index, (op, operands)) in ops.iter().enumerate().rev() {
+        if taken_in[inputs + index] {
+            continue;
+        }
+        let (operation, operands, inner) = fusion(*op, operands, own);
+        for register in inner {
+            taken_in[register.index()] = true;
+        }
+        fused.push(Fused { operation, operands, result: Register((inputs + index) as u16) });
+    }
+    fused.reverse();
+    fused
+}
+
+/// What an operation becomes; `own` is the operation of a register that nothing else reads.
+fn fusion<'a>(
+    op: Op,
+    operands: &[Register],
+    own: impl Fn(Register) -> Option<(Op, &'a [Register])>,
+) -> Fusion {
+    if let Some(f) = function(op) {
+        return applied(f, operands[0], own);
+    }
+    let alone = |operation| (operation, operands.to_vec(), Vec::new());
+    match (op, operands) {
+        (Op::Add, &[a, b]) => sum(a, b, own),
+        (Op::Mul, &[a, b]) => product(a, b, own),
+        (Op::Scale(factor), &[x]) => match own(x) {
+            Some((Op::Add, of)) => (Operation::ScaledSum(factor), of.to_vec(), vec![x]),
+            _ => alone(Operation::Scale(factor)),
+        },
+        (Op::Sub, _) => alone(Operation::Sub),
+        (Op::Div, _) => alone(Operation::Div),
+        (Op::Neg, _) => alone(Operation::Neg),
+        (op, _) => panic!("{op} is not element-wise"),
+    }
+}
+
+/// The function that an operation applies, if it does.
+fn function(op: Op) -> Option<Function> {
+    match op {
+        Op::Sigmoid => Some(Function::Sigmoid),
+        Op::Tanh => Some(Function::Tanh),
+        Op::Relu => Some(Function::Relu),
+        Op::Exp => Some(Function::Exp),
+        Op::Log => Some(Function::Log),
+        _ => None,
+    }
+}
+
+/// `f(x)`
+fn applied<'a>(
+    f: Function,
+    x: Register,
+    own: impl Fn(Register) -> Option<(Op, &'a [Register])>,
+) -> Fusion {
+    match own(x) {
+        Some((Op::Add, &[a, b])) => match own(a) {
+            Some((Op::Add, &[p, q])) => {
+                (Operation::Apply(Form::OfSums, f), vec![p, q, b], vec![x, a])
+            }
+            _ => (Operation::Apply(Form::OfSum, f), vec![a, b], vec![x]),
+        },
+        _ => (Operation::Apply(Form::Plain, f), vec![x], vec![]),
+    }
+}
+
+/// `a · b`
+fn product<'a>(
+    a: Register,
+    b: Register,
+    own: impl Fn(Register) -> Option<(Op, &'a [Register])>,
+) -> Fusion {
+    for (gate, other) in [(b, a), (a, b)] {
+        if let Some((op, &[x])) = own(gate)
+            && let Some(f) = function(op)
+        {
+            return gated(f, x, [Form::Times, Form::OfSumTimes], &[other], &[gate], own);
+        }
+    }
+    (Operation::Mul, vec![a, b], vec![])
+}
+
+/// `a + b`
+fn sum<'a>(
+    a: Register,
+    b: Register,
+    own: impl Fn(Register) -> Option<(Op, &'a [Register])>,
+) -> Fusion {
+    match (own(a), own(b)) {
+        (Some((Op::Mul, &[p, q])), Some((Op::Mul, &[r, s]))) => {
+            (Operation::SumOfProducts, vec![p, q, r, s], vec![a, b])
+        }
+        (_, Some((Op::Mul, &[p, q]))) => match (own(p), own(q)) {
+            (Some((op, &[x])), Some((Op::Sub, &[c, d]))) if d == a && function(op).is_some() => {
+                let (f, forms) = (function(op), [Form::Between, Form::OfSumBetween]);
+                gated(f.expect("just checked"), x, forms, &[c, d], &[b, p, q], own)
+            }
+            _ => (Operation::AddProduct, vec![p, q, a], vec![b]),
+        },
+        (Some((Op::Mul, &[p, q])), _) => (Operation::AddProduct, vec![p, q, b], vec![a]),
+        _ => (Operation::Add, vec![a, b], vec![]),
+    }
+}
+
+/// `f(x)` inside of something that also reads `others` and takes in `inner`; the second form is that of a sum x.
+fn gated<'a>(
+    f: Function,
+    x: Register,
+    [of_value, of_sum]: [Form; 2],
+    others: &[Register],
+    inner: &[Register],
+    own: impl Fn(Register) -> Option<(Op, &'a [Register])>,
+) -> Fusion {
+    match own(x) {
+        Some((Op::Add, of)) => {
+            (Operation::Apply(of_sum, f), [of, others].concat(), [inner, &[x]].concat())
+        }
+        _ => (Operation::Apply(of_value, f), [&[x], others].concat(), inner.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Elementwise, Register};
+    use edbatch_graph::Op;
+
+    /// Compiles `operations | outputs` of some inputs, an operation a word with its operands: `tanh 2`.
+    fn check(inputs: u16, text: &str, expected: &str) {
+        let (ops, outputs) = text.split_once('|').unwrap();
+        let registers = |text: &str| -> Vec<Register> {
+            text.split_whitespace().map(|word| Register(word.parse().unwrap())).collect()
+        };
+        let op = |text: &str| {
+            let (name, operands) = text.trim().split_once(' ').unwrap();
+            let op = match name {
+                "add" => Op::Add,
+                "sub" => Op::Sub,
+                "mul" => Op::Mul,
+                "half" => Op::Scale(0.5),
+                "sigmoid" => Op::Sigmoid,
+                "tanh" => Op::Tanh,
+                _ => unreachable!("{name}"),
+            };
+            (op, registers(operands))
+        };
+        let ops: Vec<_> = ops.split(',').map(op).collect();
+        let program = Elementwise::new(inputs, &ops, &registers(outputs));
+        assert_eq!(program.to_string(), expected, "{text}");
+    }
+
+    #[test]
+    fn a_gate_and_a_state_are_one_assignment_each() {
+        check(
+            5,
+            "add 0 1, tanh 5, mul 2 3, mul 4 6, add 7 8, tanh 9, mul 2 10 | 11 9",
+            "r7 = tanh(r0 + r1); r6 = r2 * r3 + r4 * r7; r5 = tanh(r6) * r2",
+        );
+        check(2, "add 0 1, half 2 | 3", "r2 = 0.5 (r0 + r1)");
+        check(3, "add 0 1, add 3 2, tanh 4 | 5", "r3 = tanh(r0 + r1 + r2)");
+    }
+
+    #[test]
+    fn a_gate_between_two_states_is_one_assignment() {
+        let gru = "add 0 1, sigmoid 4, sub 2 3, mul 5 6, add 3 7 | 8";
+        check(4, gru, "r4 = r3 + sigmoid(r0 + r1) * (r2 - r3)");
+    }
+
+    #[test]
+    fn what_others_read_is_computed_once() {
+        check(2, "add 0 1, tanh 2 | 3 2", "r3 = r0 + r1; r2 = tanh r3");
+        check(2, "mul 0 1, add 2 0, add 2 1 | 3 4", "r4 = r0 * r1; r2 = r4 + r0; r3 = r4 + r1");
+    }
+
+    #[test]
+    fn a_temporary_is_free_after_its_last_reader() {
+        check(
+            2,
+            "tanh 0, tanh 2, add 3 0, sub 4 1, tanh 5 | 6",
+            "r3 = tanh r0; r3 = tanh r3; r3 = r3 + r0; r3 = r3 - r1; r2 = tanh r3",
+        );
+    }
+
+    #[test]
+    fn an_output_may_be_an_input_or_come_twice() {
+        check(2, "add 0 0 | 1 2 2", "r3 = r0 + r0; r2 = r1; r4 = r3");
+    }
+}
