@@ -133,7 +133,7 @@ impl Options {
             systems.extend(System::ABLATION.iter().filter(|part| !self.systems.contains(part)));
         }
         if self.threads.iter().any(|&threads| threads > 1) && self.systems.is_empty() {
-            systems.extend([System::Across, System::Overlap]);
+            systems.push(System::Across);
         }
         systems
     }

@@ -5,7 +5,7 @@ use crate::systems::System;
 use crate::table::Table;
 
 /// Pairs whose ratio says what one part of the system gives.
-const PAIRS: [(System, System, &str); 10] = [
+const PAIRS: [(System, System, &str); 8] = [
     (System::Edbatch, System::Unbatched, "/ unbatched"),
     (System::Edbatch, System::CellsAgenda, "/ cells-agenda"),
     (System::Edbatch, System::Paper, "/ paper"),
@@ -14,8 +14,6 @@ const PAIRS: [(System, System, &str); 10] = [
     (System::NoHoisting, System::NoLayout, "planned / declared"),
     (System::Edbatch, System::NoKernel, "kernel"),
     (System::Cached, System::Edbatch, "plans kept"),
-    (System::Consumers, System::Edbatch, "order: consumers"),
-    (System::OrderPqTree, System::Cached, "order: PQ-tree"),
 ];
 
 /// Ratios of instances a second, medians over medians, where both contestants ran; and for several
@@ -38,18 +36,14 @@ pub fn speedups(records: &[&Throughput]) -> Option<Table> {
                 .iter()
                 .map(|&(a, b, _)| Some(speed(group, a, threads)? / speed(group, b, threads)?))
                 .collect();
-            for system in [System::Edbatch, System::Across, System::Overlap] {
+            for system in [System::Edbatch, System::Across] {
                 let one = speed(group, System::Edbatch, 1).filter(|_| threads > 1);
                 ratios.push(one.and_then(|one| Some(speed(group, system, threads)? / one)));
             }
             rows.push((group[0], threads, ratios));
         }
     }
-    let names = PAIRS.iter().map(|&(_, _, name)| name).chain([
-        "threads inside",
-        "threads across",
-        "overlap",
-    ]);
+    let names = PAIRS.iter().map(|&(_, _, name)| name).chain(["threads inside", "threads across"]);
     let columns: Vec<(usize, &str)> = names
         .enumerate()
         .filter(|&(column, _)| rows.iter().any(|(_, _, ratios)| ratios[column].is_some()))

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use edbatch::{Engine, Order};
+use edbatch::{Engine, EngineError, EngineOptions};
 use edbatch_graph::Kind;
-use edbatch_layout::{CellStyle, Program, TooLarge};
+use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Model;
 use edbatch_policy::{Agenda, Critical, Depth, Frontier, Fsm, Policy};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Cpu, Parameters, Products, Profile};
+use edbatch_runtime::{Cpu, Parameters, Products, Profile, ThreadPool};
 use serde::Serialize;
 
 /// A way to run a model.
@@ -32,14 +32,8 @@ pub enum System {
     Edbatch,
     /// As edbatch, but a thread runs whole mini-batches, several at once
     Across,
-    /// As edbatch, but a second thread wires, schedules and plans the next mini-batch meanwhile
-    Overlap,
     /// As edbatch, with plans kept for equal topologies
     Cached,
-    /// As edbatch, with batches in the order in which their readers name them
-    Consumers,
-    /// As edbatch, with batches in an order of Alg. 2 on the whole graph
-    OrderPqTree,
     /// As edbatch, with the policy agenda
     NoPolicy,
     /// As edbatch, without products of looked-up rows done once per distinct row
@@ -66,15 +60,8 @@ impl System {
     ];
 
     /// Our own with one part less, or one part more.
-    pub const ABLATION: [Self; 7] = [
-        Self::NoPolicy,
-        Self::NoHoisting,
-        Self::NoLayout,
-        Self::NoKernel,
-        Self::Cached,
-        Self::Consumers,
-        Self::OrderPqTree,
-    ];
+    pub const ABLATION: [Self; 5] =
+        [Self::NoPolicy, Self::NoHoisting, Self::NoLayout, Self::NoKernel, Self::Cached];
 
     /// What tables and records call it.
     #[must_use]
@@ -101,14 +88,10 @@ impl System {
         }
     }
 
-    /// In which order its batches list their nodes.
+    /// Whether threads divide its mini-batches; otherwise they share each batch.
     #[must_use]
-    pub fn order(self) -> Order {
-        match self {
-            Self::Consumers => Order::Consumers,
-            Self::OrderPqTree => Order::PqTree,
-            _ => Order::Scheduled,
-        }
+    pub fn divides(self) -> bool {
+        !Self::METHODS[..6].contains(&self)
     }
 
     /// How its cells are compiled, and what multiplies.
@@ -137,19 +120,19 @@ impl System {
         parameters: &Parameters,
         learned: &Fsm,
         threads: usize,
-    ) -> Result<(Engine<M>, Arc<Profile>), TooLarge> {
+    ) -> Result<(Engine<M>, Arc<Profile>), EngineError> {
         let (style, products) = self.cells();
         let program = Arc::new(Program::new(model.network().clone(), style)?);
         let cpu = Cpu::new(program.clone(), parameters, products, Level::detect());
-        let cpu = cpu.with_threads(threads);
+        let pool = ThreadPool::new(threads);
+        let cpu = cpu.with_pool(pool.clone());
         let profile = cpu.profile();
-        let engine = Engine::with_backend(model, parameters, program, Box::new(cpu));
-        let engine = engine.with_policy(self.policy(learned)).with_order(self.order());
-        // Others' methods batch the whole mini-batch, and their threads share batches.
-        let engine =
-            if Self::METHODS[..6].contains(&self) { engine } else { engine.in_parts(threads) };
-        let cached = matches!(self, Self::Cached | Self::OrderPqTree);
-        Ok((if cached { engine.with_plan_cache(CACHE) } else { engine }, profile))
+        let mut options = EngineOptions::new().pool(pool).policy(self.policy(learned));
+        if self == Self::Cached {
+            options = options.plan_cache(CACHE);
+        }
+        let engine = Engine::with_backend(model, parameters, program, Box::new(cpu), options)?;
+        Ok((engine, profile))
     }
 }
 

@@ -1,14 +1,15 @@
 //! A model on a set of inputs, with its types hidden, and one way to run it.
 
+use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use edbatch::{Engine, Rows, RunError, Statistics};
+use edbatch::{Engine, EngineError, Rows, RunError, Statistics, interpret};
 use edbatch_graph::{Dag, Network, Schedule};
-use edbatch_layout::{ByConsumers, Plan, Planner, Program, Room, TooLarge};
+use edbatch_layout::{Plan, Planner, Program, Room, Want};
 use edbatch_models::Model;
 use edbatch_policy::{Frontier, Fsm, lower_bound, schedule_into};
 use edbatch_runtime::{Parameters, Profile, gathered_bytes};
@@ -93,7 +94,7 @@ pub trait Contestant {
     /// If an input does not fit the model, or the mini-batch is too large.
     fn run(&mut self, mini_batch: usize) -> Result<&[Rows], RunError>;
 
-    /// Runs mini-batches; `each` hears of every one and of its seconds, which together are those
+    /// Runs mini-batches; `each` takes the number of every one and its seconds, which together are those
     /// that all took.
     ///
     /// # Errors
@@ -194,8 +195,7 @@ impl<M: Model<Input: Clone + Sync> + Clone + Send + Sync + 'static> Workload for
         parameters: &Parameters,
         mini_batch: MiniBatch,
     ) -> Result<Vec<Rows>, Failure> {
-        let mut engine = Engine::interpreted(self.model.clone(), parameters.clone());
-        Ok(engine.run(&mini_batch.of(&self.test))?)
+        Ok(interpret(&self.model, parameters, &mini_batch.of(&self.test))?.outputs)
     }
 }
 
@@ -205,8 +205,6 @@ struct Running<M: Model> {
     others: Vec<Engine<M>>,
     /// How many threads run a mini-batch.
     inside: usize,
-    /// Whether another thread prepares the next mini-batch.
-    overlaps: bool,
     profile: Arc<Profile>,
     program: Program,
     system: System,
@@ -223,32 +221,28 @@ impl<M: Model + Clone> Running<M> {
         learned: &Fsm,
         inputs: Vec<Vec<M::Input>>,
         threads: usize,
-    ) -> Result<Self, TooLarge> {
+    ) -> Result<Self, EngineError> {
         let across = system == System::Across;
-        let overlaps = system == System::Overlap && threads > 1;
         let program = Program::new(model.network().clone(), system.cells().0)?;
-        let inside = if across || overlaps { 1 } else { threads };
-        let (engine, profile) = system.engine(model, parameters, learned, inside)?;
+        let inside = if across { 1 } else { threads };
+        let (mut engine, profile) = system.engine(model, parameters, learned, inside)?;
         let others = (1..if across { threads } else { 1 }).map(|_| engine.another()).collect();
         let (learned, outputs) = (learned.clone(), Vec::new());
-        Ok(Self {
-            engine,
-            others,
-            inside,
-            overlaps,
-            profile,
-            program,
-            system,
-            learned,
-            inputs,
-            outputs,
-        })
+        Ok(Self { engine, others, inside, profile, program, system, learned, inputs, outputs })
     }
 }
 
 impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
     fn run(&mut self, mini_batch: usize) -> Result<&[Rows], RunError> {
-        self.engine.run_into(&self.inputs[mini_batch], &mut self.outputs)?;
+        let (inputs, outputs) = (&self.inputs[mini_batch], &mut self.outputs);
+        if self.system.divides() {
+            self.engine.run_into(inputs, outputs)?;
+        } else {
+            // Others' methods batch the whole mini-batch, as a stream of that width does.
+            outputs.resize_with(inputs.len(), Rows::new);
+            let done = |input: usize, rows: &mut Rows| mem::swap(&mut outputs[input], rows);
+            self.engine.stream(inputs.len(), inputs, done)?;
+        }
         Ok(&self.outputs)
     }
 
@@ -257,14 +251,6 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
         mini_batches: &[usize],
         each: &mut dyn FnMut(usize, f64),
     ) -> Result<(), RunError> {
-        if self.overlaps {
-            let started = Instant::now();
-            let inputs = mini_batches.iter().map(|&mini_batch| &self.inputs[mini_batch]);
-            self.engine.run_overlapped(inputs, |_, _| {})?;
-            let seconds = started.elapsed().as_secs_f64() / mini_batches.len() as f64;
-            mini_batches.iter().for_each(|&mini_batch| each(mini_batch, seconds));
-            return Ok(());
-        }
         if self.others.is_empty() {
             for &mini_batch in mini_batches {
                 let started = Instant::now();
@@ -316,7 +302,9 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
         let (mut planner, mut plan) = (Planner::default(), Plan::default());
         let mut counts = Counts::default();
         let mut live_of_parts = Vec::new();
-        for part in self.engine.parts(inputs) {
+        let whole = || std::iter::once(0..inputs.len()).collect();
+        let parts = if self.system.divides() { self.engine.parts(inputs) } else { whole() };
+        for part in parts {
             let mut live = 0;
             let unrolled =
                 unroll(self.engine.model(), &inputs[part]).expect("sets fit their models");
@@ -327,9 +315,9 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
                 counts.batches += schedule.len() as u64;
                 counts.bound += lower_bound(&graph) as u64;
                 live = live.max(live_bytes(&graph, &schedule, &wanted));
-                let order = self.system.order();
-                order.apply(&self.program, &graph, &mut schedule, &mut ByConsumers::default());
                 let (program, graph, schedule) = (&self.program, &graph, &schedule);
+                let wanted: Vec<_> =
+                    wanted.into_iter().map(|value| (value, Want::Elements)).collect();
                 let planned =
                     edbatch_layout::MiniBatch { program, graph, schedule, wanted: &wanted };
                 planner.plan(&planned, Room::Distinct, &mut plan).expect("it has been run");

@@ -94,13 +94,19 @@ impl<'a> Replay<'a> {
         if rows.len() != given.len() {
             return Err(format!("{} rows for {} given values", rows.len(), given.len()));
         }
-        for (index, (&row, &record)) in rows.iter().zip(given).enumerate() {
-            let stride = program.record(record).stride;
-            let range = self.arena.rows(row, stride, 1)?;
-            if !self.arena.is_free(&range) {
-                return Err(format!("given value {index} at {row} overlaps another"));
+        for (index, (row, &record)) in rows.iter().zip(given).enumerate() {
+            if row.record != record {
+                return Err(format!(
+                    "given value {index} of {:?}, expected {record:?}",
+                    row.record
+                ));
             }
-            self.arena.write(row, stride, Owner::Given(index));
+            let (start, stride) = (row.start, program.record(record).stride);
+            let range = self.arena.rows(start, stride, 1)?;
+            if !self.arena.is_free(&range) {
+                return Err(format!("given value {index} at {start} overlaps another"));
+            }
+            self.arena.write(start, stride, Owner::Given(index));
         }
         Ok(())
     }
@@ -170,7 +176,15 @@ impl<'a> Replay<'a> {
         if rows.len() != wanted.len() {
             return Err(format!("{} rows for {} wanted values", rows.len(), wanted.len()));
         }
-        rows.iter().zip(wanted).try_for_each(|(&row, &value)| self.holds(row, value, &(0..0)))
+        for (index, (&(row, want), &(value, expected))) in rows.iter().zip(wanted).enumerate() {
+            let record = self.mini_batch.graph.record_of(value);
+            if want != expected || Some(row.record) != record {
+                let got = (row.record, want);
+                return Err(format!("wanted value {index} for {got:?}, expected {expected:?}"));
+            }
+            self.holds(row.start, value, &(0..0))?;
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use edbatch_graph::Kind;
+use edbatch_graph::{Kind, RecordId};
 
 /// The steps of a mini-batch over one arena of f32 elements.
 ///
@@ -22,10 +22,30 @@ pub struct Plan {
     pub rows: Vec<u32>,
     /// Elements of the arena.
     pub arena: usize,
-    /// Where the row of each given value begins.
-    pub given: Vec<u32>,
-    /// Where the row of each value begins that is read afterwards.
-    pub wanted: Vec<u32>,
+    /// The rows of the given values, which are there before the first step.
+    pub given: Vec<ValueRow>,
+    /// The rows of the values that are used after the last step, and what for.
+    pub wanted: Vec<(ValueRow, Want)>,
+}
+
+/// Where a value lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ValueRow {
+    /// What the row holds; [`Program::record`](crate::Program::record) says where in it.
+    pub record: RecordId,
+    /// Where the row begins in the arena, in elements.
+    pub start: u32,
+}
+
+/// What a value is wanted for, once its plan has run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Want {
+    /// Its elements, in the host's memory.
+    Elements,
+    /// The index of its greatest element, in the host's memory.
+    ArgMax,
+    /// To stay with the backend, as a given value of the plan that it runs next.
+    Stay,
 }
 
 /// One batch: a cell called for several nodes at once.

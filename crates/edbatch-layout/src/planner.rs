@@ -22,7 +22,7 @@ use edbatch_graph::{Batch, Cell, Dag, Graph, Schedule, Source, Value};
 
 use crate::arena::Arena;
 use crate::distinct::Distinct;
-use crate::plan::{Operand, Plan, Step};
+use crate::plan::{Operand, Plan, Step, ValueRow, Want};
 use crate::program::Program;
 use hoists::Joined;
 
@@ -92,8 +92,8 @@ pub struct MiniBatch<'a> {
     pub graph: &'a Graph,
     /// The order in which they run.
     pub schedule: &'a Schedule,
-    /// The values that are read afterwards.
-    pub wanted: &'a [Value],
+    /// The values that are used afterwards, and what for.
+    pub wanted: &'a [(Value, Want)],
 }
 
 /// For how many rows of tables a plan has room in its hoisted products.
@@ -146,7 +146,10 @@ impl Planner {
         }
         plan.arena = self.arena.end() as usize;
         let Plan { given, wanted: rows, .. } = &mut *plan;
-        rows.extend(wanted.iter().map(|&value| self.row(value, given)));
+        rows.extend(wanted.iter().map(|&(value, want)| {
+            let record = graph.record_of(value).expect("a wanted value is one of the graph");
+            (ValueRow { record, start: self.row(value, given) }, want)
+        }));
         plan.rows.resize(progress.rows as usize, 0);
         self.distinct.write(mini_batch, plan);
         Ok(())
@@ -175,7 +178,7 @@ impl Planner {
     ) -> Result<(), ArenaTooLarge> {
         let mut end = 0;
         for &record in graph.given() {
-            plan.given.push(fits(end)?);
+            plan.given.push(ValueRow { record, start: fits(end)? });
             end += u64::from(program.record(record).stride);
         }
         fits(end)?;
@@ -224,7 +227,7 @@ impl Planner {
                 }
             }
         }
-        for value in wanted {
+        for (value, _) in wanted {
             if let Source::Node(node) = value.source() {
                 self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
             }
@@ -284,10 +287,10 @@ impl Planner {
     }
 
     #[inline]
-    fn row(&self, value: Value, given: &[u32]) -> u32 {
+    fn row(&self, value: Value, given: &[ValueRow]) -> u32 {
         match value.source() {
             Source::Node(node) => self.row_of[node.index()],
-            Source::Given(index) => given[index],
+            Source::Given(index) => given[index].start,
         }
     }
 }

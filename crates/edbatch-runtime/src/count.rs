@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use edbatch_layout::{Base, CellStep, Operand, Plan, Program};
 
-use crate::Backend;
+use crate::{Backend, BackendError, Bytes, Given, Outputs};
 
 /// Counts what a plan does; results are zeros.
 #[derive(Clone, Debug)]
 pub struct Count {
     program: Arc<Program>,
     counts: Counts,
+    /// What results are, as many as a plan has had.
+    zeros: Vec<f32>,
+    indices: Vec<u32>,
 }
 
 /// What carrying out plans took so far.
@@ -35,7 +38,7 @@ impl Count {
     /// A backend for plans of this program.
     #[must_use]
     pub fn new(program: Arc<Program>) -> Self {
-        Self { program, counts: Counts::default() }
+        Self { program, counts: Counts::default(), zeros: Vec::new(), indices: Vec::new() }
     }
 
     /// What was counted so far.
@@ -46,15 +49,17 @@ impl Count {
 }
 
 impl Backend for Count {
-    fn allocate(&mut self, _elements: usize) {}
-
-    fn write(&mut self, _at: u32, _elements: &[f32]) {}
-
-    fn read(&self, _at: u32, elements: usize, out: &mut Vec<f32>) {
-        out.resize(out.len() + elements, 0.0);
+    fn run(&mut self, plan: &Plan, _: &Given<'_>) -> Result<(), BackendError> {
+        (0..plan.steps.len()).try_for_each(|step| self.step(plan, step))
     }
 
-    fn step(&mut self, plan: &Plan, step: usize) {
+    fn outputs<'a>(&'a mut self, plan: &'a Plan) -> Result<Outputs<'a>, BackendError> {
+        self.zeros.resize(self.zeros.len().max(plan.arena), 0.0);
+        self.indices.resize(self.indices.len().max(plan.wanted.len()), 0);
+        Ok(Outputs::new(&self.program, plan, &self.zeros, &self.indices))
+    }
+
+    fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
         let cell = self.program.carried_out(&plan.steps[step]);
         let calls = u64::from(plan.steps[step].calls);
         self.counts.batches += u64::from(plan.steps[step].is_batch());
@@ -65,6 +70,12 @@ impl Backend for Count {
             self.counts.gathered_rows += rows;
             self.counts.gathered_bytes += rows * elements * 4;
         }
+        Ok(())
+    }
+
+    /// Nothing: it reads no weight, and its zeros are no arena.
+    fn bytes(&self) -> Bytes {
+        Bytes::default()
     }
 
     fn another(&self) -> Box<dyn Backend> {

@@ -15,12 +15,13 @@ mod tile;
 
 use std::sync::{Arc, LockResult, Mutex, PoisonError};
 
-use edbatch_layout::{Plan, Program};
+use edbatch_layout::{Plan, Program, ValueRow, Want};
 
+use crate::backend::fields;
 use crate::kernels::rows::split_around;
-use crate::kernels::{Level, Pass};
-use crate::team::Team;
-use crate::{Backend, Bytes, Parameters};
+use crate::kernels::{Level, Pass, arg_max};
+use crate::thread_pool::{ClaimedPool, ThreadPool};
+use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters};
 use aligned::Aligned;
 use load::Loaded;
 pub use profile::{Profile, Work};
@@ -43,8 +44,13 @@ const SHARED: usize = 1 << 18;
 pub struct Cpu {
     loaded: Arc<Loaded>,
     arena: Aligned,
+    /// The elements of the rows that stay from one plan to the next.
+    stayed: Vec<f32>,
+    /// By wanted value of the plan that ran last, as [`Outputs`] has it.
+    greatest: Vec<u32>,
+    /// One for each thread.
     workspaces: Vec<Mutex<Workspace>>,
-    team: Team,
+    pool: ThreadPool,
     profile: Arc<Profile>,
     /// How the last step read its weights.
     pass: Pass,
@@ -71,53 +77,90 @@ impl Cpu {
         products: Products,
         level: Level,
     ) -> Self {
-        Self::with(Arc::new(Loaded::new(program, parameters, products, level)), 1)
+        let loaded = Loaded::new(program, parameters, products, level);
+        Self::on(Arc::new(loaded), ThreadPool::new(1))
     }
 
-    /// The same with so many threads for each step, the caller's among them: at least 1, at most
-    /// 1,000. Other threads sleep between mini-batches.
+    /// The same on the threads of a pool, wherever no other task has claimed them.
     #[must_use]
-    pub fn with_threads(self, threads: usize) -> Self {
-        Self::with(self.loaded, threads.clamp(1, 1000))
+    pub fn with_pool(self, pool: ThreadPool) -> Self {
+        Self::on(self.loaded, pool)
     }
 
-    /// Where the time of its steps goes, and of [others](Backend::another) made of it, once it is switched on.
+    /// Where the time of its steps goes, and of [others](Backend::another) made of it, once it is
+    /// switched on.
     #[must_use]
     pub fn profile(&self) -> Arc<Profile> {
         self.profile.clone()
     }
 
-    fn with(loaded: Arc<Loaded>, threads: usize) -> Self {
-        let workspaces = (0..threads).map(|_| Mutex::default()).collect();
-        let team = Team::new(threads - 1);
-        let (arena, profile, pass) = (Aligned::default(), Arc::default(), Pass::default());
-        Self { loaded, arena, workspaces, team, profile, pass }
-    }
-}
-
-/// What was locked, whatever a panic left in it.
-fn unpoisoned<T>(locked: LockResult<T>) -> T {
-    locked.unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Backend for Cpu {
-    fn allocate(&mut self, elements: usize) {
-        self.arena.reserve(elements);
+    fn on(loaded: Arc<Loaded>, pool: ThreadPool) -> Self {
+        let workspaces = (0..pool.threads()).map(|_| Mutex::default()).collect();
+        Self {
+            loaded,
+            arena: Aligned::default(),
+            stayed: Vec::new(),
+            greatest: Vec::new(),
+            workspaces,
+            pool,
+            profile: Arc::default(),
+            pass: Pass::default(),
+        }
     }
 
-    fn write(&mut self, at: u32, elements: &[f32]) {
-        self.arena[at as usize..][..elements.len()].copy_from_slice(elements);
+    /// Writes the given values into the arena.
+    fn place(&mut self, plan: &Plan, given: &Given<'_>) {
+        let (initial, stayed) = plan.given.split_at(given.initial.len());
+        assert_eq!(stayed.len(), given.stayed, "as many given values as the plan has");
+        let mut place = |row: &ValueRow, mut elements: &[f32]| -> usize {
+            let all = elements.len();
+            for (start, width) in fields(&self.loaded.program, *row) {
+                let (field, behind) = elements.split_at(width);
+                self.arena[start..][..width].copy_from_slice(field);
+                elements = behind;
+            }
+            all - elements.len()
+        };
+        initial
+            .iter()
+            .zip(given.initial.iter())
+            .for_each(|(row, elements)| _ = place(row, elements));
+        stayed.iter().fold(0, |from, row| from + place(row, &self.stayed[from..]));
     }
 
-    fn read(&self, at: u32, elements: usize, out: &mut Vec<f32>) {
-        out.extend_from_slice(&self.arena[at as usize..][..elements]);
+    /// Copies what stays out of the arena, and finds the greatest elements that are asked for.
+    fn collect(&mut self, plan: &Plan) {
+        self.stayed.clear();
+        self.greatest.clear();
+        for (index, &(row, want)) in plan.wanted.iter().enumerate() {
+            let fields = || {
+                let places = fields(&self.loaded.program, row);
+                places.map(|(start, width)| &self.arena[start..][..width])
+            };
+            match want {
+                Want::Elements => {}
+                Want::Stay => fields().for_each(|field| self.stayed.extend_from_slice(field)),
+                Want::ArgMax => {
+                    let mut fields = fields();
+                    let (first, second) = (fields.next().unwrap_or_default(), fields.next());
+                    let greatest = match second {
+                        // The scores of a large vocabulary are not moved to find the greatest.
+                        None => arg_max(self.loaded.level, first),
+                        Some(second) => {
+                            let all: Vec<&[f32]> =
+                                [first, second].into_iter().chain(fields).collect();
+                            arg_max(self.loaded.level, &all.concat())
+                        }
+                    };
+                    self.greatest.resize(index, 0);
+                    self.greatest.push(greatest as u32);
+                }
+            }
+        }
     }
 
-    fn arena(&self) -> Option<&[f32]> {
-        Some(&self.arena)
-    }
-
-    fn step(&mut self, plan: &Plan, index: usize) {
+    /// Carries out a step; `workers`, if there are any, share its tiles or the columns of its products.
+    fn execute(&mut self, plan: &Plan, index: usize, mut workers: Option<&mut ClaimedPool<'_>>) {
         let step = plan.steps[index];
         let (calls, out) = (step.calls as usize, step.out as usize);
         let cell = self.loaded.carried_out(&step);
@@ -134,27 +177,60 @@ impl Backend for Cpu {
         let job = Job { loaded: &self.loaded, plan, index, around, profile, pass };
 
         let most = (REUSED / cell.reused).clamp(*TILE.start(), *TILE.end());
-        let threads = self.team.threads();
-        if threads == 1 || calls < FEWEST * threads || calls * cell.work < SHARED {
-            let workspace = unpoisoned(self.workspaces[0].get_mut());
-            let tiles = calls.div_ceil(most).max(1);
-            let mut rest = written;
-            for tile in (0..tiles).map(|tile| tile * calls / tiles..(tile + 1) * calls / tiles) {
-                let (out, behind) = rest.split_at_mut(tile.len() * stride);
-                rest = behind;
-                job.run(tile, out, workspace, Some(&mut self.team));
-            }
+        let worth = |threads: usize| calls >= FEWEST * threads && calls * cell.work >= SHARED;
+        if let Some(workers) = workers.as_mut().filter(|workers| worth(workers.threads())) {
+            // As many tiles for each thread where there are enough rows, so that all end at once.
+            let tiles = workers.threads() * calls.div_ceil(workers.threads() * most);
+            let rows = calls.div_ceil(tiles);
+            let workspaces = &self.workspaces;
+            let tiles = written.chunks_mut(rows * stride).enumerate();
+            workers.share(tiles, |worker, (tile, out)| {
+                let first = tile * rows;
+                let mut workspace = unpoisoned(workspaces[worker].lock());
+                job.run(first..calls.min(first + rows), out, &mut workspace, None);
+            });
             return;
         }
-        // As many tiles for each thread where there are enough rows, so that all end at once.
-        let tiles = threads * calls.div_ceil(threads * most);
-        let rows = calls.div_ceil(tiles);
-        let workspaces = &self.workspaces;
-        self.team.share(written.chunks_mut(rows * stride).enumerate(), |member, (tile, out)| {
-            let first = tile * rows;
-            let mut workspace = unpoisoned(workspaces[member].lock());
-            job.run(first..calls.min(first + rows), out, &mut workspace, None);
-        });
+        let workspace = unpoisoned(self.workspaces[0].get_mut());
+        let tiles = calls.div_ceil(most).max(1);
+        let mut rest = written;
+        for tile in (0..tiles).map(|tile| tile * calls / tiles..(tile + 1) * calls / tiles) {
+            let (out, behind) = rest.split_at_mut(tile.len() * stride);
+            rest = behind;
+            job.run(tile, out, workspace, workers.as_deref_mut());
+        }
+    }
+}
+
+/// What was locked, whatever a panic left in it.
+fn unpoisoned<T>(locked: LockResult<T>) -> T {
+    locked.unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Backend for Cpu {
+    fn run(&mut self, plan: &Plan, given: &Given<'_>) -> Result<(), BackendError> {
+        self.arena.try_reserve(plan.arena).map_err(|bytes| BackendError::Memory {
+            what: "the arena of a mini-batch's values",
+            bytes,
+        })?;
+        self.place(plan, given);
+        let pool = self.pool.clone();
+        let mut workers = pool.claim();
+        for step in 0..plan.steps.len() {
+            self.execute(plan, step, workers.as_mut());
+        }
+        self.collect(plan);
+        Ok(())
+    }
+
+    fn outputs<'a>(&'a mut self, plan: &'a Plan) -> Result<Outputs<'a>, BackendError> {
+        Ok(Outputs::new(&self.loaded.program, plan, &self.arena, &self.greatest))
+    }
+
+    fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
+        let pool = self.pool.clone();
+        self.execute(plan, step, pool.claim().as_mut());
+        Ok(())
     }
 
     fn bytes(&self) -> Bytes {
@@ -163,6 +239,6 @@ impl Backend for Cpu {
 
     fn another(&self) -> Box<dyn Backend> {
         let profile = self.profile.clone();
-        Box::new(Self { profile, ..Self::with(self.loaded.clone(), 1) })
+        Box::new(Self { profile, ..Self::on(self.loaded.clone(), ThreadPool::new(1)) })
     }
 }

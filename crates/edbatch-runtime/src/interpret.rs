@@ -37,7 +37,7 @@ pub fn interpret(
     results
 }
 
-/// The network's initial values, as [`interpret`] and backends take them.
+/// The network's initial values, as [`interpret`] takes them.
 #[must_use]
 pub fn initial_values(
     network: &edbatch_graph::Network,

@@ -27,7 +27,7 @@
 //! ```
 //!
 //! Read [`Backend`] next, then `cpu.rs` and [`kernels`]. All of the project's `unsafe` code
-//! stands under [`kernels`] and in `team.rs`.
+//! stands under [`kernels`] and in `thread_pool.rs`.
 
 mod backend;
 mod count;
@@ -36,11 +36,13 @@ mod interpret;
 pub mod kernels;
 mod parameters;
 pub mod pytorch;
-mod team;
+mod rows;
+mod thread_pool;
 
-pub use backend::{Backend, Bytes};
+pub use backend::{Backend, BackendError, Bytes, Given, Outputs};
 pub use count::{Count, Counts, gathered_bytes};
 pub use cpu::{Cpu, Products, Profile, Work};
 pub use interpret::{Tensor, initial_values, interpret};
 pub use parameters::{ParameterError, Parameters};
-pub use team::Team;
+pub use rows::{Rows, initial_rows};
+pub use thread_pool::{ClaimedPool, ThreadPool};

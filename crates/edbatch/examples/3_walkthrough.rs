@@ -10,7 +10,7 @@ use std::sync::Arc;
 use edbatch::Engine;
 use edbatch::datasets::{Vocabulary, parse_binary_trees};
 use edbatch::graph::Kind;
-use edbatch::layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, cell_text, check};
+use edbatch::layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, Want, cell_text, check};
 use edbatch::models::{Model, TreeLstm, TreeSizes};
 use edbatch::policy::{Critical, lower_bound, schedule};
 use edbatch::runtime::Parameters;
@@ -51,10 +51,9 @@ pub(crate) fn sections() -> Result<Vec<(&'static str, String)>, Box<dyn Error>> 
 
     let mut plan = Plan::default();
     // What the model emits is read afterwards: the score of every node.
-    let wanted: Vec<_> = schedule
-        .batches()
-        .last()
-        .map_or(vec![], |last| last.nodes.iter().map(|&node| node.into()).collect());
+    let wanted: Vec<_> = schedule.batches().last().map_or(vec![], |last| {
+        last.nodes.iter().map(|&node| (node.into(), Want::Elements)).collect()
+    });
     let mini_batch =
         MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
     Planner::default().plan(&mini_batch, Room::Distinct, &mut plan)?;

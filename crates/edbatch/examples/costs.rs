@@ -18,11 +18,11 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use edbatch::Engine;
 use edbatch::graph::{CellError, Kind, Network, Shape, Value};
 use edbatch::models::{Build, BuildError, Model};
 use edbatch::policy::Beam;
 use edbatch::runtime::Parameters;
+use edbatch::{Engine, EngineOptions};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 const HIDDEN: usize = 512;
@@ -79,7 +79,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut chains = || -> Vec<usize> { (0..LENGTH).map(|_| rng.random_range(0..2)).collect() };
     let inputs: Vec<Vec<usize>> = (0..CHAINS).map(|_| chains()).collect();
 
-    let mut engine = Engine::new(model, parameters)?;
+    // Schedules are kept, so that only their execution is timed below.
+    let options = EngineOptions::new().plan_cache(1 << 24);
+    let mut engine = Engine::with_options(model, parameters, options)?;
     let model = engine.measure_costs(&[&inputs[..1], &inputs[..4], &inputs])?;
     for (cell, line) in engine.model().network().cells().iter().zip(&model.lines) {
         println!(
@@ -93,8 +95,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let beams = [Beam::new(64), Beam::new(64).with_costs(model.batch_costs())];
     let mut expected = None;
     for (objective, beam) in ["fewest batches", "least time"].into_iter().zip(beams) {
-        // The schedule is kept, so that only its execution is timed.
-        engine = engine.with_policy(Box::new(beam)).with_plan_cache(1 << 24);
+        engine.set_policy(Box::new(beam));
         let outputs = engine.run(&inputs)?;
         assert_eq!(&outputs, expected.get_or_insert_with(|| outputs.clone()), "the same bits");
         let before = *engine.statistics();

@@ -10,6 +10,7 @@ mod learn;
 mod memory;
 mod output;
 mod progress;
+mod runner;
 mod schedule;
 mod svg;
 

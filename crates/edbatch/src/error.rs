@@ -1,9 +1,10 @@
-//! What may be wrong with a mini-batch.
+//! What may be wrong with an engine's options or with a mini-batch.
 
 use std::fmt;
 
-use edbatch_layout::ArenaTooLarge;
+use edbatch_layout::{ArenaTooLarge, TooLarge};
 use edbatch_models::BuildError;
+use edbatch_runtime::BackendError;
 
 /// Why a mini-batch could not be run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,7 +23,7 @@ pub enum RunError {
     },
     /// The mini-batch is too large to be addressed.
     Arena(ArenaTooLarge),
-    /// The mini-batch would take more memory than [allowed](crate::Engine::with_memory_limit).
+    /// The mini-batch would take more memory than [allowed](crate::EngineOptions::memory_limit).
     Memory {
         /// Bytes of its values.
         values: u64,
@@ -31,6 +32,10 @@ pub enum RunError {
         /// What both may take.
         limit: u64,
     },
+    /// The backend could not carry the mini-batch out.
+    Backend(BackendError),
+    /// There is nothing to learn from: no input makes a node.
+    NoNodes,
 }
 
 impl RunError {
@@ -49,6 +54,12 @@ impl From<ArenaTooLarge> for RunError {
     }
 }
 
+impl From<BackendError> for RunError {
+    fn from(error: BackendError) -> Self {
+        Self::Backend(error)
+    }
+}
+
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -58,6 +69,11 @@ impl fmt::Display for RunError {
                 "input {instance}: a value from before an await is used after it; carry it across"
             ),
             Self::Arena(error) => error.fmt(f),
+            Self::Backend(error) => error.fmt(f),
+            Self::NoNodes => f.write_str(
+                "no input makes a node, so there is nothing to learn from: expected at least one \
+                 input that is not empty",
+            ),
             Self::Memory { values, weights, limit } => {
                 let megabytes = |bytes: &u64| *bytes as f64 / 1e6;
                 write!(
@@ -74,3 +90,46 @@ impl fmt::Display for RunError {
 }
 
 impl std::error::Error for RunError {}
+
+/// Why an engine could not be built.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A cell or a table cannot be addressed.
+    TooLarge(TooLarge),
+    /// There can be no such number of threads.
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+    },
+    /// A memory limit is one for all values of an engine, but its threads would hold values of their own.
+    MemoryLimitWithThreads {
+        /// How many threads were asked for.
+        threads: usize,
+    },
+}
+
+impl From<TooLarge> for EngineError {
+    fn from(error: TooLarge) -> Self {
+        Self::TooLarge(error)
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge(error) => error.fmt(f),
+            Self::Threads { threads } => {
+                let most = edbatch_runtime::ThreadPool::MOST;
+                write!(f, "expected 1 to {most} threads, got {threads}")
+            }
+            Self::MemoryLimitWithThreads { threads } => write!(
+                f,
+                "a memory limit goes with 1 thread, got {threads}: run whole mini-batches on an \
+                 engine for each thread (`Engine::another`), each with the limit"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}

@@ -115,7 +115,7 @@
 //! The examples, in rising order, beginning with `1_own_model`. [`models`] for a dozen lines per
 //! published model, and [`models::Build::fetch`] for graphs that grow while they run;
 //! [`graph::CellBuilder`] for all that a cell may do. [`load`] reads a model from a folder, as the
-//! command `edbatch` does. In the sources: `engine.rs`, then `executor.rs`.
+//! command `edbatch` does. In the sources: `engine.rs`, then `session.rs`.
 #![forbid(unsafe_code)]
 
 pub use edbatch_datasets as datasets;
@@ -127,23 +127,23 @@ pub use edbatch_runtime as runtime;
 
 mod engine;
 mod error;
-mod executor;
-mod in_flight;
-mod interpreted;
-mod lanes;
+mod interpret;
 mod load;
-mod overlap;
+mod options;
 mod plan_cache;
 mod report;
-mod rows;
+mod session;
 mod statistics;
+mod wiring;
+mod workers;
 
-pub use edbatch_layout::Order;
+pub use edbatch_runtime::Rows;
 pub use engine::Engine;
-pub use error::RunError;
+pub use error::{EngineError, RunError};
+pub use interpret::{Interpreted, interpret};
 pub use load::{LoadError, Loaded, load};
+pub use options::EngineOptions;
 pub use report::{KindReport, Report};
-pub use rows::Rows;
 pub use statistics::{Counts, Statistics};
 
 /// The README's examples, compiled and run by the tests.

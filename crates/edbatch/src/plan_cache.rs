@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use edbatch_graph::{Dag, Graph, NodeId, Schedule, Source, Value};
-use edbatch_layout::Plan;
+use edbatch_layout::{Plan, Want};
 
 /// Plans by the topology of their graphs, in bounded memory; the least recently used goes first.
 ///
@@ -21,7 +21,7 @@ pub(crate) struct PlanCache {
 #[derive(Debug)]
 pub(crate) struct Entry {
     graph: Graph,
-    wanted: Vec<Value>,
+    wanted: Vec<(Value, Want)>,
     pub(crate) schedule: Schedule,
     pub(crate) plan: Plan,
     used: u64,
@@ -33,9 +33,9 @@ impl PlanCache {
         Self { most_bytes, ..Self::default() }
     }
 
-    /// How many bytes it may take.
-    pub(crate) fn most_bytes(&self) -> usize {
-        self.most_bytes
+    /// Whether it may keep anything.
+    pub(crate) fn is_on(&self) -> bool {
+        self.most_bytes > 0
     }
 
     /// Forgets all plans.
@@ -46,7 +46,7 @@ impl PlanCache {
 
     /// What was decided for a graph that differs from this one at most in the rows of tables that
     /// its calls name.
-    pub(crate) fn get(&mut self, graph: &Graph, wanted: &[Value]) -> Option<&mut Entry> {
+    pub(crate) fn get(&mut self, graph: &Graph, wanted: &[(Value, Want)]) -> Option<&mut Entry> {
         self.now += 1;
         let entry = self.entries.get_mut(&hash(graph, wanted))?;
         if entry.wanted != wanted || !entry.graph.same_topology(graph) {
@@ -60,7 +60,7 @@ impl PlanCache {
     pub(crate) fn insert(
         &mut self,
         graph: &Graph,
-        wanted: &[Value],
+        wanted: &[(Value, Want)],
         schedule: &Schedule,
         plan: &Plan,
     ) {
@@ -92,18 +92,21 @@ impl PlanCache {
 impl Entry {
     fn bytes(&self) -> usize {
         let Plan { steps, operands, lists, rows, given, wanted, .. } = &self.plan;
-        let numbers = lists.len() + rows.len() + given.len() + wanted.len() + self.wanted.len();
+        let numbers = lists.len() + rows.len();
         let nodes = self.graph.nodes() + self.schedule.nodes().len();
         size_of_val(steps.as_slice())
             + size_of_val(operands.as_slice())
             + 4 * (numbers + nodes)
+            + size_of_val(given.as_slice())
+            + size_of_val(wanted.as_slice())
+            + size_of_val(self.wanted.as_slice())
             + self.graph.bytes()
             + size_of::<Self>()
     }
 }
 
 /// A hash of everything but rows of tables. Equal hashes are compared before they count.
-fn hash(graph: &Graph, wanted: &[Value]) -> u64 {
+fn hash(graph: &Graph, wanted: &[(Value, Want)]) -> u64 {
     let mut hash = graph.nodes() as u64;
     let mut mix = |word: u64| {
         hash = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -119,6 +122,6 @@ fn hash(graph: &Graph, wanted: &[Value]) -> u64 {
         mix(u64::from(graph.kind(node).0) << 32 | values.len() as u64);
         values.for_each(|value| mix(word(value)));
     }
-    wanted.iter().for_each(|&value| mix(word(value)));
+    wanted.iter().for_each(|&(value, want)| mix(word(value) << 2 | want as u64));
     hash
 }

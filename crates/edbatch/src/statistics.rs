@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::Report;
+
 /// Counts and times since an engine was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
@@ -32,8 +34,8 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Adds the counts and times of work on another thread, not the bytes that it held.
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds the counts and times of other mini-batches, or of parts of one, not the bytes that they held.
+    pub fn add(&mut self, other: &Self) {
         self.instances += other.instances;
         self.graphs += other.graphs;
         self.plans_reused += other.plans_reused;
@@ -43,7 +45,8 @@ impl Statistics {
         self.schedule += other.schedule;
         self.plan += other.plan;
         self.execute += other.execute;
-        if let (Some(own), Some(other)) = (&mut self.counts, &other.counts) {
+        if let Some(other) = &other.counts {
+            let own = self.counts.get_or_insert_default();
             own.bound += other.bound;
             own.gathered_bytes += other.gathered_bytes;
         }
@@ -56,11 +59,38 @@ impl Statistics {
     }
 }
 
-/// What [`Engine::with_counts`](crate::Engine::with_counts) adds to [`Statistics`].
+/// What [`EngineOptions::counts`](crate::EngineOptions::counts) adds to [`Statistics`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Lower bounds on the batches, summed over all graphs.
     pub bound: u64,
     /// Bytes that were read through lists of rows.
     pub gathered_bytes: u64,
+}
+
+/// What mini-batches took, and how their kinds batched.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) statistics: Statistics,
+    pub(crate) report: Report,
+}
+
+impl Tally {
+    /// Nothing yet; with what is counted only if asked for, or without.
+    pub(crate) fn new(counts: bool) -> Self {
+        let counts = counts.then(Counts::default);
+        let statistics = Statistics { counts, ..Statistics::default() };
+        Self { statistics, report: Report::default() }
+    }
+
+    /// Forgets what was counted, not what is to be counted.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.statistics.counts.is_some());
+    }
+
+    /// Adds what other mini-batches, or parts of one, took.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.statistics.add(&other.statistics);
+        self.report.merge(&other.report);
+    }
 }

@@ -1,6 +1,6 @@
 //! The smallest, the largest and the oddest inputs: all run, or say exactly why not.
 
-use edbatch::{Engine, Rows};
+use edbatch::{Engine, EngineOptions, Rows, Statistics, interpret};
 use edbatch_datasets::{Lattice, Sentence, Tree, TreeBuilder, WordArc};
 use edbatch_models::*;
 use edbatch_runtime::Parameters;
@@ -96,16 +96,21 @@ fn batches_do_not_grow_with_sentences_nor_memory_with_steps() {
 #[test]
 fn more_memory_than_allowed_is_refused_before_it_is_taken() {
     let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 3 };
-    let mut roomy = engine(TreeLstm::new(sizes).unwrap()).with_memory_limit(100_000);
+    let limited = |bytes: u64| {
+        let model = TreeLstm::new(sizes).unwrap();
+        let (parameters, options) = (random(&model), EngineOptions::new().memory_limit(bytes));
+        Engine::with_options(model, parameters, options).unwrap()
+    };
+    let mut roomy = limited(100_000);
     roomy.run(&[chain(300)]).unwrap();
     let needed = roomy.statistics().peak_bytes();
-    let mut exact = engine(TreeLstm::new(sizes).unwrap()).with_memory_limit(needed);
+    let mut exact = limited(needed);
     exact.run(&[chain(300)]).unwrap();
-    let mut tight = engine(TreeLstm::new(sizes).unwrap()).with_memory_limit(needed - 1);
+    let mut tight = limited(needed - 1);
     let error = tight.run(&[chain(300)]).unwrap_err();
     assert!(matches!(error, edbatch::RunError::Memory { limit, .. } if limit == needed - 1));
     assert!(error.to_string().contains("make mini-batches smaller"), "{error}");
-    assert_eq!(tight.statistics().arena_bytes, 0);
+    assert_eq!(*tight.statistics(), Statistics::default(), "what is refused is not counted");
     // What fits runs afterwards.
     assert_eq!(tight.run(&[chain(3)]).unwrap(), roomy.run(&[chain(3)]).unwrap());
 }
@@ -166,7 +171,7 @@ fn check<M: Model + Clone, const N: usize>(
 ) -> Vec<Rows> {
     let parameters = random(&model);
     let outputs = engine(model.clone()).run(inputs).unwrap();
-    let expected = Engine::interpreted(model, parameters).run(inputs).unwrap();
+    let expected = interpret(&model, &parameters, inputs).unwrap().outputs;
     assert_eq!(outputs.iter().map(Rows::len).collect::<Vec<_>>(), rows);
     for (got, expected) in outputs.iter().zip(&expected) {
         assert_eq!(got.len(), expected.len());

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use edbatch::{Engine, Rows};
+use edbatch::{Engine, EngineOptions, Rows, interpret};
 use edbatch_datasets::{Lattice, Sentence, Tree, Vocabulary};
 use edbatch_datasets::{read_binary_trees, read_lattices, read_plain, read_sentences};
 use edbatch_graph::{Dag, Graph};
@@ -221,19 +221,19 @@ impl Golden {
     {
         let weights = fs::read(self.folder.join("weights.safetensors")).unwrap();
         let parameters = Parameters::from_safetensors(model.network(), &weights).unwrap();
-        let mut interpreter = Engine::interpreted(model.clone(), parameters.clone());
-        let graph = interpreter.graphs(inputs).unwrap().remove(0);
         for size in SIZES {
-            self.compare(&run(&mut interpreter, inputs, size), &format!("interpreted, {size}"));
+            let of = |inputs| interpret(&model, &parameters, inputs).unwrap().outputs;
+            let outputs: Vec<Rows> = inputs.chunks(size).flat_map(of).collect();
+            self.compare(&outputs, &format!("interpreted, {size}"));
         }
+        let mut plain = Engine::new(model.clone(), parameters.clone()).unwrap();
+        let graph = plain.graphs(inputs).unwrap().remove(0);
         let mut first: Option<Vec<Rows>> = None;
         for (index, (name, policy)) in policies(&graph).into_iter().enumerate() {
             let (model, threads) = (model.clone(), 1 + index % 3);
-            let engine = Engine::on_threads(model, parameters.clone(), threads).unwrap();
-            let mut engine = match policy {
-                Some(policy) => engine.with_policy(policy),
-                None => engine,
-            };
+            let options = EngineOptions::new().threads(threads);
+            let mut engine = Engine::with_options(model, parameters.clone(), options).unwrap();
+            policy.into_iter().for_each(|policy| engine.set_policy(policy));
             for size in SIZES {
                 let outputs = run(&mut engine, inputs, size);
                 let what = format!("{name}, mini-batches of {size}");

@@ -1,6 +1,6 @@
 //! An engine learns its own policy.
 
-use edbatch::Engine;
+use edbatch::{Engine, RunError};
 use edbatch_datasets::{Lattice, WordArc};
 use edbatch_models::{LatticeLstm, LatticeSizes, Model};
 use edbatch_policy::{Agenda, Config, Named};
@@ -22,7 +22,8 @@ fn a_learned_policy_changes_batches_and_no_result() {
     let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1));
     let engine = || Engine::new(model.clone(), parameters.clone()).unwrap();
 
-    let mut agenda = engine().with_policy(Box::new(Agenda::new()));
+    let mut agenda = engine();
+    agenda.set_policy(Box::new(Agenda::new()));
     let expected = agenda.run(&inputs).unwrap();
     let mini_batches: Vec<&[Lattice<u32>]> = inputs.chunks(8).collect();
     let config = Config { episodes: 100, ..Config::default() };
@@ -37,4 +38,19 @@ fn a_learned_policy_changes_batches_and_no_result() {
         outcome
     });
     assert_eq!(outcomes[0].table, outcomes[1].table, "the same seed, the same table");
+}
+
+/// Inputs that make no node are nothing to learn from, and say so.
+#[test]
+fn nothing_is_learned_from_nothing() {
+    let sizes = LatticeSizes { chars: 9, words: 9, embed: 4, hidden: 4, classes: 3 };
+    let model = LatticeLstm::new(sizes).unwrap();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let parameters = Parameters::random(model.network(), &mut rng);
+    let mut engine = Engine::new(model, parameters).unwrap();
+    let empty = Lattice { chars: vec![], words: vec![], tags: vec![] };
+    for mini_batches in [&[][..], &[&[][..]], &[&[empty][..]]] {
+        let learned = engine.learn(mini_batches, &Named::Sort, &Config::default(), &mut rng);
+        assert_eq!(learned.err(), Some(RunError::NoNodes));
+    }
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use edbatch_graph::{Dag, Graph, Kind, NodeId, Schedule, Value};
-use edbatch_layout::{
-    ByConsumers, CellStyle, MiniBatch, Order, Plan, Planner, Program, Room, check, check_cell,
-};
+use edbatch_graph::{Dag, Graph, Kind, NodeId, Schedule};
+use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, Want, check, check_cell};
 use edbatch_policy::{Agenda, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Count, Cpu, Parameters, Products, initial_values, interpret};
+use edbatch_runtime::{
+    Backend, Count, Cpu, Given, Parameters, Products, ThreadPool, initial_rows, initial_values,
+    interpret,
+};
 use proptest::prelude::*;
 use rand::SeedableRng;
+use rand::seq::SliceRandom;
 
 #[path = "support/networks.rs"]
 mod networks;
@@ -43,12 +45,11 @@ fn batched_is_node_by_node(seed: u64) {
             }
             // Batches may list their nodes in any order.
             let mut schedule = schedule.clone();
-            let order = [Order::Scheduled, Order::Consumers, Order::PqTree][seed as usize % 3];
-            order.apply(&program, &graph, &mut schedule, &mut ByConsumers::default());
+            (0..schedule.len()).for_each(|batch| schedule.nodes_mut(batch).shuffle(&mut rng));
             schedule.check(&graph).unwrap();
             for products in [Products::Packed, Products::MatrixMultiply] {
                 let cpu = Cpu::new(program.clone(), &parameters, products, level);
-                let cpu = cpu.with_threads(1 + seed as usize % 2);
+                let cpu = cpu.with_pool(ThreadPool::new(1 + seed as usize % 2));
                 let got = run(cpu, &program, &parameters, &graph, &schedule);
                 for (node, (expected, got)) in expected.iter().zip(&got).enumerate() {
                     for (e, g) in expected.iter().flatten().zip(got) {
@@ -76,7 +77,8 @@ fn run(
     graph: &Graph,
     schedule: &Schedule,
 ) -> Vec<Vec<f32>> {
-    let wanted: Vec<Value> = (0..graph.nodes()).map(|v| NodeId::new(v).into()).collect();
+    let nodes = (0..graph.nodes()).map(NodeId::new);
+    let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
     let mut plan = Plan::default();
     let mini_batch = MiniBatch { program, graph, schedule, wanted: &wanted };
     let mut planner = Planner::default();
@@ -102,33 +104,19 @@ fn read(
     cpu: &mut Cpu,
     program: &Arc<Program>,
     parameters: &Parameters,
-    &MiniBatch { graph, schedule, wanted, .. }: &MiniBatch<'_>,
+    &MiniBatch { schedule, wanted, .. }: &MiniBatch<'_>,
     plan: &Plan,
 ) -> Vec<Vec<f32>> {
-    cpu.allocate(plan.arena);
-    let initial = initial_values(program.network(), parameters);
-    for ((&record, &row), tensors) in graph.given().iter().zip(&plan.given).zip(initial) {
-        for (&offset, tensor) in program.record(record).offsets.iter().zip(tensors) {
-            cpu.write(row + offset, tensor.as_slice().unwrap());
-        }
-    }
+    let initial = initial_rows(program.network(), parameters);
+    let given = Given { initial: &initial, stayed: 0 };
     let mut count = Count::new(program.clone());
-    for step in 0..plan.steps.len() {
-        cpu.step(plan, step);
-        count.step(plan, step);
-    }
+    count.run(plan, &given).unwrap();
     assert_eq!(count.counts().batches, schedule.len() as u64);
-    let read = |(&value, &row): (&Value, &u32)| {
-        let layout = program.record(graph.record_of(value).unwrap());
-        let fields = layout.offsets.iter().zip(&layout.widths);
-        let read = |(&offset, &width): (&u32, &u32)| {
-            let mut field = Vec::new();
-            cpu.read(row + offset, width as usize, &mut field);
-            field
-        };
-        fields.flat_map(read).collect()
-    };
-    wanted.iter().zip(&plan.wanted).map(read).collect()
+    let zeros = count.outputs(plan).unwrap();
+    assert!((0..wanted.len()).flat_map(|value| zeros.fields(value)).flatten().all(|&x| x == 0.0));
+    cpu.run(plan, &given).unwrap();
+    let outputs = cpu.outputs(plan).unwrap();
+    (0..wanted.len()).map(|value| outputs.fields(value).flatten().copied().collect()).collect()
 }
 
 proptest! {

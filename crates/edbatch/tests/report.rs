@@ -1,6 +1,6 @@
 //! The engine explains how its kinds batched.
 
-use edbatch::Engine;
+use edbatch::{Engine, EngineOptions};
 use edbatch_datasets::fixtures;
 use edbatch_models::{Model, TreeLstm, TreeSizes};
 use edbatch_policy::Depth;
@@ -16,9 +16,10 @@ fn a_worse_policy_has_a_missed_opportunity() {
     let mut rng = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(1);
     let parameters = Parameters::random(model.network(), &mut rng);
 
-    let mut good = Engine::new(model.clone(), parameters.clone()).unwrap().with_counts();
-    let mut poor =
-        Engine::new(model, parameters).unwrap().with_counts().with_policy(Box::new(Depth::new()));
+    let counting = || EngineOptions::new().counts();
+    let depth = counting().policy(Box::new(Depth::new()));
+    let mut good = Engine::with_options(model.clone(), parameters.clone(), counting()).unwrap();
+    let mut poor = Engine::with_options(model, parameters, depth).unwrap();
     good.run(&trees).unwrap();
     poor.run(&trees).unwrap();
 

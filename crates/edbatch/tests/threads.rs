@@ -1,17 +1,21 @@
 //! Threads change no bit of a result: parts of large mini-batches, tiles of large batches, columns of small
 //! ones, hoisted rows.
 
-use edbatch::{Engine, Rows, RunError};
+use edbatch::{Engine, EngineError, EngineOptions, Rows, RunError};
 use edbatch_datasets::generate;
 use edbatch_models::*;
 use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
+fn on_threads<M: Model>(model: M, parameters: Parameters, threads: usize) -> Engine<M> {
+    Engine::with_options(model, parameters, EngineOptions::new().threads(threads)).unwrap()
+}
+
 fn same<M: Model + Clone + Send>(model: M, inputs: &[M::Input]) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let parameters = Parameters::random(model.network(), &mut rng);
     let run = |threads: usize| -> Vec<Rows> {
-        let mut engine = Engine::on_threads(model.clone(), parameters.clone(), threads).unwrap();
+        let mut engine = on_threads(model.clone(), parameters.clone(), threads);
         let first = engine.run(inputs).unwrap();
         assert_eq!(engine.run(inputs).unwrap(), first, "{threads} threads, again");
         let mut another = engine.another();
@@ -27,10 +31,12 @@ fn same<M: Model + Clone + Send>(model: M, inputs: &[M::Input]) {
     let expected = run(1);
     for threads in [2, 3, 5] {
         assert!(run(threads) == expected, "{threads} threads");
-        // One arena, whose limit is known beforehand: threads share each batch.
-        let engine = Engine::on_threads(model.clone(), parameters.clone(), threads).unwrap();
-        let mut engine = engine.with_memory_limit(u64::MAX);
-        assert!(engine.run(inputs).unwrap() == expected, "{threads} threads, sharing batches");
+        // A stream is not divided: threads share each batch.
+        let mut engine = on_threads(model.clone(), parameters.clone(), threads);
+        let mut streamed = vec![Rows::new(); inputs.len()];
+        let done = |input: usize, rows: &mut Rows| streamed[input].clone_from(rows);
+        engine.stream(inputs.len(), inputs, done).unwrap();
+        assert!(streamed == expected, "{threads} threads, sharing batches");
     }
 }
 
@@ -52,8 +58,8 @@ fn counts_of_parts_are_added() {
     let (model, parameters) = tagger();
     let inputs: Vec<_> = (1..=12).map(sentence).collect();
     let counted = |threads| {
-        let engine = Engine::on_threads(model.clone(), parameters.clone(), threads).unwrap();
-        let mut engine = engine.with_counts();
+        let options = EngineOptions::new().threads(threads).counts();
+        let mut engine = Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
         engine.run(&inputs).unwrap();
         // Too few for parts.
         engine.run(&inputs[..3]).unwrap();
@@ -75,7 +81,7 @@ fn counts_of_parts_are_added() {
 fn errors_of_parts_name_the_input() {
     let (model, parameters) = tagger();
     let mut inputs: Vec<_> = (0..16).map(|_| sentence(3)).collect();
-    let mut engine = Engine::on_threads(model, parameters, 2).unwrap();
+    let mut engine = on_threads(model, parameters, 2);
     let expected = engine.run(&inputs).unwrap();
     for wrong in [&[13, 15][..], &[5, 9], &[0]] {
         wrong.iter().for_each(|&at| inputs[at].words[1] = 9);
@@ -109,7 +115,7 @@ impl Model for Superstitious {
 #[test]
 fn a_panic_of_a_part_reaches_the_caller() {
     let (model, parameters) = tagger();
-    let mut engine = Engine::on_threads(Superstitious(model), parameters, 2).unwrap();
+    let mut engine = on_threads(Superstitious(model), parameters, 2);
     let mut inputs: Vec<_> = (0..16).map(|_| sentence(3)).collect();
     let expected = engine.run(&inputs).unwrap();
     for at in [0, 15, 7] {
@@ -128,21 +134,21 @@ fn parts_are_batched_by_the_same_policy() {
     let (model, parameters) = tagger();
     let inputs: Vec<_> = (1..=8).map(sentence).collect();
     let batches = |parts: bool| {
-        let engine = Engine::new(model.clone(), parameters.clone()).unwrap();
-        let engine = engine.with_policy(Box::new(edbatch_policy::Depth::new()));
+        let depth = Box::new(edbatch_policy::Depth::new());
+        let options = EngineOptions::new().threads(2).policy(depth);
+        let mut engine = Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
         if parts {
-            let mut engine = engine.in_parts(2);
             engine.run(&inputs).unwrap();
             return engine.statistics().batches;
         }
         let mut one = engine.another();
-        for part in engine.in_parts(2).parts(&inputs) {
+        for part in engine.parts(&inputs) {
             one.run(&inputs[part]).unwrap();
         }
         one.statistics().batches
     };
     assert_eq!(batches(true), batches(false));
-    let mut critical = Engine::new(model.clone(), parameters.clone()).unwrap().in_parts(2);
+    let mut critical = on_threads(model.clone(), parameters.clone(), 2);
     critical.run(&inputs).unwrap();
     assert!(critical.statistics().batches < batches(true));
 }
@@ -191,16 +197,18 @@ fn decoders_stay_whole_on_one_thread() {
     assert_eq!(engine.parts(&vec![source; 64]).len(), 1);
 }
 
-/// In whatever order an engine is told what to do.
+/// Options make the same engine in whatever order they are named.
 #[test]
 fn what_is_kept_and_held_is_that_of_all_threads() {
     let (model, parameters) = tagger();
     let inputs: Vec<_> = (1..=12).map(sentence).collect();
-    let engine = || Engine::new(model.clone(), parameters.clone()).unwrap();
-    for mut engine in [
-        engine().in_parts(3).with_plan_cache(1 << 20),
-        engine().with_plan_cache(1 << 20).in_parts(3),
+    let engine =
+        |options| Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
+    for options in [
+        EngineOptions::new().threads(3).plan_cache(1 << 20),
+        EngineOptions::new().plan_cache(1 << 20).threads(3),
     ] {
+        let mut engine = engine(options);
         let expected = engine.run(&inputs).unwrap();
         // Any thread may run any part, but each keeps what it ran.
         for _ in 0..9 {
@@ -208,13 +216,51 @@ fn what_is_kept_and_held_is_that_of_all_threads() {
         }
         assert!(engine.statistics().plans_reused >= 18, "{:?}", engine.statistics());
         let parts = engine.statistics().arena_bytes;
-        engine.run(&inputs[..3]).unwrap();
-        assert!(engine.statistics().arena_bytes > parts);
+        // The first thread's memory serves what is not divided, too.
+        engine.run(&inputs[11..]).unwrap();
+        assert!(engine.statistics().arena_bytes <= 2 * parts, "{:?}", engine.statistics());
     }
     // A share of it holds no plan.
-    let mut engine = engine().in_parts(3).with_plan_cache(1 << 10);
+    let mut engine = engine(EngineOptions::new().threads(3).plan_cache(1 << 10));
     (0..3).for_each(|_| _ = engine.run(&inputs).unwrap());
     assert_eq!(engine.statistics().plans_reused, 0);
+}
+
+/// What cannot be had together is refused where it is asked for, and nothing is dropped in silence.
+#[test]
+fn options_that_conflict_are_refused() {
+    let (model, parameters) = tagger();
+    let refused =
+        |options| Engine::with_options(model.clone(), parameters.clone(), options).err().unwrap();
+    for options in [
+        EngineOptions::new().threads(2).memory_limit(1 << 30),
+        EngineOptions::new().memory_limit(1 << 30).threads(2),
+    ] {
+        let error = refused(options);
+        assert_eq!(error, EngineError::MemoryLimitWithThreads { threads: 2 });
+        assert!(error.to_string().contains("an engine for each thread"), "{error}");
+    }
+    for threads in [0, 1001] {
+        let error = refused(EngineOptions::new().threads(threads));
+        assert_eq!(error, EngineError::Threads { threads });
+        assert_eq!(error.to_string(), format!("expected 1 to 1000 threads, got {threads}"));
+    }
+}
+
+/// Every engine has one pool, whatever its threads share: parts, tiles or columns.
+#[test]
+fn an_engine_starts_its_threads_once() {
+    let (model, parameters) = tagger();
+    let threads = || std::fs::read_dir("/proc/self/task").map(Iterator::count).ok();
+    let Some(before) = threads() else { return };
+    let mut engine = on_threads(model, parameters, 8);
+    let inputs: Vec<_> = (0..64).map(|_| sentence(5)).collect();
+    engine.run(&inputs).unwrap();
+    engine.run(&inputs[..1]).unwrap();
+    // Other tests of this process come and go, but seven threads stay.
+    let started = threads().unwrap() as isize - before as isize;
+    assert!(started < 14, "{started} threads for 7 helpers");
+    drop(engine);
 }
 
 /// An output layer so wide that its columns are shared even for a single row.

@@ -16,12 +16,26 @@ pub(super) struct Aligned {
 impl Aligned {
     /// Makes the slice at least this long; what was in it may be lost.
     pub(super) fn reserve(&mut self, len: usize) {
+        let made = self.try_reserve(len);
+        made.unwrap_or_else(|bytes| panic!("{bytes} bytes of scratch memory cannot be had"));
+    }
+
+    /// As [`reserve`](Self::reserve), unless the system does not give the memory.
+    ///
+    /// # Errors
+    /// How many bytes would have been needed. The slice is empty then.
+    pub(super) fn try_reserve(&mut self, len: usize) -> Result<(), u64> {
+        const LINE: usize = 64;
         if self.len < len {
-            const LINE: usize = 64;
-            self.memory = large_pages::zeros(len + LINE / size_of::<f32>());
+            // First given back, so that both need not be held at once.
+            *self = Self::default();
+            let elements = len + LINE / size_of::<f32>();
+            let bytes = (elements * size_of::<f32>()) as u64;
+            self.memory = large_pages::zeros(elements).ok_or(bytes)?;
             self.start = self.memory.as_ptr().align_offset(LINE).min(LINE / size_of::<f32>());
             self.len = len;
         }
+        Ok(())
     }
 }
 

@@ -8,16 +8,16 @@ use super::load::Weights;
 use super::target::{each_row, writable};
 use super::{Profile, SHARED, Work};
 use crate::kernels::{self, PackedWeights, Pass, Rows, RowsMut, Start};
-use crate::team::Team;
+use crate::thread_pool::ClaimedPool;
 
-/// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. A team shares the columns.
+/// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. ClaimedPool, if there are any, share the columns.
 pub(super) fn multiply(
     (weights, pass): (&Weights, Pass),
     x: &Rows<'_>,
     start: &Start<'_>,
     (out, stride): (&mut [f32], usize),
     gathered: &mut Vec<f32>,
-    (team, profile): (Option<&mut Team>, &Profile),
+    (workers, profile): (Option<&mut ClaimedPool<'_>>, &Profile),
 ) {
     let calls = x.len();
     let (outputs, depth) = (weights.outputs(), weights.depth());
@@ -25,9 +25,9 @@ pub(super) fn multiply(
         Weights::Packed(packed) => {
             let out = writable(out, calls, outputs, stride);
             let worth = calls * outputs * depth >= SHARED;
-            profile.of(Work::Product, || match team.filter(|team| team.threads() > 1 && worth) {
+            profile.of(Work::Product, || match workers.filter(|_| worth) {
                 None => kernels::product(packed, 0..packed.panels(), pass, x, start, out),
-                Some(team) => by_columns(team, packed, pass, x, start, out),
+                Some(workers) => by_columns(workers, packed, pass, x, start, out),
             });
         }
         Weights::Dense { values, .. } => {
@@ -52,9 +52,9 @@ pub(super) fn multiply(
     }
 }
 
-/// A product whose panels the members of a team take as they come.
+/// A product whose panels the workers take as they come.
 fn by_columns(
-    team: &mut Team,
+    workers: &mut ClaimedPool<'_>,
     weights: &PackedWeights,
     pass: Pass,
     x: &Rows<'_>,
@@ -62,7 +62,7 @@ fn by_columns(
     out: RowsMut<'_>,
 ) {
     let panels = weights.panels();
-    let count = panels.min(2 * team.threads());
+    let count = panels.min(2 * workers.threads());
     let parts = (0..count).map(|part| part * panels / count..(part + 1) * panels / count);
     let mut rest = Some(out);
     let parts: SmallVec<[_; 8]> = parts
@@ -73,7 +73,7 @@ fn by_columns(
             (panels, out)
         })
         .collect();
-    team.share(parts.into_iter(), |_, (panels, out)| {
+    workers.share(parts.into_iter(), |_, (panels, out)| {
         kernels::product(weights, panels, pass, x, start, out);
     });
 }

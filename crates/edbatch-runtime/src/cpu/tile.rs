@@ -11,7 +11,7 @@ use super::target::{Taken, Target, each_row, writable};
 use super::{Aligned, Profile, Work};
 use crate::kernels::rows::Around;
 use crate::kernels::{self, Input, Left, Level, Pass, Piece, Rows, Shape, Start};
-use crate::team::Team;
+use crate::thread_pool::ClaimedPool;
 
 /// A step of a plan, for whichever thread runs a part of it.
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +42,14 @@ pub(super) struct Workspace {
 }
 
 impl<'a> Job<'a> {
-    /// Runs some calls of the step, whose rows to be written are `out`. A team, if there is one,
-    /// shares the columns of each product.
+    /// Runs some calls of the step, whose rows to be written are `out`. ClaimedPool, if there are any,
+    /// share the columns of each product.
     pub(super) fn run(
         &self,
         calls: Range<usize>,
         out: &mut [f32],
         workspace: &mut Workspace,
-        mut team: Option<&mut Team>,
+        mut workers: Option<&mut ClaimedPool<'_>>,
     ) {
         let step = self.plan.steps[self.index];
         let cell = self.loaded.carried_out(&step);
@@ -87,10 +87,10 @@ impl<'a> Job<'a> {
                         Mode::From(place) => Start::Rows(source.rows(place, weights.outputs())),
                     };
                     let x = source.rows(*x, weights.depth());
-                    let team = team.as_deref_mut();
+                    let workers = workers.as_deref_mut();
                     let out = target.place(*out);
                     let weights = (&**weights, self.pass);
-                    multiply(weights, &x, &start, out, gathered, (team, self.profile));
+                    multiply(weights, &x, &start, out, gathered, (workers, self.profile));
                 }
                 Run::Planned(CellStep::Elementwise { width, inputs, outputs, program }) => {
                     let (level, width) = (self.loaded.level, *width as usize);

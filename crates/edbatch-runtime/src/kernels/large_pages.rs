@@ -1,13 +1,27 @@
 //! Memory in large pages: a weight or an arena of many megabytes has more small pages than the processor
 //! remembers the places of.
 
+use std::alloc::{Layout, alloc_zeroed};
+
 /// Zeroed memory that the system was asked to keep in large pages, where it has them and `len` floats
-/// fill some. It is only advice: nothing but time depends on it.
-pub(crate) fn zeros(len: usize) -> Vec<f32> {
-    // Much memory comes fresh from the system, which gives it zeroed when it is touched.
-    let mut memory = vec![0.0; len];
+/// fill some; `None` if the system does not give so much. The pages are only advice: nothing but time
+/// depends on them.
+pub(crate) fn zeros(len: usize) -> Option<Vec<f32>> {
+    let layout = Layout::array::<f32>(len).ok()?;
+    if layout.size() == 0 {
+        return Some(Vec::new());
+    }
+    // Much memory comes fresh from the system, which gives it zeroed when it is touched; a fallible
+    // `Vec` would touch all of it.
+    // SAFETY: the layout is not empty.
+    let start = unsafe { alloc_zeroed(layout) };
+    if start.is_null() {
+        return None;
+    }
+    // SAFETY: the global allocator gave this memory for `len` floats, all of them zero.
+    let mut memory = unsafe { Vec::from_raw_parts(start.cast::<f32>(), len, len) };
     advise(&mut memory);
-    memory
+    Some(memory)
 }
 
 /// Asks for large pages for memory, best before it is touched.
@@ -37,9 +51,15 @@ mod tests {
     #[test]
     fn memory_of_any_size_is_zeroed() {
         for len in [0, 1, 1000, (2 << 20) / 4, (9 << 20) / 4 + 3] {
-            let memory = zeros(len);
+            let memory = zeros(len).expect("so little can be had");
             assert_eq!(memory.len(), len);
             assert!(memory.iter().all(|&x| x == 0.0));
         }
+    }
+
+    #[test]
+    fn memory_that_cannot_be_had_is_none() {
+        assert_eq!(zeros(usize::MAX / 2), None);
+        assert_eq!(zeros((isize::MAX as usize - 64) / size_of::<f32>()), None);
     }
 }

@@ -6,14 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
-use edbatch::{Engine, KindReport, Loaded, Report, Rows, RunError, Statistics, load};
-use edbatch_models::{Inputs, Lexicon, Model, Zoo, ZooInput};
-use edbatch_policy::PolicyChoice;
+use edbatch::{
+    Engine, EngineOptions, KindReport, Loaded, Report, Rows, RunError, Statistics, load,
+};
+use edbatch_models::{Inputs, Lexicon, Model, ZooInput};
+use edbatch_policy::{Policy, PolicyChoice};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::in_order::in_order;
 use super::output::Output;
+use super::runner::Runner;
 use super::{at_least_one, progress};
 
 /// Writes a model's outputs for every line of a file, as JSON lines in the order of the input.
@@ -90,8 +93,18 @@ struct Done {
 
 impl Infer {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        if self.backend == Backend::Cuda {
-            return Err(Failure::new("this build has no backend cuda; choose cpu or interpret"));
+        match self.backend {
+            Backend::Cuda => {
+                return Err(Failure::new(
+                    "this build has no backend cuda; choose cpu or interpret",
+                ));
+            }
+            Backend::Interpret if self.memory.is_some() || self.keep_plans > 0 => {
+                let message = "--memory and --keep-plans are for backends that run plans; interpret \
+                               has none";
+                return Err(Failure::Usage(message.into()));
+            }
+            Backend::Interpret | Backend::Cpu => {}
         }
         let Loaded { model, parameters, folder } = load(&self.dir).map_err(Failure::new)?;
         // Before any work: a policy that does not fit is found out at once.
@@ -104,19 +117,15 @@ impl Infer {
 
         let bar = progress::over_lines(&file, self.output.is_none());
         let engines = AtomicUsize::new(0);
-        let mut engine = match self.backend {
-            Backend::Interpret => Engine::interpreted(model, parameters),
-            _ => Engine::new(model, parameters).map_err(Failure::new)?,
-        };
-        if self.stats.is_some() {
-            engine = engine.with_counts();
-        }
-        if let Some(bytes) = self.memory {
-            engine = engine.with_memory_limit(bytes);
-        }
-        let engine = Mutex::new(engine.with_policy(policy).with_plan_cache(self.keep_plans));
+        let runner = Mutex::new(match self.backend {
+            Backend::Interpret => Runner::reference(model, parameters),
+            _ => {
+                let engine = Engine::with_options(model, parameters, self.options(policy));
+                Runner::Engine(Box::new(engine.map_err(Failure::new)?))
+            }
+        });
         let worker = || {
-            let another = engine.lock().expect("nothing panics under this lock").another();
+            let another = runner.lock().expect("nothing panics under this lock").another();
             let number = engines.fetch_add(1, Ordering::Relaxed);
             Ok(work(another, folder.lexicon(), &file, number))
         };
@@ -133,6 +142,18 @@ impl Infer {
         }
         output.finish()?;
         stats.map_or(Ok(()), Output::finish)
+    }
+
+    /// Each thread runs whole mini-batches on an engine of its own.
+    fn options(&self, policy: Box<dyn Policy + Send>) -> EngineOptions {
+        let mut options = EngineOptions::new().policy(policy).plan_cache(self.keep_plans);
+        if self.stats.is_some() {
+            options = options.counts();
+        }
+        if let Some(bytes) = self.memory {
+            options = options.memory_limit(bytes);
+        }
+        options
     }
 
     fn threads(&self) -> usize {
@@ -189,22 +210,21 @@ fn explained(kind: &KindReport) -> Value {
 
 /// What one thread does with each mini-batch that it claims.
 fn work<'a>(
-    mut engine: Engine<Zoo>,
+    mut runner: Runner,
     lexicon: &'a Lexicon,
     file: &'a Path,
     number: usize,
 ) -> impl FnMut(MiniBatch) -> Result<Done, Failure> + use<'a> {
     let mut outputs = Vec::new();
     move |MiniBatch { first, inputs }| {
-        let ran = engine.run_into(&inputs, &mut outputs);
+        let ran = runner.run(&inputs, &mut outputs);
         ran.map_err(|error| run_failed(file, first, &error))?;
         let mut lines = Vec::new();
         for (index, rows) in outputs.iter().enumerate() {
             line(lexicon, first + index, rows, &mut lines)
                 .map_err(|error| at_line(file, first + index, error))?;
         }
-        let (instances, statistics) = (inputs.len(), *engine.statistics());
-        let report = engine.report().cloned().unwrap_or_default();
+        let (instances, (statistics, report)) = (inputs.len(), runner.took());
         Ok(Done { lines, instances, engine: number, statistics, report })
     }
 }
@@ -259,7 +279,7 @@ fn run_failed(file: &Path, first: usize, error: &RunError) -> Failure {
     match error {
         RunError::Build { instance, error } => at_line(file, first + instance, error),
         RunError::NotCarried { instance } => at_line(file, first + instance, error),
-        RunError::Arena(_) | RunError::Memory { .. } => {
+        RunError::Arena(_) | RunError::Memory { .. } | RunError::Backend(_) | RunError::NoNodes => {
             at_line(file, first, format_args!("the mini-batch from here on: {error}"))
         }
     }

@@ -10,7 +10,7 @@ mod subjects;
 mod tally;
 
 use edbatch_graph::Value;
-use edbatch_layout::{MiniBatch, Plan, Planner, Room, check};
+use edbatch_layout::{MiniBatch, Plan, Planner, Room, Want, check};
 use rand::SeedableRng;
 
 use networks::Random;
@@ -19,7 +19,13 @@ use subjects::Subject;
 use tally::{Sort, Tally};
 
 /// Spoils a plan in every way.
-fn spoil(subject: &Subject, wanted: &[Value], room: Room, rng: &mut Random, tally: &mut Tally) {
+fn spoil(
+    subject: &Subject,
+    wanted: &[(Value, Want)],
+    room: Room,
+    rng: &mut Random,
+    tally: &mut Tally,
+) {
     let plan = subject.plan(wanted, room);
     let mutants = plans::mutants(&plan, rng);
     judge(subject, wanted, &plan, mutants, rng, tally);
@@ -39,7 +45,7 @@ fn free_too_early(subject: &Subject, rng: &mut Random, tally: &mut Tally) {
 /// refilled.
 fn judge(
     subject: &Subject,
-    wanted: &[Value],
+    wanted: &[(Value, Want)],
     plan: &Plan,
     mutants: Vec<(Sort, Plan)>,
     rng: &mut Random,
@@ -48,14 +54,14 @@ fn judge(
     let mini_batch = subject.mini_batch(wanted);
     check(plan, &mini_batch).unwrap();
     let mut backend = subject.backend();
-    let expected = subject.run(&mut backend, plan, wanted);
+    let expected = subject.run(&mut backend, plan);
     let other = subject.other_rows(rng);
     for (sort, mut mutant) in mutants {
         match check(&mutant, &mini_batch) {
             Err(error) => tally.refused(LAWS, sort, &error.what),
             Ok(()) => {
                 tally.harmless(LAWS, sort, &mutant);
-                let got = subject.run(&mut backend, &mutant, wanted);
+                let got = subject.run(&mut backend, &mutant);
                 assert!(got == expected, "{}: {sort:?} is accepted:\n{mutant}", subject.name);
                 refill(subject, sort, &MiniBatch { graph: &other, ..mini_batch }, &mut mutant);
             }

@@ -69,7 +69,7 @@ fn relocate(plan: &Plan, step: usize, from: Range<u32>, to: u32) -> Option<Plan>
             }
         }
     }
-    moved.wanted.iter_mut().for_each(place);
+    moved.wanted.iter_mut().for_each(|(row, _)| place(&mut row.start));
     moved.steps[step].out = to;
     Some(moved)
 }

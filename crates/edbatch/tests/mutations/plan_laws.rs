@@ -191,7 +191,10 @@ pub(crate) const LAWS: &[Law] = &[
             ("a line back", "no call reads this value, or its row was free until all had"),
         ],
     },
-    Law { what: "wanted", says: &[&NOT_THERE, &["wanted values"]], harmless: &[] },
+    Law { what: "given.record", says: &[&["given value"]], harmless: &[] },
+    Law { what: "wanted", says: &[&NOT_THERE, &["wanted value"]], harmless: &[] },
+    Law { what: "wanted.record", says: &[&["wanted value"]], harmless: &[] },
+    Law { what: "wanted.want", says: &[&["wanted value"]], harmless: &[] },
 ];
 
 const UNREAD: &str = "no step reads the rows, and they lie on nothing that is read later";

@@ -1,7 +1,7 @@
 //! Every way to spoil a plan.
 
-use edbatch_graph::Kind;
-use edbatch_layout::{Action, LINE, Operand, Plan};
+use edbatch_graph::{Kind, RecordId};
+use edbatch_layout::{Action, LINE, Operand, Plan, Want};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
@@ -16,10 +16,11 @@ pub(crate) fn mutants(plan: &Plan, rng: &mut Random) -> Vec<(Sort, Plan)> {
     let mut made = Mutants { plan, rng, made: Vec::new() };
     made.steps();
     made.operands();
-    made.numbers("lists", |plan| &mut plan.lists);
-    made.numbers("rows", |plan| &mut plan.rows);
-    made.numbers("given", |plan| &mut plan.given);
-    made.numbers("wanted", |plan| &mut plan.wanted);
+    made.numbers("lists", |plan| &mut plan.lists, |number| number);
+    made.numbers("rows", |plan| &mut plan.rows, |number| number);
+    made.numbers("given", |plan| &mut plan.given, |row| &mut row.start);
+    made.numbers("wanted", |plan| &mut plan.wanted, |(row, _)| &mut row.start);
+    made.values();
     made.arena();
     made.made
 }
@@ -182,13 +183,35 @@ impl Mutants<'_> {
     }
 
     /// Lists of numbers: each number, and the list around it.
-    fn numbers(&mut self, what: &'static str, list: fn(&mut Plan) -> &mut Vec<u32>) {
-        let numbers = list(&mut self.plan.clone()).clone();
-        for index in self.places(numbers.len()) {
-            self.number(what, numbers[index], |plan| &mut list(plan)[index]);
-            let other = *numbers.choose(self.rng).expect("not empty");
-            self.push((what, "another's"), |plan| list(plan)[index] = other);
+    fn numbers<T: Copy + 'static>(
+        &mut self,
+        what: &'static str,
+        list: fn(&mut Plan) -> &mut Vec<T>,
+        number: fn(&mut T) -> &mut u32,
+    ) {
+        let mut items = list(&mut self.plan.clone()).clone();
+        for index in self.places(items.len()) {
+            let own = *number(&mut items[index]);
+            self.number(what, own, |plan| number(&mut list(plan)[index]));
+            let mut other = *items.choose(self.rng).expect("not empty");
+            let other = *number(&mut other);
+            self.push((what, "another's"), |plan| *number(&mut list(plan)[index]) = other);
             self.list(what, index, list);
+        }
+    }
+
+    /// What rows of given and wanted values hold, and what they are wanted for.
+    fn values(&mut self) {
+        for index in self.places(self.plan.given.len()) {
+            let record = RecordId(self.plan.given[index].record.0 ^ 1);
+            self.push(("given.record", "another"), |p| p.given[index].record = record);
+        }
+        for index in self.places(self.plan.wanted.len()) {
+            let record = RecordId(self.plan.wanted[index].0.record.0 ^ 1);
+            self.push(("wanted.record", "another"), |p| p.wanted[index].0.record = record);
+            for want in [Want::Elements, Want::ArgMax, Want::Stay] {
+                self.push(("wanted.want", "another"), |p| p.wanted[index].1 = want);
+            }
         }
     }
 

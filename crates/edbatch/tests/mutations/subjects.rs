@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use edbatch::Engine;
 use edbatch_graph::{Dag, Graph, NodeId, Schedule, Value};
-use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, check};
+use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, Want, check};
 use edbatch_models::{Folder, Model, ModelName};
 use edbatch_policy::{Agenda, Critical, Policy, schedule};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Parameters, Products};
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, Products, Rows};
 use rand::{RngExt, SeedableRng};
 
 use crate::networks::{Random, random_graph, random_network};
@@ -70,17 +70,18 @@ impl Subject {
     }
 
     /// All nodes of the graph.
-    pub(crate) fn all(&self) -> Vec<Value> {
-        (0..self.graph.nodes()).map(|node| NodeId::new(node).into()).collect()
+    pub(crate) fn all(&self) -> Vec<(Value, Want)> {
+        let nodes = (0..self.graph.nodes()).map(NodeId::new);
+        nodes.map(|node| (node.into(), Want::Elements)).collect()
     }
 
-    pub(crate) fn mini_batch<'a>(&'a self, wanted: &'a [Value]) -> MiniBatch<'a> {
+    pub(crate) fn mini_batch<'a>(&'a self, wanted: &'a [(Value, Want)]) -> MiniBatch<'a> {
         let Self { program, graph, schedule, .. } = self;
         MiniBatch { program, graph, schedule, wanted }
     }
 
     /// A plan that the checker accepts.
-    pub(crate) fn plan(&self, wanted: &[Value], room: Room) -> Plan {
+    pub(crate) fn plan(&self, wanted: &[(Value, Want)], room: Room) -> Plan {
         let mut plan = Plan::default();
         let mini_batch = self.mini_batch(wanted);
         Planner::default().plan(&mini_batch, room, &mut plan).unwrap();
@@ -110,26 +111,20 @@ impl Subject {
     }
 
     /// The bits of all wanted values, as a backend computes them by a plan.
-    pub(crate) fn run(&self, backend: &mut Cpu, plan: &Plan, wanted: &[Value]) -> Vec<u32> {
-        let Self { program, graph, .. } = self;
-        backend.allocate(plan.arena);
-        for (index, (&record, &row)) in graph.given().iter().zip(&plan.given).enumerate() {
-            let layout = program.record(record);
-            for (field, (&offset, &width)) in layout.offsets.iter().zip(&layout.widths).enumerate()
-            {
-                let numbers =
-                    (0..width).map(|i| ((index * 7 + field * 3) as f32 - i as f32) / 16.0);
-                backend.write(row + offset, &numbers.collect::<Vec<f32>>());
-            }
+    pub(crate) fn run(&self, backend: &mut Cpu, plan: &Plan) -> Vec<u32> {
+        let mut initial = Rows::new();
+        for (index, &record) in self.graph.given().iter().enumerate() {
+            let widths = &self.program.record(record).widths;
+            initial.push_with(|row| {
+                for (field, &width) in widths.iter().enumerate() {
+                    let number = |i| ((index * 7 + field * 3) as f32 - i as f32) / 16.0;
+                    row.extend((0..width).map(number));
+                }
+            });
         }
-        (0..plan.steps.len()).for_each(|step| backend.step(plan, step));
-        let mut read = Vec::new();
-        for (&value, &row) in wanted.iter().zip(&plan.wanted) {
-            let layout = program.record(graph.record_of(value).unwrap());
-            for (&offset, &width) in layout.offsets.iter().zip(&layout.widths) {
-                backend.read(row + offset, width as usize, &mut read);
-            }
-        }
-        read.into_iter().map(f32::to_bits).collect()
+        backend.run(plan, &Given { initial: &initial, stayed: 0 }).unwrap();
+        let outputs = backend.outputs(plan).unwrap();
+        let fields = (0..plan.wanted.len()).flat_map(|value| outputs.fields(value));
+        fields.flatten().map(|element| element.to_bits()).collect()
     }
 }

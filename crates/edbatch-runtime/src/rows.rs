@@ -1,5 +1,9 @@
 //! Rows of numbers, each of its own width.
 
+use edbatch_graph::Network;
+
+use crate::Parameters;
+
 /// A list of rows of f32: what one instance emitted, in order.
 ///
 /// A row holds the fields of one emitted value, one after the other.
@@ -56,8 +60,20 @@ impl Rows {
     }
 
     /// Appends a row that `write` appends to the elements.
-    pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<f32>)) {
+    pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<f32>)) {
         write(&mut self.elements);
         self.ends.push(self.elements.len());
     }
+}
+
+/// The network's initial values, as backends take them: a row each, field after field.
+#[must_use]
+pub fn initial_rows(network: &Network, parameters: &Parameters) -> Rows {
+    let mut rows = Rows::new();
+    for initial in network.initial_values() {
+        rows.push_with(|row| {
+            initial.parameters.iter().for_each(|&id| row.extend_from_slice(parameters.get(id)));
+        });
+    }
+    rows
 }

@@ -1,0 +1,76 @@
+//! A mini-batch node by node: the reference that an engine is compared with.
+
+use std::cell::RefCell;
+use std::time::Instant;
+
+use edbatch_graph::{Graph, Source, Value};
+use edbatch_layout::Want;
+use edbatch_models::{Model, arg_max};
+use edbatch_runtime::{Parameters, Tensor, initial_values};
+
+use crate::wiring::{Results, Round, Wiring};
+use crate::{Rows, RunError, Statistics};
+
+/// What a mini-batch comes to, node by node.
+#[derive(Clone, Debug)]
+pub struct Interpreted {
+    /// For each input the rows that it emits, in order.
+    pub outputs: Vec<Rows>,
+    /// What it took; a batch for each node.
+    pub statistics: Statistics,
+}
+
+/// Runs one mini-batch node by node, by [`edbatch_runtime::interpret`], without batches, plans or
+/// backends: slow, short, and independent of what an [`Engine`](crate::Engine) does.
+///
+/// # Errors
+/// If an input does not fit the model.
+pub fn interpret<M: Model>(
+    model: &M,
+    parameters: &Parameters,
+    inputs: &[M::Input],
+) -> Result<Interpreted, RunError> {
+    let mut outputs = vec![Rows::new(); inputs.len()];
+    let mut statistics = Statistics { instances: inputs.len() as u64, ..Statistics::default() };
+    let network = model.network();
+    let mut given = initial_values(network, parameters);
+    let initial = given.len();
+    let graph = RefCell::new(Graph::new(network.clone()));
+    let round = Round::new(&graph, inputs.len(), inputs);
+    let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
+    let started = Instant::now();
+    while wiring.advance()? {
+        let nodes = edbatch_runtime::interpret(&graph.borrow(), parameters, &given);
+        statistics.graphs += 1;
+        statistics.nodes += nodes.len() as u64;
+        statistics.batches += nodes.len() as u64;
+        let wanted = round.wanted();
+        let value = |&(value, want): &(Value, Want)| match value.source() {
+            Source::Node(node) => (nodes[node.index()].clone(), want),
+            Source::Given(index) => (given[index].clone(), want),
+        };
+        let values: Vec<(Vec<Tensor>, Want)> = wanted.iter().map(value).collect();
+        drop(wanted);
+        wiring.read(&Wanted(&values), |input, rows| outputs[input].clone_from(rows));
+        given.truncate(initial);
+        let stays = values.into_iter().filter(|&(_, want)| want == Want::Stay);
+        given.extend(stays.map(|(value, _)| value));
+    }
+    statistics.execute = started.elapsed();
+    Ok(Interpreted { outputs, statistics })
+}
+
+/// The wanted values of a graph, each a tensor a field.
+struct Wanted<'a>(&'a [(Vec<Tensor>, Want)]);
+
+impl Results for Wanted<'_> {
+    fn append(&self, wanted: usize, elements: &mut Vec<f32>) {
+        elements.extend(self.0[wanted].0.iter().flatten());
+    }
+
+    fn arg_max(&self, wanted: usize) -> u32 {
+        let mut elements = Vec::new();
+        self.append(wanted, &mut elements);
+        arg_max(&elements)
+    }
+}

@@ -1,0 +1,241 @@
+//! What one thread does with inputs: wire, schedule, plan, run, read; again while instances await values.
+
+use std::borrow::Borrow;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use edbatch_graph::{Dag, Graph, Schedule, Value};
+use edbatch_layout::{MiniBatch, Plan, Planner, Program, Room, Want};
+use edbatch_models::Model;
+use edbatch_policy::{Critical, Frontier, Policy, Sample, lower_bound, schedule_into};
+use edbatch_runtime::{Backend, Given, Outputs, Rows, gathered_bytes};
+
+use crate::plan_cache::PlanCache;
+use crate::statistics::Tally;
+use crate::wiring::{Results, Round, Wiring};
+use crate::{EngineOptions, RunError};
+
+/// A backend, with all that deciding what it runs needs. Memory is kept from one mini-batch to the next.
+pub(crate) struct Session {
+    program: Arc<Program>,
+    backend: Box<dyn Backend>,
+    /// The network's initial values.
+    initial: Rows,
+    policy: Box<dyn Policy + Send>,
+    frontier: Frontier,
+    schedule: Schedule,
+    planner: Planner,
+    plan: Plan,
+    cache: PlanCache,
+    memory_limit: Option<u64>,
+    /// The graph that ran last, for its memory.
+    graph: Option<Graph>,
+    /// What the run at hand took, or the last one.
+    tally: Tally,
+    /// The time of each batch, if it is to be measured.
+    samples: Option<Vec<Sample>>,
+}
+
+impl Session {
+    pub(crate) fn new(
+        program: Arc<Program>,
+        backend: Box<dyn Backend>,
+        initial: Rows,
+        options: &EngineOptions,
+    ) -> Self {
+        Self {
+            program,
+            backend,
+            initial,
+            policy: Box::new(Critical::new()),
+            frontier: Frontier::default(),
+            schedule: Schedule::default(),
+            planner: Planner::default(),
+            plan: Plan::default(),
+            cache: PlanCache::new(options.plan_cache / options.threads),
+            memory_limit: options.memory_limit,
+            graph: None,
+            tally: Tally::new(options.counts),
+            samples: None,
+        }
+    }
+
+    /// Another session on the same weights, with a policy of its own.
+    pub(crate) fn another(&self, options: &EngineOptions) -> Self {
+        let (backend, initial) = (self.backend.another(), self.initial.clone());
+        let mut another = Self::new(self.program.clone(), backend, initial, options);
+        another.policy = self.policy.another();
+        another
+    }
+
+    /// Runs inputs, at most `width` of them at a time: when one ends, the next joins the others.
+    /// `done` takes the number of each input that ended and the rows that it emitted.
+    pub(crate) fn run<M: Model, I: Borrow<M::Input>>(
+        &mut self,
+        model: &M,
+        width: usize,
+        inputs: impl IntoIterator<Item = I>,
+        mut done: impl FnMut(usize, &mut Rows),
+    ) -> Result<(), RunError> {
+        self.tally.clear();
+        let graph = RefCell::new(self.take_graph());
+        let round = Round::new(&graph, width, inputs);
+        let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
+        let mut stayed = 0;
+        while timed(&mut self.tally.statistics.construct, || wiring.advance())? {
+            self.schedule(&graph.borrow(), &round.wanted())?;
+            self.execute(&graph.borrow(), stayed)?;
+            let reading = Instant::now();
+            stayed = wiring.read(&self.backend.outputs(&self.plan)?, &mut done);
+            self.tally.statistics.execute += reading.elapsed();
+        }
+        self.tally.statistics.instances += round.begun() as u64;
+        drop(wiring);
+        self.graph = Some(graph.into_inner());
+        Ok(())
+    }
+
+    /// The graphs of inputs: one, and another one for each time that instances await values. Only graphs
+    /// whose values are awaited are run.
+    pub(crate) fn graphs<M: Model>(
+        &mut self,
+        model: &M,
+        inputs: &[M::Input],
+    ) -> Result<Vec<Graph>, RunError> {
+        let mut graphs = Vec::new();
+        let graph = RefCell::new(self.take_graph());
+        let round = Round::new(&graph, inputs.len(), inputs);
+        let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
+        let mut stayed = 0;
+        while wiring.advance()? {
+            graphs.push(graph.borrow().clone());
+            if !wiring.waits() {
+                break;
+            }
+            self.schedule(&graph.borrow(), &round.wanted())?;
+            self.execute(&graph.borrow(), stayed)?;
+            stayed = wiring.read(&self.backend.outputs(&self.plan)?, |_, _| {});
+        }
+        Ok(graphs)
+    }
+
+    fn take_graph(&mut self) -> Graph {
+        let network = self.program.network();
+        self.graph.take().unwrap_or_else(|| Graph::new(network.clone()))
+    }
+
+    /// Decides in which batches a graph is run and where its values lie: anew, or as it was decided for
+    /// an equal graph.
+    fn schedule(&mut self, graph: &Graph, wanted: &[(Value, Want)]) -> Result<(), RunError> {
+        if self.cache.is_on() && self.recall(graph, wanted) {
+            return self.limit_memory();
+        }
+        let Self { policy, frontier, schedule, .. } = self;
+        let scheduling = &mut self.tally.statistics.schedule;
+        timed(scheduling, || schedule_into(graph, &mut **policy, frontier, schedule));
+
+        let planning = Instant::now();
+        let mini_batch =
+            MiniBatch { program: &self.program, graph, schedule: &self.schedule, wanted };
+        let room = if self.cache.is_on() { Room::Any } else { Room::Distinct };
+        self.planner.plan(&mini_batch, room, &mut self.plan)?;
+        if self.cache.is_on() {
+            self.cache.insert(graph, wanted, &self.schedule, &self.plan);
+        }
+        self.tally.statistics.plan += planning.elapsed();
+        self.limit_memory()
+    }
+
+    /// Takes the schedule and the plan of an equal graph from the cache; whether it has them.
+    fn recall(&mut self, graph: &Graph, wanted: &[(Value, Want)]) -> bool {
+        let planning = Instant::now();
+        let entry = self.cache.get(graph, wanted);
+        let found = entry.is_some_and(|entry| {
+            let (program, schedule) = (&*self.program, &entry.schedule);
+            let mini_batch = MiniBatch { program, graph, schedule, wanted };
+            let fits = self.planner.refill(&mini_batch, &mut entry.plan);
+            self.schedule.clone_from(&entry.schedule);
+            self.plan.clone_from(&entry.plan);
+            fits
+        });
+        self.tally.statistics.plans_reused += u64::from(found);
+        self.tally.statistics.plan += planning.elapsed();
+        found
+    }
+
+    /// Refuses a plan that takes more memory than is allowed.
+    fn limit_memory(&self) -> Result<(), RunError> {
+        let (values, weights) = (4 * self.plan.arena as u64, self.backend.bytes().weights as u64);
+        match self.memory_limit {
+            Some(limit) if values + weights > limit => {
+                Err(RunError::Memory { values, weights, limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a graph as it was scheduled and planned, after one of which so many rows stayed.
+    fn execute(&mut self, graph: &Graph, stayed: usize) -> Result<(), RunError> {
+        let given = Given { initial: &self.initial, stayed };
+        let Tally { statistics, report } = &mut self.tally;
+        timed(&mut statistics.execute, || self.backend.run(&self.plan, &given))?;
+        if let Some(samples) = &mut self.samples {
+            for (index, step) in self.plan.steps.iter().enumerate() {
+                let started = Instant::now();
+                self.backend.step(&self.plan, index)?;
+                let nanoseconds = started.elapsed().as_nanos() as f64;
+                if step.is_batch() {
+                    samples.push(Sample { kind: step.cell, nodes: step.calls, nanoseconds });
+                }
+            }
+        }
+        statistics.nodes += graph.nodes() as u64;
+        statistics.graphs += 1;
+        statistics.batches += self.schedule.len() as u64;
+        if let Some(counts) = &mut statistics.counts {
+            counts.bound += lower_bound(graph) as u64;
+            counts.gathered_bytes += gathered_bytes(&self.program, &self.plan);
+            report.add(graph, &self.schedule);
+        }
+        Ok(())
+    }
+
+    /// What the run that ended last took.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Batches by another policy from now on; plans by the one before are forgotten.
+    pub(crate) fn set_policy(&mut self, policy: Box<dyn Policy + Send>) {
+        self.policy = policy;
+        self.cache.clear();
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    /// Begins to measure the time of each batch, or ends it; returns what was measured so far.
+    pub(crate) fn measure(&mut self, on: bool) -> Vec<Sample> {
+        std::mem::replace(&mut self.samples, on.then(Vec::new)).unwrap_or_default()
+    }
+}
+
+/// Does something and adds the time that it takes.
+fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let result = work();
+    *total += started.elapsed();
+    result
+}
+
+impl Results for Outputs<'_> {
+    fn append(&self, wanted: usize, elements: &mut Vec<f32>) {
+        self.fields(wanted).for_each(|field| elements.extend_from_slice(field));
+    }
+
+    fn arg_max(&self, wanted: usize) -> u32 {
+        Outputs::arg_max(self, wanted)
+    }
+}
