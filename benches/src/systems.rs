@@ -7,7 +7,7 @@ use edbatch::{Engine, EngineError, EngineOptions};
 use edbatch_graph::Kind;
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Model;
-use edbatch_policy::{Agenda, Critical, Depth, Frontier, Fsm, Policy};
+use edbatch_policy::{Agenda, AnyPolicy, Depth, Frontier, Fsm, Policy};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Cpu, Parameters, Products, Profile, ThreadPool};
 use serde::Serialize;
@@ -76,15 +76,17 @@ impl System {
         matches!(self, Self::VanillaDepth | Self::VanillaAgenda)
     }
 
-    /// Its policy; the paper's has been learned.
+    /// Its policy, if it does not schedule as an engine does by default; the paper's has been learned.
     #[must_use]
-    pub fn policy(self, learned: &Fsm) -> Box<dyn Policy + Send> {
+    pub fn policy(self, learned: &Fsm) -> Option<AnyPolicy> {
         match self {
-            Self::Unbatched => Box::new(Single),
-            Self::VanillaDepth | Self::CellsDepth => Box::new(Depth::new()),
-            Self::VanillaAgenda | Self::CellsAgenda | Self::NoPolicy => Box::new(Agenda::new()),
-            Self::Paper => Box::new(learned.clone()),
-            _ => Box::new(Critical::new()),
+            Self::Unbatched => Some(Box::new(Single)),
+            Self::VanillaDepth | Self::CellsDepth => Some(Box::new(Depth::new())),
+            Self::VanillaAgenda | Self::CellsAgenda | Self::NoPolicy => {
+                Some(Box::new(Agenda::new()))
+            }
+            Self::Paper => Some(Box::new(learned.clone())),
+            _ => None,
         }
     }
 
@@ -127,7 +129,10 @@ impl System {
         let pool = ThreadPool::new(threads);
         let cpu = cpu.with_pool(pool.clone());
         let profile = cpu.profile();
-        let mut options = EngineOptions::new().pool(pool).policy(self.policy(learned));
+        let mut options = EngineOptions::new().pool(pool);
+        if let Some(policy) = self.policy(learned) {
+            options = options.policy(policy);
+        }
         if self == Self::Cached {
             options = options.plan_cache(CACHE);
         }
@@ -150,7 +155,7 @@ impl Policy for Single {
         1
     }
 
-    fn another(&self) -> Box<dyn Policy + Send> {
+    fn another(&self) -> AnyPolicy {
         Box::new(Self)
     }
 }

@@ -11,7 +11,7 @@ use edbatch::{Engine, EngineError, Rows, RunError, Statistics, interpret};
 use edbatch_graph::{Dag, Network, Schedule};
 use edbatch_layout::{Plan, Planner, Program, Room, Want};
 use edbatch_models::Model;
-use edbatch_policy::{Frontier, Fsm, lower_bound, schedule_into};
+use edbatch_policy::{Fsm, Scheduler, lower_bound};
 use edbatch_runtime::{Parameters, Profile, gathered_bytes};
 
 use crate::flops::flops;
@@ -297,8 +297,9 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
 
     fn counts(&self, mini_batch: usize) -> Counts {
         let inputs = &self.inputs[mini_batch];
-        let mut policy = self.system.policy(&self.learned);
-        let (mut frontier, mut schedule) = (Frontier::default(), Schedule::new());
+        let policy = self.system.policy(&self.learned);
+        let mut scheduler = policy.map_or_else(Scheduler::default, Scheduler::by);
+        let mut schedule = Schedule::new();
         let (mut planner, mut plan) = (Planner::default(), Plan::default());
         let mut counts = Counts::default();
         let mut live_of_parts = Vec::new();
@@ -309,7 +310,7 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
             let unrolled =
                 unroll(self.engine.model(), &inputs[part]).expect("sets fit their models");
             for Unrolled { graph, wanted } in unrolled {
-                schedule_into(&graph, &mut *policy, &mut frontier, &mut schedule);
+                scheduler.schedule(&graph, &mut schedule);
                 counts.flops += flops(&graph);
                 counts.nodes += graph.nodes() as u64;
                 counts.batches += schedule.len() as u64;

@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule};
-use edbatch_policy::{
-    Agenda, Critical, Depth, Frontier, Named, Policy, Sufficient, distill, schedule_into,
-};
+use edbatch_policy::{Agenda, Critical, Depth, Frontier, Named, Scheduler, Sufficient, distill};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -30,15 +28,16 @@ fn benches(criterion: &mut Criterion) {
             let dag = make(nodes);
             let mut group = criterion.benchmark_group(shape);
             group.throughput(Throughput::Elements(dag.nodes() as u64)).sample_size(10);
-            let (mut frontier, mut schedule) = (Frontier::default(), Schedule::new());
+            let mut frontier = Frontier::default();
             group.bench_function(BenchmarkId::new("frontier", nodes), |bencher| {
                 bencher.iter(|| frontier.reset(&dag));
             });
             let edges: usize =
-                (0..dag.nodes()).map(|v| dag.argument_slice(NodeId::new(v)).len()).sum();
+                (0..dag.nodes()).map(|v| dag.arguments(NodeId::new(v)).count()).sum();
             let ceiling = 10.0 + 5.0 * edges as f64 / dag.nodes() as f64;
-            for (name, mut policy) in policies(&dag) {
-                let mut run = || schedule_into(&dag, &mut *policy, &mut frontier, &mut schedule);
+            let mut schedule = Schedule::new();
+            for (name, mut scheduler) in schedulers(&dag) {
+                let mut run = || scheduler.schedule(&dag, &mut schedule);
                 let first = fastest(&mut run).as_nanos() as f64 / dag.nodes() as f64;
                 println!("{shape} {name} {nodes}: {first:.1} ns a node, ceiling {ceiling:.1}");
                 group.bench_function(BenchmarkId::new(name, nodes), |bencher| {
@@ -60,16 +59,18 @@ fn fastest(run: &mut dyn FnMut()) -> Duration {
     (0..10).map(|_| timed()).min().unwrap_or_default()
 }
 
-fn policies(dag: &PlainDag) -> Vec<(&'static str, Box<dyn Policy>)> {
+fn schedulers(dag: &PlainDag) -> Vec<(&'static str, Scheduler)> {
     // A table that knows all states of the graph: what is measured is the FSM, not its fallback.
     let dags = [dag];
     let learned = distill(&dags, &dags, &Named::Sort, &mut Critical::new());
+    let fsm = learned.fsm(Named::Sort, dag.kinds());
     vec![
-        ("fsm-sort", Box::new(learned.fsm(Named::Sort, dag.kinds()))),
-        ("critical", Box::new(Critical::new())),
-        ("sufficient", Box::new(Sufficient::new())),
-        ("agenda", Box::new(Agenda::new())),
-        ("depth", Box::new(Depth::new())),
+        ("default", Scheduler::default()),
+        ("fsm-sort", Scheduler::by(Box::new(fsm))),
+        ("critical", Scheduler::by(Box::new(Critical::new()))),
+        ("sufficient", Scheduler::by(Box::new(Sufficient::new()))),
+        ("agenda", Scheduler::by(Box::new(Agenda::new()))),
+        ("depth", Scheduler::by(Box::new(Depth::new()))),
     ]
 }
 

@@ -8,7 +8,7 @@
 use edbatch_graph::{Kind, NodeId};
 
 use crate::depth::depths;
-use crate::{Frontier, Policy};
+use crate::{AnyPolicy, Frontier, Policy};
 
 /// DyNet's policy: better than [`Depth`](crate::Depth), and the other yardstick of the paper.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +71,7 @@ impl Policy for Agenda {
             .expect("a node remains")
     }
 
-    fn another(&self) -> Box<dyn Policy + Send> {
+    fn another(&self) -> AnyPolicy {
         Box::new(self.clone())
     }
 }

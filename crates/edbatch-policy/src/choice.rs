@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::{Agenda, Beam, Critical, Depth, FileError, Learned, OtherKinds, Policy, Sufficient};
+use crate::{Agenda, AnyPolicy, Beam, Critical, Depth, FileError, Learned, OtherKinds, Sufficient};
 
 /// `depth`, `agenda`, `sufficient`, `critical`, `beam:WIDTH`, or else the path of a learned policy.
 ///
@@ -31,9 +31,6 @@ pub enum PolicyChoice {
     /// [`Learned`](crate::Learned), from a file.
     File(PathBuf),
 }
-
-/// A policy that was chosen at run time.
-pub type AnyPolicy = Box<dyn Policy + Send>;
 
 impl PolicyChoice {
     /// The policy, for graphs whose kinds have these names. A learned one must have been learned

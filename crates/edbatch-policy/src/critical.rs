@@ -27,8 +27,8 @@
 //! would-be-first nodes ([`Firsts`]). The first is the better one on all real inputs tried: 8 %
 //! fewer batches on mini-batches of 64 two-type trees.
 //!
-//! Where the kinds have an order, kind after kind is as good, and nobody needs to be asked:
-//! [`schedule_into`](crate::schedule_into) does that by the [`InOrder`] of this policy.
+//! Where the kinds have an order, running kind after kind is as good, and cheaper:
+//! [`InOrder`](crate::InOrder), which a [`Scheduler`](crate::Scheduler) asks first.
 //!
 //! By the paper's lemma a kind whose ratio is 1 begins some shortest schedule. Such a kind always
 //! lowers the bound: a remaining node of height `M_t` has no remaining ancestor of its kind (that
@@ -55,13 +55,12 @@ use std::cmp::{Ordering, Reverse};
 
 use edbatch_graph::{Kind, NodeId};
 
-use crate::{Chains, Firsts, Frontier, InOrder, Policy};
+use crate::{AnyPolicy, Chains, Firsts, Frontier, Policy};
 
 /// Lowers the lower bound at every step where it can.
 #[derive(Clone, Debug, Default)]
 pub struct Critical {
     preference: Preference,
-    in_order: InOrder,
     /// Cost of a batch by kind; empty when all cost the same.
     costs: Vec<u32>,
     chains: Chains,
@@ -250,10 +249,6 @@ impl OfHeight {
 }
 
 impl Policy for Critical {
-    fn in_order(&mut self) -> Option<&mut InOrder> {
-        Some(&mut self.in_order)
-    }
-
     fn start(&mut self, frontier: &Frontier) {
         self.chains.reset(frontier);
         self.firsts.start();
@@ -285,7 +280,7 @@ impl Policy for Critical {
             .expect("a node remains")
     }
 
-    fn another(&self) -> Box<dyn Policy + Send> {
+    fn another(&self) -> AnyPolicy {
         Box::new(self.clone())
     }
 }

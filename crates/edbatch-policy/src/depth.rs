@@ -10,7 +10,7 @@
 
 use edbatch_graph::{Kind, NodeId};
 
-use crate::{Frontier, Policy};
+use crate::{AnyPolicy, Frontier, Policy};
 
 /// TensorFlow Fold's policy. Never good, never needed: the yardstick of the paper.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ impl Policy for Depth {
         ready.iter().take_while(|&&node| self.of(node) == depth).count()
     }
 
-    fn another(&self) -> Box<dyn Policy + Send> {
+    fn another(&self) -> AnyPolicy {
         Box::new(self.clone())
     }
 }

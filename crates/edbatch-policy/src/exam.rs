@@ -2,6 +2,7 @@
 
 use edbatch_graph::{Dag, Kind};
 
+use crate::policy::run;
 use crate::{Chains, Frontier, Policy};
 
 /// Mini-batches to count batches on.
@@ -42,12 +43,7 @@ impl Exam {
         let mut batches = vec![0; self.frontiers.iter().map(Frontier::kinds).max().unwrap_or(0)];
         for frontier in &mut self.frontiers {
             frontier.rewind();
-            policy.start(frontier);
-            while !frontier.is_done() {
-                let kind = policy.next(frontier);
-                frontier.run(kind, policy.count(frontier, kind));
-                batches[kind.index()] += 1;
-            }
+            run(frontier, policy, |kind, _| batches[kind.index()] += 1);
         }
         let cost = |(kind, batches)| batches * self.cost(Kind::new(kind));
         batches.into_iter().enumerate().map(cost).sum()

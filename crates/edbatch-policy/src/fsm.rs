@@ -9,7 +9,7 @@
 use edbatch_graph::Kind;
 
 use crate::states::States;
-use crate::{Critical, Encoding, Frontier, Named, Policy, Symbol};
+use crate::{AnyPolicy, Critical, Encoding, Frontier, Named, Policy, Symbol};
 
 /// What to run, state by state: a machine as plain data.
 pub type Table = Vec<(Vec<Symbol>, Kind)>;
@@ -125,7 +125,7 @@ impl<E: Encoding + Clone + Send + 'static> Policy for Fsm<E> {
         self.fallback.next(frontier)
     }
 
-    fn another(&self) -> Box<dyn Policy + Send> {
+    fn another(&self) -> AnyPolicy {
         Box::new(self.clone())
     }
 }

@@ -18,8 +18,9 @@
 //!
 //! # Which policy
 //!
-//! When in doubt, [`Critical`]: nothing to train, and on trees, taggers and single lattices it is
-//! optimal and its schedule proves it. Costs are those beside the frontier's O(nodes + edges); K is
+//! When in doubt, what a [`Scheduler`] does by default: where no two kinds read each other, kind after
+//! kind ([`InOrder`]), else [`Critical`]. There is nothing to train, and on trees, taggers and single
+//! lattices it is optimal and its schedule proves it. Costs are those beside the frontier's O(nodes + edges); K is
 //! the number of kinds, R of those that are ready. Quality is in batches over the lower bound, on
 //! mini-batches of 64 two-type trees (the hardest of the real inputs) and of 64 newswire lattices,
 //! as `cargo run --release -p edbatch-policy --example counts -- --learn` prints it.
@@ -31,7 +32,8 @@
 //! | [`Sufficient`] | edges × K | edges × K, shared by all batches | 1.33 | 1.07 | to compare with the paper |
 //! | [`Fsm`], `base` or `max` | nothing | R | 1.9–2.2 | 1.4 | to compare with the paper |
 //! | [`Fsm`], `sort` | nothing | R | 1.24 | 1.07 | when scheduling time is all that counts |
-//! | [`Critical`] | edges × K, in steps of 16 kinds; [edges](InOrder), if kinds have an order | R; nothing | 1.17 | 1.011 | by default |
+//! | [`Critical`] | edges × K, in steps of 16 kinds | R | 1.17 | 1.011 | by default |
+//! | [`InOrder`] | edges, and no frontier | nothing | optimal | | first of all: it only applies where kinds have an order |
 //! | [`Fsm`], `critical`, improved | as `Critical` | R; ratios, edges × K over a run | 1.17 | 1.011 | when it beats `Critical` on held-out mini-batches |
 //! | [`Portfolio::quick`] | three runs; one, if that is optimal | nothing | 1.17 | 1.011 | when a batch is dear |
 //! | [`Beam`] of 32 | milliseconds to tens of them | nothing | 1.13 | 1.008 | when the plan is used again |
@@ -72,6 +74,7 @@ mod learn;
 mod policy;
 mod portfolio;
 mod quotient;
+mod scheduler;
 mod search;
 mod states;
 mod sufficient;
@@ -81,7 +84,7 @@ mod values;
 pub use agenda::Agenda;
 pub use bound::{lower_bound, pair_bound};
 pub use chains::Chains;
-pub use choice::{AnyPolicy, ChoiceError, OpenError, OpenErrorKind, PolicyChoice};
+pub use choice::{ChoiceError, OpenError, OpenErrorKind, PolicyChoice};
 pub use cost::{CostModel, Line, Sample};
 pub use critical::{Critical, Preference};
 pub use depth::Depth;
@@ -95,9 +98,10 @@ pub use fsm::{Fsm, Table};
 pub use hard::{chains_of, random_strings};
 pub use in_order::InOrder;
 pub use learn::{Config, Outcome, Progress, hold_out, learn};
-pub use policy::{Policy, run_into, schedule, schedule_into};
+pub use policy::{AnyPolicy, Policy, schedule, schedule_into};
 pub use portfolio::Portfolio;
 pub use quotient::quotient;
+pub use scheduler::Scheduler;
 pub use search::{Beam, Found, beam, branch_and_bound, replay};
 pub use sufficient::Sufficient;
 pub use svg::{svg, svg_with_names};

@@ -2,14 +2,18 @@
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
-use crate::{Frontier, InOrder};
+use crate::Frontier;
+
+/// A policy that was chosen at run time.
+pub type AnyPolicy = Box<dyn Policy + Send>;
 
 /// Decides which kind runs next.
 ///
 /// A policy only reads the frontier. What it keeps beside it, it brings up to date when it is
 /// asked; so it may be started in the middle of a run, be asked at every step or now and then, and
 /// one policy may stand in for another. (Not so [`Beam`](crate::Beam) and
-/// [`Portfolio`](crate::Portfolio), which plan the whole run at the start and then follow the plan.)
+/// [`Portfolio`](crate::Portfolio): they search for a whole run when they are started, and then
+/// return its kinds one after the other. They must be asked at every step, and obeyed.)
 pub trait Policy {
     /// Turns to a new graph, and keeps the memory of the last one.
     fn start(&mut self, frontier: &Frontier);
@@ -24,35 +28,7 @@ pub trait Policy {
     }
 
     /// The same policy for another thread, which decides as this one does and shares nothing with it.
-    fn another(&self) -> Box<dyn Policy + Send>;
-
-    /// What [`schedule_into`] uses instead of the policy where it can: a policy that knows no better than
-    /// the fewest batches lends it, others have none.
-    fn in_order(&mut self) -> Option<&mut InOrder> {
-        None
-    }
-}
-
-impl<P: Policy + ?Sized> Policy for &mut P {
-    fn start(&mut self, frontier: &Frontier) {
-        (**self).start(frontier);
-    }
-
-    fn next(&mut self, frontier: &Frontier) -> Kind {
-        (**self).next(frontier)
-    }
-
-    fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
-        (**self).count(frontier, kind)
-    }
-
-    fn another(&self) -> Box<dyn Policy + Send> {
-        (**self).another()
-    }
-
-    fn in_order(&mut self) -> Option<&mut InOrder> {
-        (**self).in_order()
-    }
+    fn another(&self) -> AnyPolicy;
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
@@ -68,12 +44,8 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).count(frontier, kind)
     }
 
-    fn another(&self) -> Box<dyn Policy + Send> {
+    fn another(&self) -> AnyPolicy {
         (**self).another()
-    }
-
-    fn in_order(&mut self) -> Option<&mut InOrder> {
-        (**self).in_order()
     }
 }
 
@@ -98,35 +70,29 @@ pub fn schedule(dag: &impl Dag, policy: &mut (impl Policy + ?Sized)) -> Schedule
 
 /// As [`schedule`](fn@schedule), into memory that serves mini-batch after mini-batch: once
 /// `frontier`, `policy` and `schedule` have seen the largest of them, nothing is allocated.
-///
-/// Where the policy lends an [`InOrder`] and the kinds have an order, that schedules the graph, and
-/// `frontier` stays as it is.
 pub fn schedule_into(
     dag: &impl Dag,
     policy: &mut (impl Policy + ?Sized),
     frontier: &mut Frontier,
     schedule: &mut Schedule,
 ) {
-    if policy.in_order().is_some_and(|in_order| in_order.schedule(dag, schedule)) {
-        return;
-    }
     frontier.reset(dag);
-    run_into(frontier, policy, schedule);
+    schedule.clear();
+    run(frontier, policy, |kind, batch| schedule.push(kind, batch));
 }
 
-/// As [`schedule_into`], for a frontier that stands at the start of its graph already.
-pub fn run_into(
+/// Runs all of a graph, of which nothing has run, and calls `each` for every batch.
+pub(crate) fn run(
     frontier: &mut Frontier,
     policy: &mut (impl Policy + ?Sized),
-    schedule: &mut Schedule,
+    mut each: impl FnMut(Kind, &[NodeId]),
 ) {
-    schedule.clear();
     policy.start(frontier);
     while !frontier.is_done() {
         let kind = policy.next(frontier);
         let count = policy.count(frontier, kind);
-        let batch: &[NodeId] = frontier.run(kind, count);
+        let batch = frontier.run(kind, count);
         assert!(!batch.is_empty(), "a policy picks a kind that is ready");
-        schedule.push(kind, batch);
+        each(kind, batch);
     }
 }

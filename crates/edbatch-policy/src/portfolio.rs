@@ -9,20 +9,18 @@
 use edbatch_graph::Kind;
 
 use crate::search::kinds_of;
-use crate::{Beam, Chains, Critical, Frontier, Policy, Preference, Sufficient};
+use crate::{AnyPolicy, Beam, Chains, Critical, Frontier, Policy, Preference, Sufficient};
 
 /// Plans the whole run by each of its members, at the start, and follows the best: never worse
 /// than any member. Ties go to the first.
 pub struct Portfolio {
-    members: Vec<(String, Member)>,
+    members: Vec<(String, AnyPolicy)>,
     tried: Vec<(usize, u64)>,
     costs: Vec<u32>,
     rehearsal: Frontier,
     plan: Vec<Kind>,
     said: usize,
 }
-
-type Member = Box<dyn Policy + Send>;
 
 impl Portfolio {
     /// A portfolio without members, to which some must be [added](Self::with).
@@ -108,7 +106,7 @@ impl Policy for Portfolio {
         self.plan[self.said - 1]
     }
 
-    fn another(&self) -> Box<dyn Policy + Send> {
+    fn another(&self) -> AnyPolicy {
         let members = self.members.iter().map(|(name, member)| (name.clone(), member.another()));
         let (members, costs) = (members.collect(), self.costs.clone());
         Box::new(Self { members, costs, ..Self::empty() })

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
 use crate::beam::Problem;
-use crate::{Critical, Frontier, Policy, quotient};
+use crate::policy::run;
+use crate::{AnyPolicy, Critical, Frontier, Policy, quotient};
 
 /// What a search found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,7 +67,7 @@ impl Policy for Beam {
         self.plan[self.said - 1]
     }
 
-    fn another(&self) -> Box<dyn Policy + Send> {
+    fn another(&self) -> AnyPolicy {
         Box::new(self.clone())
     }
 }
@@ -141,12 +142,7 @@ pub(crate) fn search(
 /// The kinds of the batches that a policy makes.
 pub(crate) fn kinds_of(frontier: &mut Frontier, policy: &mut (impl Policy + ?Sized)) -> Vec<Kind> {
     let mut kinds = Vec::new();
-    policy.start(frontier);
-    while !frontier.is_done() {
-        let kind = policy.next(frontier);
-        frontier.run(kind, policy.count(frontier, kind));
-        kinds.push(kind);
-    }
+    run(frontier, policy, |kind, _| kinds.push(kind));
     kinds
 }
 

@@ -8,7 +8,7 @@
 
 use edbatch_graph::Kind;
 
-use crate::{Chains, Firsts, Frontier, Policy};
+use crate::{AnyPolicy, Chains, Firsts, Frontier, Policy};
 
 /// The largest ratio first; ties to the smallest kind.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ impl Policy for Sufficient {
             .expect("a node remains")
     }
 
-    fn another(&self) -> Box<dyn Policy + Send> {
+    fn another(&self) -> AnyPolicy {
         Box::new(self.clone())
     }
 }

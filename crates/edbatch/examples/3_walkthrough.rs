@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use edbatch::Engine;
 use edbatch::datasets::{Vocabulary, parse_binary_trees};
-use edbatch::graph::Kind;
+use edbatch::graph::{Kind, Schedule};
 use edbatch::layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, Want, cell_text, check};
 use edbatch::models::{Model, TreeLstm, TreeSizes};
-use edbatch::policy::{Critical, lower_bound, schedule};
+use edbatch::policy::{Scheduler, lower_bound};
 use edbatch::runtime::Parameters;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -44,7 +44,8 @@ pub(crate) fn sections() -> Result<Vec<(&'static str, String)>, Box<dyn Error>> 
     let mut engine = Engine::new(model, parameters)?;
 
     let graph = engine.graphs(&trees)?.remove(0);
-    let schedule = schedule(&graph, &mut Critical::new());
+    let mut schedule = Schedule::new();
+    Scheduler::default().schedule(&graph, &mut schedule);
     schedule.check(&graph)?;
     let program = Arc::new(Program::new(network, CellStyle::default())?);
     let outputs = engine.run(&trees)?;

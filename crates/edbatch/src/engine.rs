@@ -7,7 +7,7 @@ use std::sync::Arc;
 use edbatch_graph::{Dag, Graph};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Model;
-use edbatch_policy::{Config, CostModel, Named, Outcome, Policy, hold_out};
+use edbatch_policy::{AnyPolicy, Config, CostModel, Named, Outcome, hold_out};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products, Rows, ThreadPool, initial_rows};
 use rand::Rng;
@@ -99,7 +99,7 @@ impl<M: Model> Engine<M> {
 
     /// Batches by another policy from now on, for what is known only now: one that was learned, or that
     /// goes by [measured costs](Self::measure_costs). Plans by the one before are forgotten.
-    pub fn set_policy(&mut self, policy: Box<dyn Policy + Send>) {
+    pub fn set_policy(&mut self, policy: AnyPolicy) {
         self.workers.sessions().for_each(|session| session.set_policy(policy.another()));
     }
 

@@ -1,6 +1,6 @@
 //! How an engine is to run mini-batches.
 
-use edbatch_policy::Policy;
+use edbatch_policy::AnyPolicy;
 use edbatch_runtime::ThreadPool;
 
 use crate::EngineError;
@@ -24,7 +24,7 @@ use crate::EngineError;
 pub struct EngineOptions {
     pub(crate) threads: usize,
     pub(crate) pool: Option<ThreadPool>,
-    pub(crate) policy: Option<Box<dyn Policy + Send>>,
+    pub(crate) policy: Option<AnyPolicy>,
     pub(crate) plan_cache: usize,
     pub(crate) memory_limit: Option<u64>,
     pub(crate) counts: bool,
@@ -44,7 +44,8 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// One thread, the policy [`Critical`](edbatch_policy::Critical), no plans kept, no memory limit.
+    /// One thread, batches as a [`Scheduler`](edbatch_policy::Scheduler) chooses them by default, no plans
+    /// kept, no memory limit.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -71,7 +72,7 @@ impl EngineOptions {
 
     /// Batches by this policy.
     #[must_use]
-    pub fn policy(mut self, policy: Box<dyn Policy + Send>) -> Self {
+    pub fn policy(mut self, policy: AnyPolicy) -> Self {
         self.policy = Some(policy);
         self
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use edbatch_graph::{Dag, Graph, Schedule, Value};
 use edbatch_layout::{MiniBatch, Plan, Planner, Program, Room, Want};
 use edbatch_models::Model;
-use edbatch_policy::{Critical, Frontier, Policy, Sample, lower_bound, schedule_into};
+use edbatch_policy::{AnyPolicy, Sample, Scheduler, lower_bound};
 use edbatch_runtime::{Backend, Given, Outputs, Rows, gathered_bytes};
 
 use crate::plan_cache::PlanCache;
@@ -22,8 +22,7 @@ pub(crate) struct Session {
     backend: Box<dyn Backend>,
     /// The network's initial values.
     initial: Rows,
-    policy: Box<dyn Policy + Send>,
-    frontier: Frontier,
+    scheduler: Scheduler,
     schedule: Schedule,
     planner: Planner,
     plan: Plan,
@@ -48,8 +47,7 @@ impl Session {
             program,
             backend,
             initial,
-            policy: Box::new(Critical::new()),
-            frontier: Frontier::default(),
+            scheduler: Scheduler::default(),
             schedule: Schedule::default(),
             planner: Planner::default(),
             plan: Plan::default(),
@@ -65,7 +63,7 @@ impl Session {
     pub(crate) fn another(&self, options: &EngineOptions) -> Self {
         let (backend, initial) = (self.backend.another(), self.initial.clone());
         let mut another = Self::new(self.program.clone(), backend, initial, options);
-        another.policy = self.policy.another();
+        another.scheduler = self.scheduler.another();
         another
     }
 
@@ -131,9 +129,9 @@ impl Session {
         if self.cache.is_on() && self.recall(graph, wanted) {
             return self.limit_memory();
         }
-        let Self { policy, frontier, schedule, .. } = self;
+        let Self { scheduler, schedule, .. } = self;
         let scheduling = &mut self.tally.statistics.schedule;
-        timed(scheduling, || schedule_into(graph, &mut **policy, frontier, schedule));
+        timed(scheduling, || scheduler.schedule(graph, schedule));
 
         let planning = Instant::now();
         let mini_batch =
@@ -207,8 +205,8 @@ impl Session {
     }
 
     /// Batches by another policy from now on; plans by the one before are forgotten.
-    pub(crate) fn set_policy(&mut self, policy: Box<dyn Policy + Send>) {
-        self.policy = policy;
+    pub(crate) fn set_policy(&mut self, policy: AnyPolicy) {
+        self.scheduler = Scheduler::by(policy);
         self.cache.clear();
     }
 

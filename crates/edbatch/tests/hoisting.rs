@@ -3,11 +3,12 @@
 use edbatch::Engine;
 use edbatch_datasets::{Sentence, parse_binary_trees};
 use edbatch_graph::Kind;
+use edbatch_graph::Schedule;
 use edbatch_layout::{
     Action, Base, CellStep, CellStyle, MiniBatch, Plan, Planner, Program, Room, check, check_cell,
 };
 use edbatch_models::*;
-use edbatch_policy::{Critical, schedule};
+use edbatch_policy::Scheduler;
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
@@ -20,7 +21,8 @@ fn hoisted<M: Model>(model: M, inputs: &[M::Input]) -> Vec<(String, u32)> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let parameters = Parameters::random(model.network(), &mut rng);
     let graph = Engine::new(model, parameters).unwrap().graphs(inputs).unwrap().remove(0);
-    let schedule = schedule(&graph, &mut Critical::new());
+    let mut schedule = Schedule::new();
+    Scheduler::default().schedule(&graph, &mut schedule);
     let mini_batch =
         MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &[] };
     let mut plan = Plan::default();

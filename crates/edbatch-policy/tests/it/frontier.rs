@@ -2,11 +2,8 @@
 
 use crate::support;
 
-use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule};
-use edbatch_policy::{
-    Chains, Critical, Firsts, Frontier, InOrder, Policy, Preference, Sufficient, lower_bound,
-    schedule,
-};
+use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
+use edbatch_policy::{Chains, Critical, Firsts, Frontier, Policy, Preference, Sufficient};
 use proptest::prelude::*;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -269,45 +266,5 @@ proptest! {
                 assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), score));
             }
         });
-    }
-
-    /// It says whether the kinds have an order, whatever it scheduled before.
-    #[test]
-    fn an_order_of_kinds_is_found_where_there_is_one(
-        dags in prop::collection::vec(support::dags(150, 4), 1..4),
-    ) {
-        let (mut in_order, mut schedule) = (InOrder::default(), Schedule::new());
-        for dag in &dags {
-            let found = in_order.schedule(dag, &mut schedule);
-            assert_eq!(found, support::kinds_have_an_order(dag));
-            assert_eq!(schedule.is_empty(), !found || dag.nodes() == 0);
-            if found {
-                schedule.check(dag).unwrap();
-                assert_eq!(schedule.len(), lower_bound(dag));
-            }
-        }
-    }
-
-    /// Where no kind reads itself by way of another, kind after kind is optimal, and each kind's
-    /// batches are consecutive.
-    #[test]
-    fn kinds_in_an_order_run_one_after_the_other(dag in support::dags(40, 5)) {
-        let mut ordered = PlainDag::new((0..5).map(|kind| format!("kind {kind}")));
-        for node in (0..dag.nodes()).map(NodeId::new) {
-            // Arguments of later kinds are dropped, so that every graph has an order.
-            let kind = dag.kind(node);
-            let earlier = dag.arguments(node).filter(|&a| dag.kind(a) <= kind);
-            ordered.push(kind, &earlier.collect::<Vec<_>>()).unwrap();
-        }
-        assert!(support::kinds_have_an_order(&ordered));
-        let schedule = schedule(&ordered, &mut Critical::new());
-        schedule.check(&ordered).unwrap();
-        assert_eq!(schedule.len(), lower_bound(&ordered));
-        let mut kinds: Vec<Kind> = schedule.batches().map(|batch| batch.kind).collect();
-        kinds.dedup();
-        let changes = kinds.len();
-        kinds.sort_unstable();
-        kinds.dedup();
-        assert_eq!(kinds.len(), changes, "a kind was left and came back");
     }
 }

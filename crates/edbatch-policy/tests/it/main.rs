@@ -6,5 +6,6 @@ mod bounds;
 mod file;
 mod frontier;
 mod policies;
+mod scheduler;
 mod search;
 mod support;

@@ -5,7 +5,7 @@ use crate::support;
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
     Agenda, Beam, Config, Critical, Depth, Frontier, Fsm, Learned, Named, Policy, Portfolio,
-    Sufficient, Symbol, exhaustive, improve, learn, lower_bound, run_into, schedule,
+    Sufficient, Symbol, exhaustive, improve, learn, lower_bound, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -195,17 +195,6 @@ fn published_graphs_schedule_with_every_policy() {
             assert_eq!(lower_bound(&dag), 239);
         }
     }
-}
-
-#[test]
-fn a_run_may_be_repeated_without_the_graph() {
-    let dag = figure_1();
-    let mut frontier = Frontier::new(&dag);
-    let (mut first, mut second) = (Schedule::new(), Schedule::new());
-    run_into(&mut frontier, &mut Critical::new(), &mut first);
-    frontier.rewind();
-    run_into(&mut frontier, &mut Critical::new(), &mut second);
-    assert_eq!(first, second);
 }
 
 /// On what is held out, a table is never worse than none, which is `Critical` everywhere.

@@ -164,6 +164,6 @@ pub(crate) fn published_graphs() -> Vec<(String, PlainDag)> {
         graphs.push((name, parse_text(&text).unwrap()));
     }
     graphs.sort_by(|a, b| a.0.cmp(&b.0));
-    assert_eq!(graphs.len(), 20);
+    assert_eq!(graphs.len(), 28);
     graphs
 }

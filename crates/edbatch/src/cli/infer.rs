@@ -10,7 +10,7 @@ use edbatch::{
     Engine, EngineOptions, KindReport, Loaded, Report, Rows, RunError, Statistics, load,
 };
 use edbatch_models::{Inputs, Lexicon, Model, ZooInput};
-use edbatch_policy::{Policy, PolicyChoice};
+use edbatch_policy::{AnyPolicy, ChoiceError, PolicyChoice};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
@@ -38,10 +38,11 @@ pub(crate) struct Infer {
     /// File for the results; by default standard output.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What decides which kind of node runs next: depth, agenda, sufficient, critical, beam:WIDTH,
-    /// or the file of a learned policy.
-    #[arg(long, value_name = "P", default_value = "critical")]
-    policy: PolicyChoice,
+    /// What decides which kind of node runs next: auto, depth, agenda, sufficient, critical,
+    /// beam:WIDTH, or the file of a learned policy. With auto, kinds run one after the other where no
+    /// two of them read each other, and by critical elsewhere.
+    #[arg(long, value_name = "P", default_value = "auto", value_parser = auto_or_policy)]
+    policy: Auto<PolicyChoice>,
     /// Instances in a mini-batch.
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     batch: usize,
@@ -64,6 +65,14 @@ pub(crate) struct Infer {
     /// better, and the largest missed opportunity.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
+}
+
+/// What was chosen, or the word `auto`.
+#[derive(Clone)]
+struct Auto<T>(Option<T>);
+
+fn auto_or_policy(text: &str) -> Result<Auto<PolicyChoice>, ChoiceError> {
+    Ok(Auto(if text == "auto" { None } else { Some(text.parse()?) }))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -109,7 +118,8 @@ impl Infer {
         let Loaded { model, parameters, folder } = load(&self.dir).map_err(Failure::new)?;
         // Before any work: a policy that does not fit is found out at once.
         let kinds = model.network().kind_names();
-        let policy = self.policy.open(&kinds).map_err(|error| Failure::policy(&error))?;
+        let policy = self.policy.0.as_ref().map(|choice| choice.open(&kinds)).transpose();
+        let policy = policy.map_err(|error| Failure::policy(&error))?;
         let file = self.input.clone().unwrap_or_else(|| folder.input());
         let inputs = folder.inputs(&file).map_err(Failure::new)?;
         let mut output = Output::open(self.output.as_deref())?;
@@ -145,8 +155,11 @@ impl Infer {
     }
 
     /// Each thread runs whole mini-batches on an engine of its own.
-    fn options(&self, policy: Box<dyn Policy + Send>) -> EngineOptions {
-        let mut options = EngineOptions::new().policy(policy).plan_cache(self.keep_plans);
+    fn options(&self, policy: Option<AnyPolicy>) -> EngineOptions {
+        let mut options = EngineOptions::new().plan_cache(self.keep_plans);
+        if let Some(policy) = policy {
+            options = options.policy(policy);
+        }
         if self.stats.is_some() {
             options = options.counts();
         }

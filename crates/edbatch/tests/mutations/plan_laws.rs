@@ -185,7 +185,7 @@ pub(crate) const LAWS: &[Law] = &[
     },
     Law {
         what: "given",
-        says: &[&NOT_THERE, &["given values", "overlaps another"]],
+        says: &[&NOT_THERE, &["given value", "overlaps another"]],
         harmless: &[
             ("a line on", "no call reads this value, or its row was free until all had"),
             ("a line back", "no call reads this value, or its row was free until all had"),

@@ -1,0 +1,84 @@
+//! What an engine does by default, and that it obeys a policy.
+
+use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule};
+use edbatch_policy::{Critical, Depth, InOrder, Scheduler, lower_bound, schedule};
+use proptest::prelude::*;
+
+use crate::support;
+
+/// The graph without arguments of later kinds, so that its kinds have an order.
+fn ordered(dag: &PlainDag) -> PlainDag {
+    let mut ordered = PlainDag::new(dag.kind_names().to_vec());
+    for node in (0..dag.nodes()).map(NodeId::new) {
+        let kind = dag.kind(node);
+        let earlier = dag.arguments(node).filter(|&a| dag.kind(a) <= kind);
+        ordered.push(kind, &earlier.collect::<Vec<_>>()).unwrap();
+    }
+    ordered
+}
+
+proptest! {
+    /// Whatever was scheduled before.
+    #[test]
+    fn an_order_of_kinds_is_found_where_there_is_one(
+        dags in prop::collection::vec(support::dags(150, 4), 1..4),
+    ) {
+        let (mut in_order, mut schedule) = (InOrder::default(), Schedule::new());
+        for dag in &dags {
+            let found = in_order.schedule(dag, &mut schedule);
+            assert_eq!(found, support::kinds_have_an_order(dag));
+            assert_eq!(schedule.is_empty(), !found || dag.nodes() == 0);
+            if found {
+                schedule.check(dag).unwrap();
+                assert_eq!(schedule.len(), lower_bound(dag));
+            }
+        }
+    }
+
+    /// Where kinds have an order, running kind after kind is optimal, and so is `Critical`.
+    #[test]
+    fn kinds_in_an_order_run_one_after_the_other(dag in support::dags(40, 5)) {
+        let dag = ordered(&dag);
+        assert!(support::kinds_have_an_order(&dag));
+        let mut batches = Schedule::new();
+        Scheduler::default().schedule(&dag, &mut batches);
+        batches.check(&dag).unwrap();
+        assert_eq!(batches.len(), lower_bound(&dag));
+        assert_eq!(schedule(&dag, &mut Critical::new()).len(), lower_bound(&dag));
+        let mut kinds: Vec<Kind> = batches.batches().map(|batch| batch.kind).collect();
+        kinds.dedup();
+        let changes = kinds.len();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert_eq!(kinds.len(), changes, "a kind was left and came back");
+    }
+
+    /// By default a graph without an order of kinds falls to `Critical`; graphs of both sorts come
+    /// in turn, and another scheduler decides alike.
+    #[test]
+    fn without_an_order_critical_decides(dags in prop::collection::vec(support::dags(80, 4), 1..4)) {
+        let mut scheduler = Scheduler::default();
+        let (mut batches, mut others) = (Schedule::new(), Schedule::new());
+        for dag in dags.iter().flat_map(|dag| [dag.clone(), ordered(dag)]) {
+            scheduler.schedule(&dag, &mut batches);
+            if !support::kinds_have_an_order(&dag) {
+                assert_eq!(batches, schedule(&dag, &mut Critical::new()));
+            }
+            scheduler.another().schedule(&dag, &mut others);
+            assert_eq!(batches, others);
+        }
+    }
+
+    #[test]
+    fn a_policy_of_the_callers_choice_is_obeyed(dag in support::dags(60, 4)) {
+        for dag in [ordered(&dag), dag] {
+            let mut scheduler = Scheduler::by(Box::new(Depth::new()));
+            let expected = schedule(&dag, &mut Depth::new());
+            let mut batches = Schedule::new();
+            scheduler.schedule(&dag, &mut batches);
+            assert_eq!(batches, expected);
+            scheduler.another().schedule(&dag, &mut batches);
+            assert_eq!(batches, expected);
+        }
+    }
+}
