@@ -1,26 +1,43 @@
-//! Where the paths from the partial nodes to the root meet.
+//! Where the paths from the partial nodes to the root meet, and whether each node on them is fit.
 //!
-//! They climb in lockstep, a step each in turn, so that none gets far when the others have met. When one path is left it
-//! has passed the lowest common ancestor of them all, the *apex*, by no more than the others have climbed; walk back down
-//! to it. A node on the paths remembers the children from which it was reached, its *predecessors*.
+//! The lowest node with the whole set below it is the *apex* (the pertinent root). Paths climb from
+//! the partial nodes in turns, a step each, at most three of them at a time; a path that reaches the
+//! place of another ends there. When one path is left, it has passed the apex by no more steps than
+//! the others have made; walk back down to it. A node on the paths remembers the children from which
+//! it was reached, its *predecessors*.
 //!
-//! *Cost*: O(length of the terminal path), which is that from the apex down to both its ends, if the set can be reduced.
+//! A node is [checked](crate::check) when its path leaves it. One that could not lie below the apex
+//! is the apex or above it, so that its path goes no further; two such paths are a conflict, and so
+//! are two nodes with two predecessors, or one with three.
+//!
+//! *Cost*: a success meets the nodes from the apex down to both ends of the terminal path, and as
+//! many again at most. A refusal meets at most five times as many as the deepest leaf of the set has
+//! ancestors: until two predecessors meet, a path is a vertical line, and no more than three of these
+//! are climbing, and two have met. Either, times that of finding a parent.
 
 use crate::conflict::ReduceError;
 use crate::label::{NIL, Touched, Work};
 use crate::nodes::Nodes;
 
+/// How many paths climb at a time. In a set that can be reduced all partial nodes are on two
+/// vertical lines, so that two of any three paths meet on the terminal path.
+const WINDOW: usize = 3;
+
+/// What became of a path that was to climb.
+enum Step {
+    /// It is at this place now.
+    Up(u32),
+    /// It reached a place where another path is or has been.
+    Joined,
+    /// Nothing above its node can be the apex.
+    Stuck,
+}
+
 impl Work {
-    /// Puts the nodes that were counted and are not full on their way up. Returns the place of the apex in `touched`.
+    /// Lets the paths climb from the nodes that were counted and are not full, until they have met.
+    /// Returns the place of the apex in `touched`.
     pub(crate) fn find_apex(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
-        self.climbing.clear();
-        for (place, touched) in self.touched.iter_mut().enumerate() {
-            if !touched.is_full() {
-                touched.climbs = true;
-                self.climbing.push(place as u32);
-            }
-        }
-        let mut top = self.climb_in_lockstep(nodes)?;
+        let mut top = self.climb_in_turns(nodes)?;
         // Down again, from where the last path was when the others had joined it.
         loop {
             let Touched { full, predecessors, .. } = self.touched[top as usize];
@@ -32,33 +49,66 @@ impl Work {
     }
 
     /// Lets paths climb until one is left. Returns where that one is: at the apex, or above it.
-    fn climb_in_lockstep(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
-        let (mut next, mut at_root, mut crowded) = (0, None, None);
-        while self.climbing.len() - next + usize::from(at_root.is_some()) > 1 {
-            let place = self.climbing[next];
-            next += 1;
-            let node = self.touched[place as usize].node;
-            if node == nodes.root {
-                at_root = Some(place);
-                continue;
+    fn climb_in_turns(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
+        let starts = self.touched.len();
+        let (mut next, mut climbing, mut count, mut turn) = (0, [NIL; WINDOW], 0, 0);
+        let mut stuck = None;
+        self.fork = NIL;
+        loop {
+            while count < WINDOW && next < starts {
+                let touched = &mut self.touched[next];
+                if !touched.is_full() && !touched.climbs {
+                    touched.climbs = true;
+                    climbing[count] = next as u32;
+                    count += 1;
+                }
+                next += 1;
             }
-            let parent = nodes.climb(node);
-            let above = self.touch(nodes, parent);
-            let touched = &mut self.touched[above as usize];
-            match touched.predecessors {
-                [NIL, _] => touched.predecessors[0] = place,
-                [_, NIL] => touched.predecessors[1] = place,
-                // The proof needs all paths to be complete.
-                [first, second] => crowded = Some([first, second, place]),
+            match (count, stuck) {
+                (0, Some(place)) => return Ok(place),
+                (1, None) => return Ok(climbing[0]),
+                _ => {}
             }
-            if !touched.climbs {
-                touched.climbs = true;
-                self.climbing.push(above);
+            turn = if turn < count { turn } else { 0 };
+            match self.step(nodes, climbing[turn])? {
+                Step::Up(above) => {
+                    climbing[turn] = above;
+                    turn += 1;
+                    continue;
+                }
+                Step::Joined => {}
+                Step::Stuck if stuck.is_some() => return Err(ReduceError::Conflict),
+                Step::Stuck => stuck = Some(climbing[turn]),
             }
+            count -= 1;
+            climbing[turn] = climbing[count];
         }
-        match crowded {
-            Some(places) => Err(self.three_splits(nodes, places)),
-            None => Ok(at_root.unwrap_or_else(|| self.climbing[next])),
+    }
+
+    /// Lets the path that has come to `place` climb to the parent.
+    fn step(&mut self, nodes: &mut Nodes, place: u32) -> Result<Step, ReduceError> {
+        let node = self.touched[place as usize].node;
+        if node == nodes.root || !self.fits_below(nodes, place)? {
+            return Ok(Step::Stuck);
         }
+        let parent = nodes.climb(node);
+        let above = self.touch(nodes, parent);
+        let touched = &mut self.touched[above as usize];
+        match touched.predecessors {
+            [NIL, _] => touched.predecessors[0] = place,
+            [_, NIL] if self.fork == NIL => {
+                touched.predecessors[1] = place;
+                self.fork = above;
+            }
+            _ => return Err(ReduceError::Conflict),
+        }
+        if !touched.climbs {
+            touched.climbs = true;
+            return Ok(Step::Up(above));
+        }
+        if touched.fits {
+            self.refit_below(nodes, above);
+        }
+        Ok(Step::Joined)
     }
 }

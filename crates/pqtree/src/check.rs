@@ -1,14 +1,17 @@
-//! The last question before a reduction writes: whether the full children of every node on the terminal path can be gathered.
+//! Whether the full children of every node on the terminal path can be gathered.
 //!
-//! A P-node can always gather them. In a Q-node the full children have to be neighbours, with the predecessors next to
-//! them on either side; below the apex, moreover, that block has to lie at an end, with a predecessor only on its inner
-//! side. A node below the apex has at most one predecessor.
+//! A P-node can always gather them. In a Q-node the full children have to be neighbours, with the
+//! predecessors next to them on either side; below the apex, moreover, that block has to lie at an
+//! end, with a predecessor only on its inner side. A node below the apex has at most one predecessor.
 //!
-//! What the rebuilding has to know about the Q-nodes, [`Touched::outer`] and [`Touched::full_end`], is noted on the way.
+//! Nodes below the apex are checked when their path leaves them, the apex once it is known. What the
+//! rearrangement has to know about the Q-nodes, [`Touched::outer`] and [`Touched::full_end`], is
+//! noted on the way.
 //!
-//! *Source*: the conditions are those of Booth and Lueker's templates (1976), said once for all of them.
+//! *Source*: the conditions are those of Booth and Lueker's templates (1976), said once for all of
+//! them.
 //!
-//! *Cost*: O(full children of the path's nodes + length of the path).
+//! *Cost*: O(full children) for a Q-node, O(1) for a P-node.
 
 use crate::conflict::ReduceError;
 use crate::label::{NIL, Touched, Work};
@@ -23,14 +26,11 @@ impl Work {
         }
         for mut place in self.touched[apex as usize].predecessors {
             while place != NIL {
-                let Touched { predecessors, is_q, .. } = self.touched[place as usize];
-                if predecessors[1] != NIL {
-                    return Err(self.two_splits(nodes, apex, place));
+                let touched = &self.touched[place as usize];
+                if !touched.fits {
+                    return Err(ReduceError::Conflict);
                 }
-                if is_q {
-                    self.check_q_below(nodes, apex, place)?;
-                }
-                place = predecessors[0];
+                place = touched.predecessors[0];
             }
         }
         Ok(())
@@ -42,7 +42,7 @@ impl Work {
         let Some(block) = self.full_block(nodes, apex)? else {
             // No full child: the two predecessors have to be neighbours.
             if !nodes.siblings(a).contains(&b) {
-                return Err(self.separated(nodes, apex));
+                return Err(ReduceError::Conflict);
             }
             let outer = [nodes.sibling_beside(a, b), nodes.sibling_beside(b, a)];
             self.touched[apex as usize].outer = outer;
@@ -53,7 +53,7 @@ impl Work {
                 continue;
             }
             let Some(side) = block.iter().position(|end| end.beyond == predecessor) else {
-                return Err(self.separated(nodes, apex));
+                return Err(ReduceError::Conflict);
             };
             self.touched[apex as usize].outer[which] =
                 nodes.sibling_beside(predecessor, block[side].last);
@@ -61,48 +61,57 @@ impl Work {
         Ok(())
     }
 
-    fn check_q_below(&mut self, nodes: &Nodes, apex: u32, place: u32) -> Result<(), ReduceError> {
+    /// Notes, and returns, whether a node that its path is about to leave can lie below the apex.
+    /// An error if it cannot be the apex either.
+    pub(crate) fn fits_below(&mut self, nodes: &Nodes, place: u32) -> Result<bool, ReduceError> {
+        let Touched { predecessors, is_q, .. } = self.touched[place as usize];
+        let fits = predecessors[1] == NIL && (!is_q || self.q_fits_below(nodes, place)?);
+        self.touched[place as usize].fits = fits;
+        Ok(fits)
+    }
+
+    /// The same for a node that its path has left already, and that another one has reached now.
+    pub(crate) fn refit_below(&mut self, nodes: &Nodes, place: u32) {
+        let [predecessor, other] = self.predecessor_nodes(place);
+        let touched = &mut self.touched[place as usize];
+        touched.fits = other == NodeId::NONE;
+        if touched.is_q && touched.fits {
+            // It has full children, or it would have been reached before: the block's inner end.
+            let [beyond, last] = touched.outer;
+            touched.fits = predecessor == beyond;
+            touched.outer[0] = nodes.sibling_beside(predecessor, last);
+        }
+    }
+
+    fn q_fits_below(&mut self, nodes: &Nodes, place: u32) -> Result<bool, ReduceError> {
         let [predecessor, _] = self.predecessor_nodes(place);
         let Some(block) = self.full_block(nodes, place)? else {
             // No full child: the only predecessor has to be an end.
-            if !nodes.siblings(predecessor).contains(&NodeId::NONE) {
-                return Err(self.enclosed(nodes, apex, place));
-            }
             let touched = &mut self.touched[place as usize];
             touched.full_end = predecessor;
             touched.outer[0] = nodes.sibling_beside(predecessor, NodeId::NONE);
-            return Ok(());
+            return Ok(nodes.siblings(predecessor).contains(&NodeId::NONE));
         };
-        let inner_side = if predecessor != NodeId::NONE {
-            match block.iter().position(|end| end.beyond == predecessor) {
-                Some(side) => side,
-                None => return Err(self.separated(nodes, place)),
-            }
-        } else {
-            usize::from(block[1].beyond != NodeId::NONE)
-        };
-        let [inner, end] = [block[inner_side], block[1 - inner_side]];
-        if end.beyond != NodeId::NONE {
-            return Err(self.enclosed(nodes, apex, place));
-        }
+        let [inner, end] =
+            if block[0].beyond == NodeId::NONE { [block[1], block[0]] } else { block };
         let touched = &mut self.touched[place as usize];
         touched.full_end = end.last;
+        touched.outer = [inner.beyond, inner.last];
         if predecessor != NodeId::NONE {
             touched.outer[0] = nodes.sibling_beside(predecessor, inner.last);
         }
-        Ok(())
+        let adjoins = predecessor == NodeId::NONE || predecessor == inner.beyond;
+        Ok(adjoins && end.beyond == NodeId::NONE)
     }
 
     fn predecessor_nodes(&self, place: u32) -> [NodeId; 2] {
-        let node = |place: u32| {
-            if place == NIL { NodeId::NONE } else { self.touched[place as usize].node }
-        };
-        self.touched[place as usize].predecessors.map(node)
+        self.touched[place as usize].predecessors.map(|place| self.node_at(place))
     }
 
     /// The two ends of the block of full children of a Q-node; `None` if it has no full child.
     ///
-    /// Every run of full children has two borders with what is not full; so they are one run if there are two borders.
+    /// Every run of full children has two borders with what is not full; so they are one run if there
+    /// are two borders.
     fn full_block(&self, nodes: &Nodes, place: u32) -> Result<Option<[BlockEnd; 2]>, ReduceError> {
         let mut block = [BlockEnd { last: NodeId::NONE, beyond: NodeId::NONE }; 2];
         let mut borders = 0;
@@ -115,7 +124,7 @@ impl Work {
             for beyond in nodes.siblings(marked.node) {
                 if beyond == NodeId::NONE || !self.is_full(nodes, beyond) {
                     let Some(end) = block.get_mut(borders) else {
-                        return Err(self.separated(nodes, place));
+                        return Err(ReduceError::Conflict);
                     };
                     *end = BlockEnd { last: marked.node, beyond };
                     borders += 1;

@@ -1,4 +1,4 @@
-//! Why a reduction was refused, with leaves that prove it.
+//! Errors of reductions; and why a set is refused, with leaves that prove it.
 //!
 //! A [`Conflict`] names at most six leaves, `inside` of the set and `outside` of it. They prove the refusal on their own:
 //! in the tree [projected](crate::PqTree::project) onto these leaves, those inside cannot be made consecutive either.
@@ -11,15 +11,20 @@ use core::fmt;
 
 /// Why a set was not made consecutive. The tree is as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum ReduceError {
-    /// No order that the tree admits has the set consecutive.
-    Conflict(Conflict),
-    /// The set is none.
+    /// No order that the tree admits has the set consecutive. [`PqTree::conflict`] names leaves that
+    /// prove it.
+    ///
+    /// [`PqTree::conflict`]: crate::PqTree::conflict
+    Conflict,
+    /// The list of leaves is no set of leaves of the tree.
     Leaf(LeafError),
 }
 
 /// What is wrong with a list of leaves, all of which have to be in the tree, and different.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum LeafError {
     /// A leaf is named that the tree has not.
     OutOfRange {
@@ -35,8 +40,11 @@ pub enum LeafError {
     },
 }
 
-/// Leaves that prove that a set cannot be made consecutive.
+/// Leaves that prove that a set cannot be made consecutive. See [`PqTree::conflict`].
+///
+/// [`PqTree::conflict`]: crate::PqTree::conflict
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Conflict {
     /// In every order `outside` lies between the two leaves `inside`.
     Separated {
@@ -123,7 +131,9 @@ impl fmt::Display for Conflict {
 impl fmt::Display for ReduceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Conflict(conflict) => write!(f, "the set cannot be made consecutive: {conflict}"),
+            Self::Conflict => {
+                f.write_str("the set cannot be made consecutive: `conflict` says why")
+            }
             Self::Leaf(error) => error.fmt(f),
         }
     }
@@ -156,7 +166,7 @@ impl core::error::Error for Conflict {}
 impl core::error::Error for ReduceError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Conflict(conflict) => Some(conflict),
+            Self::Conflict => None,
             Self::Leaf(error) => Some(error),
         }
     }

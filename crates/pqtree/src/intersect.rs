@@ -28,14 +28,9 @@ impl PqTree {
     /// ```
     pub fn intersect(&mut self, other: &Self) -> Result<bool, ReduceError> {
         assert_eq!(self.len(), other.len(), "only trees over the same leaves can be intersected");
-        let start = self.checkpoint();
-        let reduced =
-            other.try_for_each_restriction(|set| self.reduce(set).map(|reduced| reduced.changed));
-        match reduced {
-            Ok(_) => self.commit(start),
-            Err(_) => self.rollback(start),
-        }
-        reduced
+        self.attempt(|tree| {
+            other.try_for_each_restriction(|set| tree.reduce(set).map(|reduced| reduced.changed))
+        })
     }
 
     /// The sets that, reduced in a new tree, give this one.

@@ -12,16 +12,58 @@ use crate::nodes::{Nodes, Tag};
 use crate::tree::PqTree;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// A point to return to, made by [`PqTree::checkpoint`].
+/// The number of the next tree that opens a checkpoint. No two trees have the same.
+static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
+
+/// A point to return to, made by [`PqTree::checkpoint`]. It belongs to the tree that made it.
+///
+/// The tree logs every change until the checkpoint is rolled back or committed, also if the value is
+/// dropped; an [`attempt`](PqTree::attempt) cannot be forgotten.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a checkpoint makes the tree log its changes until it is rolled back or committed"]
 pub struct Checkpoint {
+    /// Of the tree.
+    id: usize,
     depth: u32,
     serial: u64,
 }
 
 impl PqTree {
+    /// Changes the tree, all or nothing: if `change` fails, or panics, the tree is as it was.
+    ///
+    /// ```
+    /// # use pqtree::{PqTree, ReduceError};
+    /// let mut tree = PqTree::new(4);
+    /// let both: Result<(), ReduceError> = tree.attempt(|tree| {
+    ///     tree.reduce(&[0, 1, 2])?;
+    ///     tree.reduce(&[0, 9])?;
+    ///     Ok(())
+    /// });
+    /// assert!(both.is_err());
+    /// assert_eq!(tree.to_string(), "(0 1 2 3)");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `change` puts another tree in the place of this one, or rolls back a checkpoint that was
+    /// open before.
+    pub fn attempt<T, E>(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let checkpoint = Some(self.checkpoint());
+        let mut attempt = Attempt { tree: self, checkpoint };
+        let result = change(attempt.tree);
+        let checkpoint = attempt.checkpoint.take().expect("taken when dropped, or here");
+        match result {
+            Ok(_) => attempt.tree.commit(checkpoint),
+            Err(_) => attempt.tree.rollback(checkpoint),
+        }
+        result
+    }
+
     /// Opens a checkpoint: a state to which [`rollback`](Self::rollback) returns. Checkpoints nest.
     ///
     /// ```
@@ -42,7 +84,7 @@ impl PqTree {
     ///
     /// # Panics
     ///
-    /// If the checkpoint is not open: it is of another tree, or an earlier one was closed.
+    /// If the checkpoint is not open in this tree: it is of another one, or an earlier one was closed.
     pub fn rollback(&mut self, checkpoint: Checkpoint) {
         let mark = self.nodes.journal.close(&checkpoint);
         while self.nodes.journal.log.len() > mark.log {
@@ -58,7 +100,7 @@ impl PqTree {
     ///
     /// # Panics
     ///
-    /// If the checkpoint is not open: it is of another tree, or an earlier one was closed.
+    /// If the checkpoint is not open in this tree: it is of another one, or an earlier one was closed.
     pub fn commit(&mut self, checkpoint: Checkpoint) {
         self.nodes.journal.close(&checkpoint);
         self.nodes.journal.forget_if_idle();
@@ -67,9 +109,26 @@ impl PqTree {
     }
 }
 
+/// A change that is rolled back if it panics.
+struct Attempt<'a> {
+    tree: &'a mut PqTree,
+    checkpoint: Option<Checkpoint>,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let open = self.checkpoint.take().filter(|at| self.tree.nodes.journal.mark(at).is_some());
+        if let Some(checkpoint) = open {
+            self.tree.rollback(checkpoint);
+        }
+    }
+}
+
 /// The log, and where in it each open checkpoint stands.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
+    /// Of the tree, for its checkpoints; 0 before the first.
+    id: usize,
     log: Vec<Write>,
     marks: Vec<Mark>,
     serial: u64,
@@ -78,7 +137,7 @@ pub(crate) struct Journal {
 impl Clone for Journal {
     /// A checkpoint is closed once, in the tree that opened it: a copy has none.
     fn clone(&self) -> Self {
-        Self { serial: self.serial, ..Self::default() }
+        Self::default()
     }
 }
 
@@ -97,20 +156,24 @@ impl Journal {
     }
 
     fn open(&mut self, header: Header) -> Checkpoint {
+        if self.id == 0 {
+            self.id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        }
         self.serial += 1;
         self.marks.push(Mark { log: self.log.len(), serial: self.serial, header });
-        Checkpoint { depth: self.marks.len() as u32 - 1, serial: self.serial }
+        Checkpoint { id: self.id, depth: self.marks.len() as u32 - 1, serial: self.serial }
+    }
+
+    /// The mark of a checkpoint, if it is open here.
+    fn mark(&self, checkpoint: &Checkpoint) -> Option<Mark> {
+        let mark = self.marks.get(checkpoint.depth as usize).copied();
+        mark.filter(|mark| checkpoint.id == self.id && mark.serial == checkpoint.serial)
     }
 
     /// Closes a checkpoint and every later one.
     fn close(&mut self, checkpoint: &Checkpoint) -> Mark {
-        let depth = checkpoint.depth as usize;
-        assert!(
-            self.marks.get(depth).is_some_and(|mark| mark.serial == checkpoint.serial),
-            "the checkpoint is not open in this tree"
-        );
-        let mark = self.marks[depth];
-        self.marks.truncate(depth);
+        let mark = self.mark(checkpoint).expect("the checkpoint is not open in this tree");
+        self.marks.truncate(checkpoint.depth as usize);
         mark
     }
 

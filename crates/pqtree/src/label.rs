@@ -30,11 +30,11 @@ pub(crate) struct Work {
     pub(crate) touched: Vec<Touched>,
     /// The inner nodes that are full, in the order in which they became so.
     full_nodes: Vec<NodeId>,
-    /// The paths that climb: places in `touched`, in the order in which they will take their next step.
-    pub(crate) climbing: Vec<u32>,
+    /// The place in `touched` of the only node with two predecessors, or `NIL`.
+    pub(crate) fork: u32,
     /// The full children that are moved from one node to another.
     pub(crate) moving: Vec<NodeId>,
-    /// Inner nodes whose list of children the last reduction made or altered.
+    /// Inner nodes whose list of children the last successful reduction made or altered.
     pub(crate) changed: Vec<NodeId>,
 }
 
@@ -52,14 +52,18 @@ pub(crate) struct Touched {
     pub(crate) node: NodeId,
     pub(crate) degree: u32,
     pub(crate) is_q: bool,
-    /// Whether it is, or was, among the climbing.
+    /// Whether a path has come to it.
     pub(crate) climbs: bool,
+    /// Whether a path has left it upwards, and it can lie below the apex as far as is known.
+    pub(crate) fits: bool,
     /// The number of full children, and the place in `marked` of one of them.
     pub(crate) full: u32,
     pub(crate) last_full: u32,
     /// The children on the paths that came through here: places in `touched`, or `NIL`.
     pub(crate) predecessors: [u32; 2],
-    /// For a Q-node: beside each predecessor, its sibling away from the full children.
+    /// For a Q-node: beside each predecessor, its sibling away from the full children. Below the apex,
+    /// as long as there is no predecessor: the sibling on the inner side of the full children, and the
+    /// full child beside it.
     pub(crate) outer: [NodeId; 2],
     /// For a Q-node below the apex: the end at which its full children, or its only predecessor, lie.
     pub(crate) full_end: NodeId,
@@ -125,7 +129,7 @@ impl Work {
             self.full_nodes = Vec::new();
         }
         if self.touched.capacity() * size_of::<Touched>() > limit {
-            (self.touched, self.climbing) = (Vec::new(), Vec::new());
+            self.touched = Vec::new();
         }
     }
 
@@ -134,6 +138,11 @@ impl Work {
             return self.in_set[node.index() / 64] >> (node.0 % 64) & 1 == 1;
         }
         self.place(nodes, node).is_some_and(|place| self.touched[place as usize].is_full())
+    }
+
+    /// The node at a place in `touched`, or `NONE`.
+    pub(crate) fn node_at(&self, place: u32) -> NodeId {
+        if place == NIL { NodeId::NONE } else { self.touched[place as usize].node }
     }
 
     /// Where a node stands in `touched`, if this reduction met it.
@@ -146,7 +155,6 @@ impl Work {
             + self.marked.capacity() * size_of::<Marked>()
             + self.touched.capacity() * size_of::<Touched>()
             + self.full_nodes.capacity() * size_of::<NodeId>()
-            + self.climbing.capacity() * size_of::<u32>()
             + self.moving.capacity() * size_of::<NodeId>()
             + self.changed.capacity() * size_of::<NodeId>()
     }
@@ -157,15 +165,14 @@ impl Work {
         set.iter().try_for_each(|&leaf| self.put_in_set(nodes, leaf))
     }
 
-    fn begin(&mut self, nodes: &Nodes) {
+    pub(crate) fn begin(&mut self, nodes: &Nodes) {
         self.touched.clear();
         self.marked.clear();
         self.full_nodes.clear();
-        self.changed.clear();
         self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
     }
 
-    fn count_leaves(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<(), LeafError> {
+    pub(crate) fn count_leaves(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<(), LeafError> {
         let mut parents = [NodeId::NONE; CHUNK];
         for chunk in set.chunks(CHUNK) {
             for &leaf in chunk {
@@ -195,7 +202,7 @@ impl Work {
     }
 
     /// Counts the inner nodes that are full, until no more of them become so.
-    fn count_full_nodes(&mut self, nodes: &mut Nodes) {
+    pub(crate) fn count_full_nodes(&mut self, nodes: &mut Nodes) {
         let mut counted = 0;
         while counted < self.full_nodes.len() {
             let node = self.full_nodes[counted];
@@ -237,6 +244,7 @@ impl Work {
             last_full: NIL,
             is_q: tag.is_q(),
             climbs: false,
+            fits: false,
             predecessors: [NIL; 2],
             outer: [NodeId::NONE; 2],
             full_end: NodeId::NONE,

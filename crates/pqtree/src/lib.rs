@@ -16,9 +16,11 @@
 //! assert!(tree.contains_order(&[4, 2, 1, 0, 3]));
 //!
 //! // 0 and 2 can no longer be neighbours: 1 is between them. The tree stays as it was, and says why.
-//! let error = tree.reduce(&[0, 2]).unwrap_err();
-//! assert!(error.to_string().ends_with("1, not of the set, lies between 0 and 2 in every order"));
-//! # Ok::<(), pqtree::ReduceError>(())
+//! assert!(tree.reduce(&[0, 2]).is_err());
+//! let conflict = tree.conflict(&[0, 2])?.expect("it was refused");
+//! let why = "1, not of the set, lies between 0 and 2 in every order";
+//! assert_eq!(conflict.to_string(), why);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
 //! # PQ-trees in five pictures
@@ -65,8 +67,8 @@
 //!                    3   4
 //! ```
 //!
-//! And {0, 2} is impossible, as 1 is between them. A refused reduction changes nothing; its [`Conflict`] names the leaves
-//! that prove it.
+//! And {0, 2} is impossible, as 1 is between them. A refused reduction changes nothing; if asked, the
+//! tree names leaves that [prove](Conflict) the refusal.
 //!
 //! What is consecutive in *every* order can be read off as well: the leaves of any node, and of any run of children of a
 //! Q-node; nothing else.
@@ -76,8 +78,9 @@
 //! | to | use |
 //! |---|---|
 //! | keep a set together | [`reduce`](PqTree::reduce), [`reduce_all`](PqTree::reduce_all), [`reduce_greedy`](PqTree::reduce_greedy) |
+//! | know why not | [`conflict`](PqTree::conflict) |
 //! | ask first | [`can_reduce`](PqTree::can_reduce), [`is_consecutive`](PqTree::is_consecutive), [`smallest_consecutive_superset`](PqTree::smallest_consecutive_superset) |
-//! | try, and go back | [`checkpoint`](PqTree::checkpoint), [`rollback`](PqTree::rollback), [`commit`](PqTree::commit) |
+//! | try, and go back | [`attempt`](PqTree::attempt), [`checkpoint`](PqTree::checkpoint), [`rollback`](PqTree::rollback), [`commit`](PqTree::commit) |
 //! | get an order | [`frontier`](PqTree::frontier), [`write_frontier`](PqTree::write_frontier), [`orders`](PqTree::orders), [`nth_order`](PqTree::nth_order), [`sample_with`](PqTree::sample_with) |
 //! | test or count orders | [`contains_order`](PqTree::contains_order), [`orders_count`](PqTree::orders_count), [`orders_log2`](PqTree::orders_log2) |
 //! | look at the tree | [`root`](PqTree::root), [`children`](PqTree::children), [`parent`](PqTree::parent), [`siblings`](PqTree::siblings), [`kind`](PqTree::kind), [`pre_order`](PqTree::pre_order), [`post_order`](PqTree::post_order), [`changed`](PqTree::changed) |
@@ -129,6 +132,7 @@ mod check;
 mod conflict;
 mod count;
 mod dot;
+mod explain;
 mod gaps;
 mod intersect;
 mod intervals;
@@ -140,7 +144,6 @@ mod log2;
 mod node;
 mod nodes;
 mod orders;
-mod proof;
 mod rearrange;
 mod reduce;
 #[cfg(feature = "serde")]

@@ -40,6 +40,7 @@ impl Work {
     /// Makes the set consecutive. Labels, apex and check have to be done. Returns its home, as [`home`](Self::home).
     pub(crate) fn rearrange(&mut self, nodes: &mut Nodes, apex: u32) -> NodeId {
         let touched = self.touched[apex as usize];
+        self.changed.clear();
         self.changed.push(touched.node);
         if touched.predecessor_count() == 0 {
             let group = self.group(nodes, &touched).expect("more than one full child");
@@ -81,6 +82,7 @@ impl Work {
             self.changed.push(center);
             if rest == 0 {
                 nodes.take_place(node, center);
+                self.changed.extend(Some(nodes.parent(center)).filter(|&p| p != NodeId::NONE));
             } else {
                 nodes.append(node, center);
                 nodes.set_degree(node, Kind::P, rest + 1);
@@ -188,10 +190,6 @@ impl Work {
         nodes.regroup(from.node, group, &children);
         self.moving = children;
         Some(group)
-    }
-
-    fn node_at(&self, place: u32) -> NodeId {
-        if place == NIL { NodeId::NONE } else { self.touched[place as usize].node }
     }
 }
 

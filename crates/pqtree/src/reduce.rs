@@ -4,7 +4,7 @@
 //! made consecutive, [rearrange](crate::rearrange) the tree. The first two write nothing but marks, so that
 //! [`can_reduce`](PqTree::can_reduce) is the same code and a reduction that fails has nothing to undo.
 
-use crate::conflict::ReduceError;
+use crate::conflict::{LeafError, ReduceError};
 use crate::node::NodeId;
 use crate::tree::PqTree;
 use alloc::vec::Vec;
@@ -12,6 +12,7 @@ use core::fmt;
 
 /// What a successful reduction did.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct Reduced {
     /// Whether some order was lost. If not, the set was consecutive in every order already, and no node has changed.
     /// Which nodes have, is told by [`PqTree::changed`].
@@ -23,6 +24,7 @@ pub struct Reduced {
 
 /// The first set of several that could not be reduced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct ReduceAllError {
     /// Which of the sets, from 0.
     pub index: usize,
@@ -37,14 +39,13 @@ impl PqTree {
     /// *Cost*: amortised O(|S|).
     ///
     /// ```
-    /// # use pqtree::{Conflict, PqTree, ReduceError};
+    /// # use pqtree::{PqTree, ReduceError};
     /// let mut tree = PqTree::new(5);
     /// tree.reduce(&[1, 2])?;
     /// tree.reduce(&[2, 3])?;
     /// assert_eq!(tree.to_string(), "(0 4 [1 2 3])");
     /// assert!(!tree.reduce(&[1, 2, 3])?.changed);
-    /// let conflict = Conflict::Separated { inside: [1, 3], outside: 2 };
-    /// assert_eq!(tree.reduce(&[1, 3]), Err(ReduceError::Conflict(conflict)));
+    /// assert_eq!(tree.reduce(&[1, 3]), Err(ReduceError::Conflict));
     /// # Ok::<(), ReduceError>(())
     /// ```
     pub fn reduce(&mut self, set: &[u32]) -> Result<Reduced, ReduceError> {
@@ -58,6 +59,7 @@ impl PqTree {
                 Ok(Reduced { changed: true, home: Some(home) })
             }
             Ok(Place::Apex(apex)) => {
+                self.work.changed.clear();
                 Ok(Reduced { changed: false, home: Some(self.work.home(apex)) })
             }
             Err(error) => Err(error),
@@ -74,19 +76,23 @@ impl PqTree {
         found
     }
 
-    /// Whether the set is consecutive in every order that the tree admits, so that reducing it would change nothing.
+    /// Whether the set is consecutive in every order that the tree admits, so that reducing it would
+    /// change nothing.
     ///
-    /// # Panics
-    ///
-    /// If a leaf is out of range or named twice.
-    pub fn is_consecutive(&mut self, set: &[u32]) -> bool {
+    /// ```
+    /// let mut tree: pqtree::PqTree = "(0 [1 2 3])".parse()?;
+    /// assert!(tree.is_consecutive(&[2, 3])? && !tree.is_consecutive(&[0, 1])?);
+    /// assert!(tree.is_consecutive(&[4]).is_err());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn is_consecutive(&mut self, set: &[u32]) -> Result<bool, LeafError> {
         let found = self.find(set);
         self.work.finish(set);
         match found {
-            Ok(Place::Trivial(_)) => true,
-            Ok(Place::Apex(apex)) => !self.work.has_work(apex),
-            Err(ReduceError::Conflict(_)) => false,
-            Err(error) => panic!("{error}"),
+            Ok(Place::Trivial(_)) => Ok(true),
+            Ok(Place::Apex(apex)) => Ok(!self.work.has_work(apex)),
+            Err(ReduceError::Conflict) => Ok(false),
+            Err(ReduceError::Leaf(error)) => Err(error),
         }
     }
 
@@ -95,35 +101,44 @@ impl PqTree {
         &mut self,
         sets: impl IntoIterator<Item = S>,
     ) -> Result<(), ReduceAllError> {
-        let start = self.checkpoint();
-        for (index, set) in sets.into_iter().enumerate() {
-            if let Err(error) = self.reduce(set.as_ref()) {
-                self.rollback(start);
-                return Err(ReduceAllError { index, error });
+        self.attempt(|tree| {
+            for (index, set) in sets.into_iter().enumerate() {
+                tree.reduce(set.as_ref()).map_err(|error| ReduceAllError { index, error })?;
             }
-        }
-        self.commit(start);
-        Ok(())
+            Ok(())
+        })
     }
 
-    /// Reduces those of several sets that can be, each after the ones before it; says of each whether it was. A set with
-    /// a leaf out of range or named twice cannot.
+    /// Reduces those of several sets that can be, each after the ones before it; says of each whether
+    /// it was.
+    ///
+    /// # Errors
+    ///
+    /// If a set has a leaf that is out of range, or named twice. The sets before it stay reduced, and
+    /// those after it are not looked at.
     pub fn reduce_greedy<S: AsRef<[u32]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,
-    ) -> Vec<bool> {
-        sets.into_iter().map(|set| self.reduce(set.as_ref()).is_ok()).collect()
+    ) -> Result<Vec<bool>, ReduceAllError> {
+        let mut reduce = |(index, set): (usize, S)| match self.reduce(set.as_ref()) {
+            Ok(_) => Ok(true),
+            Err(ReduceError::Conflict) => Ok(false),
+            Err(error) => Err(ReduceAllError { index, error }),
+        };
+        sets.into_iter().enumerate().map(&mut reduce).collect()
     }
 
-    /// The inner nodes whose children the last [`reduce`](Self::reduce) made or altered; none if it changed nothing.
-    /// Any other node that there is has the children that it had, in the same order.
+    /// The inner nodes whose children the last successful [`reduce`](Self::reduce) made or altered,
+    /// each once; none if it changed nothing. Any other node that there is has the children that it
+    /// had, in the same order. Questions and refusals leave the list as it is; a
+    /// [rollback](Self::rollback) empties it.
     pub fn changed(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.work.changed.iter().copied().filter(|&node| self.nodes.is_live(node))
     }
 
     /// Labels and checks.
     fn find(&mut self, set: &[u32]) -> Result<Place, ReduceError> {
-        if set.len() < 2 || set.len() >= self.len() as usize {
+        if self.is_trivial(set) {
             return self.find_trivial(set);
         }
         let found = self.work.label(&mut self.nodes, set).and_then(|apex| {
@@ -132,6 +147,11 @@ impl PqTree {
         });
         self.work.unmark(&mut self.nodes);
         found
+    }
+
+    /// Whether a set of that many leaves is consecutive in any order, if it is a set.
+    pub(crate) fn is_trivial(&self, set: &[u32]) -> bool {
+        set.len() < 2 || set.len() >= self.len() as usize
     }
 
     fn find_trivial(&mut self, set: &[u32]) -> Result<Place, ReduceError> {

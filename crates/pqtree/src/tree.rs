@@ -43,9 +43,14 @@ impl PqTree {
         some(self.nodes.root)
     }
 
-    /// What a node is. Panics if there is no such node, as all that take a node do.
+    /// What a node is.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node, or no longer; so does every method that takes a node, but
+    /// [`contains`](Self::contains).
     pub fn kind(&self, node: NodeId) -> Kind {
-        assert!(self.contains(node), "there is no node {}", node.0);
+        self.assert_live(node);
         if self.nodes.is_leaf(node) {
             Kind::Leaf
         } else if self.nodes.tag(node).is_q() {
@@ -55,20 +60,30 @@ impl PqTree {
         }
     }
 
-    /// Whether there is such a node: after a reduction some may have gone.
+    /// Whether there is such a node: after a reduction some may have gone, and of these numbers new
+    /// nodes may have taken some.
     pub fn contains(&self, node: NodeId) -> bool {
         self.nodes.is_live(node)
     }
 
+    #[track_caller]
+    pub(crate) fn assert_live(&self, node: NodeId) {
+        assert!(self.contains(node), "there is no node {}", node.0);
+    }
+
     /// The leaf that a node is, if it is one.
     pub fn as_leaf(&self, node: NodeId) -> Option<u32> {
+        self.assert_live(node);
         self.nodes.is_leaf(node).then_some(node.0)
     }
 
     /// The parent of a node, `None` for the root.
     ///
-    /// *Cost*: O(log n) amortised, nearly always O(1).
+    /// *Cost*: O(1), and a step for each Q-node that was merged into another since the merged ones
+    /// were cleared out last: nearly always none or one; never more than n/16 + 8, save while a
+    /// checkpoint is open.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
+        self.assert_live(node);
         some(self.nodes.parent(node))
     }
 
@@ -83,11 +98,13 @@ impl PqTree {
     /// # Ok::<(), pqtree::ParseError>(())
     /// ```
     pub fn siblings(&self, node: NodeId) -> [Option<NodeId>; 2] {
+        self.assert_live(node);
         self.nodes.siblings(node).map(some)
     }
 
     /// How many children a node has; 0 for a leaf.
     pub fn degree(&self, node: NodeId) -> u32 {
+        self.assert_live(node);
         if self.nodes.is_leaf(node) { 0 } else { self.nodes.tag(node).degree() }
     }
 

@@ -40,7 +40,7 @@ impl PqTree {
 
     /// The leaves below a node, from left to right. Of a leaf, itself.
     pub fn leaves_of(&self, node: NodeId) -> Leaves<'_> {
-        assert!(self.contains(node), "there is no node {}", node.0);
+        self.assert_live(node);
         Leaves(self.pre_order_of(node))
     }
 

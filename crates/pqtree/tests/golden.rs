@@ -81,7 +81,7 @@ fn generated(largest: usize) {
         }
         let sets = generate(family, leaves, number(2), number(3) as u64);
         let mut tree = PqTree::new(leaves as u32);
-        let accepted = tree.reduce_greedy(&sets);
+        let accepted = tree.reduce_greedy(&sets).unwrap();
         let hash = accepted.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &accepted| {
             (hash ^ if accepted { 1 } else { 2 }).wrapping_mul(0x0100_0000_01b3)
         });

@@ -84,7 +84,9 @@ fn trivial_sets_change_nothing() {
 #[test]
 fn conflicts_say_what_is_wrong() {
     let check = |text: &str, set: &[u32], expected: Conflict| {
-        assert_eq!(tree(text).reduce(set), Err(ReduceError::Conflict(expected)), "{text}");
+        let mut tree = tree(text);
+        assert_eq!(tree.reduce(set), Err(ReduceError::Conflict), "{text}");
+        assert_eq!(tree.conflict(set), Ok(Some(expected)), "{text}");
     };
     check("[0 1 2]", &[0, 2], Conflict::Separated { inside: [0, 2], outside: 1 });
     check("([0 1 2] 3)", &[1, 3], Conflict::Enclosed { inside: 1, outside: [0, 2], beyond: 3 });
@@ -100,10 +102,25 @@ fn several_sets_at_once() {
     let error = four.reduce_all([[0, 1], [1, 2], [0, 2], [2, 3]]).unwrap_err();
     assert_eq!((error.index, four.to_string().as_str()), (2, "(0 1 2 3)"));
     assert_eq!(
-        four.reduce_greedy([[0, 1], [1, 2], [0, 2], [2, 3], [3, 3]]),
-        [true, true, false, true, false]
+        four.reduce_greedy([[0, 1], [1, 2], [0, 2], [2, 3]]),
+        Ok(vec![true, true, false, true])
     );
     assert_eq!(four.canonical().to_string(), "[0 1 2 3]");
+}
+
+#[test]
+fn bad_leaves_are_no_refusals() {
+    let mut four = PqTree::new(4);
+    let twice = LeafError::Repeated { leaf: 3 };
+    let error = four.reduce_greedy([[0, 1], [3, 3], [1, 2]]).unwrap_err();
+    assert_eq!((error.index, error.error), (1, ReduceError::Leaf(twice)));
+    assert_eq!(four.canonical().to_string(), "((0 1) 2 3)");
+    assert_eq!(four.is_consecutive(&[3, 3]), Err(twice));
+    assert_eq!(four.is_consecutive(&[0, 1, 2, 2, 3]), Err(LeafError::Repeated { leaf: 2 }));
+    let out = LeafError::OutOfRange { leaf: 4, leaves: 4 };
+    assert_eq!((four.is_consecutive(&[4]), four.conflict(&[0, 4])), (Err(out), Err(out)));
+    // Nothing of the bad sets is left over.
+    assert_eq!(four.is_consecutive(&[0, 1]), Ok(true));
 }
 
 #[test]
@@ -138,7 +155,102 @@ fn copies_have_no_open_checkpoint() {
 }
 
 #[test]
-fn changed_nodes_are_told() {
+#[should_panic(expected = "not open")]
+fn a_checkpoint_of_another_tree_is_refused() {
+    let (mut four, mut five) = (PqTree::new(4), PqTree::new(5));
+    let (of_four, of_five) = (four.checkpoint(), five.checkpoint());
+    five.reduce(&[0, 1]).unwrap();
+    four.commit(of_four);
+    let _of_four_again = four.checkpoint();
+    four.rollback(of_five);
+}
+
+#[test]
+fn an_attempt_is_all_or_nothing() {
+    let mut four = PqTree::new(4);
+    let failed: Result<(), ReduceError> = four.attempt(|tree| {
+        tree.reduce(&[0, 1])?;
+        // Forgotten, and closed with the attempt.
+        let _ = tree.checkpoint();
+        tree.reduce(&[1, 2])?;
+        tree.reduce(&[0, 2]).map(|_| ())
+    });
+    assert_eq!(failed, Err(ReduceError::Conflict));
+    assert_eq!(four.to_string(), "(0 1 2 3)");
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        four.attempt(|tree| -> Result<(), ReduceError> {
+            tree.reduce(&[0, 1])?;
+            panic!("midway")
+        })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(four.to_string(), "(0 1 2 3)");
+    let bytes = four.bytes();
+    let kept: Result<_, ReduceError> = four.attempt(|tree| {
+        let _ = tree.checkpoint();
+        tree.reduce(&[0, 1])
+    });
+    assert!(kept.unwrap().changed);
+    assert_eq!(four.canonical().to_string(), "((0 1) 2 3)");
+    // No attempt left a log behind that grows.
+    for _ in 0..100 {
+        assert!(four.reduce(&[1, 0]).is_ok() && four.reduce(&[0, 1]).is_ok());
+    }
+    assert!(four.bytes() < bytes + 1000);
+}
+
+/// A node that was dissolved, of a tree whose slots are all taken, and one that never was.
+fn gone() -> (PqTree, [NodeId; 2]) {
+    let mut tree = tree("([0 1 2] (3 4))");
+    let gone = tree.parent(NodeId::of_leaf(3)).unwrap();
+    tree.reduce(&[2, 3]).unwrap();
+    assert!(!tree.contains(gone) && tree.contains(tree.root().unwrap()));
+    (tree, [gone, NodeId::of_leaf(4000)])
+}
+
+#[test]
+fn nodes_that_are_gone_panic_in_every_method() {
+    let methods: [(&str, fn(&mut PqTree, NodeId)); 8] = [
+        ("kind", |tree, node| _ = tree.kind(node)),
+        ("as_leaf", |tree, node| _ = tree.as_leaf(node)),
+        ("parent", |tree, node| _ = tree.parent(node)),
+        ("siblings", |tree, node| _ = tree.siblings(node)),
+        ("degree", |tree, node| _ = tree.degree(node)),
+        ("children", |tree, node| _ = tree.children(node)),
+        ("leaves_of", |tree, node| _ = tree.leaves_of(node)),
+        ("insert_under", |tree, node| _ = tree.insert_under(node)),
+    ];
+    for (name, method) in methods {
+        for which in 0..2 {
+            let (mut tree, nodes) = gone();
+            let run = std::panic::AssertUnwindSafe(|| method(&mut tree, nodes[which]));
+            let panic = std::panic::catch_unwind(run).expect_err(name);
+            let message = panic.downcast::<String>().expect("a message");
+            assert!(message.starts_with("there is no node"), "{name}: {message}");
+        }
+    }
+}
+
+/// `changed()` once missed the parent of a node whose place another one took.
+#[test]
+fn the_parent_of_a_new_node_has_changed() {
+    let mut tree = tree("(5 ((0 1) 2 3) 4)");
+    let root = tree.root().unwrap();
+    tree.reduce(&[1, 2, 3]).unwrap();
+    assert!(tree.changed().any(|node| node == root));
+    let changed: Vec<NodeId> = tree.changed().collect();
+    assert_eq!(changed.len(), 3);
+    // Questions and refusals leave the list.
+    assert!(tree.can_reduce(&[1, 5]).is_err() && tree.reduce(&[1, 5]).is_err());
+    assert!(tree.reduce(&[99]).is_err() && tree.is_consecutive(&[1]).is_ok());
+    assert!(tree.conflict(&[1, 5]).is_ok_and(|conflict| conflict.is_some()));
+    assert_eq!(tree.changed().collect::<Vec<_>>(), changed);
+    tree.reduce(&[3]).unwrap();
+    assert_eq!(tree.changed().count(), 0);
+}
+
+#[test]
+fn changed_nodes_are_listed() {
     let mut five = tree("((0 1 2) (3 4))");
     let untouched = five.parent(NodeId::of_leaf(3)).unwrap();
     five.reduce(&[0, 1]).unwrap();

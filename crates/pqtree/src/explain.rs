@@ -1,0 +1,277 @@
+//! Finding the leaves that prove a conflict: asked for, after a refusal that only said that there is one.
+//!
+//! A refusal stops as soon as it is certain. Here all paths climb to the root instead, so that a node
+//! without a mark has no leaf of the set below it. A child is *marked* if it has. The marked children
+//! of a Q-node have to be one run, and this is told from the run's borders alone: a Q-node may have
+//! many more children than the set has leaves.
+//!
+//! *Cost*: O(|S| log |S| + the ancestors of S + height of the tree), times that of finding a parent.
+
+use crate::conflict::{Conflict, LeafError};
+use crate::label::{NIL, Work};
+use crate::node::NodeId;
+use crate::nodes::Nodes;
+use crate::tree::PqTree;
+use alloc::vec::Vec;
+
+impl PqTree {
+    /// Why [`reduce`](Self::reduce) refuses a set, or would; `None` if it does not.
+    ///
+    /// ```
+    /// # use pqtree::{Conflict, PqTree, ReduceError};
+    /// let mut tree: PqTree = "(0 4 [1 2 3])".parse()?;
+    /// assert_eq!(tree.reduce(&[1, 3]), Err(ReduceError::Conflict));
+    /// let conflict = Conflict::Separated { inside: [1, 3], outside: 2 };
+    /// assert_eq!(tree.conflict(&[1, 3])?, Some(conflict));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn conflict(&mut self, set: &[u32]) -> Result<Option<Conflict>, LeafError> {
+        let found = if self.is_trivial(set) {
+            self.work.check_leaves(&self.nodes, set).map(|()| None)
+        } else {
+            let found = self.work.explain(&mut self.nodes, set);
+            self.work.unmark(&mut self.nodes);
+            found
+        };
+        self.work.finish(set);
+        found
+    }
+}
+
+impl Work {
+    fn explain(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<Option<Conflict>, LeafError> {
+        self.begin(nodes);
+        self.count_leaves(nodes, set)?;
+        self.count_full_nodes(nodes);
+        let steps = self.climb_to_the_root(nodes);
+        Ok(Marks { work: self, nodes, steps }.conflict())
+    }
+
+    /// Lets all paths climb to the root. Returns their steps, as places in `touched`, sorted: from the
+    /// parent, from the child.
+    fn climb_to_the_root(&mut self, nodes: &mut Nodes) -> Vec<(u32, u32)> {
+        let mut steps = Vec::new();
+        for start in 0..self.touched.len() {
+            let mut place = start as u32;
+            while !self.touched[place as usize].is_full() {
+                let touched = &mut self.touched[place as usize];
+                let node = touched.node;
+                if core::mem::replace(&mut touched.climbs, true) || node == nodes.root {
+                    break;
+                }
+                let parent = nodes.climb(node);
+                let above = self.touch(nodes, parent);
+                steps.push((above, place));
+                place = above;
+            }
+        }
+        steps.sort_unstable();
+        steps
+    }
+}
+
+/// A labelled tree in which all paths have climbed to the root.
+struct Marks<'a> {
+    work: &'a Work,
+    nodes: &'a Nodes,
+    steps: Vec<(u32, u32)>,
+}
+
+/// A marked child of a Q-node, and a sibling of it that is not marked, or `NONE`.
+type Border = (NodeId, NodeId);
+
+impl Marks<'_> {
+    fn conflict(&self) -> Option<Conflict> {
+        let mut apex = self.work.place(self.nodes, self.nodes.root)?;
+        while let (0, [(_, below)]) =
+            (self.work.touched[apex as usize].full, self.predecessors(apex))
+        {
+            apex = *below;
+        }
+        let below = self.predecessors(apex);
+        if let [(_, a), (_, b), (_, c), ..] = *below {
+            return Some(self.three_splits([a, b, c]));
+        }
+        let at_apex = if self.is_q(apex) { self.separated(apex) } else { None };
+        at_apex.or_else(|| below.iter().find_map(|&(_, path)| self.conflict_on_path(apex, path)))
+    }
+
+    /// The conflict of the nodes on a path to the apex that begins, from above, at `place`.
+    fn conflict_on_path(&self, apex: u32, mut place: u32) -> Option<Conflict> {
+        let beyond = self.leaf_beyond(apex, place);
+        loop {
+            let below = self.predecessors(place);
+            if let [(_, a), (_, b), ..] = *below {
+                let inside = [a, b].map(|place| self.leaf_inside(place));
+                let outside = [a, b].map(|place| self.leaf_outside(place));
+                return Some(Conflict::TwoSplits { inside, outside, beyond });
+            }
+            if self.is_q(place) {
+                let conflict =
+                    self.separated(place).or_else(|| self.enclosed(place, below, beyond));
+                if conflict.is_some() {
+                    return conflict;
+                }
+            }
+            place = below.first()?.1;
+        }
+    }
+
+    fn three_splits(&self, places: [u32; 3]) -> Conflict {
+        let inside = places.map(|place| self.leaf_inside(place));
+        let outside = places.map(|place| self.leaf_outside(place));
+        Conflict::ThreeSplits { inside, outside }
+    }
+
+    /// The conflict of a Q-node whose marked children are not one run, or which has a partial child
+    /// within the run.
+    fn separated(&self, place: u32) -> Option<Conflict> {
+        for &(_, partial) in self.predecessors(place) {
+            let [a, b] = self.nodes.siblings(self.work.node_at(partial));
+            if self.is_marked(a) && self.is_marked(b) {
+                let inside = [a, b].map(|child| self.leaf_below_marked(child));
+                return Some(separated(inside, self.leaf_outside(partial)));
+            }
+        }
+        let borders = self.borders(place);
+        let (first, x) = borders[0];
+        let (last, y) = self.end_of_run(first, x);
+        let is_elsewhere = |&&border: &&Border| border != (first, x) && border != (last, y);
+        let &(other, _) = borders.iter().find(is_elsewhere)?;
+        let (inside, beyond) = (self.leaf_below_marked(first), self.leaf_below_marked(other));
+        // The other run may be on either side of this one.
+        Some(match (self.any_leaf(x), self.any_leaf(y)) {
+            (Some(x), Some(y)) => Conflict::Enclosed { inside, outside: [x, y], beyond },
+            (outside, or) => {
+                let outside = outside.or(or).expect("a run that is not all children has a border");
+                separated([inside, beyond], outside)
+            }
+        })
+    }
+
+    /// The conflict of a Q-node below the apex whose marked children are one run, which has not its
+    /// full children at an end.
+    fn enclosed(&self, place: u32, below: &[(u32, u32)], beyond: u32) -> Option<Conflict> {
+        let borders = self.borders(place);
+        let &[(first, x), (last, y)] = borders.as_slice() else {
+            unreachable!("one run has two borders")
+        };
+        let (Some(outside), inside) = (match (self.any_leaf(x), self.any_leaf(y)) {
+            (Some(x), Some(y)) => (Some([x, y]), first),
+            (None, None) => (None, first),
+            (x, y) => {
+                // The child at the end of the list may be partial only if it is the whole run.
+                let (end, inner) = if x.is_none() { (first, last) } else { (last, first) };
+                let partial = below.iter().find(|step| self.work.node_at(step.1) == end);
+                let partial = partial.filter(|_| end != inner);
+                (partial.and_then(|step| Some([self.leaf_outside(step.1), x.or(y)?])), inner)
+            }
+        }) else {
+            return None;
+        };
+        Some(Conflict::Enclosed { inside: self.leaf_below_marked(inside), outside, beyond })
+    }
+
+    /// Where a run of marked children ends that begins at a border.
+    fn end_of_run(&self, first: NodeId, beyond: NodeId) -> Border {
+        let (mut before, mut child) = (beyond, first);
+        loop {
+            let after = self.nodes.sibling_beside(child, before);
+            if !self.is_marked(after) {
+                return (child, after);
+            }
+            (before, child) = (child, after);
+        }
+    }
+
+    /// All borders of runs of marked children of the Q-node at `place`.
+    fn borders(&self, place: u32) -> Vec<Border> {
+        let siblings = |child| self.nodes.siblings(child).map(|beside| (child, beside));
+        let marked = self
+            .full_children(place)
+            .chain(self.predecessors(place).iter().map(|&(_, partial)| self.work.node_at(partial)));
+        marked.flat_map(siblings).filter(|&(_, beside)| !self.is_marked(beside)).collect()
+    }
+
+    fn full_children(&self, place: u32) -> impl Iterator<Item = NodeId> {
+        let marked = |place: u32| self.work.marked.get(place as usize);
+        let last = marked(self.work.touched[place as usize].last_full);
+        core::iter::successors(last, move |child| marked(child.next)).map(|child| child.node)
+    }
+
+    /// The steps to the node at `place`.
+    fn predecessors(&self, place: u32) -> &[(u32, u32)] {
+        let begin = self.steps.partition_point(|step| step.0 < place);
+        let count = self.steps[begin..].iter().take_while(|step| step.0 == place).count();
+        &self.steps[begin..begin + count]
+    }
+
+    fn is_q(&self, place: u32) -> bool {
+        self.work.touched[place as usize].is_q
+    }
+
+    /// Whether a child of a node that was met has leaves of the set below it.
+    fn is_marked(&self, child: NodeId) -> bool {
+        child != NodeId::NONE
+            && if self.nodes.is_leaf(child) {
+                self.work.is_full(self.nodes, child)
+            } else {
+                self.work.place(self.nodes, child).is_some()
+            }
+    }
+
+    /// A leaf of the set that is below the apex, but not below its child on the path `below`.
+    fn leaf_beyond(&self, apex: u32, below: u32) -> u32 {
+        if let Some(child) = self.full_children(apex).next() {
+            return self.leaf_below_marked(child);
+        }
+        let other = self.predecessors(apex).iter().find(|step| step.1 != below);
+        self.leaf_inside(other.expect("an apex without full children has two predecessors").1)
+    }
+
+    /// A leaf of the set below a marked child.
+    fn leaf_below_marked(&self, child: NodeId) -> u32 {
+        if self.work.is_full(self.nodes, child) {
+            return self.any_leaf(child).expect("a child");
+        }
+        self.leaf_inside(self.work.place(self.nodes, child).expect("marked"))
+    }
+
+    /// A leaf of the set below a node that is not full.
+    fn leaf_inside(&self, mut place: u32) -> u32 {
+        while self.work.touched[place as usize].last_full == NIL {
+            place = self.predecessors(place)[0].1;
+        }
+        let child = self.full_children(place).next().expect("a full child");
+        self.any_leaf(child).expect("a child")
+    }
+
+    /// A leaf not of the set below a node that is not full.
+    fn leaf_outside(&self, mut place: u32) -> u32 {
+        loop {
+            let [mut child, _] = self.nodes.ends(self.work.node_at(place));
+            let mut previous = NodeId::NONE;
+            while self.work.is_full(self.nodes, child) {
+                (previous, child) = (child, self.nodes.sibling_beside(child, previous));
+            }
+            match self.is_marked(child) {
+                true => place = self.work.place(self.nodes, child).expect("marked, and no leaf"),
+                false => return self.any_leaf(child).expect("a child"),
+            }
+        }
+    }
+
+    /// A leaf below a node, if there is one.
+    fn any_leaf(&self, mut node: NodeId) -> Option<u32> {
+        while node != NodeId::NONE && !self.nodes.is_leaf(node) {
+            [node, _] = self.nodes.ends(node);
+        }
+        (node != NodeId::NONE).then_some(node.0)
+    }
+}
+
+/// The smaller leaf first: which of two siblings is met first depends on how the tree was made.
+fn separated(mut inside: [u32; 2], outside: u32) -> Conflict {
+    inside.sort_unstable();
+    Conflict::Separated { inside, outside }
+}
