@@ -47,7 +47,8 @@ impl Reference {
         (format!("{open}{}{close}", texts.join(" ")), smallest)
     }
 
-    fn leaves(&self) -> Vec<u32> {
+    /// The leaves from left to right.
+    pub(crate) fn leaves(&self) -> Vec<u32> {
         match self {
             Leaf(leaf) => vec![*leaf],
             P(children) | Q(children) => children.iter().flat_map(Self::leaves).collect(),

@@ -151,6 +151,8 @@ mod serde;
 mod span;
 mod text;
 mod tree;
+#[cfg(test)]
+mod visits;
 mod walk;
 
 pub use conflict::{Conflict, LeafError, ReduceError};

@@ -48,6 +48,8 @@ pub(crate) struct Nodes {
     free: NodeId,
     forwards: u32,
     pub(crate) journal: Journal,
+    #[cfg(test)]
+    pub(crate) visits: crate::visits::Visits,
 }
 
 impl Nodes {
@@ -65,6 +67,8 @@ impl Nodes {
             free: none,
             forwards: 0,
             journal: Journal::default(),
+            #[cfg(test)]
+            visits: Default::default(),
         }
     }
 
@@ -99,10 +103,14 @@ impl Nodes {
 
     /// The two ends of the list of children of an inner node.
     pub(crate) fn ends(&self, node: NodeId) -> [NodeId; 2] {
+        #[cfg(test)]
+        self.visits.add();
         self.ends[self.slot(node)]
     }
 
     pub(crate) fn tag(&self, node: NodeId) -> Tag {
+        #[cfg(test)]
+        self.visits.add();
         self.tags[self.slot(node)]
     }
 
@@ -126,11 +134,15 @@ impl Nodes {
     }
 
     pub(crate) fn siblings(&self, node: NodeId) -> [NodeId; 2] {
+        #[cfg(test)]
+        self.visits.add();
         self.siblings[node.index()]
     }
 
     /// The sibling that is not `one`.
     pub(crate) fn sibling_beside(&self, node: NodeId, one: NodeId) -> NodeId {
+        #[cfg(test)]
+        self.visits.add();
         let [a, b] = self.siblings[node.index()];
         if a == one { b } else { a }
     }

@@ -3,6 +3,9 @@
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]
 mod families;
+#[path = "../dev/model.rs"]
+#[allow(dead_code)]
+mod model;
 #[path = "../dev/reference.rs"]
 mod reference;
 #[path = "../dev/trace.rs"]

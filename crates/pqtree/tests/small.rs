@@ -1,5 +1,8 @@
 //! Up to seven leaves, against all permutations.
 
+#[path = "../dev/model.rs"]
+#[allow(dead_code)]
+mod model;
 #[path = "../dev/reference.rs"]
 #[allow(dead_code)]
 mod reference;

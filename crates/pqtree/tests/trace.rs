@@ -3,6 +3,8 @@
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]
 mod families;
+#[path = "../dev/model.rs"]
+mod model;
 #[path = "../dev/reference.rs"]
 mod reference;
 #[path = "../dev/trace.rs"]
@@ -10,13 +12,58 @@ mod trace;
 
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
+use trace::Covered;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn agree_with_the_models(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         trace::run(&bytes);
+    }
+}
+
+fn random_trace(seed: u64, leaves: u8) -> Covered {
+    let mut random = families::Random::new(seed);
+    let length = 1 + random.below(1 << (5 + seed % 6));
+    let bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
+    trace::run(&[&[leaves], bytes.as_slice()].concat())
+}
+
+/// Every operation is done many times on trees of 8 to 80 leaves, and with each outcome.
+#[test]
+fn operations_on_8_to_80_leaves_agree_with_the_models() {
+    let mut covered = Covered::new();
+    for seed in 0..400 {
+        for (name, count) in random_trace(seed, 8 + (seed % 73) as u8) {
+            *covered.entry(name).or_default() += count;
+        }
+    }
+    println!("{covered:?}");
+    let common = [
+        "reduced",
+        "implied",
+        "refused",
+        "ask",
+        "open",
+        "roll back",
+        "commit",
+        "attempt",
+        "reduce several",
+        "intersect",
+        "intersect in vain",
+        "project",
+        "from orders",
+        "insert",
+        "insert under a node",
+        "remove",
+        "replace",
+        "orders",
+        "again",
+        "bad leaves",
+    ];
+    for name in common {
+        assert!(covered.get(name).is_some_and(|&count| count >= 20), "{name}: {covered:?}");
     }
 }
 
@@ -26,10 +73,7 @@ fn agree_with_the_models_for_long() {
         std::env::var("PQTREE_TRACE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let (start, mut count) = (Instant::now(), 0u64);
     while start.elapsed() < Duration::from_secs(seconds) {
-        let mut random = families::Random::new(count);
-        let length = 1 + random.below(1 << (4 + count % 8));
-        let bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
-        trace::run(&bytes);
+        random_trace(count, (count % 81) as u8);
         count += 1;
     }
     println!("{count} traces without a difference");
