@@ -51,7 +51,7 @@ impl Trace<'_> {
     }
 
     fn step(&mut self, operation: u8) -> &'static str {
-        match operation % 28 {
+        match operation % 32 {
             0..=10 => self.reduce(),
             11..=12 => self.ask(),
             13 => self.open(),
@@ -68,6 +68,8 @@ impl Trace<'_> {
             24 => self.orders(),
             25 => self.again(),
             26 => self.reduce_several(),
+            27..=29 => self.replace_set(),
+            30 => self.reserve(),
             _ => self.bad_leaves(),
         }
     }
@@ -318,7 +320,7 @@ impl Trace<'_> {
         if new >= MOST_LEAVES {
             return "full";
         }
-        assert_eq!(self.tree.insert(), new);
+        assert_eq!(self.tree.insert(), Ok(new));
         self.model = Some(match &self.model {
             Some(model) => model.insert_under(&(0..new).collect(), new),
             None => Reference::Leaf(0),
@@ -333,7 +335,10 @@ impl Trace<'_> {
             return "full";
         }
         let below = self.tree.leaves_of(node).collect();
-        assert_eq!(self.tree.insert_under(node), new);
+        let before = lists(&self.tree);
+        let bound = self.tree.node_bound();
+        assert_eq!(self.tree.insert_under(node), Ok(new));
+        self.check_changed_unless_renumbered(&before, bound);
         self.model = self.model.as_ref().map(|model| model.insert_under(&below, new));
         "insert under a node"
     }
@@ -379,6 +384,72 @@ impl Trace<'_> {
         };
         self.model = self.model.as_ref().and_then(|model| model.map(&mut put));
         "replace"
+    }
+
+    /// Reduces a set and replaces it by some leaves, by one, or by none.
+    fn replace_set(&mut self) -> &'static str {
+        let set = self.set();
+        let count = [0, 1, 1, 2, 3, 9][self.byte() % 6].min(MOST_LEAVES - self.tree.len());
+        let (text, copy) = (self.tree.to_string(), self.tree.clone());
+        let (before, bound) = (lists(&self.tree), self.tree.node_bound());
+        let leaves = self.tree.len();
+        let result = self.tree.replace_set(&set, count);
+        let reduced = self.model.as_ref().and_then(|model| model.reduce(&set));
+        let (Ok(replaced), Some(reduced), false) = (&result, reduced, set.is_empty()) else {
+            assert!(
+                result.is_err()
+                    && self
+                        .model
+                        .as_ref()
+                        .is_none_or(|it| it.reduce(&set).is_none() || set.is_empty())
+            );
+            self.is_back(&text, &copy);
+            return "replace a set in vain";
+        };
+        let set: BTreeSet<u32> = set.into_iter().collect();
+        let new: Vec<u32> = set.iter().copied().chain(leaves..).take(count as usize).collect();
+        assert_eq!(replaced.leaves, new);
+        let model = reduced.put(&set, universal(new));
+        let mut names = model.as_ref().map_or_else(Vec::new, Reference::leaves);
+        names.sort_unstable();
+        let after = names.len() as u32;
+        let free: Vec<u32> = (0..after).filter(|leaf| !names.contains(leaf)).collect();
+        let large = names.iter().copied().filter(|&leaf| leaf >= after);
+        let moved: BTreeMap<u32, u32> = large.zip(free).collect();
+        assert!(replaced.moved.iter().copied().eq(moved.clone()));
+        let name = |leaf: u32| *moved.get(&leaf).unwrap_or(&leaf);
+        self.model = model.and_then(|it| it.map(&mut |leaf| Some(Reference::Leaf(name(leaf)))));
+        assert_eq!(self.tree.len(), after);
+        self.check_changed_unless_renumbered(&before, bound);
+        match count {
+            0 => "remove a set",
+            1 => "merge",
+            _ => "replace a set",
+        }
+    }
+
+    /// Each node whose children are not those from before is named. Between the reduction and the
+    /// replacement a node may have had others, and be named for that.
+    fn check_changed_unless_renumbered(
+        &self,
+        before: &BTreeMap<NodeId, (Kind, Vec<NodeId>)>,
+        bound: usize,
+    ) {
+        // Inner nodes keep their numbers while there are numbers to spare for leaves.
+        if self.tree.node_bound() <= bound + 2 {
+            let found: BTreeSet<NodeId> = self.tree.changed().collect();
+            let after = lists(&self.tree);
+            let altered = after.iter().filter(|&(node, list)| before.get(node) != Some(list));
+            assert!(altered.map(|(node, _)| node).all(|node| found.contains(node)));
+            assert_eq!(found.len(), self.tree.changed().count(), "each once");
+        }
+    }
+
+    fn reserve(&mut self) -> &'static str {
+        let (written, leaves) = (self.tree.to_string(), self.byte() as u32 % 100);
+        self.tree.reserve(leaves).expect("not many");
+        assert_eq!(self.tree.to_string(), written);
+        "reserve"
     }
 
     fn orders(&mut self) -> &'static str {

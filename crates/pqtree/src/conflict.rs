@@ -6,6 +6,7 @@
 //! *Source*: the cases follow the four ways in which the check can fail; R. McConnell, "A certifying algorithm for the
 //! consecutive-ones property" (SODA 2004), for why a refusal ought to come with a proof.
 
+use crate::nodes::MOST_LEAVES;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -37,6 +38,13 @@ pub enum LeafError {
     Repeated {
         /// That leaf.
         leaf: u32,
+    },
+    /// No leaf is named, where one has to be.
+    NoLeaf,
+    /// The tree would have more leaves than a tree can have.
+    TooMany {
+        /// How many leaves it would have.
+        leaves: u64,
     },
 }
 
@@ -149,6 +157,10 @@ impl fmt::Display for LeafError {
                 )
             }
             Self::Repeated { leaf } => write!(f, "leaf {leaf} is named twice: name each leaf once"),
+            Self::NoLeaf => f.write_str("the set is empty: name one leaf or more"),
+            Self::TooMany { leaves } => {
+                write!(f, "{leaves} leaves are too many: a tree has at most {MOST_LEAVES}")
+            }
         }
     }
 }

@@ -205,6 +205,7 @@ struct Mark {
 /// The single values of a tree, saved whole at a checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
+    pub(crate) leaves: u32,
     pub(crate) root: NodeId,
     pub(crate) free: NodeId,
     pub(crate) forwards: u32,

@@ -29,7 +29,7 @@ pub(crate) struct Work {
     /// The inner nodes that a reduction met. The tag of such a node is a mark that says where it stands here.
     pub(crate) touched: Vec<Touched>,
     /// The inner nodes that are full, in the order in which they became so.
-    full_nodes: Vec<NodeId>,
+    pub(crate) full_nodes: Vec<NodeId>,
     /// The place in `touched` of the only node with two predecessors, or `NIL`.
     pub(crate) fork: u32,
     /// The full children that are moved from one node to another.

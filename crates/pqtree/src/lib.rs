@@ -85,7 +85,7 @@
 //! | test or count orders | [`contains_order`](PqTree::contains_order), [`orders_count`](PqTree::orders_count), [`orders_log2`](PqTree::orders_log2) |
 //! | look at the tree | [`root`](PqTree::root), [`children`](PqTree::children), [`parent`](PqTree::parent), [`siblings`](PqTree::siblings), [`kind`](PqTree::kind), [`pre_order`](PqTree::pre_order), [`post_order`](PqTree::post_order), [`changed`](PqTree::changed) |
 //! | combine trees | [`intersect`](PqTree::intersect), [`project`](PqTree::project), [`restrictions`](PqTree::restrictions), [`from_orders`](PqTree::from_orders) |
-//! | change the leaves | [`insert`](PqTree::insert), [`insert_under`](PqTree::insert_under), [`remove`](PqTree::remove), [`replace`](PqTree::replace) |
+//! | change the leaves | [`insert`](PqTree::insert), [`insert_under`](PqTree::insert_under), [`remove`](PqTree::remove), [`replace`](PqTree::replace), [`replace_set`](PqTree::replace_set), [`merge`](PqTree::merge) |
 //! | name the leaves | [`Labeled`] |
 //! | write and read | `Display`, `FromStr`, [`dot`](PqTree::dot), serde |
 //! | compare | `Eq` and `Hash` by the orders admitted, [`canonical`](PqTree::canonical) |
@@ -134,6 +134,7 @@ mod count;
 mod dot;
 mod explain;
 mod gaps;
+mod graft;
 mod intersect;
 mod intervals;
 mod journal;
@@ -157,6 +158,7 @@ mod walk;
 
 pub use conflict::{Conflict, LeafError, ReduceError};
 pub use dot::Dot;
+pub use graft::Replaced;
 pub use intervals::OrdersError;
 pub use journal::Checkpoint;
 pub use labeled::{Labeled, LabeledError};

@@ -27,17 +27,19 @@ use alloc::vec::Vec;
 use core::hint::black_box;
 
 /// So that the number of any node, forwards included, has 30 bits.
-const MOST_LEAVES: u32 = 1 << 29;
+pub(crate) const MOST_LEAVES: u32 = 1 << 29;
 
 /// How many nodes are looked at together, so that their loads overlap.
 pub(crate) const CHUNK: usize = 32;
 
-/// All nodes of a tree. Nodes `0..leaves` are the leaves, node `leaves + s` lives in slot `s`.
+/// All nodes of a tree. Nodes `0..leaves` are the leaves, node `base + s` lives in slot `s`; the numbers
+/// between are for leaves to come.
 ///
 /// Invariant: the root's `up` is `NONE`; any other live node's `up` leads, through forwards, to its parent.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
     pub(crate) leaves: u32,
+    pub(crate) base: u32,
     pub(crate) root: NodeId,
     up: Vec<NodeId>,
     siblings: Vec<[NodeId; 2]>,
@@ -53,12 +55,13 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Leaves that belong to nobody yet.
+    /// Leaves without a parent yet.
     pub(crate) fn unconnected(leaves: u32) -> Self {
         assert!(leaves <= MOST_LEAVES, "at most 2^29 leaves");
         let none = NodeId::NONE;
         Self {
             leaves,
+            base: leaves,
             root: none,
             up: alloc::vec![none; leaves as usize],
             siblings: alloc::vec![[none; 2]; leaves as usize],
@@ -75,7 +78,7 @@ impl Nodes {
     /// All leaves under one P-node.
     pub(crate) fn universal(leaves: u32) -> Self {
         let mut nodes = Self::unconnected(0);
-        nodes.leaves = leaves;
+        (nodes.leaves, nodes.base) = (leaves, leaves);
         if leaves < 2 {
             nodes = Self::unconnected(leaves);
             nodes.root = if leaves == 1 { NodeId(0) } else { NodeId::NONE };
@@ -98,7 +101,7 @@ impl Nodes {
     }
 
     pub(crate) fn is_leaf(&self, node: NodeId) -> bool {
-        node.0 < self.leaves
+        node.0 < self.base
     }
 
     /// The two ends of the list of children of an inner node.
@@ -126,11 +129,14 @@ impl Nodes {
     }
 
     fn slot(&self, node: NodeId) -> usize {
-        (node.0 - self.leaves) as usize
+        (node.0 - self.base) as usize
     }
 
     pub(crate) fn is_live(&self, node: NodeId) -> bool {
-        self.is_leaf(node) || (node.index() < self.up.len() && self.tag(node).is_live())
+        if self.is_leaf(node) {
+            return node.0 < self.leaves;
+        }
+        node.index() < self.up.len() && self.tag(node).is_live()
     }
 
     pub(crate) fn siblings(&self, node: NodeId) -> [NodeId; 2] {
@@ -246,16 +252,18 @@ impl Nodes {
     // --- Undoing. ---
 
     pub(crate) fn header(&self) -> Header {
-        Header { root: self.root, free: self.free, forwards: self.forwards, slots: self.tags.len() }
+        let Self { leaves, root, free, forwards, .. } = *self;
+        Header { leaves, root, free, forwards, slots: self.tags.len() }
     }
 
     pub(crate) fn set_header(&mut self, header: Header) {
-        let Header { root, free, forwards, slots } = header;
-        (self.root, self.free, self.forwards) = (root, free, forwards);
+        let Header { leaves, root, free, forwards, slots } = header;
+        (self.leaves, self.root) = (leaves, root);
+        (self.free, self.forwards) = (free, forwards);
         self.ends.truncate(slots);
         self.tags.truncate(slots);
-        self.up.truncate(self.leaves as usize + slots);
-        self.siblings.truncate(self.leaves as usize + slots);
+        self.up.truncate(self.base as usize + slots);
+        self.siblings.truncate(self.base as usize + slots);
     }
 
     pub(crate) fn undo(&mut self, write: Write) {

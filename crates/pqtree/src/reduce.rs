@@ -131,7 +131,11 @@ impl PqTree {
     /// The inner nodes whose children the last successful [`reduce`](Self::reduce) made or altered,
     /// each once; none if it changed nothing. Any other node that there is has the children that it
     /// had, in the same order. Questions and refusals leave the list as it is; a
-    /// [rollback](Self::rollback) empties it.
+    /// [rollback](Self::rollback) empties it. Of several sets reduced together it is that of the last
+    /// one.
+    ///
+    /// The same after [`insert`](Self::insert), [`replace`](Self::replace) and
+    /// [`replace_set`](Self::replace_set), as long as no inner node got another number.
     pub fn changed(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.work.changed.iter().copied().filter(|&node| self.nodes.is_live(node))
     }

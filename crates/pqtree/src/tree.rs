@@ -1,8 +1,9 @@
 //! The tree itself: making one, and looking at its nodes.
 
+use crate::conflict::LeafError;
 use crate::label::Work;
 use crate::node::{Kind, NodeId};
-use crate::nodes::Nodes;
+use crate::nodes::{MOST_LEAVES, Nodes};
 
 /// A set of orders of the leaves `0..len`, as a PQ-tree. See the [crate's page](crate) for what that is.
 ///
@@ -15,13 +16,25 @@ pub struct PqTree {
 }
 
 impl PqTree {
+    /// The most leaves that a tree can have, 2²⁹.
+    pub const MOST_LEAVES: u32 = MOST_LEAVES;
+
     /// The tree that admits every order of the leaves `0..leaves`.
     ///
     /// # Panics
     ///
-    /// If there are more than 2²⁹ leaves.
+    /// If there are more than [`MOST_LEAVES`](Self::MOST_LEAVES): [`try_new`](Self::try_new) does not.
     pub fn new(leaves: u32) -> Self {
-        Self::from_nodes(Nodes::universal(leaves))
+        match Self::try_new(leaves) {
+            Ok(tree) => tree,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The tree that admits every order of the leaves `0..leaves`, if they are not too many.
+    pub fn try_new(leaves: u32) -> Result<Self, LeafError> {
+        check_count(leaves.into())?;
+        Ok(Self::from_nodes(Nodes::universal(leaves)))
     }
 
     pub(crate) fn from_nodes(nodes: Nodes) -> Self {
@@ -110,7 +123,7 @@ impl PqTree {
 
     /// One more than the largest [`NodeId::index`]: the length of a table with a place for each node.
     pub fn node_bound(&self) -> usize {
-        self.nodes.leaves as usize + self.nodes.tags().len()
+        self.nodes.base as usize + self.nodes.tags().len()
     }
 
     /// How many P-nodes and how many Q-nodes there are.
@@ -125,6 +138,11 @@ impl PqTree {
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.nodes.bytes() + self.work.bytes()
     }
+}
+
+/// An error if there are too many leaves for a tree.
+pub(crate) fn check_count(leaves: u64) -> Result<(), LeafError> {
+    if leaves > MOST_LEAVES.into() { Err(LeafError::TooMany { leaves }) } else { Ok(()) }
 }
 
 fn some(node: NodeId) -> Option<NodeId> {

@@ -56,7 +56,7 @@ fn a_million_nested_nodes_need_little_stack() {
         let half: Vec<u32> = (0..LEAVES / 2).collect();
         assert_eq!(copy.project(&half).unwrap().to_string(), nested(LEAVES / 2));
         tree.remove(7).unwrap();
-        tree.insert();
+        tree.insert().unwrap();
         drop((tree, copy));
     };
     std::thread::Builder::new().stack_size(256 << 10).spawn(work).unwrap().join().unwrap();

@@ -287,9 +287,9 @@ fn empty_trees_and_single_leaves_work() {
     assert_eq!((none.root(), none.orders_count(), none.frontier().count()), (None, Some(1), 0));
     assert!(none.contains_order(&[]) && none.reduce(&[]).is_ok() && none.is_empty());
     assert_eq!(none.orders().collect::<Vec<_>>(), [[0; 0]]);
-    assert_eq!(none.insert(), 0);
+    assert_eq!(none.insert(), Ok(0));
     assert_eq!((none.to_string().as_str(), none.orders_count()), ("0", Some(1)));
-    assert_eq!(none.insert(), 1);
+    assert_eq!(none.insert(), Ok(1));
     assert_eq!(none.to_string(), "(0 1)");
     none.remove(0).unwrap();
     none.remove(0).unwrap();

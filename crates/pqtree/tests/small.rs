@@ -192,7 +192,7 @@ proptest! {
         assert_eq!(orders(&removed), without.collect());
 
         let mut inserted = tree.clone();
-        assert_eq!(inserted.insert(), leaves);
+        assert_eq!(inserted.insert(), Ok(leaves));
         let fixed: Vec<Vec<u32>> = subsets(leaves)
             .filter(|set| set.len() < leaves as usize && model.iter().all(|order| is_consecutive(set, order)))
             .collect();

@@ -70,7 +70,7 @@ impl Nodes {
         }
         // The same without logging. Most reductions spend most of their time here.
         let siblings = self.siblings.as_mut_slice();
-        let mut ends = self.ends[(from.0 - self.leaves) as usize];
+        let mut ends = self.ends[(from.0 - self.base) as usize];
         let mut before = NodeId::NONE;
         for chunk in children.chunks(CHUNK) {
             // As in `load_parents`.

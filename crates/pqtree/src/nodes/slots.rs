@@ -1,7 +1,11 @@
-//! Slots of inner nodes: taken, given back, forwarded, and the forwards cleared out.
+//! Slots of inner nodes: taken, given back, forwarded, and the forwards cleared out; and numbers for
+//! leaves to come.
 
+use crate::journal::Write;
 use crate::node::{Kind, NodeId};
-use crate::nodes::{Nodes, Tag};
+use crate::nodes::{MOST_LEAVES, Nodes, Tag};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// With fewer slots left than this the next reduction may need more: it takes one or two at each level that it splits.
 const SPARE: usize = 32;
@@ -76,11 +80,60 @@ impl Nodes {
             }
         }
         for slot in 0..self.tags.len() as u32 {
-            let id = NodeId(self.leaves + slot);
+            let id = NodeId(self.base + slot);
             if !self.is_live(id) && self.ends(id)[0] != NodeId::NONE {
                 self.release(id);
             }
         }
         self.forwards = 0;
+    }
+
+    /// Makes numbers for `more` leaves, which together are not too many for a tree. Returns by how much
+    /// the numbers of the inner nodes have grown: by nothing, or by so much that it is seldom done.
+    pub(crate) fn reserve_leaves(&mut self, more: u32) -> u32 {
+        let needed = self.leaves + more;
+        if needed <= self.base {
+            return 0;
+        }
+        let base = needed.max(self.base + self.base / 4 + 8).min(MOST_LEAVES);
+        let by = base - self.base;
+        if self.journal.is_open() {
+            let old = Box::new(self.clone());
+            self.journal.push(Write::Everything(old));
+        }
+        self.up = self.shifted(&self.up, by, |up, shift| shift(up), NodeId::NONE);
+        let none = [NodeId::NONE; 2];
+        self.siblings = self.shifted(&self.siblings, by, |pair, shift| pair.map(shift), none);
+        let shift = self.shift(by);
+        self.ends.iter_mut().for_each(|pair| *pair = pair.map(&shift));
+        (self.root, self.free) = (shift(self.root), shift(self.free));
+        self.base = base;
+        by
+    }
+
+    /// A table of all nodes, with a gap of `by` entries before the inner nodes.
+    fn shifted<T: Copy>(
+        &self,
+        table: &[T],
+        by: u32,
+        entry: impl Fn(T, &dyn Fn(NodeId) -> NodeId) -> T,
+        gap: T,
+    ) -> Vec<T> {
+        let shift = self.shift(by);
+        let (leaves, inner) = table.split_at(self.base as usize);
+        let mut shifted = Vec::with_capacity(table.len() + by as usize);
+        shifted.extend(leaves.iter().map(|&old| entry(old, &shift)));
+        shifted.resize(leaves.len() + by as usize, gap);
+        shifted.extend(inner.iter().map(|&old| entry(old, &shift)));
+        shifted
+    }
+
+    /// The new number of a node, when those of inner nodes grow.
+    fn shift(&self, by: u32) -> impl Fn(NodeId) -> NodeId + 'static {
+        let base = self.base;
+        move |node| {
+            let is_inner = node != NodeId::NONE && node.0 >= base;
+            if is_inner { NodeId(node.0 + by) } else { node }
+        }
     }
 }
