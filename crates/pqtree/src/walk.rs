@@ -1,16 +1,18 @@
-//! Walks: children, nodes before or after their children, leaves from left to right.
+//! Walks: children, nodes before or after their children, leaves from left to right. None allocates,
+//! and none is recursive: a tree of a million nested nodes is walked like any other.
 //!
-//! The siblings of a node are an unordered pair, so a walk along a list remembers where it came from. For a whole walk one
-//! word a level is enough: the next child, and which of its two siblings is the one before. A level whose last child is
-//! being walked is not kept. So there are never more words than leaves still to come, and a frontier can be written
-//! without allocation, with the unwritten part of the output as the stack.
+//! The siblings of a node are an unordered pair, so a walk along a list remembers where it came from. Up
+//! from a list leads its parent, but which of the parent's siblings comes next has to be remembered: one
+//! bit a level, of the lowest 512 levels. A walk that comes back to a level above these finds the
+//! bit again in the parent's list. [`PqTree::write_frontier`] needs no parents, and keeps a word for each level that
+//! is not at its last child, in the part of its output that is not yet written.
 //!
-//! Nothing is recursive: a tree of a million nested nodes is walked like any other.
+//! *Cost*: a whole walk takes O(n), and for each level that it comes back to from more than 512 levels
+//! below the length of the list there.
 
 use crate::node::{Kind, NodeId};
 use crate::nodes::Nodes;
 use crate::tree::PqTree;
-use alloc::vec::Vec;
 use core::iter::FusedIterator;
 
 impl PqTree {
@@ -23,7 +25,7 @@ impl PqTree {
 
     /// All nodes, each before its children.
     pub fn pre_order(&self) -> PreOrder<'_> {
-        self.pre_order_of(self.nodes.root)
+        PreOrder(self.events())
     }
 
     /// All nodes, each after its children.
@@ -31,17 +33,16 @@ impl PqTree {
         PostOrder(self.events())
     }
 
-    /// The leaves from left to right: the order in which the tree is stored, one of those that it admits.
-    ///
-    /// The iterator keeps a stack; [`write_frontier`](Self::write_frontier) allocates nothing.
+    /// The leaves from left to right: the order in which the tree is stored, one of those that it
+    /// admits. [`write_frontier`](Self::write_frontier) is faster.
     pub fn frontier(&self) -> Leaves<'_> {
-        Leaves(self.pre_order())
+        Leaves(self.events())
     }
 
     /// The leaves below a node, from left to right. Of a leaf, itself.
     pub fn leaves_of(&self, node: NodeId) -> Leaves<'_> {
         self.assert_live(node);
-        Leaves(self.pre_order_of(node))
+        Leaves(self.events_of(node))
     }
 
     /// Writes the leaves from left to right, without allocation.
@@ -55,8 +56,8 @@ impl PqTree {
         if next == NodeId::NONE {
             return;
         }
-        // Invariant: `written` leaves in front, then room, then the steps of the levels that are not at their last child.
-        // Each of these has a leaf to come, and the node `next` has one.
+        // Invariant: `written` leaves in front, then a gap, then the steps of the levels that are not at
+        // their last child. Each of these has a leaf to come, and the node `next` has one.
         let (mut written, mut stack) = (0, frontier.len());
         loop {
             if !self.nodes.is_leaf(next) {
@@ -82,13 +83,12 @@ impl PqTree {
 
     /// The tree as brackets and leaves, from left to right.
     pub(crate) fn events(&self) -> Events<'_> {
-        let root = self.nodes.root;
-        let next = if root == NodeId::NONE { Step::NONE } else { Step::first(&self.nodes, root) };
-        Events { nodes: &self.nodes, next, above: Vec::new() }
+        self.events_of(self.nodes.root)
     }
 
-    fn pre_order_of(&self, node: NodeId) -> PreOrder<'_> {
-        PreOrder { nodes: &self.nodes, top: node, to_come: Vec::new() }
+    fn events_of(&self, top: NodeId) -> Events<'_> {
+        let at = if top == NodeId::NONE { At::End } else { At::Enter(Step(top.0)) };
+        Events { nodes: &self.nodes, top, at, turns: Turns::default() }
     }
 }
 
@@ -125,30 +125,17 @@ impl FusedIterator for Children<'_> {}
 
 /// All nodes, each before its children. See [`PqTree::pre_order`].
 #[derive(Clone, Debug)]
-pub struct PreOrder<'a> {
-    nodes: &'a Nodes,
-    /// The node that comes next, if it is not on the stack.
-    top: NodeId,
-    to_come: Vec<Step>,
-}
+pub struct PreOrder<'a>(Events<'a>);
 
 impl Iterator for PreOrder<'_> {
     type Item = NodeId;
 
     fn next(&mut self) -> Option<NodeId> {
-        let mut node = self.top;
-        if node == NodeId::NONE {
-            let step = self.to_come.pop()?;
-            self.to_come.extend(step.beside(self.nodes));
-            node = step.node();
-        }
-        self.top = NodeId::NONE;
-        if !self.nodes.is_leaf(node) {
-            let child = self.nodes.ends(node)[0];
-            self.to_come.extend(Step::first(self.nodes, child).beside(self.nodes));
-            self.top = child;
-        }
-        Some(node)
+        self.0.find_map(|event| match event {
+            Event::Open(node) => Some(node),
+            Event::Leaf(leaf) => Some(NodeId(leaf)),
+            Event::Close(_) => None,
+        })
     }
 }
 
@@ -162,17 +149,29 @@ impl Iterator for PostOrder<'_> {
     type Item = NodeId;
 
     fn next(&mut self) -> Option<NodeId> {
-        loop {
-            match self.0.next()? {
-                Event::Open(_) => {}
-                Event::Leaf(leaf) => return Some(NodeId(leaf)),
-                Event::Close(node) => return Some(node),
-            }
-        }
+        self.0.find_map(|event| match event {
+            Event::Open(_) => None,
+            Event::Leaf(leaf) => Some(NodeId(leaf)),
+            Event::Close(node) => Some(node),
+        })
     }
 }
 
 impl FusedIterator for PostOrder<'_> {}
+
+/// Leaves from left to right. See [`PqTree::frontier`].
+#[derive(Clone, Debug)]
+pub struct Leaves<'a>(Events<'a>);
+
+impl Iterator for Leaves<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        self.0.find_map(|event| if let Event::Leaf(leaf) = event { Some(leaf) } else { None })
+    }
+}
+
+impl FusedIterator for Leaves<'_> {}
 
 /// A bracket or a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,67 +181,108 @@ pub(crate) enum Event {
     Close(NodeId),
 }
 
-/// The tree as brackets and leaves. Unlike the other walks it keeps every level, to close it.
+/// A tree, or a part of it, as brackets and leaves.
 #[derive(Clone, Debug)]
 pub(crate) struct Events<'a> {
     nodes: &'a Nodes,
-    /// Where to go; `NONE` when all children of the innermost level above are done.
-    next: Step,
-    above: Vec<Step>,
+    top: NodeId,
+    at: At,
+    /// Of each level above, which way its list goes on.
+    turns: Turns,
+}
+
+/// What a walk does next.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Enter(Step),
+    Leave(NodeId),
+    End,
 }
 
 impl Iterator for Events<'_> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
-        if self.next == Step::NONE {
-            let step = self.above.pop()?;
-            self.next = self.after(step);
-            return Some(Event::Close(step.node()));
+        match self.at {
+            At::Enter(step) if self.nodes.is_leaf(step.node()) => {
+                self.at = self.after(step);
+                Some(Event::Leaf(step.node().0))
+            }
+            At::Enter(step) => {
+                let node = step.node();
+                self.turns.push(step.is_second());
+                self.at = At::Enter(Step::first(self.nodes, self.nodes.ends(node)[0]));
+                Some(Event::Open(node))
+            }
+            At::Leave(node) => {
+                let step = match self.turns.pop() {
+                    Some(true) => Step(node.0 | Step::SECOND),
+                    Some(false) => Step(node.0),
+                    None => self.find_step(node),
+                };
+                self.at = self.after(step);
+                Some(Event::Close(node))
+            }
+            At::End => None,
         }
-        let step = self.next;
-        let node = step.node();
-        if self.nodes.is_leaf(node) {
-            self.next = self.after(step);
-            return Some(Event::Leaf(node.0));
-        }
-        self.above.push(step);
-        self.next = Step::first(self.nodes, self.nodes.ends(node)[0]);
-        Some(Event::Open(node))
     }
 }
 
 impl Events<'_> {
-    fn after(&self, step: Step) -> Step {
-        step.beside(self.nodes).unwrap_or(Step::NONE)
-    }
-}
-
-/// Leaves from left to right. See [`PqTree::frontier`].
-#[derive(Clone, Debug)]
-pub struct Leaves<'a>(PreOrder<'a>);
-
-impl Iterator for Leaves<'_> {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        loop {
-            let node = self.0.next()?;
-            if self.0.nodes.is_leaf(node) {
-                return Some(node.0);
-            }
+    fn after(&self, step: Step) -> At {
+        let node = step.node();
+        if node == self.top {
+            return At::End;
         }
+        step.beside(self.nodes).map_or_else(|| At::Leave(self.nodes.parent(node)), At::Enter)
+    }
+
+    /// The step to a node, from the list that it is in.
+    fn find_step(&self, node: NodeId) -> Step {
+        if node == self.top {
+            return Step(node.0);
+        }
+        let [first, _] = self.nodes.ends(self.nodes.parent(node));
+        let mut step = Step::first(self.nodes, first);
+        while step.node() != node {
+            step = step.beside(self.nodes).expect("it is in its parent's list");
+        }
+        step
     }
 }
 
-impl FusedIterator for Leaves<'_> {}
+/// The bits pushed last.
+#[derive(Clone, Debug, Default)]
+struct Turns {
+    bits: [u64; 8],
+    /// Where the next bit goes, and how many of those before it are kept.
+    next: u32,
+    kept: u32,
+}
+
+impl Turns {
+    const MOST: u32 = 512;
+
+    fn push(&mut self, bit: bool) {
+        let (word, mask) = (&mut self.bits[self.next as usize / 64], 1 << (self.next % 64));
+        *word = if bit { *word | mask } else { *word & !mask };
+        self.next = (self.next + 1) % Self::MOST;
+        self.kept = Self::MOST.min(self.kept + 1);
+    }
+
+    /// The bit pushed last, if it is still kept.
+    fn pop(&mut self) -> Option<bool> {
+        self.kept = self.kept.checked_sub(1)?;
+        self.next = (self.next + Self::MOST - 1) % Self::MOST;
+        Some(self.bits[self.next as usize / 64] >> (self.next % 64) & 1 == 1)
+    }
+}
 
 /// A child, and (the highest bit) which of its two siblings comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Step(u32);
 
 impl Step {
-    const NONE: Self = Self(u32::MAX);
     const SECOND: u32 = 1 << 31;
 
     /// To the first child of a list: next is the sibling that there is.
@@ -253,6 +293,10 @@ impl Step {
     fn to(nodes: &Nodes, child: NodeId, before: NodeId) -> Self {
         let second = nodes.siblings(child)[0] == before;
         Self(if second { child.0 | Self::SECOND } else { child.0 })
+    }
+
+    fn is_second(self) -> bool {
+        self.0 & Self::SECOND != 0
     }
 
     fn node(self) -> NodeId {
