@@ -456,6 +456,10 @@ impl Trace<'_> {
         let Some(model) = self.model.clone() else { return "orders of nothing" };
         let count = model.count();
         assert_eq!(self.tree.orders_count(), count);
+        let exact = self.tree.orders_count_exact();
+        assert_eq!(exact.to_u128(), count);
+        assert!((exact.bits() as f64 - self.tree.orders_log2() - 0.5).abs() < 0.5 + 1e-9);
+        assert!(count.is_none_or(|count| exact.to_string() == count.to_string()));
         if let Some(count) = count {
             let log2 = (count as f64).log2();
             assert!((self.tree.orders_log2() - log2).abs() < 1e-9 * log2.max(1.0));

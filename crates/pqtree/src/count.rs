@@ -2,6 +2,8 @@
 
 use crate::log2::log2_factorial;
 use crate::tree::PqTree;
+use alloc::vec::Vec;
+use core::fmt;
 
 impl PqTree {
     /// log₂ of the number of orders.
@@ -16,10 +18,105 @@ impl PqTree {
     ///
     /// *Cost*: O(inner nodes).
     pub fn orders_count(&self) -> Option<u128> {
-        let live = self.nodes.tags().iter().filter(|tag| tag.is_live());
-        live.into_iter().try_fold(1u128, |count, tag| {
+        self.factors(1u128, u128::checked_mul)
+    }
+
+    /// The number of orders, however large.
+    ///
+    /// *Cost*: O(n b) for a number of b bits, which is up to n log n; [`orders_log2`](Self::orders_log2)
+    /// says how many.
+    ///
+    /// ```
+    /// let count = pqtree::PqTree::new(40).orders_count_exact();
+    /// assert_eq!(count.to_string(), "815915283247897734345611269596115894272000000000");
+    /// assert_eq!((count.to_u128(), count.bits()), (None, 160));
+    /// ```
+    pub fn orders_count_exact(&self) -> OrderCount {
+        let mut count = OrderCount { digits: [1].into() };
+        let rest = self.factors(1u32, |product, factor| {
+            product.checked_mul(factor as u32).or_else(|| {
+                count.multiply(product);
+                Some(factor as u32)
+            })
+        });
+        count.multiply(rest.expect("every product fits, or is put away"));
+        count
+    }
+
+    /// Multiplies the factors from 2 on, all of them below 2³², until a product is `None`.
+    fn factors<N>(&self, one: N, mut multiply: impl FnMut(N, u128) -> Option<N>) -> Option<N> {
+        let mut live = self.nodes.tags().iter().filter(|tag| tag.is_live());
+        live.try_fold(one, |product, tag| {
             let last = if tag.is_q() { 2 } else { tag.degree() };
-            (2..=u128::from(last)).try_fold(count, u128::checked_mul)
+            (2..=u128::from(last)).try_fold(product, &mut multiply)
         })
+    }
+}
+
+/// A number of orders, without a limit. See [`PqTree::orders_count_exact`].
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct OrderCount {
+    /// To the base 2³², the lowest first; the last is not 0.
+    digits: Vec<u32>,
+}
+
+impl OrderCount {
+    /// The number to the base 2³², the lowest digit first and the last one not 0: as libraries of large
+    /// numbers take it.
+    pub fn digits(&self) -> &[u32] {
+        &self.digits
+    }
+
+    /// How many bits the number has.
+    pub fn bits(&self) -> u64 {
+        let last = self.digits.last().map_or(0, |digit| digit.leading_zeros());
+        32 * self.digits.len() as u64 - u64::from(last)
+    }
+
+    /// The number, if it is below 2¹²⁸.
+    pub fn to_u128(&self) -> Option<u128> {
+        let digits = self.digits.iter().rev().map(|&digit| u128::from(digit));
+        (self.digits.len() <= 4).then(|| digits.fold(0, |number, digit| number << 32 | digit))
+    }
+
+    fn multiply(&mut self, by: u32) {
+        let mut carry = 0;
+        for digit in &mut self.digits {
+            let product = u64::from(*digit) * u64::from(by) + carry;
+            (*digit, carry) = (product as u32, product >> 32);
+        }
+        if carry > 0 {
+            self.digits.push(carry as u32);
+        }
+    }
+
+    /// Divides by 10⁹ and returns the remainder.
+    fn divide(&mut self) -> u64 {
+        let mut rest = 0;
+        for digit in self.digits.iter_mut().rev() {
+            let number = rest << 32 | u64::from(*digit);
+            (*digit, rest) = ((number / 1_000_000_000) as u32, number % 1_000_000_000);
+        }
+        while self.digits.pop_if(|last| *last == 0).is_some() {}
+        rest
+    }
+}
+
+impl fmt::Display for OrderCount {
+    /// In decimal. *Cost*: O(b²) for b bits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.clone();
+        let mut nines = Vec::new();
+        while !rest.digits.is_empty() {
+            nines.push(rest.divide());
+        }
+        write!(f, "{}", nines.pop().unwrap_or(0))?;
+        nines.iter().rev().try_for_each(|nine| write!(f, "{nine:09}"))
+    }
+}
+
+impl fmt::Debug for OrderCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OrderCount({self})")
     }
 }

@@ -20,22 +20,36 @@ impl PqTree {
 #[derive(Clone, Copy, Debug)]
 pub struct Dot<'a>(&'a PqTree);
 
-impl fmt::Display for Dot<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(tree) = self;
+impl PqTree {
+    /// Writes the tree in the DOT language; `write_label` adds to what is said of a leaf.
+    pub(crate) fn write_dot(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        mut write_label: impl FnMut(&mut fmt::Formatter<'_>, u32) -> fmt::Result,
+    ) -> fmt::Result {
         writeln!(f, "graph pqtree {{")?;
         writeln!(f, "  ordering=out")?;
-        for node in tree.pre_order() {
+        for node in self.pre_order() {
             let name = node.index();
-            match tree.kind(node) {
-                Kind::Leaf => writeln!(f, "  {name} [shape=plaintext]")?,
+            match self.kind(node) {
+                Kind::Leaf => {
+                    write!(f, "  {name} [shape=plaintext")?;
+                    write_label(f, name as u32)?;
+                    writeln!(f, "]")?;
+                }
                 Kind::P => writeln!(f, "  {name} [shape=circle label=P]")?,
                 Kind::Q => writeln!(f, "  {name} [shape=box label=Q]")?,
             }
-            for child in tree.children(node) {
+            for child in self.children(node) {
                 writeln!(f, "  {name} -- {}", child.index())?;
             }
         }
         writeln!(f, "}}")
+    }
+}
+
+impl fmt::Display for Dot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write_dot(f, |_, _| Ok(()))
     }
 }

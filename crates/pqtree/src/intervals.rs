@@ -21,22 +21,36 @@
 //! *Cost*: O(K n log n) for K orders.
 
 use crate::builder::Builder;
-use crate::gaps::Gaps;
+use crate::conflict::LeafError;
 use crate::node::Kind;
-use crate::tree::PqTree;
+use crate::segments::Segments;
+use crate::tree::{PqTree, check_count};
 use alloc::vec::Vec;
 use core::fmt;
 
 /// What is wrong with a list of orders.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum OrdersError {
-    /// There is none, so that nobody knows how many leaves there are.
+    /// There is none, so that it is not known how many leaves there are.
     NoOrder,
+    /// The first has more leaves than a tree can have.
+    TooMany {
+        /// How many it has.
+        leaves: usize,
+    },
     /// One of them is not an order of the leaves 0 to n − 1, n being the length of the first.
     NoPermutation {
         /// Which one, from 0.
         index: usize,
     },
+}
+
+impl OrdersError {
+    /// Which order is at fault, from 0.
+    pub(crate) fn index(&self) -> Option<usize> {
+        if let Self::NoPermutation { index } = self { Some(*index) } else { None }
+    }
 }
 
 impl PqTree {
@@ -50,6 +64,8 @@ impl PqTree {
     /// ```
     pub fn from_orders<O: AsRef<[u32]>>(orders: &[O]) -> Result<Self, OrdersError> {
         let first = orders.first().ok_or(OrdersError::NoOrder)?.as_ref();
+        let leaves = first.len();
+        check_count(leaves as u64).map_err(|_| OrdersError::TooMany { leaves })?;
         let place = places(first, first.len()).ok_or(OrdersError::NoPermutation { index: 0 })?;
         let mut sweep = Sweep::new(first.len());
         for (index, order) in orders.iter().enumerate().skip(1) {
@@ -90,7 +106,7 @@ struct Part {
 }
 
 struct Sweep {
-    gaps: Gaps,
+    gaps: Segments,
     extremes: Vec<Extremes>,
     finished: Vec<Part>,
     /// Of each part by name, whether it is linear, and its children. The parts 0 to n − 1 are the leaves.
@@ -100,7 +116,7 @@ struct Sweep {
 impl Sweep {
     fn new(leaves: usize) -> Self {
         let children = alloc::vec![(false, Vec::new()); leaves];
-        Self { gaps: Gaps::new(leaves), extremes: Vec::new(), finished: Vec::new(), children }
+        Self { gaps: Segments::new(leaves), extremes: Vec::new(), finished: Vec::new(), children }
     }
 
     /// Takes in the leaf at place `end` of the first order.
@@ -172,7 +188,7 @@ struct Extremes {
 }
 
 impl Extremes {
-    fn step(&mut self, end: usize, gaps: &mut Gaps) {
+    fn step(&mut self, end: usize, gaps: &mut Segments) {
         let place = &self.place;
         let new = i64::from(place[end]);
         while let Some(top) = self.maxima.pop_if(|top| place[*top] < place[end]) {
@@ -192,6 +208,7 @@ impl fmt::Display for OrdersError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoOrder => f.write_str("expected one order or more"),
+            Self::TooMany { leaves } => LeafError::TooMany { leaves: *leaves as u64 }.fmt(f),
             Self::NoPermutation { index } => {
                 write!(
                     f,

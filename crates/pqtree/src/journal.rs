@@ -53,15 +53,7 @@ impl PqTree {
         &mut self,
         change: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
-        let checkpoint = Some(self.checkpoint());
-        let mut attempt = Attempt { tree: self, checkpoint };
-        let result = change(attempt.tree);
-        let checkpoint = attempt.checkpoint.take().expect("taken when dropped, or here");
-        match result {
-            Ok(_) => attempt.tree.commit(checkpoint),
-            Err(_) => attempt.tree.rollback(checkpoint),
-        }
-        result
+        attempt(self, change)
     }
 
     /// Opens a checkpoint: a state to which [`rollback`](Self::rollback) returns. Checkpoints nest.
@@ -109,17 +101,64 @@ impl PqTree {
     }
 }
 
-/// A change that is rolled back if it panics.
-struct Attempt<'a> {
-    tree: &'a mut PqTree,
-    checkpoint: Option<Checkpoint>,
+/// What can be changed, and changed back.
+pub(crate) trait Undo {
+    /// A point to return to.
+    type Checkpoint;
+
+    fn open(&mut self) -> Self::Checkpoint;
+    fn is_open(&self, checkpoint: &Self::Checkpoint) -> bool;
+    fn keep(&mut self, checkpoint: Self::Checkpoint);
+    fn undo(&mut self, checkpoint: Self::Checkpoint);
 }
 
-impl Drop for Attempt<'_> {
+impl Undo for PqTree {
+    type Checkpoint = Checkpoint;
+
+    fn open(&mut self) -> Checkpoint {
+        self.checkpoint()
+    }
+
+    fn is_open(&self, checkpoint: &Checkpoint) -> bool {
+        self.nodes.journal.mark(checkpoint).is_some()
+    }
+
+    fn keep(&mut self, checkpoint: Checkpoint) {
+        self.commit(checkpoint);
+    }
+
+    fn undo(&mut self, checkpoint: Checkpoint) {
+        self.rollback(checkpoint);
+    }
+}
+
+/// Changes a tree, all or nothing.
+pub(crate) fn attempt<U: Undo, T, E>(
+    tree: &mut U,
+    change: impl FnOnce(&mut U) -> Result<T, E>,
+) -> Result<T, E> {
+    let checkpoint = Some(tree.open());
+    let mut attempt = Attempt { tree, checkpoint };
+    let result = change(attempt.tree);
+    let checkpoint = attempt.checkpoint.take().expect("taken when dropped, or here");
+    match result {
+        Ok(_) => attempt.tree.keep(checkpoint),
+        Err(_) => attempt.tree.undo(checkpoint),
+    }
+    result
+}
+
+/// A change that is undone if it panics.
+struct Attempt<'a, U: Undo> {
+    tree: &'a mut U,
+    checkpoint: Option<U::Checkpoint>,
+}
+
+impl<U: Undo> Drop for Attempt<'_, U> {
     fn drop(&mut self) {
-        let open = self.checkpoint.take().filter(|at| self.tree.nodes.journal.mark(at).is_some());
-        if let Some(checkpoint) = open {
-            self.tree.rollback(checkpoint);
+        let Some(checkpoint) = self.checkpoint.take() else { return };
+        if self.tree.is_open(&checkpoint) {
+            self.tree.undo(checkpoint);
         }
     }
 }

@@ -1,13 +1,26 @@
 //! Trees whose leaves have names of any type.
 
+mod change;
+mod error;
+mod names;
+mod orders;
+
+pub use error::{LabeledAllError, LabeledError};
+
 use crate::conflict::ReduceError;
+use crate::journal::{Checkpoint, Undo, attempt};
 use crate::reduce::Reduced;
 use crate::tree::PqTree;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use names::{Mark, Names};
 
 /// A [`PqTree`] whose leaves are labels: anything that can be compared and hashed.
+///
+/// Whatever a tree of numbers can do, with labels for leaves; nodes are looked at in [`tree`](Self::tree).
+/// Looking up a set costs a hash a label. Changes of the leaves make the table of labels new, in O(n).
+/// Two trees are equal if they admit the same orders of the same labels.
 ///
 /// ```
 /// # use pqtree::Labeled;
@@ -16,83 +29,186 @@ use core::hash::{Hash, Hasher};
 /// assert_eq!(tree.to_string(), "(ant cat (dog bee))");
 /// # Ok::<(), pqtree::LabeledError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Labeled<T> {
     tree: PqTree,
-    labels: Vec<T>,
-    /// A hash table with open addressing: leaves, or `EMPTY`. A power of two, at most half full.
-    slots: Vec<u32>,
+    names: Names<T>,
 }
 
-const EMPTY: u32 = u32::MAX;
+/// A point to return to, made by [`Labeled::checkpoint`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a checkpoint makes the tree log its changes until it is rolled back or committed"]
+pub struct LabeledCheckpoint {
+    tree: Checkpoint,
+    names: Mark,
+}
 
-/// Why labels could not be reduced, or made the leaves of a tree.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum LabeledError {
-    /// A label that no leaf has: its place in the list given.
-    Unknown {
-        /// The place, from 0.
-        index: usize,
-    },
-    /// Two leaves with the same label: the place of the second.
-    Repeated {
-        /// The place, from 0.
-        index: usize,
-    },
-    /// The reduction failed. Leaves are named by their number.
-    Reduce(ReduceError),
+/// Labels that prove that a set of them cannot be made consecutive: a [`Conflict`](crate::Conflict) by
+/// its labels.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct LabeledConflict<'a, T> {
+    /// Labels of the set.
+    pub inside: Vec<&'a T>,
+    /// Labels not of the set.
+    pub outside: Vec<&'a T>,
+    /// The same by leaves, and in which way they prove it.
+    pub conflict: crate::Conflict,
 }
 
 impl<T: Eq + Hash> Labeled<T> {
     /// The tree that admits every order of these labels.
     pub fn new(labels: impl IntoIterator<Item = T>) -> Result<Self, LabeledError> {
         let labels: Vec<T> = labels.into_iter().collect();
-        Self::with_tree(PqTree::new(labels.len() as u32), labels)
+        let leaves = u32::try_from(labels.len()).unwrap_or(u32::MAX);
+        Self::with_tree(PqTree::try_new(leaves)?, labels)
     }
 
     /// A tree, with a label for each of its leaves.
     ///
     /// # Panics
     ///
-    /// If there are not as many labels as leaves.
+    /// If there are not as many labels as leaves, or a checkpoint of the tree is open.
     pub fn with_tree(tree: PqTree, labels: Vec<T>) -> Result<Self, LabeledError> {
         assert_eq!(tree.len() as usize, labels.len(), "one label a leaf");
-        let slots = alloc::vec![EMPTY; (2 * labels.len()).next_power_of_two()];
-        let mut labeled = Self { tree, labels, slots };
-        for index in 0..labeled.labels.len() {
-            let slot = labeled.slot(&labeled.labels[index]);
-            if labeled.slots[slot] != EMPTY {
-                return Err(LabeledError::Repeated { index });
-            }
-            labeled.slots[slot] = index as u32;
+        assert!(!tree.nodes.journal.is_open(), "a checkpoint is open");
+        match Names::new(labels) {
+            Ok(names) => Ok(Self { tree, names }),
+            Err(index) => Err(LabeledError::Repeated { index }),
         }
-        Ok(labeled)
-    }
-
-    /// Keeps only those orders in which these labels are consecutive. See [`PqTree::reduce`].
-    pub fn reduce(&mut self, set: &[T]) -> Result<Reduced, LabeledError> {
-        let leaf = |(index, label)| self.leaf(label).ok_or(LabeledError::Unknown { index });
-        let leaves: Vec<u32> = set.iter().enumerate().map(leaf).collect::<Result<_, _>>()?;
-        self.tree.reduce(&leaves).map_err(LabeledError::Reduce)
     }
 
     /// The leaf with a label.
     pub fn leaf(&self, label: &T) -> Option<u32> {
-        let leaf = self.slots[self.slot(label)];
-        (leaf != EMPTY).then_some(leaf)
+        self.names.leaf(label)
     }
 
-    /// The slot of a label, or the empty one in which it belongs.
-    fn slot(&self, label: &T) -> usize {
-        let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
-        label.hash(&mut hasher);
-        let mask = self.slots.len() - 1;
-        // The high bits of a product are mixed best.
-        let mut slot = (hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
-        while self.slots[slot] != EMPTY && self.labels[self.slots[slot] as usize] != *label {
-            slot = (slot + 1) & mask;
+    /// The leaves with some labels.
+    ///
+    /// # Errors
+    ///
+    /// If there is a label that no leaf has.
+    pub fn leaves(&self, set: &[T]) -> Result<Vec<u32>, LabeledError> {
+        let leaf = |(index, label)| self.leaf(label).ok_or(LabeledError::Unknown { index });
+        set.iter().enumerate().map(leaf).collect()
+    }
+
+    /// Keeps only those orders in which these labels are consecutive. See [`PqTree::reduce`].
+    pub fn reduce(&mut self, set: &[T]) -> Result<Reduced, LabeledError> {
+        let leaves = self.leaves(set)?;
+        Ok(self.tree.reduce(&leaves)?)
+    }
+
+    /// Whether [`reduce`](Self::reduce) would succeed. See [`PqTree::can_reduce`].
+    pub fn can_reduce(&mut self, set: &[T]) -> Result<(), LabeledError> {
+        let leaves = self.leaves(set)?;
+        Ok(self.tree.can_reduce(&leaves)?)
+    }
+
+    /// Whether the labels are consecutive in every order. See [`PqTree::is_consecutive`].
+    pub fn is_consecutive(&mut self, set: &[T]) -> Result<bool, LabeledError> {
+        let leaves = self.leaves(set)?;
+        Ok(self.tree.is_consecutive(&leaves)?)
+    }
+
+    /// Why [`reduce`](Self::reduce) refuses a set. See [`PqTree::conflict`].
+    pub fn conflict(&mut self, set: &[T]) -> Result<Option<LabeledConflict<'_, T>>, LabeledError> {
+        let leaves = self.leaves(set)?;
+        let found = self.tree.conflict(&leaves)?;
+        Ok(found.map(|conflict| LabeledConflict {
+            inside: self.labels(conflict.inside()),
+            outside: self.labels(conflict.outside()),
+            conflict,
+        }))
+    }
+
+    /// The smallest superset that is consecutive in every order, from left to right. See
+    /// [`PqTree::smallest_consecutive_superset`].
+    pub fn smallest_consecutive_superset(&self, set: &[T]) -> Result<Vec<&T>, LabeledError> {
+        let leaves = self.leaves(set)?;
+        Ok(self.labels(self.tree.smallest_consecutive_superset(&leaves)?))
+    }
+
+    /// Reduces several sets, all or nothing. See [`PqTree::reduce_all`].
+    pub fn reduce_all<S: AsRef<[T]>>(
+        &mut self,
+        sets: impl IntoIterator<Item = S>,
+    ) -> Result<(), LabeledAllError> {
+        self.attempt(|tree| {
+            for (index, set) in sets.into_iter().enumerate() {
+                tree.reduce(set.as_ref()).map_err(|error| LabeledAllError { index, error })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Reduces those of several sets that can be. See [`PqTree::reduce_greedy`].
+    pub fn reduce_greedy<S: AsRef<[T]>>(
+        &mut self,
+        sets: impl IntoIterator<Item = S>,
+    ) -> Result<Vec<bool>, LabeledAllError> {
+        let mut reduce = |(index, set): (usize, S)| match self.reduce(set.as_ref()) {
+            Ok(_) => Ok(true),
+            Err(LabeledError::Reduce(ReduceError::Conflict)) => Ok(false),
+            Err(error) => Err(LabeledAllError { index, error }),
+        };
+        sets.into_iter().enumerate().map(&mut reduce).collect()
+    }
+
+    /// Of sets that cannot all be reduced, some of which none can be left out. See
+    /// [`PqTree::minimal_conflict`].
+    pub fn minimal_conflict<S: AsRef<[T]>>(
+        &mut self,
+        sets: &[S],
+    ) -> Result<Option<Vec<usize>>, LabeledAllError> {
+        let leaves = |(index, set): (usize, &S)| {
+            self.leaves(set.as_ref()).map_err(|error| LabeledAllError { index, error })
+        };
+        let sets: Vec<Vec<u32>> = sets.iter().enumerate().map(leaves).collect::<Result<_, _>>()?;
+        let found = self.tree.minimal_conflict(&sets);
+        found.map_err(|error| LabeledAllError { index: error.index, error: error.error.into() })
+    }
+
+    /// Changes the tree, all or nothing. See [`PqTree::attempt`].
+    pub fn attempt<R, E>(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<R, E>,
+    ) -> Result<R, E> {
+        attempt(self, change)
+    }
+
+    /// Opens a checkpoint. See [`PqTree::checkpoint`].
+    pub fn checkpoint(&mut self) -> LabeledCheckpoint {
+        LabeledCheckpoint { tree: self.tree.checkpoint(), names: self.names.mark() }
+    }
+
+    /// Returns to the state at `checkpoint`, labels included. See [`PqTree::rollback`].
+    ///
+    /// # Panics
+    ///
+    /// If the checkpoint is not open in this tree.
+    pub fn rollback(&mut self, checkpoint: LabeledCheckpoint) {
+        self.tree.rollback(checkpoint.tree);
+        self.names.roll_back(checkpoint.names);
+    }
+
+    /// Keeps what was done since `checkpoint`. See [`PqTree::commit`].
+    ///
+    /// # Panics
+    ///
+    /// If the checkpoint is not open in this tree.
+    pub fn commit(&mut self, checkpoint: LabeledCheckpoint) {
+        self.tree.commit(checkpoint.tree);
+        if !self.tree.nodes.journal.is_open() {
+            self.names.forget();
         }
-        slot
+    }
+
+    /// The leaves of another tree in the order of this one's, if they have the same labels.
+    fn leaves_in(&self, other: &Self) -> Option<Vec<u32>> {
+        let leaves = 0..self.tree.len();
+        let other_leaves = leaves.map(|leaf| other.leaf(self.label(leaf)));
+        if self.tree.len() == other.tree.len() { other_leaves.collect() } else { None }
     }
 }
 
@@ -104,7 +220,17 @@ impl<T> Labeled<T> {
 
     /// The tree over leaf numbers and the labels, by leaf.
     pub fn into_parts(self) -> (PqTree, Vec<T>) {
-        (self.tree, self.labels)
+        (self.tree, self.names.into_labels())
+    }
+
+    /// How many labels there are.
+    pub fn len(&self) -> u32 {
+        self.tree.len()
+    }
+
+    /// Whether there is no label.
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
     }
 
     /// The label of a leaf.
@@ -113,12 +239,32 @@ impl<T> Labeled<T> {
     ///
     /// If there is no such leaf.
     pub fn label(&self, leaf: u32) -> &T {
-        &self.labels[leaf as usize]
+        self.names.label(leaf)
     }
 
-    /// The labels from left to right.
-    pub fn frontier(&self) -> impl Iterator<Item = &T> {
-        self.tree.frontier().map(|leaf| self.label(leaf))
+    /// The labels of some leaves.
+    fn labels(&self, leaves: impl IntoIterator<Item = u32>) -> Vec<&T> {
+        leaves.into_iter().map(|leaf| self.label(leaf)).collect()
+    }
+}
+
+impl<T: Eq + Hash> Undo for Labeled<T> {
+    type Checkpoint = LabeledCheckpoint;
+
+    fn open(&mut self) -> LabeledCheckpoint {
+        self.checkpoint()
+    }
+
+    fn is_open(&self, checkpoint: &LabeledCheckpoint) -> bool {
+        self.tree.is_open(&checkpoint.tree)
+    }
+
+    fn keep(&mut self, checkpoint: LabeledCheckpoint) {
+        self.commit(checkpoint);
+    }
+
+    fn undo(&mut self, checkpoint: LabeledCheckpoint) {
+        self.rollback(checkpoint);
     }
 }
 
@@ -128,38 +274,33 @@ impl<T: fmt::Display> fmt::Display for Labeled<T> {
     }
 }
 
-/// The hash function of Fowler, Noll and Vo: short, and good enough for a table that no adversary fills.
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for LabeledError {
+impl<T: fmt::Debug> fmt::Debug for Labeled<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { index } => write!(f, "no leaf has the label at place {index}"),
-            Self::Repeated { index } => {
-                write!(f, "the label at place {index} was given before: each leaf needs its own")
-            }
-            Self::Reduce(error) => error.fmt(f),
-        }
+        f.write_str("Labeled(")?;
+        self.tree.write_text(f, |f, leaf| write!(f, "{:?}", self.label(leaf)))?;
+        f.write_str(")")
     }
 }
 
-impl core::error::Error for LabeledError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Reduce(error) => Some(error),
-            _ => None,
-        }
+impl<T> Default for Labeled<T> {
+    /// The tree without labels.
+    fn default() -> Self {
+        Self { tree: PqTree::default(), names: Names::default() }
+    }
+}
+
+impl<T: Eq + Hash> PartialEq for Labeled<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.leaves_in(other)
+            .is_some_and(|leaves| other.tree.project(&leaves).is_ok_and(|other| other == self.tree))
+    }
+}
+
+impl<T: Eq + Hash> Eq for Labeled<T> {}
+
+impl<T: Eq + Hash> Hash for Labeled<T> {
+    /// By what does not depend on the numbers of the leaves.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.tree.len(), self.tree.count_nodes()).hash(state);
     }
 }

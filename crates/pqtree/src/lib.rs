@@ -129,11 +129,11 @@ mod apex;
 mod builder;
 mod canonical;
 mod check;
+mod circular;
 mod conflict;
 mod count;
 mod dot;
 mod explain;
-mod gaps;
 mod graft;
 mod intersect;
 mod intervals;
@@ -142,11 +142,13 @@ mod label;
 mod labeled;
 mod leaves;
 mod log2;
+mod minimal;
 mod node;
 mod nodes;
 mod orders;
 mod rearrange;
 mod reduce;
+mod segments;
 #[cfg(feature = "serde")]
 mod serde;
 mod span;
@@ -156,15 +158,31 @@ mod tree;
 mod visits;
 mod walk;
 
+pub use circular::{CircularConflict, CircularNode, CircularTree};
 pub use conflict::{Conflict, LeafError, ReduceError};
+pub use count::OrderCount;
 pub use dot::Dot;
 pub use graft::Replaced;
 pub use intervals::OrdersError;
 pub use journal::Checkpoint;
-pub use labeled::{Labeled, LabeledError};
+pub use labeled::{Labeled, LabeledAllError, LabeledCheckpoint, LabeledConflict, LabeledError};
 pub use node::{Kind, NodeId};
 pub use orders::Orders;
 pub use reduce::{ReduceAllError, Reduced};
 pub use text::ParseError;
 pub use tree::PqTree;
 pub use walk::{Children, Leaves, PostOrder, PreOrder};
+
+// Trees can be sent to other threads and looked at from them, and so can all that comes with them.
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<PqTree>();
+    is_send_and_sync::<CircularTree>();
+    is_send_and_sync::<Labeled<u8>>();
+    is_send_and_sync::<(Checkpoint, LabeledCheckpoint, Reduced, Replaced, OrderCount)>();
+    is_send_and_sync::<(Children<'_>, Leaves<'_>, PostOrder<'_>, PreOrder<'_>)>();
+    is_send_and_sync::<(Orders<'_>, Dot<'_>, NodeId, Kind, CircularNode)>();
+    is_send_and_sync::<(Conflict, CircularConflict, LabeledConflict<'_, u8>)>();
+    is_send_and_sync::<(LeafError, ReduceError, ReduceAllError, OrdersError, ParseError)>();
+    is_send_and_sync::<(LabeledError, LabeledAllError)>();
+};

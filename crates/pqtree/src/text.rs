@@ -4,8 +4,9 @@
 //! [`PqTree::canonical`] has a fixed one. The empty tree is `()`, the tree of one leaf `0`.
 
 use crate::builder::Builder;
+use crate::conflict::LeafError;
 use crate::node::Kind;
-use crate::tree::PqTree;
+use crate::tree::{PqTree, check_count};
 use crate::walk::Event;
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
@@ -14,6 +15,12 @@ use core::str::FromStr;
 impl fmt::Display for PqTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_text(f, |f, leaf| write!(f, "{leaf}"))
+    }
+}
+
+impl fmt::Debug for PqTree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PqTree({self})")
     }
 }
 
@@ -48,7 +55,8 @@ impl PqTree {
 }
 
 /// Why a text is not a tree. Places are bytes from the beginning of the text.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum ParseError {
     /// A character that is no digit, bracket or blank.
     Unexpected {
@@ -72,6 +80,11 @@ pub enum ParseError {
         /// How many leaves the text has.
         leaves: u32,
     },
+    /// More leaves than a tree can have.
+    TooMany {
+        /// How many leaves the text has.
+        leaves: u64,
+    },
 }
 
 impl FromStr for PqTree {
@@ -80,7 +93,9 @@ impl FromStr for PqTree {
     /// Reads a tree. Brackets around a single child, and around none, are taken off.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let tokens = tokens(text)?;
-        let leaves = tokens.iter().filter(|token| matches!(token, Token::Leaf(_))).count() as u32;
+        let leaves = tokens.iter().filter(|token| matches!(token, Token::Leaf(_))).count() as u64;
+        check_count(leaves).map_err(|_| ParseError::TooMany { leaves })?;
+        let leaves = leaves as u32;
         let mut seen = alloc::vec![false; leaves as usize];
         let mut builder = Builder::new(leaves);
         let mut open = Vec::new();
@@ -102,7 +117,7 @@ impl FromStr for PqTree {
                 }
                 Token::Leaf(leaf) => {
                     let error = ParseError::Leaf { leaf, leaves };
-                    let index = u32::try_from(leaf).map_err(|_| error.clone())?;
+                    let index = u32::try_from(leaf).map_err(|_| error)?;
                     match seen.get_mut(index as usize) {
                         Some(seen) if !*seen => *seen = true,
                         _ => return Err(error),
@@ -156,6 +171,7 @@ impl fmt::Display for ParseError {
                 write!(f, "byte {at}: this bracket closes none that is open and of its shape")
             }
             Self::NotOneTree => f.write_str("expected one tree, with all its brackets closed"),
+            Self::TooMany { leaves } => LeafError::TooMany { leaves: *leaves }.fmt(f),
             Self::Leaf { leaf, leaves } => {
                 write!(
                     f,

@@ -9,7 +9,8 @@ use crate::nodes::{MOST_LEAVES, Nodes};
 ///
 /// `Clone` copies four arrays, 12 bytes a leaf and 24 an inner node; a copy has no open checkpoint. Trees are equal, and
 /// hash alike, if they admit the same orders, however they are stored.
-#[derive(Clone, Debug)]
+/// The [default](Default) is the tree without leaves. `Debug` shows the text.
+#[derive(Clone)]
 pub struct PqTree {
     pub(crate) nodes: Nodes,
     pub(crate) work: Work,
@@ -137,6 +138,13 @@ impl PqTree {
     /// The bytes of memory that the tree holds, what reductions work in included.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.nodes.bytes() + self.work.bytes()
+    }
+}
+
+impl Default for PqTree {
+    /// The tree without leaves.
+    fn default() -> Self {
+        Self::new(0)
     }
 }
 

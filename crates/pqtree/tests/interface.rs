@@ -1,8 +1,8 @@
 //! What the interface promises beyond orders: types, errors, texts, memory, features.
 
 use pqtree::{
-    Conflict, Labeled, LabeledError, LeafError, NodeId, OrdersError, ParseError, PqTree,
-    ReduceError,
+    CircularTree, Conflict, Labeled, LabeledError, LeafError, NodeId, OrdersError, ParseError,
+    PqTree, ReduceError,
 };
 
 fn tree(text: &str) -> PqTree {
@@ -10,17 +10,57 @@ fn tree(text: &str) -> PqTree {
 }
 
 #[test]
-fn trees_are_send_and_sync() {
-    fn check<T: Send + Sync + Clone + Eq + std::hash::Hash + std::fmt::Debug>() {}
-    check::<PqTree>();
+fn a_million_leaves_fit_in_24_megabytes() {
+    assert!(PqTree::new(1_000_000).bytes() <= 24_000_000);
 }
 
 #[test]
-fn a_million_leaves_fit_in_24_megabytes_and_are_made_at_once() {
-    let start = std::time::Instant::now();
-    let tree = PqTree::new(1_000_000);
-    println!("{:?}, {} bytes", start.elapsed(), tree.bytes());
-    assert!(tree.bytes() <= 24_000_000);
+fn too_many_leaves_are_an_error() {
+    let most = u64::from(PqTree::MOST_LEAVES);
+    let too_many = |leaves| LeafError::TooMany { leaves };
+    assert_eq!(PqTree::try_new(4_000_000_000).unwrap_err(), too_many(4_000_000_000));
+    assert_eq!(CircularTree::try_new(1 << 30).unwrap_err(), too_many(1 << 30));
+    let mut four = PqTree::new(4);
+    assert_eq!(four.reserve(most as u32), Err(too_many(most + 4)));
+    let error = four.replace_set(&[1, 2], most as u32).unwrap_err();
+    assert_eq!(error, ReduceError::Leaf(too_many(most + 2)));
+    assert_eq!(four.to_string(), "(0 1 2 3)");
+    let text = "4000000000 leaves are too many: a tree has at most 536870912";
+    assert_eq!(too_many(4_000_000_000).to_string(), text);
+}
+
+#[test]
+#[should_panic(expected = "4000000000 leaves are too many")]
+fn too_many_leaves_are_a_panic_where_no_error_is_returned() {
+    let _ = PqTree::new(4_000_000_000);
+}
+
+#[test]
+fn debug_shows_the_text() {
+    assert_eq!(format!("{:?}", tree("(0 [1 2 3])")), "PqTree((0 [1 2 3]))");
+    assert_eq!(format!("{:?}", PqTree::default()), "PqTree(())");
+    let labeled = Labeled::with_tree(tree("(0 [1 2 3])"), vec!['a', 'b', 'c', 'd']).unwrap();
+    assert_eq!(format!("{labeled:?}"), "Labeled(('a' ['b' 'c' 'd']))");
+    assert_eq!(format!("{:?}", tree("(0 1)").orders_count_exact()), "OrderCount(2)");
+}
+
+/// The forms that others may have stored: they do not change within version 1.
+#[test]
+fn text_and_serde_forms_are_stable() {
+    let path = |leaves: u32| {
+        let mut path = PqTree::new(leaves);
+        (2..leaves).for_each(|leaf| assert!(path.reduce(&[leaf - 1, leaf]).is_ok()));
+        path
+    };
+    for (leaves, text) in
+        [(0, "()"), (1, "0"), (2, "(0 1)"), (3, "(0 (1 2))"), (5, "(0 [1 2 3 4])")]
+    {
+        let canonical = path(leaves).canonical();
+        assert_eq!(canonical.to_string(), text);
+        let json = serde_json::to_string(&canonical).unwrap();
+        assert_eq!(json, format!("\"{text}\""));
+        assert_eq!(serde_json::from_str::<PqTree>(&json).unwrap().to_string(), text);
+    }
 }
 
 /// A path that grows by a leaf at a time merges a node at each step.
@@ -328,7 +368,6 @@ fn labels_of_any_type() {
     assert!(Labeled::new((0..5000).map(|i| (i, i * i))).unwrap().leaf(&(77, 5929)).is_some());
 }
 
-#[cfg(feature = "serde")]
 #[test]
 fn serde_writes_the_text() {
     let json = serde_json::to_string(&tree("(0 [1 2 3])")).unwrap();
@@ -337,7 +376,6 @@ fn serde_writes_the_text() {
     assert!(serde_json::from_str::<PqTree>("\"(0\"").is_err());
 }
 
-#[cfg(feature = "rand")]
 #[test]
 fn rand_samples_admissible_orders() {
     use rand::SeedableRng;

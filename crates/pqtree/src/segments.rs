@@ -1,4 +1,4 @@
-//! A row of numbers to whole ranges of which a number can be added, and which knows where its first zero is.
+//! A segment tree: a row of numbers to whole ranges of which a number can be added, and which knows where its first zero is.
 //!
 //! *Cost*: O(log n) each.
 
@@ -8,12 +8,12 @@ use alloc::vec::Vec;
 /// being less.
 ///
 /// A binary tree in an array: a node keeps what was added to all of its range, and the minimum of it with that added.
-pub(crate) struct Gaps {
+pub(crate) struct Segments {
     leaves: usize,
     nodes: Vec<(i64, i64)>,
 }
 
-impl Gaps {
+impl Segments {
     pub(crate) fn new(length: usize) -> Self {
         let leaves = length.next_power_of_two();
         Self { leaves, nodes: alloc::vec![(0, 0); 2 * leaves] }

@@ -1,0 +1,166 @@
+//! Which leaf has which label.
+//!
+//! Labels are kept in the order in which they came, and found by a hash table. Leaves change their
+//! numbers, so that there is a table from leaves to labels and one back. While a checkpoint is open no
+//! label is dropped, and the tables of before are kept.
+
+use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
+
+const NONE: u32 = u32::MAX;
+
+/// Labels, and the leaves that have them.
+#[derive(Clone)]
+pub(super) struct Names<T> {
+    labels: Vec<T>,
+    /// Of each leaf, the place of its label.
+    of_leaf: Vec<u32>,
+    /// Of each label, its leaf; `NONE` if the leaf is gone.
+    leaf_of: Vec<u32>,
+    /// A hash table with open addressing: places of labels that have leaves, or `NONE`. A power of two,
+    /// at most half full.
+    slots: Vec<u32>,
+    /// What `of_leaf` was before each change since the first open checkpoint.
+    history: Vec<Vec<u32>>,
+}
+
+/// What there was at a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Mark {
+    labels: usize,
+    changes: usize,
+}
+
+impl<T> Names<T> {
+    pub(super) fn label(&self, leaf: u32) -> &T {
+        &self.labels[self.of_leaf[leaf as usize] as usize]
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark { labels: self.labels.len(), changes: self.history.len() }
+    }
+
+    /// The labels by leaf.
+    pub(super) fn into_labels(self) -> Vec<T> {
+        let mut labels: Vec<Option<T>> = self.labels.into_iter().map(Some).collect();
+        let take = |&place: &u32| labels[place as usize].take().expect("one leaf a label");
+        self.of_leaf.iter().map(take).collect()
+    }
+}
+
+impl<T: Eq + Hash> Names<T> {
+    /// A label for each leaf; or the place of one that was there before.
+    pub(super) fn new(labels: Vec<T>) -> Result<Self, usize> {
+        let of_leaf: Vec<u32> = (0..labels.len() as u32).collect();
+        let mut names =
+            Self { labels, of_leaf, leaf_of: Vec::new(), slots: Vec::new(), history: Vec::new() };
+        names.index().map(|()| names)
+    }
+
+    pub(super) fn leaf(&self, label: &T) -> Option<u32> {
+        let place = *self.slots.get(self.slot(label)?)?;
+        (place != NONE).then(|| self.leaf_of[place as usize])
+    }
+
+    /// Gives the leaves other labels. `of_leaf` says of each leaf which one had its label before, or
+    /// `Err` the place of one of the `new` ones.
+    pub(super) fn change(
+        &mut self,
+        of_leaf: impl IntoIterator<Item = Result<u32, usize>>,
+        new: Vec<T>,
+        keep: bool,
+    ) {
+        let first = self.labels.len();
+        let place = |leaf| match leaf {
+            Ok(old) => self.of_leaf[old as usize],
+            Err(new) => (first + new) as u32,
+        };
+        let changed = of_leaf.into_iter().map(place).collect();
+        let old = core::mem::replace(&mut self.of_leaf, changed);
+        self.labels.extend(new);
+        if keep {
+            self.history.push(old);
+        } else {
+            self.forget();
+        }
+        self.index().expect("checked before");
+    }
+
+    /// Back to the names at a mark.
+    pub(super) fn roll_back(&mut self, mark: Mark) {
+        let old = self.history.drain(mark.changes..).next();
+        if let Some(old) = old {
+            self.of_leaf = old;
+            self.labels.truncate(mark.labels);
+            self.index().expect("these were names before");
+        }
+    }
+
+    /// Drops what no checkpoint can bring back.
+    pub(super) fn forget(&mut self) {
+        self.history.clear();
+        if self.labels.len() > self.of_leaf.len() {
+            let mut labels: Vec<Option<T>> =
+                core::mem::take(&mut self.labels).into_iter().map(Some).collect();
+            let take = |&place: &u32| labels[place as usize].take().expect("one leaf a label");
+            self.labels = self.of_leaf.iter().map(take).collect();
+            self.of_leaf = (0..self.labels.len() as u32).collect();
+            self.index().expect("these were names before");
+        }
+    }
+
+    /// Makes the tables anew; or the place of a leaf whose label another one has.
+    fn index(&mut self) -> Result<(), usize> {
+        self.leaf_of = alloc::vec![NONE; self.labels.len()];
+        self.slots = alloc::vec![NONE; (2 * self.of_leaf.len()).next_power_of_two().max(2)];
+        for (leaf, &place) in self.of_leaf.iter().enumerate() {
+            self.leaf_of[place as usize] = leaf as u32;
+            let slot = self.slot(&self.labels[place as usize]).ok_or(leaf)?;
+            if self.slots[slot] != NONE {
+                return Err(leaf);
+            }
+            self.slots[slot] = place;
+        }
+        Ok(())
+    }
+
+    /// The slot of a label, or the empty one in which it belongs.
+    fn slot(&self, label: &T) -> Option<usize> {
+        let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+        label.hash(&mut hasher);
+        let mask = self.slots.len().checked_sub(1)?;
+        // The high bits of a product are mixed best.
+        let mut slot = (hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
+        while self.slots[slot] != NONE && self.labels[self.slots[slot] as usize] != *label {
+            slot = (slot + 1) & mask;
+        }
+        Some(slot)
+    }
+}
+
+impl<T> Default for Names<T> {
+    fn default() -> Self {
+        Self {
+            labels: Vec::new(),
+            of_leaf: Vec::new(),
+            leaf_of: Vec::new(),
+            slots: Vec::new(),
+            history: Vec::new(),
+        }
+    }
+}
+
+/// The hash function of Fowler, Noll and Vo: short, and good enough for a table that no adversary fills.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,133 @@
+//! Circular orders of up to seven elements, against all of them.
+
+#[path = "../dev/families.rs"]
+#[allow(dead_code)]
+mod families;
+
+use families::Random;
+use pqtree::{CircularNode, CircularTree, Kind};
+use std::collections::BTreeSet;
+
+/// All circular orders, with the last element at the end.
+fn circular_orders(elements: u32) -> Vec<Vec<u32>> {
+    let mut orders = vec![vec![]];
+    for next in 0..elements.saturating_sub(1) {
+        let insert = |order: Vec<u32>| {
+            (0..=order.len()).map(move |place| {
+                let mut order = order.clone();
+                order.insert(place, next);
+                order
+            })
+        };
+        orders = orders.into_iter().flat_map(insert).collect();
+    }
+    orders
+        .into_iter()
+        .map(|order| order.into_iter().chain(elements.checked_sub(1)).collect())
+        .collect()
+}
+
+fn is_together(set: &[u32], order: &[u32]) -> bool {
+    let inside: Vec<bool> = order.iter().map(|element| set.contains(element)).collect();
+    let borders = (0..order.len()).filter(|&at| inside[at] != inside[(at + 1) % order.len()]);
+    borders.count() <= 2
+}
+
+#[test]
+fn trees_admit_the_circular_orders_in_which_the_sets_are_together() {
+    let mut random = Random::new(3);
+    let mut refused = 0;
+    for round in 0..1000 {
+        let elements = round % 8;
+        let mut tree = CircularTree::new(elements);
+        let mut model = circular_orders(elements);
+        for _ in 0..5 {
+            let half = random.below(3);
+            let set: Vec<u32> = (0..elements).filter(|_| random.below(4) <= half).collect();
+            let kept: Vec<_> =
+                model.iter().filter(|order| is_together(&set, order)).cloned().collect();
+            let is_fixed = kept.len() == model.len();
+            assert_eq!(tree.is_consecutive(&set), Ok(is_fixed));
+            assert_eq!(tree.can_reduce(&set).is_ok(), !kept.is_empty());
+            let conflict = tree.conflict(&set).unwrap();
+            assert_eq!(conflict.is_some(), kept.is_empty());
+            if let Some(conflict) = conflict {
+                assert!(conflict.inside.iter().all(|element| set.contains(element)));
+                assert!(conflict.outside.iter().all(|element| !set.contains(element)));
+                let of_proof = |element: &u32| {
+                    conflict.inside.contains(element) || conflict.outside.contains(element)
+                };
+                assert!(model.iter().all(|order| {
+                    let order: Vec<u32> = order.iter().copied().filter(of_proof).collect();
+                    !is_together(&conflict.inside, &order)
+                }));
+                refused += 1;
+            }
+            match tree.reduce(&set) {
+                Ok(changed) => {
+                    assert_eq!(changed, !is_fixed);
+                    model = kept;
+                }
+                Err(_) => assert!(kept.is_empty()),
+            }
+            let listed: BTreeSet<Vec<u32>> = tree.orders().collect();
+            assert_eq!(listed, model.iter().cloned().collect());
+            assert_eq!(tree.orders_count(), Some(model.len() as u128));
+            assert!(listed.contains(&tree.frontier().collect::<Vec<_>>()));
+        }
+        for mut order in circular_orders(elements) {
+            let admitted = model.contains(&order);
+            let by = random.below(order.len().max(1));
+            order.rotate_left(by);
+            assert_eq!(tree.contains_order(&order), admitted);
+        }
+        check_view(&tree);
+    }
+    assert!(refused > 100, "{refused}");
+}
+
+/// Every inner node is a neighbour of its neighbours, and there is one edge fewer than nodes.
+fn check_view(tree: &CircularTree) {
+    let mut edges = 0;
+    let mut elements = BTreeSet::new();
+    for node in tree.inner_nodes() {
+        let neighbours: Vec<CircularNode> = tree.neighbours(node).collect();
+        assert!(neighbours.len() >= if tree.tree().kind(node) == Kind::Q { 4 } else { 3 });
+        for neighbour in neighbours {
+            edges += 1;
+            match neighbour {
+                CircularNode::Element(element) => assert!(elements.insert(element)),
+                CircularNode::Inner(other) => {
+                    assert!(tree.neighbours(other).any(|back| back == CircularNode::Inner(node)));
+                }
+            }
+        }
+    }
+    if tree.inner_nodes().next().is_some() {
+        assert!(elements.iter().copied().eq(0..tree.len()));
+        // Of the edges between inner nodes each was counted twice.
+        let inner = tree.inner_nodes().count();
+        assert_eq!(edges, elements.len() + 2 * (inner - 1));
+    }
+}
+
+#[test]
+fn texts_and_errors() {
+    let mut tree = CircularTree::new(5);
+    assert!(tree.reduce(&[3, 4]).unwrap() && tree.reduce(&[4, 0]).unwrap());
+    assert_eq!(tree.to_string(), "{4 [0 (2 1) 3]}");
+    assert_eq!(CircularTree::new(1).to_string(), "{0}");
+    assert_eq!(CircularTree::default().to_string(), "{}");
+    for set in [&[1, 1][..], &[4, 4], &[1, 5], &[4, 5]] {
+        assert!(tree.reduce(set).is_err_and(|error| error != pqtree::ReduceError::Conflict));
+        assert!(tree.conflict(set).is_err() && tree.is_consecutive(set).is_err());
+    }
+    let before = tree.to_string();
+    let failed: Result<(), pqtree::ReduceError> = tree.attempt(|tree| {
+        tree.reduce(&[1, 0])?;
+        tree.reduce(&[0, 3])?;
+        Ok(())
+    });
+    assert!(failed.is_err());
+    assert_eq!(tree.to_string(), before);
+}
