@@ -1,48 +1,102 @@
 //! Reads consecutive-ones instances, and says for each what a PQ-tree makes of it.
-//!
-//! ```text
-//! cargo run --release -p pqtree --example c1p -- [--answers] FILE…
-//! ```
-//!
-//! A file, plain or `.gz`, holds instances: `p c1p n m total`, then m restrictions `k a1 … ak` of leaves from 0; lines
-//! that begin with `c` are comments. Restrictions are reduced in order, and skipped if they cannot be.
-//!
-//! Printed for each instance, separated by tabs: file, n, restrictions, elements, accepted, decision hash, P-nodes,
-//! Q-nodes, log2 of the orders, nanoseconds per element (making the tree and all reductions, without reading), bytes of
-//! the tree. With `--answers`: a 1 for each accepted restriction and a 0 for each other, and the number of orders.
 
 use flate2::read::GzDecoder;
-use pqtree::PqTree;
-use std::error::Error;
+use pqtree::{PqTree, ReduceError};
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::process::ExitCode;
 use std::time::Instant;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let mut answers = false;
-    let mut files = Vec::new();
-    for argument in std::env::args().skip(1) {
-        match argument.as_str() {
-            "--answers" => answers = true,
-            _ => files.push(argument),
+const HELP: &str = "\
+Reads consecutive-ones instances, and says for each what a PQ-tree makes of it.
+
+Usage: c1p [--answers] FILE…
+
+A file, plain or .gz, holds instances: `p c1p n m total`, then m restrictions
+`k a1 … ak` of leaves from 0; lines that begin with c are comments. Restrictions
+are reduced in order, and skipped if they cannot be.
+
+Printed for each instance, separated by tabs: file, n, restrictions, elements,
+accepted, decision hash, P-nodes, Q-nodes, log2 of the orders, nanoseconds per
+element (making the tree and all reductions, without reading), bytes of the tree.
+
+Options:
+  --answers  Print a 1 for each accepted restriction and a 0 for each other, and
+             the number of orders
+  --help     Print this
+
+Exit codes: 0, all instances were read; 1, a file cannot be read, or is not of
+this form: the error names its line; 2, wrong usage.
+";
+
+/// What is asked for, with the files to read.
+enum Request {
+    Help,
+    Measure(Vec<String>),
+    Answer(Vec<String>),
+}
+
+fn main() -> ExitCode {
+    let (print, files): (fn(&str, &Instance) -> String, _) = match request() {
+        Ok(Request::Help) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
         }
-    }
-    if files.is_empty() {
-        return Err("usage: c1p [--answers] FILE…".into());
-    }
+        Ok(Request::Measure(files)) => (measure, files),
+        Ok(Request::Answer(files)) => (|_, instance| answer(instance), files),
+        Err(error) => {
+            eprintln!("error: {error}\nTry `c1p --help`.");
+            return ExitCode::from(2);
+        }
+    };
     for file in files {
-        let mut lines = open(&file)?.lines();
-        while let Some(instance) =
-            next_instance(&mut lines).map_err(|error| format!("{file}: {error}"))?
-        {
-            println!("{}", if answers { answer(&instance) } else { measure(&file, &instance) });
+        if let Err(error) = run(&file, print) {
+            eprintln!("error: {file}: {error}");
+            return ExitCode::FAILURE;
         }
+    }
+    ExitCode::SUCCESS
+}
+
+fn request() -> Result<Request, String> {
+    let (mut answers, mut files) = (false, Vec::new());
+    for argument in std::env::args_os().skip(1) {
+        match argument.to_str() {
+            Some("--help" | "-h") => return Ok(Request::Help),
+            Some("--answers") => answers = true,
+            Some(option) if option.starts_with('-') => {
+                return Err(format!("there is no option {option}"));
+            }
+            Some(file) => files.push(file.to_string()),
+            None => return Err(format!("{} is not UTF-8", argument.display())),
+        }
+    }
+    match files.is_empty() {
+        true => Err("expected a file".to_string()),
+        false if answers => Ok(Request::Answer(files)),
+        false => Ok(Request::Measure(files)),
+    }
+}
+
+fn run(file: &str, print: impl Fn(&str, &Instance) -> String) -> Result<(), String> {
+    let mut lines = Lines { text: open(file)?, line: String::new(), number: 0 };
+    while let Some(instance) = lines.instance()? {
+        // An error if no one reads on, as in a pipe to `head`.
+        writeln!(std::io::stdout(), "{}", print(file, &instance))
+            .map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
-/// The restrictions of an instance, end to end.
+fn open(file: &str) -> Result<Box<dyn BufRead>, String> {
+    let opened = File::open(file).map_err(|error| error.to_string())?;
+    let plain: Box<dyn Read> =
+        if file.ends_with(".gz") { Box::new(GzDecoder::new(opened)) } else { Box::new(opened) };
+    Ok(Box::new(BufReader::with_capacity(1 << 20, plain)))
+}
+
+/// The restrictions of an instance, end to end. They are sets of its leaves.
 struct Instance {
     leaves: u32,
     elements: Vec<u32>,
@@ -57,48 +111,110 @@ impl Instance {
     }
 }
 
-fn open(file: &str) -> Result<Box<dyn BufRead>, Box<dyn Error>> {
-    let opened = File::open(file).map_err(|error| format!("{file}: {error}"))?;
-    let plain: Box<dyn Read> =
-        if file.ends_with(".gz") { Box::new(GzDecoder::new(opened)) } else { Box::new(opened) };
-    Ok(Box::new(BufReader::with_capacity(1 << 20, plain)))
+struct Lines {
+    text: Box<dyn BufRead>,
+    line: String,
+    /// Of `line`, from 1.
+    number: usize,
 }
 
-fn next_instance(
-    lines: &mut impl Iterator<Item = std::io::Result<String>>,
-) -> Result<Option<Instance>, Box<dyn Error>> {
-    let mut lines = lines.filter(|line| {
-        !line.as_ref().is_ok_and(|line| line.starts_with('c') || line.trim().is_empty())
-    });
-    let Some(header) = lines.next().transpose()? else {
-        return Ok(None);
-    };
-    let fields = header
-        .strip_prefix("p c1p")
-        .ok_or_else(|| format!("expected `p c1p n m total`, got {header:?}"))?;
-    let fields = numbers(fields)?;
-    let &[leaves, restrictions, total] = fields.as_slice() else {
-        return Err(format!("expected `p c1p n m total`, got {header:?}").into());
-    };
-    let mut instance =
-        Instance { leaves, elements: Vec::with_capacity(total as usize), ends: Vec::new() };
-    for _ in 0..restrictions {
-        let line = lines.next().ok_or("the file ends within an instance")??;
-        let mut fields = numbers(&line)?.into_iter();
-        let count = fields.next().unwrap_or(0) as usize;
-        if fields.len() != count {
-            return Err(format!("expected {count} leaves, got {}: {line:?}", fields.len()).into());
+impl Lines {
+    fn instance(&mut self) -> Result<Option<Instance>, String> {
+        if !self.next()? {
+            return Ok(None);
         }
-        instance.elements.extend(fields);
-        instance.ends.push(instance.elements.len());
+        let [leaves, restrictions, total] = self.header()?;
+        if leaves > PqTree::MOST_LEAVES {
+            let error = format!("expected at most {} leaves, got {leaves}", PqTree::MOST_LEAVES);
+            return Err(self.error(&error));
+        }
+        // The header may promise more than there is.
+        let expected = (total as usize).min(1 << 24);
+        let mut instance =
+            Instance { leaves, elements: Vec::with_capacity(expected), ends: Vec::new() };
+        let mut last_in = vec![u32::MAX; leaves as usize];
+        for restriction in 0..restrictions {
+            if !self.next()? {
+                let found = format!("expected {restrictions} restrictions, got {restriction}");
+                return Err(self.error(&found));
+            }
+            self.restriction(restriction, &mut last_in, &mut instance)?;
+        }
+        Ok(Some(instance))
     }
-    Ok(Some(instance))
+
+    fn header(&self) -> Result<[u32; 3], String> {
+        let expected = || self.error(&format!("expected `p c1p n m total`, got {:?}", self.line));
+        let fields = self.line.strip_prefix("p c1p").ok_or_else(expected)?;
+        let fields: Vec<u32> = fields
+            .split_ascii_whitespace()
+            .map(|field| self.number(field))
+            .collect::<Result<_, _>>()?;
+        fields.try_into().map_err(|_| expected())
+    }
+
+    fn restriction(
+        &self,
+        restriction: u32,
+        last_in: &mut [u32],
+        instance: &mut Instance,
+    ) -> Result<(), String> {
+        let mut fields = self.line.split_ascii_whitespace();
+        let count = self.number(fields.next().unwrap_or("0"))? as usize;
+        let begin = instance.elements.len();
+        for field in fields {
+            let (leaf, leaves) = (self.number(field)?, instance.leaves);
+            let Some(last) = last_in.get_mut(leaf as usize) else {
+                let error = format!("leaf {leaf} is out of range: there are {leaves}, from 0");
+                return Err(self.error(&error));
+            };
+            if std::mem::replace(last, restriction) == restriction {
+                return Err(self.error(&format!("leaf {leaf} is named twice")));
+            }
+            instance.elements.push(leaf);
+        }
+        let found = instance.elements.len() - begin;
+        if found != count {
+            return Err(self.error(&format!("expected {count} leaves, got {found}")));
+        }
+        instance.ends.push(instance.elements.len());
+        Ok(())
+    }
+
+    fn number(&self, field: &str) -> Result<u32, String> {
+        field
+            .parse()
+            .map_err(|_| self.error(&format!("expected a number below 2^32, got {field:?}")))
+    }
+
+    /// To the next line that is no comment and not empty, if there is one.
+    fn next(&mut self) -> Result<bool, String> {
+        loop {
+            self.line.clear();
+            self.number += 1;
+            let read = self.text.read_line(&mut self.line);
+            if read.map_err(|error| self.error(&error.to_string()))? == 0 {
+                return Ok(false);
+            }
+            if !self.line.starts_with('c') && !self.line.trim().is_empty() {
+                self.line.truncate(self.line.trim_end().len());
+                return Ok(true);
+            }
+        }
+    }
+
+    fn error(&self, what: &str) -> String {
+        format!("line {}: {what}", self.number)
+    }
 }
 
-fn numbers(line: &str) -> Result<Vec<u32>, Box<dyn Error>> {
-    let number =
-        |field: &str| field.parse().map_err(|_| format!("expected a number, got {field:?}").into());
-    line.split_ascii_whitespace().map(number).collect()
+/// Reduces a restriction that was read, so that its leaves are in order.
+fn is_accepted(tree: &mut PqTree, restriction: &[u32]) -> bool {
+    match tree.reduce(restriction) {
+        Ok(_) => true,
+        Err(ReduceError::Conflict) => false,
+        Err(error) => unreachable!("checked when read: {error}"),
+    }
 }
 
 fn measure(file: &str, instance: &Instance) -> String {
@@ -106,7 +222,7 @@ fn measure(file: &str, instance: &Instance) -> String {
     let start = Instant::now();
     let mut tree = PqTree::new(instance.leaves);
     for restriction in instance.restrictions() {
-        accepted.push(tree.reduce(restriction).is_ok());
+        accepted.push(is_accepted(&mut tree, restriction));
     }
     let nanoseconds = start.elapsed().as_nanos() as f64 / instance.elements.len().max(1) as f64;
     let (p_nodes, q_nodes) = tree.count_nodes();
@@ -132,11 +248,8 @@ fn answer(instance: &Instance) -> String {
     let mut tree = PqTree::new(instance.leaves);
     let mut line = String::with_capacity(instance.ends.len() + 40);
     for restriction in instance.restrictions() {
-        line.push(if tree.reduce(restriction).is_ok() { '1' } else { '0' });
+        line.push(if is_accepted(&mut tree, restriction) { '1' } else { '0' });
     }
-    match tree.orders_count() {
-        Some(count) => write!(line, " {count}").expect("a string takes anything"),
-        None => line.push_str(" more than 2^128"),
-    }
+    write!(line, " {}", tree.orders_count_exact()).expect("a string takes anything");
     line
 }

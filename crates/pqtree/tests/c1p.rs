@@ -1,0 +1,106 @@
+//! The example `c1p` as a program: what it prints, and with which code it ends.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// Builds the example, as a test that is run alone does not, and says where it is.
+fn program() -> PathBuf {
+    let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let arguments = ["build", "--quiet", "--example", "c1p", "--profile", profile];
+    let built =
+        Command::new(env!("CARGO")).args(arguments).args(["--manifest-path", manifest]).status();
+    assert!(built.unwrap().success());
+    // Tests lie in `deps`, examples beside it.
+    let tests = std::env::current_exe().unwrap();
+    tests.parent().unwrap().parent().unwrap().join("examples/c1p")
+}
+
+fn c1p(arguments: &[&str]) -> Output {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    Command::new(PROGRAM.get_or_init(program))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+struct Instances(PathBuf);
+
+impl Instances {
+    fn new(name: &str, text: &str) -> Self {
+        let name = format!("pqtree-{}-{name}.c1p", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+        Self(path)
+    }
+
+    fn run(&self, options: &[&str]) -> (Option<i32>, String, String) {
+        let output = c1p(&[options, &[self.0.to_str().unwrap()]].concat());
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+}
+
+impl Drop for Instances {
+    fn drop(&mut self) {
+        // What is left over in a temporary folder does no harm.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+const TWO: &str = "\
+c a comment
+p c1p 4 3 6
+2 0 1
+2 1 2
+2 0 2
+
+p c1p 40 0 0
+";
+
+#[test]
+fn measures_and_answers() {
+    let two = Instances::new("two", TWO);
+    let (code, out, _) = two.run(&["--answers"]);
+    let orders = "815915283247897734345611269596115894272000000000";
+    assert_eq!((code, out), (Some(0), format!("110 4\n {orders}\n")));
+    let (code, out, _) = two.run(&[]);
+    let fields: Vec<&str> = out.lines().next().unwrap().split('\t').collect();
+    assert_eq!((code, fields.len()), (Some(0), 11));
+    assert_eq!(fields[1..6], ["4", "3", "6", "2", "d0a6fb18672a10cf"]);
+    assert_eq!(fields[6..9], ["1", "1", "2.000"]);
+}
+
+#[test]
+fn help_and_wrong_usage() {
+    let help = c1p(&["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    assert!(String::from_utf8(help.stdout).unwrap().contains("Usage: c1p [--answers] FILE"));
+    for arguments in [&[][..], &["--answers"], &["--nonsense", "file"]] {
+        let output = c1p(arguments);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+        assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: "));
+    }
+}
+
+#[test]
+fn errors_name_the_line() {
+    let check = |name: &str, text: &str, expected: &str| {
+        let (code, _, error) = Instances::new(name, text).run(&[]);
+        assert_eq!(code, Some(1), "{error}");
+        assert!(error.contains(expected), "{error}");
+    };
+    check("range", "p c1p 4 2 4\n2 0 1\n2 1 4\n", "line 3: leaf 4 is out of range");
+    check("twice", "p c1p 4 1 2\nc\n2 1 1\n", "line 3: leaf 1 is named twice");
+    check("count", "p c1p 4 1 2\n3 1 2\n", "line 2: expected 3 leaves, got 2");
+    check("many", "p c1p 4000000000 1 2\n2 0 1\n", "line 1: expected at most 536870912 leaves");
+    check("end", "p c1p 4 2 2\n2 0 1\n", "line 3: expected 2 restrictions, got 1");
+    check("header", "p c2p 4 2 2\n", "line 1: expected `p c1p n m total`");
+    check("number", "p c1p 4 1 2\n2 0 x\n", "line 2: expected a number below 2^32, got \"x\"");
+    let output = c1p(&["/nowhere/at/all.c1p"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("/nowhere/at/all.c1p"));
+}
