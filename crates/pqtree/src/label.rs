@@ -74,6 +74,12 @@ impl Touched {
         self.full == self.degree
     }
 
+    /// Counts a full child whose mark is at `place`. Returns the place of the one before.
+    fn count_full(&mut self, place: u32) -> u32 {
+        self.full += 1;
+        core::mem::replace(&mut self.last_full, place)
+    }
+
     fn tag(&self) -> Tag {
         Tag::new(if self.is_q { Kind::Q } else { Kind::P }, self.degree)
     }
@@ -162,7 +168,7 @@ impl Work {
     /// Whether the leaves of a set that is trivially consecutive are what they should be.
     pub(crate) fn check_leaves(&mut self, nodes: &Nodes, set: &[u32]) -> Result<(), LeafError> {
         self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
-        set.iter().try_for_each(|&leaf| self.put_in_set(nodes, leaf))
+        put_in_set(&mut self.in_set, nodes.leaves, set)
     }
 
     pub(crate) fn begin(&mut self, nodes: &Nodes) {
@@ -175,29 +181,27 @@ impl Work {
     pub(crate) fn count_leaves(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<(), LeafError> {
         let mut parents = [NodeId::NONE; CHUNK];
         for chunk in set.chunks(CHUNK) {
-            for &leaf in chunk {
-                self.put_in_set(nodes, leaf)?;
-            }
+            put_in_set(&mut self.in_set, nodes.leaves, chunk)?;
             nodes.load_parents(chunk, &mut parents);
-            for (&leaf, &up) in chunk.iter().zip(&parents) {
-                let leaf = NodeId(leaf);
-                let parent = if nodes.is_forward(up) { nodes.climb(leaf) } else { up };
-                self.count_full_child(nodes, leaf, parent);
+            // All marks at once, and the links between them after that: no mark has to look whether
+            // there is memory for it.
+            let first = self.marked.len();
+            let mark = |&leaf: &u32| Marked { node: NodeId(leaf), next: NIL };
+            self.marked.extend(chunk.iter().map(mark));
+            let (marks, touched) = (&mut self.marked[first..], &mut self.touched);
+            for (at, (mark, &up)) in marks.iter_mut().zip(&parents).enumerate() {
+                let parent = match nodes.tag(up).place() {
+                    Some(place) => place,
+                    None => meet_parent(touched, nodes, mark.node),
+                };
+                let parent = &mut touched[parent as usize];
+                parent.full += 1;
+                mark.next = core::mem::replace(&mut parent.last_full, (first + at) as u32);
+                if parent.is_full() {
+                    self.full_nodes.push(parent.node);
+                }
             }
         }
-        Ok(())
-    }
-
-    #[inline]
-    fn put_in_set(&mut self, nodes: &Nodes, leaf: u32) -> Result<(), LeafError> {
-        if leaf >= nodes.leaves {
-            return Err(LeafError::OutOfRange { leaf, leaves: nodes.leaves });
-        }
-        let (word, bit) = (&mut self.in_set[leaf as usize / 64], 1 << (leaf % 64));
-        if *word & bit != 0 {
-            return Err(LeafError::Repeated { leaf });
-        }
-        *word |= bit;
         Ok(())
     }
 
@@ -208,47 +212,63 @@ impl Work {
             let node = self.full_nodes[counted];
             counted += 1;
             let parent = nodes.climb(node);
-            self.count_full_child(nodes, node, parent);
+            let parent = self.touch(nodes, parent);
+            let touched = &mut self.touched[parent as usize];
+            let next = touched.count_full(self.marked.len() as u32);
+            self.marked.push(Marked { node, next });
+            if touched.is_full() {
+                self.full_nodes.push(touched.node);
+            }
         }
-    }
-
-    #[inline(always)]
-    fn count_full_child(&mut self, nodes: &mut Nodes, child: NodeId, parent: NodeId) {
-        let place = self.touch(nodes, parent);
-        let touched = &mut self.touched[place as usize];
-        touched.full += 1;
-        let next = core::mem::replace(&mut touched.last_full, self.marked.len() as u32);
-        if touched.is_full() {
-            self.full_nodes.push(parent);
-        }
-        self.marked.push(Marked { node: child, next });
     }
 
     /// The place of a node in `touched`, where it is put if this reduction has not met it yet.
-    #[inline(always)]
     pub(crate) fn touch(&mut self, nodes: &mut Nodes, node: NodeId) -> u32 {
         let tag = nodes.tag(node);
-        match tag.place() {
-            Some(place) => place,
-            None => self.meet(nodes, node, tag),
-        }
+        tag.place().unwrap_or_else(|| meet(&mut self.touched, nodes, node, tag))
     }
+}
 
-    fn meet(&mut self, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
-        let place = self.touched.len() as u32;
-        nodes.put_tag(node, Tag::mark(place));
-        self.touched.push(Touched {
-            node,
-            degree: tag.degree(),
-            full: 0,
-            last_full: NIL,
-            is_q: tag.is_q(),
-            climbs: false,
-            fits: false,
-            predecessors: [NIL; 2],
-            outer: [NodeId::NONE; 2],
-            full_end: NodeId::NONE,
-        });
-        place
+/// Adds leaves to the set, which has one bit a leaf.
+#[inline]
+fn put_in_set(in_set: &mut [u64], leaves: u32, chunk: &[u32]) -> Result<(), LeafError> {
+    for &leaf in chunk {
+        if leaf >= leaves {
+            return Err(LeafError::OutOfRange { leaf, leaves });
+        }
+        let (word, bit) = (&mut in_set[leaf as usize / 64], 1 << (leaf % 64));
+        if *word & bit != 0 {
+            return Err(LeafError::Repeated { leaf });
+        }
+        *word |= bit;
     }
+    Ok(())
+}
+
+/// The place in `touched` of a node's parent, which this reduction has not met, or which is found through
+/// a forward.
+#[inline(never)]
+fn meet_parent(touched: &mut Vec<Touched>, nodes: &mut Nodes, node: NodeId) -> u32 {
+    let parent = nodes.climb(node);
+    let tag = nodes.tag(parent);
+    tag.place().unwrap_or_else(|| meet(touched, nodes, parent, tag))
+}
+
+/// Puts a node that has no mark into `touched`.
+fn meet(touched: &mut Vec<Touched>, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
+    let place = touched.len() as u32;
+    nodes.put_tag(node, Tag::mark(place));
+    touched.push(Touched {
+        node,
+        degree: tag.degree(),
+        full: 0,
+        last_full: NIL,
+        is_q: tag.is_q(),
+        climbs: false,
+        fits: false,
+        predecessors: [NIL; 2],
+        outer: [NodeId::NONE; 2],
+        full_end: NodeId::NONE,
+    });
+    place
 }

@@ -181,11 +181,11 @@ impl Work {
         self.changed.push(group);
         let mut children = core::mem::take(&mut self.moving);
         children.clear();
+        children.resize(from.full as usize, NodeId::NONE);
         let mut place = from.last_full;
-        while place != NIL {
+        for child in &mut children {
             let marked = self.marked[place as usize];
-            children.push(marked.node);
-            place = marked.next;
+            (*child, place) = (marked.node, marked.next);
         }
         nodes.regroup(from.node, group, &children);
         self.moving = children;
