@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::call::{self, Signatures};
-use crate::dag::copy;
-use crate::{CallError, Dag, Kind, Network, NodeId, RecordId, Source, Value};
+use crate::{Arguments, CallError, Dag, Kind, Network, NodeId, RecordId, Source, Value};
 
 /// A DAG of cell calls in flat, append-only arrays.
 ///
@@ -207,37 +206,10 @@ impl Dag for Graph {
     }
 
     #[inline]
-    fn arguments(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
-        self.values_of(node).iter().filter_map(|value| match value.source() {
-            Source::Node(node) => Some(node),
-            Source::Given(_) => None,
-        })
+    fn arguments(&self, node: NodeId) -> Arguments<'_> {
+        let (first, end) = self.nodes[node.index()].values;
+        Arguments::of_values(&self.values, first as usize, end as usize)
     }
-
-    #[inline]
-    fn copy_arguments<const N: usize>(&self, node: NodeId, first: &mut [NodeId; N]) -> usize {
-        let (start, end) = self.nodes[node.index()].values;
-        let (start, count) = (start as usize, (end - start) as usize);
-        let Some(values) = self.values.get(start..start + N) else {
-            return copy_some(self.arguments(node), first);
-        };
-        // The bit that marks a given value is mostly in none of the words.
-        let all = Value(values.iter().fold(0, |all, value| all | value.0));
-        if count > N || matches!(all.source(), Source::Given(_)) {
-            return copy_some(self.arguments(node), first);
-        }
-        for (argument, value) in first.iter_mut().zip(values) {
-            *argument = NodeId(value.0);
-        }
-        count
-    }
-}
-
-/// Arguments among which there may be given values, or that are many, or the graph's last.
-#[cold]
-#[inline(never)]
-fn copy_some(arguments: impl Iterator<Item = NodeId>, first: &mut [NodeId]) -> usize {
-    copy(arguments, first)
 }
 
 /// One line a call: `n2 = node(n0, n1)`; rows of tables as `#7`, given values as `g0`.

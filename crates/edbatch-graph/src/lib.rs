@@ -96,6 +96,7 @@
 //! `schedule.rs`.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod builder;
 mod call;
 mod cell;
@@ -112,6 +113,7 @@ mod shape;
 mod text;
 mod value;
 
+pub use arguments::Arguments;
 pub use builder::{CellBuilder, Tensor, Values};
 pub use call::CallError;
 pub use cell::{Arity, Cell, Instruction, ParameterId, Port, RecordId, Table, Var};

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::dag::copy;
-use crate::{Dag, Kind, NodeId};
+use crate::{Arguments, Dag, Kind, NodeId};
 
 /// Kinds and arguments in flat arrays. What policies are tested on, and what text files hold.
 ///
@@ -57,14 +56,6 @@ impl PlainDag {
     pub fn kind_names(&self) -> &[String] {
         &self.names
     }
-
-    /// The arguments of a node as a slice.
-    #[inline]
-    #[must_use]
-    pub fn argument_slice(&self, node: NodeId) -> &[NodeId] {
-        let (start, end) = (self.first[node.index()], self.first[node.index() + 1]);
-        &self.arguments[start as usize..end as usize]
-    }
 }
 
 impl Dag for PlainDag {
@@ -82,27 +73,10 @@ impl Dag for PlainDag {
     }
 
     #[inline]
-    fn arguments(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
-        self.argument_slice(node).iter().copied()
+    fn arguments(&self, node: NodeId) -> Arguments<'_> {
+        let (start, end) = (self.first[node.index()], self.first[node.index() + 1]);
+        Arguments::of_nodes(&self.arguments, start as usize, end as usize)
     }
-
-    #[inline]
-    fn copy_arguments<const N: usize>(&self, node: NodeId, first: &mut [NodeId; N]) -> usize {
-        let ends = &self.first[node.index()..node.index() + 2];
-        let (start, end) = (ends[0] as usize, ends[1] as usize);
-        match self.arguments.get(start..start + N) {
-            Some(some) => first.copy_from_slice(some),
-            None => copy_last(&self.arguments[start..end], first),
-        }
-        end - start
-    }
-}
-
-/// The arguments of one of the graph's last nodes: no words stand behind them.
-#[cold]
-#[inline(never)]
-fn copy_last(arguments: &[NodeId], first: &mut [NodeId]) {
-    copy(arguments.iter().copied(), first);
 }
 
 impl fmt::Display for PlainDag {

@@ -188,12 +188,12 @@ fn behind(dag: &impl Dag, node: NodeId, kind: Kind, nodes: &[OfNode]) -> (u32, u
         level = level.max(select_unpredictable(argument.kind == kind, argument.level + 1, 0));
         read |= u64::from(is_argument) << (argument.kind.0 % 64);
     };
-    let mut few = [NodeId(0); FEW];
-    let count = dag.copy_arguments(node, &mut few);
-    if count <= FEW {
-        (0..FEW).for_each(|place| look_at(few[place], place < count));
-    } else {
-        dag.arguments(node).for_each(|argument| look_at(argument, true));
+    match dag.arguments(node).few() {
+        Ok((few, count)) if count <= FEW => {
+            (0..FEW).for_each(|place| look_at(few[place], place < count));
+        }
+        Ok((few, count)) => few[..count].iter().for_each(|&argument| look_at(argument, true)),
+        Err(many) => many.for_each(|argument| look_at(argument, true)),
     }
     (level, read)
 }

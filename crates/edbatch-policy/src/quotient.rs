@@ -16,7 +16,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use edbatch_graph::{Dag, Kind, NodeId};
+use edbatch_graph::{Arguments, Dag, Kind, NodeId};
 
 use crate::Frontier;
 
@@ -97,9 +97,9 @@ impl Dag for Classes {
         self.nodes[node.index()]
     }
 
-    fn arguments(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+    fn arguments(&self, node: NodeId) -> Arguments<'_> {
         let start = node.index().checked_sub(1).map_or(0, |v| self.ends[v]);
-        self.arguments[start..self.ends[node.index()]].iter().copied()
+        self.arguments[start..self.ends[node.index()]].into()
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, PlainDag, Shape, Value};
+use edbatch_graph::{Arguments, Dag, Graph, Kind, Network, NodeId, PlainDag, Shape, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Any bare graph of up to 40 nodes and 5 kinds; an argument may occur twice.
 pub(crate) fn plain_dags() -> impl Strategy<Value = PlainDag> {
-    let node = (any::<u32>(), vec(any::<u32>(), 0..4));
+    let node = (any::<u32>(), vec(any::<u32>(), 0..7));
     (1u32..6, vec(node, 0..40)).prop_map(|(kinds, nodes)| {
         let mut dag = PlainDag::new((0..kinds).map(|kind| format!("kind {kind}")));
         for (v, (kind, arguments)) in nodes.into_iter().enumerate() {
@@ -38,7 +38,7 @@ pub(crate) fn network() -> (Arc<Network>, [Kind; 3], Value) {
 
 /// Any graph of calls of that network's cells.
 pub(crate) fn graphs() -> impl Strategy<Value = Graph> {
-    let call = (0..3usize, 0..10u32, vec(any::<u32>(), 2..5));
+    let call = (0..3usize, 0..10u32, vec(any::<u32>(), 2..8));
     vec(call, 0..40).prop_map(|calls| {
         let (network, kinds, start) = network();
         let mut graph = Graph::new(network);
@@ -63,47 +63,47 @@ fn is_topological(dag: &impl Dag) -> bool {
     })
 }
 
-/// Whether what is copied is the arguments' beginning, and their number is right.
-fn copies_arguments<const N: usize>(dag: &impl Dag) -> bool {
+/// Whether the few are the arguments, and the many are more.
+fn few_are_arguments(dag: &impl Dag) -> bool {
     (0..dag.nodes()).map(NodeId::new).all(|node| {
         let arguments: Vec<NodeId> = dag.arguments(node).collect();
-        let mut first = [NodeId(u32::MAX); N];
-        let some = arguments.len().min(N);
-        dag.copy_arguments(node, &mut first) == arguments.len()
-            && first[..some] == arguments[..some]
+        match dag.arguments(node).few() {
+            Ok((few, count)) => few[..count] == arguments,
+            Err(many) => arguments.len() < 5 || many.eq(arguments),
+        }
     })
 }
 
-/// A graph that has no better way to copy arguments than one by one.
-struct Plainer(PlainDag);
-
-impl Dag for Plainer {
-    fn nodes(&self) -> usize {
-        self.0.nodes()
-    }
-
-    fn kinds(&self) -> usize {
-        self.0.kinds()
-    }
-
-    fn kind(&self, node: NodeId) -> Kind {
-        self.0.kind(node)
-    }
-
-    fn arguments(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
-        self.0.arguments(node)
-    }
-}
-
 proptest! {
-    /// More of them than a node has, fewer, and as many.
     #[test]
-    fn arguments_are_copied(dag in plain_dags(), graph in graphs()) {
-        prop_assert!(copies_arguments::<0>(&graph) && copies_arguments::<2>(&graph));
-        prop_assert!(copies_arguments::<4>(&graph) && copies_arguments::<7>(&graph));
-        prop_assert!(copies_arguments::<2>(&&dag) && copies_arguments::<4>(&&dag));
-        prop_assert!(copies_arguments::<2>(&Plainer(dag.clone())));
-        prop_assert!(copies_arguments::<4>(&Plainer(dag)));
+    fn few_arguments_are_the_arguments(dag in plain_dags(), graph in graphs()) {
+        prop_assert!(few_are_arguments(&dag) && few_are_arguments(&&dag));
+        prop_assert!(few_are_arguments(&graph));
+    }
+
+    /// In a slice, collected, or some of them returned already; and what has ended stays so.
+    #[test]
+    fn arguments_are_made_of_any_number(nodes in vec(any::<u32>().prop_map(NodeId), 0..9)) {
+        for arguments in [Arguments::from(&nodes[..]), nodes.iter().copied().collect()] {
+            prop_assert!(arguments.clone().eq(nodes.iter().copied()));
+            match arguments.clone().few() {
+                Ok((few, count)) => prop_assert_eq!(&few[..count], &nodes[..]),
+                Err(many) => prop_assert!(nodes.len() > 4 && many.eq(nodes.iter().copied())),
+            }
+            let mut rest = arguments;
+            for &node in &nodes {
+                prop_assert_eq!(rest.next(), Some(node));
+            }
+            prop_assert_eq!((rest.next(), rest.next()), (None, None));
+        }
+    }
+
+    #[test]
+    fn what_was_returned_is_not_among_the_few(nodes in vec(any::<u32>().prop_map(NodeId), 1..5)) {
+        let mut arguments = Arguments::from(&nodes[..]);
+        arguments.next();
+        let rest = arguments.few().expect_err("one was returned");
+        prop_assert!(rest.eq(nodes[1..].iter().copied()));
     }
 
     #[test]

@@ -26,17 +26,23 @@ impl Frontier {
         let (mut arguments, mut users) = self.edges.split();
         let (mut edge_count, mut source_count) = (0, 0);
         for user in (0..NodeId::new(dag.nodes()).0).map(NodeId) {
-            let few = edge_count..edge_count + FEW;
-            if users.len() < few.end {
+            let place = edge_count..edge_count + FEW;
+            if users.len() < place.end {
                 (arguments, users) = self.edges.grow();
             }
-            // No branch: what is no argument of the node is overwritten by the next one's.
-            let first = (&mut arguments[few.clone()]).try_into().expect("they are few");
-            let count = dag.copy_arguments::<FEW>(user, first);
-            users[few].fill(user);
-            if count > FEW {
-                (arguments, users) = self.edges.put(edge_count, dag.arguments(user), user);
-            }
+            let count = match dag.arguments(user).few() {
+                Ok((few, count)) => {
+                    // No branch: what is no argument is overwritten by those of the next node.
+                    arguments[place.clone()].copy_from_slice(&few);
+                    users[place].fill(user);
+                    count
+                }
+                Err(many) => {
+                    let count;
+                    (arguments, users, count) = self.edges.put(edge_count, many, user);
+                    count
+                }
+            };
             edge_count += count;
             let (pending, kind) = (pending(user, count, &mut self.owed), dag.kind(user));
             nodes[user.index()] = Node { first_user: 0, pending, kind };

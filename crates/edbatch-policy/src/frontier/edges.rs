@@ -1,6 +1,6 @@
 //! Who reads whom, as one flat list.
 
-use edbatch_graph::NodeId;
+use edbatch_graph::{Arguments, NodeId};
 
 /// Each argument beside its user, by user, ascending; in two arrays, so that a few are copied at once.
 #[derive(Clone, Debug, Default)]
@@ -34,20 +34,22 @@ impl Edges {
         self.split()
     }
 
-    /// Puts a node's arguments from a place on, however many.
+    /// Puts a node's arguments from a place on, however many; also returns how many.
     #[cold]
     pub(super) fn put(
         &mut self,
-        place: usize,
-        arguments: impl Iterator<Item = NodeId>,
+        start: usize,
+        arguments: Arguments<'_>,
         user: NodeId,
-    ) -> (&mut [NodeId], &mut [NodeId]) {
-        for (place, argument) in (place..).zip(arguments) {
-            if place == self.users.len() {
+    ) -> (&mut [NodeId], &mut [NodeId], usize) {
+        let mut end = start;
+        for argument in arguments {
+            if end == self.users.len() {
                 self.grow();
             }
-            (self.arguments[place], self.users[place]) = (argument, user);
+            (self.arguments[end], self.users[end]) = (argument, user);
+            end += 1;
         }
-        self.split()
+        (&mut self.arguments, &mut self.users, end - start)
     }
 }

@@ -89,10 +89,7 @@ impl Dag for Turned<'_> {
         Kind::new(self.kinds() - 1 - self.0.kind(node).index())
     }
 
-    fn arguments(
-        &self,
-        node: edbatch_graph::NodeId,
-    ) -> impl Iterator<Item = edbatch_graph::NodeId> + '_ {
+    fn arguments(&self, node: edbatch_graph::NodeId) -> edbatch_graph::Arguments<'_> {
         self.0.arguments(node)
     }
 }

@@ -163,7 +163,8 @@ fn renumbered(graph: &PlainDag, kinds: &[String]) -> PlainDag {
     let mut dag = PlainDag::new(kinds);
     for node in (0..graph.nodes()).map(NodeId::new) {
         let kind = numbers[graph.kind(node).index()];
-        dag.push(kind, graph.argument_slice(node)).expect("arguments precede users");
+        let arguments: Vec<NodeId> = graph.arguments(node).collect();
+        dag.push(kind, &arguments).expect("arguments precede users");
     }
     dag
 }
