@@ -1,14 +1,17 @@
-//! Pictures in Graphviz' DOT language: of a graph, of a bare DAG, and of a cell.
+//! Drawings in Graphviz' DOT language: of a graph, of a bare DAG, and of a cell.
 //!
-//! Graphviz draws it: `dot -Tsvg graph.dot > graph.svg`.
+//! Graphviz draws them: `dot -Tsvg graph.dot > graph.svg`. petgraph's [`Dot`] writes the language.
 //!
 //! Edges lead from an argument to its user. Nodes of one kind have one colour: what may run in one
 //! batch is what looks alike.
 
-use std::collections::BTreeSet;
-use std::fmt::{self, Formatter, Write};
+use std::collections::BTreeMap;
+use std::fmt;
 
-use crate::{Arity, Cell, Dag, Graph, Network, NodeId, Op, PlainDag, Source};
+use ::petgraph::dot::{Config, Dot};
+use ::petgraph::graph::{DiGraph, EdgeReference, NodeIndex};
+
+use crate::{Arity, Cell, Dag, Graph, Instruction, Network, NodeId, Op, PlainDag, Source};
 
 impl PlainDag {
     /// The graph in DOT: every node with its id and its kind's name.
@@ -17,30 +20,26 @@ impl PlainDag {
     /// let dag = edbatch_graph::parse_text("2\n7 0\n9 1 0\n")?;
     /// assert_eq!(
     ///     dag.dot().to_string(),
-    ///     "digraph {\n  \
-    ///        node [shape=box, style=filled, colorscheme=set312]\n  \
-    ///        n0 [label=\"n0\\n7\", fillcolor=1]\n  \
-    ///        n1 [label=\"n1\\n9\", fillcolor=2]\n  \
-    ///        n0 -> n1\n\
-    ///      }\n"
+    ///     r#"digraph {
+    ///     node [shape=box, style=filled, colorscheme=set312]
+    ///     0 [ label = "n0\l7" fillcolor=1]
+    ///     1 [ label = "n1\l9" fillcolor=2]
+    ///     0 -> 1 [ label = "" ]
+    /// }
+    /// "#
     /// );
     /// # Ok::<(), edbatch_graph::TextError>(())
     /// ```
     pub fn dot(&self) -> impl fmt::Display + '_ {
-        picture(move |f| {
-            open(f, &[])?;
-            for node in (0..self.nodes()).map(NodeId::new) {
-                let kind = self.kind(node);
-                let name = &self.kind_names()[kind.index()];
-                box_of(f, node, &[&node.to_string(), name], kind.index())?;
+        let mut drawing = Drawing::default();
+        for node in (0..self.nodes()).map(NodeId::new) {
+            let kind = self.kind(node).index();
+            let drawn = drawing.node(&[&node.to_string(), &self.kind_names()[kind]], filled(kind));
+            for argument in self.arguments(node) {
+                drawing.edge(NodeIndex::new(argument.index()), drawn, "");
             }
-            for node in (0..self.nodes()).map(NodeId::new) {
-                for argument in self.arguments(node) {
-                    edge(f, argument, node, "")?;
-                }
-            }
-            writeln!(f, "}}")
-        })
+        }
+        drawing
     }
 }
 
@@ -48,39 +47,32 @@ impl Graph {
     /// The graph in DOT: calls with their cells' names and rows of tables, edges with the names of
     /// ports where a cell has several, and the given values that some call reads.
     pub fn dot(&self) -> impl fmt::Display + '_ {
-        picture(move |f| {
-            open(f, &[])?;
-            let nodes = (0..self.nodes()).map(NodeId::new);
-            for index in given_that_are_read(self) {
-                let name = format!("g{index}");
-                let what = given_label(self, index);
-                note(f, &name, &[&name, &what])?;
+        let mut drawing = Drawing::default();
+        for node in (0..self.nodes()).map(NodeId::new) {
+            let cell = &self.network()[self.kind(node)];
+            let mut lines = vec![node.to_string(), cell.name().into()];
+            let rows = self.rows(node).iter().zip(cell.tables());
+            lines.extend(rows.map(|(row, table)| format!("{} #{row}", table.name)));
+            drawing.node(&lines, filled(self.kind(node).index()));
+        }
+        let mut given = BTreeMap::new();
+        for node in (0..self.nodes()).map(NodeId::new) {
+            let ports = self.network()[self.kind(node)].ports();
+            for (position, value) in self.values(node).enumerate() {
+                let from = match value.source() {
+                    Source::Node(argument) => NodeIndex::new(argument.index()),
+                    Source::Given(index) => *given.entry(index).or_insert_with(|| {
+                        drawing.node(&[format!("g{index}"), given_label(self, index)], NOTE)
+                    }),
+                };
+                let port = match ports {
+                    [_] => "",
+                    _ => &ports[position.min(ports.len() - 1)].name,
+                };
+                drawing.edge(from, NodeIndex::new(node.index()), port);
             }
-            for node in nodes.clone() {
-                let cell = &self.network()[self.kind(node)];
-                let rows = self.rows(node).iter().zip(cell.tables());
-                let rows: Vec<String> =
-                    rows.map(|(row, table)| format!("{} #{row}", table.name)).collect();
-                let mut lines = vec![node.to_string(), cell.name().into()];
-                lines.extend(rows);
-                let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-                box_of(f, node, &lines, self.kind(node).index())?;
-            }
-            for node in nodes {
-                let ports = self.network()[self.kind(node)].ports();
-                for (position, value) in self.values(node).enumerate() {
-                    let port = match ports {
-                        [_] => "",
-                        _ => &ports[position.min(ports.len() - 1)].name,
-                    };
-                    match value.source() {
-                        Source::Node(argument) => edge(f, argument, node, port)?,
-                        Source::Given(index) => edge(f, format_args!("g{index}"), node, port)?,
-                    }
-                }
-            }
-            writeln!(f, "}}")
-        })
+        }
+        drawing
     }
 }
 
@@ -89,52 +81,36 @@ impl Cell {
     /// fields of the record that a call produces.
     pub fn dot<'a>(&'a self, network: &'a Network) -> impl fmt::Display + 'a {
         let (dag, vars) = self.dag();
-        picture(move |f| {
-            open(f, &[self.name()])?;
-            for (v, instruction) in self.instructions().iter().enumerate() {
-                let name = format!("v{v}");
-                let shape = instruction.shape.to_string();
-                let text = instruction_label(self, network, instruction.op);
-                match vars.binary_search_by_key(&v, |var| var.index()) {
-                    Err(_) => note(f, &name, &[&text, &shape])?,
-                    Ok(node) => {
-                        let kind = dag.kind(NodeId::new(node)).index();
-                        box_of(f, &name, &[&text, &shape], kind)?;
-                    }
-                }
+        let mut drawing = Drawing { title: self.name().into(), ..Drawing::default() };
+        for (v, Instruction { op, operands, shape }) in self.instructions().iter().enumerate() {
+            let style = match vars.binary_search_by_key(&v, |var| var.index()) {
+                Ok(node) => filled(dag.kind(NodeId::new(node)).index()),
+                Err(_) => NOTE.into(),
+            };
+            let what = instruction_label(self, network, *op);
+            let drawn = drawing.node(&[format!("v{v}"), what, shape.to_string()], style);
+            for (i, operand) in operands.iter().enumerate() {
+                let position = if operands.len() > 1 { i.to_string() } else { String::new() };
+                drawing.edge(NodeIndex::new(operand.index()), drawn, &position);
             }
-            let fields = &network.fields(self.record()).fields;
-            for (i, field) in fields.iter().enumerate() {
-                write!(f, "  r{i} [shape=ellipse, style=solid, label=")?;
-                label(f, &[&field.name, &field.shape.to_string()])?;
-                writeln!(f, "]")?;
-            }
-            for (v, instruction) in self.instructions().iter().enumerate() {
-                for (i, operand) in instruction.operands.iter().enumerate() {
-                    let several = instruction.operands.len() > 1;
-                    let position = if several { i.to_string() } else { String::new() };
-                    edge(f, operand, format_args!("v{v}"), &position)?;
-                }
-            }
-            for (i, output) in self.outputs().iter().enumerate() {
-                edge(f, output, format_args!("r{i}"), "")?;
-            }
-            writeln!(f, "}}")
-        })
+        }
+        for (field, output) in network.fields(self.record()).fields.iter().zip(self.outputs()) {
+            let drawn = drawing.node(&[&field.name, &field.shape.to_string()], RESULT);
+            drawing.edge(NodeIndex::new(output.index()), drawn, "");
+        }
+        drawing
     }
 }
 
-/// Text that is written when it is shown.
-struct Picture<F>(F);
+/// The style of something that is there before anything runs.
+const NOTE: &str = "shape=note, style=solid";
 
-fn picture<F: Fn(&mut Formatter<'_>) -> fmt::Result>(write: F) -> Picture<F> {
-    Picture(write)
-}
+/// The style of what a cell's call produces.
+const RESULT: &str = "shape=ellipse, style=solid";
 
-impl<F: Fn(&mut Formatter<'_>) -> fmt::Result> fmt::Display for Picture<F> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        (self.0)(f)
-    }
+/// The style of something that runs, in the colour of its kind.
+fn filled(kind: usize) -> String {
+    format!("fillcolor={}", kind % 12 + 1)
 }
 
 /// What a variable of a cell is, with the names of parameters and ports.
@@ -157,17 +133,6 @@ fn instruction_label(cell: &Cell, network: &Network, op: Op) -> String {
     }
 }
 
-fn given_that_are_read(graph: &Graph) -> BTreeSet<usize> {
-    let nodes = (0..graph.nodes()).map(NodeId::new);
-    let values = nodes.flat_map(|node| graph.values(node));
-    values
-        .filter_map(|value| match value.source() {
-            Source::Given(index) => Some(index),
-            Source::Node(_) => None,
-        })
-        .collect()
-}
-
 /// An initial value by its parameters, a carried one by its record.
 fn given_label(graph: &Graph, index: usize) -> String {
     let network = graph.network();
@@ -181,65 +146,55 @@ fn given_label(graph: &Graph, index: usize) -> String {
     }
 }
 
-fn open(f: &mut Formatter<'_>, title: &[&str]) -> fmt::Result {
-    writeln!(f, "digraph {{")?;
-    if !title.is_empty() {
-        write!(f, "  label=")?;
-        label(f, title)?;
-        writeln!(f)?;
+/// What is drawn: nodes and edges with their labels.
+#[derive(Default)]
+struct Drawing {
+    title: String,
+    graph: DiGraph<Drawn, String>,
+}
+
+/// A node, which displays as its label.
+struct Drawn {
+    label: String,
+    style: String,
+}
+
+impl Drawing {
+    fn node(&mut self, lines: &[impl AsRef<str>], style: impl Into<String>) -> NodeIndex {
+        let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
+        self.graph.add_node(Drawn { label: shown(&lines.join("\n")), style: style.into() })
     }
-    writeln!(f, "  node [shape=box, style=filled, colorscheme=set312]")
-}
 
-/// Something that runs, in the colour of its kind.
-fn box_of(
-    f: &mut Formatter<'_>,
-    name: impl fmt::Display,
-    lines: &[&str],
-    kind: usize,
-) -> fmt::Result {
-    write!(f, "  {name} [label=")?;
-    label(f, lines)?;
-    writeln!(f, ", fillcolor={}]", kind % 12 + 1)
-}
-
-/// Something that is there before anything runs.
-fn note(f: &mut Formatter<'_>, name: &str, lines: &[&str]) -> fmt::Result {
-    write!(f, "  {name} [shape=note, style=solid, label=")?;
-    label(f, lines)?;
-    writeln!(f, "]")
-}
-
-fn edge(
-    f: &mut Formatter<'_>,
-    from: impl fmt::Display,
-    to: impl fmt::Display,
-    text: &str,
-) -> fmt::Result {
-    write!(f, "  {from} -> {to}")?;
-    if !text.is_empty() {
-        write!(f, " [label=")?;
-        label(f, &[text])?;
-        write!(f, "]")?;
+    fn edge(&mut self, from: NodeIndex, to: NodeIndex, label: &str) {
+        self.graph.add_edge(from, to, shown(label));
     }
-    writeln!(f)
 }
 
-/// Lines as one quoted string. Names come from users: quotes and backslashes are escaped, and a
-/// control character, for which DOT has no notation, becomes the replacement character.
-fn label(f: &mut Formatter<'_>, lines: &[&str]) -> fmt::Result {
-    f.write_char('"')?;
-    for (i, line) in lines.iter().enumerate() {
-        f.write_str(if i == 0 { "" } else { "\\n" })?;
-        for c in line.chars() {
-            match c {
-                '"' => f.write_str("\\\"")?,
-                '\\' => f.write_str("\\\\")?,
-                '\n' => f.write_str("\\n")?,
-                c if c.is_control() => f.write_char(char::REPLACEMENT_CHARACTER)?,
-                c => f.write_char(c)?,
-            }
+/// Names come from users: a control character, for which DOT has no notation, becomes the replacement
+/// character. (petgraph escapes quotes and backslashes.)
+fn shown(text: &str) -> String {
+    let is_shown = |c: char| c == '\n' || !c.is_control();
+    text.chars().map(|c| if is_shown(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+}
+
+impl fmt::Display for Drawing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "digraph {{")?;
+        if !self.title.is_empty() {
+            let title = shown(&self.title).replace('\\', "\\\\").replace('"', "\\\"");
+            writeln!(f, "    label = \"{title}\"")?;
         }
+        writeln!(f, "    node [shape=box, style=filled, colorscheme=set312]")?;
+        let of_edge = |_, _: EdgeReference<'_, String>| String::new();
+        let of_node = |_, (_, node): (NodeIndex, &Drawn)| node.style.clone();
+        let config = [Config::GraphContentOnly];
+        let content = Dot::with_attr_getters(&self.graph, &config, &of_edge, &of_node);
+        writeln!(f, "{content}}}")
     }
-    f.write_char('"')
+}
+
+impl fmt::Display for Drawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label)
+    }
 }

@@ -17,17 +17,17 @@ fn a_graph() {
     assert_eq!(
         graph.dot().to_string(),
         r#"digraph {
-  node [shape=box, style=filled, colorscheme=set312]
-  g0 [shape=note, style=solid, label="g0\nh0"]
-  g1 [shape=note, style=solid, label="g1\nstate"]
-  n0 [label="n0\nleaf\ntoken #7", fillcolor=1]
-  n1 [label="n1\npair", fillcolor=2]
-  n2 [label="n2\nany", fillcolor=3]
-  g0 -> n1 [label="left"]
-  n0 -> n1 [label="right"]
-  n0 -> n2
-  n1 -> n2
-  g1 -> n2
+    node [shape=box, style=filled, colorscheme=set312]
+    0 [ label = "n0\lleaf\ltoken #7" fillcolor=1]
+    1 [ label = "n1\lpair" fillcolor=2]
+    2 [ label = "n2\lany" fillcolor=3]
+    3 [ label = "g0\lh0" shape=note, style=solid]
+    4 [ label = "g1\lstate" shape=note, style=solid]
+    3 -> 1 [ label = "left" ]
+    0 -> 1 [ label = "right" ]
+    0 -> 2 [ label = "" ]
+    1 -> 2 [ label = "" ]
+    4 -> 2 [ label = "" ]
 }
 "#
     );
@@ -45,21 +45,21 @@ fn a_cell() {
     assert_eq!(
         network[cell.unwrap()].dot(&network).to_string(),
         r#"digraph {
-  label="step"
-  node [shape=box, style=filled, colorscheme=set312]
-  v0 [shape=note, style=solid, label="embed[token]\n[3]"]
-  v1 [shape=note, style=solid, label="mean arcs*.h\n[2]"]
-  v2 [shape=note, style=solid, label="w\n[2, 3]"]
-  v3 [label="matmul\n[2]", fillcolor=1]
-  v4 [label="add\n[2]", fillcolor=2]
-  v5 [label="tanh\n[2]", fillcolor=3]
-  r0 [shape=ellipse, style=solid, label="h\n[2]"]
-  v2 -> v3 [label="0"]
-  v0 -> v3 [label="1"]
-  v3 -> v4 [label="0"]
-  v1 -> v4 [label="1"]
-  v4 -> v5
-  v5 -> r0
+    label = "step"
+    node [shape=box, style=filled, colorscheme=set312]
+    0 [ label = "v0\lembed[token]\l[3]" shape=note, style=solid]
+    1 [ label = "v1\lmean arcs*.h\l[2]" shape=note, style=solid]
+    2 [ label = "v2\lw\l[2, 3]" shape=note, style=solid]
+    3 [ label = "v3\lmatmul\l[2]" fillcolor=1]
+    4 [ label = "v4\ladd\l[2]" fillcolor=2]
+    5 [ label = "v5\ltanh\l[2]" fillcolor=3]
+    6 [ label = "h\l[2]" shape=ellipse, style=solid]
+    2 -> 3 [ label = "0" ]
+    0 -> 3 [ label = "1" ]
+    3 -> 4 [ label = "0" ]
+    1 -> 4 [ label = "1" ]
+    4 -> 5 [ label = "" ]
+    5 -> 6 [ label = "" ]
 }
 "#
     );
@@ -72,9 +72,9 @@ fn hostile_names_stay_inside_their_quotes() {
     dag.push(Kind(1), &[]).unwrap();
     assert_eq!(
         dag.dot().to_string(),
-        "digraph {\n  node [shape=box, style=filled, colorscheme=set312]\n  \
-         n0 [label=\"n0\\na\\\"]; x -> y [\\\"\\\\\", fillcolor=1]\n  \
-         n1 [label=\"n1\\n二\\n\u{fffd}\\\\N\", fillcolor=2]\n}\n"
+        "digraph {\n    node [shape=box, style=filled, colorscheme=set312]\n    \
+         0 [ label = \"n0\\la\\\"]; x -> y [\\\"\\\\\" fillcolor=1]\n    \
+         1 [ label = \"n1\\l二\\l\u{fffd}\\\\N\" fillcolor=2]\n}\n"
     );
 }
 
