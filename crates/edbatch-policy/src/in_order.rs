@@ -13,6 +13,8 @@
 //! Trees, stacks of recurrent layers and translators are such networks; lattices, whose two kinds of
 //! arcs read each other, are not.
 //!
+//! The order is that of the strongly connected components of the graph of kinds (Tarjan's algorithm).
+//!
 //! *Cost*: O(nodes + edges), in two passes over the nodes; a graph without an order mostly shows it after
 //! a few nodes.
 
@@ -21,13 +23,18 @@ use std::mem;
 use std::ops::Range;
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
+use petgraph::algo::TarjanScc;
+use petgraph::graph::{DiGraph, NodeIndex};
 
 /// Runs kind after kind, where the kinds of a graph have an order. Reusable memory.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct InOrder {
     kinds: Vec<OfKind>,
-    /// The kinds in their order; empty if there is none.
+    /// The kinds in their order, if they have one.
     order: Vec<Kind>,
+    /// Which kind reads which other ones.
+    reads: DiGraph<(), (), u16>,
+    components: TarjanScc<NodeIndex<u16>>,
     /// The nodes, and after them one that stands for no argument.
     nodes: Vec<OfNode>,
     /// By batch: how many nodes it has; then, where its next one goes.
@@ -157,23 +164,28 @@ impl InOrder {
         }
     }
 
-    /// Puts the kinds in an order by what they are known to read, the smallest first where several
-    /// might be; whether there is one.
+    /// Puts the kinds in an order by what they are known to read; whether there is one.
+    ///
+    /// The strongly connected components of the graph of kinds, those that are read first: there is
+    /// an order if each of them is a single kind.
     fn put_in_order(&mut self) -> bool {
-        self.order.clear();
-        let kinds = 0..self.kinds.len();
-        let mut remaining = kinds.clone().fold(0_u64, |kinds, kind| kinds | 1 << kind);
-        while let Some(kind) = kinds.clone().find(|&kind| {
-            let own = 1 << kind;
-            remaining & own != 0 && self.kinds[kind].reads & remaining & !own == 0
-        }) {
-            remaining &= !(1 << kind);
-            self.order.push(Kind::new(kind));
+        let Self { kinds, order, reads, components, .. } = self;
+        reads.clear();
+        kinds.iter().for_each(|_| _ = reads.add_node(()));
+        for (kind, of_kind) in kinds.iter().enumerate() {
+            let others = of_kind.reads & !(1 << kind);
+            // petgraph visits the edges in the other direction: smaller kinds first.
+            for read in (0..kinds.len()).rev().filter(|read| others & 1 << read != 0) {
+                reads.add_edge(NodeIndex::new(kind), NodeIndex::new(read), ());
+            }
         }
-        if remaining != 0 {
-            self.order.clear();
-        }
-        remaining == 0
+        order.clear();
+        let mut single = true;
+        components.run(&*reads, |component| {
+            single &= component.len() == 1;
+            order.extend(component.iter().map(|kind| Kind::new(kind.index())));
+        });
+        single
     }
 }
 
