@@ -32,20 +32,20 @@ pub struct CellPlan {
 
 /// A cell in two parts, of which the first depends on a single argument.
 ///
-/// If that is a row of a table, a mini-batch computes the first part once per distinct row. If it is
+/// If that is a row of a table, a mini-batch computes the prologue once per distinct row. If it is
 /// a value, then for as many calls at once as have theirs, whether or not they can run together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Hoisted {
-    /// What the first part reads beside parameters: a table port or a port.
+    /// What the prologue reads beside parameters: a table port or a port.
     pub from: Base,
     /// From there to a row of results.
-    pub ahead: CellPlan,
+    pub prologue: CellPlan,
     /// From the call's row of those results, and its other arguments, to its output.
-    pub rest: CellPlan,
+    pub body: CellPlan,
 }
 
 impl Hoisted {
-    /// The table port whose rows the first part reads, if it does.
+    /// The table port whose rows the prologue reads, if it does.
     #[must_use]
     pub fn table(&self) -> Option<usize> {
         match self.from {
@@ -54,7 +54,7 @@ impl Hoisted {
         }
     }
 
-    /// The port whose values the first part reads, if it does.
+    /// The port whose values the prologue reads, if it does.
     #[must_use]
     pub fn port(&self) -> Option<usize> {
         match self.from {
@@ -82,7 +82,7 @@ pub enum Base {
     Port(u16),
     /// A parameter, the same for all calls.
     Parameter(ParameterId),
-    /// The call's row of results of the part that was [`Hoisted`].
+    /// The call's row of results of the [prologue](Hoisted::prologue).
     Hoisted,
     /// The call's row of a region of scratch.
     Scratch(u16),

@@ -44,7 +44,7 @@ pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
     for (index, step) in plan.steps.iter().enumerate() {
         let done = match step.action {
             Action::Hoist { room } => replay.hoist(step, room),
-            Action::Call | Action::Rest => {
+            Action::Call | Action::Body => {
                 replay.batch(step, batches.next().expect("as many as calls"))
             }
         };
@@ -147,11 +147,11 @@ impl<'a> Replay<'a> {
     fn is_divided(&self, step: &Step) -> Checked<bool> {
         let hoisted = self.mini_batch.program.cell(step.cell).hoisted.as_ref();
         match (step.action, hoisted) {
-            (Action::Rest, None) => Err("calls the body of a cell that is not divided".into()),
+            (Action::Body, None) => Err("calls the body of a cell that is not divided".into()),
             (Action::Call, Some(hoisted)) if hoisted.table().is_some() => {
                 Err("calls the whole of a cell that is divided by a table".into())
             }
-            (action, _) => Ok(action == Action::Rest),
+            (action, _) => Ok(action == Action::Body),
         }
     }
 

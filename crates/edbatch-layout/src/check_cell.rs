@@ -40,8 +40,8 @@ pub fn check_cell(program: &Program, kind: Kind, plan: &CellPlan) -> Result<(), 
     cell.expect_outputs(&whole, &declared)?;
     let Some(hoisted) = &plan.hoisted else { return Ok(()) };
     cell.parts(hoisted).map_err(|what| cell.error(0, what))?;
-    let handed_on = cell.run(&hoisted.ahead, Readable::Only(hoisted.from), &mut terms)?;
-    let body = cell.run(&hoisted.rest, Readable::CallAnd(&handed_on), &mut terms)?;
+    let handed_on = cell.run(&hoisted.prologue, Readable::Only(hoisted.from), &mut terms)?;
+    let body = cell.run(&hoisted.body, Readable::CallAnd(&handed_on), &mut terms)?;
     cell.expect_outputs(&body, &declared)
 }
 
@@ -81,7 +81,7 @@ impl Declared<'_> {
     }
 
     /// The parts of a divided cell fit together.
-    fn parts(&self, Hoisted { from, ahead: prologue, rest: body }: &Hoisted) -> Checked {
+    fn parts(&self, Hoisted { from, prologue, body }: &Hoisted) -> Checked {
         if !matches!(from, Base::Table(_) | Base::Port(_)) {
             return Err("a cell is divided by a table or by a port".into());
         }

@@ -83,7 +83,7 @@ impl Distinct {
     pub(crate) fn fit(&self, plan: &Plan) -> bool {
         plan.steps.iter().all(|step| match step.action {
             Action::Hoist { room } => self.count(step.cell) <= room as usize,
-            Action::Call | Action::Rest => true,
+            Action::Call | Action::Body => true,
         })
     }
 
@@ -128,11 +128,11 @@ impl Distinct {
             let hoisted = program.cell(batch.kind).hoisted.as_ref().expect("a table divides it");
             let ports = program.network()[batch.kind].ports().len();
             let Operand::Hoisted { start } = operands[tables.len() + ports] else {
-                unreachable!("the rest of a cell reads rows of what was hoisted")
+                unreachable!("the body of a cell reads rows of its prologue's results")
             };
             let (own, rest) = numbers.split_at(calls);
             numbers = rest;
-            let (out, stride) = (of_kind.results, hoisted.ahead.output_stride);
+            let (out, stride) = (of_kind.results, hoisted.prologue.output_stride);
             for (row, &number) in rows[start as usize..].iter_mut().zip(own) {
                 *row = out + number * stride;
             }

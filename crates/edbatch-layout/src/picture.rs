@@ -56,9 +56,9 @@ pub fn cell_text(program: &Program, kind: Kind) -> String {
     writeln!(text, "  steps: {}; copied: {}", names(&plan.steps), moves.join("; "))
         .expect(INFALLIBLE);
     if let Some(hoisted) = &plan.hoisted {
-        let (from, ahead) = (base_name(hoisted.from), names(&hoisted.ahead.steps));
-        let rest = names(&hoisted.rest.steps);
-        writeln!(text, "  hoisted, by {from}: {ahead}; the rest: {rest}").expect(INFALLIBLE);
+        let (from, prologue) = (base_name(hoisted.from), names(&hoisted.prologue.steps));
+        let body = names(&hoisted.body.steps);
+        writeln!(text, "  prologue, by {from}: {prologue}; body: {body}").expect(INFALLIBLE);
     }
     text
 }

@@ -13,7 +13,7 @@ pub struct Plan {
     /// One step per batch, in order.
     pub steps: Vec<Step>,
     /// The operands of all steps: per step an operand per table, then one per port, and for the
-    /// [rest](Action::Rest) of a cell one more.
+    /// [body](Action::Body) of a cell one more.
     pub operands: Vec<Operand>,
     /// Lists that operands refer to.
     pub lists: Vec<u32>,
@@ -69,15 +69,15 @@ pub struct Step {
 pub enum Action {
     /// Calls the cell for the nodes of a batch.
     Call,
-    /// Computes the part of the cell that was [hoisted](crate::Hoisted), for distinct rows of a table or
-    /// for the values that the calls of several batches read. Its other operands are unread.
+    /// Computes the [prologue](crate::Hoisted::prologue) of the cell, for distinct rows of a table or for the values
+    /// that the calls of several batches read. Its other operands are unread.
     Hoist {
         /// For how many rows there is room.
         room: u32,
     },
-    /// Calls the rest of the cell for the nodes of a batch. The last operand is where they find their
-    /// rows of what was hoisted.
-    Rest,
+    /// Calls the [body](crate::Hoisted::body) of the cell for the nodes of a batch. The last operand is where they find
+    /// their rows of the prologue's results.
+    Body,
 }
 
 impl Step {

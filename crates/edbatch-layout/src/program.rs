@@ -50,7 +50,7 @@ impl Program {
         let tables = |(cell, plan): (&Cell, &CellPlan)| {
             // A cell that is divided by a table always runs in its two parts.
             let divided = plan.hoisted.as_ref().filter(|hoisted| hoisted.table().is_some());
-            let steps = divided.map_or(&plan.steps, |hoisted| &hoisted.rest.steps);
+            let steps = divided.map_or(&plan.steps, |hoisted| &hoisted.body.steps);
             let read: Vec<Base> =
                 steps.iter().flat_map(CellStep::reads).map(|(place, _)| place.base).collect();
             (0..cell.tables().len())
@@ -108,8 +108,8 @@ impl Program {
         let hoisted = || cell.hoisted.as_ref().expect("a step of a part of an undivided cell");
         match step.action {
             Action::Call => cell,
-            Action::Hoist { .. } => &hoisted().ahead,
-            Action::Rest => &hoisted().rest,
+            Action::Hoist { .. } => &hoisted().prologue,
+            Action::Body => &hoisted().body,
         }
     }
 }

@@ -74,13 +74,13 @@ fn a_projection_of_a_word_is_hoisted_with_all_that_follows_from_it() {
     let hoisted = encoder.hoisted.as_ref().unwrap();
     assert_eq!(hoisted.from, Base::Table(0));
     // The projection, its tanh, and the product by all four gates' input weights.
-    assert_eq!(hoisted.ahead.steps.len(), 3, "{}", hoisted.ahead);
+    assert_eq!(hoisted.prologue.steps.len(), 3, "{}", hoisted.prologue);
     // The product by the state's weights, added to it, and the rest of the LSTM.
-    assert_eq!(hoisted.rest.steps.len(), 2, "{}", hoisted.rest);
-    assert_eq!(hoisted.ahead.output_width, 4 * 4);
+    assert_eq!(hoisted.body.steps.len(), 2, "{}", hoisted.body);
+    assert_eq!(hoisted.prologue.output_width, 4 * 4);
 }
 
-/// A product of several gates is hoisted as a whole, though only some of them are left for the rest.
+/// A product of several gates is hoisted as a whole, though only some of them are left for the body.
 #[test]
 fn both_products_of_a_gated_leaf_are_hoisted() {
     let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };
@@ -90,8 +90,8 @@ fn both_products_of_a_gated_leaf_are_hoisted() {
     let products = |steps: &[CellStep]| {
         steps.iter().filter(|step| matches!(step, CellStep::Product { .. })).count()
     };
-    let (ahead, rest) = (&hoisted.ahead, &hoisted.rest);
-    assert_eq!((products(&ahead.steps), products(&rest.steps)), (2, 0), "{ahead}{rest}");
+    let (prologue, body) = (&hoisted.prologue, &hoisted.body);
+    assert_eq!((products(&prologue.steps), products(&body.steps)), (2, 0), "{prologue}{body}");
 }
 
 #[test]

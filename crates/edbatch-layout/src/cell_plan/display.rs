@@ -73,7 +73,7 @@ impl fmt::Display for CellPlan {
             writeln!(f, "  {step}")?;
         }
         if let Some(hoisted) = &self.hoisted {
-            write!(f, "ahead, {}rest, {}", hoisted.ahead, hoisted.rest)?;
+            write!(f, "prologue, {}body, {}", hoisted.prologue, hoisted.body)?;
         }
         Ok(())
     }

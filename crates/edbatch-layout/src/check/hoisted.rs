@@ -19,7 +19,7 @@ impl Replay<'_> {
         if step.calls > capacity {
             return Err(format!("{} rows, beyond the capacity of {capacity}", step.calls));
         }
-        let stride = hoisted.ahead.output_stride;
+        let stride = hoisted.prologue.output_stride;
         let written = self.arena.rows(step.out, stride, capacity)?;
         let read = self.only_read(step, hoisted)?;
         let arguments = match hoisted.from {
@@ -138,7 +138,7 @@ impl Replay<'_> {
             }
             (_, other) => return Err(format!("expected rows of what was hoisted, got {other:?}")),
         };
-        let stride = hoisted.ahead.output_stride;
+        let stride = hoisted.prologue.output_stride;
         for (call, row) in rows.into_iter().enumerate() {
             let argument = self.argument(hoisted, reading, call);
             self.row(row, stride, Owner::Hoisted(kind, argument), &reading.written)?;

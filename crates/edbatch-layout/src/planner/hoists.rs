@@ -46,7 +46,7 @@ impl Planner {
             let room = self.room(mini_batch, Kind::new(kind), room);
             self.hoists.push((room > 0).then_some((self.spans.len(), room)));
             if let (Some(hoisted), 1..) = (&cell.hoisted, room) {
-                let len = u64::from(hoisted.ahead.output_stride) * room as u64;
+                let len = u64::from(hoisted.prologue.output_stride) * room as u64;
                 let mut batches = (0..schedule.len()).rev();
                 let last = batches.find(|&index| schedule.batch(index).kind.index() == kind);
                 let last = last.expect("a batch of a cell that names rows") as u32;
@@ -99,7 +99,7 @@ impl Planner {
                 continue;
             }
             let hoisted = program.cell(batch.kind).hoisted.as_ref().expect("it has a port");
-            let len = u64::from(hoisted.ahead.output_stride) * calls as u64;
+            let len = u64::from(hoisted.prologue.output_stride) * calls as u64;
             let (mut at, mut first) = (index, 0);
             loop {
                 self.joined[at] = Some(Joined { span: self.spans.len(), first });
@@ -180,7 +180,7 @@ impl Planner {
         let Some(hoisted) = &program.cell(batch.kind).hoisted else { return Action::Call };
         plan.operands.push(match self.joined[index] {
             Some(Joined { span, first }) => {
-                let stride = hoisted.ahead.output_stride;
+                let stride = hoisted.prologue.output_stride;
                 let first = self.spans[span].start as u32 + first * stride;
                 Operand::Span { first, stride }
             }
@@ -191,6 +191,6 @@ impl Planner {
             }
             None => return Action::Call,
         });
-        Action::Rest
+        Action::Body
     }
 }

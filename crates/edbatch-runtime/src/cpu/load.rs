@@ -54,8 +54,8 @@ impl Loaded {
         let cell = &self.cells[step.cell.index()];
         let part = match step.action {
             Action::Call => &cell.whole,
-            Action::Hoist { .. } => &cell.ahead,
-            Action::Rest => &cell.rest,
+            Action::Hoist { .. } => &cell.prologue,
+            Action::Body => &cell.body,
         };
         part.as_ref().expect("planned for this program")
     }
@@ -70,8 +70,8 @@ impl Loaded {
 #[derive(Debug)]
 struct LoadedCell {
     whole: Option<LoadedPart>,
-    ahead: Option<LoadedPart>,
-    rest: Option<LoadedPart>,
+    prologue: Option<LoadedPart>,
+    body: Option<LoadedPart>,
 }
 
 /// A cell or a part of it, ready to run.
@@ -141,12 +141,12 @@ impl Stacks<'_> {
 impl LoadedCell {
     fn new(plan: &CellPlan, stacks: &mut Stacks<'_>) -> Self {
         let Some(hoisted) = &plan.hoisted else {
-            return Self { whole: Some(LoadedPart::new(plan, stacks)), ahead: None, rest: None };
+            return Self { whole: Some(LoadedPart::new(plan, stacks)), prologue: None, body: None };
         };
         // What a table divides never runs as a whole.
         let whole = hoisted.table().is_none().then(|| LoadedPart::new(plan, stacks));
-        let ahead = Some(LoadedPart::new(&hoisted.ahead, stacks));
-        Self { whole, ahead, rest: Some(LoadedPart::new(&hoisted.rest, stacks)) }
+        let prologue = Some(LoadedPart::new(&hoisted.prologue, stacks));
+        Self { whole, prologue, body: Some(LoadedPart::new(&hoisted.body, stacks)) }
     }
 }
 

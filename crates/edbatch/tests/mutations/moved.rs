@@ -30,7 +30,7 @@ fn rows(plan: &Plan, program: &Program, step: usize) -> Range<u32> {
     let step = &plan.steps[step];
     let (stride, count) = match step.action {
         Action::Hoist { room } => (program.carried_out(step).output_stride, room),
-        Action::Call | Action::Rest => (program.cell(step.cell).output_stride, step.calls),
+        Action::Call | Action::Body => (program.cell(step.cell).output_stride, step.calls),
     };
     step.out..step.out + stride * count
 }

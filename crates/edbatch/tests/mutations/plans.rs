@@ -75,7 +75,7 @@ impl Mutants<'_> {
                 self.push(("step.cell", "another"), |plan| plan.steps[index].cell = kind);
             }
             let hoist = Action::Hoist { room: step.calls };
-            for action in [Action::Call, Action::Rest, hoist] {
+            for action in [Action::Call, Action::Body, hoist] {
                 if std::mem::discriminant(&action) != std::mem::discriminant(&step.action) {
                     self.push(("step.action", "another"), |p| p.steps[index].action = action);
                 }

@@ -1,0 +1,318 @@
+//! From groups and places to steps.
+//!
+//! A step may not read what lies in a region, or in the output, that it writes: such an operand is copied before.
+
+use edbatch_graph::{Op, Shape, Var};
+
+use super::equations::Equations;
+use super::idioms::{Idiom, Idioms};
+use super::place::{Places, is_read_later, target};
+use super::stack::Group;
+use crate::cell_plan::{Base, CellPlan, CellStep, Mode, Place};
+use crate::elementwise::{Elementwise, Register};
+
+/// The steps of a cell whose variables have their places.
+pub(super) fn emit(
+    equations: &Equations<'_>,
+    idioms: &Idioms,
+    groups: &[Group],
+    places: Places,
+) -> CellPlan {
+    let terms_run = vec![0; equations.len()];
+    let mut emitter = Emitter { equations, idioms, places, terms_run, steps: Vec::new() };
+    for group in groups {
+        match group {
+            Group::Stacks(stacks) => {
+                stacks.iter().for_each(|stack| emitter.products(&stack.products));
+            }
+            Group::Elementwise(run) => emitter.elementwise(run),
+            &Group::Expand(var, shape) => emitter.expand(var, shape),
+            &Group::Other(var) => emitter.other(var),
+        }
+    }
+    emitter.return_elsewhere();
+    let output = equations.output();
+    let last = output.offsets.len() - 1;
+    CellPlan {
+        name: equations.cell.name().into(),
+        hoisted: None,
+        regions: emitter.places.regions,
+        output_stride: output.stride,
+        output_width: output.offsets[last] + output.widths[last],
+        steps: emitter.steps,
+    }
+}
+
+struct Emitter<'a> {
+    equations: &'a Equations<'a>,
+    idioms: &'a Idioms,
+    places: Places,
+    /// For each sum of products, how many of its terms have run.
+    terms_run: Vec<usize>,
+    steps: Vec<CellStep>,
+}
+
+impl Emitter<'_> {
+    /// Where a tensor is, or a copy of it if it lies in what is about to be written.
+    fn apart(&mut self, from: Place, width: u32, written: &[Base]) -> Place {
+        let may_clash = matches!(from.base, Base::Scratch(_) | Base::Output);
+        if !may_clash || !written.contains(&from.base) {
+            return from;
+        }
+        let out = self.places.allot(width);
+        self.steps.push(CellStep::Copy { from, width, out });
+        out
+    }
+
+    fn read(&mut self, var: Var, written: &[Base]) -> Place {
+        self.apart(self.places.of(var), self.equations.width(var), written)
+    }
+
+    /// Products of several weights and one vector, in one step where their results lie side by side.
+    fn products(&mut self, products: &[Var]) {
+        let Some(&first) = products.first() else { return };
+        let x = self.equations.operands(first)[1];
+        let at = |var: &Var| self.places.of(target(self.idioms, *var));
+        let written: Vec<Base> = products.iter().map(|var| at(var).base).collect();
+        let width = self.equations.width(x);
+        let mut results = Vec::with_capacity(products.len());
+        for &var in products {
+            let target = target(self.idioms, var);
+            let terms_run = &mut self.terms_run[target.index()];
+            let mode = if *terms_run == 0 { Mode::Set } else { Mode::Add };
+            *terms_run += 1;
+            results.push((self.places.of(target), var, mode));
+        }
+        results.sort_by_key(|&(place, ..)| place);
+        let x = self.read(x, &written);
+        let first = self.steps.len();
+        for (out, var, mode) in results {
+            let rows = self.equations.width(var);
+            let weight = self.equations.weight(var).expect("a product of a parameter");
+            if let Some(CellStep::Product { weights, rows: n, out: o, mode: m, .. }) =
+                self.steps[first..].last_mut()
+                && (*m, o.base, o.offset + *n) == (mode, out.base, out.offset)
+            {
+                weights.push(weight);
+                *n += rows;
+            } else {
+                let weights = vec![weight];
+                self.steps.push(CellStep::Product { weights, rows, width, x, out, mode });
+            }
+        }
+    }
+
+    /// One program over operations of one width, each after its operands.
+    fn elementwise(&mut self, run: &[Var]) {
+        let (equations, width) = (self.equations, self.equations.width(run[0]));
+        let mut inputs: Vec<Place> = Vec::new();
+        for &var in run {
+            let given = equations.operands(var).iter().filter(|&operand| !run.contains(operand));
+            for place in given.map(|&operand| self.places.of_operand(equations, operand, var)) {
+                if !inputs.contains(&place) {
+                    inputs.push(place);
+                }
+            }
+        }
+        let register = |operand: Var, reader: Var| {
+            let index = match run.iter().position(|&other| other == operand) {
+                Some(index) => inputs.len() + index,
+                None => {
+                    let place = self.places.of_operand(equations, operand, reader);
+                    inputs.iter().position(|&input| input == place).expect("collected above")
+                }
+            };
+            Register(index as u16)
+        };
+        let op = |&var: &Var| {
+            let operands = equations.operands(var).iter().map(|&operand| register(operand, var));
+            (equations.op(var), operands.collect())
+        };
+        let ops: Vec<(Op, Vec<Register>)> = run.iter().map(op).collect();
+        let results = (inputs.len()..).zip(run);
+        let results = results.filter(|&(_, &var)| is_read_later(equations, var, run));
+        let mut outputs: Vec<(Place, Register)> = results
+            .map(|(register, &var)| (self.places.of(var), Register(register as u16)))
+            .collect();
+        outputs.sort_unstable();
+        let (outputs, registers): (Vec<Place>, Vec<Register>) = outputs.into_iter().unzip();
+        let program = Elementwise::new(inputs.len() as u16, &ops, &registers);
+        let written: Vec<Base> = outputs.iter().map(|place| place.base).collect();
+        for input in &mut inputs {
+            *input = self.apart(*input, width, &written);
+        }
+        self.steps.push(CellStep::Elementwise { width, inputs, outputs, program });
+    }
+
+    fn expand(&mut self, var: Var, shape: Shape) {
+        let (from, rows) = (self.places.of(var), self.equations.width(var));
+        let columns = shape.elements() as u32 / rows;
+        let out = self.places.of_expanded(var, shape);
+        self.steps.push(CellStep::Expand { from, rows, columns, out });
+    }
+
+    /// What is neither a product of a parameter and a vector nor element-wise.
+    fn other(&mut self, var: Var) {
+        let operands = self.equations.operands(var);
+        match self.equations.op(var) {
+            // It lies within another variable.
+            Op::Slice { .. } => return,
+            Op::MatMul => return self.matrix_product(var),
+            Op::Concat => return self.concatenation(var),
+            _ => {}
+        }
+        let (out, width) = (self.places.of(var), self.equations.width(var));
+        let from: Vec<Place> =
+            operands.iter().map(|&operand| self.read(operand, &[out.base])).collect();
+        let step = match self.equations.op(var) {
+            Op::Reduce { port, field, by } => {
+                let from = self.equations.field_offset(port, field);
+                CellStep::Reduce { port, from, width, by, out }
+            }
+            Op::Constant(value) => CellStep::Fill { value, width, out },
+            Op::Softmax => CellStep::Softmax { from: from[0], width, out, logarithm: false },
+            Op::LogSoftmax => CellStep::Softmax { from: from[0], width, out, logarithm: true },
+            Op::Transpose => {
+                let (rows, columns) = self.equations.shape(operands[0]).rows_and_columns();
+                let (rows, columns) = (rows as u32, columns as u32);
+                CellStep::Transpose { from: from[0], rows, columns, out }
+            }
+            op => unreachable!("{op} is run elsewhere"),
+        };
+        self.steps.push(step);
+    }
+
+    /// A product of matrices, with the bias of its rows, its right factor perhaps in pieces.
+    fn matrix_product(&mut self, product: Var) {
+        let equations = self.equations;
+        let &[left, right] = equations.operands(product) else {
+            unreachable!("a product has two operands")
+        };
+        let (m, k) = equations.shape(left).rows_and_columns();
+        let n = equations.shape(right).rows_and_columns().1;
+        let (m, k, n) = (m as u32, k as u32, n as u32);
+        let out = self.places.of(target(self.idioms, product));
+        let left = self.read(left, &[out.base]);
+        let bias = match self.idioms.of(product) {
+            Idiom::Biased { bias, .. } => Some(self.read(bias, &[out.base])),
+            _ => None,
+        };
+        let is_in_pieces = self.idioms.of(right) == Idiom::Pieces;
+        let pieces = if is_in_pieces { equations.operands(right) } else { &[right] };
+        let piece = |&piece: &Var| {
+            let rows = equations.shape(piece).rows_and_columns().0 as u32;
+            (self.read(piece, &[out.base]), rows)
+        };
+        let right = pieces.iter().map(piece).collect();
+        self.steps.push(CellStep::MatMul { left, right, bias, m, k, n, out });
+    }
+
+    /// Copies the parts of a concatenation that were not computed there.
+    fn concatenation(&mut self, var: Var) {
+        if self.idioms.of(var) == Idiom::Pieces {
+            return;
+        }
+        let mut out = self.places.of(var);
+        for &part in self.equations.operands(var) {
+            let (from, width) = (self.places.of(part), self.equations.width(part));
+            if from != out {
+                let from = self.apart(from, width, &[out.base]);
+                self.steps.push(CellStep::Copy { from, width, out });
+            }
+            out.offset += width;
+        }
+    }
+
+    /// Copies into the output row what is returned but lies elsewhere.
+    fn return_elsewhere(&mut self) {
+        let outputs = self.equations.cell.outputs().iter().zip(&self.equations.output().offsets);
+        for (&var, &offset) in outputs {
+            let out = Place { base: Base::Output, offset };
+            if self.places.of(var) != out {
+                let (from, width) = (self.read(var, &[Base::Output]), self.equations.width(var));
+                self.steps.push(CellStep::Copy { from, width, out });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CellStyle;
+    use super::super::notation::CellText;
+
+    fn check(cell: &str, style: CellStyle, expected: &[&str]) {
+        let steps = CellText::parse(cell).compiled(style);
+        let steps: Vec<&str> = steps.lines().skip(1).map(str::trim).collect();
+        assert_eq!(steps, expected, "{cell}");
+    }
+
+    #[test]
+    fn sums_of_products_accumulate_in_place() {
+        let cell = "x h -> i = w1 x + u1 h + b1, c = tanh i | c";
+        check(
+            cell,
+            CellStyle::Planned,
+            &[
+                "s0+0 = (w0) port0+0 [4, 4]",
+                "s0+0 += (w1) port1+0 [4, 4]",
+                "element-wise [4]: r0 = s0+0; r1 = w2+0; r2 = tanh(r0 + r1); out+0 = r2",
+            ],
+        );
+        check(
+            cell,
+            CellStyle::Declaration,
+            &[
+                "s0+0 = (w0) port0+0 [4, 4]",
+                "s1+0 = (w1) port1+0 [4, 4]",
+                "element-wise [4]: r0 = s0+0; r1 = s1+0; r2 = r0 + r1; s2+0 = r2",
+                "element-wise [4]: r0 = s2+0; r1 = w2+0; r2 = r0 + r1; s3+0 = r2",
+                "element-wise [4]: r0 = s3+0; r1 = tanh r0; out+0 = r1",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_run_of_operations_is_one_program() {
+        check(
+            "x y -> p = tanh x, q = y * p, z = [p q], r = v1 z | r",
+            CellStyle::Planned,
+            &[
+                "element-wise [4]: r0 = port0+0; r1 = port1+0; r2 = tanh r0; r3 = r1 * r2; s0+0 = r2; s0+4 = r3",
+                "out+0 = (w0) s0+0 [4, 8]",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_a_step_would_overwrite_is_copied_first() {
+        check(
+            "x -> c = tanh x, z = [c c], r = v1 z | r",
+            CellStyle::Planned,
+            &[
+                "element-wise [4]: r0 = port0+0; r1 = tanh r0; s0+0 = r1",
+                "s1+0 = s0+0 [4]",
+                "s0+4 = s1+0 [4]",
+                "out+0 = (w0) s0+0 [4, 8]",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_product_of_matrices_reads_pieces_and_adds_its_bias() {
+        check(
+            "A:x B:y -> Z = [A B], P = v1 Z + x | P",
+            CellStyle::Planned,
+            &["out+0 = port0+16 + w0+0 · (port0+0 ; port1+0) [4, 8, 4]"],
+        );
+    }
+
+    #[test]
+    fn arguments_that_are_returned_are_copied() {
+        check(
+            "x:c -> h = tanh x | h c",
+            CellStyle::Planned,
+            &["element-wise [4]: r0 = port0+0; r1 = tanh r0; out+0 = r1", "out+4 = port0+4 [4]"],
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! A cell as all passes read it: its operations, and who reads each variable.
+
+use edbatch_graph::{Cell, Op, ParameterId, Shape, Var};
+
+use crate::record_layout::RecordLayout;
+
+/// The operations of a cell, the readers of each variable, and how arguments and results lie in memory.
+pub(super) struct Equations<'a> {
+    pub(super) cell: &'a Cell,
+    records: &'a [RecordLayout],
+    readers: Vec<Vec<Var>>,
+}
+
+impl<'a> Equations<'a> {
+    pub(super) fn new(records: &'a [RecordLayout], cell: &'a Cell) -> Self {
+        let mut readers = vec![Vec::new(); cell.instructions().len()];
+        for (var, instruction) in (0..).map(Var).zip(cell.instructions()) {
+            for operand in &instruction.operands {
+                readers[operand.index()].push(var);
+            }
+        }
+        Self { cell, records, readers }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.readers.len()
+    }
+
+    pub(super) fn vars(&self) -> impl DoubleEndedIterator<Item = Var> + use<> {
+        (0..self.len() as u32).map(Var)
+    }
+
+    pub(super) fn op(&self, var: Var) -> Op {
+        self.cell.instruction(var).op
+    }
+
+    pub(super) fn operands(&self, var: Var) -> &'a [Var] {
+        &self.cell.instruction(var).operands
+    }
+
+    pub(super) fn shape(&self, var: Var) -> Shape {
+        self.cell.instruction(var).shape
+    }
+
+    pub(super) fn width(&self, var: Var) -> u32 {
+        self.shape(var).elements() as u32
+    }
+
+    pub(super) fn readers(&self, var: Var) -> &[Var] {
+        &self.readers[var.index()]
+    }
+
+    /// Whether a call returns the variable.
+    pub(super) fn is_returned(&self, var: Var) -> bool {
+        self.cell.outputs().contains(&var)
+    }
+
+    /// Whether a single operation reads the variable, and nothing else does.
+    pub(super) fn is_private(&self, var: Var) -> bool {
+        self.readers(var).len() == 1 && !self.is_returned(var)
+    }
+
+    /// Whether the variable is the result of an operation, and no part of another variable.
+    pub(super) fn is_result(&self, var: Var) -> bool {
+        !self.op(var).is_source() && !matches!(self.op(var), Op::Slice { .. })
+    }
+
+    /// Where a field begins in the record at a port.
+    pub(super) fn field_offset(&self, port: u16, field: u16) -> u32 {
+        let record = self.cell.ports()[usize::from(port)].record;
+        self.records[usize::from(record.0)].offsets[usize::from(field)]
+    }
+
+    /// How a call's results lie in its row of output.
+    pub(super) fn output(&self) -> &'a RecordLayout {
+        &self.records[usize::from(self.cell.record().0)]
+    }
+
+    /// The parameter, if the variable is a parameter times a vector.
+    pub(super) fn weight(&self, var: Var) -> Option<ParameterId> {
+        let (Op::MatMul, &[left, right]) = (self.op(var), self.operands(var)) else {
+            return None;
+        };
+        match (self.op(left), self.shape(right)) {
+            (Op::Parameter(id), Shape::Vector(_)) => Some(id),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Operations that need no step of their own, as another's step does them on the way.
+//!
+//! A sum of products needs no addition: the second product is added to the place of the first, which gives the same bits,
+//! as each product is a chain of its own. A concatenation that only products of matrices read, as their right factor, is
+//! never made, as they read it in pieces; such a product adds the bias of its rows itself.
+
+use edbatch_graph::{Op, Shape, Var};
+
+use super::equations::Equations;
+
+/// What part of a step a variable is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Idiom {
+    /// A result like any other.
+    None,
+    /// A product that is the term of this number in a sum of products.
+    Term { sum: Var, index: usize },
+    /// A sum of so many products.
+    Sum { terms: usize },
+    /// An addition inside such a sum.
+    PartialSum { sum: Var },
+    /// A concatenation that is read in pieces.
+    Pieces,
+    /// A product of matrices, to each of whose rows an element of `bias` is added.
+    Biased { sum: Var, bias: Var },
+    /// The sum of such a product and its bias.
+    BiasedSum,
+}
+
+/// The idiom of each variable.
+pub(super) struct Idioms(Vec<Idiom>);
+
+impl Idioms {
+    /// None at all: every operation is a step of its own.
+    pub(super) fn none(equations: &Equations<'_>) -> Self {
+        Self(vec![Idiom::None; equations.len()])
+    }
+
+    pub(super) fn find(equations: &Equations<'_>) -> Self {
+        let mut idioms = Self::none(equations);
+        idioms.find_sums(equations);
+        idioms.find_pieces(equations);
+        idioms.find_biases(equations);
+        idioms
+    }
+
+    pub(super) fn of(&self, var: Var) -> Idiom {
+        self.0[var.index()]
+    }
+
+    /// Finds sums all of whose terms are products that nothing else reads.
+    fn find_sums(&mut self, equations: &Equations<'_>) {
+        for sum in equations.vars() {
+            let Some(terms) = terms(equations, sum) else { continue };
+            let mut readers = equations.readers(sum).iter();
+            let is_partial = readers.any(|&reader| terms_exist(equations, reader));
+            if terms.len() < 2 || is_partial {
+                continue;
+            }
+            let mut inner = equations.operands(sum)[0];
+            while equations.op(inner) == Op::Add {
+                self.0[inner.index()] = Idiom::PartialSum { sum };
+                inner = equations.operands(inner)[0];
+            }
+            self.0[sum.index()] = Idiom::Sum { terms: terms.len() };
+            for (index, term) in terms.into_iter().enumerate() {
+                self.0[term.index()] = Idiom::Term { sum, index };
+            }
+        }
+    }
+
+    /// Finds concatenations that only products of matrices read, as their right factor.
+    fn find_pieces(&mut self, equations: &Equations<'_>) {
+        for var in equations.vars() {
+            let as_right_factor = |&reader: &Var| {
+                equations.op(reader) == Op::MatMul
+                    && equations.weight(reader).is_none()
+                    && equations.operands(reader)[0] != var
+            };
+            if equations.op(var) == Op::Concat
+                && !equations.is_returned(var)
+                && equations.readers(var).iter().all(as_right_factor)
+            {
+                self.0[var.index()] = Idiom::Pieces;
+            }
+        }
+    }
+
+    /// Finds sums of a matrix that is a product, which nothing else reads, and an element for each of its rows.
+    fn find_biases(&mut self, equations: &Equations<'_>) {
+        for sum in equations.vars() {
+            let (Op::Add, &[a, b]) = (equations.op(sum), equations.operands(sum)) else {
+                continue;
+            };
+            for (product, bias) in [(a, b), (b, a)] {
+                let (rows, columns) = equations.shape(product).rows_and_columns();
+                if equations.op(product) == Op::MatMul
+                    && equations.is_private(product)
+                    && columns > 1
+                    && equations.shape(bias) == Shape::Vector(rows as u32)
+                {
+                    self.0[product.index()] = Idiom::Biased { sum, bias };
+                    self.0[sum.index()] = Idiom::BiasedSum;
+                }
+            }
+        }
+    }
+}
+
+fn terms_exist(equations: &Equations<'_>, var: Var) -> bool {
+    terms(equations, var).is_some()
+}
+
+/// The products whose left-to-right sum a variable is, if it is one and nothing reads the parts.
+fn terms(equations: &Equations<'_>, var: Var) -> Option<Vec<Var>> {
+    if equations.weight(var).is_some() {
+        return Some(vec![var]);
+    }
+    let (Op::Add, &[left, right]) = (equations.op(var), equations.operands(var)) else {
+        return None;
+    };
+    let same_shape = equations.shape(left) == equations.shape(right);
+    if !same_shape || !equations.is_private(left) || !equations.is_private(right) {
+        return None;
+    }
+    equations.weight(right)?;
+    let mut terms = terms(equations, left)?;
+    terms.push(right);
+    Some(terms)
+}

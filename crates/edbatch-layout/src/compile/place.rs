@@ -1,0 +1,283 @@
+//! Where the variables of a cell live.
+//!
+//! Results that a call returns are computed in the output row, operands of a concatenation where the concatenation wants
+//! them. Products that read one vector are one step if their results are contiguous and all replace, or all are added to,
+//! what is there. Where several stacks share results, as the two children's of a TreeLSTM share those of i, o and u but not
+//! the forget gates', not every order keeps each stack together: `f_l i o u f_r` does. Each stack asks for its results to
+//! be consecutive; the planner finds an order that serves all of them, or most.
+//!
+//! *Source*: section 3.2 of the paper. *Cost*: that of [`aligned::plan`], nearly linear where all can be served.
+
+use std::collections::HashMap;
+
+use edbatch_graph::{Op, Shape, Var};
+
+use super::equations::Equations;
+use super::idioms::{Idiom, Idioms};
+use super::stack::{Group, Stack};
+use crate::aligned::{self, Batch, Problem, Search};
+use crate::cell_plan::{Base, Place};
+
+/// Effort for stacks that no order serves all: a cell has few, and compiling it should take well under a millisecond.
+const SEARCH: Search = Search { seed: 0, restarts: 4, tests: 64 };
+
+/// Which results share a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Regions {
+    /// None; operands of concatenations are copied.
+    Declared,
+    /// Those of products that read one vector, in the order of their declaration.
+    ByVector,
+    /// Those of products that read one vector or add to each other's results, in an order that keeps stacks together.
+    Shared,
+}
+
+/// Where variables are, and the regions of scratch that they need.
+pub(super) struct Places {
+    place: Vec<Option<Place>>,
+    /// Tensors that are repeated to a shape.
+    expanded: HashMap<(Var, Shape), Place>,
+    pub(super) regions: Vec<u32>,
+}
+
+/// Gives all variables of some groups their places.
+pub(super) fn place(
+    equations: &Equations<'_>,
+    idioms: &Idioms,
+    groups: &[Group],
+    regions: Regions,
+) -> Places {
+    let place = vec![None; equations.len()];
+    let mut places = Places { place, expanded: HashMap::new(), regions: Vec::new() };
+    places.place_arguments(equations);
+    places.place_outputs(equations);
+    if regions != Regions::Declared {
+        places.place_concatenations(equations, idioms);
+    }
+    for group in groups {
+        match group {
+            Group::Stacks(stacks) => {
+                if regions == Regions::Shared {
+                    places.place_shared(equations, idioms, stacks);
+                }
+                for stack in stacks {
+                    let targets = stack.products.iter().map(|&var| target(idioms, var)).collect();
+                    let unplaced = places.unplaced(targets);
+                    places.place_in_order(equations, &unplaced);
+                }
+            }
+            Group::Elementwise(run) => {
+                run.iter()
+                    .filter(|&&var| is_read_later(equations, var, run))
+                    .for_each(|&var| places.place_result(equations, var));
+            }
+            &Group::Expand(var, shape) => {
+                let place = places.allot(shape.elements() as u32);
+                places.expanded.insert((var, shape), place);
+            }
+            &Group::Other(var) => places.place_other(equations, idioms, var),
+        }
+    }
+    places
+}
+
+/// Where the result of a product goes: its own variable, or the sum that it is a term of.
+pub(super) fn target(idioms: &Idioms, product: Var) -> Var {
+    match idioms.of(product) {
+        Idiom::Term { sum, .. } | Idiom::Biased { sum, .. } => sum,
+        _ => product,
+    }
+}
+
+/// Whether a variable of a run of element-wise operations is read outside of it.
+pub(super) fn is_read_later(equations: &Equations<'_>, var: Var, run: &[Var]) -> bool {
+    equations.is_returned(var) || equations.readers(var).iter().any(|reader| !run.contains(reader))
+}
+
+impl Places {
+    pub(super) fn of(&self, var: Var) -> Place {
+        self.place[var.index()].expect("a variable that is ready has a place")
+    }
+
+    #[cfg(test)]
+    pub(super) fn find(&self, var: Var) -> Option<Place> {
+        self.place[var.index()]
+    }
+
+    /// Where an element-wise operation finds an operand: repeated, if it has fewer elements.
+    pub(super) fn of_operand(&self, equations: &Equations<'_>, operand: Var, reader: Var) -> Place {
+        let shape = equations.shape(reader);
+        let is_narrow = equations.width(operand) != equations.width(reader);
+        let expanded = self.expanded.get(&(operand, shape)).filter(|_| is_narrow);
+        expanded.copied().unwrap_or_else(|| self.of(operand))
+    }
+
+    pub(super) fn of_expanded(&self, var: Var, shape: Shape) -> Place {
+        self.expanded[&(var, shape)]
+    }
+
+    /// A region of its own.
+    pub(super) fn allot(&mut self, width: u32) -> Place {
+        self.regions.push(width);
+        let region = u16::try_from(self.regions.len() - 1).expect("bounded by the program");
+        Place { base: Base::Scratch(region), offset: 0 }
+    }
+
+    fn place_arguments(&mut self, equations: &Equations<'_>) {
+        for var in equations.vars() {
+            self.place[var.index()] = match equations.op(var) {
+                Op::Input { port, field } => {
+                    let offset = equations.field_offset(port, field);
+                    Some(Place { base: Base::Port(port), offset })
+                }
+                Op::Lookup { table } => Some(Place { base: Base::Table(table), offset: 0 }),
+                Op::Parameter(id) => Some(Place { base: Base::Parameter(id), offset: 0 }),
+                _ => None,
+            };
+        }
+    }
+
+    /// A slice lies within another variable; it and arguments are copied to the output in the end.
+    fn place_outputs(&mut self, equations: &Equations<'_>) {
+        for (&var, &offset) in equations.cell.outputs().iter().zip(&equations.output().offsets) {
+            if equations.is_result(var) && self.place[var.index()].is_none() {
+                self.place[var.index()] = Some(Place { base: Base::Output, offset });
+            }
+        }
+    }
+
+    /// Gives operands of concatenations their place inside the whole, outer ones first.
+    fn place_concatenations(&mut self, equations: &Equations<'_>, idioms: &Idioms) {
+        for var in equations.vars().rev() {
+            if equations.op(var) != Op::Concat || idioms.of(var) == Idiom::Pieces {
+                continue;
+            }
+            self.place_result(equations, var);
+            let mut place = self.of(var);
+            for &part in equations.operands(var) {
+                if equations.is_result(part) && self.place[part.index()].is_none() {
+                    self.place[part.index()] = Some(place);
+                }
+                place.offset += equations.width(part);
+            }
+        }
+    }
+
+    /// A place for a result, unless it has one.
+    fn place_result(&mut self, equations: &Equations<'_>, var: Var) {
+        if self.place[var.index()].is_none() {
+            self.place[var.index()] = Some(self.allot(equations.width(var)));
+        }
+    }
+
+    fn place_other(&mut self, equations: &Equations<'_>, idioms: &Idioms, var: Var) {
+        if let Op::Slice { start, .. } = equations.op(var) {
+            let whole = equations.operands(var)[0];
+            let mut place = self.of(whole);
+            place.offset += start * equations.shape(whole).rows_and_columns().1 as u32;
+            self.place[var.index()] = Some(place);
+        } else if idioms.of(var) != Idiom::Pieces {
+            self.place_result(equations, target(idioms, var));
+        }
+    }
+
+    /// Those that have no place yet, in the order of their declaration.
+    fn unplaced(&self, mut vars: Vec<Var>) -> Vec<Var> {
+        vars.retain(|var| self.place[var.index()].is_none());
+        vars.sort_unstable();
+        vars.dedup();
+        vars
+    }
+
+    /// One region for several results, in this order.
+    fn place_in_order(&mut self, equations: &Equations<'_>, vars: &[Var]) {
+        if vars.is_empty() {
+            return;
+        }
+        let mut place = self.allot(vars.iter().map(|&var| equations.width(var)).sum());
+        for &var in vars {
+            self.place[var.index()] = Some(place);
+            place.offset += equations.width(var);
+        }
+    }
+
+    /// Places the results of stacks that are about to run or wait, one after the other where they share some.
+    fn place_shared(&mut self, equations: &Equations<'_>, idioms: &Idioms, stacks: &[Stack]) {
+        let mut regions: Vec<Vec<Var>> = Vec::new();
+        let mut together: Vec<Vec<u32>> = Vec::new();
+        let mut written: Vec<Var> = Vec::new();
+        for Stack { products, waiting } in stacks {
+            let targets = products.iter().chain(waiting).map(|&var| target(idioms, var));
+            let mut targets = self.unplaced(targets.collect());
+            if targets.is_empty() {
+                continue;
+            }
+            let (add, set): (Vec<Var>, Vec<Var>) =
+                targets.iter().partition(|&target| written.contains(target));
+            together.extend([add, set].map(|vars| vars.iter().map(|var| var.0).collect()));
+            written.extend(&targets);
+            let shares = |region: &mut Vec<Var>| region.iter().any(|var| targets.contains(var));
+            for region in regions.extract_if(.., shares).collect::<Vec<_>>() {
+                targets.extend(region);
+            }
+            regions.push(targets);
+        }
+        let order = order_of(equations.len(), together);
+        for mut region in regions {
+            region.sort_unstable_by_key(|var| order[var.index()]);
+            region.dedup();
+            self.place_in_order(equations, &region);
+        }
+    }
+}
+
+/// For each variable its place in an order in which sets of variables are consecutive, as many as can be.
+fn order_of(variables: usize, together: Vec<Vec<u32>>) -> Vec<u32> {
+    let batches = together.into_iter().filter(|set| set.len() > 1);
+    let batches = batches.map(|set| Batch::uniform([set], 1)).collect();
+    let layout = aligned::plan(&Problem { variables: variables as u32, batches }, SEARCH);
+    let mut place = vec![0; layout.order.len()];
+    for (index, &variable) in (0..).zip(&layout.order) {
+        place[variable as usize] = index;
+    }
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::notation::{CellText, regions};
+    use super::super::stack::stack;
+    use super::*;
+
+    fn check(cell: &str, style: Regions, expected: &str) {
+        let cell = CellText::parse(cell);
+        let equations = cell.equations();
+        let idioms = Idioms::find(&equations);
+        let groups = stack(&equations, &idioms);
+        let places = place(&equations, &idioms, &groups, style);
+        assert_eq!(regions(&cell, &places), expected);
+    }
+
+    #[test]
+    fn an_order_keeps_the_stacks_of_both_children_together() {
+        let node = "l r -> g = wf l, i = wi l + ui r, o = wo l + uo r, e = uf r, \
+                    c = sigmoid g * sigmoid e * sigmoid i * sigmoid o | c";
+        check(node, Regions::ByVector, "s0: g i o; s1: e; out: c");
+        check(node, Regions::Shared, "s0: g o i e; out: c");
+    }
+
+    #[test]
+    fn operands_of_a_concatenation_are_computed_where_it_wants_them() {
+        check(
+            "x y -> p = tanh x, q = tanh y, z = [p q], r = w1 z' | r",
+            Regions::Shared,
+            "s0: p v6 z q; out: r",
+        );
+        check("x -> p = tanh x, z = [p p], r = v1 z | r", Regions::Shared, "s0: p z; out: r");
+    }
+
+    #[test]
+    fn what_is_returned_is_computed_in_the_output() {
+        check("x:c -> h = tanh (w1 x), d = h * c | h d", Regions::Shared, "s0: v3; out: h d");
+    }
+}
