@@ -5,8 +5,8 @@
 //!   every cell to a [`CellPlan`], a few steps over scratch. It takes well under a millisecond a
 //!   cell. [`cell_text`] and [`cell_dot`] draw a plan; [`cell_costs`] counts what it copies.
 //! - **Across batches**, for each mini-batch: [`Planner`] gives every node a row in an arena, takes it
-//!   back after the last reader, and [`check`] proves it legal. An [`Order`] of the nodes may come
-//!   first; a plan can be refilled for a mini-batch of the same topology.
+//!   back after the last reader, and [`check`] proves it legal. A plan can be refilled for a mini-batch
+//!   of the same topology.
 //! - **[`aligned`]** is the search behind it, of use by itself: an order of variables in which
 //!   batches find their operands side by side.
 //!
@@ -36,7 +36,6 @@ mod distinct;
 mod elementwise;
 mod inner_batches;
 mod names;
-mod node_order;
 mod paper_cells;
 mod picture;
 mod plan;
@@ -51,7 +50,6 @@ pub use check_cell::check_cell;
 pub use compile::CellStyle;
 pub use elementwise::{Assignment, Elementwise, Form, Function, Operation, Register};
 pub use inner_batches::inner_batches;
-pub use node_order::{ByConsumers, Order, by_pq_tree};
 pub use paper_cells::{PAPER_CELLS, paper_cell};
 pub use picture::{cell_dot, cell_text};
 pub use plan::{Action, Operand, Plan, Step, ValueRow, Want};
