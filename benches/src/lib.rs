@@ -29,6 +29,7 @@ pub mod learning;
 pub mod live;
 pub mod options;
 pub mod page;
+pub mod paper_table;
 pub mod plot;
 pub mod policies;
 pub mod pq_trees;

@@ -5,4 +5,5 @@ mod command;
 mod counts;
 mod flops;
 mod live;
+mod paper_table;
 mod records;

@@ -13,12 +13,6 @@
 //! read where it is. As declared, that is what the same batches would copy; as planned, what the [`CellPlan`] does copy,
 //! repeat, transpose and fill.
 //!
-//! By the paper's rule all planned figures are the paper's but TreeLSTM-Internal's, 3 kernels and 22 kB. Of these the
-//! products, eight of one shape, account for 1 kernel and 16 kB; all else in the cell has an ideal layout, which is found.
-//! No rule is known by which two kernels and 6 kB remain. The declared figures depend on the order in which the equations
-//! are written; those of GRUCell, TreeGRU-Leaf and TreeLSTM-Leaf are the paper's. MVCell's differ because the matrices that
-//! come in are not in the order in which its products want them, which the paper does not count.
-//!
 //! *Source*: section 3 of the paper and its table of memory costs.
 
 use edbatch_graph::{Cell, Kind, Network, Op, Var};

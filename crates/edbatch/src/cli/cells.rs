@@ -195,21 +195,10 @@ impl Report {
     }
 }
 
-/// The paper's table, by cell: memory kernels and kB, declared and planned.
-const PAPER_TABLE: [(&str, [u32; 4]); 7] = [
-    ("GRUCell", [6, 666, 2, 14]),
-    ("LSTMCell", [4, 1054, 1, 16]),
-    ("MVCell", [2, 260, 2, 260]),
-    ("TreeGRU-Internal", [8, 552, 2, 16]),
-    ("TreeGRU-Leaf", [4, 268, 2, 8]),
-    ("TreeLSTM-Internal", [7, 1064, 3, 22]),
-    ("TreeLSTM-Leaf", [3, 396, 1, 6]),
-];
-
 fn print_table(reports: &[Report]) {
     println!(
-        "{:18} {:>7} | {:^25} | {:^25} | {:^25} | {:>8}",
-        "memory kernels, kB", "batches", "paper rule", "own rule", "the paper says", "compile"
+        "{:18} {:>7} | {:^25} | {:^25} | {:>8}",
+        "memory kernels, kB", "batches", "paper rule", "own rule", "compile"
     );
     let compared = |Compared { declared, planned }: Compared| {
         let kilobytes = |moved: Moved| moved.bytes as f64 / 1024.0;
@@ -222,12 +211,8 @@ fn print_table(reports: &[Report]) {
         )
     };
     for Report { costs, compile_microseconds } in reports {
-        let paper = PAPER_TABLE.iter().find(|(name, _)| *name == costs.cell);
-        let paper = paper.map_or(String::new(), |(_, [kernels, kilobytes, planned, left])| {
-            format!("{kernels:3} {kilobytes:7} -> {planned:3} {left:7}")
-        });
         println!(
-            "{:18} {:>7} | {} | {} | {paper:25} | {compile_microseconds:5.0} us",
+            "{:18} {:>7} | {} | {} | {compile_microseconds:5.0} us",
             costs.cell,
             costs.batches,
             compared(costs.paper_rule),
