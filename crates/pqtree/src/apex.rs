@@ -51,7 +51,7 @@ impl Work {
     /// Lets paths climb until one is left. Returns where that one is: at the apex, or above it.
     fn climb_in_turns(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
         let starts = self.touched.len();
-        let (mut next, mut climbing, mut count, mut turn) = (0, [NIL; WINDOW], 0, 0);
+        let (mut next, mut climbing, mut count) = (0, [NIL; WINDOW], 0);
         let mut stuck = None;
         self.fork = NIL;
         loop {
@@ -69,30 +69,46 @@ impl Work {
                 (1, None) => return Ok(climbing[0]),
                 _ => {}
             }
-            turn = if turn < count { turn } else { 0 };
-            match self.step(nodes, climbing[turn])? {
-                Step::Up(above) => {
-                    climbing[turn] = above;
-                    turn += 1;
-                    continue;
-                }
-                Step::Joined => {}
-                Step::Stuck if stuck.is_some() => return Err(ReduceError::Conflict),
-                Step::Stuck => stuck = Some(climbing[turn]),
+            let (ended, is_stuck) = self.climb_until_one_ends(nodes, &mut climbing[..count])?;
+            if is_stuck && stuck.replace(climbing[ended]).is_some() {
+                return Err(ReduceError::Conflict);
             }
             count -= 1;
-            climbing[turn] = climbing[count];
+            climbing[ended] = climbing[count];
+        }
+    }
+
+    /// Lets paths climb, a step each in turn, until one of them goes no further. Returns which one, and
+    /// whether it is stuck; if not, it has joined another one.
+    fn climb_until_one_ends(
+        &mut self,
+        nodes: &mut Nodes,
+        climbing: &mut [u32],
+    ) -> Result<(usize, bool), ReduceError> {
+        loop {
+            for (which, place) in climbing.iter_mut().enumerate() {
+                match self.step(nodes, *place)? {
+                    Step::Up(above) => *place = above,
+                    Step::Joined => return Ok((which, false)),
+                    Step::Stuck => return Ok((which, true)),
+                }
+            }
         }
     }
 
     /// Lets the path that has come to `place` climb to the parent.
+    #[inline]
     fn step(&mut self, nodes: &mut Nodes, place: u32) -> Result<Step, ReduceError> {
-        let node = self.touched[place as usize].node;
-        if node == nodes.root || !self.fits_below(nodes, place)? {
+        let &Touched { node, is_q, predecessors, .. } = &self.touched[place as usize];
+        let fits = node != nodes.root
+            && predecessors[1] == NIL
+            && (!is_q || self.q_fits_below(nodes, place)?);
+        if !fits {
             return Ok(Step::Stuck);
         }
-        let parent = nodes.climb(node);
-        let above = self.touch(nodes, parent);
+        self.touched[place as usize].fits = true;
+        let (parent, tag) = nodes.climb(node);
+        let above = self.touch(nodes, parent, tag);
         let touched = &mut self.touched[above as usize];
         match touched.predecessors {
             [NIL, _] => touched.predecessors[0] = place,

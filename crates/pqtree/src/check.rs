@@ -14,7 +14,7 @@
 //! *Cost*: O(full children) for a Q-node, O(1) for a P-node.
 
 use crate::conflict::ReduceError;
-use crate::label::{NIL, Touched, Work};
+use crate::label::{NIL, Work};
 use crate::node::NodeId;
 use crate::nodes::Nodes;
 
@@ -61,16 +61,8 @@ impl Work {
         Ok(())
     }
 
-    /// Notes, and returns, whether a node that its path is about to leave can lie below the apex.
-    /// An error if it cannot be the apex either.
-    pub(crate) fn fits_below(&mut self, nodes: &Nodes, place: u32) -> Result<bool, ReduceError> {
-        let Touched { predecessors, is_q, .. } = self.touched[place as usize];
-        let fits = predecessors[1] == NIL && (!is_q || self.q_fits_below(nodes, place)?);
-        self.touched[place as usize].fits = fits;
-        Ok(fits)
-    }
-
-    /// The same for a node that its path has left already, and that another one has reached now.
+    /// Notes whether a node that its path has left can lie below the apex still, now that another path
+    /// has reached it.
     pub(crate) fn refit_below(&mut self, nodes: &Nodes, place: u32) {
         let [predecessor, other] = self.predecessor_nodes(place);
         let touched = &mut self.touched[place as usize];
@@ -83,7 +75,9 @@ impl Work {
         }
     }
 
-    fn q_fits_below(&mut self, nodes: &Nodes, place: u32) -> Result<bool, ReduceError> {
+    /// Whether a Q-node with one predecessor at most, which its path is about to leave, can lie below the
+    /// apex. An error if it cannot be the apex either.
+    pub(crate) fn q_fits_below(&mut self, nodes: &Nodes, place: u32) -> Result<bool, ReduceError> {
         let [predecessor, _] = self.predecessor_nodes(place);
         let Some(block) = self.full_block(nodes, place)? else {
             // No full child: the only predecessor has to be an end.

@@ -59,8 +59,8 @@ impl Work {
                 if core::mem::replace(&mut touched.climbs, true) || node == nodes.root {
                     break;
                 }
-                let parent = nodes.climb(node);
-                let above = self.touch(nodes, parent);
+                let (parent, tag) = nodes.climb(node);
+                let above = self.touch(nodes, parent, tag);
                 steps.push((above, place));
                 place = above;
             }

@@ -190,8 +190,10 @@ impl Work {
             self.marked.extend(chunk.iter().map(mark));
             let (marks, touched) = (&mut self.marked[first..], &mut self.touched);
             for (at, (mark, &up)) in marks.iter_mut().zip(&parents).enumerate() {
-                let parent = match nodes.tag(up).place() {
+                let tag = nodes.tag(up);
+                let parent = match tag.place() {
                     Some(place) => place,
+                    None if tag.is_live() => meet(touched, nodes, up, tag),
                     None => meet_parent(touched, nodes, mark.node),
                 };
                 let parent = &mut touched[parent as usize];
@@ -211,8 +213,8 @@ impl Work {
         while counted < self.full_nodes.len() {
             let node = self.full_nodes[counted];
             counted += 1;
-            let parent = nodes.climb(node);
-            let parent = self.touch(nodes, parent);
+            let (parent, tag) = nodes.climb(node);
+            let parent = self.touch(nodes, parent, tag);
             let touched = &mut self.touched[parent as usize];
             let next = touched.count_full(self.marked.len() as u32);
             self.marked.push(Marked { node, next });
@@ -222,9 +224,10 @@ impl Work {
         }
     }
 
-    /// The place of a node in `touched`, where it is put if this reduction has not met it yet.
-    pub(crate) fn touch(&mut self, nodes: &mut Nodes, node: NodeId) -> u32 {
-        let tag = nodes.tag(node);
+    /// The place in `touched` of a node with this tag, where it is put if this reduction has not met it
+    /// yet.
+    #[inline]
+    pub(crate) fn touch(&mut self, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
         tag.place().unwrap_or_else(|| meet(&mut self.touched, nodes, node, tag))
     }
 }
@@ -245,16 +248,15 @@ fn put_in_set(in_set: &mut [u64], leaves: u32, chunk: &[u32]) -> Result<(), Leaf
     Ok(())
 }
 
-/// The place in `touched` of a node's parent, which this reduction has not met, or which is found through
-/// a forward.
-#[inline(never)]
+/// The place in `touched` of a node's parent, which is found through a forward.
+#[cold]
 fn meet_parent(touched: &mut Vec<Touched>, nodes: &mut Nodes, node: NodeId) -> u32 {
-    let parent = nodes.climb(node);
-    let tag = nodes.tag(parent);
+    let (parent, tag) = nodes.climb_forwards(node);
     tag.place().unwrap_or_else(|| meet(touched, nodes, parent, tag))
 }
 
 /// Puts a node that has no mark into `touched`.
+#[inline(never)]
 fn meet(touched: &mut Vec<Touched>, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
     let place = touched.len() as u32;
     nodes.put_tag(node, Tag::mark(place));

@@ -162,22 +162,26 @@ impl Nodes {
         up
     }
 
-    /// The parent, halving the path of forwards to it. Not for the root.
+    /// The parent and its tag, halving the path of forwards to it. Not for the root.
     #[inline]
-    pub(crate) fn climb(&mut self, node: NodeId) -> NodeId {
+    pub(crate) fn climb(&mut self, node: NodeId) -> (NodeId, Tag) {
         let up = self.up[node.index()];
-        if self.tag(up).is_live() { up } else { self.climb_forwards(node) }
+        let tag = self.tag(up);
+        if tag.is_live() { (up, tag) } else { self.climb_forwards(node) }
     }
 
     #[cold]
-    fn climb_forwards(&mut self, node: NodeId) -> NodeId {
+    pub(crate) fn climb_forwards(&mut self, node: NodeId) -> (NodeId, Tag) {
         let (mut below, mut up) = (node, self.up[node.index()]);
-        while !self.tag(up).is_live() {
+        loop {
+            let tag = self.tag(up);
+            if tag.is_live() {
+                return (up, tag);
+            }
             let above = self.up[up.index()];
             self.set_up(below, above);
             (below, up) = (up, above);
         }
-        up
     }
 
     /// Puts the `up` of each leaf into `parents`.

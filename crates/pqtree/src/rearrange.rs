@@ -179,16 +179,17 @@ impl Work {
         }
         let group = nodes.allocate();
         self.changed.push(group);
-        let mut children = core::mem::take(&mut self.moving);
-        children.clear();
-        children.resize(from.full as usize, NodeId::NONE);
+        let count = from.full as usize;
+        if self.moving.len() < count {
+            self.moving.resize(count, NodeId::NONE);
+        }
+        let children = &mut self.moving[..count];
         let mut place = from.last_full;
-        for child in &mut children {
+        for child in children.iter_mut() {
             let marked = self.marked[place as usize];
             (*child, place) = (marked.node, marked.next);
         }
-        nodes.regroup(from.node, group, &children);
-        self.moving = children;
+        nodes.regroup(from.node, group, children);
         Some(group)
     }
 }

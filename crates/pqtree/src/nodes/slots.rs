@@ -76,7 +76,7 @@ impl Nodes {
         for id in (0..self.up.len() as u32).map(NodeId) {
             let up = self.up[id.index()];
             if id != self.root && self.is_live(id) && self.is_forward(up) {
-                self.up[id.index()] = self.climb_forwards(id);
+                self.up[id.index()] = self.climb_forwards(id).0;
             }
         }
         for slot in 0..self.tags.len() as u32 {
