@@ -201,7 +201,8 @@ pub struct Copies {
     pub bytes: u64,
 }
 
-/// How fast PQ-trees are reduced: making a tree, and all its reductions.
+/// How fast PQ-trees are reduced: making a tree, and all its reductions. Of trees that refuse, the
+/// refusals alone; of the family `new`, making a tree, with its leaves for elements.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PqTrees {
     /// How the sets were drawn.
@@ -210,6 +211,8 @@ pub struct PqTrees {
     pub leaves: usize,
     /// Sets that it was reduced by.
     pub sets: usize,
+    /// How many of them it took.
+    pub accepted: usize,
     /// Elements of all sets together.
     pub elements: usize,
     /// The median over the repetitions.

@@ -271,7 +271,8 @@ fn cell_layouts(records: &[&Cell]) -> Table {
 
 fn pq_trees(records: &[&PqTrees]) -> Table {
     let title = "PQ-trees: a tree and all its reductions, in ns per element of the sets";
-    let header = ["family", "leaves", "sets", "elements", "ns/element", "quartiles", "tree MB"];
+    let header =
+        ["family", "leaves", "sets", "accepted", "elements", "ns/element", "quartiles", "tree MB"];
     let mut table = Table::new(title, 1, header);
     for record in records {
         let (low, high) = (record.ns_per_element_low, record.ns_per_element_high);
@@ -279,6 +280,7 @@ fn pq_trees(records: &[&PqTrees]) -> Table {
             record.family.clone(),
             record.leaves.to_string(),
             record.sets.to_string(),
+            record.accepted.to_string(),
             record.elements.to_string(),
             format!("{:.1}", record.ns_per_element),
             format!("[{low:.1} {high:.1}]"),

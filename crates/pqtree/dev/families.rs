@@ -1,5 +1,5 @@
-//! Families of consecutive-ones instances, for tests and benches: sets of leaves that are, most of them, intervals of a
-//! hidden order. The same arguments always give the same instance.
+//! Families of consecutive-ones instances, for tests and benches: sets of leaves that are, most of
+//! them, intervals of a hidden order. The same arguments always give the same instance.
 
 /// SplitMix64.
 pub(crate) struct Random(u64);
@@ -43,7 +43,8 @@ pub(crate) enum Family {
     Logarithmic,
     /// Beginning and end drawn evenly.
     Matrix,
-    /// As `Logarithmic`; of one set in four a member is exchanged for a leaf outside, so that it may be impossible.
+    /// As `Logarithmic`; of one set in four a member is exchanged for a leaf outside, so that it
+    /// may be impossible.
     Corrupted,
     /// The sets of a random PQ-tree, shuffled. Takes no budget.
     Tree,

@@ -1,4 +1,5 @@
-//! A PQ-tree that is obviously right and slow: a recursive value, taken apart and put together again.
+//! A PQ-tree that is obviously right and slow: a recursive value, taken apart and put together
+//! again.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,8 @@ impl Reference {
         if set.len() < 2 { Some(self.clone()) } else { self.gather(&set) }
     }
 
-    /// The text of the canonical form: P-children by smallest leaf, Q-nodes with the smaller end first.
+    /// The text of the canonical form: P-children by smallest leaf, Q-nodes with the smaller end
+    /// first.
     pub(crate) fn text(&self) -> String {
         self.text_and_smallest().0
     }

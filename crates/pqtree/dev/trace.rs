@@ -74,8 +74,8 @@ impl Trace<'_> {
         }
     }
 
-    /// A set: a few leaves, or what is together in an order that the tree admits, or that with a leaf
-    /// exchanged.
+    /// A set: a few leaves, or what is together in an order that the tree admits, or that with a
+    /// leaf exchanged.
     fn set(&mut self) -> Vec<u32> {
         let leaves = self.tree.len() as usize;
         let (how, size) = (self.byte(), self.byte());

@@ -1,4 +1,5 @@
-//! The consecutive-ones property of a 0/1 matrix: an order of its columns in which the ones of every row are together.
+//! The consecutive-ones property of a 0/1 matrix: an order of its columns in which the ones of
+//! every row are together.
 //!
 //! ```text
 //! cargo run -p pqtree --example consecutive_ones

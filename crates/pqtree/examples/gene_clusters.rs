@@ -1,7 +1,8 @@
 //! Common gene clusters: sets of genes that stayed together in all of several genomes.
 //!
-//! The genomes are orders of the same genes. All their common intervals are in one tree: the leaves of any node, and of
-//! any run of children of a Q-node. After the worked example of Bergeron, Chauve, de Montgolfier and Raffinot (2008).
+//! The genomes are orders of the same genes. All their common intervals are in one tree: the leaves
+//! of any node, and of any run of children of a Q-node. After the worked example of Bergeron,
+//! Chauve, de Montgolfier and Raffinot (2008).
 //!
 //! ```text
 //! cargo run -p pqtree --example gene_clusters

@@ -1,7 +1,9 @@
-//! Interval graphs: whether the vertices of a graph can be intervals of a line that overlap just where there is an edge.
+//! Interval graphs: whether the vertices of a graph can be intervals of a line that overlap just
+//! where there is an edge.
 //!
-//! They can if, and only if, the maximal cliques can be put in an order in which the cliques of each vertex are together
-//! (Fulkerson and Gross, 1965); then a vertex is the interval of its cliques. Booth and Lueker invented PQ-trees for this.
+//! They can if, and only if, the maximal cliques can be put in an order in which the cliques of
+//! each vertex are together (Fulkerson and Gross, 1965); then a vertex is the interval of its
+//! cliques. Booth and Lueker invented PQ-trees for this.
 //!
 //! ```text
 //! cargo run -p pqtree --example interval_graph
@@ -56,8 +58,8 @@ fn intervals(vertices: usize, edges: &[(usize, usize)]) -> Option<Vec<(usize, us
 
 /// The maximal cliques of a chordal graph; `None` if it is not chordal, and so no interval graph.
 ///
-/// Vertices are numbered by maximum cardinality search (Tarjan and Yannakakis, 1984). In a chordal graph the neighbours
-/// of a vertex that were numbered before it are a clique.
+/// Vertices are numbered by maximum cardinality search (Tarjan and Yannakakis, 1984). In a chordal
+/// graph the neighbours of a vertex that were numbered before it are a clique.
 fn maximal_cliques(adjacent: &[Vec<bool>]) -> Option<Vec<Vec<usize>>> {
     let mut numbered: Vec<usize> = Vec::new();
     let mut cliques: Vec<Vec<usize>> = Vec::new();

@@ -1,19 +1,19 @@
 //! Where the paths from the partial nodes to the root meet, and whether each node on them is fit.
 //!
 //! The lowest node with the whole set below it is the *apex* (the pertinent root). Paths climb from
-//! the partial nodes in turns, a step each, at most three of them at a time; a path that reaches the
-//! place of another ends there. When one path is left, it has passed the apex by no more steps than
-//! the others have made; walk back down to it. A node on the paths remembers the children from which
-//! it was reached, its *predecessors*.
+//! the partial nodes in turns, a step each, at most three of them at a time; a path that reaches
+//! the place of another ends there. When one path is left, it has passed the apex by no more steps
+//! than the others have made; walk back down to it. A node on the paths remembers the children from
+//! which it was reached, its *predecessors*.
 //!
 //! A node is [checked](crate::check) when its path leaves it. One that could not lie below the apex
 //! is the apex or above it, so that its path goes no further; two such paths are a conflict, and so
 //! are two nodes with two predecessors, or one with three.
 //!
 //! *Cost*: a success meets the nodes from the apex down to both ends of the terminal path, and as
-//! many again at most. A refusal meets at most five times as many as the deepest leaf of the set has
-//! ancestors: until two predecessors meet, a path is a vertical line, and no more than three of these
-//! are climbing, and two have met. Either, times that of finding a parent.
+//! many again at most. A refusal meets at most five times as many as the deepest leaf of the set
+//! has ancestors: until two predecessors meet, a path is a vertical line, and no more than three of
+//! these are climbing, and two have met. Either, times that of finding a parent.
 
 use crate::conflict::ReduceError;
 use crate::label::{NIL, Touched, Work};
@@ -78,8 +78,8 @@ impl Work {
         }
     }
 
-    /// Lets paths climb, a step each in turn, until one of them goes no further. Returns which one, and
-    /// whether it is stuck; if not, it has joined another one.
+    /// Lets paths climb, a step each in turn, until one of them goes no further. Returns which one,
+    /// and whether it is stuck; if not, it has joined another one.
     fn climb_until_one_ends(
         &mut self,
         nodes: &mut Nodes,

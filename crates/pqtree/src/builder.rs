@@ -1,7 +1,7 @@
 //! Building a tree from outside in, as its text is read: open a node, leaves, close.
 //!
-//! Nodes that would have one child dissolve into it, nodes without children vanish, and a Q-node of two children becomes
-//! a P-node. So any nesting gives a proper tree.
+//! Nodes that would have one child dissolve into it, nodes without children vanish, and a Q-node of
+//! two children becomes a P-node. So any nesting gives a proper tree.
 
 use crate::node::{Kind, NodeId};
 use crate::nodes::Nodes;
@@ -43,7 +43,8 @@ impl Builder {
         self.children.push(node);
     }
 
-    /// The tree, once all is closed: its root is what was built last, and must be all that was built.
+    /// The tree, once all is closed: its root is what was built last, and must be all that was
+    /// built.
     pub(crate) fn finish(mut self) -> Nodes {
         debug_assert!(self.open.is_empty() && self.children.len() < 2, "one tree");
         self.nodes.root = self.children.pop().unwrap_or(NodeId::NONE);

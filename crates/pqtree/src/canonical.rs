@@ -1,10 +1,12 @@
 //! One form for all trees that admit the same orders, and with it `Eq` and `Hash`.
 //!
-//! The set of orders determines the tree but for the order of a P-node's children and the direction of a Q-node's. The
-//! canonical form fixes these: children of a P-node by their smallest leaf, a Q-node with the smaller end first.
+//! The set of orders determines the tree but for the order of a P-node's children and the direction
+//! of a Q-node's. The canonical form fixes these: children of a P-node by their smallest leaf, a
+//! Q-node with the smaller end first.
 //!
-//! No sorting is needed. Climb from leaf 0, 1, 2, … to the first node that was met before; each node met for the first
-//! time is, among the children of its parent, the one with the next larger smallest leaf.
+//! No sorting is needed. Climb from leaf 0, 1, 2, … to the first node that was met before; each
+//! node met for the first time is, among the children of its parent, the one with the next larger
+//! smallest leaf.
 //!
 //! *Cost*: O(n).
 

@@ -2,11 +2,12 @@
 //!
 //! A P-node can always gather them. In a Q-node the full children have to be neighbours, with the
 //! predecessors next to them on either side; below the apex, moreover, that block has to lie at an
-//! end, with a predecessor only on its inner side. A node below the apex has at most one predecessor.
+//! end, with a predecessor only on its inner side. A node below the apex has at most one
+//! predecessor.
 //!
-//! Nodes below the apex are checked when their path leaves them, the apex once it is known. What the
-//! rearrangement has to know about the Q-nodes, [`Touched::outer`] and [`Touched::full_end`], is
-//! noted on the way.
+//! Nodes below the apex are checked when their path leaves them, the apex once it is known. What
+//! the rearrangement has to know about the Q-nodes, [`Touched::outer`] and [`Touched::full_end`],
+//! is noted on the way.
 //!
 //! *Source*: the conditions are those of Booth and Lueker's templates (1976), said once for all of
 //! them.
@@ -61,8 +62,8 @@ impl Work {
         Ok(())
     }
 
-    /// Notes whether a node that its path has left can lie below the apex still, now that another path
-    /// has reached it.
+    /// Notes whether a node that its path has left can lie below the apex still, now that another
+    /// path has reached it.
     pub(crate) fn refit_below(&mut self, nodes: &Nodes, place: u32) {
         let [predecessor, other] = self.predecessor_nodes(place);
         let touched = &mut self.touched[place as usize];
@@ -75,8 +76,8 @@ impl Work {
         }
     }
 
-    /// Whether a Q-node with one predecessor at most, which its path is about to leave, can lie below the
-    /// apex. An error if it cannot be the apex either.
+    /// Whether a Q-node with one predecessor at most, which its path is about to leave, can lie
+    /// below the apex. An error if it cannot be the apex either.
     pub(crate) fn q_fits_below(&mut self, nodes: &Nodes, place: u32) -> Result<bool, ReduceError> {
         let [predecessor, _] = self.predecessor_nodes(place);
         let Some(block) = self.full_block(nodes, place)? else {
@@ -104,8 +105,8 @@ impl Work {
 
     /// The two ends of the block of full children of a Q-node; `None` if it has no full child.
     ///
-    /// Every run of full children has two borders with what is not full; so they are one run if there
-    /// are two borders.
+    /// Every run of full children has two borders with what is not full; so they are one run if
+    /// there are two borders.
     fn full_block(&self, nodes: &Nodes, place: u32) -> Result<Option<[BlockEnd; 2]>, ReduceError> {
         let mut block = [BlockEnd { last: NodeId::NONE, beyond: NodeId::NONE }; 2];
         let mut borders = 0;

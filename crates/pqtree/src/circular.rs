@@ -1,9 +1,10 @@
 //! Orders in a circle: PC-trees.
 //!
-//! Cut the circle at one element, the *hinge*, and a circular order is a linear order of the others. A
-//! set without the hinge is together in the circle just if it is consecutive there; a set with it, just
-//! if its complement is. So a PC-tree is a PQ-tree hung up at the hinge: its P-nodes, and its Q-nodes,
-//! there called C-nodes, keep their neighbours in any order, or in a circular one and its reverse.
+//! Cut the circle at one element, the *hinge*, and a circular order is a linear order of the
+//! others. A set without the hinge is together in the circle just if it is consecutive there; a set
+//! with it, just if its complement is. So a PC-tree is a PQ-tree hung up at the hinge: its P-nodes,
+//! and its Q-nodes, there called C-nodes, keep their neighbours in any order, or in a circular one
+//! and its reverse.
 //!
 //! *Source*: W.-L. Hsu and R. McConnell, "PC trees and circular-ones arrangements" (2003).
 
@@ -37,8 +38,8 @@ pub struct CircularTree {
     elements: u32,
 }
 
-/// Elements that prove that a set cannot be together: in no order of just these, which the tree admits,
-/// are those inside.
+/// Elements that prove that a set cannot be together: in no order of just these, which the tree
+/// admits, are those inside.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct CircularConflict {
@@ -70,7 +71,8 @@ impl CircularTree {
         }
     }
 
-    /// The tree that admits every circular order of the elements `0..elements`, if they are not too many.
+    /// The tree that admits every circular order of the elements `0..elements`, if they are not too
+    /// many.
     pub fn try_new(elements: u32) -> Result<Self, LeafError> {
         check_count(elements.into())?;
         Ok(Self { tree: PqTree::new(elements.saturating_sub(1)), elements })
@@ -86,8 +88,8 @@ impl CircularTree {
         self.elements == 0
     }
 
-    /// Keeps only those orders in which `set` is together, and so is its complement. All or nothing.
-    /// Returns whether an order was lost.
+    /// Keeps only those orders in which `set` is together, and so is its complement. All or
+    /// nothing. Returns whether an order was lost.
     ///
     /// *Cost*: that of [`PqTree::reduce`]; O(n) if the set has the last element.
     pub fn reduce(&mut self, set: &[u32]) -> Result<bool, ReduceError> {
@@ -157,8 +159,8 @@ impl CircularTree {
         self.tree.orders_count_exact()
     }
 
-    /// The tree of all elements but the last, at which the circle is cut. Its inner nodes are those of
-    /// the PC-tree.
+    /// The tree of all elements but the last, at which the circle is cut. Its inner nodes are those
+    /// of the PC-tree.
     pub fn tree(&self) -> &PqTree {
         &self.tree
     }
@@ -168,7 +170,8 @@ impl CircularTree {
         self.tree.pre_order().filter(|&node| self.tree.as_leaf(node).is_none())
     }
 
-    /// The neighbours of an inner node, in the circular order in which they are stored. Of a P-node,
+    /// The neighbours of an inner node, in the circular order in which they are stored. Of a
+    /// P-node,
     /// [`Kind::P`], they may stand in any order; of a C-node, [`Kind::Q`], in this and its reverse.
     ///
     /// # Panics

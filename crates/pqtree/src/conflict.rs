@@ -1,10 +1,12 @@
 //! Errors of reductions; and why a set is refused, with leaves that prove it.
 //!
-//! A [`Conflict`] names at most six leaves, `inside` of the set and `outside` of it. They prove the refusal on their own:
-//! in the tree [projected](crate::PqTree::project) onto these leaves, those inside cannot be made consecutive either.
+//! A [`Conflict`] names at most six leaves, `inside` of the set and `outside` of it. They prove the
+//! refusal on their own: in the tree [projected](crate::PqTree::project) onto these leaves, those
+//! inside cannot be made consecutive either.
 //!
-//! *Source*: the cases follow the four ways in which the check can fail; R. McConnell, "A certifying algorithm for the
-//! consecutive-ones property" (SODA 2004), for why a refusal ought to come with a proof.
+//! *Source*: the cases follow the four ways in which the check can fail; R. McConnell, "A
+//! certifying algorithm for the consecutive-ones property" (SODA 2004), for why a refusal ought to
+//! come with a proof.
 
 use crate::nodes::MOST_LEAVES;
 use alloc::vec::Vec;
@@ -14,8 +16,8 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ReduceError {
-    /// No order that the tree admits has the set consecutive. [`PqTree::conflict`] names leaves that
-    /// prove it.
+    /// No order that the tree admits has the set consecutive. [`PqTree::conflict`] names leaves
+    /// that prove it.
     ///
     /// [`PqTree::conflict`]: crate::PqTree::conflict
     Conflict,
@@ -70,8 +72,9 @@ pub enum Conflict {
         /// A leaf of the set.
         beyond: u32,
     },
-    /// `inside[i]` and `outside[i]`, for i = 0 and 1, are two groups which stay apart from each other, and `beyond` never
-    /// comes between them: from `beyond`, one of the groups has to be crossed to reach the other.
+    /// `inside[i]` and `outside[i]`, for i = 0 and 1, are two groups which stay apart from each
+    /// other, and `beyond` never comes between them: from `beyond`, one of the groups has to be
+    /// crossed to reach the other.
     TwoSplits {
         /// Leaves of the set, one of each group.
         inside: [u32; 2],
@@ -80,8 +83,8 @@ pub enum Conflict {
         /// A leaf of the set.
         beyond: u32,
     },
-    /// `inside[i]` and `outside[i]` are three groups that stay apart from each other: each of them has a border of the set
-    /// inside it, and there are but two borders.
+    /// `inside[i]` and `outside[i]` are three groups that stay apart from each other: each of them
+    /// has a border of the set inside it, and there are but two borders.
     ThreeSplits {
         /// Leaves of the set, one of each group.
         inside: [u32; 3],
@@ -120,17 +123,19 @@ impl fmt::Display for Conflict {
             Self::Enclosed { inside, outside: [x, y], beyond } => {
                 write!(
                     f,
-                    "{inside} lies between {x} and {y}, not of the set, in every order, and {beyond} beyond them"
+                    "{inside} lies between {x} and {y}, not of the set, in every order, and \
+                     {beyond} beyond them"
                 )
             }
             Self::TwoSplits { inside: [a, b], outside: [x, y], beyond } => write!(
                 f,
-                "from {beyond}, either {a} with {x} or {b} with {y} has to be crossed to reach the other, and {x} and {y} \
-                 are not of the set"
+                "from {beyond}, either {a} with {x} or {b} with {y} has to be crossed to reach the \
+                 other, and {x} and {y} are not of the set"
             ),
             Self::ThreeSplits { inside: [a, b, c], outside: [x, y, z] } => write!(
                 f,
-                "the set would need a border between {a} and {x}, one between {b} and {y}, and one between {c} and {z}"
+                "the set would need a border between {a} and {x}, one between {b} and {y}, and \
+                 one between {c} and {z}"
             ),
         }
     }

@@ -23,8 +23,8 @@ impl PqTree {
 
     /// The number of orders, however large.
     ///
-    /// *Cost*: O(n b) for a number of b bits, which is up to n log n; [`orders_log2`](Self::orders_log2)
-    /// says how many.
+    /// *Cost*: O(n b) for a number of b bits, which is up to n log n;
+    /// [`orders_log2`](Self::orders_log2) says how many.
     ///
     /// ```
     /// let count = pqtree::PqTree::new(40).orders_count_exact();
@@ -61,8 +61,8 @@ pub struct OrderCount {
 }
 
 impl OrderCount {
-    /// The number to the base 2³², the lowest digit first and the last one not 0: as libraries of large
-    /// numbers take it.
+    /// The number to the base 2³², the lowest digit first and the last one not 0: as libraries of
+    /// large numbers take it.
     pub fn digits(&self) -> &[u32] {
         &self.digits
     }

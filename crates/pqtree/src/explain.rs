@@ -1,11 +1,12 @@
-//! Finding the leaves that prove a conflict: asked for, after a refusal that only said that there is one.
+//! Finding the leaves that prove a conflict, when asked for: a refusal only says that there is one.
 //!
-//! A refusal stops as soon as it is certain. Here all paths climb to the root instead, so that a node
-//! without a mark has no leaf of the set below it. A child is *marked* if it has. The marked children
-//! of a Q-node have to be one run, and this is told from the run's borders alone: a Q-node may have
-//! many more children than the set has leaves.
+//! A refusal stops as soon as it is certain. Here all paths climb to the root instead, so that a
+//! node without a mark has no leaf of the set below it. A child is *marked* if it has. The marked
+//! children of a Q-node have to be one run, and this is seen at the run's borders alone: a Q-node
+//! may have many more children than the set has leaves.
 //!
-//! *Cost*: O(|S| log |S| + the ancestors of S + height of the tree), times that of finding a parent.
+//! *Cost*: O(|S| log |S| + the ancestors of S + height of the tree), times that of finding a
+//! parent.
 
 use crate::conflict::{Conflict, LeafError};
 use crate::label::{NIL, Work};
@@ -47,8 +48,8 @@ impl Work {
         Ok(Marks { work: self, nodes, steps }.conflict())
     }
 
-    /// Lets all paths climb to the root. Returns their steps, as places in `touched`, sorted: from the
-    /// parent, from the child.
+    /// Lets all paths climb to the root. Returns their steps, as places in `touched`, sorted: from
+    /// the parent, from the child.
     fn climb_to_the_root(&mut self, nodes: &mut Nodes) -> Vec<(u32, u32)> {
         let mut steps = Vec::new();
         for start in 0..self.touched.len() {

@@ -1,16 +1,16 @@
-//! Leaves that come and go, in time of what is touched: inserted, replaced by trees, and whole sets of
-//! them merged or replaced.
+//! Leaves that come and go, in time of what is touched: inserted, replaced by trees, and whole sets
+//! of them merged or replaced.
 //!
 //! Leaves are numbered without gaps. New ones get the numbers from [`PqTree::len`] on; numbers that
-//! become free are taken by the largest ones. Between the leaves and the inner nodes there are numbers to
-//! spare, so that the inner nodes keep theirs, but for when the spare numbers run out: all inner nodes
-//! get new ones then, which is paid for by the leaves that came.
+//! become free are taken by the largest ones. Between the leaves and the inner nodes there are
+//! numbers to spare, so that the inner nodes keep theirs, but for when the spare numbers run out:
+//! all inner nodes get new ones then, which is paid for by the leaves that came.
 //!
-//! Replacing the leaves that a reduction made consecutive is what planarity tests by vertex addition do
-//! at each vertex.
+//! Replacing the leaves that a reduction made consecutive is what planarity tests by vertex
+//! addition do at each vertex.
 //!
-//! *Source*: A. Lempel, S. Even and I. Cederbaum, "An algorithm for planarity testing of graphs" (1967);
-//! Booth and Lueker (1976), section 4, for replacing the full leaves.
+//! *Source*: A. Lempel, S. Even and I. Cederbaum, "An algorithm for planarity testing of graphs"
+//! (1967); Booth and Lueker (1976), section 4, for replacing the full leaves.
 
 use crate::conflict::{LeafError, ReduceError};
 use crate::label::{NIL, Touched};
@@ -32,8 +32,8 @@ pub struct Replaced {
 }
 
 impl PqTree {
-    /// Makes numbers for further leaves, so that the numbers of inner nodes do not change when these
-    /// come. Those of the inner nodes that there are may change now.
+    /// Makes numbers for further leaves, so that the numbers of inner nodes do not change when
+    /// these come. Those of the inner nodes that there are may change now.
     ///
     /// *Cost*: O(n), and 12 bytes for each of the leaves.
     pub fn reserve(&mut self, leaves: u32) -> Result<(), LeafError> {
@@ -44,8 +44,8 @@ impl PqTree {
         Ok(())
     }
 
-    /// Adds a leaf that no restriction binds: it can stand anywhere but within a set that is consecutive
-    /// in every order. Returns its number, which is the old [`len`](Self::len).
+    /// Adds a leaf that no restriction binds: it can stand anywhere but within a set that is
+    /// consecutive in every order. Returns its number, which is the old [`len`](Self::len).
     ///
     /// *Cost*: O(1) amortised.
     pub fn insert(&mut self) -> Result<u32, LeafError> {
@@ -56,8 +56,8 @@ impl PqTree {
         Ok(0)
     }
 
-    /// Adds a leaf to those below a node: as a further child of a P-node; beside a leaf or a Q-node,
-    /// under a new P-node. Returns its number, which is the old [`len`](Self::len).
+    /// Adds a leaf to those below a node: as a further child of a P-node; beside a leaf or a
+    /// Q-node, under a new P-node. Returns its number, which is the old [`len`](Self::len).
     ///
     /// *Cost*: O(1) amortised.
     ///
@@ -91,8 +91,8 @@ impl PqTree {
         Ok(new)
     }
 
-    /// Puts a tree in the place of a leaf. Leaf 0 of that tree takes the number of the old leaf, leaf
-    /// `i` the number `len() + i - 1`. The empty tree [removes](Self::remove) the leaf.
+    /// Puts a tree in the place of a leaf. Leaf 0 of that tree takes the number of the old leaf,
+    /// leaf `i` the number `len() + i - 1`. The empty tree [removes](Self::remove) the leaf.
     ///
     /// *Cost*: O(leaves of the other tree) amortised, if it has any.
     ///
@@ -136,12 +136,12 @@ impl PqTree {
         Ok(())
     }
 
-    /// [Reduces](Self::reduce) a set and puts so many new leaves in its place, which may stand in any
-    /// order. All or nothing.
+    /// [Reduces](Self::reduce) a set and puts so many new leaves in its place, which may stand in
+    /// any order. All or nothing.
     ///
-    /// The new leaves take the smallest numbers of the set and then those from [`len`](Self::len) on.
-    /// If they are fewer than the set, the numbers left over are taken, the smallest first, by the
-    /// leaves whose numbers would be too large now, the smallest first.
+    /// The new leaves take the smallest numbers of the set and then those from [`len`](Self::len)
+    /// on. If they are fewer than the set, the numbers left over are taken, the smallest first, by
+    /// the leaves whose numbers would be too large now, the smallest first.
     ///
     /// *Cost*: that of the reduction, and of so many leaves.
     ///
@@ -193,8 +193,8 @@ impl PqTree {
         Ok(Replaced { leaves, moved })
     }
 
-    /// [Reduces](Self::reduce) a set and makes it one leaf, which takes the smallest number of the set.
-    /// As [`replace_set`](Self::replace_set) by one leaf.
+    /// [Reduces](Self::reduce) a set and makes it one leaf, which takes the smallest number of the
+    /// set. As [`replace_set`](Self::replace_set) by one leaf.
     pub fn merge(&mut self, set: &[u32]) -> Result<Replaced, ReduceError> {
         self.replace_set(set, 1)
     }
@@ -313,7 +313,7 @@ impl PqTree {
 enum Full {
     /// Below this node.
     Node(NodeId),
-    /// Below some neighbouring children of a Q-node. `borders` are the two outermost of them, each with
-    /// the sibling beyond it.
+    /// Below some neighbouring children of a Q-node. `borders` are the two outermost of them, each
+    /// with the sibling beyond it.
     Run { of: NodeId, count: u32, borders: [(NodeId, NodeId); 2] },
 }

@@ -1,7 +1,8 @@
 //! Intersection: the tree of the orders that two trees both admit.
 //!
-//! A tree admits an order if the leaves of each of its inner nodes are consecutive in it, and those of each two
-//! neighbouring children of a Q-node. So these sets of one tree are reduced in the other.
+//! A tree admits an order if the leaves of each of its inner nodes are consecutive in it, and those
+//! of each two neighbouring children of a Q-node. So these sets of one tree are reduced in the
+//! other.
 //!
 //! *Cost*: O(sum of the sizes of these sets), at most O(n · depth).
 
@@ -11,9 +12,9 @@ use crate::tree::PqTree;
 use alloc::vec::Vec;
 
 impl PqTree {
-    /// Keeps only those orders that `other` admits too. All or nothing: if there is no such order, the tree stays as it
-    /// was and the error tells of a set that `other` keeps together and this tree cannot. Returns whether an order was
-    /// lost.
+    /// Keeps only those orders that `other` admits too. All or nothing: if there is no such order,
+    /// the tree stays as it was and there is a set that `other` keeps together and this tree
+    /// cannot. Returns whether an order was lost.
     ///
     /// # Panics
     ///

@@ -1,22 +1,26 @@
 //! The tree of the common intervals of several orders.
 //!
-//! A set of leaves is a *common interval* if it is consecutive in each of the orders: in genomes, a cluster of genes that
-//! stayed together. All of them are told by one tree: the sets that are consecutive in every order it admits are the
-//! common intervals. Its P-nodes are the *prime* nodes of the literature, its Q-nodes the *linear* ones.
+//! A set of leaves is a *common interval* if it is consecutive in each of the orders: in genomes, a
+//! cluster of genes that stayed together. One tree shows all of them: the sets that are consecutive
+//! in every order it admits are the common intervals. Its P-nodes are the *prime* nodes of the
+//! literature, its Q-nodes the *linear* ones.
 //!
-//! Name the leaves by their places in the first order, and let r go from left to right. For each l ≤ r keep
+//! Name the leaves by their places in the first order, and let r go from left to right. For each l
+//! ≤ r keep
 //!
 //! ```text
 //!     gap[l] = Σ over the orders of (largest − smallest place of the leaves l..=r) − (r − l)
 //! ```
 //!
-//! which is zero just if l..=r is a common interval. The gaps are in a tree of minima, and what a step of r adds to them
-//! is told by a stack of maxima and one of minima for each order. A stack holds the trees that are finished so far, from
-//! left to right; leaf r takes in those from its right end that lie within a common interval that ends at r.
+//! which is zero just if l..=r is a common interval. The gaps are in a tree of minima, and what a
+//! step of r adds to them follows from a stack of maxima and one of minima for each order. A stack
+//! holds the trees that are finished so far, from left to right; leaf r takes in those from its
+//! right end that lie within a common interval that ends at r.
 //!
-//! *Source*: T. Uno and M. Yagiura, "Fast algorithms to enumerate all common intervals of two permutations" (2000), for
-//! the gaps; A. Bergeron, C. Chauve, F. de Montgolfier and M. Raffinot, "Computing common intervals of K permutations"
-//! (2008), for the tree. Theirs is linear; ours trades that for one plain structure.
+//! *Source*: T. Uno and M. Yagiura, "Fast algorithms to enumerate all common intervals of two
+//! permutations" (2000), for the gaps; A. Bergeron, C. Chauve, F. de Montgolfier and M. Raffinot,
+//! "Computing common intervals of K permutations" (2008), for the tree. Theirs is linear; ours
+//! trades that for one plain structure.
 //!
 //! *Cost*: O(K n log n) for K orders.
 
@@ -54,7 +58,8 @@ impl OrdersError {
 }
 
 impl PqTree {
-    /// The tree whose consecutive sets are the sets that are consecutive in each of `orders`. It admits these orders.
+    /// The tree whose consecutive sets are the sets that are consecutive in each of `orders`. It
+    /// admits these orders.
     ///
     /// ```
     /// # use pqtree::PqTree;
@@ -109,7 +114,8 @@ struct Sweep {
     gaps: Segments,
     extremes: Vec<Extremes>,
     finished: Vec<Part>,
-    /// Of each part by name, whether it is linear, and its children. The parts 0 to n − 1 are the leaves.
+    /// Of each part by name, whether it is linear, and its children. The parts 0 to n − 1 are the
+    /// leaves.
     children: Vec<(bool, Vec<usize>)>,
 }
 
@@ -123,7 +129,8 @@ impl Sweep {
     fn step(&mut self, end: usize) {
         for extremes in &mut self.extremes {
             extremes.step(end, &mut self.gaps);
-            // The length of each interval that ends here grows, and what lies ahead has to begin at zero.
+            // The length of each interval that ends here grows, and what lies ahead has to begin at
+            // zero.
             self.gaps.add(0, end, -1);
         }
         let first = self.gaps.first_zero().expect("a single leaf is a common interval");
@@ -134,7 +141,8 @@ impl Sweep {
         self.finished.push(part);
     }
 
-    /// Joins the last part with its left neighbour, and with as many more as make a common interval.
+    /// Joins the last part with its left neighbour, and with as many more as make a common
+    /// interval.
     fn join(&mut self, left: Part, part: Part) -> Part {
         if let Some(last_begin) = left.last_begin
             && self.gaps.is_zero(last_begin)
@@ -180,7 +188,8 @@ impl Sweep {
     }
 }
 
-/// An order: by places in the first order, its places, and where the maximum and minimum of l..=r change with l.
+/// An order: by places in the first order, its places, and where the maximum and minimum of l..=r
+/// change with l.
 struct Extremes {
     place: Vec<u32>,
     maxima: Vec<usize>,
@@ -212,7 +221,8 @@ impl fmt::Display for OrdersError {
             Self::NoPermutation { index } => {
                 write!(
                     f,
-                    "order {index} is not one of the leaves 0 to n - 1, n being the length of the first order"
+                    "order {index} is not one of the leaves 0 to n - 1, n being the length of the \
+                     first order"
                 )
             }
         }

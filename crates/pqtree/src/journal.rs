@@ -1,11 +1,11 @@
 //! Undoing: a log of overwritten values, kept while a checkpoint is open.
 //!
-//! Every structural write of the tree goes through a setter that, while a checkpoint is open, first logs the old value.
-//! Rolling back replays the log backwards. Path compression is logged too: a shortcut over a merge that is undone would
-//! otherwise stay.
+//! Every structural write of the tree goes through a setter that, while a checkpoint is open, first
+//! logs the old value. Rolling back replays the log backwards. Path compression is logged too: a
+//! shortcut over a merge that is undone would otherwise stay.
 //!
-//! *Cost*: one predictable branch a write while no checkpoint is open, 16 bytes a write while one is; rolling back
-//! is as dear as the writes that are undone.
+//! *Cost*: one predictable branch a write while no checkpoint is open, 16 bytes a write while one
+//! is; rolling back is as dear as the writes that are undone.
 
 use crate::node::NodeId;
 use crate::nodes::{Nodes, Tag};
@@ -19,8 +19,8 @@ static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
 
 /// A point to return to, made by [`PqTree::checkpoint`]. It belongs to the tree that made it.
 ///
-/// The tree logs every change until the checkpoint is rolled back or committed, also if the value is
-/// dropped; an [`attempt`](PqTree::attempt) cannot be forgotten.
+/// The tree logs every change until the checkpoint is rolled back or committed, also if the value
+/// is dropped; an [`attempt`](PqTree::attempt) cannot be forgotten.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a checkpoint makes the tree log its changes until it is rolled back or committed"]
 pub struct Checkpoint {
@@ -76,7 +76,8 @@ impl PqTree {
     ///
     /// # Panics
     ///
-    /// If the checkpoint is not open in this tree: it is of another one, or an earlier one was closed.
+    /// If the checkpoint is not open in this tree: it is of another one, or an earlier one was
+    /// closed.
     pub fn rollback(&mut self, checkpoint: Checkpoint) {
         let mark = self.nodes.journal.close(&checkpoint);
         while self.nodes.journal.log.len() > mark.log {
@@ -92,7 +93,8 @@ impl PqTree {
     ///
     /// # Panics
     ///
-    /// If the checkpoint is not open in this tree: it is of another one, or an earlier one was closed.
+    /// If the checkpoint is not open in this tree: it is of another one, or an earlier one was
+    /// closed.
     pub fn commit(&mut self, checkpoint: Checkpoint) {
         self.nodes.journal.close(&checkpoint);
         self.nodes.journal.forget_if_idle();

@@ -1,15 +1,18 @@
 //! First third of a reduction: which nodes are full, and which are partial.
 //!
-//! A node is *full* if all leaves below it are in the set, *partial* if some but not all of them are. As the set is never
-//! all leaves, the root is not full. Count, at each parent, its full children, beginning with the leaves of the set; a
-//! node whose full children are as many as its children is full itself and is counted at its own parent.
+//! A node is *full* if all leaves below it are in the set, *partial* if some but not all of them
+//! are. As the set is never all leaves, the root is not full. Count, at each parent, its full
+//! children, beginning with the leaves of the set; a node whose full children are as many as its
+//! children is full itself and is counted at its own parent.
 //!
 //! Nothing but marks is written, so a reduction that fails has nothing to undo.
 //!
-//! *Source*: Hsu and McConnell (2003), section 3: labelling and finding the terminal path. Ours is rooted above a leaf
-//! that is in no set, so that "full" needs no choice of side and the tree is never re-rooted.
+//! *Source*: Hsu and McConnell (2003), section 3: labelling and finding the terminal path. Ours is
+//! rooted above a leaf that is in no set, so that "full" needs no choice of side and the tree is
+//! never re-rooted.
 //!
-//! *Cost*: O(|S| + length of the terminal path).
+//! *Cost*: O(|S|) finds of a parent: as every inner node has two children or more, fewer nodes are
+//! full than the set has leaves.
 
 use crate::conflict::{LeafError, ReduceError};
 use crate::node::{Kind, NodeId};
@@ -24,9 +27,11 @@ pub(crate) const NIL: u32 = u32::MAX;
 pub(crate) struct Work {
     /// One bit a leaf: in the set. All zero between reductions.
     in_set: Vec<u64>,
-    /// The leaves of the set, then the inner nodes that are full, each linked to the previous one of the same parent.
+    /// The leaves of the set, then the inner nodes that are full, each linked to the previous one
+    /// of the same parent.
     pub(crate) marked: Vec<Marked>,
-    /// The inner nodes that a reduction met. The tag of such a node is a mark that says where it stands here.
+    /// The inner nodes that a reduction met. The tag of such a node is a mark that says where it
+    /// stands here.
     pub(crate) touched: Vec<Touched>,
     /// The inner nodes that are full, in the order in which they became so.
     pub(crate) full_nodes: Vec<NodeId>,
@@ -61,11 +66,12 @@ pub(crate) struct Touched {
     pub(crate) last_full: u32,
     /// The children on the paths that came through here: places in `touched`, or `NIL`.
     pub(crate) predecessors: [u32; 2],
-    /// For a Q-node: beside each predecessor, its sibling away from the full children. Below the apex,
-    /// as long as there is no predecessor: the sibling on the inner side of the full children, and the
-    /// full child beside it.
+    /// For a Q-node: beside each predecessor, its sibling away from the full children. Below the
+    /// apex, as long as there is no predecessor: the sibling on the inner side of the full
+    /// children, and the full child beside it.
     pub(crate) outer: [NodeId; 2],
-    /// For a Q-node below the apex: the end at which its full children, or its only predecessor, lie.
+    /// For a Q-node below the apex: the end at which its full children, or its only predecessor,
+    /// lie.
     pub(crate) full_end: NodeId,
 }
 
@@ -97,8 +103,8 @@ impl Clone for Work {
 }
 
 impl Work {
-    /// Labels the nodes for `set`, which has to be larger than one leaf and smaller than the tree; returns the place of
-    /// the apex in `touched`.
+    /// Labels the nodes for `set`, which has to be larger than one leaf and smaller than the tree;
+    /// returns the place of the apex in `touched`.
     pub(crate) fn label(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<u32, ReduceError> {
         self.begin(nodes);
         self.count_leaves(nodes, set)?;
@@ -106,8 +112,8 @@ impl Work {
         self.find_apex(nodes)
     }
 
-    /// Puts the tags of the inner nodes back. To be called after each [`label`](Self::label), whatever became of it, and
-    /// before anything is written.
+    /// Puts the tags of the inner nodes back. To be called after each [`label`](Self::label),
+    /// whatever became of it, and before anything is written.
     pub(crate) fn unmark(&self, nodes: &mut Nodes) {
         for touched in &self.touched {
             nodes.put_tag(touched.node, touched.tag());
@@ -124,8 +130,8 @@ impl Work {
         self.trim();
     }
 
-    /// Gives back the memory that an uncommonly large set needed, so that the tree stays as small as it is. The next
-    /// such set can pay for it again.
+    /// Gives back the memory that an uncommonly large set needed, so that the tree stays as small
+    /// as it is. The next such set can pay for it again.
     fn trim(&mut self) {
         let limit = (64 << 10) + 16 * self.in_set.len();
         if self.marked.capacity() * size_of::<Marked>() > limit {
@@ -224,8 +230,8 @@ impl Work {
         }
     }
 
-    /// The place in `touched` of a node with this tag, where it is put if this reduction has not met it
-    /// yet.
+    /// The place in `touched` of a node with this tag, where it is put if this reduction has not
+    /// met it yet.
     #[inline]
     pub(crate) fn touch(&mut self, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
         tag.place().unwrap_or_else(|| meet(&mut self.touched, nodes, node, tag))

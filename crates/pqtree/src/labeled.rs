@@ -18,9 +18,10 @@ use names::{Mark, Names};
 
 /// A [`PqTree`] whose leaves are labels: anything that can be compared and hashed.
 ///
-/// Whatever a tree of numbers can do, with labels for leaves; nodes are looked at in [`tree`](Self::tree).
-/// Looking up a set costs a hash a label. Changes of the leaves make the table of labels new, in O(n).
-/// Two trees are equal if they admit the same orders of the same labels.
+/// Whatever a tree of numbers can do, with labels for leaves; nodes are looked at in
+/// [`tree`](Self::tree). Looking up a set costs a hash a label. Changes of the leaves make the
+/// table of labels new, in O(n). Two trees are equal if they admit the same orders of the same
+/// labels.
 ///
 /// ```
 /// # use pqtree::Labeled;
@@ -43,8 +44,8 @@ pub struct LabeledCheckpoint {
     names: Mark,
 }
 
-/// Labels that prove that a set of them cannot be made consecutive: a [`Conflict`](crate::Conflict) by
-/// its labels.
+/// Labels that prove that a set of them cannot be made consecutive: a [`Conflict`](crate::Conflict)
+/// by its labels.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct LabeledConflict<'a, T> {

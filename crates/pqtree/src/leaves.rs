@@ -1,8 +1,8 @@
-//! Trees over fewer leaves: a tree projected onto some of its leaves; a leaf removed, and the ones after
-//! it renumbered.
+//! Trees over fewer leaves: a tree projected onto some of its leaves; a leaf removed, and the ones
+//! after it renumbered.
 //!
-//! Both make a new tree, in O(n). Every [`NodeId`] of an inner node is void afterwards. [`graft`] changes
-//! leaves in time of what it touches.
+//! Both make a new tree, in O(n). Every [`NodeId`] of an inner node is void afterwards. [`graft`]
+//! changes leaves in time of what it touches.
 //!
 //! [`NodeId`]: crate::NodeId
 //! [`graft`]: crate::graft
@@ -15,8 +15,8 @@ use crate::walk::Event;
 use alloc::vec::Vec;
 
 impl PqTree {
-    /// The tree that admits the orders of this one with all but the given leaves left out. Leaf `i` of the new tree is
-    /// `leaves[i]` of this one.
+    /// The tree that admits the orders of this one with all but the given leaves left out. Leaf `i`
+    /// of the new tree is `leaves[i]` of this one.
     ///
     /// *Cost*: O(n).
     ///

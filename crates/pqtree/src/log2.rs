@@ -1,7 +1,8 @@
 //! log₂ of numbers and of factorials, without the standard library's floating-point functions.
 //!
-//! log₂(m · 2^e) = e + 2/ln 2 · artanh((m − 1)/(m + 1)), by its series for m in [√½, √2), and Stirling's series for ln d!
-//! from d = 21 on; below, d! is an exact integer. Both are exact to within a few units in the last place.
+//! log₂(m · 2^e) = e + 2/ln 2 · artanh((m − 1)/(m + 1)), by its series for m in [√½, √2), and
+//! Stirling's series for ln d! from d = 21 on; below, d! is an exact integer. Both are exact to
+//! within a few units in the last place.
 
 /// log₂ of a positive, normal number.
 pub(crate) fn log2(x: f64) -> f64 {

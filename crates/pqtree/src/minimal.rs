@@ -1,14 +1,14 @@
 //! Which of several sets conflict with each other: some of them, of which none can be left out.
 //!
-//! Reduce the sets in order. The first that is refused, j, is in every conflict among the sets up to j;
-//! those after it are not needed. So begin again with set j, then the sets before it in order, and find
-//! another one; until those found conflict by themselves.
+//! Reduce the sets in order. The first that is refused, j, is in every conflict among the sets up
+//! to j; those after it are not needed. So begin again with set j, then the sets before it in
+//! order, and find another one; until those found conflict by themselves.
 //!
-//! Without any one of those found, the rest can be reduced: each was refused where, of the sets of the
-//! result, only it was missing. The result is minimal, not the smallest there is.
+//! Without any one of those found, the rest can be reduced: each was refused where, of the sets of
+//! the result, only it was missing. The result is minimal, not the smallest there is.
 //!
-//! *Source*: the deletion filter's kin for growing sets; J. Chinneck, "Feasibility and Infeasibility in
-//! Optimization" (2008), section 6.2, the additive method.
+//! *Source*: the deletion filter's kin for growing sets; J. Chinneck, "Feasibility and
+//! Infeasibility in Optimization" (2008), section 6.2, the additive method.
 //!
 //! *Cost*: the reductions of all sets, once for each set of the result.
 
@@ -18,8 +18,9 @@ use crate::tree::PqTree;
 use alloc::vec::Vec;
 
 impl PqTree {
-    /// Of sets that cannot all be reduced, some that cannot either, and of which none can be left out:
-    /// their places in `sets`, ascending. `None` if all can be reduced. The tree stays as it is.
+    /// Of sets that cannot all be reduced, some that cannot either, and of which none can be left
+    /// out: their places in `sets`, ascending. `None` if all can be reduced. The tree stays as it
+    /// is.
     ///
     /// *Cost*: that of reducing all sets, once for each set of the result and once more.
     ///

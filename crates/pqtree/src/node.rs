@@ -2,8 +2,9 @@
 
 /// A node of a [`PqTree`](crate::PqTree): a leaf, or an inner node.
 ///
-/// Leaf `l` is always node `l`; inner nodes have larger numbers. An inner node keeps its number until a reduction merges
-/// it into another node or dissolves it, or until leaves are inserted or removed.
+/// Leaf `l` is always node `l`; inner nodes have larger numbers. An inner node keeps its number
+/// until a reduction merges it into another node or dissolves it, or until leaves are inserted or
+/// removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub(crate) u32);
 
@@ -16,7 +17,8 @@ impl NodeId {
         Self(leaf)
     }
 
-    /// The place of this node in a side table of [`PqTree::node_bound`](crate::PqTree::node_bound) entries.
+    /// The place of this node in a side table of [`PqTree::node_bound`](crate::PqTree::node_bound)
+    /// entries.
     pub const fn index(self) -> usize {
         self.0 as usize
     }

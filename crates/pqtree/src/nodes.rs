@@ -1,18 +1,20 @@
 //! The nodes in memory, and the surgery on lists of children.
 //!
-//! Twelve bytes a leaf: a pointer up and two siblings. An inner node has these and twelve bytes more: the two ends of its
-//! list of children, and its [tag](Tag), which is its degree with its kind.
+//! Twelve bytes a leaf: a pointer up and two siblings. An inner node has these and twelve bytes
+//! more: the two ends of its list of children, and its [tag](Tag), which is its degree with its
+//! kind.
 //!
-//! *The siblings of a node are an unordered pair*: which of them is "next" depends on where a walk comes from. So a list
-//! is reversed by doing nothing, and two lists are spliced, in any of the four orientations, by mending two pairs.
+//! *The siblings of a node are an unordered pair*: which of them is "next" depends on where a walk
+//! comes from. So a list is reversed by doing nothing, and two lists are spliced, in any of the
+//! four orientations, by mending two pairs.
 //!
-//! *Parents by union–find.* When a Q-node is spliced into another its children still point to it; its slot becomes a
-//! forward to the node that took them, and whoever climbs through it shortens the path. Forwards are cleared out when
-//! they are a sixteenth of the leaves.
+//! *Parents by union–find.* When a Q-node is spliced into another its children still point to it;
+//! its slot becomes a forward to the node that took them, and a climb through it shortens the path.
+//! Forwards are cleared out when they are a sixteenth of the leaves.
 //!
-//! *Source*: W.-L. Hsu and R. McConnell, "PC trees and circular-ones arrangements" (2003), for unordered siblings;
-//! S. Fink, M. Pfretzschner and I. Rutter, "Experimental comparison of PC-trees and PQ-trees" (ESA 2021), for the
-//! union–find on the children of Q-nodes.
+//! *Source*: W.-L. Hsu and R. McConnell, "PC trees and circular-ones arrangements" (2003), for
+//! unordered siblings; S. Fink, M. Pfretzschner and I. Rutter, "Experimental comparison of PC-trees
+//! and PQ-trees" (ESA 2021), for the union–find on the children of Q-nodes.
 
 mod lists;
 mod slots;
@@ -32,10 +34,11 @@ pub(crate) const MOST_LEAVES: u32 = 1 << 29;
 /// How many nodes are looked at together, so that their loads overlap.
 pub(crate) const CHUNK: usize = 32;
 
-/// All nodes of a tree. Nodes `0..leaves` are the leaves, node `base + s` lives in slot `s`; the numbers
-/// between are for leaves to come.
+/// All nodes of a tree. Nodes `0..leaves` are the leaves, node `base + s` lives in slot `s`; the
+/// numbers between are for leaves to come.
 ///
-/// Invariant: the root's `up` is `NONE`; any other live node's `up` leads, through forwards, to its parent.
+/// Invariant: the root's `up` is `NONE`; any other live node's `up` leads, through forwards, to its
+/// parent.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
     pub(crate) leaves: u32,
@@ -117,7 +120,8 @@ impl Nodes {
         self.tags[self.slot(node)]
     }
 
-    /// Writes a mark over a tag, or puts the tag back. Not logged: no mark outlives the reduction that made it.
+    /// Writes a mark over a tag, or puts the tag back. Not logged: no mark outlives the reduction
+    /// that made it.
     pub(crate) fn put_tag(&mut self, node: NodeId, tag: Tag) {
         let slot = self.slot(node);
         self.tags[slot] = tag;
@@ -186,9 +190,9 @@ impl Nodes {
 
     /// Puts the `up` of each leaf into `parents`.
     ///
-    /// Also loads what counting these leaves at their parents will read. Counting takes branches that
-    /// cannot be predicted, and a wrong guess throws away the loads that were begun beyond it. The loads
-    /// here depend on no branch, so that the memory works on all of them at once.
+    /// Also loads what counting these leaves at their parents will read. Counting takes branches
+    /// that cannot be predicted, and a wrong guess throws away the loads that were begun beyond it.
+    /// The loads here depend on no branch, so that the memory works on all of them at once.
     #[inline]
     pub(crate) fn load_parents(&self, leaves: &[u32], parents: &mut [NodeId; CHUNK]) {
         for (parent, &leaf) in parents.iter_mut().zip(leaves) {
@@ -204,7 +208,8 @@ impl Nodes {
         !self.tag(node).is_live()
     }
 
-    // --- Setters: every structural write passes here, and is logged while a checkpoint is open. ---
+    // --- Setters: every structural write passes here, and is logged while a checkpoint is open.
+    // ---
 
     #[inline]
     pub(crate) fn set_up(&mut self, node: NodeId, up: NodeId) {

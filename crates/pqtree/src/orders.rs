@@ -1,7 +1,8 @@
 //! Admissible orders, one by one: whether an order is one, the k-th, all of them, one at random.
 //!
-//! An order is a choice at each inner node: one of d! arrangements at a P-node, one of two at a Q-node; different choices
-//! give different orders. So an order is a number with one digit a node, in the base of that node's choices.
+//! An order is a choice at each inner node: one of d! arrangements at a P-node, one of two at a
+//! Q-node; different choices give different orders. So an order is a number with one digit a node,
+//! in the base of that node's choices.
 
 use crate::node::{Kind, NodeId};
 use crate::tree::PqTree;
@@ -52,7 +53,8 @@ impl PqTree {
         Orders { tree: self, next: 0, end: self.orders_count().unwrap_or(u128::MAX) }
     }
 
-    /// The order with a number from 0 on, by which [`orders`](Self::orders) lists them; `None` if there are fewer.
+    /// The order with a number from 0 on, by which [`orders`](Self::orders) lists them; `None` if
+    /// there are fewer.
     ///
     /// *Cost*: O(n).
     pub fn nth_order(&self, index: u128) -> Option<Vec<u32>> {
@@ -73,8 +75,9 @@ impl PqTree {
                 }
                 return;
             }
-            // Digits in the bases 2, 3, …: how far the last child but one moves back, the last but two, … A base larger
-            // than what is left of the number can only give it as a digit, then zeros; so this takes few steps.
+            // Digits in the bases 2, 3, …: how far the last child but one moves back, the last but
+            // two, … A base larger than what is left of the number can only give it as a digit,
+            // then zeros; so this takes few steps.
             digits.clear();
             digits.extend((2..=children.len() as u128).map(&mut digit));
             for (place, &digit) in digits.iter().enumerate().rev() {
@@ -84,8 +87,8 @@ impl PqTree {
         }))
     }
 
-    /// One of the orders at random, all with the same probability, if `below(k)` gives each of 0 to k − 1 with the same
-    /// probability.
+    /// One of the orders at random, all with the same probability, if `below(k)` gives each of 0 to
+    /// k − 1 with the same probability.
     ///
     /// *Cost*: O(n).
     pub fn sample_with(&self, mut below: impl FnMut(u32) -> u32) -> Vec<u32> {
@@ -108,7 +111,8 @@ impl PqTree {
     #[cfg(feature = "rand")]
     pub fn sample<R: rand::Rng + ?Sized>(&self, rng: &mut R) -> Vec<u32> {
         self.sample_with(|count| {
-            // The high half of a product with a random 32-bit number, less the few for which it would be uneven.
+            // The high half of a product with a random 32-bit number, less the few for which it
+            // would be uneven.
             loop {
                 let product = u64::from(rng.next_u32()) * u64::from(count);
                 if product as u32 >= count.wrapping_neg() % count {

@@ -1,43 +1,49 @@
 //! The writing half of a reduction: one rule in the place of templates.
 //!
-//! At the apex the full children and the predecessors are gathered in a Q-node, `[predecessor full predecessor]`; then
-//! each predecessor, which is partial, is dissolved into that Q-node from the outside to the inside,
+//! At the apex the full children and the predecessors are gathered in a Q-node, `[predecessor full
+//! predecessor]`; then each predecessor, which is partial, is dissolved into that Q-node from the
+//! outside to the inside,
 //!
 //! ```text
 //!     [ … outer  partial  inner … ]   becomes   [ … outer  empty…  its predecessor  full…  inner … ]
 //! ```
 //!
-//! and so is its own predecessor, down the path. The full children of a P-node stand there as one child, a P-node if they
-//! are several, and so do its empty ones; a Q-node's children are spliced in as they are.
+//! and so is its own predecessor, down the path. The full children of a P-node stand there as one
+//! child, a P-node if they are several, and so do its empty ones; a Q-node's children are spliced
+//! in as they are.
 //!
-//! *Source*: Hsu and McConnell (2003), section 3: splitting the terminal path. Ours moves only full children and
-//! predecessors, never empty ones, and reuses the nodes it dissolves.
+//! *Source*: Hsu and McConnell (2003), section 3: splitting the terminal path. Ours moves only full
+//! children and predecessors, never empty ones, and reuses the nodes it dissolves.
 //!
-//! *Cost*: O(full children of the path's P-nodes + length of the path). Telling a few children of their new parent adds a
-//! constant: each is told so only while its parent has few children, and more of them every time.
+//! *Cost*: O(full children of the path's P-nodes + length of the path). Pointing a few children to
+//! their new parent adds a constant: it is done only while their parent has few children, and it
+//! has more of them every time.
 
 use crate::label::{NIL, Touched, Work};
 use crate::node::{Kind, NodeId};
 use crate::nodes::Nodes;
 
-/// A Q-node with so few children that, when it is spliced into another, they are told whose they are now: that is sooner
-/// done than each of them finding out.
+/// A Q-node with so few children that, when it is spliced into another, they are pointed to it at
+/// once: that is sooner done than each of them being found through a forward.
 const FEW: u32 = 8;
 
 impl Work {
-    /// Whether [`rearrange`](Self::rearrange) would change anything: if not, the set is consecutive in every order.
+    /// Whether [`rearrange`](Self::rearrange) would change anything: if not, the set is consecutive
+    /// in every order.
     pub(crate) fn has_work(&self, apex: u32) -> bool {
         let touched = &self.touched[apex as usize];
         touched.predecessor_count() > 0 || (!touched.is_q && touched.full > 1)
     }
 
-    /// The node of whose leaves, or of a run of whose children, the set consists, where nothing is to be rearranged.
+    /// The node of whose leaves, or of a run of whose children, the set consists, where nothing is
+    /// to be rearranged.
     pub(crate) fn home(&self, apex: u32) -> NodeId {
         let touched = &self.touched[apex as usize];
         if touched.full == 1 { self.marked[touched.last_full as usize].node } else { touched.node }
     }
 
-    /// Makes the set consecutive. Labels, apex and check have to be done. Returns its home, as [`home`](Self::home).
+    /// Makes the set consecutive. Labels, apex and check have to be done. Returns its home, as
+    /// [`home`](Self::home).
     pub(crate) fn rearrange(&mut self, nodes: &mut Nodes, apex: u32) -> NodeId {
         let touched = self.touched[apex as usize];
         self.changed.clear();
@@ -123,7 +129,8 @@ impl Work {
             nodes.unlink(node, predecessor);
         }
         let empty = split.degree - split.full - split.predecessor_count();
-        // When all that is left in the node is of one sort, the node itself or its only child is that part.
+        // When all that is left in the node is of one sort, the node itself or its only child is
+        // that part.
         let (full_part, empty_part) = match (split.full, empty) {
             (full, 0) => (self.only_part(nodes, node, full), None),
             (0, empty) => (None, self.only_part(nodes, node, empty)),
@@ -169,8 +176,8 @@ impl Work {
         }
     }
 
-    /// Takes the full children out of a P-node, and puts a new P-node above them if they are several. The degree of the
-    /// node they are taken from is left to the caller.
+    /// Takes the full children out of a P-node, and puts a new P-node above them if they are
+    /// several. The degree of the node they are taken from is left to the caller.
     fn group(&mut self, nodes: &mut Nodes, from: &Touched) -> Option<NodeId> {
         if from.full < 2 {
             let child = self.marked.get(from.last_full as usize)?.node;

@@ -1,7 +1,8 @@
 //! Reduction: keeping only those orders in which a set is consecutive.
 //!
-//! Three steps, each with a module of its own: [label](crate::label) the nodes, [check](crate::check) that the set can be
-//! made consecutive, [rearrange](crate::rearrange) the tree. The first two write nothing but marks, so that
+//! Three steps, each with a module of its own: [label](crate::label) the nodes,
+//! [check](crate::check) that the set can be made consecutive, [rearrange](crate::rearrange) the
+//! tree. The first two write nothing but marks, so that
 //! [`can_reduce`](PqTree::can_reduce) is the same code and a reduction that fails has nothing to undo.
 
 use crate::conflict::{LeafError, ReduceError};
@@ -14,11 +15,11 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Reduced {
-    /// Whether some order was lost. If not, the set was consecutive in every order already, and no node has changed.
-    /// Which nodes have, is told by [`PqTree::changed`].
+    /// Whether some order was lost. If not, the set was consecutive in every order already, and no
+    /// node has changed. Which nodes have, [`PqTree::changed`] says.
     pub changed: bool,
-    /// Where the set is now: it consists of the leaves of this node, or of those of neighbouring children of it if it is
-    /// a Q-node. `None` for the empty set.
+    /// Where the set is now: it consists of the leaves of this node, or of those of neighbouring
+    /// children of it if it is a Q-node. `None` for the empty set.
     pub home: Option<NodeId>,
 }
 
@@ -33,10 +34,12 @@ pub struct ReduceAllError {
 }
 
 impl PqTree {
-    /// Keeps only those orders in which the leaves of `set`, named in any order, are consecutive. All or nothing: after an
-    /// error the tree is as it was. Sets of at most one leaf, or of all, change nothing.
+    /// Keeps only those orders in which the leaves of `set`, named in any order, are consecutive.
+    /// All or nothing: after an error the tree is as it was. Sets of at most one leaf, or of all,
+    /// change nothing.
     ///
-    /// *Cost*: amortised O(|S|).
+    /// *Cost*: O(|S|) finds of a parent, amortised over the reductions of a tree; a refusal
+    /// O(|S| + depth) of them.
     ///
     /// ```
     /// # use pqtree::{PqTree, ReduceError};
@@ -69,15 +72,16 @@ impl PqTree {
         result
     }
 
-    /// Whether [`reduce`](Self::reduce) would succeed. Writes only marks, which is why it needs the tree mutably.
+    /// Whether [`reduce`](Self::reduce) would succeed. Writes only marks, which is why it needs the
+    /// tree mutably.
     pub fn can_reduce(&mut self, set: &[u32]) -> Result<(), ReduceError> {
         let found = self.find(set).map(|_| ());
         self.work.finish(set);
         found
     }
 
-    /// Whether the set is consecutive in every order that the tree admits, so that reducing it would
-    /// change nothing.
+    /// Whether the set is consecutive in every order that the tree admits, so that reducing it
+    /// would change nothing.
     ///
     /// ```
     /// let mut tree: pqtree::PqTree = "(0 [1 2 3])".parse()?;
@@ -96,7 +100,8 @@ impl PqTree {
         }
     }
 
-    /// Reduces several sets, all or nothing: at the first failure the sets before it are taken back.
+    /// Reduces several sets, all or nothing: at the first failure the sets before it are taken
+    /// back.
     pub fn reduce_all<S: AsRef<[u32]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,
@@ -109,13 +114,13 @@ impl PqTree {
         })
     }
 
-    /// Reduces those of several sets that can be, each after the ones before it; says of each whether
-    /// it was.
+    /// Reduces those of several sets that can be, each after the ones before it; says of each
+    /// whether it was.
     ///
     /// # Errors
     ///
-    /// If a set has a leaf that is out of range, or named twice. The sets before it stay reduced, and
-    /// those after it are not looked at.
+    /// If a set has a leaf that is out of range, or named twice. The sets before it stay reduced,
+    /// and those after it are not looked at.
     pub fn reduce_greedy<S: AsRef<[u32]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,
@@ -131,8 +136,8 @@ impl PqTree {
     /// The inner nodes whose children the last successful [`reduce`](Self::reduce) made or altered,
     /// each once; none if it changed nothing. Any other node that there is has the children that it
     /// had, in the same order. Questions and refusals leave the list as it is; a
-    /// [rollback](Self::rollback) empties it. Of several sets reduced together it is that of the last
-    /// one.
+    /// [rollback](Self::rollback) empties it. Of several sets reduced together it is that of the
+    /// last one.
     ///
     /// The same after [`insert`](Self::insert), [`replace`](Self::replace) and
     /// [`replace_set`](Self::replace_set), as long as no inner node got another number.

@@ -1,13 +1,15 @@
-//! A segment tree: a row of numbers to whole ranges of which a number can be added, and which knows where its first zero is.
+//! A segment tree: a row of numbers to whole ranges of which a number can be added, and which knows
+//! where its first zero is.
 //!
 //! *Cost*: O(log n) each.
 
 use alloc::vec::Vec;
 
-/// Numbers, all zero at first, to whole ranges of which a number can be added; and where the first zero is, none of them
-/// being less.
+/// Numbers, all zero at first, to whole ranges of which a number can be added; and where the first
+/// zero is, none of them being less.
 ///
-/// A binary tree in an array: a node keeps what was added to all of its range, and the minimum of it with that added.
+/// A binary tree in an array: a node keeps what was added to all of its range, and the minimum of
+/// it with that added.
 pub(crate) struct Segments {
     leaves: usize,
     nodes: Vec<(i64, i64)>,

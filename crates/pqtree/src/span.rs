@@ -1,8 +1,9 @@
 //! The smallest set around a set that is consecutive in every order.
 //!
-//! Look for the lowest node that has the whole set below it. If it is a P-node, all its leaves are needed, for any other
-//! set that is consecutive in every order lies within one child or holds all of them; if it is a Q-node, those of the
-//! children from the first to the last that have leaves of the set.
+//! Look for the lowest node that has the whole set below it. If it is a P-node, all its leaves are
+//! needed, for any other set that is consecutive in every order lies within one child or holds all
+//! of them; if it is a Q-node, those of the children from the first to the last that have leaves of
+//! the set.
 
 use crate::conflict::LeafError;
 use crate::node::{Kind, NodeId};
@@ -45,7 +46,8 @@ impl PqTree {
         Ok(children[first..=last].iter().flat_map(|&child| self.leaves_of(child)).collect())
     }
 
-    /// The lowest node with `count` leaves of a set below it, all there are; counts them on the way.
+    /// The lowest node with `count` leaves of a set below it, all there are; counts them on the
+    /// way.
     fn lowest_above(&self, count: u32, below: &mut [u32]) -> Option<NodeId> {
         self.post_order().find(|&node| {
             let sum = self.children(node).map(|child| below[child.index()]).sum::<u32>();

@@ -1,6 +1,8 @@
-//! Trees as text, `(0 [1 2 (3 4)])`: round brackets around the children of a P-node, square ones around a Q-node's.
+//! Trees as text, `(0 [1 2 (3 4)])`: round brackets around the children of a P-node, square ones
+//! around a Q-node's.
 //!
-//! The text shows the tree as it is stored, from left to right; equal trees may have different texts, of which
+//! The text shows the tree as it is stored, from left to right; equal trees may have different
+//! texts, of which
 //! [`PqTree::canonical`] has a fixed one. The empty tree is `()`, the tree of one leaf `0`.
 
 use crate::builder::Builder;
@@ -72,8 +74,8 @@ pub enum ParseError {
     },
     /// A bracket that is never closed, or more than one tree, or none.
     NotOneTree,
-    /// A number that is too large for the count of leaves in the text, or there twice: a tree of n leaves has each of 0
-    /// to n − 1 once.
+    /// A number that is too large for the count of leaves in the text, or there twice: a tree of n
+    /// leaves has each of 0 to n − 1 once.
     Leaf {
         /// The number.
         leaf: u64,

@@ -5,11 +5,12 @@ use crate::label::Work;
 use crate::node::{Kind, NodeId};
 use crate::nodes::{MOST_LEAVES, Nodes};
 
-/// A set of orders of the leaves `0..len`, as a PQ-tree. See the [crate's page](crate) for what that is.
+/// A set of orders of the leaves `0..len`, as a PQ-tree. See the [crate's page](crate) for what
+/// that is.
 ///
-/// `Clone` copies four arrays, 12 bytes a leaf and 24 an inner node; a copy has no open checkpoint. Trees are equal, and
-/// hash alike, if they admit the same orders, however they are stored.
-/// The [default](Default) is the tree without leaves. `Debug` shows the text.
+/// `Clone` copies four arrays, 12 bytes a leaf and 24 an inner node; a copy has no open checkpoint.
+/// Trees are equal, and hash alike, if they admit the same orders, however they are stored. The
+/// [default](Default) is the tree without leaves. `Debug` shows the text.
 #[derive(Clone)]
 pub struct PqTree {
     pub(crate) nodes: Nodes,
@@ -24,7 +25,8 @@ impl PqTree {
     ///
     /// # Panics
     ///
-    /// If there are more than [`MOST_LEAVES`](Self::MOST_LEAVES): [`try_new`](Self::try_new) does not.
+    /// If there are more than [`MOST_LEAVES`](Self::MOST_LEAVES): [`try_new`](Self::try_new) does
+    /// not.
     pub fn new(leaves: u32) -> Self {
         match Self::try_new(leaves) {
             Ok(tree) => tree,
@@ -101,8 +103,9 @@ impl PqTree {
         some(self.nodes.parent(node))
     }
 
-    /// The nodes beside a node in its parent's list of children, in no order: which of them is the next one depends on
-    /// where a walk comes from. Means nothing at the root; next to the children of a P-node any of the others may be.
+    /// The nodes beside a node in its parent's list of children, in no order: which of them is the
+    /// next one depends on where a walk comes from. Means nothing at the root; next to the children
+    /// of a P-node any of the others may be.
     ///
     /// ```
     /// # use pqtree::{NodeId, PqTree};
@@ -122,7 +125,8 @@ impl PqTree {
         if self.nodes.is_leaf(node) { 0 } else { self.nodes.tag(node).degree() }
     }
 
-    /// One more than the largest [`NodeId::index`]: the length of a table with a place for each node.
+    /// One more than the largest [`NodeId::index`]: the length of a table with a place for each
+    /// node.
     pub fn node_bound(&self) -> usize {
         self.nodes.base as usize + self.nodes.tags().len()
     }

@@ -1,14 +1,15 @@
-//! Walks: children, nodes before or after their children, leaves from left to right. None allocates,
-//! and none is recursive: a tree of a million nested nodes is walked like any other.
+//! Walks: children, nodes before or after their children, leaves from left to right. None
+//! allocates, and none is recursive: a tree of a million nested nodes is walked like any other.
 //!
-//! The siblings of a node are an unordered pair, so a walk along a list remembers where it came from. Up
-//! from a list leads its parent, but which of the parent's siblings comes next has to be remembered: one
-//! bit a level, of the lowest 512 levels. A walk that comes back to a level above these finds the
-//! bit again in the parent's list. [`PqTree::write_frontier`] needs no parents, and keeps a word for each level that
-//! is not at its last child, in the part of its output that is not yet written.
+//! The siblings of a node are an unordered pair, so a walk along a list remembers where it came
+//! from. Up from a list leads its parent, but which of the parent's siblings comes next has to be
+//! remembered: one bit a level, of the lowest 512 levels. A walk that comes back to a level above
+//! these finds the bit again in the parent's list. [`PqTree::write_frontier`] needs no parents, and
+//! keeps a word for each level that is not at its last child, in the part of its output that is not
+//! yet written.
 //!
-//! *Cost*: a whole walk takes O(n), and for each level that it comes back to from more than 512 levels
-//! below the length of the list there.
+//! *Cost*: a whole walk takes O(n), and for each level that it comes back to from more than 512
+//! levels below the length of the list there.
 
 use crate::node::{Kind, NodeId};
 use crate::nodes::Nodes;
@@ -56,8 +57,8 @@ impl PqTree {
         if next == NodeId::NONE {
             return;
         }
-        // Invariant: `written` leaves in front, then a gap, then the steps of the levels that are not at
-        // their last child. Each of these has a leaf to come, and the node `next` has one.
+        // Invariant: `written` leaves in front, then a gap, then the steps of the levels that are
+        // not at their last child. Each of these has a leaf to come, and the node `next` has one.
         let (mut written, mut stack) = (0, frontier.len());
         loop {
             if !self.nodes.is_leaf(next) {

@@ -43,7 +43,8 @@ fn a_million_nested_nodes_need_little_stack() {
             hasher.finish()
         };
         assert_eq!(hash(&copy), hash(&tree));
-        // The path from the deepest leaf to the root becomes one Q-node; and is a path of a million again.
+        // The path from the deepest leaf to the root becomes one Q-node; and is a path of a million
+        // again.
         let checkpoint = tree.checkpoint();
         tree.reduce(&[0, LEAVES - 1]).unwrap();
         assert_eq!(tree.count_nodes(), (0, 1));
@@ -62,7 +63,8 @@ fn a_million_nested_nodes_need_little_stack() {
     std::thread::Builder::new().stack_size(256 << 10).spawn(work).unwrap().join().unwrap();
 }
 
-/// Made by reductions: a pair, and then the pair's node with one leaf more, and so on, each from what is full already.
+/// Made by reductions: a pair, and then the pair's node with one leaf more, and so on, each from
+/// what is full already.
 #[test]
 fn nesting_by_reductions() {
     let leaves = 3000;

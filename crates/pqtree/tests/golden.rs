@@ -1,4 +1,5 @@
-//! The instances with known answers. `EDBATCH_SHARED` names the folder that holds `pqtree/`; without it nothing is run.
+//! The instances with known answers. `EDBATCH_SHARED` names the folder that holds `pqtree/`;
+//! without it nothing is run.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]

@@ -86,7 +86,8 @@ fn common_intervals_and_intersections() {
     assert_eq!(other.project(&["y", "z"]).unwrap(), Labeled::new(["z", "y"]).unwrap());
 }
 
-/// Labels that come, go, merge and are taken back, against trees of the same labels made from texts.
+/// Labels that come, go, merge and are taken back, against trees of the same labels made from
+/// texts.
 #[test]
 fn labels_follow_their_leaves() {
     let mut random = Random::new(7);

@@ -1,4 +1,5 @@
-//! Eight to eighty leaves, against the recursive reference: wrong trees have been known to pass every tiny test.
+//! Eight to eighty leaves, against the recursive reference: wrong trees have been known to pass
+//! every tiny test.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]
@@ -82,8 +83,8 @@ fn families_agree_with_the_reference() {
     assert!(accepted > 1000 && refused > 100);
 }
 
-/// Three paths that grow by a leaf at a time, so that each reduction merges one Q-node into another: merged nodes have to
-/// be cleared out again and again, except while a checkpoint is open.
+/// Three paths that grow by a leaf at a time, so that each reduction merges one Q-node into
+/// another: merged nodes have to be cleared out again and again, except while a checkpoint is open.
 #[test]
 fn merged_nodes_are_cleared_out() {
     for seed in 0..20 {
@@ -122,7 +123,8 @@ fn merged_nodes_are_cleared_out() {
         if let Some((checkpoint, ..)) = open {
             tree.commit(checkpoint);
         }
-        // Without clearing out, each leaf but the first few of a path would have left a node behind.
+        // Without clearing out, each leaf but the first few of a path would have left a node
+        // behind.
         let slots = tree.node_bound() - leaves;
         assert!(slots < leaves / 2 + 20, "{seed}: {slots} inner nodes for {leaves} leaves");
     }

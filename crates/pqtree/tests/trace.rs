@@ -1,4 +1,5 @@
-//! Traces of operations against slow models. `PQTREE_TRACE_SECONDS` makes the run as long as wanted.
+//! Traces of operations against slow models. `PQTREE_TRACE_SECONDS` makes the run as long as
+//! wanted.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]

@@ -1,7 +1,7 @@
 //! The blocks of a graph: its largest parts that stay connected without any one of their vertices.
 //!
-//! *Source*: J. Hopcroft and R. Tarjan, "Efficient algorithms for graph manipulation" (1973). Without
-//! recursion: paths of a million vertices are common.
+//! *Source*: J. Hopcroft and R. Tarjan, "Efficient algorithms for graph manipulation" (1973).
+//! Without recursion: paths of a million vertices are common.
 
 use super::graph::Graph;
 use std::collections::HashMap;

@@ -1,9 +1,10 @@
 //! Planarity by vertex addition: whether a graph can be drawn without crossings.
 //!
-//! Vertices of a block are added in an st-order, each after one neighbour at least and before another.
-//! The edges that lead from the vertices drawn to those to come end in leaves around the drawing; a
-//! PQ-tree holds all orders in which they can. The next vertex needs its edges side by side, and is
-//! replaced by those of its edges that lead on. The graph is planar if that never fails.
+//! Vertices of a block are added in an st-order, each after one neighbour at least and before
+//! another. The edges that lead from the vertices drawn to those to come end in leaves around the
+//! drawing; a PQ-tree holds all orders in which they can. The next vertex needs its edges side by
+//! side, and is replaced by those of its edges that lead on. The graph is planar if that never
+//! fails.
 //!
 //! ```text
 //! cargo run --release -p pqtree --example planarity
@@ -100,8 +101,8 @@ impl Border {
         Self { tree, edges: edges.to_vec(), leaves }
     }
 
-    /// Adds the vertex at which `ending` edges end and from which `beginning` ones lead on, if that can
-    /// be without a crossing.
+    /// Adds the vertex at which `ending` edges end and from which `beginning` ones lead on, if that
+    /// can be without a crossing.
     fn add(&mut self, ending: &[usize], beginning: &[usize]) -> bool {
         let set: Vec<u32> = ending.iter().map(|&edge| self.leaves[edge]).collect();
         let Ok(replaced) = self.tree.replace_set(&set, beginning.len() as u32) else {

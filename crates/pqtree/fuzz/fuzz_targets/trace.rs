@@ -1,4 +1,5 @@
-//! Traces of operations on a tree and on slow models of it: `cargo +nightly fuzz run trace`, in `crates/pqtree`.
+//! Traces of operations on a tree and on slow models of it: `cargo +nightly fuzz run trace`, in
+//! `crates/pqtree`.
 #![no_main]
 
 #[path = "../../dev/model.rs"]

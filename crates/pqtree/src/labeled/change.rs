@@ -16,7 +16,8 @@ impl<T: Eq + Hash> Labeled<T> {
         Ok(leaf)
     }
 
-    /// Adds a label to those below a node. See [`PqTree::insert_under`](crate::PqTree::insert_under).
+    /// Adds a label to those below a node. See
+    /// [`PqTree::insert_under`](crate::PqTree::insert_under).
     ///
     /// # Panics
     ///

@@ -1,8 +1,8 @@
 //! Which leaf has which label.
 //!
 //! Labels are kept in the order in which they came, and found by a hash table. Leaves change their
-//! numbers, so that there is a table from leaves to labels and one back. While a checkpoint is open no
-//! label is dropped, and the tables of before are kept.
+//! numbers, so that there is a table from leaves to labels and one back. While a checkpoint is open
+//! no label is dropped, and the tables of before are kept.
 
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -17,8 +17,8 @@ pub(super) struct Names<T> {
     of_leaf: Vec<u32>,
     /// Of each label, its leaf; `NONE` if the leaf is gone.
     leaf_of: Vec<u32>,
-    /// A hash table with open addressing: places of labels that have leaves, or `NONE`. A power of two,
-    /// at most half full.
+    /// A hash table with open addressing: places of labels that have leaves, or `NONE`. A power of
+    /// two, at most half full.
     slots: Vec<u32>,
     /// What `of_leaf` was before each change since the first open checkpoint.
     history: Vec<Vec<u32>>,
@@ -62,8 +62,8 @@ impl<T: Eq + Hash> Names<T> {
         (place != NONE).then(|| self.leaf_of[place as usize])
     }
 
-    /// Gives the leaves other labels. `of_leaf` says of each leaf which one had its label before, or
-    /// `Err` the place of one of the `new` ones.
+    /// Gives the leaves other labels. `of_leaf` says of each leaf which one had its label before,
+    /// or `Err` the place of one of the `new` ones.
     pub(super) fn change(
         &mut self,
         of_leaf: impl IntoIterator<Item = Result<u32, usize>>,
@@ -109,7 +109,7 @@ impl<T: Eq + Hash> Names<T> {
         }
     }
 
-    /// Makes the tables anew; or the place of a leaf whose label another one has.
+    /// Makes the tables again; or the place of a leaf whose label another one has.
     fn index(&mut self) -> Result<(), usize> {
         self.leaf_of = alloc::vec![NONE; self.labels.len()];
         self.slots = alloc::vec![NONE; (2 * self.of_leaf.len()).next_power_of_two().max(2)];
@@ -150,7 +150,8 @@ impl<T> Default for Names<T> {
     }
 }
 
-/// The hash function of Fowler, Noll and Vo: short, and good enough for a table that no adversary fills.
+/// The hash function of Fowler, Noll and Vo: short, and good enough for a table that no adversary
+/// fills.
 struct Fnv(u64);
 
 impl Hasher for Fnv {

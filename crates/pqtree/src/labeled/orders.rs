@@ -85,8 +85,8 @@ impl<T: Eq + Hash> Labeled<T> {
     ///
     /// # Errors
     ///
-    /// If there is no order; or an [unknown](LabeledError::Unknown) order, which is not one of the labels
-    /// of the first: `index` says which one; or the first names a label twice.
+    /// If there is no order; or an [unknown](LabeledError::Unknown) order, which is not one of the
+    /// labels of the first: `index` says which one; or the first names a label twice.
     pub fn from_orders<O: AsRef<[T]>>(orders: &[O]) -> Result<Self, LabeledError>
     where
         T: Clone,

@@ -1,14 +1,16 @@
 //! Surgery on lists of children: taking out, putting in, moving over.
 //!
-//! A list has two ends, kept by its node, and each child has two siblings, in no order; `NONE` is beyond the ends. What
-//! leads to a child is so a sibling of it, or an end: [`relink`](Nodes::relink) mends either.
+//! A list has two ends, kept by its node, and each child has two siblings, in no order; `NONE` is
+//! beyond the ends. What leads to a child is so a sibling of it, or an end:
+//! [`relink`](Nodes::relink) mends either.
 
 use crate::node::{Kind, NodeId};
 use crate::nodes::{CHUNK, Nodes};
 use core::hint::black_box;
 
 impl Nodes {
-    /// Puts `new` for `old` into the link that leads to `old` from `from`, or from an end of `list` if that is `NONE`.
+    /// Puts `new` for `old` into the link that leads to `old` from `from`, or from an end of `list`
+    /// if that is `NONE`.
     pub(crate) fn relink(&mut self, list: NodeId, from: NodeId, old: NodeId, new: NodeId) {
         if from != NodeId::NONE {
             self.replace_sibling(from, old, new);
@@ -18,7 +20,8 @@ impl Nodes {
         self.set_ends(list, if ends[0] == old { [new, ends[1]] } else { [ends[0], new] });
     }
 
-    /// Takes a child out of its list. The degree is left to the caller, as several are often taken out together.
+    /// Takes a child out of its list. The degree is left to the caller, as several are often taken
+    /// out together.
     #[inline]
     pub(crate) fn unlink(&mut self, list: NodeId, child: NodeId) {
         let [a, b] = self.siblings(child);
@@ -39,7 +42,8 @@ impl Nodes {
         }
     }
 
-    /// Gives `count` children, from `first` on and away from `before`, to another parent. Their list is left to the caller.
+    /// Gives `count` children, from `first` on and away from `before`, to another parent. Their
+    /// list is left to the caller.
     pub(crate) fn give_children(&mut self, first: NodeId, before: NodeId, count: u32, to: NodeId) {
         let (mut child, mut previous) = (first, before);
         for _ in 0..count {
@@ -61,7 +65,8 @@ impl Nodes {
         self.set_degree(node, kind, children.len() as u32);
     }
 
-    /// Moves children out of the list of `from`, whose degree is left to the caller; they become all of the list of `to`.
+    /// Moves children out of the list of `from`, whose degree is left to the caller; they become
+    /// all of the list of `to`.
     pub(crate) fn regroup(&mut self, from: NodeId, to: NodeId, children: &[NodeId]) {
         if self.journal.is_open() {
             children.iter().for_each(|&child| self.unlink(from, child));

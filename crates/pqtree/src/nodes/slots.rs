@@ -1,5 +1,5 @@
-//! Slots of inner nodes: taken, given back, forwarded, and the forwards cleared out; and numbers for
-//! leaves to come.
+//! Slots of inner nodes: taken, given back, forwarded, and the forwards cleared out; and numbers
+//! for leaves to come.
 
 use crate::journal::Write;
 use crate::node::{Kind, NodeId};
@@ -7,7 +7,8 @@ use crate::nodes::{MOST_LEAVES, Nodes, Tag};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// With fewer slots left than this the next reduction may need more: it takes one or two at each level that it splits.
+/// With fewer slots left than this the next reduction may need more: it takes one or two at each
+/// level that it splits.
 const SPARE: usize = 32;
 
 impl Nodes {
@@ -39,14 +40,14 @@ impl Nodes {
         self.tags.reserve_exact(step);
     }
 
-    /// How many slots are added at once: few, where it matters. Doubling would spend, on a million leaves, twelve megabytes
-    /// for nothing.
+    /// How many slots are added at once: few, where it matters. Doubling would spend, on a million
+    /// leaves, twelve megabytes for nothing.
     fn step(&self) -> usize {
         let steps = if self.leaves < 1 << 18 { 8 } else { 128 };
         16 + (self.leaves / steps) as usize
     }
 
-    /// Gives back the slot of a node that nobody points to any more.
+    /// Gives back the slot of a node that no other points to any more.
     pub(crate) fn release(&mut self, node: NodeId) {
         self.set_degree(node, Kind::P, 0);
         self.set_ends(node, [NodeId::NONE; 2]);
@@ -63,10 +64,11 @@ impl Nodes {
         self.forwards += 1;
     }
 
-    /// Clears out the forwards when they are many, or when they are as many as the slots that would otherwise be added
-    /// now. Not while a checkpoint is open.
+    /// Clears out the forwards when they are many, or when they are as many as the slots that would
+    /// otherwise be added now. Not while a checkpoint is open.
     ///
-    /// *Cost*: O(leaves), paid for by the merges that made a sixteenth as many forwards, or a 128th.
+    /// *Cost*: O(leaves), paid for by the merges that made a sixteenth as many forwards, or a
+    /// 128th.
     pub(crate) fn compact(&mut self) {
         let is_short = self.free == NodeId::NONE && self.up.capacity() - self.up.len() < SPARE;
         let most = if is_short { self.step() } else { 8 + self.leaves as usize / 16 };
@@ -88,8 +90,9 @@ impl Nodes {
         self.forwards = 0;
     }
 
-    /// Makes numbers for `more` leaves, which together are not too many for a tree. Returns by how much
-    /// the numbers of the inner nodes have grown: by nothing, or by so much that it is seldom done.
+    /// Makes numbers for `more` leaves, which together are not too many for a tree. Returns by how
+    /// much the numbers of the inner nodes have grown: by nothing, or by so much that it is seldom
+    /// done.
     pub(crate) fn reserve_leaves(&mut self, more: u32) -> u32 {
         let needed = self.leaves + more;
         if needed <= self.base {

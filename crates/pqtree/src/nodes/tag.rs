@@ -1,8 +1,8 @@
 //! One word an inner node: what it is, or, while a reduction looks at it, where its marks are.
 //!
-//! A reduction copies the tag of each node that it meets, writes the place of the node's marks over it, and puts it back
-//! before anything else is written. So marks cost no memory in the tree, and what labelling reads of the inner nodes is
-//! four bytes each.
+//! A reduction copies the tag of each node that it meets, writes the place of the node's marks over
+//! it, and puts it back before anything else is written. So marks cost no memory in the tree, and
+//! what labelling reads of the inner nodes is four bytes each.
 
 use crate::node::Kind;
 

@@ -1,0 +1,57 @@
+//! The figures of the README: time and memory of reductions on families of instances.
+//!
+//! ```text
+//! cargo run --release -p pqtree --example figures [-- --quick]
+//! ```
+//!
+//! Each instance is run eleven times, or for as long as five seconds; the median and the quartiles are
+//! printed. `--quick` leaves out the trees of a million leaves.
+
+#[path = "../dev/families.rs"]
+mod families;
+#[path = "../dev/instances.rs"]
+mod instances;
+
+use instances::{Instance, LARGE, Plan, SMALL};
+use pqtree::PqTree;
+use std::hint::black_box;
+use std::time::Instant;
+
+fn main() {
+    let quick = std::env::args().any(|argument| argument == "--quick");
+    let large: &[Plan] = if quick { &[] } else { &LARGE };
+    println!("| family | leaves | sets | accepted | ns an element | quartiles | bytes a leaf |");
+    println!("|---|---:|---:|---:|---:|---:|---:|");
+    for &(name, leaves, make) in SMALL.iter().chain(large) {
+        println!("{}", row(&make(name, leaves)));
+    }
+}
+
+fn row(instance: &Instance) -> String {
+    let start = instance.start();
+    let begun = Instant::now();
+    let (mut times, mut bytes, mut accepted) = (Vec::new(), 0, 0);
+    while times.len() < 11 && (times.len() < 3 || begun.elapsed().as_secs() < 5) {
+        let (nanoseconds, tree, count) = measure(instance, start.clone());
+        times.push(nanoseconds / instance.elements() as f64);
+        (bytes, accepted) = (tree.bytes(), count);
+    }
+    times.sort_by(f64::total_cmp);
+    let at = |quarters: usize| times[(times.len() - 1) * quarters / 4];
+    format!(
+        "| {} | {} | {} | {accepted} | {:.1} | {:.1}–{:.1} | {:.1} |",
+        instance.name,
+        instance.leaves,
+        instance.sets.len(),
+        at(2),
+        at(1),
+        at(3),
+        bytes as f64 / instance.leaves as f64
+    )
+}
+
+fn measure(instance: &Instance, start: Option<PqTree>) -> (f64, PqTree, usize) {
+    let begun = Instant::now();
+    let (tree, accepted) = black_box(instance.run(black_box(start)));
+    (begun.elapsed().as_nanos() as f64, tree, accepted)
+}
