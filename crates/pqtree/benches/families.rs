@@ -19,7 +19,7 @@ fn reductions(criterion: &mut Criterion) {
         let instance = make(name, leaves);
         let start = instance.start();
         group.throughput(Throughput::Elements(instance.elements() as u64));
-        group.bench_function(format!("{name}-{leaves}"), |bencher| {
+        group.bench_function(format!("{}-{leaves}", instance.name), |bencher| {
             bencher.iter_batched(
                 || start.clone(),
                 |start| instance.run(black_box(start)),

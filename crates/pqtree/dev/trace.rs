@@ -60,7 +60,7 @@ impl Trace<'_> {
             16 => self.attempt(),
             17 => self.intersect(),
             18 => self.project(),
-            19 => self.from_orders(),
+            19 => self.common_intervals(),
             20 => self.insert(),
             21 => self.insert_under(),
             22 => self.remove(),
@@ -301,8 +301,8 @@ impl Trace<'_> {
         "project"
     }
 
-    fn from_orders(&mut self) -> &'static str {
-        if self.tree.len() == 0 || self.tree.len() > 40 {
+    fn common_intervals(&mut self) -> &'static str {
+        if self.tree.is_empty() || self.tree.len() > 40 {
             return "too many for common intervals";
         }
         let orders: Vec<Vec<u32>> = (0..1 + self.byte() % 3).map(|_| self.order()).collect();

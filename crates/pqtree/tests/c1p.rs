@@ -1,4 +1,5 @@
 //! The example `c1p` as a program: what it prints, and with which code it ends.
+#![cfg(not(miri))]
 
 use std::io::Write as _;
 use std::path::PathBuf;

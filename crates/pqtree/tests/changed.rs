@@ -8,7 +8,7 @@ mod families;
 use families::Random;
 use pqtree::{Kind, NodeId, PqTree};
 
-const REDUCTIONS: usize = 1_000_000;
+const REDUCTIONS: usize = if cfg!(miri) { 500 } else { 1_000_000 };
 
 /// Of each inner node, its kind and its children in their order; reused, as it is done so often.
 #[derive(Default)]

@@ -54,7 +54,7 @@ fn generated_instances_of_up_to_ten_thousand_leaves() {
 }
 
 #[test]
-#[ignore = "minutes without optimisation; run with --release"]
+#[cfg_attr(debug_assertions, ignore = "minutes without optimisation: run with --release")]
 fn generated_instances_of_up_to_a_million_leaves() {
     generated(1_000_000);
 }

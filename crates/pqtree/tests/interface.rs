@@ -250,7 +250,8 @@ fn gone() -> (PqTree, [NodeId; 2]) {
 
 #[test]
 fn nodes_that_are_gone_panic_in_every_method() {
-    let methods: [(&str, fn(&mut PqTree, NodeId)); 8] = [
+    type Method = fn(&mut PqTree, NodeId);
+    let methods: [(&str, Method); 8] = [
         ("kind", |tree, node| _ = tree.kind(node)),
         ("as_leaf", |tree, node| _ = tree.as_leaf(node)),
         ("parent", |tree, node| _ = tree.parent(node)),

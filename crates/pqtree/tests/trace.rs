@@ -35,7 +35,8 @@ fn random_trace(seed: u64, leaves: u8) -> Covered {
 #[test]
 fn operations_on_8_to_80_leaves_agree_with_the_models() {
     let mut covered = Covered::new();
-    for seed in 0..400 {
+    let traces = if cfg!(miri) { 4 } else { 400 };
+    for seed in 0..traces {
         for (name, count) in random_trace(seed, 8 + (seed % 73) as u8) {
             *covered.entry(name).or_default() += count;
         }
@@ -64,7 +65,8 @@ fn operations_on_8_to_80_leaves_agree_with_the_models() {
         "bad leaves",
     ];
     for name in common {
-        assert!(covered.get(name).is_some_and(|&count| count >= 20), "{name}: {covered:?}");
+        let enough = covered.get(name).is_some_and(|&count| count >= 20);
+        assert!(enough || cfg!(miri), "{name}: {covered:?}");
     }
 }
 
