@@ -19,6 +19,9 @@ use crate::node::{Kind, NodeId};
 use crate::nodes::{CHUNK, Nodes, Tag};
 use alloc::vec::Vec;
 
+/// For so few leaves it does not pay to look at their parents together.
+const FEW: usize = 4;
+
 /// No index into [`Work::marked`] or [`Work::touched`].
 pub(crate) const NIL: u32 = u32::MAX;
 
@@ -81,6 +84,7 @@ impl Touched {
     }
 
     /// Counts a full child whose mark is at `place`. Returns the place of the one before.
+    #[inline]
     fn count_full(&mut self, place: u32) -> u32 {
         self.full += 1;
         core::mem::replace(&mut self.last_full, place)
@@ -185,6 +189,11 @@ impl Work {
     }
 
     pub(crate) fn count_leaves(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<(), LeafError> {
+        if set.len() <= FEW {
+            put_in_set(&mut self.in_set, nodes.leaves, set)?;
+            set.iter().for_each(|&leaf| self.count_full_child(nodes, NodeId(leaf)));
+            return Ok(());
+        }
         let mut parents = [NodeId::NONE; CHUNK];
         for chunk in set.chunks(CHUNK) {
             put_in_set(&mut self.in_set, nodes.leaves, chunk)?;
@@ -196,15 +205,12 @@ impl Work {
             self.marked.extend(chunk.iter().map(mark));
             let (marks, touched) = (&mut self.marked[first..], &mut self.touched);
             for (at, (mark, &up)) in marks.iter_mut().zip(&parents).enumerate() {
-                let tag = nodes.tag(up);
-                let parent = match tag.place() {
+                let parent = match nodes.tag(up).place() {
                     Some(place) => place,
-                    None if tag.is_live() => meet(touched, nodes, up, tag),
                     None => meet_parent(touched, nodes, mark.node),
                 };
                 let parent = &mut touched[parent as usize];
-                parent.full += 1;
-                mark.next = core::mem::replace(&mut parent.last_full, (first + at) as u32);
+                mark.next = parent.count_full((first + at) as u32);
                 if parent.is_full() {
                     self.full_nodes.push(parent.node);
                 }
@@ -219,14 +225,19 @@ impl Work {
         while counted < self.full_nodes.len() {
             let node = self.full_nodes[counted];
             counted += 1;
-            let (parent, tag) = nodes.climb(node);
-            let parent = self.touch(nodes, parent, tag);
-            let touched = &mut self.touched[parent as usize];
-            let next = touched.count_full(self.marked.len() as u32);
-            self.marked.push(Marked { node, next });
-            if touched.is_full() {
-                self.full_nodes.push(touched.node);
-            }
+            self.count_full_child(nodes, node);
+        }
+    }
+
+    #[inline(always)]
+    fn count_full_child(&mut self, nodes: &mut Nodes, node: NodeId) {
+        let (parent, tag) = nodes.climb(node);
+        let parent = self.touch(nodes, parent, tag);
+        let touched = &mut self.touched[parent as usize];
+        let next = touched.count_full(self.marked.len() as u32);
+        self.marked.push(Marked { node, next });
+        if touched.is_full() {
+            self.full_nodes.push(touched.node);
         }
     }
 
@@ -254,15 +265,16 @@ fn put_in_set(in_set: &mut [u64], leaves: u32, chunk: &[u32]) -> Result<(), Leaf
     Ok(())
 }
 
-/// The place in `touched` of a node's parent, which is found through a forward.
-#[cold]
+/// The place in `touched` of a node's parent, which has no mark, or is found through a forward. Out of
+/// the way of the loop in which it is called.
+#[inline(never)]
 fn meet_parent(touched: &mut Vec<Touched>, nodes: &mut Nodes, node: NodeId) -> u32 {
-    let (parent, tag) = nodes.climb_forwards(node);
+    let (parent, tag) = nodes.climb(node);
     tag.place().unwrap_or_else(|| meet(touched, nodes, parent, tag))
 }
 
 /// Puts a node that has no mark into `touched`.
-#[inline(never)]
+#[inline]
 fn meet(touched: &mut Vec<Touched>, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
     let place = touched.len() as u32;
     nodes.put_tag(node, Tag::mark(place));
