@@ -1,6 +1,12 @@
 //! Every way to spoil a plan or a compiled cell is refused by its checker, unless it changes no
 //! bit.
 
+mod cell_laws;
+mod cells;
+mod elementwise;
+mod evaluate;
+mod forms;
+mod live;
 mod moved;
 #[path = "../support/networks.rs"]
 mod networks;
@@ -9,12 +15,17 @@ mod plans;
 mod subjects;
 mod tally;
 
-use edbatch_graph::Value;
-use edbatch_layout::{MiniBatch, Plan, Planner, Room, Want, check};
+use std::sync::Arc;
+
+use edbatch_graph::{Kind, Value};
+use edbatch_layout::{
+    CellPlan, CellStyle, MiniBatch, Plan, Planner, Program, Room, Want, check, check_cell,
+};
 use rand::SeedableRng;
 
+use evaluate::Call;
+use live::all_is_live;
 use networks::Random;
-use plan_laws::LAWS;
 use subjects::Subject;
 use tally::{Sort, Tally};
 
@@ -58,9 +69,9 @@ fn judge(
     let other = subject.other_rows(rng);
     for (sort, mut mutant) in mutants {
         match check(&mutant, &mini_batch) {
-            Err(error) => tally.refused(LAWS, sort, &error.what),
+            Err(error) => tally.refused(plan_laws::LAWS, sort, &error.what),
             Ok(()) => {
-                tally.harmless(LAWS, sort, &mutant);
+                tally.harmless(plan_laws::LAWS, sort, &mutant);
                 let got = subject.run(&mut backend, &mutant);
                 assert!(got == expected, "{}: {sort:?} is accepted:\n{mutant}", subject.name);
                 refill(subject, sort, &MiniBatch { graph: &other, ..mini_batch }, &mut mutant);
@@ -98,5 +109,59 @@ fn a_spoilt_plan_is_refused_or_computes_the_same() {
         spoil(&subject, last, least, &mut rng, &mut tally);
         free_too_early(&subject, &mut rng, &mut tally);
     }
-    tally.check(LAWS, &[("arena", "one more"), ("arena", "a line more")]);
+    tally.check(plan_laws::LAWS, &[("arena", "one more"), ("arena", "a line more")]);
+}
+
+/// Spoils a compiled cell in every way. What the checker accepts must compute the same.
+fn spoil_cell(program: &Program, kind: Kind, rng: &mut Random, tally: &mut Tally) {
+    let plan = program.cell(kind);
+    check_cell(program, kind, plan).unwrap();
+    let call = Call::random(program, kind, rng);
+    let expected = call.outputs(plan);
+    for (sort, mutant) in cells::mutants(plan, program, rng) {
+        match check_cell(program, kind, &mutant) {
+            Err(error) => tally.refused(cell_laws::LAWS, sort, &error.what),
+            Ok(()) => {
+                tally.harmless(cell_laws::LAWS, sort, &mutant);
+                assert_same(&expected, &call.outputs(&mutant), sort, &mutant);
+            }
+        }
+    }
+}
+
+/// The elements that were written are written again, and are the same numbers.
+fn assert_same(
+    expected: &[evaluate::Memory],
+    got: &[evaluate::Memory],
+    sort: Sort,
+    mutant: &CellPlan,
+) {
+    for (expected, got) in expected.iter().zip(got) {
+        for (element, expected) in expected {
+            let got = got[element];
+            let near = (expected - got).abs() <= 1e-9 * expected.abs().max(1.0);
+            let same = near || *expected == got || (expected.is_nan() && got.is_nan());
+            assert!(same, "{sort:?} is accepted: {got}, not {expected}:\n{mutant}");
+        }
+    }
+}
+
+#[test]
+fn a_spoilt_cell_is_refused_or_computes_the_same() {
+    let mut tally = Tally::default();
+    let mut rng = Random::seed_from_u64(2);
+    let mut cells = 0;
+    let styles = [CellStyle::Hoisted, CellStyle::Planned, CellStyle::Declaration];
+    let programs = styles.into_iter().map(|style| Arc::new(forms::program(style)));
+    let subjects = (0..200).map(Subject::random).chain(Subject::zoo(1));
+    for program in programs.chain(subjects.map(|subject| subject.program)) {
+        for kind in (0..program.cells().len()).map(Kind::new) {
+            if all_is_live(program.cell(kind)) {
+                spoil_cell(&program, kind, &mut rng, &mut tally);
+                cells += 1;
+            }
+        }
+    }
+    println!("{cells} cells");
+    tally.check(cell_laws::LAWS, cell_laws::ALWAYS_HARMLESS);
 }

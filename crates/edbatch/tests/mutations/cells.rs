@@ -1,0 +1,316 @@
+//! Every way to spoil a compiled cell.
+
+use edbatch_graph::{ParameterId, Reduction};
+use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, Program};
+use rand::RngExt;
+
+use crate::elementwise;
+use crate::networks::Random;
+use crate::tally::Sort;
+
+/// All mutants of a compiled cell and of its parts: each in a single place.
+pub(crate) fn mutants(
+    plan: &CellPlan,
+    program: &Program,
+    rng: &mut Random,
+) -> Vec<(Sort, CellPlan)> {
+    let mut made = Vec::new();
+    for part in [Part::Whole, Part::Prologue, Part::Body] {
+        let Some(of_part) = part.of(&mut plan.clone()).cloned() else { continue };
+        let mut put = |sort, mutant: CellPlan| {
+            if mutant != of_part {
+                let mut whole = plan.clone();
+                *part.of(&mut whole).expect("it was there") = mutant;
+                made.push((sort, whole));
+            }
+        };
+        frames(&of_part, &mut put);
+        let parameters = program.network().parameters().len();
+        let places = Places { bases: bases(&of_part, parameters, rng) };
+        for (index, step) in of_part.steps.iter().enumerate() {
+            for (sort, step) in steps(step, &places, rng) {
+                let mut mutant = of_part.clone();
+                mutant.steps[index] = step;
+                put(sort, mutant);
+            }
+        }
+    }
+    made.extend(divisions(plan));
+    made
+}
+
+/// Which of its plans a cell runs by.
+#[derive(Clone, Copy)]
+enum Part {
+    Whole,
+    Prologue,
+    Body,
+}
+
+impl Part {
+    fn of(self, plan: &mut CellPlan) -> Option<&mut CellPlan> {
+        match self {
+            Self::Whole => Some(plan),
+            Self::Prologue => plan.hoisted.as_mut().map(|hoisted| &mut hoisted.ahead),
+            Self::Body => plan.hoisted.as_mut().map(|hoisted| &mut hoisted.rest),
+        }
+    }
+}
+
+/// Ways to change a number that counts or points.
+fn others(number: u32) -> [(&'static str, u32); 4] {
+    [
+        ("one more", number.wrapping_add(1)),
+        ("one less", number.wrapping_sub(1)),
+        ("nought", 0),
+        ("huge", u32::MAX),
+    ]
+}
+
+/// Lists in which an item is dropped, doubled, swapped with the next, or the last.
+fn lists<T: Clone>(list: &[T]) -> Vec<(&'static str, Vec<T>)> {
+    let mut made = Vec::new();
+    for index in 0..list.len() {
+        let mut change = |how, change: &dyn Fn(&mut Vec<T>)| {
+            let mut list = list.to_vec();
+            change(&mut list);
+            made.push((how, list));
+        };
+        change("dropped", &|list| {
+            list.remove(index);
+        });
+        change("doubled", &|list| list.insert(index, list[index].clone()));
+        change("cut short", &|list| list.truncate(index));
+        if index + 1 < list.len() {
+            change("swapped", &|list| list.swap(index, index + 1));
+        }
+    }
+    made
+}
+
+/// What stands around the steps.
+fn frames(plan: &CellPlan, put: &mut impl FnMut(Sort, CellPlan)) {
+    put(("name", "another"), CellPlan { name: "another".into(), ..plan.clone() });
+    for (how, output_width) in others(plan.output_width) {
+        put(("output_width", how), CellPlan { output_width, ..plan.clone() });
+    }
+    for (how, output_stride) in others(plan.output_stride) {
+        put(("output_stride", how), CellPlan { output_stride, ..plan.clone() });
+    }
+    for (how, regions) in lists(&plan.regions) {
+        put(("regions", how), CellPlan { regions, ..plan.clone() });
+    }
+    for (index, &width) in plan.regions.iter().enumerate() {
+        for (how, width) in others(width) {
+            let mut mutant = plan.clone();
+            mutant.regions[index] = width;
+            put(("regions", how), mutant);
+        }
+    }
+    for (how, steps) in lists(&plan.steps) {
+        put(("steps", how), CellPlan { steps, ..plan.clone() });
+    }
+}
+
+/// How the cell is divided.
+fn divisions(plan: &CellPlan) -> Vec<(Sort, CellPlan)> {
+    let Some(hoisted) = &plan.hoisted else { return vec![] };
+    let mut made = Vec::new();
+    let mut change = |sort, change: &dyn Fn(&mut CellPlan)| {
+        let mut mutant = plan.clone();
+        change(&mut mutant);
+        made.push((sort, mutant));
+    };
+    change(("hoisted", "dropped"), &|plan| plan.hoisted = None);
+    let other_bases = [Base::Table(0), Base::Table(9), Base::Port(0), Base::Port(1), Base::Output];
+    for from in other_bases.into_iter().filter(|&base| base != hoisted.from) {
+        change(("hoisted.from", "another"), &|plan| {
+            plan.hoisted.as_mut().expect("it is divided").from = from;
+        });
+    }
+    change(("hoisted", "parts swapped"), &|plan| {
+        let hoisted = plan.hoisted.as_mut().expect("it is divided");
+        std::mem::swap(&mut hoisted.ahead, &mut hoisted.rest);
+    });
+    for part in [Part::Prologue, Part::Body] {
+        change(("hoisted", "divided again"), &|mutant| {
+            let again = plan.hoisted.clone();
+            part.of(mutant).expect("it is divided").hoisted = again;
+        });
+    }
+    made
+}
+
+/// Where a step might read or write by mistake.
+struct Places {
+    bases: Vec<Base>,
+}
+
+/// What a plan names, and one of each sort that it does not.
+fn bases(plan: &CellPlan, parameters: usize, rng: &mut Random) -> Vec<Base> {
+    let regions = plan.regions.len() as u16;
+    let mut bases = vec![Base::Output, Base::Hoisted, Base::Scratch(regions)];
+    bases.extend((0..regions.min(4)).map(Base::Scratch));
+    bases.extend([0, 1, 9].map(Base::Port));
+    bases.extend([0, 9].map(Base::Table));
+    let ids = [rng.random_range(0..parameters), parameters];
+    bases.extend(ids.map(|id| Base::Parameter(ParameterId(id as u32))));
+    bases
+}
+
+impl Places {
+    fn others(&self, place: Place) -> Vec<(&'static str, Place)> {
+        let offsets = others(place.offset).map(|(how, offset)| (how, Place { offset, ..place }));
+        let bases = self.bases.iter().filter(|&&base| base != place.base);
+        let bases = bases.map(|&base| ("elsewhere", Place { base, ..place }));
+        offsets.into_iter().chain(bases).collect()
+    }
+
+    /// Lists of places: each of them elsewhere, and the list around them.
+    fn lists(&self, places: &[Place]) -> Vec<(&'static str, Vec<Place>)> {
+        let mut made = lists(places);
+        for (index, &place) in places.iter().enumerate() {
+            for (how, other) in self.others(place) {
+                let mut places = places.to_vec();
+                places[index] = other;
+                made.push((how, places));
+            }
+        }
+        made
+    }
+}
+
+/// Mutants of one field of a step.
+macro_rules! field {
+    ($made:expr, $step:expr, $form:ident.$field:ident, $ways:expr) => {
+        for (how, other) in $ways {
+            let mut step = $step.clone();
+            if let CellStep::$form { $field, .. } = &mut step {
+                *$field = other;
+            }
+            $made.push(((concat!(stringify!($form), ".", stringify!($field)), how), step));
+        }
+    };
+}
+
+/// All mutants of a step.
+fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellStep)> {
+    let mut made = Vec::new();
+    match step {
+        CellStep::Reduce { port, from, width, by, out } => {
+            let ports = [port.wrapping_add(1), port.wrapping_sub(1)].map(|port| ("another", port));
+            field!(made, step, Reduce.port, ports);
+            field!(made, step, Reduce.from, others(*from));
+            field!(made, step, Reduce.width, others(*width));
+            let all = [Reduction::Sum, Reduction::Mean, Reduction::Max];
+            let by = all.into_iter().filter(|other| other != by).map(|other| ("another", other));
+            field!(made, step, Reduce.by, by);
+            field!(made, step, Reduce.out, places.others(*out));
+        }
+        CellStep::Product { weights, rows, width, x, out, mode } => {
+            field!(made, step, Product.weights, stacks(weights, rng));
+            field!(made, step, Product.rows, others(*rows));
+            field!(made, step, Product.width, others(*width));
+            field!(made, step, Product.x, places.others(*x));
+            field!(made, step, Product.out, places.others(*out));
+            field!(made, step, Product.mode, modes(*mode, *out, places));
+        }
+        CellStep::MatMul { left, right, bias, m, k, n, out } => {
+            field!(made, step, MatMul.left, places.others(*left));
+            field!(made, step, MatMul.right, pieces(right, places));
+            field!(made, step, MatMul.bias, biases(*bias, *left, places));
+            field!(made, step, MatMul.m, others(*m));
+            field!(made, step, MatMul.k, others(*k));
+            field!(made, step, MatMul.n, others(*n));
+            field!(made, step, MatMul.out, places.others(*out));
+        }
+        CellStep::Elementwise { width, inputs, outputs, program } => {
+            field!(made, step, Elementwise.width, others(*width));
+            field!(made, step, Elementwise.inputs, places.lists(inputs));
+            field!(made, step, Elementwise.outputs, places.lists(outputs));
+            field!(made, step, Elementwise.program, elementwise::mutants(program, rng));
+        }
+        CellStep::Softmax { from, width, out, logarithm } => {
+            field!(made, step, Softmax.from, places.others(*from));
+            field!(made, step, Softmax.width, others(*width));
+            field!(made, step, Softmax.out, places.others(*out));
+            field!(made, step, Softmax.logarithm, [("another", !logarithm)]);
+        }
+        CellStep::Copy { from, width, out } => {
+            field!(made, step, Copy.from, places.others(*from));
+            field!(made, step, Copy.width, others(*width));
+            field!(made, step, Copy.out, places.others(*out));
+        }
+        CellStep::Expand { from, rows, columns, out } => {
+            field!(made, step, Expand.from, places.others(*from));
+            field!(made, step, Expand.rows, others(*rows));
+            field!(made, step, Expand.columns, others(*columns));
+            field!(made, step, Expand.out, places.others(*out));
+        }
+        CellStep::Transpose { from, rows, columns, out } => {
+            field!(made, step, Transpose.from, places.others(*from));
+            field!(made, step, Transpose.rows, others(*rows));
+            field!(made, step, Transpose.columns, others(*columns));
+            field!(made, step, Transpose.out, places.others(*out));
+        }
+        CellStep::Fill { value, width, out } => {
+            field!(made, step, Fill.value, [("another", value + 1.0), ("negative", -value)]);
+            field!(made, step, Fill.width, others(*width));
+            field!(made, step, Fill.out, places.others(*out));
+        }
+    }
+    made
+}
+
+/// Other stacks of weights.
+fn stacks(weights: &[ParameterId], rng: &mut Random) -> Vec<(&'static str, Vec<ParameterId>)> {
+    let mut made = lists(weights);
+    let index = rng.random_range(0..weights.len());
+    let id = weights[index].0;
+    for other in [id.wrapping_add(1), id.wrapping_sub(1), u32::MAX] {
+        let mut weights = weights.to_vec();
+        weights[index] = ParameterId(other);
+        made.push(("another", weights));
+    }
+    made
+}
+
+/// Other starts of a sum.
+fn modes(mode: Mode, out: Place, places: &Places) -> Vec<(&'static str, Mode)> {
+    let mut made: Vec<(&str, Mode)> = [Mode::Set, Mode::Add, Mode::From(out)]
+        .into_iter()
+        .filter(|&other| other != mode)
+        .map(|other| ("another", other))
+        .collect();
+    if let Mode::From(start) = mode {
+        let others = places.others(start).into_iter();
+        made.extend(others.map(|(how, start)| (how, Mode::From(start))));
+    }
+    made
+}
+
+/// Other pieces of a right factor.
+fn pieces(right: &[(Place, u32)], places: &Places) -> Vec<(&'static str, Vec<(Place, u32)>)> {
+    let mut made = lists(right);
+    for (index, &(place, rows)) in right.iter().enumerate() {
+        let elsewhere = places.others(place).into_iter().map(|(how, other)| (how, (other, rows)));
+        let sizes = others(rows).map(|(how, rows)| (how, (place, rows)));
+        for (how, other) in elsewhere.chain(sizes) {
+            let mut right = right.to_vec();
+            right[index] = other;
+            made.push((how, right));
+        }
+    }
+    made
+}
+
+/// Another bias, or none; one where there was none.
+fn biases(bias: Option<Place>, left: Place, places: &Places) -> Vec<(&'static str, Option<Place>)> {
+    match bias {
+        None => vec![("added", Some(left))],
+        Some(bias) => {
+            let others = places.others(bias).into_iter().map(|(how, place)| (how, Some(place)));
+            others.chain([("dropped", None)]).collect()
+        }
+    }
+}

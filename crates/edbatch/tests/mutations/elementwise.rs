@@ -1,0 +1,137 @@
+//! Element-wise programs that compute something else.
+
+use edbatch_graph::Op;
+use edbatch_layout::{Assignment, Elementwise, Form, Function, Operation, Register};
+use rand::RngExt;
+
+use crate::networks::Random;
+
+/// An operation of a cell and its operands.
+type Applied = (Op, Vec<Register>);
+type Ops = Vec<Applied>;
+
+/// Other programs with as many inputs and outputs, and some with others.
+pub(crate) fn mutants(program: &Elementwise, rng: &mut Random) -> Vec<(&'static str, Elementwise)> {
+    let inputs = program.inputs();
+    let (ops, outputs) = operations(program);
+    let compiled = |ops: &Ops, outputs: &[Register]| Elementwise::new(inputs as u16, ops, outputs);
+    let mut made = Vec::new();
+    for index in 0..ops.len() {
+        let mut change = |how, change: &mut dyn FnMut(&mut Applied)| {
+            let mut ops = ops.clone();
+            change(&mut ops[index]);
+            made.push((how, compiled(&ops, &outputs)));
+        };
+        for op in other_ops(ops[index].0) {
+            change("another operation", &mut |(o, _)| *o = op);
+        }
+        change("operands swapped", &mut |(_, operands)| operands.reverse());
+        change("another operand", &mut |(_, operands)| {
+            let operand = rng.random_range(0..operands.len());
+            operands[operand] = Register(rng.random_range(0..(inputs + index) as u16));
+        });
+    }
+    let registers = (inputs + ops.len()) as u16;
+    for index in 0..outputs.len() {
+        let mut others = outputs.clone();
+        others[index] = Register(rng.random_range(0..registers));
+        made.push(("another output", compiled(&ops, &others)));
+        let mut fewer = outputs.clone();
+        fewer.remove(index);
+        made.push(("an output less", compiled(&ops, &fewer)));
+    }
+    let more = [&outputs[..], &[Register(rng.random_range(0..registers))]].concat();
+    made.push(("an output more", compiled(&ops, &more)));
+    made
+}
+
+/// Operations with as many operands.
+fn other_ops(op: Op) -> Vec<Op> {
+    let all = match op {
+        Op::Add | Op::Sub | Op::Mul | Op::Div => vec![Op::Add, Op::Sub, Op::Mul, Op::Div],
+        Op::Scale(factor) => vec![Op::Scale(2.0 * factor), Op::Scale(-factor), Op::Neg],
+        _ => vec![Op::Neg, Op::Sigmoid, Op::Tanh, Op::Relu, Op::Exp, Op::Log, Op::Scale(0.5)],
+    };
+    all.into_iter().filter(|&other| other != op).collect()
+}
+
+/// The operations of a cell that a program carries out, a register for each result, and the
+/// registers of its outputs.
+fn operations(program: &Elementwise) -> (Ops, Vec<Register>) {
+    let (inputs, outputs) = (program.inputs(), program.outputs());
+    // By register of the program: that of the operations which has its value now.
+    let mut now: Vec<Register> = (0..inputs as u16).map(Register).collect();
+    now.resize(inputs + outputs + program.temporaries(), Register(u16::MAX));
+    let mut ops = Ops::new();
+    for assignment in program.assignments() {
+        let operands = assignment.operands().iter().map(|operand| now[operand.index()]).collect();
+        let result = expand(assignment, operands, &mut |op, operands| {
+            ops.push((op, operands.to_vec()));
+            Register((inputs + ops.len() - 1) as u16)
+        });
+        now[assignment.result.index()] = result;
+    }
+    (ops, now[inputs..inputs + outputs].to_vec())
+}
+
+/// An assignment as operations; each gives the register of its result.
+fn expand(
+    assignment: &Assignment,
+    of: Vec<Register>,
+    run: &mut impl FnMut(Op, &[Register]) -> Register,
+) -> Register {
+    match assignment.operation {
+        Operation::Copy => of[0],
+        Operation::Add => run(Op::Add, &of),
+        Operation::Sub => run(Op::Sub, &of),
+        Operation::Mul => run(Op::Mul, &of),
+        Operation::Div => run(Op::Div, &of),
+        Operation::Neg => run(Op::Neg, &of),
+        Operation::Scale(factor) => run(Op::Scale(factor), &of),
+        Operation::ScaledSum(factor) => {
+            let sum = run(Op::Add, &of);
+            run(Op::Scale(factor), &[sum])
+        }
+        Operation::AddProduct => {
+            let product = run(Op::Mul, &of[..2]);
+            run(Op::Add, &[product, of[2]])
+        }
+        Operation::SumOfProducts => {
+            let products = [run(Op::Mul, &of[..2]), run(Op::Mul, &of[2..])];
+            run(Op::Add, &products)
+        }
+        Operation::Apply(form, function) => applied(form, function, &of, run),
+    }
+}
+
+fn applied(
+    form: Form,
+    function: Function,
+    of: &[Register],
+    run: &mut impl FnMut(Op, &[Register]) -> Register,
+) -> Register {
+    let (mut argument, mut others) = (of[0], &of[1..]);
+    if matches!(form, Form::OfSum | Form::OfSums | Form::OfSumTimes | Form::OfSumBetween) {
+        (argument, others) = (run(Op::Add, &of[..2]), &of[2..]);
+    }
+    if form == Form::OfSums {
+        argument = run(Op::Add, &[argument, of[2]]);
+    }
+    let op = match function {
+        Function::Sigmoid => Op::Sigmoid,
+        Function::Tanh => Op::Tanh,
+        Function::Relu => Op::Relu,
+        Function::Exp => Op::Exp,
+        Function::Log => Op::Log,
+    };
+    let result = run(op, &[argument]);
+    match form {
+        Form::Plain | Form::OfSum | Form::OfSums => result,
+        Form::Times | Form::OfSumTimes => run(Op::Mul, &[result, others[0]]),
+        Form::Between | Form::OfSumBetween => {
+            let difference = run(Op::Sub, others);
+            let product = run(Op::Mul, &[result, difference]);
+            run(Op::Add, &[others[1], product])
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What the steps of a compiled cell compute, in float64 and one element after the other.
+
+use std::collections::HashMap;
+
+use edbatch_graph::{Kind, Reduction};
+use edbatch_layout::{
+    Assignment, Base, CellPlan, CellStep, Form, Function, Mode, Operation, Place, Program,
+};
+use rand::RngExt;
+
+use crate::networks::Random;
+
+/// The arguments of a call, and the parameters.
+pub(crate) struct Call {
+    tables: Vec<Vec<f64>>,
+    /// A row of each value at a port; three where a port takes any number.
+    ports: Vec<Vec<Vec<f64>>>,
+    parameters: Vec<Vec<f64>>,
+}
+
+impl Call {
+    pub(crate) fn random(program: &Program, kind: Kind, rng: &mut Random) -> Self {
+        let network = program.network();
+        let cell = &network[kind];
+        let mut numbers = |count: usize| -> Vec<f64> {
+            (0..count).map(|_| rng.random_range(-1.0..1.0)).collect()
+        };
+        let width = |table| program.table_width(table) as usize;
+        let stride = |record| program.record(record).stride as usize;
+        Self {
+            tables: cell.tables().iter().map(|table| numbers(width(table))).collect(),
+            ports: (cell.ports().iter())
+                .map(|port| (0..3).map(|_| numbers(stride(port.record))).collect())
+                .collect(),
+            parameters: (network.parameters().iter())
+                .map(|parameter| numbers(parameter.elements()))
+                .collect(),
+        }
+    }
+
+    /// The output row of the whole cell, and that of its body after its prologue.
+    pub(crate) fn outputs(&self, plan: &CellPlan) -> Vec<Memory> {
+        let mut outputs = vec![self.run(plan, &Memory::new())];
+        if let Some(hoisted) = &plan.hoisted {
+            let handed_on = self.run(&hoisted.ahead, &Memory::new());
+            outputs.push(self.run(&hoisted.rest, &handed_on));
+        }
+        outputs
+    }
+
+    fn run(&self, plan: &CellPlan, handed_on: &Memory) -> Memory {
+        let mut state = State { call: self, handed_on, written: HashMap::new() };
+        plan.steps.iter().for_each(|step| state.step(step));
+        let output = state.written.into_iter().filter(|((base, _), _)| *base == Base::Output);
+        output.map(|((_, element), value)| (element, value)).collect()
+    }
+}
+
+/// The elements of a row that were written.
+pub(crate) type Memory = HashMap<u32, f64>;
+
+struct State<'a> {
+    call: &'a Call,
+    handed_on: &'a Memory,
+    /// Scratch and output.
+    written: HashMap<(Base, u32), f64>,
+}
+
+impl State<'_> {
+    fn at(&self, place: Place, index: u32) -> f64 {
+        let element = place.offset + index;
+        match place.base {
+            Base::Table(table) => self.call.tables[usize::from(table)][element as usize],
+            Base::Port(port) => self.call.ports[usize::from(port)][0][element as usize],
+            Base::Parameter(id) => self.call.parameters[id.0 as usize][element as usize],
+            Base::Hoisted => self.handed_on[&element],
+            Base::Scratch(_) | Base::Output => self.written[&(place.base, element)],
+        }
+    }
+
+    fn read(&self, place: Place, count: u32) -> Vec<f64> {
+        (0..count).map(|index| self.at(place, index)).collect()
+    }
+
+    fn write(&mut self, place: Place, values: impl IntoIterator<Item = f64>) {
+        for (element, value) in (place.offset..).zip(values) {
+            self.written.insert((place.base, element), value);
+        }
+    }
+
+    fn step(&mut self, step: &CellStep) {
+        match *step {
+            CellStep::Reduce { port, from, width, by, out } => {
+                let rows = &self.call.ports[usize::from(port)];
+                let column = |i: u32| rows.iter().map(move |row| row[(from + i) as usize]);
+                let reduced: Vec<f64> = (0..width)
+                    .map(|i| match by {
+                        Reduction::Sum => column(i).sum(),
+                        Reduction::Mean => column(i).sum::<f64>() / rows.len() as f64,
+                        Reduction::Max => column(i).fold(f64::NEG_INFINITY, f64::max),
+                    })
+                    .collect();
+                self.write(out, reduced);
+            }
+            CellStep::Product { ref weights, rows, width, x, out, mode } => {
+                let parameters = weights.iter().map(|id| &self.call.parameters[id.0 as usize]);
+                let weights: Vec<f64> = parameters.flatten().copied().collect();
+                let x = self.read(x, width);
+                let start = match mode {
+                    Mode::Set => vec![0.0; rows as usize],
+                    Mode::Add => self.read(out, rows),
+                    Mode::From(place) => self.read(place, rows),
+                };
+                let rows = weights.chunks_exact(width as usize).zip(start);
+                self.write(out, rows.map(|(row, start)| start + dot(row.iter(), &x)));
+            }
+            CellStep::MatMul { left, ref right, bias, m, k, n, out } => {
+                let left = self.read(left, m * k);
+                let pieces = right.iter().map(|&(place, rows)| self.read(place, rows * n));
+                let right: Vec<f64> = pieces.flatten().collect();
+                let bias = bias.map_or_else(|| vec![0.0; m as usize], |bias| self.read(bias, m));
+                let element = |at: u32| {
+                    let (row, column) = ((at / n) as usize, (at % n) as usize);
+                    let left = &left[row * k as usize..][..k as usize];
+                    bias[row] + dot(right.iter().skip(column).step_by(n as usize), left)
+                };
+                self.write(out, (0..m * n).map(element).collect::<Vec<f64>>());
+            }
+            CellStep::Elementwise { width, ref inputs, ref outputs, ref program } => {
+                let elements = (0..width).map(|index| {
+                    let inputs = inputs.iter().map(|&place| self.at(place, index)).collect();
+                    registers(inputs, program.assignments())
+                });
+                let elements: Vec<HashMap<usize, f64>> = elements.collect();
+                for (register, &place) in (inputs.len()..).zip(outputs) {
+                    self.write(place, elements.iter().map(|registers| registers[&register]));
+                }
+            }
+            CellStep::Softmax { from, width, out, logarithm } => {
+                let vector = self.read(from, width);
+                let sum: f64 = vector.iter().map(|x| x.exp()).sum();
+                let log = |x: f64| x - sum.ln();
+                let result = vector.into_iter().map(log);
+                self.write(out, result.map(|x| if logarithm { x } else { x.exp() }));
+            }
+            CellStep::Copy { from, width, out } => self.write(out, self.read(from, width)),
+            CellStep::Expand { from, rows, columns, out } => {
+                let read = self.read(from, rows);
+                self.write(out, (0..rows * columns).map(|at| read[(at / columns) as usize]));
+            }
+            CellStep::Transpose { from, rows, columns, out } => {
+                let read = self.read(from, rows * columns);
+                let element = |at: u32| read[(at % rows * columns + at / rows) as usize];
+                self.write(out, (0..rows * columns).map(element));
+            }
+            CellStep::Fill { value, width, out } => {
+                self.write(out, vec![f64::from(value); width as usize]);
+            }
+        }
+    }
+}
+
+fn dot<'a>(left: impl Iterator<Item = &'a f64>, right: &[f64]) -> f64 {
+    left.zip(right).map(|(a, b)| a * b).sum()
+}
+
+/// All registers of an element-wise program after its assignments.
+fn registers(inputs: Vec<f64>, assignments: &[Assignment]) -> HashMap<usize, f64> {
+    let mut registers: HashMap<usize, f64> = inputs.into_iter().enumerate().collect();
+    for assignment in assignments {
+        let operand = |index: usize| registers[&assignment.operands()[index].index()];
+        let result = assigned(assignment.operation, operand);
+        registers.insert(assignment.result.index(), result);
+    }
+    registers
+}
+
+fn assigned(operation: Operation, of: impl Fn(usize) -> f64) -> f64 {
+    match operation {
+        Operation::Copy => of(0),
+        Operation::Add => of(0) + of(1),
+        Operation::Sub => of(0) - of(1),
+        Operation::Mul => of(0) * of(1),
+        Operation::Div => of(0) / of(1),
+        Operation::Neg => -of(0),
+        Operation::Scale(factor) => f64::from(factor) * of(0),
+        Operation::ScaledSum(factor) => f64::from(factor) * (of(0) + of(1)),
+        Operation::AddProduct => of(0) * of(1) + of(2),
+        Operation::SumOfProducts => of(0) * of(1) + of(2) * of(3),
+        Operation::Apply(form, function) => {
+            let f = |x: f64| match function {
+                Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+                Function::Tanh => x.tanh(),
+                Function::Relu => x.max(0.0),
+                Function::Exp => x.exp(),
+                Function::Log => x.ln(),
+            };
+            match form {
+                Form::Plain => f(of(0)),
+                Form::OfSum => f(of(0) + of(1)),
+                Form::OfSums => f(of(0) + of(1) + of(2)),
+                Form::Times => f(of(0)) * of(1),
+                Form::OfSumTimes => f(of(0) + of(1)) * of(2),
+                Form::Between => of(2) + f(of(0)) * (of(1) - of(2)),
+                Form::OfSumBetween => of(3) + f(of(0) + of(1)) * (of(2) - of(3)),
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! A network whose cells need every form of step, and compute nothing in vain.
+
+use std::sync::Arc;
+
+use edbatch_graph::{CellBuilder, CellError, Network, Shape, Tensor};
+use edbatch_layout::{CellStyle, Program};
+
+/// All cells, compiled in a style.
+pub(crate) fn program(style: CellStyle) -> Program {
+    Program::new(Arc::new(network().unwrap()), style).unwrap()
+}
+
+fn network() -> Result<Network, CellError> {
+    let mut network = Network::new();
+    let pair = network.record("pair", [("v", Shape::Vector(6)), ("m", Shape::Matrix(3, 4))])?;
+    network.cell("vectors", pair, |cell| {
+        let [v, m] = cell.one::<2>("pair", pair);
+        let [sum, matrices] = cell.many("all", pair).sum();
+        let scores = (v / sum.exp()).softmax() + (-v).log_softmax();
+        let gate = (product(cell, "w", v) + product(cell, "u", scores)).sigmoid().log();
+        let relu = (gate.scale(0.3) - scores).relu();
+        let bias = cell.parameter("bias", &[3]);
+        vec![relu, (m * cell.constant(0.5, Shape::Vector(1)) + bias) * matrices]
+    })?;
+    network.cell("matrices", pair, |cell| {
+        let [v, m] = cell.one::<2>("pair", pair);
+        let [most, greatest] = cell.many("all", pair).max();
+        let stacked = cell.concat(&[m, greatest]);
+        let biased =
+            cell.parameter("left", &[3, 6]).matmul(stacked) + cell.parameter("b", &[3]).tanh();
+        let square = biased.matmul(greatest.transpose());
+        let columns = square.matmul(cell.constant(0.3, Shape::Vector(3)));
+        let apart = (v - most).tanh();
+        let parts = cell.concat(&[columns, apart.slice(0, 3) * apart.slice(3, 3)]);
+        vec![parts, biased]
+    })?;
+    network.cell("rows", pair, |cell| {
+        let row = cell.lookup("row", "table", &[7, 6]);
+        let [v, m] = cell.one::<2>("pair", pair);
+        let [mean, matrices] = cell.many("all", pair).mean();
+        let projected = product(cell, "a", row).tanh();
+        let gates = [product(cell, "p", projected), product(cell, "q", projected)];
+        let from = gates[0] + product(cell, "r", v);
+        let between = mean + (gates[1] + product(cell, "s", mean)).sigmoid() * (from - mean);
+        vec![between, m + matrices]
+    })?;
+    Ok(network)
+}
+
+fn product<'c>(cell: &'c CellBuilder, name: &str, x: Tensor<'c>) -> Tensor<'c> {
+    cell.parameter(name, &[6, 6]).matmul(x)
+}

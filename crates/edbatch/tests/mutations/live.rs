@@ -1,0 +1,51 @@
+//! Whether all that a compiled cell does matters: random cells compute what nothing reads.
+
+use std::collections::HashSet;
+
+use edbatch_layout::{Base, CellPlan, CellStep, Elementwise, Mode, Place};
+
+/// Whether every element that every step computes reaches the output, in the whole cell and where it
+/// is divided.
+pub(crate) fn all_is_live(plan: &CellPlan) -> bool {
+    let output = |plan: &CellPlan| (0..plan.output_width).collect();
+    let Some(hoisted) = &plan.hoisted else { return is_read(plan, output(plan)) };
+    let reads = hoisted.rest.steps.iter().flat_map(CellStep::reads).flat_map(elements);
+    let handed_on = reads.filter(|(base, _)| *base == Base::Hoisted).map(|(_, element)| element);
+    is_read(plan, output(plan))
+        && is_read(&hoisted.ahead, handed_on.collect())
+        && is_read(&hoisted.rest, output(&hoisted.rest))
+}
+
+/// Whether all is live, if so much of the output is.
+fn is_read(plan: &CellPlan, output: Vec<u32>) -> bool {
+    let mut read: HashSet<(Base, u32)> =
+        output.into_iter().map(|element| (Base::Output, element)).collect();
+    plan.steps.iter().rev().all(|step| {
+        let written: Vec<(Base, u32)> = step.writes().into_iter().flat_map(elements).collect();
+        let mut live = !written.is_empty() && written.iter().all(|element| read.contains(element));
+        if let CellStep::Elementwise { program, .. } = step {
+            live &= is_live(program);
+        }
+        if !matches!(step, CellStep::Product { mode: Mode::Add, .. }) {
+            read.retain(|element| !written.contains(element));
+        }
+        read.extend(step.reads().into_iter().flat_map(elements));
+        live
+    })
+}
+
+fn elements((place, width): (Place, u32)) -> impl Iterator<Item = (Base, u32)> {
+    (place.offset..place.offset + width).map(move |element| (place.base, element))
+}
+
+/// Whether all inputs and assignments of a program reach its outputs.
+fn is_live(program: &Elementwise) -> bool {
+    let inputs = program.inputs();
+    let mut read: HashSet<usize> = (inputs..inputs + program.outputs()).collect();
+    let mut all = true;
+    for assignment in program.assignments().iter().rev() {
+        all &= read.remove(&assignment.result.index());
+        read.extend(assignment.operands().iter().map(|operand| operand.index()));
+    }
+    all && (0..inputs).all(|input| read.contains(&input))
+}
