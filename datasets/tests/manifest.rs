@@ -1,7 +1,6 @@
 //! The manifest is well formed, and right about the full sets where they are.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 
 use edbatch_datasets::manifest::{Fetch, File, State, check, manifest};
 
@@ -31,14 +30,11 @@ fn the_manifest_is_well_formed() {
 
 #[test]
 fn the_full_sets_are_as_the_manifest_says() {
-    let Some(shared) = std::env::var_os("EDBATCH_SHARED") else {
-        println!("skipped: EDBATCH_SHARED is not set");
-        return;
-    };
-    for (path, state) in check(&PathBuf::from(shared).join("datasets")) {
+    let Some(datasets) = edbatch_testing::shared("datasets") else { return };
+    for (path, state) in check(&datasets) {
         match state {
             State::Good => {}
-            State::Missing => println!("skipped: no {path}"),
+            State::Missing => edbatch_testing::skip(&format!("there is no {path}")),
             State::Differs { .. } | State::Unreadable(_) => panic!("{path}: {state:?}"),
         }
     }

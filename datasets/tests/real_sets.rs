@@ -6,16 +6,12 @@ use edbatch_datasets::{
     Vocabulary, read_arcs, read_binary_trees, read_lattices, read_nary_trees, read_pairs,
     read_sentences, write_trees,
 };
+use edbatch_testing::shared;
 
-/// A file of the full sets; none, with a message, where they are not.
+/// A file of the full sets; without it the test is skipped.
+#[track_caller]
 fn full(file: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("EDBATCH_SHARED")
-        .map(|shared| PathBuf::from(shared).join("datasets").join(file));
-    let path = path.filter(|path| path.exists());
-    if path.is_none() {
-        println!("skipped: {file} (EDBATCH_SHARED does not lead to it)");
-    }
-    path
+    shared(PathBuf::from("datasets").join(file))
 }
 
 #[test]

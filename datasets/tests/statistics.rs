@@ -106,15 +106,9 @@ fn check<const N: usize>(what: &str, measured: &[f64; N], targets: &[Target; N])
 }
 
 fn real<const N: usize>(file: &str, targets: &[Target; N], measure: impl Fn(PathBuf) -> [f64; N]) {
-    let Some(shared) = std::env::var_os("EDBATCH_SHARED") else {
-        println!("skipped: {file} (EDBATCH_SHARED is not set)");
+    let Some(path) = edbatch_testing::shared(PathBuf::from("datasets").join(file)) else {
         return;
     };
-    let path = PathBuf::from(shared).join("datasets").join(file);
-    if !path.exists() {
-        println!("skipped: no {}", path.display());
-        return;
-    }
     check(file, &measure(path), targets);
 }
 

@@ -17,6 +17,7 @@ use edbatch_policy::{
     Agenda, Beam, Config, Critical, Depth, Named, Policy, Portfolio, Sufficient, learn,
 };
 use edbatch_runtime::Parameters;
+use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use serde_json::Value;
 
@@ -135,12 +136,7 @@ impl Golden {
     fn all(model: &str) -> Vec<Self> {
         let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
         let mut goldens = vec![Self::read(&small.join(model))];
-        match std::env::var_os("EDBATCH_SHARED") {
-            Some(shared) => {
-                goldens.push(Self::read(&Path::new(&shared).join("goldens").join(model)));
-            }
-            None => println!("skipped: EDBATCH_SHARED does not name the folder of goldens/"),
-        }
+        goldens.extend(shared(Path::new("goldens").join(model)).as_deref().map(Self::read));
         goldens
     }
 

@@ -9,7 +9,7 @@ mod walkthrough;
 fn the_walkthrough_quotes_the_example() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/walkthrough.md");
     let Ok(document) = std::fs::read_to_string(path) else {
-        eprintln!("skipped: there is no {path}");
+        edbatch_testing::skip(&format!("there is no {path}"));
         return;
     };
     let quoted: Vec<&str> = document

@@ -1,5 +1,5 @@
 //! The instances with known answers. `EDBATCH_SHARED` names the folder that holds `pqtree/`;
-//! without it nothing is run.
+//! without it the tests are skipped.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]
@@ -10,20 +10,10 @@ use flate2::read::GzDecoder;
 use pqtree::PqTree;
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
-
-fn shared() -> Option<PathBuf> {
-    let folder =
-        std::env::var_os("EDBATCH_SHARED").map(|folder| PathBuf::from(folder).join("pqtree"));
-    if folder.is_none() {
-        println!("skipped: EDBATCH_SHARED is not set");
-    }
-    folder
-}
 
 #[test]
 fn all_small_instances() {
-    let Some(folder) = shared() else { return };
+    let Some(folder) = edbatch_testing::shared("pqtree") else { return };
     let read = |name: &str| {
         let mut text = String::new();
         let file = File::open(folder.join(name)).unwrap();
@@ -60,7 +50,7 @@ fn generated_instances_of_up_to_a_million_leaves() {
 }
 
 fn generated(largest: usize) {
-    let Some(folder) = shared() else { return };
+    let Some(folder) = edbatch_testing::shared("pqtree") else { return };
     let golden = std::fs::read_to_string(folder.join("golden.tsv")).unwrap();
     for line in golden.lines().skip(1) {
         let fields: Vec<&str> = line.split('\t').collect();

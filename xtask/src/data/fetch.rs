@@ -158,7 +158,7 @@ mod tests {
             .status()
             .is_ok();
         if !found {
-            println!("skipped: no {program} here");
+            edbatch_testing::skip(&format!("there is no program {program}"));
         }
         found
     }

@@ -52,11 +52,8 @@ fn the_papers_example() {
 /// All flags, and all costs, of the shared file of problems.
 #[test]
 fn known_answers() {
-    let Ok(shared) = std::env::var("EDBATCH_SHARED") else {
-        eprintln!("skipped: EDBATCH_SHARED is not set");
-        return;
-    };
-    let text = std::fs::read_to_string(format!("{shared}/pqtree/aligned.txt")).unwrap();
+    let Some(path) = edbatch_testing::shared("pqtree/aligned.txt") else { return };
+    let text = std::fs::read_to_string(path).unwrap();
     let instances = parse(&text).unwrap();
     assert_eq!(instances.len(), 1520);
     for instance in instances {

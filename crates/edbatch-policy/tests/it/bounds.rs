@@ -26,8 +26,7 @@ fn critical_meets_the_bound_on_mini_batches_of_trees() {
 
 #[test]
 fn critical_meets_the_bound_on_every_lattice_of_newswire() {
-    let Some(shared) = support::shared() else { return };
-    let path = shared.join("datasets/newswire/test.arcs.txt.gz");
+    let Some(path) = edbatch_testing::shared("datasets/newswire/test.arcs.txt.gz") else { return };
     let mut text = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap())
         .read_to_string(&mut text)

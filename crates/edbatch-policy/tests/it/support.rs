@@ -1,7 +1,6 @@
 //! What the tests share: random graphs, the real ones, and the obvious versions of the algorithms.
 
 use std::io::Read;
-use std::path::PathBuf;
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, parse_text};
 use proptest::prelude::*;
@@ -139,22 +138,13 @@ pub(crate) fn lattices(seed: u64, count: usize) -> PlainDag {
     dag
 }
 
-/// The folder of the shared data, or `None` with a message.
-pub(crate) fn shared() -> Option<PathBuf> {
-    let shared = std::env::var_os("EDBATCH_SHARED").map(PathBuf::from);
-    if shared.is_none() {
-        eprintln!("skipped: EDBATCH_SHARED is not set");
-    }
-    shared
-}
-
 /// The graphs that the authors' program dumped, with their names.
 pub(crate) fn published_graphs() -> Vec<(String, PlainDag)> {
-    let Some(shared) = shared() else {
+    let Some(folder) = edbatch_testing::shared("datasets/graphs") else {
         return Vec::new();
     };
     let mut graphs = Vec::new();
-    for entry in std::fs::read_dir(shared.join("datasets/graphs")).unwrap() {
+    for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let mut text = String::new();
         flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap())

@@ -28,6 +28,20 @@ fn mul_add(level: Level, a: f32, b: f32, c: f32) -> f32 {
     if fused { a.mul_add(b, c) } else { a * b + c }
 }
 
+/// The other tests run at the levels that there are: it is noted which of the architecture's are not.
+#[test]
+fn every_level_of_the_architecture_is_available() {
+    let levels = match std::env::consts::ARCH {
+        "x86_64" => &[Level::Avx512, Level::Avx2, Level::Portable][..],
+        "aarch64" => &[Level::Neon, Level::Portable],
+        _ => &[Level::Portable],
+    };
+    for level in levels.iter().filter(|level| !level.is_available()) {
+        edbatch_testing::skip(&format!("this processor lacks {level}"));
+    }
+    assert!(levels.contains(&Level::available()[0]));
+}
+
 /// Panics at the first place where the bits differ.
 #[track_caller]
 fn assert_same_bits(got: &[f32], expected: &[f32], what: impl Fn() -> String) {

@@ -3,14 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{MODELS, POLICIES, Scratch, difference, shared};
+use edbatch_testing::shared;
+
+use crate::support::{MODELS, POLICIES, Scratch, difference};
 
 #[test]
 fn goldens_agree() {
-    let Some(shared) = shared("goldens_agree") else { return };
+    let Some(goldens) = shared("goldens") else { return };
     let scratch = Scratch::new("goldens");
     for (model, ..) in MODELS {
-        let folder = shared.join("goldens").join(model);
+        let folder = goldens.join(model);
         let expected = fs::read_to_string(folder.join("expected.jsonl")).unwrap();
         for batch in ["1", "3", "64"] {
             for policy in POLICIES {
@@ -29,9 +31,9 @@ fn agree(scratch: &Scratch, folder: &Path, words: &[&str], expected: &str) {
 
 #[test]
 fn published_graphs_are_scheduled() {
-    let Some(shared) = shared("published_graphs_are_scheduled") else { return };
-    let scratch = Scratch::new("published-graphs");
-    let graphs = fs::read_dir(shared.join("datasets/graphs")).unwrap();
+    let Some(graphs) = shared("datasets/graphs") else { return };
+    let scratch = Scratch::new("published");
+    let graphs = fs::read_dir(graphs).unwrap();
     let mut count = 0;
     for graph in graphs.map(|graph| graph.unwrap().path()) {
         // Counts: an illegal schedule is a failure of the command.

@@ -1,7 +1,7 @@
 //! Running the command in a folder of its own.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use edbatch_datasets::fixtures::text;
@@ -128,15 +128,6 @@ pub(crate) fn difference(a: &str, b: &str) -> f64 {
         }
     }
     most
-}
-
-/// The shared data, or a word that a test is skipped.
-pub(crate) fn shared(test: &str) -> Option<PathBuf> {
-    let shared = std::env::var_os("EDBATCH_SHARED").map(PathBuf::from);
-    if shared.is_none() {
-        eprintln!("{test}: skipped, as EDBATCH_SHARED is not set");
-    }
-    shared.filter(|shared| Path::new(shared).is_dir())
 }
 
 pub(crate) fn gz(bytes: &[u8]) -> Vec<u8> {
