@@ -46,8 +46,8 @@
 //! in what a batch costs, [`CostModel`] says what to minimise.
 //!
 //! A [`Chains`] and a [`Firsts`] hold what the better policies look at, a [`quotient`](fn@quotient) what search and
-//! learning run on; [`lower_bound`] and [`pair_bound`] say how good a schedule can be, and
-//! [`svg`](fn@svg) shows it. [`chains_of`] makes graphs that are hard for all of them.
+//! learning run on; [`lower_bound`] and [`pair_bound`] say how good a schedule can be.
+//! [`chains_of`] makes graphs that are hard for all of them.
 //!
 //! Read on: [`Frontier`], then [`Policy`], then the module of [`Critical`].
 #![forbid(unsafe_code)]
@@ -78,7 +78,6 @@ mod scheduler;
 mod search;
 mod states;
 mod sufficient;
-mod svg;
 mod values;
 
 pub use agenda::Agenda;
@@ -104,4 +103,3 @@ pub use quotient::quotient;
 pub use scheduler::Scheduler;
 pub use search::{Beam, Found, beam, branch_and_bound, replay};
 pub use sufficient::Sufficient;
-pub use svg::{svg, svg_with_names};

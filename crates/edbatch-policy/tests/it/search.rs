@@ -4,7 +4,7 @@ use edbatch_graph::{Dag, Kind, PlainDag};
 use edbatch_policy::{
     Beam, CostModel, Critical, Frontier, Line, Policy, Portfolio, Preference, Sample, Sufficient,
     branch_and_bound, chains_of, exhaustive, lower_bound, pair_bound, quotient, random_strings,
-    replay, schedule, svg,
+    replay, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -108,14 +108,6 @@ proptest! {
         prop_assert_eq!(exhaustive(&dag).len(), 14 - shared);
         prop_assert_eq!(branch_and_bound(&dag, None, |_| false).cost, 14 - shared as u64);
     }
-
-    #[test]
-    fn a_picture_has_a_bar_for_each_batch(dag in support::dags(40, 4)) {
-        let schedule = schedule(&dag, &mut Critical::new());
-        let picture = svg(&dag, &schedule);
-        prop_assert_eq!(picture.matches("<title>batch ").count(), schedule.len());
-        prop_assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
-    }
 }
 
 fn cheapest(frontier: Frontier, costs: &[u32]) -> u64 {
@@ -191,15 +183,6 @@ fn a_line_is_fitted_per_kind() {
 }
 
 #[test]
-fn names_in_pictures_are_escaped() {
-    let mut dag = PlainDag::new(["<b>&\""]);
-    dag.push(Kind(0), &[]).unwrap();
-    let schedule = schedule(&dag, &mut Critical::new());
-    let picture = edbatch_policy::svg_with_names(&dag, &schedule, dag.kind_names());
-    assert!(picture.contains("&lt;b&gt;&amp;&quot;") && !picture.contains("<b>"));
-}
-
-#[test]
 fn published_graphs_are_searched_and_never_worse() {
     for (name, dag) in support::published_graphs() {
         let mut quick = Portfolio::quick();
@@ -221,7 +204,6 @@ fn an_empty_graph_has_an_empty_schedule() {
     assert_eq!(batches(&dag, Beam::new(3)), 0);
     assert_eq!(batches(&dag, Portfolio::thorough()), 0);
     assert_eq!((lower_bound(&dag), pair_bound(&dag), exhaustive(&dag).len()), (0, 0, 0));
-    assert!(svg(&dag, &edbatch_graph::Schedule::new()).ends_with("</svg>\n"));
 }
 
 /// A member may be told apart by more than its count: the plan followed is the best one's.

@@ -1,8 +1,10 @@
-//! A schedule as a picture: a column per batch, from left to right, in the colour of its kind.
+//! A schedule as a drawing: a column per batch, from left to right, in the colour of its kind; below it,
+//! hanging down, the frontier: the nodes that were ready just before, kind on kind.
 
 use std::fmt::Write as _;
 
 use edbatch_graph::{Dag, NodeId, PlainDag, Schedule};
+use edbatch_policy::Frontier;
 
 /// Appends a line to a string.
 macro_rules! line {
@@ -21,10 +23,13 @@ const BOX: (usize, usize, usize) = (34, 16, 26);
 /// Largest width and height of the bars of a large graph.
 const CHART: (usize, usize) = (1600, 400);
 
-/// Room at the top for the title and the legend.
+/// Largest height of the frontier, and the gap above it.
+const FRONTIER: (usize, usize) = (160, 8);
+
+/// Height at the top for the title and the legend.
 const TOP: usize = 56;
 
-/// The picture; `title` is its first line.
+/// The drawing; `title` is its first line.
 pub(crate) fn draw(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
     if dag.nodes() <= BOXES { boxes(dag, schedule, title) } else { bars(dag, schedule, title) }
 }
@@ -38,8 +43,8 @@ fn boxes(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
             places[node.index()] = (10 + column * (width + gap), TOP + row * (height + 4));
         }
     }
-    let size = (20 + schedule.len() * (width + gap), TOP + highest * (height + 4) + 10);
-    let mut svg = open(size, dag, title);
+    let bottom = TOP + highest * (height + 4);
+    let mut svg = open((20 + schedule.len() * (width + gap), bottom), dag, title);
     for node in (0..dag.nodes()).map(NodeId::new) {
         let (x, y) = places[node.index()];
         for argument in dag.arguments(node) {
@@ -54,13 +59,15 @@ fn boxes(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
         let (x, y) = (x + width / 2, y + height - 4);
         line!(svg, r#"<text x="{x}" y="{y}" text-anchor="middle" font-size="10">{node}</text>"#);
     }
+    let columns = [10.0, (width + gap) as f64, width as f64];
+    frontiers(&mut svg, dag, schedule, columns, bottom);
     svg + "</svg>\n"
 }
 
 fn bars(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
     let highest = schedule.batches().map(|batch| batch.nodes.len()).max().unwrap_or(1);
     let width = CHART.0 as f64 / schedule.len().max(1) as f64;
-    let mut svg = open((CHART.0 + 20, TOP + CHART.1 + 10), dag, title);
+    let mut svg = open((CHART.0 + 20, TOP + CHART.1), dag, title);
     for (column, batch) in schedule.batches().enumerate() {
         let height = (batch.nodes.len() as f64 / highest as f64 * CHART.1 as f64).max(1.0);
         let (x, y) = (10.0 + column as f64 * width, (TOP + CHART.1) as f64 - height);
@@ -70,13 +77,51 @@ fn bars(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
             r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="{colour}"><title>{nodes} nodes</title></rect>"#
         );
     }
+    frontiers(&mut svg, dag, schedule, [10.0, width, width], TOP + CHART.1);
     svg + "</svg>\n"
 }
 
-/// The beginning of a picture: its size, the title, and which colour is which kind.
+/// Below each column, how many nodes of each kind are ready before the batch runs. Heights are square
+/// roots, so that a single node can be seen beside thousands. Columns begin at a first place, at a
+/// distance, and have a width.
+fn frontiers(
+    svg: &mut String,
+    dag: &PlainDag,
+    schedule: &Schedule,
+    [first, distance, width]: [f64; 3],
+    bottom: usize,
+) {
+    let mut frontier = Frontier::new(dag);
+    let before = schedule.batches().map(|batch| {
+        let ready = frontier.ready_kinds().map(|kind| (kind, frontier.ready(kind).len()));
+        let ready = ready.collect::<Vec<_>>();
+        frontier.run(batch.kind, batch.nodes.len());
+        ready
+    });
+    let before: Vec<_> = before.collect();
+    let totals = before.iter().map(|ready| ready.iter().map(|(_, count)| count).sum::<usize>());
+    let most = totals.max().unwrap_or(0).max(1) as f64;
+    for (column, ready) in before.iter().enumerate() {
+        let (x, top) = (first + column as f64 * distance, (bottom + FRONTIER.1) as f64);
+        let (mut nodes, mut from) = (0, 0.0);
+        for &(kind, count) in ready {
+            nodes += count;
+            let to = FRONTIER.0 as f64 * (nodes as f64 / most).sqrt();
+            let (y, height) = (top + from, to - from);
+            let (colour, name) = (colour(kind.index()), escape(&dag.kind_names()[kind.index()]));
+            line!(
+                svg,
+                r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="{colour}" fill-opacity="0.6"><title>before batch {column}: {count} {name} ready</title></rect>"#
+            );
+            from = to;
+        }
+    }
+}
+
+/// The beginning of a drawing: its size without the frontiers, the title, and which colour is which kind.
 fn open((width, height): (usize, usize), dag: &PlainDag, title: &str) -> String {
     let mut svg = String::new();
-    let width = width.max(640);
+    let (width, height) = (width.max(640), height + FRONTIER.0 + FRONTIER.1 + 10);
     line!(
         svg,
         r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif">"#

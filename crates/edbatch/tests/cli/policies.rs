@@ -9,6 +9,10 @@ use crate::support::{Scratch, difference};
 /// Two trees of three kinds, and what is made of their nodes.
 const GRAPH: &str = "9\n7 0\n7 0\n8 2 0 1\n7 0\n8 2 2 3\n7 0\n8 2 5 5\n100 1 4\n100 1 6\n";
 
+/// What is ready before each batch when the policy critical schedules that graph.
+const FRONTIERS: [&str; 5] =
+    ["0: 4 7 ready", "1: 2 8 ready", "2: 1 8 ready", "2: 1 100 ready", "3: 2 100 ready"];
+
 #[test]
 fn a_model_learns() {
     for model in ["tree_lstm", "lattice_gru", "lstm_nmt"] {
@@ -85,6 +89,9 @@ fn schedules_are_counted() {
     let picture = fs::read_to_string(scratch.path("s.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"), "{picture}");
     assert_eq!(picture.matches(">n").count(), 9, "a box per node");
+    let ready = picture.lines().filter_map(|line| line.split_once("<title>before batch "));
+    let ready: Vec<&str> = ready.map(|(_, title)| title.split('<').next().unwrap()).collect();
+    assert_eq!(ready, FRONTIERS, "the frontier before each batch");
     let text = scratch.ok(&words);
     assert!(text.starts_with("critical: 4 batches (optimal), bound 4, 9 nodes of 3 kinds, "));
     assert_eq!(scratch.ok(&["schedule", "@graph.txt"]).lines().count(), 4);
