@@ -5,7 +5,7 @@ use std::time::Instant;
 use edbatch_graph::Graph;
 use edbatch_policy::{
     Agenda, Beam, Config, Critical, Depth, Fsm, Named, Outcome, Policy, Portfolio, Progress,
-    Sufficient, distill, improve, learn,
+    Sufficient, TrainingSet, distill, improve, learn,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -90,13 +90,17 @@ impl Lessons {
         Self { train: graphs(train), held_out: graphs(held_out), kinds }
     }
 
+    fn set(&self) -> TrainingSet<'_, Graph> {
+        TrainingSet::new(&self.train, &self.held_out).expect("there are mini-batches")
+    }
+
     /// An FSM by Q-learning as in the paper.
     pub fn learn(&self, encoding: &Named, progress: impl FnMut(&Progress)) -> Lesson {
         self.lesson(encoding.to_string(), encoding, || {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
             // The authors have no `Critical` to fall back on.
             let config = Config { or_critical: false, ..Config::default() };
-            learn(&self.train, &self.held_out, encoding, &config, &mut rng, progress)
+            learn(&self.set(), encoding, &config, &mut rng, progress)
         })
     }
 
@@ -105,8 +109,8 @@ impl Lessons {
         let encoding = Named::Critical(Box::default());
         self.lesson("ours".into(), &encoding, || {
             let teacher = &mut Beam::new(32);
-            let outcome = distill(&self.train, &self.held_out, &encoding, teacher);
-            improve(&outcome, &self.train, &self.held_out, &encoding, 3)
+            let outcome = distill(&self.set(), &encoding, teacher);
+            improve(&outcome, &self.set(), &encoding, 3)
         })
     }
 

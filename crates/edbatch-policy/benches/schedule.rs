@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule};
-use edbatch_policy::{Agenda, Critical, Depth, Frontier, Named, Scheduler, Sufficient, distill};
+use edbatch_policy::{
+    Agenda, Critical, Depth, Frontier, Named, Scheduler, Sufficient, TrainingSet, distill,
+};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -62,7 +64,11 @@ fn fastest(run: &mut dyn FnMut()) -> Duration {
 fn schedulers(dag: &PlainDag) -> Vec<(&'static str, Scheduler)> {
     // A table that knows all states of the graph: what is measured is the FSM, not its fallback.
     let dags = [dag];
-    let learned = distill(&dags, &dags, &Named::Sort, &mut Critical::new());
+    let learned = distill(
+        &TrainingSet::new(&dags, &[]).expect("a graph"),
+        &Named::Sort,
+        &mut Critical::new(),
+    );
     let fsm = learned.fsm(Named::Sort, dag.kinds());
     vec![
         ("default", Scheduler::default()),

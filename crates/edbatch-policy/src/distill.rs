@@ -16,19 +16,18 @@ use edbatch_graph::{Dag, Kind};
 use crate::exam::Exam;
 use crate::search::kinds_of;
 use crate::values::choices;
-use crate::{Encoding, Frontier, Fsm, Named, Outcome, Policy, Symbol, Table};
+use crate::{Encoding, Frontier, Fsm, Named, Outcome, Policy, Symbol, Table, TrainingSet};
 
-/// The table that does in each state what `teacher` does there most often on the mini-batches of
-/// `train`; judged on `held_out`. `episodes` counts mini-batches.
+/// The table that does in each state what `teacher` does there most often on the mini-batches to learn
+/// on; evaluated on those held out. `episodes` counts mini-batches.
 pub fn distill<D: Dag>(
-    train: &[D],
-    held_out: &[D],
+    set: &TrainingSet<'_, D>,
     encoding: &Named,
     teacher: &mut impl Policy,
 ) -> Outcome {
     let mut votes: Vec<(Vec<Symbol>, HashMap<Kind, usize>)> = Vec::new();
     let mut known: HashMap<Vec<Symbol>, usize> = HashMap::new();
-    for dag in train {
+    for dag in set.train() {
         let mut frontier = Frontier::new(dag);
         let kinds = kinds_of(&mut frontier, teacher);
         frontier.rewind();
@@ -50,15 +49,15 @@ pub fn distill<D: Dag>(
         (word, most.expect("a state noted has a vote").0)
     };
     let mut table = votes.into_iter().map(winner).collect();
-    close(&mut table, train, encoding);
-    judged(table, train.len(), held_out, encoding, kinds_of_all(train))
+    close(&mut table, set, encoding);
+    evaluated(table, set.train().len(), set, encoding)
 }
 
 /// Where the majority leaves the teacher's path, the table may meet states that the teacher never
 /// did: it learns there what its fallback does, so that it no longer needs it on these graphs.
-fn close<D: Dag>(table: &mut Table, train: &[D], encoding: &Named) {
-    let mut fsm = Fsm::of(table, encoding.clone(), kinds_of_all(train));
-    for dag in train {
+fn close<D: Dag>(table: &mut Table, set: &TrainingSet<'_, D>, encoding: &Named) {
+    let mut fsm = Fsm::of(table, encoding.clone(), set.kinds());
+    for dag in set.train() {
         let mut frontier = Frontier::new(dag);
         fsm.start(&frontier);
         let mut unseen = 0;
@@ -74,23 +73,22 @@ fn close<D: Dag>(table: &mut Table, train: &[D], encoding: &Named) {
     }
 }
 
-/// Changes single entries of a table as long as that saves batches on `train`, for at most `rounds`
-/// rounds, beginning with it or with the empty table, whichever is better there. An entry may also be
-/// given up, so that its state falls to `Critical`. Returns the best of the three on `held_out`.
-/// `episodes` counts trials.
+/// Changes single entries of a table as long as that saves batches where it learns, for at most
+/// `rounds` rounds, beginning with it or with the empty table, whichever is better there. An entry may
+/// also be given up, so that its state falls to `Critical`. Returns the best of the three on what is
+/// held out. `episodes` counts trials.
 pub fn improve<D: Dag>(
     outcome: &Outcome,
-    train: &[D],
-    held_out: &[D],
+    set: &TrainingSet<'_, D>,
     encoding: &Named,
     rounds: usize,
 ) -> Outcome {
-    let kinds = kinds_of_all(train);
-    let mut courses = Exam::of(train.iter().map(Frontier::new).collect());
+    let kinds = set.kinds();
+    let mut courses = Exam::new(set.train());
     let mut fsm = Fsm::of(&outcome.table, encoding.clone(), kinds);
     let mut entries: Vec<Entry> = Vec::new();
     entries.extend(outcome.table.iter().map(|(word, kind)| (word.clone(), Some(*kind))));
-    entries.extend(of_critical(train, encoding).filter(|(word, _)| !fsm.knows(word)));
+    entries.extend(of_critical(set, encoding).filter(|(word, _)| !fsm.knows(word)));
     let mut least = courses.batches(&mut fsm);
     let by_critical = courses.batches(&mut Fsm::new(encoding.clone(), kinds));
     if by_critical < least {
@@ -119,7 +117,7 @@ pub fn improve<D: Dag>(
         }
     }
     let table = entries.into_iter().filter_map(|(word, kind)| Some((word, kind?))).collect();
-    let improved = judged(table, outcome.episodes + trials, held_out, encoding, kinds);
+    let improved = evaluated(table, outcome.episodes + trials, set, encoding);
     let better = if improved.after <= outcome.after { improved } else { outcome.clone() };
     better.or_critical(encoding)
 }
@@ -128,9 +126,12 @@ pub fn improve<D: Dag>(
 type Entry = (Vec<Symbol>, Option<Kind>);
 
 /// The states on the way of `Critical`.
-fn of_critical<D: Dag>(train: &[D], encoding: &Named) -> impl Iterator<Item = Entry> + use<D> {
+fn of_critical<D: Dag>(
+    set: &TrainingSet<'_, D>,
+    encoding: &Named,
+) -> impl Iterator<Item = Entry> + use<D> {
     let mut table = Table::new();
-    close(&mut table, train, encoding);
+    close(&mut table, set, encoding);
     table.into_iter().map(|(word, _)| (word, None))
 }
 
@@ -143,23 +144,18 @@ fn others(word: &[Symbol], chosen: Option<Kind>) -> Vec<Option<Kind>> {
     others
 }
 
-fn judged<D: Dag>(
+fn evaluated<D: Dag>(
     table: Table,
     episodes: usize,
-    held_out: &[D],
+    set: &TrainingSet<'_, D>,
     encoding: &Named,
-    kinds: usize,
 ) -> Outcome {
-    let mut exam = Exam::new(held_out);
+    let mut exam = Exam::new(set.held_out());
     Outcome {
         episodes,
-        before: exam.batches(&mut Fsm::new(encoding.clone(), kinds)),
-        after: exam.batches(&mut Fsm::of(&table, encoding.clone(), kinds)),
+        before: exam.batches(&mut Fsm::new(encoding.clone(), set.kinds())),
+        after: exam.batches(&mut Fsm::of(&table, encoding.clone(), set.kinds())),
         bound: exam.bound(),
         table,
     }
-}
-
-fn kinds_of_all<D: Dag>(dags: &[D]) -> usize {
-    dags.iter().map(Dag::kinds).max().unwrap_or(0)
 }

@@ -13,11 +13,7 @@ pub(crate) struct Exam {
 
 impl Exam {
     pub(crate) fn new(held_out: &[impl Dag]) -> Self {
-        Self::of(held_out.iter().map(Frontier::new).collect())
-    }
-
-    pub(crate) fn of(frontiers: Vec<Frontier>) -> Self {
-        Self { frontiers, costs: None }
+        Self { frontiers: held_out.iter().map(Frontier::new).collect(), costs: None }
     }
 
     pub(crate) fn with_costs(self, costs: Option<Vec<u32>>) -> Self {

@@ -17,7 +17,7 @@ use rand::{Rng, RngExt};
 
 use crate::exam::Exam;
 use crate::values::{Step, Values, choices};
-use crate::{Chains, Encoding, Firsts, Frontier, Fsm, Named, Table, quotient};
+use crate::{Chains, Encoding, Firsts, Frontier, Fsm, Named, Table, TrainingSet, quotient};
 
 /// How to learn. `Config::default()` is what the authors do, where we do not differ.
 #[derive(Clone, PartialEq, Debug)]
@@ -125,39 +125,21 @@ impl Outcome {
     }
 }
 
-/// Divides mini-batches into those to [`learn`] on and those held out: every fourth, or the last of
-/// fewer. A single one is not held out.
-#[must_use]
-pub fn hold_out<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
-    let count = mini_batches.len();
-    let (mut train, mut held_out) = (Vec::new(), Vec::new());
-    for (index, mini_batch) in mini_batches.into_iter().enumerate() {
-        let fourth = index % 4 == 3 || (count < 4 && index + 1 == count && index > 0);
-        if fourth { held_out.push(mini_batch) } else { train.push(mini_batch) }
-    }
-    (train, held_out)
-}
-
-/// Learns on the mini-batches of `train`, in turn; keeps the table that is best on `held_out`.
-/// All have the same kinds. `progress` hears of every episode.
+/// Learns on the mini-batches of a training set, in turn; keeps the table that is best on those held
+/// out. `progress` is called after every episode.
 ///
 /// The same generator in the same state gives the same table.
-///
-/// # Panics
-/// If `train` or `held_out` is empty.
 pub fn learn<D: Dag>(
-    train: &[D],
-    held_out: &[D],
+    set: &TrainingSet<'_, D>,
     encoding: &Named,
     config: &Config,
     rng: &mut impl Rng,
     mut progress: impl FnMut(&Progress),
 ) -> Outcome {
-    assert!(!train.is_empty() && !held_out.is_empty(), "nothing to learn on");
-    let mut courses: Vec<_> = train.iter().map(Course::new).collect();
-    let mut exam = Exam::new(held_out).with_costs(config.costs.clone());
+    let mut courses: Vec<_> = set.train().iter().map(Course::new).collect();
+    let mut exam = Exam::new(set.held_out()).with_costs(config.costs.clone());
     let bound = exam.bound();
-    let kinds = train.iter().map(Dag::kinds).max().unwrap_or(0);
+    let kinds = set.kinds();
     let mut q = Values::new(encoding.features(), kinds);
     let mut best: Option<(usize, Table)> = None;
     let before = exam.batches(&mut Fsm::new(encoding.clone(), kinds));
@@ -166,7 +148,8 @@ pub fn learn<D: Dag>(
     let mut episode = 0;
     let mut trace = Vec::new();
     while episode < config.episodes {
-        let course = &mut courses[episode % train.len()];
+        let next = episode % courses.len();
+        let course = &mut courses[next];
         course.walk(&mut q, encoding.clone(), epsilon, config.alpha, rng, &mut trace);
         config.scale(&mut trace);
         q.update(&trace, config);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use edbatch_graph::{Dag, Graph};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Model;
-use edbatch_policy::{AnyPolicy, Config, CostModel, Named, Outcome, hold_out};
+use edbatch_policy::{AnyPolicy, Config, CostModel, Named, Outcome, TrainingSet, hold_out};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products, Rows, ThreadPool, initial_rows};
 use rand::Rng;
@@ -228,12 +228,9 @@ impl<M: Model> Engine<M> {
             graphs.extend(self.graphs(inputs)?);
         }
         graphs.retain(|graph| graph.nodes() > 0);
-        if graphs.is_empty() {
-            return Err(RunError::NoNodes);
-        }
         let (train, held_out) = hold_out(graphs);
-        let exam = if held_out.is_empty() { &train } else { &held_out };
-        let outcome = edbatch_policy::learn(&train, exam, encoding, config, rng, |_| {});
+        let set = TrainingSet::new(&train, &held_out)?;
+        let outcome = edbatch_policy::learn(&set, encoding, config, rng, |_| {});
         if outcome.after < outcome.before {
             let kinds = self.model.network().cells().len();
             self.set_policy(Box::new(outcome.fsm(encoding.clone(), kinds)));

@@ -4,6 +4,7 @@ use std::fmt;
 
 use edbatch_layout::{ArenaTooLarge, TooLarge};
 use edbatch_models::BuildError;
+use edbatch_policy::EmptyTrainingSet;
 use edbatch_runtime::BackendError;
 
 /// Why a mini-batch could not be run.
@@ -34,8 +35,8 @@ pub enum RunError {
     },
     /// The backend could not carry the mini-batch out.
     Backend(BackendError),
-    /// There is nothing to learn from: no input makes a node.
-    NoNodes,
+    /// There is nothing to learn on: no input makes a node.
+    Learn(EmptyTrainingSet),
 }
 
 impl RunError {
@@ -51,6 +52,12 @@ impl RunError {
 impl From<ArenaTooLarge> for RunError {
     fn from(error: ArenaTooLarge) -> Self {
         Self::Arena(error)
+    }
+}
+
+impl From<EmptyTrainingSet> for RunError {
+    fn from(error: EmptyTrainingSet) -> Self {
+        Self::Learn(error)
     }
 }
 
@@ -70,10 +77,7 @@ impl fmt::Display for RunError {
             ),
             Self::Arena(error) => error.fmt(f),
             Self::Backend(error) => error.fmt(f),
-            Self::NoNodes => f.write_str(
-                "no input makes a node, so there is nothing to learn from: expected at least one \
-                 input that is not empty",
-            ),
+            Self::Learn(error) => write!(f, "no input makes a node: {error}"),
             Self::Memory { values, weights, limit } => {
                 let megabytes = |bytes: &u64| *bytes as f64 / 1e6;
                 write!(

@@ -14,7 +14,7 @@ use edbatch_datasets::{read_binary_trees, read_lattices, read_plain, read_senten
 use edbatch_graph::{Dag, Graph};
 use edbatch_models::*;
 use edbatch_policy::{
-    Agenda, Beam, Config, Critical, Depth, Named, Policy, Portfolio, Sufficient, learn,
+    Agenda, Beam, Config, Critical, Depth, Named, Policy, Portfolio, Sufficient, TrainingSet, learn,
 };
 use edbatch_runtime::Parameters;
 use edbatch_testing::shared;
@@ -282,7 +282,8 @@ fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 8
     let graphs = std::slice::from_ref(graph);
     let config = Config { episodes: 20, ..Config::default() };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
-    let learned = learn(graphs, graphs, &Named::Sort, &config, &mut rng, |_| ());
+    let set = TrainingSet::new(graphs, &[]).unwrap();
+    let learned = learn(&set, &Named::Sort, &config, &mut rng, |_| ());
     [
         ("default", None),
         ("depth", Some(Box::new(Depth::new()))),

@@ -3,7 +3,7 @@
 use edbatch::{Engine, RunError};
 use edbatch_datasets::{Lattice, WordArc};
 use edbatch_models::{LatticeLstm, LatticeSizes, Model};
-use edbatch_policy::{Agenda, Config, Named};
+use edbatch_policy::{Agenda, Config, EmptyTrainingSet, Named};
 use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
@@ -51,6 +51,6 @@ fn nothing_is_learned_from_nothing() {
     let empty = Lattice { chars: vec![], words: vec![], tags: vec![] };
     for mini_batches in [&[][..], &[&[][..]], &[&[empty][..]]] {
         let learned = engine.learn(mini_batches, &Named::Sort, &Config::default(), &mut rng);
-        assert_eq!(learned.err(), Some(RunError::NoNodes));
+        assert_eq!(learned.err(), Some(RunError::Learn(EmptyTrainingSet)));
     }
 }

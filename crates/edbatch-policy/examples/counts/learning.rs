@@ -3,13 +3,15 @@
 use std::time::Instant;
 
 use edbatch_graph::PlainDag;
-use edbatch_policy::{Beam, Config, Named, Outcome, distill, improve, learn, schedule};
+use edbatch_policy::{
+    Beam, Config, Named, Outcome, TrainingSet, distill, improve, learn, schedule,
+};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 /// A line a way: states, learning time, mean batches on unseen mini-batches.
-pub(crate) fn compare(train: &[PlainDag], held_out: &[PlainDag], test: &[PlainDag]) {
-    let kinds = edbatch_graph::Dag::kinds(&train[0]);
+pub(crate) fn compare(set: &TrainingSet<'_, PlainDag>, test: &[PlainDag]) {
+    let kinds = edbatch_graph::Dag::kinds(&set.train()[0]);
     let show = |how: &str, encoding: &Named, outcome: &Outcome, start: Instant| {
         let milliseconds = start.elapsed().as_secs_f64() * 1e3;
         let batches = test.iter().map(|dag| {
@@ -28,14 +30,14 @@ pub(crate) fn compare(train: &[PlainDag], held_out: &[PlainDag], test: &[PlainDa
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         // What the encoding gives, even where `Critical` alone does better.
         let config = Config { or_critical: false, ..Config::default() };
-        let outcome = learn(train, held_out, &encoding, &config, &mut rng, |_| ());
+        let outcome = learn(set, &encoding, &config, &mut rng, |_| ());
         show("q-learning", &encoding, &outcome, start);
-        let outcome = improve(&outcome, train, held_out, &encoding, 3);
+        let outcome = improve(&outcome, set, &encoding, 3);
         show("  improved", &encoding, &outcome, start);
         let start = Instant::now();
-        let outcome = distill(train, held_out, &encoding, &mut Beam::new(32));
+        let outcome = distill(set, &encoding, &mut Beam::new(32));
         show("distilled", &encoding, &outcome, start);
-        let outcome = improve(&outcome, train, held_out, &encoding, 3);
+        let outcome = improve(&outcome, set, &encoding, 3);
         show("  improved", &encoding, &outcome, start);
     }
 }

@@ -10,7 +10,7 @@ mod real;
 use edbatch_graph::{Dag, PlainDag};
 use edbatch_policy::{
     Agenda, Beam, Critical, Depth, Frontier, Policy, Portfolio, Preference, Sufficient,
-    lower_bound, pair_bound, quotient, schedule,
+    TrainingSet, lower_bound, pair_bound, quotient, schedule,
 };
 
 const SIZES: [usize; 4] = [1, 8, 64, 256];
@@ -44,7 +44,8 @@ fn main() {
             if flags.iter().any(|flag| flag == "--learn") {
                 let train = real::mini_batches(&workload.train, size, lessons(size), 2);
                 let (train, held_out) = train.split_at(train.len() * 2 / 3);
-                learning::compare(train, held_out, &test);
+                let set = TrainingSet::new(train, held_out).expect("two thirds are to learn on");
+                learning::compare(&set, &test);
             }
         }
     }

@@ -3,8 +3,8 @@
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
 use edbatch_policy::{
-    Config, Critical, Encoding, Frontier, Fsm, Named, Policy, Symbol, Table, distill, exhaustive,
-    improve, learn, schedule,
+    Config, Critical, Encoding, Frontier, Fsm, Named, Policy, Symbol, Table, TrainingSet, distill,
+    exhaustive, improve, learn, schedule,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -41,15 +41,15 @@ fn no_table_over_base_max_or_sort_is_optimal() {
 #[test]
 fn phase_and_critical_bits_solve_it() {
     let dag = swapped();
-    let dags = std::slice::from_ref(&dag);
+    let set = TrainingSet::new(std::slice::from_ref(&dag), &[]).unwrap();
     let phase = Named::Phase;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let learned = learn(dags, dags, &phase, &Config::default(), &mut rng, |_| ());
+    let learned = learn(&set, &phase, &Config::default(), &mut rng, |_| ());
     assert_eq!(learned.after, 12);
     let critical: Named = "critical".parse().unwrap();
-    let distilled = distill(dags, dags, &critical, &mut Critical::new());
+    let distilled = distill(&set, &critical, &mut Critical::new());
     assert_eq!(distilled.after, 12);
-    assert_eq!(improve(&distilled, dags, dags, &critical, 2).after, 12);
+    assert_eq!(improve(&distilled, &set, &critical, 2).after, 12);
     for (outcome, encoding) in [(learned, phase), (distilled, critical)] {
         let mut fsm = outcome.fsm(encoding, dag.kinds());
         let schedule = schedule(&dag, &mut fsm);

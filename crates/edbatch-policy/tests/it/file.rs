@@ -2,8 +2,8 @@
 
 use edbatch_graph::{Dag, Kind, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
-    Config, Critical, FileError, Learned, Named, Outcome, Policy, PolicyChoice, Symbol, learn,
-    schedule,
+    Config, Critical, FileError, Learned, Named, Outcome, Policy, PolicyChoice, Symbol,
+    TrainingSet, learn, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -15,7 +15,8 @@ fn learned(dag: &PlainDag, encoding: &Named) -> Learned {
     let config = Config { episodes: 10, ..Config::default() };
     let dags = std::slice::from_ref(dag);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
-    let outcome = learn(dags, dags, encoding, &config, &mut rng, |_| ());
+    let set = TrainingSet::new(dags, &[]).unwrap();
+    let outcome = learn(&set, encoding, &config, &mut rng, |_| ());
     Learned::new(&outcome, encoding.clone(), dag.kind_names(), "a random graph", 1)
 }
 

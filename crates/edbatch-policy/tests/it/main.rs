@@ -1,6 +1,5 @@
 //! One test program, a module a subject.
 
-mod allocations;
 mod appendix;
 mod bounds;
 mod file;

@@ -5,7 +5,7 @@ use crate::support;
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
     Agenda, Beam, Config, Critical, Depth, Frontier, Fsm, Learned, Named, Policy, Portfolio,
-    Sufficient, Symbol, exhaustive, improve, learn, lower_bound, schedule,
+    Sufficient, Symbol, TrainingSet, exhaustive, improve, learn, lower_bound, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -26,7 +26,8 @@ fn learned(dag: &PlainDag, encoding: &Named, episodes: usize) -> Fsm {
     let config = Config { episodes, ..Config::default() };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let dags = std::slice::from_ref(dag);
-    learn(dags, dags, encoding, &config, &mut rng, |_| ()).fsm(encoding.clone(), dag.kinds())
+    let set = TrainingSet::new(dags, &[]).unwrap();
+    learn(&set, encoding, &config, &mut rng, |_| ()).fsm(encoding.clone(), dag.kinds())
 }
 
 const PAPERS: [Named; 3] = [Named::Base, Named::Max, Named::Sort];
@@ -207,8 +208,9 @@ fn what_is_learned_never_loses_to_critical() {
     for encoding in Named::all() {
         let config = Config { episodes: 20, ..Config::default() };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let learned = learn(train, held_out, &encoding, &config, &mut rng, |_| ());
-        let improved = improve(&learned, train, held_out, &encoding, 1);
+        let set = TrainingSet::new(train, held_out).unwrap();
+        let learned = learn(&set, &encoding, &config, &mut rng, |_| ());
+        let improved = improve(&learned, &set, &encoding, 1);
         for outcome in [learned, improved] {
             let mut fsm = outcome.fsm(encoding.clone(), 3);
             let batches: usize = held_out.iter().map(|dag| schedule(dag, &mut fsm).len()).sum();
@@ -225,7 +227,8 @@ fn the_same_seed_gives_the_same_file() {
         let config = Config { episodes: 60, ..Config::default() };
         let dags = std::slice::from_ref(&dag);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let outcome = learn(dags, dags, &Named::Sort, &config, &mut rng, |_| ());
+        let set = TrainingSet::new(dags, &[]).unwrap();
+        let outcome = learn(&set, &Named::Sort, &config, &mut rng, |_| ());
         Learned::new(&outcome, Named::Sort, dag.kind_names(), "figure 1", 1).to_json()
     };
     assert_eq!(file(5), file(5));

@@ -8,7 +8,7 @@ use clap::Args;
 use edbatch::{Engine, load};
 use edbatch_graph::{Dag, Graph, Kind, NodeId, PlainDag};
 use edbatch_models::{Model, ZooInput};
-use edbatch_policy::{Config, Learned, Named, Outcome, hold_out};
+use edbatch_policy::{Config, Learned, Named, Outcome, TrainingSet, hold_out};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -98,15 +98,14 @@ impl Learn {
         let mut output = Output::open(Some(&self.output))?;
         let Lessons { kinds, mini_batches, source } = lessons;
         let (train, held_out) = hold_out(mini_batches);
-        let exam = if held_out.is_empty() { &train } else { &held_out };
+        let set = TrainingSet::new(&train, &held_out).map_err(Failure::new)?;
         let config = Config { episodes: self.episodes, ..Config::default() };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let bar = progress::over(self.episodes as u64);
         let started = Instant::now();
-        let outcome =
-            edbatch_policy::learn(&train, exam, &self.encoding, &config, &mut rng, |progress| {
-                bar.set_position(progress.episode as u64);
-            });
+        let outcome = edbatch_policy::learn(&set, &self.encoding, &config, &mut rng, |progress| {
+            bar.set_position(progress.episode as u64);
+        });
         let seconds = started.elapsed().as_secs_f64();
         bar.finish_and_clear();
         let learned = Learned::new(&outcome, self.encoding.clone(), &kinds, &source, train.len());

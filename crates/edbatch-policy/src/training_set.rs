@@ -1,0 +1,81 @@
+//! Mini-batches to learn on, and others to evaluate on.
+
+use std::fmt;
+
+use edbatch_graph::Dag;
+
+/// The mini-batches that a policy is learned on, and those that it is evaluated on, over the same
+/// kinds; at least one of each.
+///
+/// ```
+/// use edbatch_graph::PlainDag;
+/// use edbatch_policy::{EmptyTrainingSet, TrainingSet, hold_out};
+///
+/// let dag = edbatch_graph::parse_text("2\n0 0\n1 1 0\n")?;
+/// let (train, held_out) = hold_out(vec![dag; 8]);
+/// let set = TrainingSet::new(&train, &held_out)?;
+/// assert_eq!((set.train().len(), set.held_out().len()), (6, 2));
+/// // A single mini-batch is evaluated on itself.
+/// assert_eq!(TrainingSet::new(&train[..1], &[])?.held_out().len(), 1);
+/// assert_eq!(TrainingSet::<PlainDag>::new(&[], &[]).err(), Some(EmptyTrainingSet));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TrainingSet<'a, D> {
+    train: &'a [D],
+    held_out: &'a [D],
+}
+
+impl<'a, D: Dag> TrainingSet<'a, D> {
+    /// Learns on `train` and evaluates on `held_out`; on `train` too, if nothing is held out.
+    ///
+    /// # Errors
+    /// If there is nothing to learn on.
+    pub fn new(train: &'a [D], held_out: &'a [D]) -> Result<Self, EmptyTrainingSet> {
+        if train.is_empty() {
+            return Err(EmptyTrainingSet);
+        }
+        Ok(Self { train, held_out: if held_out.is_empty() { train } else { held_out } })
+    }
+
+    /// The mini-batches to learn on.
+    #[must_use]
+    pub fn train(&self) -> &'a [D] {
+        self.train
+    }
+
+    /// The mini-batches to evaluate on.
+    #[must_use]
+    pub fn held_out(&self) -> &'a [D] {
+        self.held_out
+    }
+
+    pub(crate) fn kinds(&self) -> usize {
+        self.train.iter().map(Dag::kinds).max().unwrap_or(0)
+    }
+}
+
+/// Divides mini-batches into those to learn on and those held out: every fourth, or the last of
+/// fewer. A single one is not held out.
+#[must_use]
+pub fn hold_out<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
+    let count = mini_batches.len();
+    let (mut train, mut held_out) = (Vec::new(), Vec::new());
+    for (index, mini_batch) in mini_batches.into_iter().enumerate() {
+        let fourth = index % 4 == 3 || (count < 4 && index + 1 == count && index > 0);
+        if fourth { held_out.push(mini_batch) } else { train.push(mini_batch) }
+    }
+    (train, held_out)
+}
+
+/// There is no mini-batch to learn on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EmptyTrainingSet;
+
+impl fmt::Display for EmptyTrainingSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected at least one mini-batch to learn on, got none")
+    }
+}
+
+impl std::error::Error for EmptyTrainingSet {}
