@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use edbatch_graph::Graph;
 use edbatch_policy::{
-    Agenda, Beam, Config, Critical, Depth, Fsm, Named, Outcome, Policy, Portfolio, Progress,
-    Sufficient, TrainingSet, distill, improve, learn,
+    Agenda, Beam, Critical, Depth, Fsm, LearningConfig, NamedEncoding, Outcome, Policy, Portfolio,
+    Progress, Sufficient, TrainingSet, distill, improve, learn,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -95,18 +95,18 @@ impl Lessons {
     }
 
     /// An FSM by Q-learning as in the paper.
-    pub fn learn(&self, encoding: &Named, progress: impl FnMut(&Progress)) -> Lesson {
+    pub fn learn(&self, encoding: &NamedEncoding, progress: impl FnMut(&Progress)) -> Lesson {
         self.lesson(encoding.to_string(), encoding, || {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
             // The authors have no `Critical` to fall back on.
-            let config = Config { or_critical: false, ..Config::default() };
+            let config = LearningConfig { or_critical: false, ..LearningConfig::default() };
             learn(&self.set(), encoding, &config, &mut rng, progress)
         })
     }
 
     /// What `Critical` sees, distilled from a beam search and then improved.
     fn distill(&self) -> Lesson {
-        let encoding = Named::Critical(Box::default());
+        let encoding = NamedEncoding::Critical(Box::default());
         self.lesson("ours".into(), &encoding, || {
             let teacher = &mut Beam::new(32);
             let outcome = distill(&self.set(), &encoding, teacher);
@@ -114,7 +114,12 @@ impl Lessons {
         })
     }
 
-    fn lesson(&self, name: String, encoding: &Named, learn: impl FnOnce() -> Outcome) -> Lesson {
+    fn lesson(
+        &self,
+        name: String,
+        encoding: &NamedEncoding,
+        learn: impl FnOnce() -> Outcome,
+    ) -> Lesson {
         let started = Instant::now();
         let outcome = learn();
         let seconds = started.elapsed().as_secs_f64();
@@ -130,8 +135,8 @@ pub fn learned(
     mut progress: impl FnMut(&str),
 ) -> Vec<Lesson> {
     let encodings = match effort {
-        Effort::Quick => vec![Named::Base, Named::Max, Named::Sort],
-        Effort::Full => Named::all().into(),
+        Effort::Quick => vec![NamedEncoding::Base, NamedEncoding::Max, NamedEncoding::Sort],
+        Effort::Full => NamedEncoding::all().into(),
     };
     let papers = Lessons::new(workload, batch);
     let mut lessons = Vec::new();

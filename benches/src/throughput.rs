@@ -9,7 +9,7 @@
 //! if nothing else ran on it, and the figure to compare between busy machines.
 
 use edbatch::Statistics;
-use edbatch_policy::{Fsm, Named};
+use edbatch_policy::{Fsm, NamedEncoding};
 use edbatch_runtime::kernels::{Level, roof};
 use edbatch_runtime::{Parameters, Work};
 use rand::SeedableRng;
@@ -55,9 +55,9 @@ const COPIED: usize = 32 << 20;
 pub fn learned_by_paper(family: &Family, systems: &[System], batch: usize) -> Result<Fsm, Failure> {
     let workload = family.at(8)?;
     Ok(if systems.contains(&System::Paper) {
-        Lessons::new(&*workload, batch).learn(&Named::Sort, |_| {}).fsm
+        Lessons::new(&*workload, batch).learn(&NamedEncoding::Sort, |_| {}).fsm
     } else {
-        Fsm::new(Named::Sort, workload.network().cells().len())
+        Fsm::new(NamedEncoding::Sort, workload.network().cells().len())
     })
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule};
 use edbatch_policy::{
-    Agenda, Critical, Depth, Frontier, Named, Scheduler, Sufficient, TrainingSet, distill,
+    Agenda, Critical, Depth, Frontier, NamedEncoding, Scheduler, Sufficient, TrainingSet, distill,
 };
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -66,10 +66,10 @@ fn schedulers(dag: &PlainDag) -> Vec<(&'static str, Scheduler)> {
     let dags = [dag];
     let learned = distill(
         &TrainingSet::new(&dags, &[]).expect("a graph"),
-        &Named::Sort,
+        &NamedEncoding::Sort,
         &mut Critical::new(),
     );
-    let fsm = learned.fsm(Named::Sort, dag.kinds());
+    let fsm = learned.fsm(NamedEncoding::Sort, dag.kinds());
     vec![
         ("default", Scheduler::default()),
         ("fsm-sort", Scheduler::by(Box::new(fsm))),

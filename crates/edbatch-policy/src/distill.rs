@@ -16,13 +16,15 @@ use edbatch_graph::{Dag, Kind};
 use crate::exam::Exam;
 use crate::search::kinds_of;
 use crate::values::choices;
-use crate::{Encoding, Frontier, Fsm, Named, Outcome, Policy, Symbol, Table, TrainingSet};
+use crate::{
+    Encoding, Frontier, Fsm, FsmTable, NamedEncoding, Outcome, Policy, Symbol, TrainingSet,
+};
 
 /// The table that does in each state what `teacher` does there most often on the mini-batches to learn
 /// on; evaluated on those held out. `episodes` counts mini-batches.
 pub fn distill<D: Dag>(
     set: &TrainingSet<'_, D>,
-    encoding: &Named,
+    encoding: &NamedEncoding,
     teacher: &mut impl Policy,
 ) -> Outcome {
     let mut votes: Vec<(Vec<Symbol>, HashMap<Kind, usize>)> = Vec::new();
@@ -55,7 +57,7 @@ pub fn distill<D: Dag>(
 
 /// Where the majority leaves the teacher's path, the table may meet states that the teacher never
 /// did: it learns there what its fallback does, so that it no longer needs it on these graphs.
-fn close<D: Dag>(table: &mut Table, set: &TrainingSet<'_, D>, encoding: &Named) {
+fn close<D: Dag>(table: &mut FsmTable, set: &TrainingSet<'_, D>, encoding: &NamedEncoding) {
     let mut fsm = Fsm::of(table, encoding.clone(), set.kinds());
     for dag in set.train() {
         let mut frontier = Frontier::new(dag);
@@ -80,7 +82,7 @@ fn close<D: Dag>(table: &mut Table, set: &TrainingSet<'_, D>, encoding: &Named) 
 pub fn improve<D: Dag>(
     outcome: &Outcome,
     set: &TrainingSet<'_, D>,
-    encoding: &Named,
+    encoding: &NamedEncoding,
     rounds: usize,
 ) -> Outcome {
     let kinds = set.kinds();
@@ -128,9 +130,9 @@ type Entry = (Vec<Symbol>, Option<Kind>);
 /// The states on the way of `Critical`.
 fn of_critical<D: Dag>(
     set: &TrainingSet<'_, D>,
-    encoding: &Named,
+    encoding: &NamedEncoding,
 ) -> impl Iterator<Item = Entry> + use<D> {
-    let mut table = Table::new();
+    let mut table = FsmTable::new();
     close(&mut table, set, encoding);
     table.into_iter().map(|(word, _)| (word, None))
 }
@@ -145,10 +147,10 @@ fn others(word: &[Symbol], chosen: Option<Kind>) -> Vec<Option<Kind>> {
 }
 
 fn evaluated<D: Dag>(
-    table: Table,
+    table: FsmTable,
     episodes: usize,
     set: &TrainingSet<'_, D>,
-    encoding: &Named,
+    encoding: &NamedEncoding,
 ) -> Outcome {
     let mut exam = Exam::new(set.held_out());
     Outcome {

@@ -41,7 +41,7 @@ pub enum Symbol {
 
 /// The encodings that have a name, as on the command line and in files.
 #[derive(Clone, Debug)]
-pub enum Named {
+pub enum NamedEncoding {
     /// `base`: the set of ready kinds.
     Base,
     /// `max`: the set of ready kinds, and the one with the most ready nodes.
@@ -75,7 +75,7 @@ const PHASES: usize = 8;
 /// Before the kinds that do not lower the bound.
 const NOT_LOWERING: Symbol = Symbol::Feature(0);
 
-impl Named {
+impl NamedEncoding {
     /// All of them.
     #[must_use]
     pub fn all() -> [Self; 5] {
@@ -84,7 +84,7 @@ impl Named {
     }
 }
 
-impl Encoding for Named {
+impl Encoding for NamedEncoding {
     fn start(&mut self, frontier: &Frontier) {
         if let Self::Critical(bits) = self {
             bits.critical.start(frontier);
@@ -184,7 +184,7 @@ impl CriticalBits {
     }
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for NamedEncoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Base => "base",
@@ -196,7 +196,7 @@ impl fmt::Display for Named {
     }
 }
 
-impl FromStr for Named {
+impl FromStr for NamedEncoding {
     type Err = UnknownEncoding;
 
     fn from_str(word: &str) -> Result<Self, UnknownEncoding> {
@@ -212,7 +212,7 @@ pub struct UnknownEncoding(pub String);
 
 impl fmt::Display for UnknownEncoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Named::all().map(|encoding| encoding.to_string());
+        let names = NamedEncoding::all().map(|encoding| encoding.to_string());
         write!(f, "unknown encoding `{}`: expected one of {}", self.0, names.join(", "))
     }
 }

@@ -20,7 +20,7 @@ use std::fmt;
 use edbatch_graph::Kind;
 use serde::{Deserialize, Serialize};
 
-use crate::{Encoding, Fsm, Named, Outcome, Symbol, Table};
+use crate::{Encoding, Fsm, FsmTable, NamedEncoding, Outcome, Symbol};
 
 const FORMAT: &str = "edbatch-policy";
 const VERSION: u64 = 1;
@@ -32,9 +32,9 @@ const MOST_ENTRIES: usize = 1 << 26;
 #[derive(Clone, Debug)]
 pub struct Learned {
     kinds: Vec<String>,
-    encoding: Named,
+    encoding: NamedEncoding,
     trained: Trained,
-    table: Table,
+    table: FsmTable,
 }
 
 /// What a policy was trained on.
@@ -61,7 +61,7 @@ impl Learned {
     #[must_use]
     pub fn new(
         outcome: &Outcome,
-        encoding: Named,
+        encoding: NamedEncoding,
         kinds: &[impl AsRef<str>],
         on: &str,
         mini_batches: usize,
@@ -185,7 +185,7 @@ impl Learned {
             return Err(FileError::OtherVersion { got: header.version });
         }
         let file: File = serde_json::from_str(text).map_err(FileError::json)?;
-        let encoding: Named = file
+        let encoding: NamedEncoding = file
             .encoding
             .parse()
             .map_err(|error: crate::UnknownEncoding| FileError::Encoding(error.to_string()))?;

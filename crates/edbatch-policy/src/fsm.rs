@@ -9,14 +9,14 @@
 use edbatch_graph::Kind;
 
 use crate::states::States;
-use crate::{AnyPolicy, Critical, Encoding, Frontier, Named, Policy, Symbol};
+use crate::{AnyPolicy, Critical, Encoding, Frontier, NamedEncoding, Policy, Symbol};
 
 /// What to run, state by state: a machine as plain data.
-pub type Table = Vec<(Vec<Symbol>, Kind)>;
+pub type FsmTable = Vec<(Vec<Symbol>, Kind)>;
 
 /// A table from states to kinds, as a policy.
 #[derive(Clone, Debug)]
-pub struct Fsm<E = Named> {
+pub struct Fsm<E = NamedEncoding> {
     encoding: E,
     states: States,
     /// What to run, by state; none for prefixes of states.
@@ -46,7 +46,7 @@ impl<E: Encoding> Fsm<E> {
 
     /// The machine that a table describes.
     #[must_use]
-    pub fn of(table: &Table, encoding: E, kinds: usize) -> Self {
+    pub fn of(table: &FsmTable, encoding: E, kinds: usize) -> Self {
         let mut fsm = Self::new(encoding, kinds);
         for (state, kind) in table {
             fsm.insert(state, *kind);

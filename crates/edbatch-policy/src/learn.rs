@@ -1,7 +1,7 @@
 //! Learning an FSM by tabular Q-learning.
 //!
 //! *Source*: §2.3 of the paper, with the constants of the authors' program, which are the defaults
-//! of [`Config`]. The reward of a batch is `-1 + α × ratio`, with the ratio the right way up
+//! of [`LearningConfig`]. The reward of a batch is `-1 + α × ratio`, with the ratio the right way up
 //! ([`Firsts`]). Returns are bootstrapped over N steps.
 //!
 //! Ours differs in four ways. A return beyond N steps is continued with the value of the state it
@@ -17,11 +17,13 @@ use rand::{Rng, RngExt};
 
 use crate::exam::Exam;
 use crate::values::{Step, Values, choices};
-use crate::{Chains, Encoding, Firsts, Frontier, Fsm, Named, Table, TrainingSet, quotient};
+use crate::{
+    Chains, Encoding, Firsts, Frontier, Fsm, FsmTable, NamedEncoding, TrainingSet, quotient,
+};
 
-/// How to learn. `Config::default()` is what the authors do, where we do not differ.
+/// How to learn. `LearningConfig::default()` is what the authors do, where we do not differ.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Config {
+pub struct LearningConfig {
     /// Weight of the ratio in the reward `-1 + alpha × ratio`: 1.
     pub alpha: f32,
     /// Rewards in a return before it is bootstrapped: 10.
@@ -48,7 +50,7 @@ pub struct Config {
     pub or_critical: bool,
 }
 
-impl Default for Config {
+impl Default for LearningConfig {
     fn default() -> Self {
         Self {
             alpha: 1.0,
@@ -66,7 +68,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl LearningConfig {
     /// Multiplies each reward by its batch's cost.
     fn scale(&self, trace: &mut [Step]) {
         if let Some(costs) = &self.costs {
@@ -96,7 +98,7 @@ pub struct Progress {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// State by state, what to run; in the order in which the states were first met.
-    pub table: Table,
+    pub table: FsmTable,
     /// Episodes done.
     pub episodes: usize,
     /// Batches of all mini-batches held out: with an empty table, that is, with `Critical`.
@@ -110,9 +112,9 @@ pub struct Outcome {
 impl Outcome {
     /// With the empty table, if that did better on the mini-batches held out; or as well, where the
     /// encoding costs more than `Critical` does.
-    pub(crate) fn or_critical(self, encoding: &Named) -> Self {
+    pub(crate) fn or_critical(self, encoding: &NamedEncoding) -> Self {
         let wins = match encoding {
-            Named::Critical(_) => self.after < self.before,
+            NamedEncoding::Critical(_) => self.after < self.before,
             _ => self.after <= self.before,
         };
         if wins { self } else { Self { table: Vec::new(), after: self.before, ..self } }
@@ -131,8 +133,8 @@ impl Outcome {
 /// The same generator in the same state gives the same table.
 pub fn learn<D: Dag>(
     set: &TrainingSet<'_, D>,
-    encoding: &Named,
-    config: &Config,
+    encoding: &NamedEncoding,
+    config: &LearningConfig,
     rng: &mut impl Rng,
     mut progress: impl FnMut(&Progress),
 ) -> Outcome {
@@ -141,7 +143,7 @@ pub fn learn<D: Dag>(
     let bound = exam.bound();
     let kinds = set.kinds();
     let mut q = Values::new(encoding.features(), kinds);
-    let mut best: Option<(usize, Table)> = None;
+    let mut best: Option<(usize, FsmTable)> = None;
     let before = exam.batches(&mut Fsm::new(encoding.clone(), kinds));
 
     let mut epsilon = config.epsilon;
@@ -200,7 +202,7 @@ impl Course {
     fn walk(
         &mut self,
         q: &mut Values,
-        mut encoding: Named,
+        mut encoding: NamedEncoding,
         epsilon: f32,
         alpha: f32,
         rng: &mut impl Rng,

@@ -3,7 +3,7 @@
 use edbatch_graph::Kind;
 
 use crate::states::States;
-use crate::{Config, Symbol, Table};
+use crate::{FsmTable, LearningConfig, Symbol};
 
 /// `Q`: what a state and a choice there are worth.
 pub(crate) struct Values {
@@ -63,7 +63,7 @@ impl Values {
     }
 
     /// Moves each step's value towards its return, the last step first.
-    pub(crate) fn update(&mut self, trace: &[Step], config: &Config) {
+    pub(crate) fn update(&mut self, trace: &[Step], config: &LearningConfig) {
         let steps = config.steps.max(1);
         let mut sum = 0.0;
         for t in (0..trace.len()).rev() {
@@ -82,7 +82,7 @@ impl Values {
 
     /// In each state what is worth most, of what was tried: a choice never made is worth 0, which
     /// is a reason to try it and none to trust it.
-    pub(crate) fn table(&self) -> Table {
+    pub(crate) fn table(&self) -> FsmTable {
         let entry = |(word, state): &(Vec<Symbol>, usize)| {
             let tried = |kind| self.tried[state * self.kinds + kind];
             let kind = self.best_of(*state, tried).expect("a state met was left by some kind");

@@ -6,8 +6,8 @@ use std::iter;
 
 use edbatch_graph::{Dag, PlainDag, Schedule};
 use edbatch_policy::{
-    Agenda, AnyPolicy, Critical, Depth, Fsm, Named, Preference, Scheduler, Sufficient, TrainingSet,
-    distill,
+    Agenda, AnyPolicy, Critical, Depth, Fsm, NamedEncoding, Preference, Scheduler, Sufficient,
+    TrainingSet, distill,
 };
 
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -83,7 +83,7 @@ fn a_scheduler_that_has_seen_the_largest_graph_allocates_nothing() {
             Box::new(Agenda::new()),
             Box::new(Depth::new()),
             // It knows no state, and so falls to `Critical` all the time.
-            Box::new(Fsm::new(Named::Sort, mini_batches[0].kinds())),
+            Box::new(Fsm::new(NamedEncoding::Sort, mini_batches[0].kinds())),
         ];
         let schedulers = policies.into_iter().map(Scheduler::by).chain([Scheduler::default()]);
         for (number, scheduler) in schedulers.enumerate() {
@@ -100,7 +100,7 @@ fn a_learned_fsm_allocates_nothing() {
     for make in [trees as fn(u64, usize) -> PlainDag, lattices] {
         let mini_batches = mini_batches(make);
         let set = TrainingSet::new(&mini_batches, &[]).unwrap();
-        for encoding in Named::all() {
+        for encoding in NamedEncoding::all() {
             let learned = distill(&set, &encoding, &mut Critical::new());
             let fsm = learned.fsm(encoding.clone(), mini_batches[0].kinds());
             let counts = counts(Scheduler::by(Box::new(fsm)), &mini_batches);

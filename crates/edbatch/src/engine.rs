@@ -7,7 +7,9 @@ use std::sync::Arc;
 use edbatch_graph::{Dag, Graph};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Model;
-use edbatch_policy::{AnyPolicy, Config, CostModel, Named, Outcome, TrainingSet, hold_out};
+use edbatch_policy::{
+    AnyPolicy, CostModel, LearningConfig, NamedEncoding, Outcome, TrainingSet, hold_out,
+};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Products, Rows, ThreadPool, initial_rows};
 use rand::Rng;
@@ -219,8 +221,8 @@ impl<M: Model> Engine<M> {
     pub fn learn(
         &mut self,
         mini_batches: &[&[M::Input]],
-        encoding: &Named,
-        config: &Config,
+        encoding: &NamedEncoding,
+        config: &LearningConfig,
         rng: &mut impl Rng,
     ) -> Result<Outcome, RunError> {
         let mut graphs = Vec::new();

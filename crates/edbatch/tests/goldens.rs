@@ -14,7 +14,8 @@ use edbatch_datasets::{read_binary_trees, read_lattices, read_plain, read_senten
 use edbatch_graph::{Dag, Graph};
 use edbatch_models::*;
 use edbatch_policy::{
-    Agenda, Beam, Config, Critical, Depth, Named, Policy, Portfolio, Sufficient, TrainingSet, learn,
+    Agenda, Beam, Critical, Depth, LearningConfig, NamedEncoding, Policy, Portfolio, Sufficient,
+    TrainingSet, learn,
 };
 use edbatch_runtime::Parameters;
 use edbatch_testing::shared;
@@ -280,10 +281,10 @@ fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {
 /// Every policy; `None` is what the engine takes by itself.
 fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 8] {
     let graphs = std::slice::from_ref(graph);
-    let config = Config { episodes: 20, ..Config::default() };
+    let config = LearningConfig { episodes: 20, ..LearningConfig::default() };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let set = TrainingSet::new(graphs, &[]).unwrap();
-    let learned = learn(&set, &Named::Sort, &config, &mut rng, |_| ());
+    let learned = learn(&set, &NamedEncoding::Sort, &config, &mut rng, |_| ());
     [
         ("default", None),
         ("depth", Some(Box::new(Depth::new()))),
@@ -292,6 +293,6 @@ fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 8
         ("critical", Some(Box::new(Critical::new()))),
         ("beam", Some(Box::new(Beam::new(3)))),
         ("portfolio", Some(Box::new(Portfolio::quick()))),
-        ("fsm", Some(Box::new(learned.fsm(Named::Sort, graph.kinds())))),
+        ("fsm", Some(Box::new(learned.fsm(NamedEncoding::Sort, graph.kinds())))),
     ]
 }

@@ -3,7 +3,7 @@
 use edbatch::{Engine, RunError};
 use edbatch_datasets::{Lattice, WordArc};
 use edbatch_models::{LatticeLstm, LatticeSizes, Model};
-use edbatch_policy::{Agenda, Config, EmptyTrainingSet, Named};
+use edbatch_policy::{Agenda, EmptyTrainingSet, LearningConfig, NamedEncoding};
 use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
@@ -26,11 +26,12 @@ fn a_learned_policy_changes_batches_and_no_result() {
     agenda.set_policy(Box::new(Agenda::new()));
     let expected = agenda.run(&inputs).unwrap();
     let mini_batches: Vec<&[Lattice<u32>]> = inputs.chunks(8).collect();
-    let config = Config { episodes: 100, ..Config::default() };
+    let config = LearningConfig { episodes: 100, ..LearningConfig::default() };
     let outcomes = [1, 1].map(|seed| {
         let mut learned = engine();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let outcome = learned.learn(&mini_batches, &Named::Sort, &config, &mut rng).unwrap();
+        let outcome =
+            learned.learn(&mini_batches, &NamedEncoding::Sort, &config, &mut rng).unwrap();
         assert!(outcome.bound <= outcome.after && outcome.bound <= outcome.before);
         assert_eq!(learned.statistics().batches, 0, "nothing awaits a value, so nothing is run");
         assert_eq!(learned.run(&inputs).unwrap(), expected);
@@ -50,7 +51,8 @@ fn nothing_is_learned_from_nothing() {
     let mut engine = Engine::new(model, parameters).unwrap();
     let empty = Lattice { chars: vec![], words: vec![], tags: vec![] };
     for mini_batches in [&[][..], &[&[][..]], &[&[empty][..]]] {
-        let learned = engine.learn(mini_batches, &Named::Sort, &Config::default(), &mut rng);
+        let learned =
+            engine.learn(mini_batches, &NamedEncoding::Sort, &LearningConfig::default(), &mut rng);
         assert_eq!(learned.err(), Some(RunError::Learn(EmptyTrainingSet)));
     }
 }

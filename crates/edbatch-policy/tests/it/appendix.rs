@@ -3,8 +3,8 @@
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
 use edbatch_policy::{
-    Config, Critical, Encoding, Frontier, Fsm, Named, Policy, Symbol, Table, TrainingSet, distill,
-    exhaustive, improve, learn, schedule,
+    Critical, Encoding, Frontier, Fsm, FsmTable, LearningConfig, NamedEncoding, Policy, Symbol,
+    TrainingSet, distill, exhaustive, improve, learn, schedule,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -33,7 +33,7 @@ fn no_table_over_base_max_or_sort_is_optimal() {
     let optimum = exhaustive(&dag).len();
     // Five I and all O; then five O and all I.
     assert_eq!(optimum, 12);
-    for encoding in [Named::Base, Named::Max, Named::Sort] {
+    for encoding in [NamedEncoding::Base, NamedEncoding::Max, NamedEncoding::Sort] {
         assert!(best_table(&dag, &encoding) > optimum, "{encoding}");
     }
 }
@@ -42,11 +42,11 @@ fn no_table_over_base_max_or_sort_is_optimal() {
 fn phase_and_critical_bits_solve_it() {
     let dag = swapped();
     let set = TrainingSet::new(std::slice::from_ref(&dag), &[]).unwrap();
-    let phase = Named::Phase;
+    let phase = NamedEncoding::Phase;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let learned = learn(&set, &phase, &Config::default(), &mut rng, |_| ());
+    let learned = learn(&set, &phase, &LearningConfig::default(), &mut rng, |_| ());
     assert_eq!(learned.after, 12);
-    let critical: Named = "critical".parse().unwrap();
+    let critical: NamedEncoding = "critical".parse().unwrap();
     let distilled = distill(&set, &critical, &mut Critical::new());
     assert_eq!(distilled.after, 12);
     assert_eq!(improve(&distilled, &set, &critical, 2).after, 12);
@@ -59,8 +59,8 @@ fn phase_and_critical_bits_solve_it() {
 }
 
 /// The fewest batches of any table over an encoding: tries both kinds in every state as it is met.
-fn best_table(dag: &PlainDag, encoding: &Named) -> usize {
-    fn best(dag: &PlainDag, encoding: &Named, table: &mut Table) -> usize {
+fn best_table(dag: &PlainDag, encoding: &NamedEncoding) -> usize {
+    fn best(dag: &PlainDag, encoding: &NamedEncoding, table: &mut FsmTable) -> usize {
         let mut frontier = Frontier::new(dag);
         let mut encoding_here = encoding.clone();
         encoding_here.start(&frontier);

@@ -2,8 +2,8 @@
 
 use edbatch_graph::{Dag, Kind, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
-    Config, Critical, FileError, Learned, Named, Outcome, Policy, PolicyChoice, Symbol,
-    TrainingSet, learn, schedule,
+    Critical, FileError, Learned, LearningConfig, NamedEncoding, Outcome, Policy, PolicyChoice,
+    Symbol, TrainingSet, learn, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -11,8 +11,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::support;
 
-fn learned(dag: &PlainDag, encoding: &Named) -> Learned {
-    let config = Config { episodes: 10, ..Config::default() };
+fn learned(dag: &PlainDag, encoding: &NamedEncoding) -> Learned {
+    let config = LearningConfig { episodes: 10, ..LearningConfig::default() };
     let dags = std::slice::from_ref(dag);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let set = TrainingSet::new(dags, &[]).unwrap();
@@ -23,7 +23,7 @@ fn learned(dag: &PlainDag, encoding: &Named) -> Learned {
 proptest! {
     #[test]
     fn files_round_trip(dag in support::dags(40, 4)) {
-        for encoding in Named::all() {
+        for encoding in NamedEncoding::all() {
             let written = learned(&dag, &encoding);
             let text = written.to_json();
             let read = Learned::from_json(&text).unwrap();
@@ -41,7 +41,7 @@ proptest! {
     fn the_order_of_kinds_does_not_matter(dag in support::dags(40, 4)) {
         let turned = Turned(&dag);
         let names: Vec<_> = dag.kind_names().iter().rev().collect();
-        let learned = learned(&dag, &Named::Base);
+        let learned = learned(&dag, &NamedEncoding::Base);
         let mut here = learned.fsm(dag.kind_names()).unwrap();
         let mut there = learned.fsm(&names).unwrap();
         let kinds = |schedule: Schedule| -> Vec<_> {
@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn damage_never_panics(at in any::<prop::sample::Index>(), with in "[ -~]{0,3}") {
         let dag = parse_text("4\n0 0\n0 1 0\n1 1 0\n1 1 1\n").unwrap();
-        let mut text = learned(&dag, &Named::Max).to_json();
+        let mut text = learned(&dag, &NamedEncoding::Max).to_json();
         let at = at.index(text.len());
         text.replace_range(at..=at, &with);
         if let Ok(learned) = Learned::from_json(&text) {
@@ -155,7 +155,7 @@ fn nonsense_and_unknown_kinds_fall_to_critical() {
         after: 0,
         bound: 0,
     };
-    let learned = Learned::new(&outcome, Named::Base, &["0", "1"], "nothing", 0);
+    let learned = Learned::new(&outcome, NamedEncoding::Base, &["0", "1"], "nothing", 0);
     let mut fsm = learned.fsm_where_known(dag.kind_names());
     let by_fsm = schedule(&dag, &mut fsm);
     assert_eq!(by_fsm, schedule(&dag, &mut Critical::new()));

@@ -4,8 +4,8 @@ use crate::support;
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
-    Agenda, Beam, Config, Critical, Depth, Frontier, Fsm, Learned, Named, Policy, Portfolio,
-    Sufficient, Symbol, TrainingSet, exhaustive, improve, learn, lower_bound, schedule,
+    Agenda, Beam, Critical, Depth, Frontier, Fsm, Learned, LearningConfig, NamedEncoding, Policy,
+    Portfolio, Sufficient, Symbol, TrainingSet, exhaustive, improve, learn, lower_bound, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -18,19 +18,19 @@ fn policies(dag: &impl Dag) -> Vec<(&'static str, Box<dyn Policy>)> {
         ("agenda", Box::new(Agenda::new())),
         ("sufficient", Box::new(Sufficient::new())),
         ("critical", Box::new(Critical::new())),
-        ("empty fsm", Box::new(Fsm::new(Named::Sort, dag.kinds()))),
+        ("empty fsm", Box::new(Fsm::new(NamedEncoding::Sort, dag.kinds()))),
     ]
 }
 
-fn learned(dag: &PlainDag, encoding: &Named, episodes: usize) -> Fsm {
-    let config = Config { episodes, ..Config::default() };
+fn learned(dag: &PlainDag, encoding: &NamedEncoding, episodes: usize) -> Fsm {
+    let config = LearningConfig { episodes, ..LearningConfig::default() };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let dags = std::slice::from_ref(dag);
     let set = TrainingSet::new(dags, &[]).unwrap();
     learn(&set, encoding, &config, &mut rng, |_| ()).fsm(encoding.clone(), dag.kinds())
 }
 
-const PAPERS: [Named; 3] = [Named::Base, Named::Max, Named::Sort];
+const PAPERS: [NamedEncoding; 3] = [NamedEncoding::Base, NamedEncoding::Max, NamedEncoding::Sort];
 
 /// In one and the same state, before and after.
 #[test]
@@ -40,7 +40,7 @@ fn an_fsm_runs_what_it_was_told_last() {
         dag.push(Kind(kind), &[]).unwrap();
     }
     let frontier = Frontier::new(&dag);
-    let mut fsm = Fsm::new(Named::Sort, dag.kinds());
+    let mut fsm = Fsm::new(NamedEncoding::Sort, dag.kinds());
     fsm.start(&frontier);
     fsm.next(&frontier);
     assert_eq!(fsm.unseen(), 1);
@@ -61,7 +61,7 @@ proptest! {
         before in support::dags(40, 5),
     ) {
         let mut all = policies(&dag);
-        all.push(("learned", Box::new(learned(&dag, &Named::Sort, 20))));
+        all.push(("learned", Box::new(learned(&dag, &NamedEncoding::Sort, 20))));
         all.push(("beam", Box::new(Beam::new(4))));
         let costs = (1..=dag.kinds() as u32).rev().collect();
         all.push(("portfolio", Box::new(Portfolio::quick().with_costs(costs))));
@@ -160,7 +160,7 @@ fn figure_1_outputs_wait_for_all_inner_nodes() {
     assert_eq!(batches_of(&mut Agenda::new(), 1), 2);
     assert_eq!(batches_of(&mut Sufficient::new(), 1), 1);
     assert_eq!(batches_of(&mut Critical::new(), 1), 1);
-    assert_eq!(batches_of(&mut learned(&dag, &Named::Base, 200), 1), 1);
+    assert_eq!(batches_of(&mut learned(&dag, &NamedEncoding::Base, 200), 1), 1);
     assert_eq!(schedule(&dag, &mut Critical::new()).len(), lower_bound(&dag));
 }
 
@@ -205,8 +205,8 @@ fn what_is_learned_never_loses_to_critical() {
     let (train, held_out) = mini_batches.split_at(4);
     let by_critical: usize =
         held_out.iter().map(|dag| schedule(dag, &mut Critical::new()).len()).sum();
-    for encoding in Named::all() {
-        let config = Config { episodes: 20, ..Config::default() };
+    for encoding in NamedEncoding::all() {
+        let config = LearningConfig { episodes: 20, ..LearningConfig::default() };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let set = TrainingSet::new(train, held_out).unwrap();
         let learned = learn(&set, &encoding, &config, &mut rng, |_| ());
@@ -224,12 +224,12 @@ fn what_is_learned_never_loses_to_critical() {
 fn the_same_seed_gives_the_same_file() {
     let dag = figure_1();
     let file = |seed| {
-        let config = Config { episodes: 60, ..Config::default() };
+        let config = LearningConfig { episodes: 60, ..LearningConfig::default() };
         let dags = std::slice::from_ref(&dag);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let set = TrainingSet::new(dags, &[]).unwrap();
-        let outcome = learn(&set, &Named::Sort, &config, &mut rng, |_| ());
-        Learned::new(&outcome, Named::Sort, dag.kind_names(), "figure 1", 1).to_json()
+        let outcome = learn(&set, &NamedEncoding::Sort, &config, &mut rng, |_| ());
+        Learned::new(&outcome, NamedEncoding::Sort, dag.kind_names(), "figure 1", 1).to_json()
     };
     assert_eq!(file(5), file(5));
 }

@@ -292,7 +292,10 @@ fn run_failed(file: &Path, first: usize, error: &RunError) -> Failure {
     match error {
         RunError::Build { instance, error } => at_line(file, first + instance, error),
         RunError::NotCarried { instance } => at_line(file, first + instance, error),
-        RunError::Arena(_) | RunError::Memory { .. } | RunError::Backend(_) | RunError::Learn(_) => {
+        RunError::Arena(_)
+        | RunError::Memory { .. }
+        | RunError::Backend(_)
+        | RunError::Learn(_) => {
             at_line(file, first, format_args!("the mini-batch from here on: {error}"))
         }
     }

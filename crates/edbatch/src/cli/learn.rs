@@ -8,7 +8,7 @@ use clap::Args;
 use edbatch::{Engine, load};
 use edbatch_graph::{Dag, Graph, Kind, NodeId, PlainDag};
 use edbatch_models::{Model, ZooInput};
-use edbatch_policy::{Config, Learned, Named, Outcome, TrainingSet, hold_out};
+use edbatch_policy::{Learned, LearningConfig, NamedEncoding, Outcome, TrainingSet, hold_out};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -39,8 +39,8 @@ pub(crate) struct Learn {
     /// What the policy sees: base (the ready kinds), max (also which of them has most nodes), sort
     /// (in what order, by how many), phase (also how many eighths of the graph have run), critical
     /// (what the policy critical sees).
-    #[arg(long, value_name = "E", default_value_t = Named::Sort)]
-    encoding: Named,
+    #[arg(long, value_name = "E", default_value_t = NamedEncoding::Sort)]
+    encoding: NamedEncoding,
     /// Instances in a mini-batch of a model.
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     batch: usize,
@@ -99,7 +99,7 @@ impl Learn {
         let Lessons { kinds, mini_batches, source } = lessons;
         let (train, held_out) = hold_out(mini_batches);
         let set = TrainingSet::new(&train, &held_out).map_err(Failure::new)?;
-        let config = Config { episodes: self.episodes, ..Config::default() };
+        let config = LearningConfig { episodes: self.episodes, ..LearningConfig::default() };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let bar = progress::over(self.episodes as u64);
         let started = Instant::now();
