@@ -44,7 +44,7 @@ impl Signatures {
     }
 
     /// The record that a call produces, if it fits its cell, in a graph of these nodes and given
-    /// values. It only says whether: [`explain`] finds out why not, when somebody wants to know.
+    /// values. It only says whether: [`explain`] finds out why not, for the error.
     #[inline(always)]
     pub(crate) fn fit(
         &self,

@@ -1,4 +1,4 @@
-//! A mini-batch: calls of a network's cells, built anew for every mini-batch.
+//! A mini-batch: calls of a network's cells, built for every mini-batch.
 
 use std::fmt;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //!
 //! A neural network over trees, lattices or chains has another shape for every input, so its
 //! computation is described twice. Once per model, a [`Network`] declares *cells*: small DAGs of
-//! tensor operations with shapes, stated as equations and inferred at once. Anew for every
+//! tensor operations with shapes, stated as equations and inferred at once. For every
 //! mini-batch, a [`Graph`] lists *calls* of these cells: which cell, which rows of its tables,
 //! which earlier results. Calls of one cell are of one [`Kind`] and may run in one batch; in which
 //! batches they do run, a [`Schedule`] says.
@@ -58,7 +58,7 @@
 //!     vec![cell.parameter("out.weight", &[5, 8]).matmul(h).log_softmax()]
 //! })?;
 //!
-//! // Anew for every input: a root with three children, and the root's score.
+//! // For every input: a root with three children, and the root's score.
 //! let mut graph = Graph::new(Arc::new(network));
 //! let a = graph.call(node, &[17], &[start])?;
 //! let b = graph.call(node, &[4], &[start])?;
@@ -78,7 +78,7 @@
 //! let error = graph.call(score, &[], &[]).unwrap_err();
 //! assert_eq!(error.to_string(), "call of score: expected 1 value, got 0");
 //!
-//! // Whoever made a schedule, here a hand, it is proved legal.
+//! // Any schedule, here one made by hand, can be proved legal.
 //! let mut schedule = Schedule::new();
 //! schedule.push(node, &[NodeId(0), NodeId(1), NodeId(2)]);
 //! schedule.push(node, &[NodeId(3)]);

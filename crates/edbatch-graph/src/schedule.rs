@@ -6,8 +6,8 @@ use crate::{Dag, Kind, NodeId};
 
 /// A sequence of batches; each is a kind and the nodes of it that run together.
 ///
-/// Plain data in flat arrays, so that one schedule's memory serves the next mini-batch. Whoever
-/// made it, [`check`](Self::check) proves it legal.
+/// Plain data in flat arrays, so that one schedule's memory serves the next mini-batch. Any
+/// schedule can be proved legal by [`check`](Self::check).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Schedule {
     kinds: Vec<Kind>,

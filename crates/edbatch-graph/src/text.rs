@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use crate::{Dag, Kind, NodeId, PlainDag};
 
-/// As many as a [`Kind`] can tell apart.
+/// As many as a [`Kind`] can number.
 const KINDS: usize = 1 << 16;
 
 /// Reads a graph in the text format.
@@ -173,7 +173,7 @@ pub enum TextErrorKind {
     Empty,
     /// A field is missing, is no number, or is a number beyond 64 bits.
     NoNumber {
-        /// What the number would have told.
+        /// What the number would have been.
         expected: &'static str,
         /// The field; of a long one, its beginning.
         got: String,
@@ -204,7 +204,7 @@ pub enum TextErrorKind {
         /// How many there are.
         got: u64,
     },
-    /// More types than a [`Kind`] can tell apart.
+    /// More types than a [`Kind`] can number.
     TooManyTypes {
         /// How many there are.
         types: usize,

@@ -11,7 +11,7 @@
 //! What needs no search is not searched. A kind whose ratio is 1 begins a shortest schedule (the
 //! paper's lemma), so it is the only child. Two ways to one set of nodes are one state. A child
 //! that cannot beat the best schedule known is dropped. If nothing else had to be dropped, the
-//! search has *closed*: there is no better schedule. (States are told apart by random names of 64
+//! search has *closed*: there is no better schedule. (States are identified by random names of 64
 //! bits: a proof is wrong with the probability that two of its states share one.)
 //!
 //! A child's value is known before it is made, from its parent's counters; only those that live on
@@ -23,7 +23,7 @@ use std::collections::HashSet;
 
 use edbatch_graph::{Kind, NodeId};
 
-use crate::{Chains, Firsts, Frontier};
+use crate::{Chains, Frontier, KindFrontiers};
 
 /// What is searched, computed once.
 pub(crate) struct Problem {
@@ -55,7 +55,7 @@ struct OfNode {
 struct State {
     /// Per node, how many arguments have not run.
     pending: Vec<u32>,
-    /// Per node and column, as in [`Firsts`].
+    /// Per node and column, as in [`KindFrontiers`].
     counts: Vec<u32>,
     /// Per kind and height, how many nodes are not ready.
     waiting: Vec<u32>,
@@ -178,15 +178,19 @@ impl Problem {
 
     fn plant_root(&mut self, chains: &Chains) {
         let frontier = &self.frontier;
-        let mut firsts = Firsts::default();
-        firsts.update(frontier, chains);
+        let mut kind_frontiers = KindFrontiers::default();
+        kind_frontiers.update(frontier, chains);
         let root = &mut self.root;
         for kind in (0..frontier.kinds()).map(Kind::new) {
             let highest = chains.longest(kind);
             self.starts.push(NodeId::new(root.waiting.len()).0);
             root.waiting.resize(root.waiting.len() + highest as usize + 1, 0);
             root.bound += u64::from(self.costs[kind.index()]) * u64::from(highest);
-            root.kinds.push(OfKind { first: firsts.first(kind), highest, ..OfKind::default() });
+            root.kinds.push(OfKind {
+                first: kind_frontiers.size(kind),
+                highest,
+                ..OfKind::default()
+            });
         }
         for (node, arguments) in frontier.arguments() {
             let of_node = &self.of_node[node.index()];
@@ -195,7 +199,7 @@ impl Problem {
             root.urgency += of_node.urgency;
         }
         root.remaining = frontier.nodes();
-        (self.columns, self.column, root.counts) = firsts.into_counts();
+        (self.columns, self.column, root.counts) = kind_frontiers.into_counts();
         let kinds = (0..frontier.kinds()).map(Kind::new);
         for &node in kinds.flat_map(|kind| frontier.ready(kind)) {
             become_ready(&mut self.root, &self.of_node, &self.starts, node);
@@ -260,12 +264,12 @@ impl Problem {
             }
         }
         if let Some(column) = self.column[kind.index()] {
-            self.tell_users(state, kind, column, batch);
+            self.advance_users(state, kind, column, batch);
         }
     }
 
-    /// As in [`Firsts`]: the nodes of `lost` no longer are ancestors of kind `kind`.
-    fn tell_users(&self, state: &mut State, kind: Kind, column: u32, mut lost: Vec<NodeId>) {
+    /// As in [`KindFrontiers`]: the nodes of `lost` no longer are ancestors of kind `kind`.
+    fn advance_users(&self, state: &mut State, kind: Kind, column: u32, mut lost: Vec<NodeId>) {
         while let Some(node) = lost.pop() {
             for &user in self.frontier.users(node) {
                 let count = &mut state.counts[user.index() * self.columns + column as usize];

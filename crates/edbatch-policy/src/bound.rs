@@ -76,7 +76,7 @@ const WISHES: [[u32; 2]; 5] = [[1, 0], [2, 1], [1, 1], [1, 2], [0, 1]];
 /// How many paths to take for each wish.
 const PATHS: usize = 6;
 
-/// The batches that two kinds need, judged by pairs of paths.
+/// The batches that two kinds need, bounded by pairs of paths.
 fn pair(frontier: &Frontier, s: Kind, t: Kind) -> usize {
     let mut paths: Vec<Vec<Kind>> = Vec::new();
     for wish in WISHES {

@@ -8,12 +8,12 @@
 //! Computed backwards, users before arguments: a row of one counter a kind holds the most nodes of
 //! that kind on any path that starts *behind* a node; it is the element-wise maximum over the users'
 //! rows, each with one more for the user's own kind. A kind whose nodes all lack arguments is behind
-//! nobody, and needs no counter; if nobody reads its nodes, nothing is behind them, and all have
+//! no other, and needs no counter; if no node reads its nodes, nothing is behind them, and all have
 //! height 1.
 //!
 //! Kinds do not mix, so they are taken in blocks: a block of 16 counters of 8 bits is a register, and
 //! one array of rows serves block after block. Edges are taken one by one, not node by node: how many
-//! users a node has is as good as random, and a loop that ends at random costs more than the maximum.
+//! users a node has is hard to predict, and a branch misprediction costs more than the maximum.
 //! After some edges, the rows of all nodes behind them are complete; what comes of them is kept in 16
 //! bits a number while they are still in the cache.
 //!
@@ -143,7 +143,7 @@ impl Chains {
         self.of_node(node).height
     }
 
-    /// The lower bound on the batches that what hangs on a node needs; 0 if nobody reads it.
+    /// The lower bound on the batches that what hangs on a node needs; 0 if no node reads it.
     #[must_use]
     pub fn needs(&self, node: NodeId) -> u32 {
         self.of_node(node).needs

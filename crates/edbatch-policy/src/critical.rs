@@ -24,7 +24,7 @@
 //! A kind that lowers the bound. If several do, or none does, a [`Preference`] decides among them:
 //! [`Preference::Urgency`] takes the kind on whose ready nodes the most hangs, the largest sum of
 //! their [`Chains::urgency`]; [`Preference::Ratio`] takes the largest ratio of ready to
-//! would-be-first nodes ([`Firsts`]). The first is the better one on all real inputs tried: 8 %
+//! would-be-first nodes ([`KindFrontiers`]). The first is the better one on all real inputs tried: 8 %
 //! fewer batches on mini-batches of 64 two-type trees.
 //!
 //! Where the kinds have an order, running kind after kind is as good, and cheaper:
@@ -44,7 +44,7 @@
 //! Per kind and height we keep how many nodes are not ready yet, and where in the kind's queue the
 //! last ready one stands: all nodes of a height are ready when none is waiting, and have run when
 //! that place lies behind the front. A node is looked at once, when it has become ready; one of a kind
-//! that nobody reads, never: all of the kind have height 1 and no urgency.
+//! that no node reads, never: all of the kind have height 1 and no urgency.
 //!
 //! *Cost*: O(edges × kinds) at the start, in steps of 16 kinds,
 //! then O(1) a node and O(ready kinds) a batch. Ratios, if preferred, are counted from the first time
@@ -55,7 +55,7 @@ use std::cmp::{Ordering, Reverse};
 
 use edbatch_graph::{Kind, NodeId};
 
-use crate::{AnyPolicy, Chains, Firsts, Frontier, Policy};
+use crate::{AnyPolicy, Chains, Frontier, KindFrontiers, Policy};
 
 /// Lowers the lower bound at every step where it can.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +64,7 @@ pub struct Critical {
     /// Cost of a batch by kind; empty when all cost the same.
     costs: Vec<u32>,
     chains: Chains,
-    firsts: Firsts,
+    kind_frontiers: KindFrontiers,
     kinds: Vec<OfKind>,
     /// Per kind, from its `start` on, per height.
     heights: Vec<OfHeight>,
@@ -177,13 +177,13 @@ impl Critical {
 
     /// Whether a kind that lowers the bound has a ratio of 1. Ratios must be up to date if any does.
     fn is_forced(&self, frontier: &Frontier, kind: Kind) -> bool {
-        self.lowers(kind) && self.firsts.first(kind) == frontier.ready_count(kind)
+        self.lowers(kind) && self.kind_frontiers.size(kind) == frontier.ready_count(kind)
     }
 
     /// What speaks for each ready kind, by the order of [`Claim`].
     pub(crate) fn claims(&mut self, frontier: &Frontier, claims: &mut Vec<(Claim, Kind)>) {
         self.update(frontier);
-        self.firsts.update(frontier, &self.chains);
+        self.kind_frontiers.update(frontier, &self.chains);
         claims.clear();
         for kind in frontier.ready_kinds() {
             let rule = match (self.is_forced(frontier, kind), self.lowers(kind)) {
@@ -199,8 +199,8 @@ impl Critical {
     }
 
     /// Whether `a`'s ratio is larger than `b`'s. Ratios must be up to date.
-    pub(crate) fn is_riper(&self, frontier: &Frontier, a: Kind, b: Kind) -> bool {
-        self.firsts.less(frontier, b, a)
+    pub(crate) fn has_larger_ratio(&self, frontier: &Frontier, a: Kind, b: Kind) -> bool {
+        self.kind_frontiers.less(frontier, b, a)
     }
 
     /// Whether `a` is to run rather than `b`.
@@ -213,7 +213,7 @@ impl Critical {
                 let urgency = |kind: Kind| self.kinds[kind.index()].urgency;
                 urgency(a) * wasted(b) > urgency(b) * wasted(a)
             }
-            Preference::Ratio => self.firsts.less(frontier, b, a),
+            Preference::Ratio => self.kind_frontiers.less(frontier, b, a),
         }
     }
 
@@ -251,7 +251,7 @@ impl OfHeight {
 impl Policy for Critical {
     fn start(&mut self, frontier: &Frontier) {
         self.chains.reset(frontier);
-        self.firsts.start();
+        self.kind_frontiers.start();
         self.kinds.clear();
         self.heights.clear();
         for kind in (0..frontier.kinds()).map(Kind::new) {
@@ -271,7 +271,7 @@ impl Policy for Critical {
             return only;
         }
         if self.preference == Preference::Ratio {
-            self.firsts.update(frontier, &self.chains);
+            self.kind_frontiers.update(frontier, &self.chains);
         }
         frontier
             .ready_kinds()

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use edbatch_graph::{Dag, Kind};
 
-use crate::exam::Exam;
+use crate::evaluation::Evaluation;
 use crate::search::kinds_of;
 use crate::values::choices;
 use crate::{
@@ -86,13 +86,13 @@ pub fn improve<D: Dag>(
     rounds: usize,
 ) -> Outcome {
     let kinds = set.kinds();
-    let mut courses = Exam::new(set.train());
+    let mut environments = Evaluation::new(set.train());
     let mut fsm = Fsm::of(&outcome.table, encoding.clone(), kinds);
     let mut entries: Vec<Entry> = Vec::new();
     entries.extend(outcome.table.iter().map(|(word, kind)| (word.clone(), Some(*kind))));
     entries.extend(of_critical(set, encoding).filter(|(word, _)| !fsm.knows(word)));
-    let mut least = courses.batches(&mut fsm);
-    let by_critical = courses.batches(&mut Fsm::new(encoding.clone(), kinds));
+    let mut least = environments.batches(&mut fsm);
+    let by_critical = environments.batches(&mut Fsm::new(encoding.clone(), kinds));
     if by_critical < least {
         least = by_critical;
         for (word, entry) in &mut entries {
@@ -107,7 +107,7 @@ pub fn improve<D: Dag>(
             for other in others(word, *chosen) {
                 fsm.set(word, other);
                 trials += 1;
-                let batches = courses.batches(&mut fsm);
+                let batches = environments.batches(&mut fsm);
                 if batches < least {
                     (least, *chosen) = (batches, other);
                 }
@@ -152,12 +152,12 @@ fn evaluated<D: Dag>(
     set: &TrainingSet<'_, D>,
     encoding: &NamedEncoding,
 ) -> Outcome {
-    let mut exam = Exam::new(set.held_out());
+    let mut evaluation = Evaluation::new(set.held_out());
     Outcome {
         episodes,
-        before: exam.batches(&mut Fsm::new(encoding.clone(), set.kinds())),
-        after: exam.batches(&mut Fsm::of(&table, encoding.clone(), set.kinds())),
-        bound: exam.bound(),
+        before: evaluation.batches(&mut Fsm::new(encoding.clone(), set.kinds())),
+        after: evaluation.batches(&mut Fsm::of(&table, encoding.clone(), set.kinds())),
+        bound: evaluation.bound(),
         table,
     }
 }

@@ -134,8 +134,8 @@ fn base(frontier: &Frontier, state: &mut Vec<Symbol>) {
     state.extend(frontier.ready_kinds().map(Symbol::Kind));
 }
 
-/// An insertion sort: ready kinds are few. What is moved is a kind, read as it was written: a processor
-/// waits where it reads at once, as a symbol, what it has just written in two parts.
+/// An insertion sort: ready kinds are few. What is moved is a kind, not a symbol, which is written in two
+/// parts: reading it as a whole at once is a store-forwarding stall.
 fn sort(frontier: &Frontier, state: &mut Vec<Symbol>) {
     let start = state.len();
     for kind in frontier.ready_kinds() {
@@ -160,7 +160,7 @@ impl CriticalBits {
             state.push(Symbol::Kind(strongest));
             return;
         }
-        let mut ripest = strongest;
+        let mut largest = strongest;
         let mut lowering = true;
         for &(claim, kind) in &self.claims {
             if lowering && claim.rule == 2 {
@@ -168,11 +168,11 @@ impl CriticalBits {
                 lowering = false;
             }
             state.push(Symbol::Kind(kind));
-            if self.critical.is_riper(frontier, kind, ripest) {
-                ripest = kind;
+            if self.critical.has_larger_ratio(frontier, kind, largest) {
+                largest = kind;
             }
         }
-        state.push(Symbol::Kind(ripest));
+        state.push(Symbol::Kind(largest));
         let tallest = self.claims.iter().min_by_key(|(claim, _)| claim.highest);
         state.extend(tallest.map(|&(_, kind)| Symbol::Kind(kind)));
         if let [(first, _), (second, _), ..] = self.claims[..]

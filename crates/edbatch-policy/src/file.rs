@@ -313,7 +313,7 @@ impl fmt::Display for FileError {
             }
             Self::OtherVersion { got: None } => write!(f, "expected \"version\": {VERSION}"),
             Self::OtherVersion { got: Some(got) } => {
-                write!(f, "expected \"version\": {VERSION}, got {got}: learn it anew")
+                write!(f, "expected \"version\": {VERSION}, got {got}: learn it again")
             }
             Self::Encoding(error) => write!(f, "{error}"),
             Self::KindTwice(name) => write!(f, "kind `{name}` is named twice"),

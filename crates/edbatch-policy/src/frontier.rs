@@ -3,40 +3,40 @@
 //! *Source*: `Frontier(G)` and `Frontier_a(G)`, §2 and Alg. 1 of the paper.
 //!
 //! Every kind owns a stretch of one queue, as long as the kind has nodes. A node is appended to
-//! its kind's stretch when its last argument has run, so a stretch reads: what ran, what is ready,
-//! room for the rest. Nothing is ever removed; a policy that keeps statistics remembers how far it
+//! its kind's stretch when its last argument has run, so a stretch holds what ran, what is ready,
+//! and free places for the rest. Nothing is ever removed; a policy that keeps statistics remembers how far it
 //! has read and catches up when it is asked (see [`Critical`](crate::Critical)).
 //!
 //! *Cost*: O(nodes + edges) to build and as much over a whole run, whatever the number of batches.
 //! A frontier that is [`reset`](Frontier::reset) for the next mini-batch reuses its memory:
 //! once it has seen the largest graph it allocates nothing.
 
+mod advance;
 mod build;
 mod edges;
-mod tell;
 
 use edbatch_graph::{Dag, Kind, NodeId};
 
 use edges::Edges;
 
-/// What a policy sees: which nodes are ready, which ran, and who reads whom.
+/// What a policy sees: which nodes are ready, which ran, and which node reads which.
 #[derive(Clone, Debug, Default)]
 pub struct Frontier {
     /// The nodes, and after them one that says where the last one's users end.
     nodes: Vec<Node>,
-    /// Users of node `v`: from its first to the first of node `v + 1`, ascending. Then there is room.
+    /// Users of node `v`: from its first to the first of node `v + 1`, ascending. What follows is spare.
     users: Vec<NodeId>,
-    /// The users of a few nodes that run; the rest is room.
-    told: Vec<NodeId>,
+    /// The users of a few nodes that run; the rest is spare.
+    gathered: Vec<NodeId>,
     queue: Vec<NodeId>,
     stretches: Vec<Stretch>,
     /// Bit `k` of the whole: kind `k` has a ready node.
     ready: Vec<u64>,
     remaining: usize,
     /// By node, how many arguments it waits for beside those pending; of nodes with very many.
-    owed: Vec<(NodeId, u32)>,
+    overflow: Vec<(NodeId, u32)>,
     edges: Edges,
-    /// The first `source_count` are the nodes without arguments, ascending; the rest is room.
+    /// The first `source_count` are the nodes without arguments, ascending; the rest is spare.
     sources: Vec<NodeId>,
     source_count: usize,
     /// For how many nodes each stands; empty when each stands for itself.
@@ -53,7 +53,7 @@ pub struct Frontier {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     first_user: u32,
-    /// For how many arguments it waits, up to `MOST`; those above are [owed](Frontier::owed).
+    /// For how many arguments it waits, up to `MOST`; those above [overflow](Frontier::overflow).
     pending: u16,
     kind: Kind,
 }
@@ -109,10 +109,10 @@ impl Frontier {
 
     /// Back to the state in which nothing has run, without looking at the graph again.
     pub fn rewind(&mut self) {
-        self.owed.clear();
+        self.overflow.clear();
         for edges in self.edges.users[..self.edges.count].chunk_by(|a, b| a == b) {
             let user = edges[0];
-            self.nodes[user.index()].pending = pending(user, edges.len(), &mut self.owed);
+            self.nodes[user.index()].pending = pending(user, edges.len(), &mut self.overflow);
         }
         self.open();
     }
@@ -156,7 +156,7 @@ impl Frontier {
     /// The nodes that read a node, ascending; one that reads it twice occurs twice.
     #[must_use]
     pub fn users(&self, node: NodeId) -> &[NodeId] {
-        &self.users[tell::users_at(&self.nodes, node)]
+        &self.users[advance::users_at(&self.nodes, node)]
     }
 
     /// The nodes in ascending order, each with its arguments.
@@ -304,19 +304,20 @@ impl Frontier {
             self.weight_ran += weights;
         }
         if is_read && count == 1 {
-            self.tell_users_of(self.queue[batch.start]);
+            self.advance_users_of(self.queue[batch.start]);
         } else if is_read {
-            self.tell_users(batch.clone());
+            self.advance_users(batch.clone());
         }
         &self.queue[batch]
     }
 }
 
-/// For how many arguments a node waits at once; it owes the others. Nodes come in ascending order.
+/// For how many arguments a node waits in its 16 bits; the others overflow. Nodes come in ascending
+/// order.
 #[inline]
-fn pending(node: NodeId, arguments: usize, owed: &mut Vec<(NodeId, u32)>) -> u16 {
+fn pending(node: NodeId, arguments: usize, overflow: &mut Vec<(NodeId, u32)>) -> u16 {
     if arguments > MOST {
-        owed.push((node, NodeId::new(arguments - MOST).0));
+        overflow.push((node, NodeId::new(arguments - MOST).0));
     }
     arguments.min(MOST) as u16
 }

@@ -96,7 +96,7 @@ impl InOrder {
         self.places.reserve(dag.nodes());
         self.places.resize(batches as usize, 0);
         self.nodes_in_order.resize(dag.nodes(), NodeId(0));
-        // As slices: else where they lie is read again after each write.
+        // As slices: a write might alias a Vec's pointer, which is then reloaded each time.
         let (kinds, places) = (self.kinds.as_slice(), self.places.as_mut_slice());
         let (nodes, in_order) =
             (&mut self.nodes[..dag.nodes()], self.nodes_in_order.as_mut_slice());
@@ -189,8 +189,8 @@ impl InOrder {
     }
 }
 
-/// The level of a node, and the kinds that it reads. How many arguments it has is as good as random:
-/// where they are few, no branch depends on it.
+/// The level of a node, and the kinds that it reads. Where its arguments are few, no branch
+/// depends on how many there are: it would be mispredicted.
 #[inline]
 fn behind(dag: &impl Dag, node: NodeId, kind: Kind, nodes: &[OfNode]) -> (u32, u64) {
     let (mut level, mut read) = (0, 0);

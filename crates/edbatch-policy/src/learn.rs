@@ -2,7 +2,7 @@
 //!
 //! *Source*: §2.3 of the paper, with the constants of the authors' program, which are the defaults
 //! of [`LearningConfig`]. The reward of a batch is `-1 + α × ratio`, with the ratio the right way up
-//! ([`Firsts`]). Returns are bootstrapped over N steps.
+//! ([`KindFrontiers`]). Returns are bootstrapped over N steps.
 //!
 //! Ours differs in four ways. A return beyond N steps is continued with the value of the state it
 //! ends in (theirs clips that value at 0, and rewards are never positive, so it never is). It
@@ -15,10 +15,10 @@
 use edbatch_graph::Dag;
 use rand::{Rng, RngExt};
 
-use crate::exam::Exam;
-use crate::values::{Step, Values, choices};
+use crate::evaluation::Evaluation;
+use crate::values::{Transition, Values, choices};
 use crate::{
-    Chains, Encoding, Firsts, Frontier, Fsm, FsmTable, NamedEncoding, TrainingSet, quotient,
+    Chains, Encoding, Frontier, Fsm, FsmTable, KindFrontiers, NamedEncoding, TrainingSet, quotient,
 };
 
 /// How to learn. `LearningConfig::default()` is what the authors do, where we do not differ.
@@ -70,7 +70,7 @@ impl Default for LearningConfig {
 
 impl LearningConfig {
     /// Multiplies each reward by its batch's cost.
-    fn scale(&self, trace: &mut [Step]) {
+    fn scale(&self, trace: &mut [Transition]) {
         if let Some(costs) = &self.costs {
             for step in trace {
                 step.reward *= costs[step.kind.index()] as f32;
@@ -138,28 +138,28 @@ pub fn learn<D: Dag>(
     rng: &mut impl Rng,
     mut progress: impl FnMut(&Progress),
 ) -> Outcome {
-    let mut courses: Vec<_> = set.train().iter().map(Course::new).collect();
-    let mut exam = Exam::new(set.held_out()).with_costs(config.costs.clone());
-    let bound = exam.bound();
+    let mut environments: Vec<_> = set.train().iter().map(Environment::new).collect();
+    let mut evaluation = Evaluation::new(set.held_out()).with_costs(config.costs.clone());
+    let bound = evaluation.bound();
     let kinds = set.kinds();
     let mut q = Values::new(encoding.features(), kinds);
     let mut best: Option<(usize, FsmTable)> = None;
-    let before = exam.batches(&mut Fsm::new(encoding.clone(), kinds));
+    let before = evaluation.batches(&mut Fsm::new(encoding.clone(), kinds));
 
     let mut epsilon = config.epsilon;
     let mut episode = 0;
     let mut trace = Vec::new();
     while episode < config.episodes {
-        let next = episode % courses.len();
-        let course = &mut courses[next];
-        course.walk(&mut q, encoding.clone(), epsilon, config.alpha, rng, &mut trace);
+        let next = episode % environments.len();
+        let environment = &mut environments[next];
+        environment.rollout(&mut q, encoding.clone(), epsilon, config.alpha, rng, &mut trace);
         config.scale(&mut trace);
         q.update(&trace, config);
         epsilon = (epsilon * config.epsilon_decay).max(config.epsilon_least);
         episode += 1;
         if episode % config.evaluate_every.max(1) == 0 || episode == config.episodes {
             let table = q.table();
-            let batches = exam.batches(&mut Fsm::of(&table, encoding.clone(), kinds));
+            let batches = evaluation.batches(&mut Fsm::of(&table, encoding.clone(), kinds));
             if best.as_ref().is_none_or(|(least, _)| batches < *least) {
                 best = Some((batches, table));
             }
@@ -182,35 +182,35 @@ pub fn learn<D: Dag>(
 }
 
 /// A mini-batch to learn on.
-struct Course {
+struct Environment {
     frontier: Frontier,
     chains: Chains,
     /// When nothing has run.
-    firsts: Firsts,
+    kind_frontiers: KindFrontiers,
 }
 
-impl Course {
+impl Environment {
     fn new(dag: &impl Dag) -> Self {
         let frontier = quotient(&Frontier::new(dag));
         let chains = Chains::new(&frontier);
-        let mut firsts = Firsts::default();
-        firsts.update(&frontier, &chains);
-        Self { frontier, chains, firsts }
+        let mut kind_frontiers = KindFrontiers::default();
+        kind_frontiers.update(&frontier, &chains);
+        Self { frontier, chains, kind_frontiers }
     }
 
     /// One episode: schedules the mini-batch by `q`, at times at random, and notes each batch.
-    fn walk(
+    fn rollout(
         &mut self,
         q: &mut Values,
         mut encoding: NamedEncoding,
         epsilon: f32,
         alpha: f32,
         rng: &mut impl Rng,
-        trace: &mut Vec<Step>,
+        trace: &mut Vec<Transition>,
     ) {
         let frontier = &mut self.frontier;
         frontier.rewind();
-        let mut firsts = self.firsts.clone();
+        let mut kind_frontiers = self.kind_frontiers.clone();
         encoding.start(frontier);
         trace.clear();
         let mut word = Vec::new();
@@ -225,10 +225,10 @@ impl Course {
                 q.best(state)
             }
             .expect("a node remains");
-            firsts.update(frontier, &self.chains);
+            kind_frontiers.update(frontier, &self.chains);
             let ready = frontier.ready_count(kind);
-            let ratio = ready as f32 / firsts.first(kind) as f32;
-            trace.push(Step { state, kind, reward: -1.0 + alpha * ratio });
+            let ratio = ready as f32 / kind_frontiers.size(kind) as f32;
+            trace.push(Transition { state, kind, reward: -1.0 + alpha * ratio });
             frontier.run(kind, frontier.ready(kind).len());
         }
     }

@@ -52,7 +52,7 @@
 //! teacher does) and [`improve`] (trying); they are kept in files by [`Learned`]. Where kinds differ
 //! in what a batch costs, [`CostModel`] says what to minimise.
 //!
-//! A [`Chains`] and a [`Firsts`] hold what the better policies look at, a [`quotient`](fn@quotient) what search and
+//! A [`Chains`] and a [`KindFrontiers`] hold what the better policies look at, a [`quotient`](fn@quotient) what search and
 //! learning run on; [`lower_bound`] and [`pair_bound`] say how good a schedule can be.
 //! [`chains_of`] makes graphs that are hard for all of them.
 //!
@@ -69,14 +69,13 @@ mod critical;
 mod depth;
 mod distill;
 mod encoding;
-mod exam;
+mod evaluation;
 mod exhaustive;
 mod file;
-mod firsts;
 mod frontier;
 mod fsm;
-mod hard;
 mod in_order;
+mod kind_frontiers;
 mod learn;
 mod policy;
 mod portfolio;
@@ -85,6 +84,7 @@ mod scheduler;
 mod search;
 mod states;
 mod sufficient;
+mod supersequence;
 mod training_set;
 mod values;
 
@@ -99,11 +99,10 @@ pub use distill::{distill, improve};
 pub use encoding::{CriticalBits, Encoding, NamedEncoding, Symbol, UnknownEncoding};
 pub use exhaustive::exhaustive;
 pub use file::{FileError, Learned, OtherKinds, Trained};
-pub use firsts::Firsts;
 pub use frontier::Frontier;
 pub use fsm::{Fsm, FsmTable};
-pub use hard::{chains_of, random_strings};
 pub use in_order::InOrder;
+pub use kind_frontiers::KindFrontiers;
 pub use learn::{LearningConfig, Outcome, Progress, learn};
 pub use policy::{AnyPolicy, Policy, schedule, schedule_into};
 pub use portfolio::Portfolio;
@@ -111,4 +110,5 @@ pub use quotient::quotient;
 pub use scheduler::Scheduler;
 pub use search::{Beam, Found, beam, branch_and_bound, replay};
 pub use sufficient::Sufficient;
+pub use supersequence::{chains_of, random_strings};
 pub use training_set::{EmptyTrainingSet, TrainingSet, hold_out};

@@ -8,7 +8,7 @@
 
 use edbatch_graph::Kind;
 
-use crate::search::kinds_of;
+use crate::search::{PlannedRun, kinds_of};
 use crate::{AnyPolicy, Beam, Chains, Critical, Frontier, Policy, Preference, Sufficient};
 
 /// Plans the whole run by each of its members, at the start, and follows the best: never worse
@@ -18,8 +18,7 @@ pub struct Portfolio {
     tried: Vec<(usize, u64)>,
     costs: Vec<u32>,
     rehearsal: Frontier,
-    plan: Vec<Kind>,
-    said: usize,
+    plan: PlannedRun,
 }
 
 impl Portfolio {
@@ -31,8 +30,7 @@ impl Portfolio {
             tried: Vec::new(),
             costs: Vec::new(),
             rehearsal: Frontier::default(),
-            plan: Vec::new(),
-            said: 0,
+            plan: PlannedRun::default(),
         }
     }
 
@@ -85,25 +83,24 @@ impl Policy for Portfolio {
         let kinds = (0..frontier.kinds()).map(Kind::new);
         let bound: u64 = kinds.map(|kind| self.price(kind) * u64::from(chains.longest(kind))).sum();
         self.tried.clear();
-        self.said = 0;
-        let mut least = u64::MAX;
+        let (mut least, mut best) = (u64::MAX, Vec::new());
         for index in 0..self.members.len() {
             self.rehearsal.rewind();
             let kinds = kinds_of(&mut self.rehearsal, &mut self.members[index].1);
             let cost = kinds.iter().map(|&kind| self.price(kind)).sum();
             self.tried.push((index, cost));
             if cost < least {
-                (least, self.plan) = (cost, kinds);
+                (least, best) = (cost, kinds);
             }
             if least == bound {
                 break;
             }
         }
+        self.plan = PlannedRun::new(best);
     }
 
     fn next(&mut self, _: &Frontier) -> Kind {
-        self.said += 1;
-        self.plan[self.said - 1]
+        self.plan.next()
     }
 
     fn another(&self) -> AnyPolicy {

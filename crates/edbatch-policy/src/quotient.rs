@@ -49,7 +49,7 @@ pub fn quotient(frontier: &Frontier) -> Frontier {
     Frontier::weighted(&classes, weights)
 }
 
-/// The graph of `frontier` without some kinds that nobody reads.
+/// The graph of `frontier` without some kinds that no node reads.
 pub(crate) fn without(frontier: &Frontier, is_gone: impl Fn(Kind) -> bool) -> Frontier {
     let mut classes = Classes { kinds: frontier.kinds(), ..Classes::default() };
     let mut weights = Vec::new();

@@ -28,9 +28,7 @@ pub struct Found {
 pub struct Beam {
     width: usize,
     costs: Option<Vec<u32>>,
-    plan: Vec<Kind>,
-    /// How many batches of the plan have been said.
-    said: usize,
+    plan: PlannedRun,
     proved: bool,
 }
 
@@ -38,7 +36,7 @@ impl Beam {
     /// A search of so many states a level.
     #[must_use]
     pub fn new(width: usize) -> Self {
-        Self { width: width.max(1), costs: None, plan: Vec::new(), said: 0, proved: false }
+        Self { width: width.max(1), costs: None, plan: PlannedRun::default(), proved: false }
     }
 
     /// With other costs of a batch than 1 a kind.
@@ -55,16 +53,33 @@ impl Beam {
     }
 }
 
+/// The kinds of a whole run, returned one after the other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PlannedRun {
+    kinds: Vec<Kind>,
+    returned: usize,
+}
+
+impl PlannedRun {
+    pub(crate) fn new(kinds: Vec<Kind>) -> Self {
+        Self { kinds, returned: 0 }
+    }
+
+    pub(crate) fn next(&mut self) -> Kind {
+        self.returned += 1;
+        self.kinds[self.returned - 1]
+    }
+}
+
 impl Policy for Beam {
     fn start(&mut self, frontier: &Frontier) {
         let costs = self.costs.as_deref();
         let found = search(frontier, costs, self.width..=self.width, &mut |_| false);
-        (self.plan, self.said, self.proved) = (found.kinds, 0, found.proved);
+        (self.plan, self.proved) = (PlannedRun::new(found.kinds), found.proved);
     }
 
     fn next(&mut self, _: &Frontier) -> Kind {
-        self.said += 1;
-        self.plan[self.said - 1]
+        self.plan.next()
     }
 
     fn another(&self) -> AnyPolicy {
@@ -146,7 +161,7 @@ pub(crate) fn kinds_of(frontier: &mut Frontier, policy: &mut (impl Policy + ?Siz
     kinds
 }
 
-/// The graph without the kinds that nobody reads, and these kinds: one batch each, at the end, is best.
+/// The graph without the kinds that no node reads, and these kinds: one batch each, at the end, is best.
 fn core(frontier: &Frontier) -> (Frontier, Vec<Kind>) {
     let mut read = vec![false; frontier.kinds()];
     for node in (0..frontier.nodes()).map(NodeId::new) {

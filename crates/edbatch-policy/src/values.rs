@@ -63,7 +63,7 @@ impl Values {
     }
 
     /// Moves each step's value towards its return, the last step first.
-    pub(crate) fn update(&mut self, trace: &[Step], config: &LearningConfig) {
+    pub(crate) fn update(&mut self, trace: &[Transition], config: &LearningConfig) {
         let steps = config.steps.max(1);
         let mut sum = 0.0;
         for t in (0..trace.len()).rev() {
@@ -73,7 +73,7 @@ impl Values {
                 sum -= end.reward;
                 after = self.row(end.state).iter().copied().fold(f32::MIN, f32::max);
             }
-            let Step { state, kind, .. } = trace[t];
+            let Transition { state, kind, .. } = trace[t];
             self.tried[state * self.kinds + kind.index()] = true;
             let value = &mut self.values[state * self.kinds + kind.index()];
             *value += config.rate * (sum + after - *value);
@@ -93,7 +93,7 @@ impl Values {
 }
 
 /// One batch of an episode.
-pub(crate) struct Step {
+pub(crate) struct Transition {
     pub(crate) state: usize,
     pub(crate) kind: Kind,
     pub(crate) reward: f32,

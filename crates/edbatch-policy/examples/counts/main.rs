@@ -21,7 +21,7 @@ fn mini_batches(size: usize) -> usize {
 }
 
 /// How many mini-batches to learn on, a third of them held out.
-fn lessons(size: usize) -> usize {
+fn training_count(size: usize) -> usize {
     (1152 / size).clamp(6, 72)
 }
 
@@ -42,7 +42,7 @@ fn main() {
             let test = real::mini_batches(&workload.test, size, mini_batches(size), 1);
             row(workload.name, size, &test);
             if flags.iter().any(|flag| flag == "--learn") {
-                let train = real::mini_batches(&workload.train, size, lessons(size), 2);
+                let train = real::mini_batches(&workload.train, size, training_count(size), 2);
                 let (train, held_out) = train.split_at(train.len() * 2 / 3);
                 let set = TrainingSet::new(train, held_out).expect("two thirds are to learn on");
                 learning::compare(&set, &test);

@@ -164,7 +164,7 @@ fn tagger(words: usize) -> PlainDag {
 /// Per state 1, 2, …, the states in which its arcs start; the one just before is a character.
 type Arcs = Vec<Vec<usize>>;
 
-/// A sum over the arcs into a state is folded into whoever reads the state.
+/// A sum over the arcs into a state is folded into the nodes that read the state.
 fn lattice(arcs: &Arcs) -> PlainDag {
     let mut dag = PlainDag::new(["char", "word", "output"]);
     let mut into: Vec<Vec<NodeId>> = vec![Vec::new()];

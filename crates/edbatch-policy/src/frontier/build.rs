@@ -1,8 +1,8 @@
 //! From a graph to its frontier: three passes in flat loops.
 //!
-//! How many arguments or users a node has is as good as random, and a loop that ends at random costs
-//! more than what it does: only the first pass, which asks the graph, goes node by node, and it copies
-//! a few arguments whether the node has as many or not.
+//! How many arguments or users a node has is hard to predict, and a branch misprediction costs more than
+//! copying them: only the first pass, which asks the graph, goes node by node, and it copies a few
+//! arguments whether the node has as many or not.
 
 use edbatch_graph::{Dag, NodeId};
 
@@ -19,8 +19,8 @@ impl Frontier {
         self.queue.resize(dag.nodes(), NodeId(0));
         self.sources.resize(dag.nodes(), NodeId(0));
         self.nodes.resize(dag.nodes() + 1, NO_NODE);
-        self.owed.clear();
-        // As slices: else where they lie is read again after each write.
+        self.overflow.clear();
+        // As slices: a write might alias a Vec's pointer, which is then reloaded each time.
         let (nodes, sources) = (self.nodes.as_mut_slice(), self.sources.as_mut_slice());
         let stretches = self.stretches.as_mut_slice();
         let (mut arguments, mut users) = self.edges.split();
@@ -44,7 +44,7 @@ impl Frontier {
                 }
             };
             edge_count += count;
-            let (pending, kind) = (pending(user, count, &mut self.owed), dag.kind(user));
+            let (pending, kind) = (pending(user, count, &mut self.overflow), dag.kind(user));
             nodes[user.index()] = Node { first_user: 0, pending, kind };
             stretches[kind.index()].end += 1;
             // Likewise, what is no source.
@@ -73,7 +73,7 @@ impl Frontier {
     }
 
     /// Counting sort of the edges by argument: the counts become ends, and going through the edges
-    /// backwards each end walks down to its start.
+    /// backwards each end moves down to its start.
     pub(super) fn link_users(&mut self) {
         let mut end = 0;
         let (last, nodes) = self.nodes.split_last_mut().expect("there is one more than nodes");
@@ -83,7 +83,7 @@ impl Frontier {
         }
         last.first_user = end;
         self.users.resize(self.edges.count + FEW, NodeId(0));
-        self.told.resize(self.users.len().max(self.told.len()), NodeId(0));
+        self.gathered.resize(self.users.len().max(self.gathered.len()), NodeId(0));
         for (argument, user) in self.edges.iter().rev() {
             let node = &mut self.nodes[argument.index()];
             node.first_user -= 1;

@@ -1,4 +1,4 @@
-//! Who reads whom, as one flat list.
+//! Which node reads which, as one flat list.
 
 use edbatch_graph::{Arguments, NodeId};
 
@@ -7,7 +7,7 @@ use edbatch_graph::{Arguments, NodeId};
 pub(super) struct Edges {
     pub(super) arguments: Vec<NodeId>,
     pub(super) users: Vec<NodeId>,
-    /// So many are the graph's; the rest is room.
+    /// So many are the graph's; the rest is spare.
     pub(super) count: usize,
 }
 
@@ -20,17 +20,17 @@ impl Edges {
         arguments.iter().copied().zip(users.iter().copied())
     }
 
-    /// The arguments and the users, with the room behind them.
+    /// The arguments and the users, with the spare places behind them.
     pub(super) fn split(&mut self) -> (&mut [NodeId], &mut [NodeId]) {
         (&mut self.arguments, &mut self.users)
     }
 
-    /// Makes more room, enough for a few.
+    /// Makes more places, enough for a few.
     #[cold]
     pub(super) fn grow(&mut self) -> (&mut [NodeId], &mut [NodeId]) {
-        let room = (2 * self.users.len()).max(64);
-        self.arguments.resize(room, NodeId(0));
-        self.users.resize(room, NodeId(0));
+        let places = (2 * self.users.len()).max(64);
+        self.arguments.resize(places, NodeId(0));
+        self.users.resize(places, NodeId(0));
         self.split()
     }
 

@@ -3,13 +3,13 @@
 use crate::support;
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
-use edbatch_policy::{Chains, Critical, Firsts, Frontier, Policy, Preference, Sufficient};
+use edbatch_policy::{Chains, Critical, Frontier, KindFrontiers, Policy, Preference, Sufficient};
 use proptest::prelude::*;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 /// Runs kinds at random; at each step calls `look` with the frontier and what ran.
-fn walk(dag: &impl Dag, choices: &[u8], mut look: impl FnMut(&Frontier, &[bool])) {
+fn rollout(dag: &impl Dag, choices: &[u8], mut look: impl FnMut(&Frontier, &[bool])) {
     // A reused frontier must forget everything.
     let mut frontier = Frontier::new(&edbatch_graph::parse_text("2\n0 0\n3 1 0\n").unwrap());
     frontier.run(Kind(0), 1);
@@ -101,7 +101,7 @@ fn more_is_needed_than_a_small_number_holds() {
     }
 }
 
-/// Rows are cleared as soon as nobody reads them any more, block of edges after block: on graphs of
+/// Rows are cleared as soon as no edge reads them any more, block of edges after block: on graphs of
 /// many blocks, in memory that has seen others, with chains of all lengths.
 #[test]
 fn large_graphs_are_counted_as_small_ones() {
@@ -140,7 +140,7 @@ proptest! {
         dag in support::dags(40, 5),
         choices in prop::collection::vec(any::<u8>(), 1..20),
     ) {
-        walk(&dag, &choices, |frontier, ran| {
+        rollout(&dag, &choices, |frontier, ran| {
             for kind in kinds(&dag) {
                 let mut ready = frontier.ready(kind).to_vec();
                 ready.sort();
@@ -156,7 +156,7 @@ proptest! {
 
     #[test]
     fn many_kinds_do_not_confuse_it(dag in support::dags(100, 200)) {
-        walk(&dag, &[7, 3], |frontier, ran| {
+        rollout(&dag, &[7, 3], |frontier, ran| {
             let expected: std::collections::BTreeSet<_> = support::remaining(ran)
                 .filter(|&v| support::is_ready(&dag, ran, v))
                 .map(|v| dag.kind(v))
@@ -167,23 +167,23 @@ proptest! {
 
     /// Asked at every step, or only now and then.
     #[test]
-    fn firsts_equal_their_definition(
+    fn kind_frontiers_equal_their_definition(
         dag in support::dags(40, 7),
         choices in prop::collection::vec(any::<u8>(), 1..20),
         ask in 1_usize..5,
     ) {
-        let mut firsts = Firsts::default();
+        let mut kind_frontiers = KindFrontiers::default();
         let mut step = 0;
-        walk(&dag, &choices, |frontier, ran| {
+        rollout(&dag, &choices, |frontier, ran| {
             if ran.iter().all(|&ran| !ran) {
-                (firsts, step) = (Firsts::default(), 0);
+                (kind_frontiers, step) = (KindFrontiers::default(), 0);
             }
             step += 1;
             if step % ask == 0 {
-                firsts.update(frontier, &Chains::new(frontier));
-                let expected = support::firsts(&dag, ran);
+                kind_frontiers.update(frontier, &Chains::new(frontier));
+                let expected = support::kind_frontiers(&dag, ran);
                 for kind in kinds(&dag) {
-                    assert_eq!(firsts.first(kind), expected[kind.index()]);
+                    assert_eq!(kind_frontiers.size(kind), expected[kind.index()]);
                 }
             }
         });
@@ -217,14 +217,14 @@ proptest! {
     ) {
         let mut policy = Sufficient::new();
         let mut step = 0;
-        walk(&dag, &choices, |frontier, ran| {
+        rollout(&dag, &choices, |frontier, ran| {
             if ran.iter().all(|&ran| !ran) {
                 policy.start(frontier);
             }
             step += 1;
             if step % ask == 0 {
-                let firsts = support::firsts(&dag, ran);
-                let ratio = |kind: Kind| frontier.ready(kind).len() as f64 / firsts[kind.index()] as f64;
+                let kind_frontiers = support::kind_frontiers(&dag, ran);
+                let ratio = |kind: Kind| frontier.ready(kind).len() as f64 / kind_frontiers[kind.index()] as f64;
                 assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), ratio));
             }
         });
@@ -242,13 +242,13 @@ proptest! {
         let preference = if by_ratio { Preference::Ratio } else { Preference::Urgency };
         let mut policy = Critical::preferring(preference);
         let mut step = 0;
-        walk(&dag, &choices, |frontier, ran| {
+        rollout(&dag, &choices, |frontier, ran| {
             if ran.iter().all(|&ran| !ran) {
                 policy.start(frontier);
             }
             step += 1;
             if step % ask == 0 {
-                let firsts = support::firsts(&dag, ran);
+                let kind_frontiers = support::kind_frontiers(&dag, ran);
                 let score = |kind: Kind| {
                     let of_kind = || support::remaining(ran).filter(|&v| dag.kind(v) == kind);
                     let highest = of_kind().map(|v| heights[v.index()]).max();
@@ -256,7 +256,7 @@ proptest! {
                         .filter(|v| Some(heights[v.index()]) == highest)
                         .all(|v| support::is_ready(&dag, ran, v));
                     let ready = frontier.ready(kind);
-                    let ratio = ready.len() as f64 / firsts[kind.index()] as f64;
+                    let ratio = ready.len() as f64 / kind_frontiers[kind.index()] as f64;
                     assert!(lowers || ratio < 1.0, "a ratio of 1 lowers the bound");
                     let urgency: f64 = ready.iter().map(|v| urgencies[v.index()]).sum();
                     let preferred = if by_ratio { ratio } else { urgency };

@@ -100,10 +100,10 @@ proptest! {
     /// The paper's lemma: a kind whose ratio is 1 begins some shortest schedule.
     #[test]
     fn a_ratio_of_one_begins_a_shortest_schedule(dag in support::dags(12, 3)) {
-        let firsts = support::firsts(&dag, &vec![false; dag.nodes()]);
+        let kind_frontiers = support::kind_frontiers(&dag, &vec![false; dag.nodes()]);
         let frontier = Frontier::new(&dag);
         for kind in frontier.ready_kinds() {
-            if frontier.ready(kind).len() == firsts[kind.index()] {
+            if frontier.ready(kind).len() == kind_frontiers[kind.index()] {
                 let rest = without(&dag, frontier.ready(kind));
                 prop_assert_eq!(1 + exhaustive(&rest).len(), exhaustive(&dag).len());
             }
@@ -170,9 +170,9 @@ fn figure_2_ratios_of_the_second_iteration_are_five_sevenths_and_one() {
     let mut frontier = Frontier::new(&dag);
     frontier.run(Kind(0), 4);
     frontier.run(Kind(0), 1);
-    let mut firsts = edbatch_policy::Firsts::default();
-    firsts.update(&frontier, &edbatch_policy::Chains::new(&frontier));
-    let ratio = |kind| (frontier.ready(kind).len(), firsts.first(kind));
+    let mut kind_frontiers = edbatch_policy::KindFrontiers::default();
+    kind_frontiers.update(&frontier, &edbatch_policy::Chains::new(&frontier));
+    let ratio = |kind| (frontier.ready(kind).len(), kind_frontiers.size(kind));
     assert_eq!(ratio(Kind(1)), (5, 7));
     assert_eq!(ratio(Kind(0)), (1, 1));
 }

@@ -206,7 +206,7 @@ fn an_empty_graph_has_an_empty_schedule() {
     assert_eq!((lower_bound(&dag), pair_bound(&dag), exhaustive(&dag).len()), (0, 0, 0));
 }
 
-/// A member may be told apart by more than its count: the plan followed is the best one's.
+/// A member may be gathered apart by more than its count: the plan followed is the best one's.
 #[test]
 fn the_plan_followed_is_the_best_ones() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);

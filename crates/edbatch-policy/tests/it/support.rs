@@ -35,8 +35,8 @@ pub(crate) fn is_ready(dag: &impl Dag, ran: &[bool], node: NodeId) -> bool {
 }
 
 /// `|Frontier(G^a)|` for every kind `a`, from its definition.
-pub(crate) fn firsts(dag: &impl Dag, ran: &[bool]) -> Vec<usize> {
-    let mut firsts = vec![0; dag.kinds()];
+pub(crate) fn kind_frontiers(dag: &impl Dag, ran: &[bool]) -> Vec<usize> {
+    let mut kind_frontiers = vec![0; dag.kinds()];
     // Per node, the kinds of its remaining ancestors, as bits.
     let mut above = vec![0_u64; dag.nodes()];
     for node in remaining(ran) {
@@ -44,9 +44,9 @@ pub(crate) fn firsts(dag: &impl Dag, ran: &[bool]) -> Vec<usize> {
             above[node.index()] |= above[a.index()] | 1 << dag.kind(a).index();
         }
         let kind = dag.kind(node).index();
-        firsts[kind] += usize::from(above[node.index()] & 1 << kind == 0);
+        kind_frontiers[kind] += usize::from(above[node.index()] & 1 << kind == 0);
     }
-    firsts
+    kind_frontiers
 }
 
 /// Whether no kind reads itself by way of another: from the transitive closure of what reads what.

@@ -6,12 +6,12 @@ use crate::policy::run;
 use crate::{Chains, Frontier, Policy};
 
 /// Mini-batches to count batches on.
-pub(crate) struct Exam {
+pub(crate) struct Evaluation {
     frontiers: Vec<Frontier>,
     costs: Option<Vec<u32>>,
 }
 
-impl Exam {
+impl Evaluation {
     pub(crate) fn new(held_out: &[impl Dag]) -> Self {
         Self { frontiers: held_out.iter().map(Frontier::new).collect(), costs: None }
     }

@@ -7,12 +7,12 @@
 //!
 //! Per node `v` and kind `t`, count the arguments of `v` that are of kind `t` and remain, or that
 //! still have such an ancestor themselves. When the count falls to zero, `v` has lost its last
-//! ancestor of kind `t`: if it is of kind `t` it is now first, and if not, its users are told.
+//! ancestor of kind `t`: if it is of kind `t` it is now first, and if not, its users' counts fall.
 //!
 //! Three kinds of work are saved. A kind whose longest chain is 1 has no ancestors among itself:
 //! all of it is first, and it needs no column. A count at a node from which no path leads to kind
-//! `t` matters to nobody: it starts so high that it never falls to zero. And nothing is counted
-//! before the first question: from then on, [`update`](Firsts::update) catches up.
+//! `t` is never needed: it starts so high that it never falls to zero. And nothing is counted
+//! before the first question: from then on, [`update`](KindFrontiers::update) catches up.
 //!
 //! *Cost*: each pair of an edge and a column falls once: O(edges × kinds with chains) over a run.
 
@@ -22,7 +22,7 @@ use crate::{Chains, Frontier};
 
 /// The size of `Frontier(G^a)` for every kind `a`, kept up to date on demand.
 #[derive(Clone, Debug, Default)]
-pub struct Firsts {
+pub struct KindFrontiers {
     built: bool,
     /// Per kind.
     kinds: Vec<OfKind>,
@@ -32,7 +32,7 @@ pub struct Firsts {
     counts: Vec<u32>,
     /// Per node, while building: bit `c` of a block says that kind `c` lies on a path from it.
     leads_to: Vec<u8>,
-    /// Nodes that lost their last ancestor of a kind and have not told their users.
+    /// Nodes that lost their last ancestor of a kind and have not passed that on to their users.
     lost: Vec<NodeId>,
 }
 
@@ -48,13 +48,13 @@ struct OfKind {
 
 const NONE: u32 = u32::MAX;
 
-/// A count that nobody asks for, too high to fall to zero.
+/// A count that is never needed, too high to fall to zero.
 const IRRELEVANT: u32 = 1 << 31;
 
 /// Columns come in blocks: a block's counts are added at once.
 const BLOCK: usize = 4;
 
-impl Firsts {
+impl KindFrontiers {
     /// Forgets the last graph and keeps the memory. Costs nothing until the first question.
     pub fn start(&mut self) {
         self.built = false;
@@ -73,17 +73,17 @@ impl Firsts {
             let news = &ran[std::mem::replace(&mut of_kind.seen, ran.len())..];
             if of_kind.column != NONE {
                 for &node in news {
-                    self.tell_users(frontier, node, kind);
+                    self.advance_users(frontier, node, kind);
                 }
             }
-            // Each of them was first before it ran: the users it told may be among them.
+            // Each of them was first before it ran: those of its users that became first may be among them.
             self.kinds[kind.index()].first -= frontier.weight_of(news);
         }
     }
 
     /// `|Frontier(G^kind)|` as of the last [`update`](Self::update).
     #[must_use]
-    pub fn first(&self, kind: Kind) -> usize {
+    pub fn size(&self, kind: Kind) -> usize {
         self.kinds[kind.index()].first
     }
 
@@ -97,12 +97,12 @@ impl Firsts {
     /// Whether `a`'s ratio of ready to first is less than `b`'s.
     #[must_use]
     pub(crate) fn less(&self, frontier: &Frontier, a: Kind, b: Kind) -> bool {
-        let crosswise = |a, b| frontier.ready_count(a) as u64 * self.first(b) as u64;
+        let crosswise = |a, b| frontier.ready_count(a) as u64 * self.size(b) as u64;
         crosswise(a, b) < crosswise(b, a)
     }
 
     /// `node` of kind `kind` ran, or rather: it no longer is its users' ancestor.
-    fn tell_users(&mut self, frontier: &Frontier, node: NodeId, kind: Kind) {
+    fn advance_users(&mut self, frontier: &Frontier, node: NodeId, kind: Kind) {
         let of_kind = &mut self.kinds[kind.index()];
         self.lost.push(node);
         while let Some(node) = self.lost.pop() {
@@ -162,7 +162,7 @@ impl Firsts {
                 *count = if relevant { 0 } else { IRRELEVANT };
             }
         }
-        // What ran is nobody's ancestor any more.
+        // What ran is no ancestor any more.
         for kind in (0..frontier.kinds()).map(Kind::new) {
             for node in frontier.ran(kind) {
                 self.leads_to[node.index()] = 0;

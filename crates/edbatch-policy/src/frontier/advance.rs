@@ -1,9 +1,9 @@
-//! What ran tells its users: each of them waits for one argument less.
+//! After a batch, each user of its nodes waits for one argument less (its in-degree is decremented).
 //!
 //! In a large mini-batch the next node lies an instance away and its users lie elsewhere again, so
-//! nearly every look at one is a cache miss. What is asked for in short loops without surprises is on
-//! its way at once: the users of a few nodes are put side by side, then all of these are told, then
-//! the ones that wait for nothing else are appended to the queue.
+//! nearly every look at one is a cache miss. Misses in short loops without mispredicted branches
+//! overlap: the users of a few nodes are gathered side by side, then the in-degrees of all of these are
+//! decremented, then the ones that wait for nothing else are appended to the queue.
 
 use std::ops::Range;
 
@@ -11,20 +11,20 @@ use edbatch_graph::NodeId;
 
 use super::{FEW, Frontier, MOST, Node, Stretch};
 
-/// How many nodes tell their users, and how many users are told, at once.
+/// The users of how many nodes are gathered, and how many in-degrees decremented, in one loop.
 const CHUNK: usize = 64;
 
 impl Frontier {
     /// The nodes at these places of the queue ran.
-    pub(super) fn tell_users(&mut self, places: Range<usize>) {
-        let (mut waiting, users, told) = self.split();
+    pub(super) fn advance_users(&mut self, places: Range<usize>) {
+        let (mut waiting, users, gathered) = self.split();
         for start in places.clone().step_by(CHUNK) {
             let nodes = &waiting.queue[start..places.end.min(start + CHUNK)];
-            let told = gather(nodes, waiting.nodes, users, told);
-            for users in told.chunks(CHUNK) {
+            let gathered = gather(nodes, waiting.nodes, users, gathered);
+            for users in gathered.chunks(CHUNK) {
                 let mut reached = [false; CHUNK];
                 for (&user, reached) in users.iter().zip(&mut reached) {
-                    *reached = waiting.tell(user);
+                    *reached = waiting.advance(user);
                 }
                 for (&user, reached) in users.iter().zip(reached) {
                     waiting.append(user, reached);
@@ -36,49 +36,49 @@ impl Frontier {
     /// Only this node ran: there is nothing to overlap with, and the detour would hold up the next
     /// batch.
     #[inline]
-    pub(super) fn tell_users_of(&mut self, node: NodeId) {
+    pub(super) fn advance_users_of(&mut self, node: NodeId) {
         let (mut waiting, users, _) = self.split();
         for &user in &users[users_at(waiting.nodes, node)] {
-            let reached = waiting.tell(user);
+            let reached = waiting.advance(user);
             waiting.append(user, reached);
         }
     }
 
-    /// What telling changes, the users, and room for some of them.
+    /// What advancing changes, the users, and memory in which to gather some of them.
     #[inline]
     fn split(&mut self) -> (Waiting<'_>, &[NodeId], &mut [NodeId]) {
         let waiting = Waiting {
             nodes: &mut self.nodes,
-            owed: &mut self.owed,
+            overflow: &mut self.overflow,
             queue: &mut self.queue,
             stretches: &mut self.stretches,
             ready: &mut self.ready,
             weights: &self.weights,
             ready_weights: &mut self.ready_weights,
         };
-        (waiting, &self.users, &mut self.told)
+        (waiting, &self.users, &mut self.gathered)
     }
 }
 
-/// Copies the users of some nodes to the front of `told`, and returns them: how many a node has is as
-/// good as random, and a loop that ends at random would wait for each.
+/// Copies the users of some nodes to the front of `gathered`, and returns them: a loop over those of
+/// each node would be mispredicted at its end.
 fn gather<'a>(
     some: &[NodeId],
     nodes: &[Node],
     users: &[NodeId],
-    told: &'a mut [NodeId],
+    gathered: &'a mut [NodeId],
 ) -> &'a [NodeId] {
     let mut count = 0;
     for &node in some {
         let at = users_at(nodes, node);
         // No branch: of a shorter list, what follows is overwritten by the next one.
-        told[count..count + FEW].copy_from_slice(&users[at.start..at.start + FEW]);
+        gathered[count..count + FEW].copy_from_slice(&users[at.start..at.start + FEW]);
         if at.len() > FEW {
-            told[count..count + at.len()].copy_from_slice(&users[at.clone()]);
+            gathered[count..count + at.len()].copy_from_slice(&users[at.clone()]);
         }
         count += at.len();
     }
-    &told[..count]
+    &gathered[..count]
 }
 
 /// Where the users of a node stand.
@@ -88,11 +88,11 @@ pub(super) fn users_at(nodes: &[Node], node: NodeId) -> Range<usize> {
     first.first_user as usize..end.first_user as usize
 }
 
-/// What changes when arguments have run. As slices: else where each table lies is read again after
-/// every write.
+/// What changes when arguments have run. As slices: a write might alias a Vec's pointer, which is
+/// then reloaded each time.
 struct Waiting<'a> {
     nodes: &'a mut [Node],
-    owed: &'a mut [(NodeId, u32)],
+    overflow: &'a mut [(NodeId, u32)],
     queue: &'a mut [NodeId],
     stretches: &'a mut [Stretch],
     ready: &'a mut [u64],
@@ -103,12 +103,12 @@ struct Waiting<'a> {
 impl Waiting<'_> {
     /// An argument of a node ran. Whether the node waits for nothing else.
     #[inline]
-    fn tell(&mut self, user: NodeId) -> bool {
+    fn advance(&mut self, user: NodeId) -> bool {
         let node = &mut self.nodes[user.index()];
         node.pending -= 1;
         let reached = node.pending == 0;
-        if !self.owed.is_empty() && reached {
-            return !still_waits(user, node, self.owed);
+        if !self.overflow.is_empty() && reached {
+            return !still_waits(user, node, self.overflow);
         }
         reached
     }
@@ -132,13 +132,13 @@ impl Waiting<'_> {
 
 /// Whether a node whose pending arguments have run waits for others.
 #[cold]
-fn still_waits(id: NodeId, node: &mut Node, owed: &mut [(NodeId, u32)]) -> bool {
-    let Ok(found) = owed.binary_search_by_key(&id, |&(id, _)| id) else {
+fn still_waits(id: NodeId, node: &mut Node, overflow: &mut [(NodeId, u32)]) -> bool {
+    let Ok(found) = overflow.binary_search_by_key(&id, |&(id, _)| id) else {
         return false;
     };
-    let owed = &mut owed[found].1;
-    let waits = *owed > 0;
-    node.pending = (*owed).min(MOST as u32) as u16;
-    *owed -= u32::from(node.pending);
+    let overflow = &mut overflow[found].1;
+    let waits = *overflow > 0;
+    node.pending = (*overflow).min(MOST as u32) as u16;
+    *overflow -= u32::from(node.pending);
     waits
 }
