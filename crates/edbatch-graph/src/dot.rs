@@ -170,8 +170,8 @@ impl Drawing {
     }
 }
 
-/// Names come from users: a control character, for which DOT has no notation, becomes the replacement
-/// character. (petgraph escapes quotes and backslashes.)
+/// Names come from users: a control character, for which DOT has no notation, becomes the
+/// replacement character. (petgraph escapes quotes and backslashes.)
 fn shown(text: &str) -> String {
     let is_shown = |c: char| c == '\n' || !c.is_control();
     text.chars().map(|c| if is_shown(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()

@@ -28,8 +28,8 @@
 //! A call is checked in full (cell, counts, rows, records) and appends to flat arrays: nothing is
 //! allocated per node, and a cleared graph keeps its memory. A node takes 16 bytes, an argument 4.
 //! `cargo run --release -p edbatch-graph --example build_cost` prints the time per node, tens of
-//! nanoseconds at most. [`Schedule::check`] is O(nodes + edges), and so is building the [`Petgraph`]
-//! view, on which petgraph's algorithms run.
+//! nanoseconds at most. [`Schedule::check`] is O(nodes + edges), and so is building the
+//! [`Petgraph`] view, on which petgraph's algorithms run.
 //!
 //! # Example
 //!

@@ -43,8 +43,8 @@ pub(crate) struct Problem {
 struct OfNode {
     kind: Kind,
     height: u32,
-    /// How much hangs on it: the square of its needs. (Powers tell the states of a level apart equally
-    /// well; this one can be taken back without rounding.)
+    /// How much hangs on it: the square of its needs. (Powers tell the states of a level apart
+    /// equally well; this one can be taken back without rounding.)
     urgency: u64,
     /// A random word: the exclusive or over the nodes that ran names the state.
     name: u64,

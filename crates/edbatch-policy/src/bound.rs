@@ -20,7 +20,8 @@ pub fn lower_bound(dag: &impl Dag) -> usize {
     Chains::new(&Frontier::new(dag)).bound()
 }
 
-/// A bound that is never weaker, and stronger where two kinds alternate: it looks at pairs of paths.
+/// A bound that is never weaker, and stronger where two kinds alternate: it looks at pairs of
+/// paths.
 ///
 /// The batches of two kinds `s` and `t`, in order, are a common supersequence of all paths' letters
 /// `s` and `t`. So they are at least as many as the shortest common supersequence of any two paths

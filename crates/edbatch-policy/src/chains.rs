@@ -6,19 +6,19 @@
 //! kinds counted: `u → v` when *any* path leads from `u` to `v`, not only an edge.
 //!
 //! Computed backwards, users before arguments: a row of one counter a kind holds the most nodes of
-//! that kind on any path that starts *behind* a node; it is the element-wise maximum over the users'
-//! rows, each with one more for the user's own kind. A kind whose nodes all lack arguments is behind
-//! no other, and needs no counter; if no node reads its nodes, nothing is behind them, and all have
-//! height 1.
+//! that kind on any path that starts *behind* a node; it is the element-wise maximum over the
+//! users' rows, each with one more for the user's own kind. A kind whose nodes all lack arguments
+//! is behind no other, and needs no counter; if no node reads its nodes, nothing is behind them,
+//! and all have height 1.
 //!
-//! Kinds do not mix, so they are taken in blocks: a block of 16 counters of 8 bits is a register, and
-//! one array of rows serves block after block. Edges are taken one by one, not node by node: how many
-//! users a node has is hard to predict, and a branch misprediction costs more than the maximum.
-//! After some edges, the rows of all nodes behind them are complete; what comes of them is kept in 16
-//! bits a number while they are still in the cache.
+//! Kinds do not mix, so they are taken in blocks: a block of 16 counters of 8 bits is a register,
+//! and one array of rows serves block after block. Edges are taken one by one, not node by node:
+//! how many users a node has is hard to predict, and a branch misprediction costs more than the
+//! maximum. After some edges, the rows of all nodes behind them are complete; what comes of them is
+//! kept in 16 bits a number while they are still in the cache.
 //!
-//! Where a chain has more than 254 nodes, or kinds are very many, all of it is done with 8 counters of
-//! 32 bits, and numbers of 32 bits.
+//! Where a chain has more than 254 nodes, or kinds are very many, all of it is done with 8 counters
+//! of 32 bits, and numbers of 32 bits.
 //!
 //! *Cost*: O(edges × kinds) time in steps of a whole block, O(nodes) memory.
 
@@ -46,8 +46,8 @@ pub struct Chains {
     counted: Vec<Kind>,
 }
 
-/// Side by side: who asks for one will ask for the other. And small: the next node that is asked for
-/// lies an instance away, in a large mini-batch a cache miss.
+/// Side by side: who asks for one will ask for the other. And small: the next node that is asked
+/// for lies an instance away, in a large mini-batch a cache miss.
 #[derive(Clone, Copy, Debug)]
 struct OfNode<N> {
     height: N,
@@ -116,7 +116,8 @@ impl Chains {
         narrow.count(frontier, counted, &mut Tally { of_height: tally, starts })
     }
 
-    /// Room for the heights up to `most` of each kind. The nodes of kinds without chains have height 1.
+    /// Room for the heights up to `most` of each kind. The nodes of kinds without chains have
+    /// height 1.
     fn lay_out_tally(&mut self, frontier: &Frontier, most: usize) {
         self.tally.clear();
         self.starts.clear();
@@ -151,8 +152,8 @@ impl Chains {
 
     /// A measure of how much hangs on a node: the sixth power of its [needs](Self::needs), so that
     /// the sum over a batch is ruled by the most urgent nodes, and still counts how many they are.
-    /// (On mini-batches of 64 two-type trees the powers from the first to the fourth need 1.3 % more
-    /// batches, the fifth and the seventh as many; lattices see no difference.)
+    /// (On mini-batches of 64 two-type trees the powers from the first to the fourth need 1.3 %
+    /// more batches, the fifth and the seventh as many; lattices see no difference.)
     #[must_use]
     pub fn urgency(&self, node: NodeId) -> f64 {
         let needs = f64::from(self.needs(node));
@@ -258,7 +259,8 @@ impl<C: Counter, const L: usize> Counters<C, L> {
                 self.rows.fill([C::ZERO; L]);
                 return false;
             }
-            // No user that is left is behind the next one, and the rows of these will not be read again.
+            // No user that is left is behind the next one, and the rows of these will not be read
+            // again.
             let next = edges.clone().next();
             let from = next.map_or(0, |(_, user)| user.index() + 1);
             self.keep(from..complete, frontier, tally);
@@ -269,7 +271,8 @@ impl<C: Counter, const L: usize> Counters<C, L> {
         }
     }
 
-    /// Keeps the heights of some nodes, and what the block adds to their needs, and clears their rows.
+    /// Keeps the heights of some nodes, and what the block adds to their needs, and clears their
+    /// rows.
     fn keep(&mut self, nodes: Range<usize>, frontier: &Frontier, tally: &mut Tally<'_>) {
         let (rows, of_nodes) = (&mut self.rows[nodes.clone()], &mut self.nodes[nodes.clone()]);
         for ((index, row), node) in nodes.zip(rows).zip(of_nodes) {

@@ -3,9 +3,9 @@
 //! Every node runs once under every schedule, so Σ slope × nodes is the same for all of them: two
 //! schedules differ by Σ `base` of their batches alone. **The objective is a weighted number of
 //! batches**, with one weight a kind; [`batch_costs`](CostModel::batch_costs) gives it to
-//! [`beam`](fn@crate::beam), [`Critical`](crate::Critical) and [`learn`](fn@crate::learn). What holds
-//! for batches holds for it: Σ base × longest chain is a lower bound, and a kind whose ratio is 1
-//! begins some cheapest schedule, because moving its batch to the front changes no sum.
+//! [`beam`](fn@crate::beam), [`Critical`](crate::Critical) and [`learn`](fn@crate::learn). What
+//! holds for batches holds for it: Σ base × longest chain is a lower bound, and a kind whose ratio
+//! is 1 begins some cheapest schedule, because moving its batch to the front changes no sum.
 //!
 //! So costs matter where the bases differ: when a batch has to be wasted, let it be a cheap one.
 

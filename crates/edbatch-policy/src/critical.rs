@@ -24,8 +24,8 @@
 //! A kind that lowers the bound. If several do, or none does, a [`Preference`] decides among them:
 //! [`Preference::Urgency`] takes the kind on whose ready nodes the most hangs, the largest sum of
 //! their [`Chains::urgency`]; [`Preference::Ratio`] takes the largest ratio of ready to
-//! would-be-first nodes ([`KindFrontiers`]). The first is the better one on all real inputs tried: 8 %
-//! fewer batches on mini-batches of 64 two-type trees.
+//! would-be-first nodes ([`KindFrontiers`]). The first is the better one on all real inputs tried:
+//! 8 % fewer batches on mini-batches of 64 two-type trees.
 //!
 //! Where the kinds have an order, running kind after kind is as good, and cheaper:
 //! [`InOrder`](crate::InOrder), which a [`Scheduler`](crate::Scheduler) asks first.
@@ -43,13 +43,13 @@
 //!
 //! Per kind and height we keep how many nodes are not ready yet, and where in the kind's queue the
 //! last ready one stands: all nodes of a height are ready when none is waiting, and have run when
-//! that place lies behind the front. A node is looked at once, when it has become ready; one of a kind
-//! that no node reads, never: all of the kind have height 1 and no urgency.
+//! that place lies behind the front. A node is looked at once, when it has become ready; one of a
+//! kind that no node reads, never: all of the kind have height 1 and no urgency.
 //!
 //! *Cost*: O(edges × kinds) at the start, in steps of 16 kinds,
-//! then O(1) a node and O(ready kinds) a batch. Ratios, if preferred, are counted from the first time
-//! that two kinds compete: O(edges × kinds with chains) over what is left of the run. No allocation
-//! once it has seen the largest graph.
+//! then O(1) a node and O(ready kinds) a batch. Ratios, if preferred, are counted from the first
+//! time that two kinds compete: O(edges × kinds with chains) over what is left of the run. No
+//! allocation once it has seen the largest graph.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -175,7 +175,8 @@ impl Critical {
         }
     }
 
-    /// Whether a kind that lowers the bound has a ratio of 1. Ratios must be up to date if any does.
+    /// Whether a kind that lowers the bound has a ratio of 1. Ratios must be up to date if any
+    /// does.
     fn is_forced(&self, frontier: &Frontier, kind: Kind) -> bool {
         self.lowers(kind) && self.kind_frontiers.size(kind) == frontier.ready_count(kind)
     }

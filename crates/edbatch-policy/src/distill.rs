@@ -20,8 +20,8 @@ use crate::{
     Encoding, Frontier, Fsm, FsmTable, NamedEncoding, Outcome, Policy, Symbol, TrainingSet,
 };
 
-/// The table that does in each state what `teacher` does there most often on the mini-batches to learn
-/// on; evaluated on those held out. `episodes` counts mini-batches.
+/// The table that does in each state what `teacher` does there most often on the mini-batches to
+/// learn on; evaluated on those held out. `episodes` counts mini-batches.
 pub fn distill<D: Dag>(
     set: &TrainingSet<'_, D>,
     encoding: &NamedEncoding,
@@ -76,9 +76,9 @@ fn close<D: Dag>(table: &mut FsmTable, set: &TrainingSet<'_, D>, encoding: &Name
 }
 
 /// Changes single entries of a table as long as that saves batches where it learns, for at most
-/// `rounds` rounds, beginning with it or with the empty table, whichever is better there. An entry may
-/// also be given up, so that its state falls to `Critical`. Returns the best of the three on what is
-/// held out. `episodes` counts trials.
+/// `rounds` rounds, beginning with it or with the empty table, whichever is better there. An entry
+/// may also be given up, so that its state falls to `Critical`. Returns the best of the three on
+/// what is held out. `episodes` counts trials.
 pub fn improve<D: Dag>(
     outcome: &Outcome,
     set: &TrainingSet<'_, D>,

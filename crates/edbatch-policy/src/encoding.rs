@@ -134,8 +134,8 @@ fn base(frontier: &Frontier, state: &mut Vec<Symbol>) {
     state.extend(frontier.ready_kinds().map(Symbol::Kind));
 }
 
-/// An insertion sort: ready kinds are few. What is moved is a kind, not a symbol, which is written in two
-/// parts: reading it as a whole at once is a store-forwarding stall.
+/// An insertion sort: ready kinds are few. What is moved is a kind, not a symbol, which is written
+/// in two parts: reading it as a whole at once is a store-forwarding stall.
 fn sort(frontier: &Frontier, state: &mut Vec<Symbol>) {
     let start = state.len();
     for kind in frontier.ready_kinds() {

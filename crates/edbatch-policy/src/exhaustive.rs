@@ -9,7 +9,8 @@ use std::collections::HashMap;
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
-/// A shortest schedule of a graph of at most 128 nodes; of several, the first in the order of kinds.
+/// A shortest schedule of a graph of at most 128 nodes; of several, the first in the order of
+/// kinds.
 ///
 /// # Panics
 /// If the graph has more nodes. (Far fewer already take for ever, unless it has few kinds.)

@@ -2,10 +2,10 @@
 //!
 //! *Source*: `Frontier(G)` and `Frontier_a(G)`, §2 and Alg. 1 of the paper.
 //!
-//! Every kind owns a stretch of one queue, as long as the kind has nodes. A node is appended to
-//! its kind's stretch when its last argument has run, so a stretch holds what ran, what is ready,
-//! and free places for the rest. Nothing is ever removed; a policy that keeps statistics remembers how far it
-//! has read and catches up when it is asked (see [`Critical`](crate::Critical)).
+//! Every kind owns a stretch of one queue, as long as the kind has nodes. A node is appended to its
+//! kind's stretch when its last argument has run, so a stretch holds what ran, what is ready, and
+//! free places for the rest. Nothing is ever removed; a policy that keeps statistics remembers how
+//! far it has read and catches up when it is asked (see [`Critical`](crate::Critical)).
 //!
 //! *Cost*: O(nodes + edges) to build and as much over a whole run, whatever the number of batches.
 //! A frontier that is [`reset`](Frontier::reset) for the next mini-batch reuses its memory:
@@ -24,7 +24,8 @@ use edges::Edges;
 pub struct Frontier {
     /// The nodes, and after them one that says where the last one's users end.
     nodes: Vec<Node>,
-    /// Users of node `v`: from its first to the first of node `v + 1`, ascending. What follows is spare.
+    /// Users of node `v`: from its first to the first of node `v + 1`, ascending. What follows is
+    /// spare.
     users: Vec<NodeId>,
     /// The users of a few nodes that run; the rest is spare.
     gathered: Vec<NodeId>,

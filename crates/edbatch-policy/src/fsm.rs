@@ -95,8 +95,8 @@ impl<E: Encoding> Fsm<E> {
         let before = self.state.len();
         self.encoding.encode(frontier, &mut self.state);
         let (old, new) = self.state.split_at(before);
-        // Often it is the same state again: a predicted branch lets the batch begin, where the look-up
-        // of the state's row is a chain of dependent loads.
+        // Often it is the same state again: a predicted branch lets the batch begin, where the
+        // look-up of the state's row is a chain of dependent loads.
         if old == new {
             self.state.truncate(before);
         } else {

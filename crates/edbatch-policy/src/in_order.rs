@@ -1,21 +1,23 @@
 //! Networks whose kinds can be put in an order: all of one kind, then all of the next.
 //!
-//! Say that kind `t` reads kind `s` if a node of `t` has an argument of `s`. If no kind reads itself
-//! by way of another, some kind reads none but itself; once all its nodes have run, some other kind
-//! reads none that remains but itself; and so on.
+//! Say that kind `t` reads kind `s` if a node of `t` has an argument of `s`. If no kind reads
+//! itself by way of another, some kind reads none but itself; once all its nodes have run, some
+//! other kind reads none that remains but itself; and so on.
 //!
-//! Such a kind has a ratio of 1: a node of it that is not ready waits for a remaining node of its own
-//! kind, so every node that is first among its kind is ready. By the paper's lemma running it begins
-//! a shortest schedule, so **running kind after kind is optimal**, without looking at a single node:
-//! of each kind there are as many batches as its longest chain has nodes. What a kind reads most, its
-//! weights, then stays in the cache from batch to batch.
+//! Such a kind has a ratio of 1: a node of it that is not ready waits for a remaining node of its
+//! own kind, so every node that is first among its kind is ready. By the paper's lemma running it
+//! begins a shortest schedule, so **running kind after kind is optimal**, without looking at a
+//! single node: of each kind there are as many batches as its longest chain has nodes. What a kind
+//! reads most, its weights, then stays in the cache from batch to batch.
 //!
-//! Trees, stacks of recurrent layers and translators are such networks; lattices, whose two kinds of
-//! arcs read each other, are not.
+//! Trees, stacks of recurrent layers and translators are such networks; lattices, whose two kinds
+//! of arcs read each other, are not.
 //!
-//! The order is that of the strongly connected components of the graph of kinds (Tarjan's algorithm).
+//! The order is that of the strongly connected components of the graph of kinds (Tarjan's
+//! algorithm).
 //!
-//! *Cost*: O(nodes + edges), in two passes over the nodes; a graph without an order mostly shows it after
+//! *Cost*: O(nodes + edges), in two passes over the nodes; a graph without an order mostly shows
+//! it after
 //! a few nodes.
 
 use std::hint::select_unpredictable;

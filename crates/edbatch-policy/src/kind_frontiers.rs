@@ -76,7 +76,8 @@ impl KindFrontiers {
                     self.advance_users(frontier, node, kind);
                 }
             }
-            // Each of them was first before it ran: those of its users that became first may be among them.
+            // Each of them was first before it ran: those of its users that became first may be
+            // among them.
             self.kinds[kind.index()].first -= frontier.weight_of(news);
         }
     }

@@ -1,8 +1,8 @@
 //! Learning an FSM by tabular Q-learning.
 //!
 //! *Source*: §2.3 of the paper, with the constants of the authors' program, which are the defaults
-//! of [`LearningConfig`]. The reward of a batch is `-1 + α × ratio`, with the ratio the right way up
-//! ([`KindFrontiers`]). Returns are bootstrapped over N steps.
+//! of [`LearningConfig`]. The reward of a batch is `-1 + α × ratio`, with the ratio the right way
+//! up ([`KindFrontiers`]). Returns are bootstrapped over N steps.
 //!
 //! Ours differs in four ways. A return beyond N steps is continued with the value of the state it
 //! ends in (theirs clips that value at 0, and rewards are never positive, so it never is). It
@@ -40,8 +40,8 @@ pub struct LearningConfig {
     pub episodes: usize,
     /// Episodes between two looks at the mini-batches held out: 50.
     pub evaluate_every: usize,
-    /// Cost of a batch by kind, when not 1 a kind. The reward of a batch is scaled by it, and tables
-    /// are judged by Σ cost; [`Outcome`] counts costs then, not batches.
+    /// Cost of a batch by kind, when not 1 a kind. The reward of a batch is scaled by it, and
+    /// tables are judged by Σ cost; [`Outcome`] counts costs then, not batches.
     pub costs: Option<Vec<u32>>,
     /// Stop when these need at most so many times the lower bound: 1.01.
     pub good_enough: f64,
@@ -127,8 +127,8 @@ impl Outcome {
     }
 }
 
-/// Learns on the mini-batches of a training set, in turn; keeps the table that is best on those held
-/// out. `progress` is called after every episode.
+/// Learns on the mini-batches of a training set, in turn; keeps the table that is best on those
+/// held out. `progress` is called after every episode.
 ///
 /// The same generator in the same state gives the same table.
 pub fn learn<D: Dag>(

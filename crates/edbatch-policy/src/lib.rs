@@ -18,12 +18,13 @@
 //!
 //! # Which policy
 //!
-//! When in doubt, what a [`Scheduler`] does by default: where no two kinds read each other, kind after
-//! kind ([`InOrder`]), else [`Critical`]. There is nothing to train, and on trees, taggers and single
-//! lattices it is optimal and its schedule proves it. Costs are those beside the frontier's O(nodes + edges); K is
-//! the number of kinds, R of those that are ready. Quality is in batches over the lower bound, on
-//! mini-batches of 64 two-type trees (the hardest of the real inputs) and of 64 newswire lattices,
-//! as `cargo run --release -p edbatch-policy --example counts -- --learn` prints it.
+//! When in doubt, what a [`Scheduler`] does by default: where no two kinds read each other, kind
+//! after kind ([`InOrder`]), else [`Critical`]. There is nothing to train, and on trees, taggers
+//! and single lattices it is optimal and its schedule proves it. Costs are those beside the
+//! frontier's O(nodes + edges); K is the number of kinds, R of those that are ready. Quality is in
+//! batches over the lower bound, on mini-batches of 64 two-type trees (the hardest of the real
+//! inputs) and of 64 newswire lattices, as `cargo run --release -p edbatch-policy --example counts
+//! -- --learn` prints it.
 //!
 //! | policy | at the start | a batch | trees | lattices | choose it |
 //! |---|---|---|---|---|---|
@@ -42,19 +43,20 @@
 //! | [`exhaustive`](fn@exhaustive) | exponential | | optimal | | to test the others |
 //!
 //! A run takes 4 to 14 ns a node with an [`Fsm`] or [`Critical`] up to 10⁵ nodes (`cargo bench -p
-//! edbatch-policy`), and 20 to 30 ns on lattices and chains of 10⁶: the nodes of a batch lie an instance
-//! apart, so each of them, its users and what these wait for are cache lines of their own, and then they
-//! no longer fit the cache. Nearly half of the time goes into these three look-ups (`perf` shows it).
-//! Keeping where a node's users are beside it in the queue saves one of the three, and makes mini-batches
-//! of 3,000 nodes, the common case, 10 to 18 % slower; so it is not done.
+//! edbatch-policy`), and 20 to 30 ns on lattices and chains of 10⁶: the nodes of a batch lie an
+//! instance apart, so each of them, its users and what these wait for are cache lines of their own,
+//! and then they no longer fit the cache. Nearly half of the time goes into these three look-ups
+//! (`perf` shows it). Keeping where a node's users are beside it in the queue saves one of the
+//! three, and makes mini-batches of 3,000 nodes, the common case, 10 to 18 % slower; so it is not
+//! done.
 //!
-//! Tables for an [`Fsm`] come from [`learn`](fn@learn) (the paper's Q-learning), [`distill`] (what a
-//! teacher does) and [`improve`] (trying); they are kept in files by [`Learned`]. Where kinds differ
-//! in what a batch costs, [`CostModel`] says what to minimise.
+//! Tables for an [`Fsm`] come from [`learn`](fn@learn) (the paper's Q-learning), [`distill`] (what
+//! a teacher does) and [`improve`] (trying); they are kept in files by [`Learned`]. Where kinds
+//! differ in what a batch costs, [`CostModel`] says what to minimise.
 //!
-//! A [`Chains`] and a [`KindFrontiers`] hold what the better policies look at, a [`quotient`](fn@quotient) what search and
-//! learning run on; [`lower_bound`] and [`pair_bound`] say how good a schedule can be.
-//! [`chains_of`] makes graphs that are hard for all of them.
+//! A [`Chains`] and a [`KindFrontiers`] hold what the better policies look at, a
+//! [`quotient`](fn@quotient) what search and learning run on; [`lower_bound`] and [`pair_bound`]
+//! say how good a schedule can be. [`chains_of`] makes graphs that are hard for all of them.
 //!
 //! Read on: [`Frontier`], then [`Policy`], then the module of [`Critical`].
 #![forbid(unsafe_code)]

@@ -27,7 +27,8 @@ pub trait Policy {
         frontier.ready(kind).len()
     }
 
-    /// The same policy for another thread, which decides as this one does and shares nothing with it.
+    /// The same policy for another thread, which decides as this one does and shares nothing with
+    /// it.
     fn another(&self) -> AnyPolicy;
 }
 

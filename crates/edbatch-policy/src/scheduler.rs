@@ -6,8 +6,9 @@ use crate::{AnyPolicy, Critical, Frontier, InOrder, schedule_into};
 
 /// Schedules graph after graph in memory of its own, by a policy or by default.
 ///
-/// By default it asks [`InOrder`] first, which builds no frontier and proves that its batches are the
-/// fewest, and where the kinds have no order, [`Critical`]. A policy of the caller's choice is obeyed.
+/// By default it asks [`InOrder`] first, which builds no frontier and proves that its batches are
+/// the fewest, and where the kinds have no order, [`Critical`]. A policy of the caller's choice is
+/// obeyed.
 ///
 /// ```
 /// use edbatch_graph::{Schedule, parse_text};

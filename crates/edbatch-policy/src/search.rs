@@ -17,7 +17,8 @@ pub struct Found {
     pub cost: u64,
     /// No schedule costs less than this.
     pub bound: u64,
-    /// Whether no schedule costs less than [`cost`](Self::cost): the bound is met, or the search closed.
+    /// Whether no schedule costs less than [`cost`](Self::cost): the bound is met, or the search
+    /// closed.
     pub proved: bool,
     /// How many states were made.
     pub states: u64,
@@ -161,7 +162,8 @@ pub(crate) fn kinds_of(frontier: &mut Frontier, policy: &mut (impl Policy + ?Siz
     kinds
 }
 
-/// The graph without the kinds that no node reads, and these kinds: one batch each, at the end, is best.
+/// The graph without the kinds that no node reads, and these kinds: one batch each, at the end, is
+/// best.
 fn core(frontier: &Frontier) -> (Frontier, Vec<Kind>) {
     let mut read = vec![false; frontier.kinds()];
     for node in (0..frontier.nodes()).map(NodeId::new) {

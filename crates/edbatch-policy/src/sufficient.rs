@@ -1,8 +1,8 @@
 //! The heuristic of the sufficient condition: the kind with the largest ratio runs next.
 //!
 //! *Source*: the lemma and the heuristic of §2.3 and §5 of the paper. A kind whose ratio of ready
-//! to would-be-first nodes ([`KindFrontiers`]) is 1 begins some shortest schedule. The paper finds the
-//! heuristic as good as its best FSM and too slow to use; kept incrementally it is not slow.
+//! to would-be-first nodes ([`KindFrontiers`]) is 1 begins some shortest schedule. The paper finds
+//! the heuristic as good as its best FSM and too slow to use; kept incrementally it is not slow.
 //!
 //! *Cost*: O(edges × kinds with chains) over a run.
 

@@ -99,9 +99,9 @@ pub(crate) struct Transition {
     pub(crate) reward: f32,
 }
 
-/// What may be run in a state: the kinds that its word mentions. (In the paper's encodings these are
-/// all ready kinds; an encoding of one's own may mention fewer, but must mention one, and no kind
-/// that is not ready.)
+/// What may be run in a state: the kinds that its word mentions. (In the paper's encodings these
+/// are all ready kinds; an encoding of one's own may mention fewer, but must mention one, and no
+/// kind that is not ready.)
 pub(crate) fn choices(word: &[Symbol]) -> impl Iterator<Item = Kind> + '_ {
     word.iter().filter_map(|symbol| match *symbol {
         Symbol::Kind(kind) => Some(kind),

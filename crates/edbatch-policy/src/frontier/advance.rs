@@ -1,9 +1,10 @@
-//! After a batch, each user of its nodes waits for one argument less (its in-degree is decremented).
+//! After a batch, each user of its nodes waits for one argument less (its in-degree is
+//! decremented).
 //!
 //! In a large mini-batch the next node lies an instance away and its users lie elsewhere again, so
 //! nearly every look at one is a cache miss. Misses in short loops without mispredicted branches
-//! overlap: the users of a few nodes are gathered side by side, then the in-degrees of all of these are
-//! decremented, then the ones that wait for nothing else are appended to the queue.
+//! overlap: the users of a few nodes are gathered side by side, then the in-degrees of all of these
+//! are decremented, then the ones that wait for nothing else are appended to the queue.
 
 use std::ops::Range;
 
@@ -60,8 +61,8 @@ impl Frontier {
     }
 }
 
-/// Copies the users of some nodes to the front of `gathered`, and returns them: a loop over those of
-/// each node would be mispredicted at its end.
+/// Copies the users of some nodes to the front of `gathered`, and returns them: a loop over those
+/// of each node would be mispredicted at its end.
 fn gather<'a>(
     some: &[NodeId],
     nodes: &[Node],

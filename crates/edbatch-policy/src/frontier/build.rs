@@ -1,8 +1,8 @@
 //! From a graph to its frontier: three passes in flat loops.
 //!
-//! How many arguments or users a node has is hard to predict, and a branch misprediction costs more than
-//! copying them: only the first pass, which asks the graph, goes node by node, and it copies a few
-//! arguments whether the node has as many or not.
+//! How many arguments or users a node has is hard to predict, and a branch misprediction costs more
+//! than copying them: only the first pass, which asks the graph, goes node by node, and it copies a
+//! few arguments whether the node has as many or not.
 
 use edbatch_graph::{Dag, NodeId};
 

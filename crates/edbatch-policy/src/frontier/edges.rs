@@ -2,7 +2,8 @@
 
 use edbatch_graph::{Arguments, NodeId};
 
-/// Each argument beside its user, by user, ascending; in two arrays, so that a few are copied at once.
+/// Each argument beside its user, by user, ascending; in two arrays, so that a few are copied at
+/// once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Edges {
     pub(super) arguments: Vec<NodeId>,

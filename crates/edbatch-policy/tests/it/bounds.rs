@@ -40,8 +40,8 @@ fn critical_meets_the_bound_on_every_lattice_of_newswire() {
     assert_eq!(lattices.len(), 316);
 }
 
-/// The number of lattices; then per lattice its number of states, a label a state, and per state
-/// `k (from id)×k`, the arcs into it. An arc from the state before is a character, others are words.
+/// The number of lattices; then per lattice its number of states, a label a state, and per state `k
+/// (from id)×k`, the arcs into it. An arc from the state before is a character, others are words.
 fn arc_file(text: &str) -> Vec<PlainDag> {
     let numbers = text.split_ascii_whitespace();
     let mut numbers = numbers.map(|number| number.parse::<usize>().unwrap());

@@ -101,8 +101,8 @@ fn more_is_needed_than_a_small_number_holds() {
     }
 }
 
-/// Rows are cleared as soon as no edge reads them any more, block of edges after block: on graphs of
-/// many blocks, in memory that has seen others, with chains of all lengths.
+/// Rows are cleared as soon as no edge reads them any more, block of edges after block: on graphs
+/// of many blocks, in memory that has seen others, with chains of all lengths.
 #[test]
 fn large_graphs_are_counted_as_small_ones() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
