@@ -6,7 +6,7 @@ use std::hint::select_unpredictable;
 use edbatch_graph::Kind;
 
 use crate::plan::{Action, Operand, Plan};
-use crate::planner::MiniBatch;
+use crate::planner::{MiniBatch, Room};
 
 /// For each cell that is divided by a table, the distinct rows that its calls name.
 ///
@@ -71,6 +71,20 @@ impl Distinct {
                 number
             }));
             rows.truncate(count);
+        }
+    }
+
+    /// For how many rows of its table a cell needs capacity, if it is divided by one.
+    pub(crate) fn rows(&self, mini_batch: &MiniBatch<'_>, kind: Kind, room: Room) -> usize {
+        let &MiniBatch { program, schedule, .. } = mini_batch;
+        match (self.kinds[kind.index()].port, room) {
+            (None, _) => 0,
+            (Some(_), Room::Distinct) => self.count(kind),
+            (Some(table), Room::Any) => {
+                let batches = schedule.batches().filter(|batch| batch.kind == kind);
+                let calls: usize = batches.map(|batch| batch.nodes.len()).sum();
+                calls.min(program.network()[kind].tables()[table].rows as usize)
+            }
         }
     }
 

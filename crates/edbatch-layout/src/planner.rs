@@ -14,17 +14,19 @@
 //!
 //! *Cost*: O(nodes + edges), no allocation once the [`Planner`]'s tables have grown.
 
+mod groups;
 mod hoists;
+mod operands;
 
 use std::fmt;
 
-use edbatch_graph::{Batch, Cell, Dag, Graph, Schedule, Source, Value};
+use edbatch_graph::{Dag, Graph, Schedule, Source, Value};
 
 use crate::arena::Arena;
 use crate::distinct::Distinct;
-use crate::plan::{Operand, Plan, Step, ValueRow, Want};
+use crate::plan::{Plan, Step, ValueRow, Want};
 use crate::program::Program;
-use hoists::Joined;
+use groups::Groups;
 
 /// Tables that planning needs, kept from one mini-batch to the next.
 #[derive(Clone, Debug, Default)]
@@ -38,16 +40,7 @@ pub struct Planner {
     distinct: Distinct,
     /// Batches, then hoisted results: the part of the arena that each has.
     spans: Vec<Span>,
-    /// By kind that is divided by a table: the span of its hoisted results and for how many rows there is
-    /// room, if any.
-    hoists: Vec<Option<(usize, usize)>>,
-    /// By batch: its part of results that were hoisted for several batches, if any.
-    joined: Vec<Option<Joined>>,
-    /// By batch: the next one of its kind; by kind: the first one.
-    next: Vec<Option<u32>>,
-    first: Vec<Option<u32>>,
-    /// By kind: the port that divides it, while batches are joined by it.
-    ports: Vec<Option<usize>>,
+    groups: Groups,
     /// By batch: the first of the spans that are given back when it has run.
     dying: Vec<Option<u32>>,
     arena: Arena,
@@ -65,6 +58,7 @@ struct Progress {
 /// A part of the arena that is given back as a whole.
 #[derive(Clone, Copy, Debug)]
 struct Span {
+    /// Where it begins, once it has been taken.
     start: u64,
     len: u64,
     /// The last batch that reads one of its rows; [`Span::KEPT`] if it is read afterwards.
@@ -75,11 +69,8 @@ struct Span {
 
 impl Span {
     const KEPT: u32 = u32::MAX;
-    /// Where a span starts that has no place yet.
-    const NOWHERE: u64 = u64::MAX;
-
     fn new(len: u64, last: u32) -> Self {
-        Self { start: Self::NOWHERE, len, last, next: None }
+        Self { start: 0, len, last, next: None }
     }
 }
 
@@ -127,15 +118,16 @@ impl Planner {
         self.distinct.find(mini_batch);
         self.lives(mini_batch, room);
         for (index, batch) in schedule.batches().enumerate() {
-            self.hoist(mini_batch, index, plan, &mut progress.rows)?;
-            let out = self.take(index)?;
-            let stride = program.cell(batch.kind).output_stride;
+            self.hoist(mini_batch, index, plan, &mut progress)?;
+            let (signature, out) = (program.signature(batch.kind), self.take(index)?);
             for (row, &node) in (0..).zip(batch.nodes) {
-                self.row_of[node.index()] = out + row * stride;
+                self.row_of[node.index()] = out + row * signature.stride;
             }
             let (calls, operands) = (batch.nodes.len() as u32, plan.operands.len() as u32);
-            self.operands(mini_batch, batch, out, plan, &mut progress);
-            let action = self.hoisted_rows(program, index, batch, plan, &mut progress.rows);
+            self.operands(graph, signature, batch.nodes, out, plan, &mut progress);
+            let of_batch = (index, calls);
+            let action =
+                self.hoisted_rows(schedule.len(), signature, of_batch, plan, &mut progress);
             plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
             let mut dying = self.dying[index];
             while let Some(span) = dying {
@@ -204,18 +196,18 @@ impl Planner {
         self.batch_of.resize(graph.nodes(), u32::MAX);
         self.row_of.resize(graph.nodes(), 0);
         for (index, batch) in schedule.batches().enumerate() {
-            let stride = u64::from(program.cell(batch.kind).output_stride);
-            self.spans.push(Span::new(stride * batch.nodes.len() as u64, index as u32));
+            let signature = program.signature(batch.kind);
+            let len = u64::from(signature.stride) * batch.nodes.len() as u64;
+            self.spans.push(Span::new(len, index as u32));
             for node in batch.nodes {
                 self.batch_of[node.index()] = index as u32;
             }
             let first = self.values.len();
-            let cell = &program.network()[batch.kind];
-            let single = single_ports(cell);
+            let single = signature.ports.len();
             for port in 0..single {
                 self.values.extend(batch.nodes.iter().map(|&node| graph.value(node, port)));
             }
-            if cell.is_variadic() {
+            if signature.is_variadic {
                 for &node in batch.nodes {
                     self.values.extend(graph.values(node).skip(single));
                 }
@@ -232,57 +224,15 @@ impl Planner {
                 self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
             }
         }
-        self.divide(mini_batch, room);
-        self.join(mini_batch);
+        let rows = |kind| self.distinct.rows(mini_batch, kind, room);
+        self.groups.find(mini_batch, rows, &self.batch_of);
+        self.spans.extend(self.groups.results(mini_batch).map(|(len, last)| Span::new(len, last)));
         self.dying.clear();
         self.dying.resize(schedule.len(), None);
         for (index, span) in (0..).zip(&mut self.spans) {
             if span.last != Span::KEPT {
                 span.next = self.dying[span.last as usize].replace(index);
             }
-        }
-    }
-
-    /// Plans the operands of a batch; lists of rows of tables are only counted.
-    fn operands(
-        &self,
-        &MiniBatch { program, graph, .. }: &MiniBatch<'_>,
-        batch: Batch<'_>,
-        out: u32,
-        plan: &mut Plan,
-        progress: &mut Progress,
-    ) {
-        let Plan { given, operands, lists, .. } = plan;
-        let cell = &program.network()[batch.kind];
-        let calls = batch.nodes.len();
-        for table in 0..cell.tables().len() {
-            if program.reads_table(batch.kind, table) {
-                operands.push(Operand::Table { start: progress.rows });
-                progress.rows += calls as u32;
-            } else {
-                operands.push(Operand::Unread);
-            }
-        }
-        let single = single_ports(cell);
-        let mut list = |lists: &mut Vec<u32>, count| {
-            let values = &self.values[progress.values..][..count];
-            lists.extend(values.iter().map(|&value| self.row(value, given)));
-            progress.values += count;
-        };
-        for declared in &cell.ports()[..single] {
-            let start = lists.len();
-            list(lists, calls);
-            operands.push(listed(lists, start, program.record(declared.record).stride, out));
-        }
-        if cell.is_variadic() {
-            let (ends, mut count) = (lists.len(), 0);
-            lists.extend(batch.nodes.iter().map(|&node| {
-                count += graph.values(node).len() - single;
-                count as u32
-            }));
-            list(lists, count);
-            let (ends, rows) = (ends as u32, (ends + calls) as u32);
-            operands.push(Operand::Many { ends, rows });
         }
     }
 
@@ -295,38 +245,9 @@ impl Planner {
     }
 }
 
-/// How many ports of a cell take one value; they come first.
-fn single_ports(cell: &Cell) -> usize {
-    cell.ports().len() - usize::from(cell.is_variadic())
-}
-
 /// An offset into the arena, if it can be one.
 fn fits(elements: u64) -> Result<u32, ArenaTooLarge> {
     u32::try_from(elements).map_err(|_| ArenaTooLarge { elements })
-}
-
-/// The rows from `start` on as an operand: they stay in the lists unless they are a span.
-fn listed(lists: &mut Vec<u32>, start: usize, stride: u32, out: u32) -> Operand {
-    match span(&lists[start..], stride, out) {
-        Some(span) => {
-            lists.truncate(start);
-            span
-        }
-        None => Operand::List { start: start as u32 },
-    }
-}
-
-/// The span that a list of rows is, if they lie at equal distances on one side of what is written
-/// at `out`; `stride` is for a single row.
-fn span(rows: &[u32], stride: u32, out: u32) -> Option<Operand> {
-    let (&first, rest) = rows.split_first()?;
-    let stride = match rest.first() {
-        Some(second) => second.checked_sub(first).filter(|&stride| stride > 0)?,
-        None => stride,
-    };
-    let steady = rows.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == stride);
-    let beside = first > out || rows.last() < Some(&out);
-    (steady && beside).then_some(Operand::Span { first, stride })
 }
 
 /// A mini-batch whose values cannot be addressed.

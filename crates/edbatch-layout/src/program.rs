@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use edbatch_graph::{Cell, Kind, Network, RecordId, Table};
+use edbatch_graph::{Cell, Kind, Network, Port, RecordId, Table};
 
 use crate::cell_plan::{Base, CellPlan, CellStep};
 use crate::compile::{CellStyle, compile};
@@ -16,8 +16,22 @@ pub struct Program {
     network: Arc<Network>,
     records: Vec<RecordLayout>,
     cells: Vec<CellPlan>,
-    /// By cell and table port: whether a call reads the rows that it names there.
-    tables_read: Vec<Vec<bool>>,
+    signatures: Vec<Signature>,
+}
+
+/// What planning a mini-batch asks of a cell, in few cache lines.
+#[derive(Clone, Debug)]
+pub(crate) struct Signature {
+    /// Elements from one row of output to the next.
+    pub(crate) stride: u32,
+    /// What divides the cell, and elements from one row of its prologue's results to the next.
+    pub(crate) hoisted: Option<(Base, u32)>,
+    /// By table port: whether a call reads the row that it names there; what was hoisted does not count.
+    pub(crate) tables: Box<[bool]>,
+    /// By port that takes one value: elements from one row of such values to the next.
+    pub(crate) ports: Box<[u32]>,
+    /// Whether there is another port, which takes any number.
+    pub(crate) is_variadic: bool,
 }
 
 impl Program {
@@ -47,18 +61,9 @@ impl Program {
         let records = RecordLayout::all(&network);
         let cells = network.cells().iter().map(|cell| compile(&records, cell, style));
         let cells: Vec<CellPlan> = cells.collect();
-        let tables = |(cell, plan): (&Cell, &CellPlan)| {
-            // A cell that is divided by a table always runs in its two parts.
-            let divided = plan.hoisted.as_ref().filter(|hoisted| hoisted.table().is_some());
-            let steps = divided.map_or(&plan.steps, |hoisted| &hoisted.body.steps);
-            let read: Vec<Base> =
-                steps.iter().flat_map(CellStep::reads).map(|(place, _)| place.base).collect();
-            (0..cell.tables().len())
-                .map(|table| read.contains(&Base::Table(table as u16)))
-                .collect()
-        };
-        let tables_read = network.cells().iter().zip(&cells).map(tables).collect();
-        Ok(Self { network, records, cells, tables_read })
+        let signature = |(cell, plan)| Signature::new(&records, cell, plan);
+        let signatures = network.cells().iter().zip(&cells).map(signature).collect();
+        Ok(Self { network, records, cells, signatures })
     }
 
     /// The network that was compiled.
@@ -83,7 +88,13 @@ impl Program {
     /// Whether a call of a cell reads the row that it names at a table port; what was hoisted does not
     /// count.
     pub(crate) fn reads_table(&self, kind: Kind, table: usize) -> bool {
-        self.tables_read[kind.index()][table]
+        self.signature(kind).tables[table]
+    }
+
+    /// What planning asks of a cell.
+    #[inline]
+    pub(crate) fn signature(&self, kind: Kind) -> &Signature {
+        &self.signatures[kind.index()]
     }
 
     /// The plans of all cells; a cell's index is its kind.
@@ -110,6 +121,28 @@ impl Program {
             Action::Call => cell,
             Action::Hoist { .. } => &hoisted().prologue,
             Action::Body => &hoisted().body,
+        }
+    }
+}
+
+impl Signature {
+    fn new(records: &[RecordLayout], cell: &Cell, plan: &CellPlan) -> Self {
+        let hoisted = plan.hoisted.as_ref();
+        // A cell that is divided by a table always runs in its two parts.
+        let divided = hoisted.filter(|hoisted| hoisted.table().is_some());
+        let steps = divided.map_or(&plan.steps, |hoisted| &hoisted.body.steps);
+        let reads = |table: usize| {
+            let mut read = steps.iter().flat_map(CellStep::reads);
+            read.any(|(place, _)| place.base == Base::Table(table as u16))
+        };
+        let single = cell.ports().len() - usize::from(cell.is_variadic());
+        let stride = |port: &Port| records[usize::from(port.record.0)].stride;
+        Self {
+            stride: plan.output_stride,
+            hoisted: hoisted.map(|hoisted| (hoisted.from, hoisted.prologue.output_stride)),
+            tables: (0..cell.tables().len()).map(reads).collect(),
+            ports: cell.ports()[..single].iter().map(stride).collect(),
+            is_variadic: cell.is_variadic(),
         }
     }
 }

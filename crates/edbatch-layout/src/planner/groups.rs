@@ -1,0 +1,268 @@
+//! For which batches a prologue runs at once: all that name rows of a table, or several whose values are there.
+//!
+//! It follows from the graph and its schedule alone.
+
+use std::ops::Range;
+
+use edbatch_graph::{Kind, NodeId, Source};
+
+use super::MiniBatch;
+use crate::cell_plan::Base;
+
+/// Batches of fewer calls are joined to hoist something for them...
+const FEW_CALLS: usize = 16;
+
+/// ...until they have so many together.
+const ENOUGH_CALLS: usize = 64;
+
+/// What is hoisted at once, for batches of one kind.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) kind: Kind,
+    /// The batches that read the results, in [`Groups::batches`].
+    batches: Range<usize>,
+    /// For how many rows there is capacity.
+    pub(super) capacity: u32,
+}
+
+/// A batch's part of a group's results.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) group: u32,
+    /// The row of the batch's first call, if it is not named by the row of a table.
+    pub(super) first_row: u32,
+}
+
+/// What is hoisted in a mini-batch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Groups {
+    groups: Vec<Group>,
+    /// All batches, kind by kind; where those of each kind end.
+    batches: Vec<u32>,
+    ends: Vec<usize>,
+    /// By batch.
+    shares: Vec<Option<Share>>,
+}
+
+impl Groups {
+    /// Finds what is hoisted, given for how many rows of its table each cell needs capacity, and the batch of each node.
+    ///
+    /// *Cost*: O(batches + calls that are joined).
+    pub(super) fn find(
+        &mut self,
+        mini_batch: &MiniBatch<'_>,
+        rows: impl Fn(Kind) -> usize,
+        batch_of: &[u32],
+    ) {
+        let &MiniBatch { program, schedule, .. } = mini_batch;
+        self.groups.clear();
+        self.shares.clear();
+        self.shares.resize(schedule.len(), None);
+        let kinds = || (0..program.cells().len()).map(Kind::new);
+        if kinds().all(|kind| program.signature(kind).hoisted.is_none()) {
+            return;
+        }
+        self.sort_batches(mini_batch);
+        for kind in kinds() {
+            let first = if kind.index() == 0 { 0 } else { self.ends[kind.index() - 1] };
+            let batches = first..self.ends[kind.index()];
+            match program.signature(kind).hoisted {
+                Some((Base::Port(port), _)) => {
+                    self.join(mini_batch, kind, usize::from(port), batches, batch_of);
+                }
+                Some(_) if !batches.is_empty() => {
+                    let group = self.groups.len() as u32;
+                    for &batch in &self.batches[batches.clone()] {
+                        self.shares[batch as usize] = Some(Share { group, first_row: 0 });
+                    }
+                    self.groups.push(Group { kind, batches, capacity: rows(kind) as u32 });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Lists batches kind by kind.
+    fn sort_batches(&mut self, &MiniBatch { program, schedule, .. }: &MiniBatch<'_>) {
+        self.ends.clear();
+        self.ends.resize(program.cells().len() + 1, 0);
+        schedule.batches().for_each(|batch| self.ends[batch.kind.index() + 1] += 1);
+        for kind in 1..self.ends.len() {
+            self.ends[kind] += self.ends[kind - 1];
+        }
+        self.batches.clear();
+        self.batches.resize(schedule.len(), 0);
+        for (index, batch) in (0..).zip(schedule.batches()) {
+            // Each begins where the kind before ends, and moves on to its own end.
+            let next = &mut self.ends[batch.kind.index()];
+            self.batches[*next] = index;
+            *next += 1;
+        }
+    }
+
+    /// Joins batches of few calls for which the same prologue can be computed at once: those from one on whose values all
+    /// lie in batches before that one.
+    fn join(
+        &mut self,
+        &MiniBatch { graph, schedule, .. }: &MiniBatch<'_>,
+        kind: Kind,
+        port: usize,
+        mut batches: Range<usize>,
+        batch_of: &[u32],
+    ) {
+        let calls = |index: u32| schedule.batch(index as usize).nodes.len();
+        while let Some(first) = batches.next() {
+            let before = self.batches[first];
+            let mut sum = calls(before);
+            if sum >= FEW_CALLS {
+                continue;
+            }
+            let is_there = |&node: &NodeId| match graph.value(node, port).source() {
+                Source::Node(argument) => batch_of[argument.index()] < before,
+                Source::Given(_) => true,
+            };
+            let joins = |index: u32| {
+                let nodes = schedule.batch(index as usize).nodes;
+                nodes.len() < FEW_CALLS && nodes.iter().all(is_there)
+            };
+            while sum < ENOUGH_CALLS
+                && let Some(&next) = self.batches.get(batches.start).filter(|_| !batches.is_empty())
+                && joins(next)
+            {
+                sum += calls(next);
+                batches.next();
+            }
+            if batches.start == first + 1 {
+                // Later ones of the kind would hardly find any.
+                return;
+            }
+            let (group, mut first_row) = (self.groups.len() as u32, 0);
+            for &batch in &self.batches[first..batches.start] {
+                self.shares[batch as usize] = Some(Share { group, first_row });
+                first_row += calls(batch) as u32;
+            }
+            self.groups.push(Group { kind, batches: first..batches.start, capacity: first_row });
+        }
+    }
+
+    /// The results of each group: how many elements, and which batch reads them last.
+    pub(super) fn results(
+        &self,
+        &MiniBatch { program, .. }: &MiniBatch<'_>,
+    ) -> impl Iterator<Item = (u64, u32)> {
+        self.groups.iter().map(move |group| {
+            let (_, stride) = program.signature(group.kind).hoisted.expect("it is divided");
+            let last = self.batches[group.batches.end - 1];
+            (u64::from(stride) * u64::from(group.capacity), last)
+        })
+    }
+
+    /// The group that a batch is the first to read, with its index.
+    pub(super) fn begun_by(&self, batch: usize) -> Option<(usize, Group)> {
+        let index = self.shares[batch]?.group as usize;
+        let group = &self.groups[index];
+        let begins = self.batches[group.batches.start] as usize == batch;
+        begins.then(|| (index, group.clone()))
+    }
+
+    /// The batches of a group, in order.
+    pub(super) fn batches_of(&self, group: &Group) -> &[u32] {
+        &self.batches[group.batches.clone()]
+    }
+
+    /// What a batch reads of a group's results.
+    pub(super) fn share(&self, batch: usize) -> Option<Share> {
+        self.shares[batch]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use edbatch_graph::{Graph, Network, Schedule, Shape, Value};
+
+    use super::*;
+    use crate::{CellStyle, Program};
+
+    /// A recurrent cell that reads words, and one that reads its results.
+    fn network() -> (Network, Value) {
+        let mut network = Network::new();
+        let state = network.record("state", [("h", Shape::Vector(4))]).unwrap();
+        let start = network.initial(state, &["start"]).unwrap();
+        for name in ["words", "above"] {
+            let cell = network.cell(name, state, |cell| {
+                let x = match name {
+                    "words" => cell.lookup("word", "words", &[9, 4]),
+                    _ => cell.one::<1>("below", state)[0],
+                };
+                let [h] = cell.one("previous", state);
+                let [w, u] = ["w", "u"].map(|w| cell.parameter(&format!("{name}_{w}"), &[4, 4]));
+                vec![(w.matmul(x) + u.matmul(h)).tanh()]
+            });
+            cell.unwrap();
+        }
+        (network, start)
+    }
+
+    /// The groups of so many sentences of some words, word by word: which batches, how many rows.
+    fn check(sentences: usize, words: usize, expected: &str) {
+        let (network, start) = network();
+        let network = Arc::new(network);
+        let program = Program::new(network.clone(), CellStyle::Hoisted).unwrap();
+        let (mut graph, mut schedule) = (Graph::new(network), Schedule::new());
+        let (mut layers, mut batch_of) = (Vec::new(), Vec::new());
+        for (kind, word) in [0, 1].into_iter().flat_map(|kind| (0..words).map(move |i| (kind, i))) {
+            let call = |sentence: usize| -> Value {
+                let previous = match word {
+                    0 => start,
+                    _ => layers[(kind * words + word - 1) * sentences + sentence],
+                };
+                let (rows, values) = match kind {
+                    0 => (vec![0], vec![previous]),
+                    _ => (vec![], vec![layers[word * sentences + sentence], previous]),
+                };
+                graph.call(Kind::new(kind), &rows, &values).unwrap()
+            };
+            let values: Vec<Value> = (0..sentences).map(call).collect();
+            let node = |value: &Value| match value.source() {
+                Source::Node(node) => node,
+                Source::Given(_) => unreachable!("a call"),
+            };
+            let nodes: Vec<NodeId> = values.iter().map(node).collect();
+            batch_of.extend(nodes.iter().map(|_| schedule.len() as u32));
+            schedule.push(Kind::new(kind), &nodes);
+            layers.extend(values);
+        }
+        let (graph, schedule) = (&graph, &schedule);
+        let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &[] };
+        let mut groups = Groups::default();
+        groups.find(&mini_batch, |_| 1, &batch_of);
+        let group = |group: &Group| {
+            let batches = &groups.batches[group.batches.clone()];
+            format!("{} for {batches:?}: {} rows", group.kind, group.capacity)
+        };
+        let text: Vec<String> = groups.groups.iter().map(group).collect();
+        assert_eq!(text.join("; "), expected);
+    }
+
+    #[test]
+    fn a_table_serves_all_batches_and_a_layer_those_whose_values_are_there() {
+        check(1, 3, "k0 for [0, 1, 2]: 1 rows; k1 for [3, 4, 5]: 3 rows");
+    }
+
+    #[test]
+    fn batches_are_joined_until_they_have_enough_calls() {
+        check(15, 6, "k0 for [0, 1, 2, 3, 4, 5]: 1 rows; k1 for [6, 7, 8, 9, 10]: 75 rows");
+    }
+
+    #[test]
+    fn batches_of_many_calls_are_left_alone() {
+        check(16, 3, "k0 for [0, 1, 2]: 1 rows");
+    }
+
+    #[test]
+    fn a_single_batch_is_not_worth_a_step_of_its_own() {
+        check(1, 1, "k0 for [0]: 1 rows");
+    }
+}

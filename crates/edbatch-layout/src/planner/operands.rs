@@ -1,0 +1,99 @@
+//! Where the calls of a batch find their arguments: a span where rows lie at equal distances, else a list.
+
+use edbatch_graph::{Graph, NodeId};
+
+use super::{Planner, Progress};
+use crate::plan::{Operand, Plan};
+use crate::program::Signature;
+
+impl Planner {
+    /// Plans the operands of a batch; lists of rows of tables are only counted.
+    pub(super) fn operands(
+        &self,
+        graph: &Graph,
+        signature: &Signature,
+        nodes: &[NodeId],
+        out: u32,
+        plan: &mut Plan,
+        progress: &mut Progress,
+    ) {
+        let Plan { given, operands, lists, .. } = plan;
+        let calls = nodes.len();
+        for &is_read in &signature.tables {
+            let start = progress.rows;
+            operands.push(if is_read { Operand::Table { start } } else { Operand::Unread });
+            progress.rows += if is_read { calls as u32 } else { 0 };
+        }
+        let mut next = |count| {
+            let values = &self.values[progress.values..][..count];
+            progress.values += count;
+            values.iter().map(|&value| self.row(value, given))
+        };
+        for &stride in &signature.ports {
+            if calls == 1 {
+                let first = next(1).next().expect("a value");
+                operands.push(Operand::Span { first, stride });
+                continue;
+            }
+            let start = lists.len();
+            lists.extend(next(calls));
+            operands.push(listed(lists, start, stride, out));
+        }
+        if signature.is_variadic {
+            let single = signature.ports.len();
+            let (ends, mut count) = (lists.len(), 0);
+            lists.extend(nodes.iter().map(|&node| {
+                count += graph.values(node).len() - single;
+                count as u32
+            }));
+            lists.extend(next(count));
+            let (ends, rows) = (ends as u32, (ends + calls) as u32);
+            operands.push(Operand::Many { ends, rows });
+        }
+    }
+}
+
+/// The rows from `start` on as an operand of a batch that writes at `out`: they stay in the lists unless they are a span.
+/// `stride` is that of a single row.
+pub(super) fn listed(lists: &mut Vec<u32>, start: usize, stride: u32, out: u32) -> Operand {
+    match span(&lists[start..], stride, out) {
+        Some(span) => {
+            lists.truncate(start);
+            span
+        }
+        None => Operand::List { start: start as u32 },
+    }
+}
+
+/// The span that a list of rows is, if they lie at equal distances on one side of what is written at `out`.
+fn span(rows: &[u32], stride: u32, out: u32) -> Option<Operand> {
+    let (&first, rest) = rows.split_first()?;
+    let stride = match rest.first() {
+        Some(second) => second.checked_sub(first).filter(|&stride| stride > 0)?,
+        None => stride,
+    };
+    let steady = rows.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == stride);
+    let beside = first > out || rows.last() < Some(&out);
+    (steady && beside).then_some(Operand::Span { first, stride })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_at_equal_distances_beside_the_output_are_a_span() {
+        let check = |rows: &[u32], out, expected: Option<(u32, u32)>| {
+            let expected = expected.map(|(first, stride)| Operand::Span { first, stride });
+            assert_eq!(span(rows, 16, out), expected, "{rows:?} beside {out}");
+        };
+        check(&[0, 32, 64], 96, Some((0, 32)));
+        check(&[96, 128], 0, Some((96, 32)));
+        check(&[48], 0, Some((48, 16)));
+        // On both sides of what is written; not rising; twice the same; not steady.
+        check(&[0, 64], 32, None);
+        check(&[64, 32], 96, None);
+        check(&[32, 32], 96, None);
+        check(&[0, 32, 48], 96, None);
+    }
+}
