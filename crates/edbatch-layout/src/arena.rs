@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The free ranges of an arena that grows where nothing fits.
+/// The free ranges of an arena that grows where none is long enough.
 ///
 /// *Cost*: linear in the number of ranges that are free at once, which is at most that of batches
 /// that are alive.

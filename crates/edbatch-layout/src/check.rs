@@ -43,7 +43,7 @@ pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
     let mut batches = mini_batch.schedule.batches();
     for (index, step) in plan.steps.iter().enumerate() {
         let done = match step.action {
-            Action::Hoist { room } => replay.hoist(step, room),
+            Action::Hoist { capacity } => replay.hoist(step, capacity),
             Action::Call | Action::Body => {
                 replay.batch(step, batches.next().expect("as many as calls"))
             }

@@ -6,7 +6,7 @@ use std::hint::select_unpredictable;
 use edbatch_graph::Kind;
 
 use crate::plan::{Action, Operand, Plan};
-use crate::planner::{MiniBatch, Room};
+use crate::planner::{Capacity, MiniBatch};
 
 /// For each cell that is divided by a table, the distinct rows that its calls name.
 ///
@@ -75,12 +75,12 @@ impl Distinct {
     }
 
     /// For how many rows of its table a cell needs capacity, if it is divided by one.
-    pub(crate) fn rows(&self, mini_batch: &MiniBatch<'_>, kind: Kind, room: Room) -> usize {
+    pub(crate) fn rows(&self, mini_batch: &MiniBatch<'_>, kind: Kind, capacity: Capacity) -> usize {
         let &MiniBatch { program, schedule, .. } = mini_batch;
-        match (self.kinds[kind.index()].port, room) {
+        match (self.kinds[kind.index()].port, capacity) {
             (None, _) => 0,
-            (Some(_), Room::Distinct) => self.count(kind),
-            (Some(table), Room::Any) => {
+            (Some(_), Capacity::Distinct) => self.count(kind),
+            (Some(table), Capacity::Any) => {
                 let batches = schedule.batches().filter(|batch| batch.kind == kind);
                 let calls: usize = batches.map(|batch| batch.nodes.len()).sum();
                 calls.min(program.network()[kind].tables()[table].rows as usize)
@@ -93,10 +93,10 @@ impl Distinct {
         self.kinds[kind.index()].rows.len()
     }
 
-    /// Whether what is hoisted in a plan has room for these rows.
-    pub(crate) fn fit(&self, plan: &Plan) -> bool {
+    /// Whether a plan has capacity for these rows.
+    pub(crate) fn has_capacity(&self, plan: &Plan) -> bool {
         plan.steps.iter().all(|step| match step.action {
-            Action::Hoist { room } => self.count(step.cell) <= room as usize,
+            Action::Hoist { capacity } => self.count(step.cell) <= capacity as usize,
             Action::Call | Action::Body => true,
         })
     }

@@ -53,6 +53,6 @@ pub use inner_batches::inner_batches;
 pub use paper_cells::{PAPER_CELLS, paper_cell};
 pub use picture::{cell_dot, cell_text};
 pub use plan::{Action, Operand, Plan, Step, ValueRow, Want};
-pub use planner::{ArenaTooLarge, MiniBatch, Planner, Room};
+pub use planner::{ArenaTooLarge, Capacity, MiniBatch, Planner};
 pub use program::{Program, TooLarge};
 pub use record_layout::{LINE, RecordLayout, next_line};

@@ -87,9 +87,9 @@ pub struct MiniBatch<'a> {
     pub wanted: &'a [(Value, Want)],
 }
 
-/// For how many rows of tables a plan has room in its hoisted products.
+/// For how many distinct rows of tables a plan has memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Room {
+pub enum Capacity {
     /// For the distinct ones that the calls name.
     #[default]
     Distinct,
@@ -108,7 +108,7 @@ impl Planner {
     pub fn plan(
         &mut self,
         mini_batch: &MiniBatch<'_>,
-        room: Room,
+        capacity: Capacity,
         plan: &mut Plan,
     ) -> Result<(), ArenaTooLarge> {
         let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
@@ -116,7 +116,7 @@ impl Planner {
         let mut progress = Progress::default();
         self.given(program, graph, plan)?;
         self.distinct.find(mini_batch);
-        self.lives(mini_batch, room);
+        self.find_lifetimes(mini_batch, capacity);
         for (index, batch) in schedule.batches().enumerate() {
             self.hoist(mini_batch, index, plan, &mut progress)?;
             let (signature, out) = (program.signature(batch.kind), self.take(index)?);
@@ -148,17 +148,17 @@ impl Planner {
     }
 
     /// Turns a plan into that of another graph with the same nodes, values and schedule, whose
-    /// calls may name other rows of tables. Whether the plan has [`Room`] for them; it is as
-    /// before, if not.
+    /// calls may name other rows of tables. Whether the plan has the [`Capacity`]; it is as before, if
+    /// not.
     ///
     /// *Cost*: O(calls that name rows).
     pub fn refill(&mut self, mini_batch: &MiniBatch<'_>, plan: &mut Plan) -> bool {
         self.distinct.find(mini_batch);
-        let fits = self.distinct.fit(plan);
-        if fits {
+        let suffices = self.distinct.has_capacity(plan);
+        if suffices {
             self.distinct.write(mini_batch, plan);
         }
-        fits
+        suffices
     }
 
     /// Puts the given values at the front of the arena.
@@ -170,10 +170,10 @@ impl Planner {
     ) -> Result<(), ArenaTooLarge> {
         let mut end = 0;
         for &record in graph.given() {
-            plan.given.push(ValueRow { record, start: fits(end)? });
+            plan.given.push(ValueRow { record, start: offset(end)? });
             end += u64::from(program.record(record).stride);
         }
-        fits(end)?;
+        offset(end)?;
         self.arena.reset(end);
         Ok(())
     }
@@ -182,13 +182,13 @@ impl Planner {
     fn take(&mut self, span: usize) -> Result<u32, ArenaTooLarge> {
         let span = &mut self.spans[span];
         span.start = self.arena.take(span.len);
-        fits(self.arena.end())?;
-        fits(span.start)
+        offset(self.arena.end())?;
+        offset(span.start)
     }
 
-    /// Lists what each batch reads, and finds the last reader of every span. A batch that nobody
-    /// reads is its own.
-    fn lives(&mut self, mini_batch: &MiniBatch<'_>, room: Room) {
+    /// Lists what each batch reads, and finds the last reader of every span. A batch without a
+    /// reader is its own.
+    fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>, capacity: Capacity) {
         let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
         self.spans.clear();
         self.values.clear();
@@ -224,7 +224,7 @@ impl Planner {
                 self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
             }
         }
-        let rows = |kind| self.distinct.rows(mini_batch, kind, room);
+        let rows = |kind| self.distinct.rows(mini_batch, kind, capacity);
         self.groups.find(mini_batch, rows, &self.batch_of);
         self.spans.extend(self.groups.results(mini_batch).map(|(len, last)| Span::new(len, last)));
         self.dying.clear();
@@ -245,8 +245,8 @@ impl Planner {
     }
 }
 
-/// An offset into the arena, if it can be one.
-fn fits(elements: u64) -> Result<u32, ArenaTooLarge> {
+/// An offset into the arena, where 32 bits hold it.
+fn offset(elements: u64) -> Result<u32, ArenaTooLarge> {
     u32::try_from(elements).map_err(|_| ArenaTooLarge { elements })
 }
 

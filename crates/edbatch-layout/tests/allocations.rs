@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use edbatch_layout::{MiniBatch, Plan, Planner, Room};
+use edbatch_layout::{Capacity, MiniBatch, Plan, Planner};
 
 #[path = "../benches/plan/graphs.rs"]
 mod graphs;
@@ -35,14 +35,14 @@ unsafe impl GlobalAlloc for Counting {
 /// What it allocates to plan all graphs of a workload.
 fn allocations(
     workload: &graphs::Workload,
-    room: Room,
+    capacity: Capacity,
     planner: &mut Planner,
     plan: &mut Plan,
 ) -> usize {
     let before = ALLOCATIONS.get();
     for (graph, schedule, wanted) in &workload.graphs {
         let mini_batch = MiniBatch { program: &workload.program, graph, schedule, wanted };
-        planner.plan(&mini_batch, room, plan).expect("small graphs");
+        planner.plan(&mini_batch, capacity, plan).expect("small graphs");
         assert!(planner.refill(&mini_batch, plan), "the rows are the same");
     }
     ALLOCATIONS.get() - before
@@ -52,12 +52,12 @@ fn allocations(
 fn planning_what_was_planned_before_allocates_nothing() {
     for instances in [1, 8, 64] {
         for workload in graphs::workloads(instances) {
-            for room in [Room::Distinct, Room::Any] {
+            for capacity in [Capacity::Distinct, Capacity::Any] {
                 let (mut planner, mut plan) = (Planner::default(), Plan::default());
-                let first = allocations(&workload, room, &mut planner, &mut plan);
+                let first = allocations(&workload, capacity, &mut planner, &mut plan);
                 assert!(first > 0, "the first time it allocates, and the count sees it");
-                let second = allocations(&workload, room, &mut planner, &mut plan);
-                assert_eq!(second, 0, "{} × {instances}, {room:?}", workload.name);
+                let second = allocations(&workload, capacity, &mut planner, &mut plan);
+                assert_eq!(second, 0, "{} × {instances}, {capacity:?}", workload.name);
             }
         }
     }
@@ -67,8 +67,8 @@ fn planning_what_was_planned_before_allocates_nothing() {
 fn a_smaller_mini_batch_allocates_nothing_after_a_larger_one() {
     for (larger, smaller) in graphs::workloads(64).iter().zip(&graphs::workloads(8)) {
         let (mut planner, mut plan) = (Planner::default(), Plan::default());
-        allocations(larger, Room::Distinct, &mut planner, &mut plan);
-        let after = allocations(smaller, Room::Distinct, &mut planner, &mut plan);
+        allocations(larger, Capacity::Distinct, &mut planner, &mut plan);
+        let after = allocations(smaller, Capacity::Distinct, &mut planner, &mut plan);
         assert_eq!(after, 0, "{}", larger.name);
     }
 }

@@ -116,7 +116,7 @@ impl Chains {
         narrow.count(frontier, counted, &mut Tally { of_height: tally, starts })
     }
 
-    /// Room for the heights up to `most` of each kind. The nodes of kinds without chains have
+    /// Capacity for the heights up to `most` of each kind. The nodes of kinds without chains have
     /// height 1.
     fn lay_out_tally(&mut self, frontier: &Frontier, most: usize) {
         self.tally.clear();

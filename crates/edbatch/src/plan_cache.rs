@@ -56,7 +56,7 @@ impl PlanCache {
         Some(entry)
     }
 
-    /// Remembers what was decided, if there is room for it at all.
+    /// Remembers what was decided, if it fits at all.
     pub(crate) fn insert(
         &mut self,
         graph: &Graph,

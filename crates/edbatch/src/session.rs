@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use edbatch_graph::{Dag, Graph, Schedule, Value};
-use edbatch_layout::{MiniBatch, Plan, Planner, Program, Room, Want};
+use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Program, Want};
 use edbatch_models::Model;
 use edbatch_policy::{AnyPolicy, Sample, Scheduler, lower_bound};
 use edbatch_runtime::{Backend, Given, Outputs, Rows, gathered_bytes};
@@ -136,8 +136,8 @@ impl Session {
         let planning = Instant::now();
         let mini_batch =
             MiniBatch { program: &self.program, graph, schedule: &self.schedule, wanted };
-        let room = if self.cache.is_on() { Room::Any } else { Room::Distinct };
-        self.planner.plan(&mini_batch, room, &mut self.plan)?;
+        let capacity = if self.cache.is_on() { Capacity::Any } else { Capacity::Distinct };
+        self.planner.plan(&mini_batch, capacity, &mut self.plan)?;
         if self.cache.is_on() {
             self.cache.insert(graph, wanted, &self.schedule, &self.plan);
         }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph, Kind, NodeId, Schedule};
-use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, Want, check, check_cell};
+use edbatch_layout::{
+    Capacity, CellStyle, MiniBatch, Plan, Planner, Program, Want, check, check_cell,
+};
 use edbatch_policy::{Agenda, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
@@ -82,15 +84,15 @@ fn run(
     let mut plan = Plan::default();
     let mini_batch = MiniBatch { program, graph, schedule, wanted: &wanted };
     let mut planner = Planner::default();
-    planner.plan(&mini_batch, Room::Any, &mut plan).unwrap();
+    planner.plan(&mini_batch, Capacity::Any, &mut plan).unwrap();
     check(&plan, &mini_batch).unwrap();
-    assert!(planner.refill(&mini_batch, &mut plan), "there is room for any rows");
-    planner.plan(&mini_batch, Room::Distinct, &mut plan).unwrap();
+    assert!(planner.refill(&mini_batch, &mut plan), "it has the capacity for any rows");
+    planner.plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
     check(&plan, &mini_batch).unwrap();
-    // Where only the last value is wanted, others make room; that is what is run in the end.
+    // Where only the last value is wanted, others take its rows; that is what is run in the end.
     let last = MiniBatch { wanted: &wanted[wanted.len() - 1..], ..mini_batch };
     let mut reusing = Plan::default();
-    planner.plan(&last, Room::Distinct, &mut reusing).unwrap();
+    planner.plan(&last, Capacity::Distinct, &mut reusing).unwrap();
     check(&reusing, &last).unwrap();
     assert!(reusing.arena <= plan.arena);
     let alone = read(&mut cpu, program, parameters, &last, &reusing);

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use edbatch_graph::Dag;
-use edbatch_layout::{MiniBatch, Plan, Planner, Room};
+use edbatch_layout::{Capacity, MiniBatch, Plan, Planner};
 
 mod graphs;
 
@@ -29,7 +29,9 @@ fn main() {
                     for (graph, schedule, wanted) in &workload.graphs {
                         let program = &workload.program;
                         let mini_batch = MiniBatch { program, graph, schedule, wanted };
-                        planner.plan(&mini_batch, Room::Distinct, &mut plan).expect("small graphs");
+                        planner
+                            .plan(&mini_batch, Capacity::Distinct, &mut plan)
+                            .expect("small graphs");
                         black_box(&plan);
                     }
                     started.elapsed().as_nanos() as f64

@@ -21,7 +21,7 @@ pub(super) struct Group {
     pub(super) kind: Kind,
     /// The batches that read the results, in [`Groups::batches`].
     batches: Range<usize>,
-    /// For how many rows there is capacity.
+    /// For how many rows there is memory.
     pub(super) capacity: u32,
 }
 

@@ -43,7 +43,7 @@ impl Planner {
         let ports = (0..cell.ports().len()).map(|port| Base::Port(port as u16));
         let of_base = |base| if base == from { operand } else { Operand::Unread };
         plan.operands.extend(tables.chain(ports).map(of_base));
-        let action = Action::Hoist { room: capacity };
+        let action = Action::Hoist { capacity };
         plan.steps.push(Step { cell: kind, action, calls: capacity, out, operands });
         Ok(())
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use edbatch_graph::{Kind, Value};
 use edbatch_layout::{
-    CellPlan, CellStyle, MiniBatch, Plan, Planner, Program, Room, Want, check, check_cell,
+    Capacity, CellPlan, CellStyle, MiniBatch, Plan, Planner, Program, Want, check, check_cell,
 };
 use rand::SeedableRng;
 
@@ -33,11 +33,11 @@ use tally::{Sort, Tally};
 fn spoil(
     subject: &Subject,
     wanted: &[(Value, Want)],
-    room: Room,
+    capacity: Capacity,
     rng: &mut Random,
     tally: &mut Tally,
 ) {
-    let plan = subject.plan(wanted, room);
+    let plan = subject.plan(wanted, capacity);
     let mutants = plans::mutants(&plan, rng);
     judge(subject, wanted, &plan, mutants, rng, tally);
 }
@@ -45,7 +45,7 @@ fn spoil(
 /// Spoils a plan in which nothing was given back by giving rows back too early.
 fn free_too_early(subject: &Subject, rng: &mut Random, tally: &mut Tally) {
     let all = subject.all();
-    let mut plan = subject.plan(&all, Room::Distinct);
+    let mut plan = subject.plan(&all, Capacity::Distinct);
     let last = all.len() - 1;
     plan.wanted.drain(..last);
     let mutants = moved::mutants(&plan, &subject.program, rng);
@@ -101,9 +101,9 @@ fn a_spoilt_plan_is_refused_or_computes_the_same() {
         let all = subject.all();
         let last = &all[all.len() - 1..];
         let [most, least] = if all.len() % 2 == 0 {
-            [Room::Any, Room::Distinct]
+            [Capacity::Any, Capacity::Distinct]
         } else {
-            [Room::Distinct, Room::Any]
+            [Capacity::Distinct, Capacity::Any]
         };
         spoil(&subject, &all, most, &mut rng, &mut tally);
         spoil(&subject, last, least, &mut rng, &mut tally);

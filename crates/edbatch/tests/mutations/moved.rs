@@ -29,7 +29,7 @@ pub(crate) fn mutants(plan: &Plan, program: &Program, rng: &mut Random) -> Vec<(
 fn rows(plan: &Plan, program: &Program, step: usize) -> Range<u32> {
     let step = &plan.steps[step];
     let (stride, count) = match step.action {
-        Action::Hoist { room } => (program.carried_out(step).output_stride, room),
+        Action::Hoist { capacity } => (program.carried_out(step).output_stride, capacity),
         Action::Call | Action::Body => (program.cell(step.cell).output_stride, step.calls),
     };
     step.out..step.out + stride * count

@@ -54,7 +54,7 @@ pub(crate) const LAWS: &[Law] = &[
         harmless: &[],
     },
     Law {
-        what: "step.action.room",
+        what: "step.action.capacity",
         says: &[&["beyond the capacity", "values are hoisted"], &NO_LIST, &NOT_THERE],
         harmless: &[("one less", "a plan that can be refilled has more capacity than it needs")],
     },

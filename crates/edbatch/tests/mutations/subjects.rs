@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use edbatch::Engine;
 use edbatch_graph::{Dag, Graph, NodeId, Schedule, Value};
-use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Room, Want, check};
+use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Planner, Program, Want, check};
 use edbatch_models::{Folder, Model, ModelName};
 use edbatch_policy::{Agenda, Critical, Policy, schedule};
 use edbatch_runtime::kernels::Level;
@@ -81,10 +81,10 @@ impl Subject {
     }
 
     /// A plan that the checker accepts.
-    pub(crate) fn plan(&self, wanted: &[(Value, Want)], room: Room) -> Plan {
+    pub(crate) fn plan(&self, wanted: &[(Value, Want)], capacity: Capacity) -> Plan {
         let mut plan = Plan::default();
         let mini_batch = self.mini_batch(wanted);
-        Planner::default().plan(&mini_batch, room, &mut plan).unwrap();
+        Planner::default().plan(&mini_batch, capacity, &mut plan).unwrap();
         check(&plan, &mini_batch).unwrap();
         plan
     }
