@@ -15,11 +15,11 @@ use std::mem::MaybeUninit;
 use edbatch_layout::Elementwise;
 
 use super::{
+    execute::{CHUNK_ROWS, ChunkRows, execute},
     features::Level,
     pack::Line,
     rows::{Rows, RowsMut},
     simd::{self, Kernel, Simd},
-    sweep::{CHUNK_ROWS, ChunkRows, sweep},
 };
 
 /// What an input of a program reads.
@@ -153,7 +153,7 @@ impl Kernel for &mut Run<'_, '_> {
                     // SAFETY: each register has a pointer for each of the `rows`, to `columns` floats of an input, an
                     // output or a slot. Outputs and slots are exclusively borrowed here. By the invariant of programs no
                     // assignment writes to an input, and what it reads was written before.
-                    unsafe { sweep(simd, assignment, places, [rows, columns]) };
+                    unsafe { execute(simd, assignment, places, [rows, columns]) };
                 }
             }
             first += rows;

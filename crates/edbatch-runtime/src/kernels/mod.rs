@@ -10,11 +10,12 @@
 //!
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by `simd::run`. Read
 //! [`features`], `simd`, `tile`, `tiles`, then [`product`](mod@product); `lanewise`, then
-//! [`elementwise`](mod@elementwise) and `sweep`.
+//! [`elementwise`](mod@elementwise) and `execute`.
 
 mod arg_max;
 pub mod batched;
 pub mod elementwise;
+mod execute;
 pub mod features;
 mod lanewise;
 pub(crate) mod large_pages;
@@ -25,7 +26,6 @@ pub mod reduce;
 pub mod roof;
 pub mod rows;
 mod simd;
-mod sweep;
 mod tile;
 mod tiles;
 

@@ -1,4 +1,4 @@
-//! An assignment of an element-wise program, swept over the rows of a chunk.
+//! An assignment of an element-wise program, executed over the rows of a chunk.
 
 use std::mem::MaybeUninit;
 
@@ -22,7 +22,7 @@ pub(super) type ChunkRows = [MaybeUninit<*mut f32>; CHUNK_ROWS];
 /// All registers must have pointers to `rows`; those of the operands must be readable, that of the result writable, for
 /// `columns` floats in each of them; the result is an operand or overlaps none.
 #[inline(always)]
-pub(super) unsafe fn sweep<S: Simd>(
+pub(super) unsafe fn execute<S: Simd>(
     simd: S,
     assignment: &Assignment,
     registers: &[ChunkRows],
@@ -57,7 +57,7 @@ pub(super) unsafe fn sweep<S: Simd>(
     }
 }
 
-/// What an assignment writes: the caller of [`sweep`] vouches for it and for what is read.
+/// What an assignment writes: the caller of [`execute`] vouches for it and for what is read.
 #[derive(Clone, Copy)]
 struct Area<'a> {
     to: &'a ChunkRows,
@@ -89,25 +89,25 @@ impl Area<'_> {
 
     #[inline(always)]
     fn fill<S: Simd, F: Lanewise<N>, const N: usize>(self, simd: S, f: F, from: [&ChunkRows; N]) {
-        simd.apart(Sweep { f, from, area: self });
+        simd.apart(Execute { f, from, area: self });
     }
 }
 
 /// `to[r][i] = f(from[..][r][i])` for i in 0..columns, r in 0..rows.
 ///
-/// *Invariant*: what the caller of [`sweep`] vouches for.
-struct Sweep<'a, F, const N: usize> {
+/// *Invariant*: what the caller of [`execute`] vouches for.
+struct Execute<'a, F, const N: usize> {
     f: F,
     from: [&'a ChunkRows; N],
     area: Area<'a>,
 }
 
-impl<F: Lanewise<N>, const N: usize> Kernel for Sweep<'_, F, N> {
+impl<F: Lanewise<N>, const N: usize> Kernel for Execute<'_, F, N> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Sweep { f, from, area: Area { to, rows, columns } } = self;
+        let Execute { f, from, area: Area { to, rows, columns } } = self;
         for r in 0..rows {
             // SAFETY: by the invariant there are pointers to all rows.
             let (from, to) =
