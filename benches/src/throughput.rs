@@ -10,7 +10,7 @@
 
 use edbatch::Statistics;
 use edbatch_policy::{Fsm, NamedEncoding};
-use edbatch_runtime::kernels::{Level, roof};
+use edbatch_runtime::kernels::{Level, roofline};
 use edbatch_runtime::{Parameters, Work};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -109,7 +109,7 @@ pub fn throughput(
     let mut peaks = Vec::new();
     for turn in 0..TURNS {
         let mut rested = true;
-        peaks.push(roof::peak_gflops(Level::detect()));
+        peaks.push(roofline::peak_gflops(Level::detect()));
         for entrant in &mut entrants {
             if turn == 0 || entrant.has_time(setting.seconds) {
                 progress(&format!("turn {} of {}", turn + 1, entrant.system.name()));
@@ -126,7 +126,7 @@ pub fn throughput(
     let roofs = Roofs {
         peak: Spread::of(&peaks).median,
         highest: peaks.iter().copied().fold(0.0, f64::max),
-        copy: roof::copy_bandwidth(COPIED),
+        copy: roofline::copy_bandwidth(COPIED),
     };
     let weights = parameters.bytes() as u64;
     entrants

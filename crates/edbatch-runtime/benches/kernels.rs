@@ -1,4 +1,4 @@
-//! Kernels beside the roof of the core: fractions of peak, of bandwidth, and nanoseconds an element.
+//! Kernels beside the roofline of the core: fractions of peak, of bandwidth, and nanoseconds an element.
 //!
 //! `cargo bench -p edbatch-runtime --bench kernels -- [products] [elements] [cells] [batched]`, all without arguments, and
 //! `matrixmultiply` to put that crate beside the products.
@@ -16,7 +16,7 @@ use edbatch_graph::Op;
 use edbatch_layout::{Elementwise, Function, Register};
 use edbatch_runtime::kernels::{
     Input, Left, Level, PackedWeights, Pass, Piece, Rows, RowsMut, Shape, Start, arg_max,
-    batched_product, elementwise, math::map, product, roof,
+    batched_product, elementwise, math::map, product, roofline,
 };
 
 fn main() {
@@ -25,7 +25,7 @@ fn main() {
     println!("{level}: {peak:.1} GFLOP/s");
     for kib in [16, 256, 512, 2048, 8192, 65536] {
         let (read, copy) =
-            (roof::read_bandwidth(level, kib << 10), roof::copy_bandwidth(kib << 10));
+            (roofline::read_bandwidth(level, kib << 10), roofline::copy_bandwidth(kib << 10));
         println!("{kib:6} KiB: read {read:.1}, copy {copy:.1} GB/s");
     }
     let chosen: Vec<String> = env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
@@ -46,7 +46,7 @@ fn main() {
 
 /// The highest peak so far: the best times are compared with the best peak.
 fn best_peak(level: Level, so_far: f64) -> f64 {
-    (0..10).map(|_| roof::peak_gflops(level)).fold(so_far, f64::max)
+    (0..10).map(|_| roofline::peak_gflops(level)).fold(so_far, f64::max)
 }
 
 /// Per cent of peak for N = 4H, by the number of rows: weights packed, then the crate `matrixmultiply` if it is wanted. The

@@ -23,7 +23,7 @@ pub mod math;
 pub mod pack;
 pub mod product;
 pub mod reduce;
-pub mod roof;
+pub mod roofline;
 pub mod rows;
 mod simd;
 mod tile;
