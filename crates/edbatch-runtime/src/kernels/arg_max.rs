@@ -1,7 +1,7 @@
 //! The place of the greatest element of a row: what a decoder emits.
 
 use super::{
-    features::Level,
+    isa::Level,
     simd::{self, Kernel, MOST_LANES, Simd},
 };
 

@@ -7,7 +7,7 @@ use std::ptr;
 use smallvec::SmallVec;
 
 use super::{
-    features::Level,
+    isa::Level,
     rows::{Rows, RowsMut},
     simd::{self, Kernel, MOST_LANES, Simd},
     tile::{Access, Right},

@@ -16,7 +16,7 @@ use edbatch_layout::Elementwise;
 
 use super::{
     execute::{CHUNK_ROWS, ChunkRows, execute},
-    features::Level,
+    isa::Level,
     pack::Line,
     rows::{Rows, RowsMut},
     simd::{self, Kernel, Simd},

@@ -10,7 +10,7 @@
 use edbatch_layout::Function;
 
 use super::{
-    features::Level,
+    isa::Level,
     lanewise::{self, Lanewise},
     simd::{self, Kernel, MOST_LANES, Simd},
 };

@@ -9,14 +9,14 @@
 //! on whether a lane falls into a whole vector or into the tail of a row.
 //!
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by `simd::run`. Read
-//! [`features`], `simd`, `tile`, `tiles`, then [`product`](mod@product); `lanewise`, then
+//! [`isa`], `simd`, `tile`, `tiles`, then [`product`](mod@product); `lanewise`, then
 //! [`elementwise`](mod@elementwise) and `execute`.
 
 mod arg_max;
 pub mod batched;
 pub mod elementwise;
 mod execute;
-pub mod features;
+pub mod isa;
 mod lanewise;
 pub(crate) mod large_pages;
 pub mod math;
@@ -32,7 +32,7 @@ mod tiles;
 pub use arg_max::arg_max;
 pub use batched::{Left, Piece, Shape, batched_product};
 pub use elementwise::{Input, elementwise};
-pub use features::Level;
+pub use isa::Level;
 pub use pack::PackedWeights;
 pub use product::{Pass, Start, product};
 pub use reduce::reduce;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{features::Level, large_pages, simd};
+use super::{isa::Level, large_pages, simd};
 
 /// A weight of N outputs by K inputs, packed once at load.
 ///

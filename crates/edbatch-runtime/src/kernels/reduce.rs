@@ -3,7 +3,7 @@
 use edbatch_graph::Reduction;
 
 use super::{
-    features::Level,
+    isa::Level,
     rows::{Rows, RowsMut},
     simd::{self, Kernel, Simd},
 };

@@ -6,7 +6,7 @@
 use std::{hint::black_box, time::Instant};
 
 use super::{
-    features::Level,
+    isa::Level,
     simd::{self, Kernel, Simd},
 };
 

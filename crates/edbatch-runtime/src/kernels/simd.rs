@@ -19,7 +19,7 @@ mod avx512;
 mod neon;
 mod portable;
 
-use super::features::Level;
+use super::isa::Level;
 
 /// A computation that is compiled for every level.
 pub(super) trait Kernel {
