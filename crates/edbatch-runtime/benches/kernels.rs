@@ -15,8 +15,8 @@ use std::{
 use edbatch_graph::Op;
 use edbatch_layout::{Elementwise, Function, Register};
 use edbatch_runtime::kernels::{
-    Input, Left, Level, PackedWeights, Pass, Piece, Rows, RowsMut, Shape, Start, arg_max,
-    batched_product, elementwise, math::map, product, roofline,
+    GemmShape, Input, Left, Level, PackedWeights, Pass, Piece, Rows, RowsMut, Start, arg_max,
+    batched_gemm, elementwise, math::map, product, roofline,
 };
 
 fn main() {
@@ -176,7 +176,7 @@ fn batched(level: Level, peak: f64) {
     ] {
         print!("({rows:3} × {depth:3}) · ({depth:3} × {columns:3}):");
         for batch in [1, 32] {
-            let shape = Shape { rows, depth, columns };
+            let shape = GemmShape { rows, depth, columns };
             let (left, right) = (noise(batch * rows * depth), noise(batch * depth * columns));
             let mut out = noise(batch * rows * columns);
             let times = contest(&mut [&mut || {
@@ -184,7 +184,7 @@ fn batched(level: Level, peak: f64) {
                 let values = Rows::Span { data: &right, stride: depth * columns };
                 let right = [Piece { depth, values }];
                 let out = RowsMut::contiguous(&mut out, rows * columns);
-                batched_product(level, shape, left, &right, None, out);
+                batched_gemm(level, shape, left, &right, None, out);
             }]);
             let gflops = (2 * batch * rows * depth * columns) as f64 / times[0].0 / 1e9;
             print!("  {gflops:6.1}, {:5.1} %", 100.0 * gflops / peak);

@@ -10,7 +10,7 @@ use super::multiply::multiply;
 use super::target::{Taken, Target, each_row, writable};
 use super::{Aligned, Profile, Work};
 use crate::kernels::rows::Around;
-use crate::kernels::{self, Input, Left, Level, Pass, Piece, Rows, Shape, Start};
+use crate::kernels::{self, GemmShape, Input, Left, Level, Pass, Piece, Rows, Start};
 use crate::thread_pool::ClaimedPool;
 
 /// A step of a plan, for whichever thread runs a part of it.
@@ -267,7 +267,7 @@ fn planned(
             kernels::reduce(level, by, rows, ends, writable(out, calls, width as usize, stride));
         }
         CellStep::MatMul { left, ref right, bias, m, k, n, out } => {
-            let shape = Shape { rows: m as usize, depth: k as usize, columns: n as usize };
+            let shape = GemmShape { rows: m as usize, depth: k as usize, columns: n as usize };
             let left = match left.base {
                 Base::Parameter(id) => {
                     let weight = &source.tile.job.loaded.parameter(id)[left.offset as usize..];
@@ -283,7 +283,7 @@ fn planned(
             let bias = bias.map(|place| source.rows(place, shape.rows));
             let (out, stride) = target.place(out);
             let out = writable(out, calls, shape.rows * shape.columns, stride);
-            kernels::batched_product(level, shape, left, &right, bias, out);
+            kernels::batched_gemm(level, shape, left, &right, bias, out);
         }
         CellStep::Softmax { from, width, out, logarithm } => {
             let rows = source.rows(from, width as usize);

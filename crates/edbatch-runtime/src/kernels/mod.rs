@@ -13,7 +13,7 @@
 //! [`elementwise`](mod@elementwise) and `execute`.
 
 mod arg_max;
-pub mod batched;
+pub mod batched_gemm;
 pub mod elementwise;
 mod execute;
 pub mod isa;
@@ -30,7 +30,7 @@ mod tile;
 mod tiles;
 
 pub use arg_max::arg_max;
-pub use batched::{Left, Piece, Shape, batched_product};
+pub use batched_gemm::{GemmShape, Left, Piece, batched_gemm};
 pub use elementwise::{Input, elementwise};
 pub use isa::Level;
 pub use pack::PackedWeights;

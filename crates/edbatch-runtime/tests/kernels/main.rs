@@ -1,7 +1,7 @@
 //! Every kernel at every level of this machine, against the obvious loop.
 
 mod arg_max;
-mod batched;
+mod batched_gemm;
 mod elementwise;
 mod math;
 mod products;

@@ -34,7 +34,7 @@ pub struct Piece<'a> {
 
 /// The shape of each product of a batch: (M, K) by (K, N).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct GemmShape {
     /// M, rows of the left matrix and of the result.
     pub rows: usize,
     /// K, columns of the left and rows of the right matrix.
@@ -53,9 +53,9 @@ pub struct Shape {
 ///
 /// If numbers of rows differ, a row is shorter than its matrix, the pieces together have not K rows, or `out` is not as wide
 /// as M·N.
-pub fn batched_product(
+pub fn batched_gemm(
     level: Level,
-    shape: Shape,
+    shape: GemmShape,
     left: Left<'_>,
     right: &[Piece<'_>],
     bias: Option<Rows<'_>>,
@@ -79,9 +79,9 @@ pub fn batched_product(
     simd::run(level, Batched { shape, left, right, bias, out });
 }
 
-/// Checked by [`batched_product`]: as many rows in each of the fields, and pieces of K rows together.
+/// Checked by [`batched_gemm`]: as many rows in each of the fields, and pieces of K rows together.
 struct Batched<'a> {
-    shape: Shape,
+    shape: GemmShape,
     left: Left<'a>,
     right: &'a [Piece<'a>],
     bias: Option<Rows<'a>>,
@@ -96,7 +96,7 @@ impl<'a> Kernel for Batched<'a> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let Shape { rows, depth, columns } = self.shape;
+        let GemmShape { rows, depth, columns } = self.shape;
         let mut pointers = Pointers::new(false);
         for b in 0..self.out.len() {
             let left = match self.left {
@@ -210,13 +210,13 @@ fn chain<S: Simd>(simd: S, left: &[f32], right: &[&[f32]], out: &mut f32) {
 #[inline(always)]
 fn matrix_matrix<S: Simd>(
     simd: S,
-    shape: Shape,
+    shape: GemmShape,
     left: &[f32],
     right: &[&[f32]],
     out: &mut [f32],
     pointers: &mut Pointers,
 ) {
-    let Shape { rows, depth, columns } = shape;
+    let GemmShape { rows, depth, columns } = shape;
     for block in even_parts(rows, BLOCK) {
         pointers.clear();
         for m in block {

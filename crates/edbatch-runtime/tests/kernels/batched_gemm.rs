@@ -1,6 +1,6 @@
 //! Batches of small products against the chain, element by element.
 
-use edbatch_runtime::kernels::{Left, Level, Piece, Rows, RowsMut, Shape, batched_product};
+use edbatch_runtime::kernels::{GemmShape, Left, Level, Piece, Rows, RowsMut, batched_gemm};
 use proptest::prelude::*;
 
 use super::{assert_same_bits, mul_add, noise};
@@ -8,12 +8,12 @@ use super::{assert_same_bits, mul_add, noise};
 /// With the right matrix whole; its bias is added last.
 fn naive(
     level: Level,
-    shape: Shape,
+    shape: GemmShape,
     left: &[f32],
     right: &[f32],
     bias: Option<&[f32]>,
 ) -> Vec<f32> {
-    let Shape { rows, depth, columns } = shape;
+    let GemmShape { rows, depth, columns } = shape;
     let element = |m: usize, n: usize| {
         let chain = (0..depth)
             .fold(0.0, |sum, k| mul_add(level, left[m * depth + k], right[k * columns + n], sum));
@@ -65,7 +65,7 @@ impl Cut {
 }
 
 fn check(rows: usize, depths: &[usize], columns: usize, batch: usize, seed: u64) {
-    let shape = Shape { rows, depth: depths.iter().sum(), columns };
+    let shape = GemmShape { rows, depth: depths.iter().sum(), columns };
     let (left_len, size) = (shape.rows * shape.depth, shape.rows * shape.columns);
     let cut = Cut::new(seed + 1, depths, columns, batch);
     let (left, biases) = (noise(seed, batch * left_len), noise(seed + 2, batch * rows));
@@ -80,7 +80,7 @@ fn check(rows: usize, depths: &[usize], columns: usize, batch: usize, seed: u64)
         for (left, bias) in sides {
             let mut out = vec![0.0; batch * size];
             let written = RowsMut::contiguous(&mut out, size);
-            batched_product(level, shape, left, &cut.pieces(), bias, written);
+            batched_gemm(level, shape, left, &cut.pieces(), bias, written);
             for (b, got) in out.chunks_exact(size).enumerate() {
                 let matrix = match left {
                     Left::Each(rows) => rows.row(b, left_len),
@@ -132,10 +132,10 @@ fn pieces_go_on_with_the_chain() {
 #[test]
 #[should_panic(expected = "rows of the right matrix in pieces")]
 fn pieces_that_are_too_few_are_refused() {
-    let (cut, shape) = (Cut::new(1, &[2, 3], 4, 1), Shape { rows: 2, depth: 6, columns: 4 });
+    let (cut, shape) = (Cut::new(1, &[2, 3], 4, 1), GemmShape { rows: 2, depth: 6, columns: 4 });
     let mut out = [0.0; 8];
     let written = RowsMut::contiguous(&mut out, 8);
-    batched_product(Level::Portable, shape, Left::Same(&[0.0; 12]), &cut.pieces(), None, written);
+    batched_gemm(Level::Portable, shape, Left::Same(&[0.0; 12]), &cut.pieces(), None, written);
 }
 
 proptest! {
