@@ -7,11 +7,11 @@ use std::ptr;
 use smallvec::SmallVec;
 
 use super::{
+    blocking::{BLOCK, Pointers, blocks, even_parts},
     isa::Level,
+    micro_kernel::{Access, Right},
     rows::{Rows, RowsMut},
     simd::{self, Kernel, MOST_LANES, Simd},
-    tile::{Access, Right},
-    tiles::{BLOCK, Pointers, even_parts, tiles},
 };
 
 /// The left side of a batch of small products.
@@ -246,11 +246,11 @@ fn matrix_matrix<S: Simd>(
             // <= columns, so that each of these rows has `width` floats from `at`. `out` is exclusively borrowed.
             unsafe {
                 if width == 4 * S::LANES {
-                    tiles::<S, 4>(simd, &pieces, Access::Whole, pointers, at, width);
+                    blocks::<S, 4>(simd, &pieces, Access::Whole, pointers, at, width);
                 } else if width == 2 * S::LANES {
-                    tiles::<S, 2>(simd, &pieces, Access::Whole, pointers, at, width);
+                    blocks::<S, 2>(simd, &pieces, Access::Whole, pointers, at, width);
                 } else {
-                    tiles::<S, 1>(simd, &pieces, Access::Cut, pointers, at, width);
+                    blocks::<S, 1>(simd, &pieces, Access::Cut, pointers, at, width);
                 }
             }
             at += width;

@@ -9,25 +9,25 @@
 //! on whether a lane falls into a whole vector or into the tail of a row.
 //!
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by `simd::run`. Read
-//! [`isa`], `simd`, `tile`, `tiles`, then [`product`](mod@product); `lanewise`, then
+//! [`isa`], `simd`, `micro_kernel`, `blocking`, then [`product`](mod@product); `lanewise`, then
 //! [`elementwise`](mod@elementwise) and `execute`.
 
 mod arg_max;
 pub mod batched_gemm;
+mod blocking;
 pub mod elementwise;
 mod execute;
 pub mod isa;
 mod lanewise;
 pub(crate) mod large_pages;
 pub mod math;
+mod micro_kernel;
 pub mod pack;
 pub mod product;
 pub mod reduce;
 pub mod roofline;
 pub mod rows;
 mod simd;
-mod tile;
-mod tiles;
 
 pub use arg_max::arg_max;
 pub use batched_gemm::{GemmShape, Left, Piece, batched_gemm};

@@ -10,7 +10,7 @@ use super::{isa::Level, large_pages, simd};
 /// panel p, step k:   w[p·P + 0, k]  w[p·P + 1, k]  …  w[p·P + P-1, k]        P = 4 vectors of the level
 /// ```
 ///
-/// A panel is contiguous, K steps long, and read from front to back by each tile of rows. One row reads it as a single
+/// A panel is contiguous, K steps long, and read from front to back by each micro-tile of rows. One row reads it as a single
 /// stream, which is what the L2 cache is fastest at; more and narrower panels side by side were a third slower. A weight too
 /// large for that cache has the two halves of a panel one behind the other instead, since 4 to 8 rows read pairs of vectors,
 /// and memory farther off does not like gaps. Columns behind N are zeros.

@@ -3,11 +3,11 @@
 use std::{ops::Range, ptr};
 
 use super::{
+    blocking::{BLOCK, Pointers, blocks, even_parts, vectors_for},
+    micro_kernel::{Access, Right},
     pack::PackedWeights,
     rows::{Rows, RowsMut},
     simd::{self, Kernel, Simd},
-    tile::{Access, Right},
-    tiles::{BLOCK, Pointers, even_parts, tiles, vectors_for},
 };
 
 /// What a product is added to.
@@ -102,8 +102,8 @@ impl Kernel for &mut Product<'_> {
     /// for each block of rows                look its pointers up
     ///     for each panel                        it stays in the cache, the rows pass by
     ///         for each half of it, or all of it
-    ///             for each tile of the block's rows
-    ///                 tile
+    ///             for each micro-tile of the block's rows
+    ///                 micro-kernel
     /// ```
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
@@ -140,9 +140,9 @@ impl Kernel for &mut Product<'_> {
                     // exclusively borrowed, so it overlaps nothing that is read.
                     unsafe {
                         match width.div_ceil(S::LANES) {
-                            1 => tiles::<S, 1>(simd, right, access, &pointers, at, width),
-                            2 => tiles::<S, 2>(simd, right, access, &pointers, at, width),
-                            _ => tiles::<S, 4>(simd, right, access, &pointers, at, width),
+                            1 => blocks::<S, 1>(simd, right, access, &pointers, at, width),
+                            2 => blocks::<S, 2>(simd, right, access, &pointers, at, width),
+                            _ => blocks::<S, 4>(simd, right, access, &pointers, at, width),
                         }
                     }
                 }

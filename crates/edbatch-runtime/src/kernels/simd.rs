@@ -79,7 +79,7 @@ pub(super) const ROUNDING: f32 = 12_583_039.0;
 pub(super) trait Simd: Copy {
     /// Lanes of a vector.
     const LANES: usize;
-    /// Vector registers, 16 or 32: decides how large the tiles of a product are.
+    /// Vector registers, 16 or 32: decides how large the micro-tiles of a product are.
     const REGISTERS: usize;
     /// Whether [`load_first`](Simd::load_first) and [`store_first`](Simd::store_first) are an instruction each. Else they
     /// branch, and loops over them are too long to unroll.

@@ -1,4 +1,4 @@
-//! The micro-kernel of every product: a tile of R rows by C vectors of columns, kept in registers.
+//! The micro-kernel of every product: a micro-tile of R rows by C vectors of columns, kept in registers.
 //!
 //! ```text
 //! sum[r][c] = 0
@@ -7,9 +7,9 @@
 //! out[r][c] = sum[r][c]  or  start[r][c] + sum[r][c]
 //! ```
 //!
-//! An output's chain is the same in every tile, which is why tiles can be of any shape: results do not depend on the
-//! number of rows. Two instructions can start per cycle and each takes four, so a tile needs eight sums to keep a core
-//! busy; more rows per tile read the right side less often. The broadcast of a row is shared by the C vectors, a vector of
+//! An output's chain is the same in every micro-tile, which is why micro-tiles can be of any shape: results do not depend on the
+//! number of rows. Two instructions can start per cycle and each takes four, so a micro-tile needs eight sums to keep a core
+//! busy; more rows per micro-tile read the right side less often. The broadcast of a row is shared by the C vectors, a vector of
 //! the right side by the R rows.
 
 // The loops name rows r and columns c as the formula does; an iterator per array would hide it.
@@ -24,7 +24,7 @@ use super::simd::Simd;
 pub(super) struct Right {
     /// How many steps there are.
     pub(super) depth: usize,
-    /// The first column of the tile at step 0.
+    /// The first column of the micro-tile at step 0.
     pub(super) start: *const f32,
     /// Floats from a step to the next.
     pub(super) step: usize,
@@ -41,13 +41,13 @@ pub(super) enum Access {
     Whole,
     /// As `Whole`, and what comes `ahead` floats later is asked for.
     Streamed,
-    /// Only the tile's columns are readable.
+    /// Only the micro-tile's columns are readable.
     Cut,
 }
 
-/// Where a tile's rows lie: pointers to the first float of each.
+/// Where a micro-tile's rows lie: pointers to the first float of each.
 #[derive(Clone, Copy)]
-pub(super) struct TileRows<const R: usize> {
+pub(super) struct MicroTileRows<const R: usize> {
     /// K floats each.
     pub(super) left: [*const f32; R],
     /// The columns that the sums are added to, if any.
@@ -64,11 +64,11 @@ pub(super) struct TileRows<const R: usize> {
 /// writable for `columns` floats; `right` readable at each step for C vectors, or for `columns` floats if `access` is `Cut`.
 /// `out` must overlap none of `left` and `right`, and `start` only where it is the same row.
 #[inline(always)]
-pub(super) unsafe fn tile<S: Simd, const R: usize, const C: usize>(
+pub(super) unsafe fn micro_kernel<S: Simd, const R: usize, const C: usize>(
     simd: S,
     right: &[Right],
     access: Access,
-    rows: TileRows<R>,
+    rows: MicroTileRows<R>,
     columns: usize,
 ) {
     let mut sums = [[simd.splat(0.0); C]; R];
@@ -116,12 +116,12 @@ pub(super) unsafe fn tile<S: Simd, const R: usize, const C: usize>(
 ///
 /// # Safety
 ///
-/// As for [`tile`], with C whole vectors of columns.
+/// As for [`micro_kernel`], with C whole vectors of columns.
 #[inline(always)]
 unsafe fn finish_whole<S: Simd, const R: usize, const C: usize>(
     simd: S,
     mut sums: [[S::Vector; C]; R],
-    rows: TileRows<R>,
+    rows: MicroTileRows<R>,
 ) {
     if let Some(start) = rows.start {
         for r in 0..R {
@@ -144,12 +144,12 @@ unsafe fn finish_whole<S: Simd, const R: usize, const C: usize>(
 ///
 /// # Safety
 ///
-/// As for [`tile`].
+/// As for [`micro_kernel`].
 #[inline(always)]
 unsafe fn finish_cut<S: Simd, const R: usize, const C: usize>(
     simd: S,
     sums: [[S::Vector; C]; R],
-    rows: TileRows<R>,
+    rows: MicroTileRows<R>,
     columns: usize,
 ) {
     // A loop that is not unrolled indexes memory. Opaque, that is a copy of the sums; else the product would write them

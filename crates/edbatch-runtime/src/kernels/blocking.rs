@@ -1,10 +1,10 @@
-//! A block of rows, cut into tiles: what the products share.
+//! A block of rows, cut into micro-tiles: what the products share.
 
 use std::{mem::MaybeUninit, ops::Range};
 
 use super::{
+    micro_kernel::{Access, MicroTileRows, Right, micro_kernel},
     simd::Simd,
-    tile::{Access, Right, TileRows, tile},
 };
 
 /// The most rows whose pointers are looked up together.
@@ -61,11 +61,11 @@ impl Pointers {
 
     /// The pointers of R rows from `first`, moved to column `at`.
     #[inline(always)]
-    fn tile<const R: usize>(&self, first: usize, at: usize) -> TileRows<R> {
+    fn micro_tile<const R: usize>(&self, first: usize, at: usize) -> MicroTileRows<R> {
         assert!(first + R <= self.count, "rows {first}.. of {}", self.count);
         // SAFETY: rows below `count` are written, by the invariant.
         unsafe {
-            TileRows {
+            MicroTileRows {
                 left: std::array::from_fn(|r| self.left[first + r].assume_init()),
                 start: self.starts.then(|| {
                     std::array::from_fn(|r| self.start[first + r].assume_init().wrapping_add(at))
@@ -76,13 +76,13 @@ impl Pointers {
     }
 }
 
-/// All tiles of a block of rows against C vectors of columns, which start at column `at` of `start` and `out`.
+/// All micro-tiles of a block of rows against C vectors of columns, which start at column `at` of `start` and `out`.
 ///
 /// # Safety
 ///
-/// As for [`tile`], for each of the rows.
+/// As for [`micro_kernel`], for each of the rows.
 #[inline(always)]
-pub(super) unsafe fn tiles<S: Simd, const C: usize>(
+pub(super) unsafe fn blocks<S: Simd, const C: usize>(
     simd: S,
     right: &[Right],
     access: Access,
@@ -95,21 +95,21 @@ pub(super) unsafe fn tiles<S: Simd, const C: usize>(
             match $rows {
                 $($count => if const { $count <= max_rows::<S>(C) } {
                     for first in $starts.step_by($count) {
-                        let rows = pointers.tile::<$count>(first, at);
+                        let rows = pointers.micro_tile::<$count>(first, at);
                         // Fewer rows wait for the memory anyway, and asking would only slow it down.
                         let access = match access {
                             Access::Streamed if $count < 4 => Access::Whole,
                             access => access,
                         };
                         // SAFETY: the caller vouches for all rows and for `right`.
-                        unsafe { tile::<S, $count, C>(simd, right, access, rows, columns) };
+                        unsafe { micro_kernel::<S, $count, C>(simd, right, access, rows, columns) };
                     }
                 },)*
-                _ => unreachable!("a tile of {} rows by {C} vectors", $rows),
+                _ => unreachable!("a micro-tile of {} rows by {C} vectors", $rows),
             }
         };
     }
-    // Some tiles of one row more than the others.
+    // Some micro-tiles of one row more than the others.
     let parts = pointers.count.div_ceil(max_rows::<S>(C)).max(1);
     let (fewer, larger) = (pointers.count / parts, pointers.count % parts);
     let cut = larger * (fewer + 1);
@@ -120,7 +120,7 @@ pub(super) unsafe fn tiles<S: Simd, const C: usize>(
     }
 }
 
-/// The most rows of a tile with C vectors of columns: R·C sums, C vectors and a broadcast must fit into the registers, and
+/// The most rows of a micro-tile with C vectors of columns: R·C sums, C vectors and a broadcast must fit into the registers, and
 /// the pointers to the rows into those for addresses.
 const fn max_rows<S: Simd>(c: usize) -> usize {
     match (S::REGISTERS - 1 - c) / c {
@@ -130,8 +130,8 @@ const fn max_rows<S: Simd>(c: usize) -> usize {
 }
 
 /// How many vectors of columns suit a block of so many rows: the fewer rows, the more columns it takes to have eight sums.
-/// Rows that just fit into one tile read the right side once; tiles of many rows are better square. If the right side comes
-/// from afar in pairs of vectors, `paired`, a tile reads one pair as soon as that has enough sums.
+/// Rows that just fit into one micro-tile read the right side once; micro-tiles of many rows are better square. If the right side comes
+/// from afar in pairs of vectors, `paired`, a micro-tile reads one pair as soon as that has enough sums.
 #[inline(always)]
 pub(super) fn vectors_for<S: Simd>(rows: usize, paired: bool) -> usize {
     let alone = if paired { 4 } else { max_rows::<S>(4) };
