@@ -51,8 +51,8 @@ impl Part {
     fn of(self, plan: &mut CellPlan) -> Option<&mut CellPlan> {
         match self {
             Self::Whole => Some(plan),
-            Self::Prologue => plan.hoisted.as_mut().map(|hoisted| &mut hoisted.ahead),
-            Self::Body => plan.hoisted.as_mut().map(|hoisted| &mut hoisted.rest),
+            Self::Prologue => plan.hoisted.as_mut().map(|hoisted| &mut hoisted.prologue),
+            Self::Body => plan.hoisted.as_mut().map(|hoisted| &mut hoisted.body),
         }
     }
 }
@@ -130,7 +130,7 @@ fn divisions(plan: &CellPlan) -> Vec<(Sort, CellPlan)> {
     }
     change(("hoisted", "parts swapped"), &|plan| {
         let hoisted = plan.hoisted.as_mut().expect("it is divided");
-        std::mem::swap(&mut hoisted.ahead, &mut hoisted.rest);
+        std::mem::swap(&mut hoisted.prologue, &mut hoisted.body);
     });
     for part in [Part::Prologue, Part::Body] {
         change(("hoisted", "divided again"), &|mutant| {

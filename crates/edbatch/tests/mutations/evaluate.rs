@@ -42,8 +42,8 @@ impl Call {
     pub(crate) fn outputs(&self, plan: &CellPlan) -> Vec<Memory> {
         let mut outputs = vec![self.run(plan, &Memory::new())];
         if let Some(hoisted) = &plan.hoisted {
-            let handed_on = self.run(&hoisted.ahead, &Memory::new());
-            outputs.push(self.run(&hoisted.rest, &handed_on));
+            let handed_on = self.run(&hoisted.prologue, &Memory::new());
+            outputs.push(self.run(&hoisted.body, &handed_on));
         }
         outputs
     }

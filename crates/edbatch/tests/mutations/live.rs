@@ -9,11 +9,11 @@ use edbatch_layout::{Base, CellPlan, CellStep, Elementwise, Mode, Place};
 pub(crate) fn all_is_live(plan: &CellPlan) -> bool {
     let output = |plan: &CellPlan| (0..plan.output_width).collect();
     let Some(hoisted) = &plan.hoisted else { return is_read(plan, output(plan)) };
-    let reads = hoisted.rest.steps.iter().flat_map(CellStep::reads).flat_map(elements);
+    let reads = hoisted.body.steps.iter().flat_map(CellStep::reads).flat_map(elements);
     let handed_on = reads.filter(|(base, _)| *base == Base::Hoisted).map(|(_, element)| element);
     is_read(plan, output(plan))
-        && is_read(&hoisted.ahead, handed_on.collect())
-        && is_read(&hoisted.rest, output(&hoisted.rest))
+        && is_read(&hoisted.prologue, handed_on.collect())
+        && is_read(&hoisted.body, output(&hoisted.body))
 }
 
 /// Whether all is live, if so much of the output is.
