@@ -17,11 +17,11 @@
 //! an ideal layout exists; what is spent on finding a better one is bounded. The example `large_aligned` measures it.
 //!
 //! ```
-//! use edbatch_layout::aligned::{Batch, Problem, Search, plan};
+//! use edbatch_layout::aligned::{AlignedBatch, Problem, Search, plan};
 //!
 //! // The paper's example: x4, x5 = f(x1, x3; x2, x1) and x6, x7, x8 = g(x4, x3, x5), counted from 0.
-//! let first = Batch::uniform([vec![3, 4], vec![0, 2], vec![1, 0]], 1);
-//! let second = Batch::uniform([vec![7, 5, 6], vec![3, 2, 4]], 1);
+//! let first = AlignedBatch::uniform([vec![3, 4], vec![0, 2], vec![1, 0]], 1);
+//! let second = AlignedBatch::uniform([vec![7, 5, 6], vec![3, 2, 4]], 1);
 //! let problem = Problem { variables: 8, batches: vec![first, second] };
 //! let layout = plan(&problem, Search::default());
 //! assert!(layout.feasible);
@@ -56,7 +56,7 @@ use give_up::give_up;
 
 pub use explain::{Cause, Why, why_copied};
 pub use layout::{Fate, Layout};
-pub use problem::{Batch, Malformed, Operand, OperandId, Problem};
+pub use problem::{AlignedBatch, AlignedOperand, Malformed, OperandId, Problem};
 
 /// How much is spent where no ideal layout exists. Equal searches of equal problems give equal layouts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -18,7 +18,8 @@
 use edbatch_graph::{Cell, Kind, Network, Op, Var};
 
 use crate::aligned::{
-    self, Batch, Cause, Fate, Layout, Operand, OperandId, Problem, Search, Why, why_copied,
+    self, AlignedBatch, AlignedOperand, Cause, Fate, Layout, OperandId, Problem, Search, Why,
+    why_copied,
 };
 use crate::cell_plan::{CellPlan, Place};
 use crate::names::name_of;
@@ -123,7 +124,7 @@ impl<'a> Inner<'a> {
             if lanes.len() < 2 || first.op == Op::Concat {
                 continue;
             }
-            let operand = |variables: Vec<Var>| Operand {
+            let operand = |variables: Vec<Var>| AlignedOperand {
                 weight: variables.iter().map(|&var| bytes(var)).sum(),
                 lanes: variables.iter().map(|var| number[var.index()]).collect(),
             };
@@ -131,7 +132,7 @@ impl<'a> Inner<'a> {
                 |role: usize| lanes.iter().map(move |&var| cell.instruction(var).operands[role]);
             let roles = (0..first.operands.len()).map(|index| operand(role(index).collect()));
             let operands = roles.chain([operand(lanes.clone())]).collect();
-            inner.problem.batches.push(Batch { operands });
+            inner.problem.batches.push(AlignedBatch { operands });
             inner.lanes.push(lanes);
         }
         inner
@@ -154,7 +155,7 @@ impl<'a> Inner<'a> {
         })
     }
 
-    fn count(&self, layout: &Layout, counts: impl Fn(&Operand, Fate) -> bool) -> Moved {
+    fn count(&self, layout: &Layout, counts: impl Fn(&AlignedOperand, Fate) -> bool) -> Moved {
         let operands = self.problem.operands();
         let counted = operands.filter(|&(id, operand)| counts(operand, layout.fate(id)));
         counted.fold(Moved::default(), |sum, (_, operand)| {
@@ -180,7 +181,7 @@ impl<'a> Inner<'a> {
 
     fn copied(&self, network: &Network, layout: &Layout) -> Vec<Copied> {
         let operands = self.problem.operands().filter(|&(id, _)| layout.fate(id) != Fate::InPlace);
-        let describe = |(id, operand): (OperandId, &Operand)| {
+        let describe = |(id, operand): (OperandId, &AlignedOperand)| {
             let name = |&variable: &u32| name_of(network, self.cell, self.vars[variable as usize]);
             let why = match why_copied(&self.problem, layout, id) {
                 None => format!("all lanes read {}", name(&operand.lanes[0])),

@@ -15,7 +15,7 @@ use std::{
 use edbatch_graph::Op;
 use edbatch_layout::{Elementwise, Function, Register};
 use edbatch_runtime::kernels::{
-    GemmShape, Input, Left, Level, PackedWeights, Pass, Piece, Rows, RowsMut, Start, arg_max,
+    GemmShape, Input, Left, Level, PackedWeights, Pass, Piece, RowsMut, RowsRef, Start, arg_max,
     batched_gemm, elementwise, math::map, product, roofline,
 };
 
@@ -68,7 +68,7 @@ fn products(level: Level, mut peak: f64, beside_matrixmultiply: bool) {
                 let x = noise(m * k);
                 let (mut y, mut z) = (noise(m * n), noise(m * n));
                 let mut packed_product = || {
-                    let (x, y) = (Rows::Span { data: &x, stride: k }, &mut y[..]);
+                    let (x, y) = (RowsRef::Span { data: &x, stride: k }, &mut y[..]);
                     let out = RowsMut::contiguous(y, n);
                     product(&packed, 0..packed.panels(), Pass::Forwards, &x, &Start::Nothing, out);
                 };
@@ -143,7 +143,7 @@ fn cells(level: Level) {
                     let streams: Vec<_> = (0..inputs)
                         .map(|i| match i {
                             _ if i > inputs / 2 => Input::Same(&biases[i * h..][..h]),
-                            _ => Input::Rows(Rows::Span {
+                            _ => Input::Rows(RowsRef::Span {
                                 data: &values[i * h..][..(rows - 1) * inputs * h + h],
                                 stride: inputs * h,
                             }),
@@ -180,8 +180,8 @@ fn batched(level: Level, peak: f64) {
             let (left, right) = (noise(batch * rows * depth), noise(batch * depth * columns));
             let mut out = noise(batch * rows * columns);
             let times = contest(&mut [&mut || {
-                let left = Left::Each(Rows::Span { data: &left, stride: rows * depth });
-                let values = Rows::Span { data: &right, stride: depth * columns };
+                let left = Left::Each(RowsRef::Span { data: &left, stride: rows * depth });
+                let values = RowsRef::Span { data: &right, stride: depth * columns };
                 let right = [Piece { depth, values }];
                 let out = RowsMut::contiguous(&mut out, rows * columns);
                 batched_gemm(level, shape, left, &right, None, out);

@@ -172,7 +172,7 @@ pub(super) mod tests {
     use super::{Gradual, State};
     use crate::aligned::component::{Component, components};
     use crate::aligned::transfer::transfer;
-    use crate::aligned::{Batch, Problem};
+    use crate::aligned::{AlignedBatch, Problem};
     use pqtree::PqTree;
 
     /// The tree of the first pass over all elements at once, if it succeeds.
@@ -224,7 +224,10 @@ pub(super) mod tests {
         });
         proptest::collection::vec(batch, 1..=6).prop_map(move |batches| Problem {
             variables,
-            batches: batches.into_iter().map(|operands| Batch::uniform(operands, 1)).collect(),
+            batches: batches
+                .into_iter()
+                .map(|operands| AlignedBatch::uniform(operands, 1))
+                .collect(),
         })
     }
 
@@ -241,7 +244,7 @@ pub(super) mod tests {
                 let lane = |lane, turned| if turned { lanes - 1 - lane } else { lane };
                 let operand =
                     |(begin, turned)| order.iter().map(|&l| begin + lane(l, turned)).collect();
-                Batch::uniform(operands.into_iter().map(operand).collect::<Vec<_>>(), 1)
+                AlignedBatch::uniform(operands.into_iter().map(operand).collect::<Vec<_>>(), 1)
             })
         });
         proptest::collection::vec(batch, 1..=8)

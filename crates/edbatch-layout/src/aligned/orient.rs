@@ -111,7 +111,7 @@ mod tests {
     use crate::aligned::gradual::Gradual;
     use crate::aligned::gradual::tests::ranges;
     use crate::aligned::snapshot::Snapshot;
-    use crate::aligned::{Batch, Problem};
+    use crate::aligned::{AlignedBatch, Problem};
 
     /// The second operand of the second batch wants 4, 5 as 0, 1 are, and 6, 7 not as 2, 3 are, which the first batch
     /// forbids. The third batch wants 4, 5 the other way round, and can have it: whichever nodes are related first.
@@ -119,7 +119,7 @@ mod tests {
     fn half_a_contradiction_is_forgotten() {
         for second in [[vec![0, 1, 2, 3], vec![4, 5, 7, 6]], [vec![2, 3, 0, 1], vec![7, 6, 4, 5]]] {
             let pairs = [[vec![2, 3], vec![6, 7]], second, [vec![0, 1], vec![5, 4]]];
-            let batches = pairs.map(|pair| Batch::uniform(pair, 1)).to_vec();
+            let batches = pairs.map(|pair| AlignedBatch::uniform(pair, 1)).to_vec();
             let component = components(&Problem { variables: 8, batches }).swap_remove(0);
             for added in [[0, 1, 2, 3, 4, 5], [4, 5, 0, 1, 2, 3]] {
                 let mut gradual = Gradual::none(&component);

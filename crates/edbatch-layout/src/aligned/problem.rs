@@ -11,19 +11,19 @@ pub struct Problem {
     /// How many variables there are.
     pub variables: u32,
     /// The batches, in any order.
-    pub batches: Vec<Batch>,
+    pub batches: Vec<AlignedBatch>,
 }
 
 /// Operations that run as one: each is a lane.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Batch {
+pub struct AlignedBatch {
     /// The operands of the operations, and their results. All have as many lanes.
-    pub operands: Vec<Operand>,
+    pub operands: Vec<AlignedOperand>,
 }
 
 /// What all lanes of a batch have in one role: the left factors, say, or the results.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Operand {
+pub struct AlignedOperand {
     /// The variable of each lane.
     pub lanes: Vec<u32>,
     /// What a copy of it costs, in bytes.
@@ -39,10 +39,10 @@ pub struct OperandId {
     pub operand: u32,
 }
 
-impl Batch {
+impl AlignedBatch {
     /// Operands that all weigh the same.
     pub fn uniform(operands: impl IntoIterator<Item = Vec<u32>>, weight: u64) -> Self {
-        let operands = operands.into_iter().map(|lanes| Operand { lanes, weight });
+        let operands = operands.into_iter().map(|lanes| AlignedOperand { lanes, weight });
         Self { operands: operands.collect() }
     }
 }
@@ -50,12 +50,12 @@ impl Batch {
 impl Problem {
     /// An operand by its name. Panics if there is none.
     #[must_use]
-    pub fn operand(&self, id: OperandId) -> &Operand {
+    pub fn operand(&self, id: OperandId) -> &AlignedOperand {
         &self.batches[id.batch as usize].operands[id.operand as usize]
     }
 
     /// All operands with their names.
-    pub fn operands(&self) -> impl Iterator<Item = (OperandId, &Operand)> {
+    pub fn operands(&self) -> impl Iterator<Item = (OperandId, &AlignedOperand)> {
         (0..).zip(&self.batches).flat_map(|(batch, b)| {
             (0..).zip(&b.operands).map(move |(operand, o)| (OperandId { batch, operand }, o))
         })
@@ -78,7 +78,7 @@ impl Problem {
     }
 }
 
-impl Operand {
+impl AlignedOperand {
     /// What the operand asks of the order.
     pub(super) fn form(&self) -> Form {
         let Some((&first, rest)) = self.lanes.split_first() else {
@@ -97,7 +97,7 @@ impl Operand {
     }
 }
 
-impl Operand {
+impl AlignedOperand {
     /// A variable that stands in several lanes.
     fn repeated(&self) -> Option<u32> {
         if self.lanes.len() <= FEW {

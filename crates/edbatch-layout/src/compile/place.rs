@@ -15,7 +15,7 @@ use edbatch_graph::{Op, Shape, Var};
 use super::equations::Equations;
 use super::idioms::{Idiom, Idioms};
 use super::stack::{Group, Stack};
-use crate::aligned::{self, Batch, Problem, Search};
+use crate::aligned::{self, AlignedBatch, Problem, Search};
 use crate::cell_plan::{Base, Place};
 
 /// Effort for stacks that no order serves all: a cell has few, and compiling it should take well under a millisecond.
@@ -234,7 +234,7 @@ impl Places {
 /// For each variable its place in an order in which sets of variables are consecutive, as many as can be.
 fn order_of(variables: usize, together: Vec<Vec<u32>>) -> Vec<u32> {
     let batches = together.into_iter().filter(|set| set.len() > 1);
-    let batches = batches.map(|set| Batch::uniform([set], 1)).collect();
+    let batches = batches.map(|set| AlignedBatch::uniform([set], 1)).collect();
     let layout = aligned::plan(&Problem { variables: variables as u32, batches }, SEARCH);
     let mut place = vec![0; layout.order.len()];
     for (index, &variable) in (0..).zip(&layout.order) {

@@ -1,6 +1,6 @@
 //! Every order of the variables, and what it costs by the definition.
 
-use edbatch_layout::aligned::{Batch, Problem};
+use edbatch_layout::aligned::{AlignedBatch, Problem};
 
 /// The fewest bytes that any order copies, and whether some order copies no operand.
 pub(crate) fn brute_force(problem: &Problem) -> (u64, bool) {
@@ -27,7 +27,7 @@ fn every_order(order: &mut Vec<u32>, fixed: usize, visit: &mut impl FnMut(&[u32]
 }
 
 /// The bytes and the number of operands that a batch copies: for each order of its lanes, suppose that this is the one.
-fn cost(batch: &Batch, order: &[u32]) -> (u64, usize) {
+fn cost(batch: &AlignedBatch, order: &[u32]) -> (u64, usize) {
     let Some(lanes) = batch.operands.first().map(|operand| operand.lanes.len()) else {
         return (0, 0);
     };

@@ -1,6 +1,6 @@
 //! Problems at random.
 
-use edbatch_layout::aligned::{Batch, Operand, Problem};
+use edbatch_layout::aligned::{AlignedBatch, AlignedOperand, Problem};
 use proptest::prelude::*;
 
 /// Up to six variables, repeated ones and single lanes among them, of any small weights.
@@ -11,7 +11,7 @@ pub(crate) fn small_problem() -> impl Strategy<Value = Problem> {
     })
 }
 
-fn batch(variables: u32) -> impl Strategy<Value = Batch> {
+fn batch(variables: u32) -> impl Strategy<Value = AlignedBatch> {
     (1..=4usize, 1..=3usize).prop_flat_map(move |(lanes, operands)| {
         let distinct =
             Just((0..variables).collect::<Vec<_>>()).prop_shuffle().prop_map(move |mut order| {
@@ -22,8 +22,9 @@ fn batch(variables: u32) -> impl Strategy<Value = Batch> {
             });
         let any = proptest::collection::vec(0..variables, lanes);
         let lanes = prop_oneof![4 => distinct.boxed(), 1 => any.boxed()];
-        let operand = (lanes, 1..=5u64).prop_map(|(lanes, weight)| Operand { lanes, weight });
-        proptest::collection::vec(operand, operands).prop_map(|operands| Batch { operands })
+        let operand =
+            (lanes, 1..=5u64).prop_map(|(lanes, weight)| AlignedOperand { lanes, weight });
+        proptest::collection::vec(operand, operands).prop_map(|operands| AlignedBatch { operands })
     })
 }
 
@@ -42,7 +43,7 @@ pub(crate) fn feasible_problem(variables: u32, mut random: impl FnMut(u32) -> u3
             let begin = random(variables - lanes + 1);
             lane_order.iter().map(|&lane| hidden[(begin + lane) as usize]).collect()
         });
-        batches.push(Batch::uniform(operands.collect::<Vec<_>>(), 1));
+        batches.push(AlignedBatch::uniform(operands.collect::<Vec<_>>(), 1));
     }
     Problem { variables, batches }
 }

@@ -1,5 +1,5 @@
 use edbatch_layout::aligned::{
-    Batch, Cause, Fate, Layout, OperandId, Problem, Search, plan, why_copied,
+    AlignedBatch, Cause, Fate, Layout, OperandId, Problem, Search, plan, why_copied,
 };
 use proptest::prelude::*;
 
@@ -10,8 +10,9 @@ use crate::generate::{
 use crate::text::parse;
 
 fn ones(variables: u32, batches: &[&[&[u32]]]) -> Problem {
-    let batch =
-        |operands: &&[&[u32]]| Batch::uniform(operands.iter().map(|lanes| lanes.to_vec()), 1);
+    let batch = |operands: &&[&[u32]]| {
+        AlignedBatch::uniform(operands.iter().map(|lanes| lanes.to_vec()), 1)
+    };
     Problem { variables, batches: batches.iter().map(batch).collect() }
 }
 
@@ -242,7 +243,7 @@ fn large_plans_are_no_worse_than_the_declaration_order() {
 
 /// The problem with these operands alone.
 fn only(problem: &Problem, ids: &[OperandId]) -> Problem {
-    let mut batches = vec![Batch::default(); problem.batches.len()];
+    let mut batches = vec![AlignedBatch::default(); problem.batches.len()];
     for &id in ids {
         batches[id.batch as usize].operands.push(problem.operand(id).clone());
     }

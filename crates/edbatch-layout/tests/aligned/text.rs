@@ -3,7 +3,7 @@
 //! An instance is `I variables batches`; per batch `B operands lanes` and a line of variables for each operand; at the end
 //! `R feasible copies`, the answer. Lines that begin with `#` are comments. All operands weigh the same.
 
-use edbatch_layout::aligned::{Batch, Problem};
+use edbatch_layout::aligned::{AlignedBatch, Problem};
 
 pub(crate) struct Instance {
     pub(crate) problem: Problem,
@@ -40,13 +40,13 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Instance>, String> {
         match (first, &numbers[..]) {
             ("B", &[m, k]) => {
                 (operands, lanes) = (m, k as usize);
-                instance.problem.batches.push(Batch::default());
+                instance.problem.batches.push(AlignedBatch::default());
             }
             ("R", &[feasible, copies]) => instance.answer = Some((feasible == 1, copies as usize)),
             _ if !tagged && operands > 0 && numbers.len() == lanes => {
                 operands -= 1;
                 let batch = instance.problem.batches.last_mut().ok_or_else(|| error("`B …`"))?;
-                batch.operands.extend(Batch::uniform([numbers], 1).operands);
+                batch.operands.extend(AlignedBatch::uniform([numbers], 1).operands);
             }
             _ => return Err(error("`B operands lanes`, an operand, or `R feasible copies`")),
         }

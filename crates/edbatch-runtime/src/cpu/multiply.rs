@@ -7,13 +7,13 @@ use smallvec::SmallVec;
 use super::load::Weights;
 use super::target::{each_row, writable};
 use super::{Profile, SHARED, Work};
-use crate::kernels::{self, PackedWeights, Pass, Rows, RowsMut, Start};
+use crate::kernels::{self, PackedWeights, Pass, RowsMut, RowsRef, Start};
 use crate::thread_pool::ClaimedPool;
 
-/// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. ClaimedPool, if there are any, share the columns.
+/// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. Workers, if there are any, share the columns.
 pub(super) fn multiply(
     (weights, pass): (&Weights, Pass),
-    x: &Rows<'_>,
+    x: &RowsRef<'_>,
     start: &Start<'_>,
     (out, stride): (&mut [f32], usize),
     gathered: &mut Vec<f32>,
@@ -57,7 +57,7 @@ fn by_columns(
     workers: &mut ClaimedPool<'_>,
     weights: &PackedWeights,
     pass: Pass,
-    x: &Rows<'_>,
+    x: &RowsRef<'_>,
     start: &Start<'_>,
     out: RowsMut<'_>,
 ) {

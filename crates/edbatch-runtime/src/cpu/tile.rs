@@ -10,7 +10,7 @@ use super::multiply::multiply;
 use super::target::{Taken, Target, each_row, writable};
 use super::{Aligned, Profile, Work};
 use crate::kernels::rows::Around;
-use crate::kernels::{self, GemmShape, Input, Left, Level, Pass, Piece, Rows, Start};
+use crate::kernels::{self, GemmShape, Input, Left, Level, Pass, Piece, RowsRef, Start};
 use crate::thread_pool::ClaimedPool;
 
 /// A step of a plan, for whichever thread runs a part of it.
@@ -139,7 +139,7 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// A row per call of the tile: `width` elements at a place.
-    fn rows(&self, place: Place, width: usize) -> Rows<'a> {
+    fn rows(&self, place: Place, width: usize) -> RowsRef<'a> {
         self.with_rows(place, width, |rows| rows)
     }
 
@@ -148,7 +148,7 @@ impl<'a> Source<'a> {
     /// The rows are made where `then` wants them. A value that is moved when it was just written makes
     /// the core wait until it is in the cache: for small cells that took a tenth of the time.
     #[inline(always)]
-    fn with_rows<T>(&self, place: Place, width: usize, then: impl FnOnce(Rows<'a>) -> T) -> T {
+    fn with_rows<T>(&self, place: Place, width: usize, then: impl FnOnce(RowsRef<'a>) -> T) -> T {
         let Tile { job, operands, tables, calls, widths, zeros, .. } = self.tile;
         let (count, offset) = (calls.len(), place.offset as usize);
         let operand = match place.base {
@@ -163,7 +163,7 @@ impl<'a> Source<'a> {
             }
             Base::Parameter(id) => {
                 let data = &job.loaded.parameter(id)[offset..];
-                return then(Rows::List { data, offsets: zeros });
+                return then(RowsRef::List { data, offsets: zeros });
             }
             Base::Table(table) => {
                 let table = usize::from(table);
@@ -171,7 +171,7 @@ impl<'a> Source<'a> {
                     unreachable!("the plan was checked against the cell")
                 };
                 let data = &job.loaded.parameter(tables[table].parameter)[offset..];
-                return then(Rows::List { data, offsets: self.table_rows(start) });
+                return then(RowsRef::List { data, offsets: self.table_rows(start) });
             }
             Base::Port(port) => operands[tables.len() + usize::from(port)],
             Base::Hoisted => *operands.last().expect("an operand more than ports"),
@@ -211,7 +211,7 @@ impl<'a> Source<'a> {
     }
 
     /// All values at a port that takes any number, and where those of each call end.
-    fn values(&self, port: u16, from: u32, ends: &mut Vec<u32>) -> Rows<'a> {
+    fn values(&self, port: u16, from: u32, ends: &mut Vec<u32>) -> RowsRef<'a> {
         let operand = self.tile.operands[self.tile.tables.len() + usize::from(port)];
         let Operand::Many { ends: all, rows } = operand else {
             unreachable!("the plan was checked against the cell")
@@ -227,10 +227,10 @@ impl<'a> Source<'a> {
 }
 
 /// `calls` rows, `stride` apart, of which the first `width` elements are read.
-fn span(data: &[f32], stride: usize, calls: usize, width: usize) -> Rows<'_> {
+fn span(data: &[f32], stride: usize, calls: usize, width: usize) -> RowsRef<'_> {
     // A single row has no next one, and its stride may be less than its width.
     let stride = if calls > 1 { stride } else { stride.max(width) };
-    Rows::Span { data: &data[..last_end(calls, stride, width)], stride }
+    RowsRef::Span { data: &data[..last_end(calls, stride, width)], stride }
 }
 
 /// Where the last of `calls` rows ends.

@@ -10,7 +10,7 @@ use super::{
     blocking::{BLOCK, Pointers, blocks, even_parts},
     isa::Level,
     micro_kernel::{Access, Right},
-    rows::{Rows, RowsMut},
+    rows::{RowsMut, RowsRef},
     simd::{self, Kernel, MOST_LANES, Simd},
 };
 
@@ -18,7 +18,7 @@ use super::{
 #[derive(Clone, Copy, Debug)]
 pub enum Left<'a> {
     /// A matrix per instance: row b holds (M, K).
-    Each(Rows<'a>),
+    Each(RowsRef<'a>),
     /// One matrix (M, K) for all, a weight.
     Same(&'a [f32]),
 }
@@ -29,7 +29,7 @@ pub struct Piece<'a> {
     /// How many rows of the right matrix there are, at most K.
     pub depth: usize,
     /// Row b holds them: (`depth`, N).
-    pub values: Rows<'a>,
+    pub values: RowsRef<'a>,
 }
 
 /// The shape of each product of a batch: (M, K) by (K, N).
@@ -58,7 +58,7 @@ pub fn batched_gemm(
     shape: GemmShape,
     left: Left<'_>,
     right: &[Piece<'_>],
-    bias: Option<Rows<'_>>,
+    bias: Option<RowsRef<'_>>,
     out: RowsMut<'_>,
 ) {
     for piece in right {
@@ -84,7 +84,7 @@ struct Batched<'a> {
     shape: GemmShape,
     left: Left<'a>,
     right: &'a [Piece<'a>],
-    bias: Option<Rows<'a>>,
+    bias: Option<RowsRef<'a>>,
     out: RowsMut<'a>,
 }
 

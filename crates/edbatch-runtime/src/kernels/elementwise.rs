@@ -18,7 +18,7 @@ use super::{
     execute::{CHUNK_ROWS, ChunkRows, execute},
     isa::Level,
     pack::Line,
-    rows::{Rows, RowsMut},
+    rows::{RowsMut, RowsRef},
     simd::{self, Kernel, Simd},
 };
 
@@ -26,7 +26,7 @@ use super::{
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     /// A row per instance.
-    Rows(Rows<'a>),
+    Rows(RowsRef<'a>),
     /// One row for all, a bias.
     Same(&'a [f32]),
 }
@@ -43,12 +43,12 @@ pub enum Input<'a> {
 /// ```
 /// use edbatch_graph::Op;
 /// use edbatch_layout::{Elementwise, Register};
-/// use edbatch_runtime::kernels::{Input, Level, Rows, RowsMut, elementwise};
+/// use edbatch_runtime::kernels::{Input, Level, RowsRef, RowsMut, elementwise};
 ///
 /// let [x, bias, sum] = [0, 1, 2].map(Register);
 /// let program = Elementwise::new(2, &[(Op::Add, vec![x, bias])], &[sum]);
 /// let mut out = [0.0; 4];
-/// let x = Rows::Span { data: &[1.0, 2.0, 3.0, 4.0], stride: 2 };
+/// let x = RowsRef::Span { data: &[1.0, 2.0, 3.0, 4.0], stride: 2 };
 /// let inputs = [Input::Rows(x), Input::Same(&[10.0, 20.0])];
 /// elementwise(Level::detect(), &program, 2, &inputs, &mut [RowsMut::contiguous(&mut out, 2)]);
 /// assert_eq!(out, [11.0, 22.0, 13.0, 24.0]);

@@ -1,6 +1,6 @@
 //! The CPU kernels: single-threaded arithmetic on rows of `f32`.
 //!
-//! Everything takes its rows as [`Rows`], a span or a list of offsets, and writes through [`RowsMut`], so that nothing is
+//! Everything takes its rows as [`RowsRef`], a span or a list of offsets, and writes through [`RowsMut`], so that nothing is
 //! gathered before a kernel and threads can share an output by rows or by columns. Shapes: `b` counts rows (instances of
 //! a batch), `n` columns of the output, `k` the depth of a product.
 //!
@@ -36,4 +36,4 @@ pub use isa::Level;
 pub use pack::PackedWeights;
 pub use product::{Pass, Start, product};
 pub use reduce::reduce;
-pub use rows::{Rows, RowsMut};
+pub use rows::{RowsMut, RowsRef};

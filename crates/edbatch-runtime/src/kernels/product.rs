@@ -6,7 +6,7 @@ use super::{
     blocking::{BLOCK, Pointers, blocks, even_parts, vectors_for},
     micro_kernel::{Access, Right},
     pack::PackedWeights,
-    rows::{Rows, RowsMut},
+    rows::{RowsMut, RowsRef},
     simd::{self, Kernel, Simd},
 };
 
@@ -18,7 +18,7 @@ pub enum Start<'a> {
     /// What `out` holds: `out = out + chain`.
     Out,
     /// Rows computed before, as wide as the whole weight has outputs: `out = start + chain`.
-    Rows(Rows<'a>),
+    Rows(RowsRef<'a>),
 }
 
 /// The order in which the panels of a weight pass by. It changes no bit.
@@ -45,9 +45,9 @@ pub enum Pass {
 /// If a row is shorter than K, or the numbers of rows or columns differ.
 ///
 /// ```
-/// use edbatch_runtime::kernels::{Level, PackedWeights, Pass, Rows, RowsMut, Start, product};
+/// use edbatch_runtime::kernels::{Level, PackedWeights, Pass, RowsRef, RowsMut, Start, product};
 /// let weights = PackedWeights::new(Level::detect(), &[&[1.0, 2.0, 3.0, 4.0]], 2);
-/// let rows = Rows::List { data: &[10.0, 100.0, 1.0], offsets: &[1, 0] };
+/// let rows = RowsRef::List { data: &[10.0, 100.0, 1.0], offsets: &[1, 0] };
 /// let mut out = [0.0; 4];
 /// product(&weights, 0..1, Pass::Forwards, &rows, &Start::Nothing, RowsMut::contiguous(&mut out, 2));
 /// assert_eq!(out, [102.0, 304.0, 210.0, 430.0]);
@@ -57,7 +57,7 @@ pub fn product(
     weights: &PackedWeights,
     panels: Range<usize>,
     pass: Pass,
-    rows: &Rows<'_>,
+    rows: &RowsRef<'_>,
     start: &Start<'_>,
     out: RowsMut<'_>,
 ) {
@@ -76,7 +76,7 @@ struct Product<'a> {
     panels: Range<usize>,
     pass: Pass,
     columns: Range<usize>,
-    rows: &'a Rows<'a>,
+    rows: &'a RowsRef<'a>,
     start: &'a Start<'a>,
     out: RowsMut<'a>,
 }

@@ -4,7 +4,7 @@ use edbatch_graph::Reduction;
 
 use super::{
     isa::Level,
-    rows::{Rows, RowsMut},
+    rows::{RowsMut, RowsRef},
     simd::{self, Kernel, Simd},
 };
 
@@ -20,13 +20,19 @@ use super::{
 ///
 /// ```
 /// use edbatch_graph::Reduction;
-/// use edbatch_runtime::kernels::{Level, Rows, RowsMut, reduce};
-/// let rows = Rows::List { data: &[1.0, 2.0, 4.0], offsets: &[0, 1, 2] };
+/// use edbatch_runtime::kernels::{Level, RowsRef, RowsMut, reduce};
+/// let rows = RowsRef::List { data: &[1.0, 2.0, 4.0], offsets: &[0, 1, 2] };
 /// let mut out = [0.0; 2];
 /// reduce(Level::detect(), Reduction::Mean, rows, &[1, 3], RowsMut::contiguous(&mut out, 1));
 /// assert_eq!(out, [1.0, 3.0]);
 /// ```
-pub fn reduce(level: Level, reduction: Reduction, rows: Rows<'_>, ends: &[u32], out: RowsMut<'_>) {
+pub fn reduce(
+    level: Level,
+    reduction: Reduction,
+    rows: RowsRef<'_>,
+    ends: &[u32],
+    out: RowsMut<'_>,
+) {
     assert_eq!(ends.len(), out.len(), "ranges of rows and rows to write");
     assert!(ends.is_sorted(), "the ends of the ranges must rise");
     simd::run(level, Reduce { reduction, rows, ends, out });
@@ -34,7 +40,7 @@ pub fn reduce(level: Level, reduction: Reduction, rows: Rows<'_>, ends: &[u32], 
 
 struct Reduce<'a> {
     reduction: Reduction,
-    rows: Rows<'a>,
+    rows: RowsRef<'a>,
     ends: &'a [u32],
     out: RowsMut<'a>,
 }

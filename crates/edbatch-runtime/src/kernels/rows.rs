@@ -4,7 +4,7 @@ use std::{marker::PhantomData, mem::MaybeUninit, ops::Range};
 
 /// Rows to read, in the order of the batch. A kernel follows the list itself: nothing is gathered before it.
 #[derive(Clone, Copy, Debug)]
-pub enum Rows<'a> {
+pub enum RowsRef<'a> {
     /// Row `i` starts at `data[i * stride]`. The last row may end before a whole stride.
     Span {
         /// The rows, from the first float of the first one.
@@ -28,12 +28,12 @@ pub enum Rows<'a> {
     },
 }
 
-impl<'a> Rows<'a> {
+impl<'a> RowsRef<'a> {
     /// The number of rows.
     pub fn len(&self) -> usize {
         match self {
-            Rows::Span { data, stride } => data.len().div_ceil(*stride),
-            Rows::List { offsets, .. } | Rows::Around { offsets, .. } => offsets.len(),
+            RowsRef::Span { data, stride } => data.len().div_ceil(*stride),
+            RowsRef::List { offsets, .. } | RowsRef::Around { offsets, .. } => offsets.len(),
         }
     }
 
@@ -50,9 +50,9 @@ impl<'a> Rows<'a> {
     #[inline(always)]
     pub fn row(&self, i: usize, width: usize) -> &'a [f32] {
         match *self {
-            Rows::Span { data, stride } => &data[i * stride..][..width],
-            Rows::List { data, offsets } => &data[offsets[i] as usize..][..width],
-            Rows::Around { data, offsets } => data.at(offsets[i] as usize, width),
+            RowsRef::Span { data, stride } => &data[i * stride..][..width],
+            RowsRef::List { data, offsets } => &data[offsets[i] as usize..][..width],
+            RowsRef::Around { data, offsets } => data.at(offsets[i] as usize, width),
         }
     }
 
@@ -70,7 +70,7 @@ impl<'a> Rows<'a> {
         starts: &mut [MaybeUninit<*mut f32>],
     ) {
         match *self {
-            Rows::Span { data, stride } => {
+            RowsRef::Span { data, stride } => {
                 let Some(last) = starts.len().checked_sub(1) else { return };
                 // Where the last row is there, so are those before it.
                 let _: &[f32] = &data[(first + last) * stride..][..columns.end];
@@ -94,17 +94,17 @@ impl<'a> Rows<'a> {
     /// # Panics
     ///
     /// If the range ends behind the last row.
-    pub fn slice(&self, range: Range<usize>) -> Rows<'a> {
+    pub fn slice(&self, range: Range<usize>) -> RowsRef<'a> {
         match *self {
-            Rows::Span { data, stride } => {
+            RowsRef::Span { data, stride } => {
                 assert!(range.end <= self.len(), "rows {range:?} of {}", self.len());
-                Rows::Span {
+                RowsRef::Span {
                     data: &data[range.start * stride..data.len().min(range.end * stride)],
                     stride,
                 }
             }
-            Rows::List { data, offsets } => Rows::List { data, offsets: &offsets[range] },
-            Rows::Around { data, offsets } => Rows::Around { data, offsets: &offsets[range] },
+            RowsRef::List { data, offsets } => RowsRef::List { data, offsets: &offsets[range] },
+            RowsRef::Around { data, offsets } => RowsRef::Around { data, offsets: &offsets[range] },
         }
     }
 }
@@ -142,8 +142,8 @@ impl<'a> Around<'a> {
     }
 
     /// Rows at `offsets` into the whole memory.
-    pub fn list(self, offsets: &'a [u32]) -> Rows<'a> {
-        Rows::Around { data: self, offsets }
+    pub fn list(self, offsets: &'a [u32]) -> RowsRef<'a> {
+        RowsRef::Around { data: self, offsets }
     }
 
     /// Rows `stride` apart in `range` of the whole memory.
@@ -151,8 +151,8 @@ impl<'a> Around<'a> {
     /// # Panics
     ///
     /// If the range touches what is written.
-    pub fn span(self, range: Range<usize>, stride: usize) -> Rows<'a> {
-        Rows::Span { data: self.at(range.start, range.len()), stride }
+    pub fn span(self, range: Range<usize>, stride: usize) -> RowsRef<'a> {
+        RowsRef::Span { data: self.at(range.start, range.len()), stride }
     }
 
     #[inline(always)]
@@ -291,13 +291,13 @@ mod tests {
 
     #[test]
     fn spans_and_lists_are_read_and_sliced() {
-        let span = Rows::Span { data: &DATA, stride: 3 };
+        let span = RowsRef::Span { data: &DATA, stride: 3 };
         assert_eq!((span.len(), span.row(2, 1)), (3, &[6.0][..]));
         assert_eq!(span.slice(1..3).row(0, 2), [3.0, 4.0]);
         assert_eq!(span.slice(0..2).len(), 2);
-        let list = Rows::List { data: &DATA, offsets: &[5, 0, 2] };
+        let list = RowsRef::List { data: &DATA, offsets: &[5, 0, 2] };
         assert_eq!(list.slice(1..3).row(1, 3), [2.0, 3.0, 4.0]);
-        assert!(Rows::Span { data: &[], stride: 3 }.is_empty());
+        assert!(RowsRef::Span { data: &[], stride: 3 }.is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Batches of small products against the chain, element by element.
 
-use edbatch_runtime::kernels::{GemmShape, Left, Level, Piece, Rows, RowsMut, batched_gemm};
+use edbatch_runtime::kernels::{GemmShape, Left, Level, Piece, RowsMut, RowsRef, batched_gemm};
 use proptest::prelude::*;
 
 use super::{assert_same_bits, mul_add, noise};
@@ -44,9 +44,9 @@ impl Cut {
         let piece = |(index, &depth): (usize, &usize)| {
             let (data, stride) = (&self.data[index], depth * self.columns);
             let values = if index % 2 == 1 {
-                Rows::Span { data: &data[..self.batch * stride], stride }
+                RowsRef::Span { data: &data[..self.batch * stride], stride }
             } else {
-                Rows::List { data, offsets: &self.offsets[index] }
+                RowsRef::List { data, offsets: &self.offsets[index] }
             };
             Piece { depth, values }
         };
@@ -69,8 +69,8 @@ fn check(rows: usize, depths: &[usize], columns: usize, batch: usize, seed: u64)
     let (left_len, size) = (shape.rows * shape.depth, shape.rows * shape.columns);
     let cut = Cut::new(seed + 1, depths, columns, batch);
     let (left, biases) = (noise(seed, batch * left_len), noise(seed + 2, batch * rows));
-    let lefts = Rows::Span { data: &left, stride: left_len };
-    let bias = Rows::Span { data: &biases, stride: rows };
+    let lefts = RowsRef::Span { data: &left, stride: left_len };
+    let bias = RowsRef::Span { data: &biases, stride: rows };
     let sides = [
         (Left::Each(lefts), None),
         (Left::Same(&left[..left_len]), None),

@@ -2,7 +2,7 @@
 
 use edbatch_graph::Op;
 use edbatch_layout::{Elementwise, Function, Register};
-use edbatch_runtime::kernels::{Input, Level, Rows, RowsMut, elementwise, math::map_in_place};
+use edbatch_runtime::kernels::{Input, Level, RowsMut, RowsRef, elementwise, math::map_in_place};
 use proptest::prelude::*;
 
 use super::{assert_same_bits, noise};
@@ -62,8 +62,8 @@ fn check(ops: &Ops, rows: usize, width: usize, seed: u64) {
         .collect();
     let offsets: Vec<u32> = (0..rows as u32).rev().map(|b| b * width as u32 + b % 2).collect();
     let input_of = |i: usize| match i % 3 {
-        0 => Input::Rows(Rows::Span { data: &inputs[i][..rows * width], stride: width }),
-        1 => Input::Rows(Rows::List { data: &inputs[i], offsets: &offsets }),
+        0 => Input::Rows(RowsRef::Span { data: &inputs[i][..rows * width], stride: width }),
+        1 => Input::Rows(RowsRef::List { data: &inputs[i], offsets: &offsets }),
         _ => Input::Same(&inputs[i][..width]),
     };
     let streams: Vec<_> = (0..inputs.len()).map(input_of).collect();

@@ -1,7 +1,7 @@
 //! `product` and its packing.
 
 use edbatch_runtime::kernels::{
-    Level, PackedWeights, Pass, Rows, RowsMut, Start, product, rows::split_around,
+    Level, PackedWeights, Pass, RowsMut, RowsRef, Start, product, rows::split_around,
 };
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ fn naive(level: Level, weights: &[f32], depth: usize, row: &[f32]) -> Vec<f32> {
 /// `product` on all panels, into rows that are `gap` wider than the output; checks that the gap stays untouched.
 fn run(
     weights: &PackedWeights,
-    rows: Rows<'_>,
+    rows: RowsRef<'_>,
     start: Start<'_>,
     before: &[f32],
     gap: usize,
@@ -56,7 +56,7 @@ fn all_small_shapes_equal_the_chain() {
                 let expected: Vec<_> =
                     data.chunks_exact(k).flat_map(|row| naive(level, &weights, k, row)).collect();
                 for b in 1..=33 {
-                    let span = Rows::Span { data: &data[..b * k], stride: k };
+                    let span = RowsRef::Span { data: &data[..b * k], stride: k };
                     let got = run(&packed, span, Start::Nothing, &[], (b + n) % 3);
                     assert_same_bits(&got, &expected[..b * n], || {
                         format!("{level}: {b} rows, N {n}, K {k}")
@@ -80,7 +80,7 @@ fn large_weights_equal_the_chain() {
         let before = noise(3, 33 * n);
         let sums: Vec<_> = before.iter().zip(&expected).map(|(s, c)| s + c).collect();
         for b in 1..=33 {
-            let span = Rows::Span { data: &data[..b * k], stride: k };
+            let span = RowsRef::Span { data: &data[..b * k], stride: k };
             let what = || format!("{level}: {b} rows");
             let got = run(&packed, span, Start::Nothing, &[], b % 3);
             assert_same_bits(&got, &expected[..b * n], what);
@@ -100,7 +100,7 @@ fn lists_starts_and_parts_give_the_same_bits() {
             for b in 1..=33 {
                 let offsets: Vec<u32> =
                     (0..b as u32).map(|i| (i * 7 % 40) * k as u32 + i % 5).collect();
-                let list = Rows::List { data: &data, offsets: &offsets };
+                let list = RowsRef::List { data: &data, offsets: &offsets };
                 let chains: Vec<_> =
                     (0..b).flat_map(|i| naive(level, &weights, k, list.row(i, k))).collect();
                 let before = noise(3, b * n);
@@ -109,7 +109,7 @@ fn lists_starts_and_parts_give_the_same_bits() {
 
                 assert_same_bits(&run(&packed, list, Start::Nothing, &[], 0), &chains, what);
                 assert_same_bits(&run(&packed, list, Start::Out, &before, 1), &sums, what);
-                let start = Start::Rows(Rows::Span { data: &before, stride: n });
+                let start = Start::Rows(RowsRef::Span { data: &before, stride: n });
                 assert_same_bits(&run(&packed, list, start, &[], 2), &sums, what);
 
                 let mut memory = [&data[..], &vec![0.0; b * n], &data].concat();
@@ -161,7 +161,7 @@ fn stacked_weights_equal_their_own_products() {
         let row = noise(3, 9);
         let stacked = PackedWeights::new(level, &[&a, &b], 9);
         let expected = [naive(level, &a, 9, &row), naive(level, &b, 9, &row)].concat();
-        let got = run(&stacked, Rows::Span { data: &row, stride: 9 }, Start::Nothing, &[], 0);
+        let got = run(&stacked, RowsRef::Span { data: &row, stride: 9 }, Start::Nothing, &[], 0);
         assert_same_bits(&got, &expected, || level.to_string());
     }
 }
@@ -171,7 +171,7 @@ fn infinities_and_nan_go_through() {
     for level in Level::available() {
         let packed = PackedWeights::new(level, &[&[1.0, 1.0, 0.0, 1.0]], 2);
         let rows = [f32::INFINITY, 1.0, f32::NAN, 0.0];
-        let got = run(&packed, Rows::Span { data: &rows, stride: 2 }, Start::Nothing, &[], 0);
+        let got = run(&packed, RowsRef::Span { data: &rows, stride: 2 }, Start::Nothing, &[], 0);
         assert_same_bits(&got, &[f32::INFINITY, f32::NAN, f32::NAN, f32::NAN], || {
             level.to_string()
         });
@@ -186,7 +186,7 @@ fn another_number_of_rows_is_refused() {
         &packed,
         0..1,
         Pass::Forwards,
-        &Rows::Span { data: &[1.0, 2.0], stride: 1 },
+        &RowsRef::Span { data: &[1.0, 2.0], stride: 1 },
         &Start::Nothing,
         RowsMut::contiguous(&mut [0.0], 1),
     );
@@ -201,10 +201,10 @@ proptest! {
         for level in Level::available() {
             let packed = PackedWeights::new(level, &[&weights], k);
             let offsets: Vec<u32> = (0..b).rev().map(|i| (i * k) as u32).collect();
-            let together = run(&packed, Rows::List { data: &data, offsets: &offsets }, Start::Nothing, &[], 0);
+            let together = run(&packed, RowsRef::List { data: &data, offsets: &offsets }, Start::Nothing, &[], 0);
             for (i, got) in together.chunks_exact(n).enumerate().step_by(b.div_ceil(5)) {
                 let row = &data[offsets[i] as usize..][..k];
-                let alone = run(&packed, Rows::Span { data: row, stride: k }, Start::Nothing, &[], 0);
+                let alone = run(&packed, RowsRef::Span { data: row, stride: k }, Start::Nothing, &[], 0);
                 assert_same_bits(got, &alone, || format!("{level}: row {i} of {b}, N {n}, K {k}"));
                 assert_same_bits(got, &naive(level, &weights, k, row), || format!("{level}: row {i} of {b}, N {n}, K {k}"));
             }

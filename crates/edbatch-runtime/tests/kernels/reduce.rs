@@ -1,7 +1,7 @@
 //! Reductions against folds.
 
 use edbatch_graph::Reduction;
-use edbatch_runtime::kernels::{Level, Rows, RowsMut, reduce};
+use edbatch_runtime::kernels::{Level, RowsMut, RowsRef, reduce};
 use proptest::prelude::*;
 
 use super::{assert_same_bits, noise};
@@ -23,7 +23,7 @@ fn check(counts: &[u32], width: usize, data: &[f32], seed: u32) {
     let total: u32 = counts.iter().sum();
     let last = (data.len() - width) as u32 + 1;
     let offsets: Vec<u32> = (0..total).map(|i| (i.wrapping_mul(seed | 1) >> 3) % last).collect();
-    let list = Rows::List { data, offsets: &offsets };
+    let list = RowsRef::List { data, offsets: &offsets };
     let ends: Vec<u32> = counts
         .iter()
         .scan(0, |end, count| {
@@ -57,7 +57,7 @@ fn nan_is_the_largest_wherever_it_comes() {
         reduce(
             level,
             Reduction::Max,
-            Rows::Span { data: &data, stride: 1 },
+            RowsRef::Span { data: &data, stride: 1 },
             &[3],
             RowsMut::contiguous(&mut out, 1),
         );
