@@ -31,11 +31,11 @@ fn main() {
 }
 
 fn report(name: &str, problem: &Problem, search: Search) {
-    let lanes: usize = problem.operands().map(|(_, operand)| operand.lanes.len()).sum();
+    let positions: usize = problem.operands().map(|(_, operand)| operand.positions.len()).sum();
     let start = Instant::now();
     let layout = plan(problem, search);
     println!(
-        "{name}: {} variables, {lanes} lanes: {} of {} operands copied, {:.3} s",
+        "{name}: {} variables, {positions} positions: {} of {} operands copied, {:.3} s",
         problem.variables,
         layout.copies,
         problem.operands().count(),

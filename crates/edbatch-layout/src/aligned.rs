@@ -1,10 +1,10 @@
 //! Aligned layouts: an order of variables in which batches find their operands side by side.
 //!
 //! Batches gather their operands into contiguous memory before they run, unless these lie there already: the variables of
-//! each operand next to each other, and the lanes of all operands of the batch in one order. [`plan`] finds an order of
+//! each operand next to each other, and the positions of all operands of the batch in one order. [`plan`] finds an order of
 //! the variables in which as few bytes as possible are gathered.
 //!
-//! 1. A PQ-tree of the variables admits the orders in which every operand is contiguous. What it demands of the lanes of
+//! 1. A PQ-tree of the variables admits the orders in which every operand is contiguous. What it demands of the positions of
 //!    one operand is transferred to the others of the batch, to a fixpoint.
 //! 2. All operands of a batch have equal trees then. What is left are equalities between directions of Q-nodes and
 //!    between permutations of P-nodes; a labelled union–find collects them.

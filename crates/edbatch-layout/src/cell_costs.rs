@@ -3,7 +3,7 @@
 //! A *memory kernel* is a pass that does nothing but move data. Two rules count them.
 //!
 //! *By the paper's rule*, as far as it can be inferred from the figures: all operations of a batch read their operands,
-//! and write their results, contiguous and in one order of lanes; each operand that does not lie so is a kernel that copies
+//! and write their results, contiguous and in one order of positions; each operand that does not lie so is a kernel that copies
 //! it, and so is each operand that repeats a variable, and each concatenation. Parameters count as any other operand, once
 //! for each call. As declared, parameters and inputs lie in the order of their declaration, and the results of a batch one
 //! after the other, batch by batch, as a system that batches without a planner writes them; as planned, all lie in the
@@ -64,7 +64,7 @@ pub struct Moved {
 pub struct Copied {
     /// The operation of the batch.
     pub operation: String,
-    /// The variables, lane by lane.
+    /// The variables, position by position.
     pub variables: Vec<String>,
     /// What the copy writes.
     pub bytes: u64,
@@ -104,7 +104,7 @@ struct Inner<'a> {
     /// For each variable of the problem, that of the cell.
     vars: Vec<Var>,
     /// For each batch of the problem, the operations.
-    lanes: Vec<&'a [Var]>,
+    positions: Vec<&'a [Var]>,
 }
 
 impl<'a> Inner<'a> {
@@ -118,22 +118,23 @@ impl<'a> Inner<'a> {
         }
         let variables = vars.len() as u32;
         let problem = Problem { variables, batches: Vec::new() };
-        let mut inner = Self { cell, problem, vars, lanes: Vec::new() };
-        for lanes in batches {
-            let first = cell.instruction(lanes[0]);
-            if lanes.len() < 2 || first.op == Op::Concat {
+        let mut inner = Self { cell, problem, vars, positions: Vec::new() };
+        for positions in batches {
+            let first = cell.instruction(positions[0]);
+            if positions.len() < 2 || first.op == Op::Concat {
                 continue;
             }
             let operand = |variables: Vec<Var>| AlignedOperand {
                 weight: variables.iter().map(|&var| bytes(var)).sum(),
-                lanes: variables.iter().map(|var| number[var.index()]).collect(),
+                positions: variables.iter().map(|var| number[var.index()]).collect(),
             };
-            let role =
-                |role: usize| lanes.iter().map(move |&var| cell.instruction(var).operands[role]);
+            let role = |role: usize| {
+                positions.iter().map(move |&var| cell.instruction(var).operands[role])
+            };
             let roles = (0..first.operands.len()).map(|index| operand(role(index).collect()));
-            let operands = roles.chain([operand(lanes.clone())]).collect();
+            let operands = roles.chain([operand(positions.clone())]).collect();
             inner.problem.batches.push(AlignedBatch { operands });
-            inner.lanes.push(lanes);
+            inner.positions.push(positions);
         }
         inner
     }
@@ -146,11 +147,11 @@ impl<'a> Inner<'a> {
     /// One kernel for each operand that is copied, but for parameters and for repeated variables.
     fn by_own_rule(&self, layout: &Layout) -> Moved {
         self.count(layout, |operand, fate| {
-            let op = self.cell.instruction(self.vars[operand.lanes[0] as usize]).op;
-            let mut sorted = operand.lanes.clone();
+            let op = self.cell.instruction(self.vars[operand.positions[0] as usize]).op;
+            let mut sorted = operand.positions.clone();
             sorted.sort_unstable();
             sorted.dedup();
-            let repeats = sorted.len() < operand.lanes.len();
+            let repeats = sorted.len() < operand.positions.len();
             fate == Fate::Copied && !repeats && !matches!(op, Op::Parameter(_))
         })
     }
@@ -184,15 +185,19 @@ impl<'a> Inner<'a> {
         let describe = |(id, operand): (OperandId, &AlignedOperand)| {
             let name = |&variable: &u32| name_of(network, self.cell, self.vars[variable as usize]);
             let why = match why_copied(&self.problem, layout, id) {
-                None => format!("all lanes read {}", name(&operand.lanes[0])),
+                None => format!("all positions read {}", name(&operand.positions[0])),
                 Some(Why { cause: Cause::Repeats(variable), .. }) => {
-                    format!("several lanes read {}", name(&variable))
+                    format!("several positions read {}", name(&variable))
                 }
                 Some(why) => why.to_string(),
             };
             Copied {
-                operation: self.cell.instruction(self.lanes[id.batch as usize][0]).op.to_string(),
-                variables: operand.lanes.iter().map(name).collect(),
+                operation: self
+                    .cell
+                    .instruction(self.positions[id.batch as usize][0])
+                    .op
+                    .to_string(),
+                variables: operand.positions.iter().map(name).collect(),
                 bytes: operand.weight,
                 why,
             }

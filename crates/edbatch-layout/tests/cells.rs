@@ -29,7 +29,7 @@ fn planned_is_never_worse_than_declared() {
             assert!(planned.bytes <= declared.bytes, "{name}: {compared:?}");
         }
         assert!(
-            copied.iter().all(|copied| copied.why.contains("lanes read")),
+            copied.iter().all(|copied| copied.why.contains("positions read")),
             "{name}: {copied:?}"
         );
         let steps = |style| program(name, style).cell(Kind(0)).steps.len();

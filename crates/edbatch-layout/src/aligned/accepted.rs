@@ -35,9 +35,9 @@ pub(super) struct Addition {
 pub(super) enum Refusal {
     /// Its variables cannot be neighbours.
     Apart,
-    /// Variables that have to be neighbours, as those of the same lanes of another operand are, cannot be.
+    /// Variables that have to be neighbours, as those of the same positions of another operand are, cannot be.
     Nested,
-    /// Its lanes would have to lie in two orders.
+    /// Its positions would have to lie in two orders.
     Turned,
 }
 
@@ -69,10 +69,10 @@ impl<'a> Accepted<'a> {
             changed.push(element.batch);
         }
         for &index in elements {
-            let lanes = &self.component.elements[index as usize].lanes;
-            if self.tree.reduce(lanes).map_err(|_| Refusal::Apart)?.changed {
+            let positions = &self.component.elements[index as usize].positions;
+            if self.tree.reduce(positions).map_err(|_| Refusal::Apart)?.changed {
                 let readers =
-                    lanes.iter().map(|&variable| &self.component.readers[variable as usize]);
+                    positions.iter().map(|&variable| &self.component.readers[variable as usize]);
                 changed.extend(readers.flatten());
             }
         }

@@ -1,11 +1,11 @@
 //! Which operands agree with the others of their batch: those that do are to be accepted first.
 //!
-//! Accepted too early, an operand whose lanes are in no order that fits makes several be refused that would fit. So look
+//! Accepted too early, an operand whose positions are in no order that fits makes several be refused that would fit. So look
 //! at a tree that asks for nothing but contiguous operands, as far as it goes, and compare the operands of each batch in
 //! pairs: two agree if each of the sets that the one has and the other lacks could be made consecutive, and if no node
 //! would have to be its own reverse. An operand that disagrees waits, the longer the more weight is against it.
 //!
-//! *Source*: ours. *Cost*: O(variables + lanes · ([`MATES`] + [`TRIALS`])).
+//! *Source*: ours. *Cost*: O(variables + positions · ([`MATES`] + [`TRIALS`])).
 
 use std::cmp::Reverse;
 
@@ -52,8 +52,8 @@ fn contiguous(component: &Component, sequence: &[u32]) -> (PqTree, Vec<bool>) {
     let mut tree = PqTree::new(component.variables.len() as u32);
     let mut lies_apart = vec![false; component.elements.len()];
     for &index in sequence {
-        let lanes = &component.elements[index as usize].lanes;
-        lies_apart[index as usize] = tree.reduce(lanes).is_err();
+        let positions = &component.elements[index as usize].positions;
+        lies_apart[index as usize] = tree.reduce(positions).is_err();
     }
     (tree, lies_apart)
 }
@@ -90,8 +90,13 @@ fn vote(component: &Component, tree: &mut PqTree, lies_apart: &[bool]) -> Vec<Vo
         for (place, &&(a, one)) in in_place.iter().enumerate() {
             for &&(b, other) in in_place[place + 1..].iter().take(MATES) {
                 let agree = judge.agree(tree, |judge| {
-                    matcher.match_operands(&snapshot, &one.lanes, &other.lanes, judge)
-                        || matcher.match_operands(&snapshot, &other.lanes, &one.lanes, judge)
+                    matcher.match_operands(&snapshot, &one.positions, &other.positions, judge)
+                        || matcher.match_operands(
+                            &snapshot,
+                            &other.positions,
+                            &one.positions,
+                            judge,
+                        )
                 });
                 for (index, mate) in [(a, other), (b, one)] {
                     let votes: &mut Votes = &mut votes[index];

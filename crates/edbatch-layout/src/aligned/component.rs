@@ -3,7 +3,7 @@
 //! A layout of the whole is the layouts of the parts, one after the other: what makes one operand contiguous and aligned
 //! concerns the variables of its own part alone. So every search is as small as the part that it searches.
 //!
-//! *Cost*: O(lanes), nearly.
+//! *Cost*: O(positions), nearly.
 
 use super::problem::{Form, OperandId, Problem};
 
@@ -25,8 +25,8 @@ pub(super) struct Component {
 pub(super) struct Element {
     /// The batch, as the component numbers it.
     pub(super) batch: u32,
-    /// The variable of each lane, as the component numbers it.
-    pub(super) lanes: Vec<u32>,
+    /// The variable of each position, as the component numbers it.
+    pub(super) positions: Vec<u32>,
     /// Of all its occurrences.
     pub(super) weight: u64,
     /// What the problem calls it, each time that it occurs.
@@ -38,8 +38,8 @@ pub(super) fn components(problem: &Problem) -> Vec<Component> {
     let elements = elements(problem);
     let mut union = Union::new(problem.variables);
     for batch in elements.chunk_by(|a, b| a.batch == b.batch) {
-        let variables = batch.iter().flat_map(|element| &element.lanes);
-        variables.for_each(|&variable| union.join(batch[0].lanes[0], variable));
+        let variables = batch.iter().flat_map(|element| &element.positions);
+        variables.for_each(|&variable| union.join(batch[0].positions[0], variable));
     }
     let mut component_of = vec![usize::MAX; problem.variables as usize];
     let mut within = vec![0; problem.variables as usize];
@@ -58,14 +58,14 @@ pub(super) fn components(problem: &Problem) -> Vec<Component> {
     }
     let mut last_batch = vec![None; components.len()];
     for mut element in elements {
-        let index = component_of[element.lanes[0] as usize];
+        let index = component_of[element.positions[0] as usize];
         let component = &mut components[index];
         if last_batch[index] != Some(element.batch) {
             last_batch[index] = Some(element.batch);
             component.batches += 1;
         }
         element.batch = component.batches - 1;
-        element.lanes.iter_mut().for_each(|variable| *variable = within[*variable as usize]);
+        element.positions.iter_mut().for_each(|variable| *variable = within[*variable as usize]);
         component.elements.push(element);
     }
     components.retain(|component| !component.elements.is_empty());
@@ -80,13 +80,13 @@ fn elements(problem: &Problem) -> Vec<Element> {
         let mut named: Vec<u32> = (0..operands.len() as u32)
             .filter(|&operand| operands[operand as usize].form() == Form::Distinct)
             .collect();
-        let lanes = |operand: u32| &operands[operand as usize].lanes;
-        named.sort_by(|&a, &b| lanes(a).cmp(lanes(b)));
+        let positions = |operand: u32| &operands[operand as usize].positions;
+        named.sort_by(|&a, &b| positions(a).cmp(positions(b)));
         let first = elements.len();
-        for same in named.chunk_by(|&a, &b| lanes(a) == lanes(b)) {
+        for same in named.chunk_by(|&a, &b| positions(a) == positions(b)) {
             elements.push(Element {
                 batch,
-                lanes: lanes(same[0]).clone(),
+                positions: positions(same[0]).clone(),
                 weight: same.iter().map(|&operand| operands[operand as usize].weight).sum(),
                 occurrences: same.iter().map(|&operand| OperandId { batch, operand }).collect(),
             });
@@ -104,7 +104,7 @@ impl Component {
     fn find_readers(&mut self) {
         self.readers = vec![Vec::new(); self.variables.len()];
         for element in &self.elements {
-            for &variable in &element.lanes {
+            for &variable in &element.positions {
                 let readers = &mut self.readers[variable as usize];
                 if readers.last() != Some(&element.batch) {
                     readers.push(element.batch);
@@ -113,9 +113,9 @@ impl Component {
         }
     }
 
-    /// The lanes of all elements.
-    pub(super) fn lanes(&self) -> u32 {
-        self.elements.iter().map(|element| element.lanes.len() as u32).sum()
+    /// The positions of all elements.
+    pub(super) fn positions(&self) -> u32 {
+        self.elements.iter().map(|element| element.positions.len() as u32).sum()
     }
 
     /// The weight of all elements.

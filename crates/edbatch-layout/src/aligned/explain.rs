@@ -19,11 +19,11 @@ pub struct Why {
 /// What keeps an operand from being used in place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cause {
-    /// It has a variable in several lanes, but not in all: that is no range of memory.
+    /// It has a variable in several positions, but not in all: that is no range of memory.
     Repeats(u32),
     /// Its variables cannot be neighbours.
     Apart,
-    /// Its variables can be neighbours; but some of them have to lie together, as the same lanes of another operand do,
+    /// Its variables can be neighbours; but some of them have to lie together, as the same positions of another operand do,
     /// and cannot.
     Nested,
     /// Its variables can be neighbours, but not in the order of its batch.
@@ -109,10 +109,10 @@ impl From<Refusal> for Cause {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cause {
-            Cause::Repeats(variable) => write!(f, "has variable {variable} in several lanes")?,
+            Cause::Repeats(variable) => write!(f, "has variable {variable} in several positions")?,
             Cause::Apart => f.write_str("cannot be contiguous")?,
             Cause::Nested => {
-                f.write_str("cannot have the lanes together that its batch wants so")?
+                f.write_str("cannot have the positions together that its batch wants so")?
             }
             Cause::Turned => f.write_str("cannot lie in the order of its batch")?,
         }

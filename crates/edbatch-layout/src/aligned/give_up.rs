@@ -7,7 +7,7 @@
 //! As a subset of what can be accepted together can be accepted too, a run of operands is tried as one: all of them at
 //! first, half as many after a refusal, twice as many after a success. So k refusals among n operands take about
 //! 2 k log₂(n / k) tests, and none of them one. *Cost*: a test is linear in the part of the problem that is searched.
-//! Large parts are [sifted](super::sift) therefore, and tests and restarts are bounded by how many lanes they look at.
+//! Large parts are [sifted](super::sift) therefore, and tests and restarts are bounded by how many positions they look at.
 //!
 //! *Source*: ours. Alg. 2 gives up whole batches, which copies more.
 
@@ -20,15 +20,15 @@ use super::component::Component;
 use super::layout::heaviest_group;
 use super::sift::sift;
 
-/// A component with more lanes than this is sifted.
+/// A component with more positions than this is sifted.
 const LARGE: u32 = 256;
 
-/// No restart begins after so many lanes were looked at, in large components; each attempt counts as [`FIXED_WORK`] looks
-/// at each lane besides what the sifting takes.
+/// No restart begins after so many positions were looked at, in large components; each attempt counts as [`FIXED_WORK`] looks
+/// at each position besides what the sifting takes.
 const MOST_WORK: u64 = 1 << 21;
 const FIXED_WORK: u64 = 4;
 
-/// How many lanes the tests after a sifting may look at.
+/// How many positions the tests after a sifting may look at.
 const TEST_LANES: u32 = 1 << 21;
 
 /// A choice of elements that one order serves.
@@ -80,15 +80,16 @@ fn keep_better(best: &mut Choice, other: Choice) {
 
 /// The elements that are used in place if the variables lie as they are numbered, ascending.
 fn served_as_declared(component: &Component) -> Vec<u32> {
-    let position: Vec<u32> = (0..component.variables.len() as u32).collect();
+    let place_of: Vec<u32> = (0..component.variables.len() as u32).collect();
     let mut elements: Vec<u32> = (0..component.elements.len() as u32).collect();
     let element = |index: &u32| &component.elements[*index as usize];
     elements.sort_by_key(|index| element(index).batch);
     let batches = elements.chunk_by(|a, b| element(a).batch == element(b).batch);
     let mut served: Vec<u32> = batches
         .flat_map(|batch| {
-            let named = |index: &u32| (*index, &element(index).lanes[..], element(index).weight);
-            heaviest_group(batch.iter().map(named), &position)
+            let named =
+                |index: &u32| (*index, &element(index).positions[..], element(index).weight);
+            heaviest_group(batch.iter().map(named), &place_of)
         })
         .collect();
     served.sort_unstable();
@@ -104,7 +105,7 @@ pub(super) fn by_weight(component: &Component) -> Vec<u32> {
 
 /// Whether a test of the whole component is too dear to be made for each operand.
 fn is_large(component: &Component) -> bool {
-    component.lanes() > LARGE
+    component.positions() > LARGE
 }
 
 /// The weight of all elements but these.
@@ -113,7 +114,7 @@ fn weight_without(component: &Component, kept: &[u32]) -> u64 {
     component.weight() - kept.iter().map(weight).sum::<u64>()
 }
 
-/// Adds the lanes that a large component made it look at to `work`.
+/// Adds the positions that a large component made it look at to `work`.
 fn accept_in_order(
     component: &Component,
     sequence: &[u32],
@@ -127,7 +128,7 @@ fn accept_in_order(
             return accept_others(accepted, sequence.to_vec(), &[]);
         }
         let sifted = sift(component, &agreeing_first(component, sequence, rng));
-        *work += sifted.work + FIXED_WORK * u64::from(component.lanes());
+        *work += sifted.work + FIXED_WORK * u64::from(component.positions());
         return accept_others(sifted.accepted, sifted.kept, sequence);
     }
     accept_others(Accepted::none(component), Vec::new(), sequence)
@@ -139,7 +140,7 @@ fn accept_others(mut accepted: Accepted<'_>, mut kept: Vec<u32>, sequence: &[u32
     let mut is_kept = vec![false; component.elements.len()];
     kept.iter().for_each(|&element| is_kept[element as usize] = true);
     let others = sequence.iter().copied().filter(|&element| !is_kept[element as usize]);
-    let tests = if is_large(component) { TEST_LANES / component.lanes() } else { u32::MAX };
+    let tests = if is_large(component) { TEST_LANES / component.positions() } else { u32::MAX };
     kept.extend(accept_each(&mut accepted, &others.collect::<Vec<_>>(), tests));
     kept.sort_unstable();
     let cost = weight_without(component, &kept);

@@ -3,7 +3,7 @@
 //! As [`transfer`](super::transfer), but a change is followed from operand to operand, and only these are looked at, not
 //! the whole tree. Adding is a transaction: after a refusal the tree rolls back.
 //!
-//! An operand is *rigid* if its lanes have to lie in one order or its reverse, and the first operand's of its batch in the
+//! An operand is *rigid* if its positions have to lie in one order or its reverse, and the first operand's of its batch in the
 //! same one. Nothing can be asked of it any more, so that it is not looked at again; with more and more operands accepted,
 //! most are.
 //!
@@ -35,7 +35,7 @@ pub(super) struct Gradual<'a> {
     is_changed: Vec<bool>,
     /// Those that became rigid in this addition.
     stiffened: Vec<u32>,
-    /// How many lanes were compared.
+    /// How many positions were compared.
     pub(super) work: u64,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Gradual<'a> {
         let elements = component.elements.len();
         let mut readers = vec![Vec::new(); variables as usize];
         for (index, element) in (0..).zip(&component.elements) {
-            element.lanes.iter().for_each(|&variable| readers[variable as usize].push(index));
+            element.positions.iter().for_each(|&variable| readers[variable as usize].push(index));
         }
         Self {
             component,
@@ -79,7 +79,7 @@ impl<'a> Gradual<'a> {
         self.state[index as usize] = State::Kept;
         self.stiffened.clear();
         self.mark(index);
-        let done = self.reduce(&element.lanes).and_then(|()| self.settle());
+        let done = self.reduce(&element.positions).and_then(|()| self.settle());
         if done.is_ok() {
             self.tree.commit(before);
             return true;
@@ -129,14 +129,14 @@ impl<'a> Gradual<'a> {
     /// do.
     fn compare(&mut self, index: u32, missing: &mut Missing) {
         let elements = &self.component.elements;
-        let lanes = |index: u32| elements[index as usize].lanes.as_slice();
+        let positions = |index: u32| elements[index as usize].positions.as_slice();
         let batch = &self.kept[elements[index as usize].batch as usize];
         let hub = batch[0];
         let others = if index == hub { &batch[1..] } else { std::slice::from_ref(&index) };
-        self.work += (lanes(hub).len() * (others.len() + 1)) as u64;
-        let variables = others.iter().flat_map(|&other| lanes(other)).chain(lanes(hub));
+        self.work += (positions(hub).len() * (others.len() + 1)) as u64;
+        let variables = others.iter().flat_map(|&other| positions(other)).chain(positions(hub));
         let snapshot = self.local.around(&self.tree, variables);
-        let hub_is_rigid = has_one_order(snapshot, lanes(hub));
+        let hub_is_rigid = has_one_order(snapshot, positions(hub));
         let mut stiffen = |index: u32| {
             if hub_is_rigid && self.state[index as usize] == State::Kept {
                 self.state[index as usize] = State::Rigid;
@@ -145,10 +145,10 @@ impl<'a> Gradual<'a> {
         };
         let mut all_equal = true;
         for &other in others {
-            if self.matcher.match_operands(snapshot, lanes(hub), lanes(other), missing) {
+            if self.matcher.match_operands(snapshot, positions(hub), positions(other), missing) {
                 stiffen(other);
             } else {
-                self.matcher.match_operands(snapshot, lanes(other), lanes(hub), missing);
+                self.matcher.match_operands(snapshot, positions(other), positions(hub), missing);
                 all_equal = false;
             }
         }
@@ -158,11 +158,11 @@ impl<'a> Gradual<'a> {
     }
 }
 
-/// Whether the lanes are all children of one Q-node.
-fn has_one_order(tree: &Snapshot, lanes: &[u32]) -> bool {
+/// Whether the positions are all children of one Q-node.
+fn has_one_order(tree: &Snapshot, positions: &[u32]) -> bool {
     let parent = |variable: u32| tree.node(tree.place(variable)).parent;
-    let first = parent(lanes[0]);
-    !tree.node(first).permutes && lanes.iter().all(|&variable| parent(variable) == first)
+    let first = parent(positions[0]);
+    !tree.node(first).permutes && positions.iter().all(|&variable| parent(variable) == first)
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ pub(super) mod tests {
         let mut kept = vec![Vec::new(); component.batches as usize];
         for &index in elements {
             let element = &component.elements[index as usize];
-            tree.reduce(&element.lanes).ok()?;
+            tree.reduce(&element.positions).ok()?;
             kept[element.batch as usize].push(index);
         }
         let all = (0..component.batches).collect();
@@ -210,14 +210,14 @@ pub(super) mod tests {
     }
 
     fn problem(variables: u32) -> impl Strategy<Value = Problem> {
-        let batch = (2..=6usize).prop_flat_map(move |lanes| {
+        let batch = (2..=6usize).prop_flat_map(move |positions| {
             let order = Just((0..variables).collect::<Vec<_>>()).prop_shuffle();
-            // Ranges of the variables, with their lanes shuffled, are rather accepted than any variables.
-            let operand = (any::<bool>(), 0..variables - lanes as u32, order).prop_map(
+            // Ranges of the variables, with their positions shuffled, are rather accepted than any variables.
+            let operand = (any::<bool>(), 0..variables - positions as u32, order).prop_map(
                 move |(any, begin, order)| {
-                    let end = begin + lanes as u32;
+                    let end = begin + positions as u32;
                     let range = order.iter().copied().filter(|v| (begin..end).contains(v));
-                    if any { order[..lanes].to_vec() } else { range.collect() }
+                    if any { order[..positions].to_vec() } else { range.collect() }
                 },
             );
             proptest::collection::vec(operand, 1..=4)
@@ -231,19 +231,20 @@ pub(super) mod tests {
         })
     }
 
-    /// Ranges in one order of lanes a batch; with the given probability, in its reverse.
+    /// Ranges in one order of positions a batch; with the given probability, in its reverse.
     pub(in crate::aligned) fn ranges(
         variables: u32,
         turned: f64,
     ) -> impl Strategy<Value = Problem> {
-        let batch = (2..=6u32).prop_flat_map(move |lanes| {
-            let order = Just((0..lanes).collect::<Vec<_>>()).prop_shuffle();
-            let operand = (0..variables - lanes, proptest::bool::weighted(turned));
+        let batch = (2..=6u32).prop_flat_map(move |positions| {
+            let order = Just((0..positions).collect::<Vec<_>>()).prop_shuffle();
+            let operand = (0..variables - positions, proptest::bool::weighted(turned));
             let operands = proptest::collection::vec(operand, 1..=4);
             (order, operands).prop_map(move |(order, operands)| {
-                let lane = |lane, turned| if turned { lanes - 1 - lane } else { lane };
+                let position =
+                    |position, turned| if turned { positions - 1 - position } else { position };
                 let operand =
-                    |(begin, turned)| order.iter().map(|&l| begin + lane(l, turned)).collect();
+                    |(begin, turned)| order.iter().map(|&l| begin + position(l, turned)).collect();
                 AlignedBatch::uniform(operands.into_iter().map(operand).collect::<Vec<_>>(), 1)
             })
         });

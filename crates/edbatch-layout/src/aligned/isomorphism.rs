@@ -1,13 +1,13 @@
 //! Two operands of a batch, node by node: which node of the one is which of the other.
 //!
-//! Nodes are matched by their lanes, from the leaves upwards: the image of a leaf is the leaf of the same lane, the image
+//! Nodes are matched by their positions, from the leaves upwards: the image of a leaf is the leaf of the same position, the image
 //! of an inner node is the common parent of its children's images if it admits the same orders of them. Where there is no
-//! such node, the lanes of the node are a constraint that the other operand has yet to meet.
+//! such node, the positions of the node are a constraint that the other operand has yet to meet.
 //!
 //! *Source*: `ParseEquivNodeOrderPair` of the paper's appendix; its orders of reference are kept by node, but two operands
 //! of a batch may share nodes, as in the paper's own example. Ours keeps them by pair of operands.
 //!
-//! *Cost*: O(lanes).
+//! *Cost*: O(positions).
 
 use super::snapshot::{NONE, Part, Snapshot};
 

@@ -24,7 +24,7 @@ pub struct Layout {
 pub enum Fate {
     /// Used where it lies.
     InPlace,
-    /// All lanes read one variable, where it lies.
+    /// All positions read one variable, where it lies.
     Broadcast,
     /// Gathered before the batch, or scattered after it.
     Copied,
@@ -32,19 +32,19 @@ pub enum Fate {
 
 impl Layout {
     /// What an order of the variables costs: in each batch the heaviest group of operands that are contiguous and have
-    /// their lanes in the same order is used in place.
+    /// their positions in the same order is used in place.
     ///
-    /// *Cost*: O(lanes · log lanes).
+    /// *Cost*: O(positions · log positions).
     ///
     /// # Panics
     /// If `order` is no order of the problem's variables.
     #[must_use]
     pub fn of_order(problem: &Problem, order: Vec<u32>) -> Self {
-        let mut position = vec![u32::MAX; problem.variables as usize];
+        let mut place_of = vec![u32::MAX; problem.variables as usize];
         for (place, &variable) in (0..).zip(&order) {
-            position[variable as usize] = place;
+            place_of[variable as usize] = place;
         }
-        assert!(order.len() == position.len() && !position.contains(&u32::MAX), "not an order");
+        assert!(order.len() == place_of.len() && !place_of.contains(&u32::MAX), "not an order");
         let mut layout = Self {
             order,
             fates: Vec::with_capacity(problem.batches.len()),
@@ -61,10 +61,12 @@ impl Layout {
                     Form::Single => fates[place as usize] = Fate::InPlace,
                     Form::Broadcast => fates[place as usize] = Fate::Broadcast,
                     Form::Repeats(_) => {}
-                    Form::Distinct => distinct.push((place, &operand.lanes[..], operand.weight)),
+                    Form::Distinct => {
+                        distinct.push((place, &operand.positions[..], operand.weight))
+                    }
                 }
             }
-            for place in heaviest_group(distinct, &position) {
+            for place in heaviest_group(distinct, &place_of) {
                 fates[place as usize] = Fate::InPlace;
             }
             for (operand, fate) in (0..).zip(&fates) {
@@ -87,14 +89,14 @@ impl Layout {
     }
 }
 
-/// Of a batch's operands, given by name, lanes and weight, the heaviest group that lies contiguous
-/// and in one order of lanes.
+/// Of a batch's operands, given by name, positions and weight, the heaviest group that lies contiguous
+/// and in one order of positions.
 pub(super) fn heaviest_group<'a>(
     operands: impl IntoIterator<Item = (u32, &'a [u32], u64)>,
-    position: &[u32],
+    place_of: &[u32],
 ) -> Vec<u32> {
-    let contiguous = operands.into_iter().filter_map(|(name, lanes, weight)| {
-        lane_offsets(lanes, position).map(|offsets| (offsets, name, weight))
+    let contiguous = operands.into_iter().filter_map(|(name, positions, weight)| {
+        position_offsets(positions, place_of).map(|offsets| (offsets, name, weight))
     });
     let mut contiguous: Vec<_> = contiguous.collect();
     contiguous.sort_unstable();
@@ -106,13 +108,14 @@ pub(super) fn heaviest_group<'a>(
     best.unwrap_or_default().iter().map(|&(_, name, _)| name).collect()
 }
 
-/// Where each lane lies, counted from the first of them; `None` if the variables are no neighbours.
-fn lane_offsets(lanes: &[u32], position: &[u32]) -> Option<Vec<u32>> {
-    let mut offsets: Vec<u32> = lanes.iter().map(|&variable| position[variable as usize]).collect();
+/// Where each position lies, counted from the first of them; `None` if the variables are no neighbours.
+fn position_offsets(positions: &[u32], place_of: &[u32]) -> Option<Vec<u32>> {
+    let mut offsets: Vec<u32> =
+        positions.iter().map(|&variable| place_of[variable as usize]).collect();
     let first = *offsets.iter().min()?;
     for offset in &mut offsets {
         *offset -= first;
-        if *offset as usize >= lanes.len() {
+        if *offset as usize >= positions.len() {
             return None;
         }
     }

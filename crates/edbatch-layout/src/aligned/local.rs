@@ -4,7 +4,7 @@
 //! complete gives a run for each stretch of them, as if that were a node of its own: what operands are compared by, the
 //! order of the children next to each other, is the same.
 //!
-//! *Cost*: O(lanes), climbing to parents included.
+//! *Cost*: O(positions), climbing to parents included.
 
 use pqtree::{Kind, NodeId, PqTree};
 

@@ -7,7 +7,7 @@
 //! those that differ from them in the same way.
 //!
 //! *Source*: ours; a maximum spanning forest and local search, for a problem (MAX-2-XOR) that is NP-hard.
-//! *Cost*: O(lanes · log lanes).
+//! *Cost*: O(positions · log positions).
 
 use std::cmp::Reverse;
 
@@ -69,12 +69,12 @@ struct Related {
 
 fn claims(tree: &Snapshot, component: &Component, kept: &[Vec<u32>]) -> Vec<Claim> {
     let mut matcher = Matcher::default();
-    let lanes = |index: u32| component.elements[index as usize].lanes.as_slice();
+    let positions = |index: u32| component.elements[index as usize].positions.as_slice();
     let mut claims = Vec::new();
     for batch in kept {
         for &element in batch {
             let mut claim = Claim { element, relations: Vec::new() };
-            matcher.match_operands(tree, lanes(batch[0]), lanes(element), &mut claim);
+            matcher.match_operands(tree, positions(batch[0]), positions(element), &mut claim);
             claims.push(claim);
         }
     }

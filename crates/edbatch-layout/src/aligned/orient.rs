@@ -2,7 +2,7 @@
 //!
 //! *Source*: `DecideNodesOrder` of Alg. 2, whose comments name the two union–finds the wrong way round.
 //!
-//! *Cost*: O(lanes · α).
+//! *Cost*: O(positions · α).
 
 use super::component::Component;
 use super::isomorphism::{Listener, Matcher};
@@ -27,13 +27,13 @@ pub(super) fn orient(
 ) -> Result<Orientation, Contradiction> {
     let mut orientation = Orientation::free(tree);
     let mut matcher = Matcher::default();
-    let lanes = |element: u32| component.elements[element as usize].lanes.as_slice();
+    let positions = |element: u32| component.elements[element as usize].positions.as_slice();
     for batch in kept {
         let Some((&hub, others)) = batch.split_first() else {
             continue;
         };
         for &other in others {
-            matcher.match_operands(tree, lanes(hub), lanes(other), &mut orientation);
+            matcher.match_operands(tree, positions(hub), positions(other), &mut orientation);
             orientation.possible?;
         }
     }
@@ -55,7 +55,12 @@ pub(super) fn orient_each(
     for &index in sequence {
         let hub = kept[element(index).batch as usize][0];
         orientation.begin();
-        matcher.match_operands(tree, &element(hub).lanes, &element(index).lanes, &mut orientation);
+        matcher.match_operands(
+            tree,
+            &element(hub).positions,
+            &element(index).positions,
+            &mut orientation,
+        );
         is_refused[index as usize] = orientation.end().is_err();
     }
     for batch in kept {

@@ -1,11 +1,11 @@
-//! The problem: batches of operands that want to lie side by side, lane by lane in one order.
+//! The problem: batches of operands that want to lie side by side, position by position in one order.
 
 use std::fmt;
 
 /// Variables, and batches that read and write them.
 ///
 /// Any order of the variables is a layout. A batch is served without copies if the variables of each of its operands
-/// are neighbours and if all its operands have their lanes in the same order.
+/// are neighbours and if all its operands have their positions in the same order.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Problem {
     /// How many variables there are.
@@ -14,18 +14,18 @@ pub struct Problem {
     pub batches: Vec<AlignedBatch>,
 }
 
-/// Operations that run as one: each is a lane.
+/// Operations that run as one: each is a position.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct AlignedBatch {
-    /// The operands of the operations, and their results. All have as many lanes.
+    /// The operands of the operations, and their results. All have as many positions.
     pub operands: Vec<AlignedOperand>,
 }
 
-/// What all lanes of a batch have in one role: the left factors, say, or the results.
+/// What all positions of a batch have in one role: the left factors, say, or the results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AlignedOperand {
-    /// The variable of each lane.
-    pub lanes: Vec<u32>,
+    /// The variable of each position.
+    pub positions: Vec<u32>,
     /// What a copy of it costs, in bytes.
     pub weight: u64,
 }
@@ -42,7 +42,7 @@ pub struct OperandId {
 impl AlignedBatch {
     /// Operands that all weigh the same.
     pub fn uniform(operands: impl IntoIterator<Item = Vec<u32>>, weight: u64) -> Self {
-        let operands = operands.into_iter().map(|lanes| AlignedOperand { lanes, weight });
+        let operands = operands.into_iter().map(|positions| AlignedOperand { positions, weight });
         Self { operands: operands.collect() }
     }
 }
@@ -61,17 +61,17 @@ impl Problem {
         })
     }
 
-    /// Whether every variable that is named exists, and all operands of a batch have as many lanes.
+    /// Whether every variable that is named exists, and all operands of a batch have as many positions.
     ///
     /// # Errors
     /// The first operand of which this does not hold.
     pub fn check(&self) -> Result<(), Malformed> {
         for (id, operand) in self.operands() {
-            let expected = self.batches[id.batch as usize].operands[0].lanes.len();
-            let variable = operand.lanes.iter().find(|&&v| v >= self.variables).copied();
-            if operand.lanes.len() != expected || variable.is_some() {
-                let lanes = [expected, operand.lanes.len()];
-                return Err(Malformed { at: id, lanes, variable });
+            let expected = self.batches[id.batch as usize].operands[0].positions.len();
+            let variable = operand.positions.iter().find(|&&v| v >= self.variables).copied();
+            if operand.positions.len() != expected || variable.is_some() {
+                let positions = [expected, operand.positions.len()];
+                return Err(Malformed { at: id, positions, variable });
             }
         }
         Ok(())
@@ -81,7 +81,7 @@ impl Problem {
 impl AlignedOperand {
     /// What the operand asks of the order.
     pub(super) fn form(&self) -> Form {
-        let Some((&first, rest)) = self.lanes.split_first() else {
+        let Some((&first, rest)) = self.positions.split_first() else {
             return Form::Single;
         };
         if rest.is_empty() {
@@ -98,30 +98,32 @@ impl AlignedOperand {
 }
 
 impl AlignedOperand {
-    /// A variable that stands in several lanes.
+    /// A variable that stands in several positions.
     fn repeated(&self) -> Option<u32> {
-        if self.lanes.len() <= FEW {
+        if self.positions.len() <= FEW {
             // Faster than sorting, and without memory.
-            let mut lanes = self.lanes.iter().enumerate();
-            return lanes.find(|(i, lane)| self.lanes[..*i].contains(lane)).map(|(_, &lane)| lane);
+            let mut positions = self.positions.iter().enumerate();
+            return positions
+                .find(|(i, position)| self.positions[..*i].contains(position))
+                .map(|(_, &position)| position);
         }
-        let mut sorted = self.lanes.clone();
+        let mut sorted = self.positions.clone();
         sorted.sort_unstable();
         sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
     }
 }
 
-/// So many lanes are compared each with each.
+/// So many positions are compared each with each.
 const FEW: usize = 16;
 
 /// What an operand asks of the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// Nothing: it has one lane at most.
+    /// Nothing: it has one position at most.
     Single,
-    /// Nothing: all lanes read one variable.
+    /// Nothing: all positions read one variable.
     Broadcast,
-    /// What no order can give: a variable stands in several lanes, but not in all.
+    /// What no order can give: a variable stands in several positions, but not in all.
     Repeats(u32),
     /// To be neighbours, in the order of the batch.
     Distinct,
@@ -132,8 +134,8 @@ pub(super) enum Form {
 pub struct Malformed {
     /// Which.
     pub at: OperandId,
-    /// The lanes of the batch, and those of the operand.
-    pub lanes: [usize; 2],
+    /// The positions of the batch, and those of the operand.
+    pub positions: [usize; 2],
     /// A variable that does not exist.
     pub variable: Option<u32>,
 }
@@ -147,9 +149,9 @@ impl fmt::Display for OperandId {
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.lanes, self.variable) {
+        match (self.positions, self.variable) {
             ([expected, got], _) if expected != got => {
-                write!(f, "{}: expected {expected} lanes, got {got}", self.at)
+                write!(f, "{}: expected {expected} positions, got {got}", self.at)
             }
             (_, variable) => write!(f, "{}: there is no variable {variable:?}", self.at),
         }

@@ -6,7 +6,7 @@
 //! 3. What is kept satisfies both passes. What was given up in the second still narrows that tree, so the tree is made
 //!    anew without it, and as much as was refused is [tried again](mod@super::give_up) as a budget allows.
 //!
-//! Asking for contiguity first and for directions last is also the better order: an operand with its lanes the wrong way
+//! Asking for contiguity first and for directions last is also the better order: an operand with its positions the wrong way
 //! round joins nodes that belong together, and is then seen to be the only one that is turned.
 //!
 //! *Source*: ours. *Cost*: near-linear, and a linear test for each try of the third step.
@@ -18,7 +18,7 @@ use super::majority::majority_first;
 use super::orient::orient_each;
 use super::snapshot::Snapshot;
 
-/// How often the first pass may look at each lane. Four times is common.
+/// How often the first pass may look at each position. Four times is common.
 const LOOKS: u64 = 64;
 
 /// What sifting a sequence leaves.
@@ -26,14 +26,14 @@ pub(super) struct Sifted<'a> {
     pub(super) accepted: Accepted<'a>,
     /// The elements accepted.
     pub(super) kept: Vec<u32>,
-    /// How many lanes were looked at.
+    /// How many positions were looked at.
     pub(super) work: u64,
 }
 
 /// Accepts what it can of the elements of a sequence.
 pub(super) fn sift<'a>(component: &'a Component, sequence: &[u32]) -> Sifted<'a> {
     let mut gradual = Gradual::none(component);
-    let limit = LOOKS * u64::from(component.lanes());
+    let limit = LOOKS * u64::from(component.positions());
     for &element in sequence {
         // One that cannot be added is not kept.
         let _is_kept = gradual.work < limit && gradual.add(element);

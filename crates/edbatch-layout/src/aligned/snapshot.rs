@@ -128,10 +128,10 @@ impl Snapshot {
     }
 
     /// The nodes of an operand. *Invariant*: its variables are consecutive in every order of the tree.
-    pub(super) fn part(&self, lanes: &[u32]) -> Part {
-        let places = || lanes.iter().map(|&variable| self.place(variable));
-        let first = places().min().expect("operands have lanes");
-        let mut last = places().max().expect("operands have lanes");
+    pub(super) fn part(&self, positions: &[u32]) -> Part {
+        let places = || positions.iter().map(|&variable| self.place(variable));
+        let first = places().min().expect("operands have positions");
+        let mut last = places().max().expect("operands have positions");
         loop {
             let &Node { parent, index, .. } = self.node(last);
             if parent == NONE || index + 1 < self.node(parent).degree {

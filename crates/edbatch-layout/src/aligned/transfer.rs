@@ -10,7 +10,7 @@
 //! *Source*: `BroadcastConstraint` of Alg. 2. Its listing goes on with a tree that a failed batch has already narrowed;
 //! here the caller rolls back.
 //!
-//! *Cost*: O(rounds · (variables + lanes of the batches that changed)); few rounds in practice.
+//! *Cost*: O(rounds · (variables + positions of the batches that changed)); few rounds in practice.
 
 use pqtree::PqTree;
 
@@ -41,9 +41,10 @@ pub(super) fn transfer(
             let Some((hub, others)) = kept[batch as usize].split_first() else {
                 continue;
             };
-            let lanes = |element: u32| component.elements[element as usize].lanes.as_slice();
+            let positions =
+                |element: u32| component.elements[element as usize].positions.as_slice();
             for &other in others {
-                let (hub, other) = (lanes(*hub), lanes(other));
+                let (hub, other) = (positions(*hub), positions(other));
                 if !matcher.match_operands(&snapshot, hub, other, &mut missing) {
                     matcher.match_operands(&snapshot, other, hub, &mut missing);
                 }

@@ -26,19 +26,22 @@ fn every_order(order: &mut Vec<u32>, fixed: usize, visit: &mut impl FnMut(&[u32]
     }
 }
 
-/// The bytes and the number of operands that a batch copies: for each order of its lanes, suppose that this is the one.
+/// The bytes and the number of operands that a batch copies: for each order of its positions, suppose that this is the one.
 fn cost(batch: &AlignedBatch, order: &[u32]) -> (u64, usize) {
-    let Some(lanes) = batch.operands.first().map(|operand| operand.lanes.len()) else {
+    let Some(positions) = batch.operands.first().map(|operand| operand.positions.len()) else {
         return (0, 0);
     };
-    let mut lane_order: Vec<u32> = (0..lanes as u32).collect();
+    let mut position_order: Vec<u32> = (0..positions as u32).collect();
     let mut least = (u64::MAX, usize::MAX);
-    every_order(&mut lane_order, 0, &mut |lane_order| {
+    every_order(&mut position_order, 0, &mut |position_order| {
         let copied = batch.operands.iter().filter(|operand| {
-            let constant = operand.lanes.iter().all(|variable| *variable == operand.lanes[0]);
-            let wanted: Vec<u32> =
-                lane_order.iter().map(|&lane| operand.lanes[lane as usize]).collect();
-            !constant && !order.windows(lanes).any(|window| window == wanted)
+            let constant =
+                operand.positions.iter().all(|variable| *variable == operand.positions[0]);
+            let wanted: Vec<u32> = position_order
+                .iter()
+                .map(|&position| operand.positions[position as usize])
+                .collect();
+            !constant && !order.windows(positions).any(|window| window == wanted)
         });
         let costs = copied.fold((0, 0), |sum, operand| (sum.0 + operand.weight, sum.1 + 1));
         least = least.min(costs);

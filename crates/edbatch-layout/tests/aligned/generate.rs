@@ -3,7 +3,7 @@
 use edbatch_layout::aligned::{AlignedBatch, AlignedOperand, Problem};
 use proptest::prelude::*;
 
-/// Up to six variables, repeated ones and single lanes among them, of any small weights.
+/// Up to six variables, repeated ones and single positions among them, of any small weights.
 pub(crate) fn small_problem() -> impl Strategy<Value = Problem> {
     (2..=6u32).prop_flat_map(|variables| {
         let batches = proptest::collection::vec(batch(variables), 1..=4);
@@ -12,23 +12,23 @@ pub(crate) fn small_problem() -> impl Strategy<Value = Problem> {
 }
 
 fn batch(variables: u32) -> impl Strategy<Value = AlignedBatch> {
-    (1..=4usize, 1..=3usize).prop_flat_map(move |(lanes, operands)| {
+    (1..=4usize, 1..=3usize).prop_flat_map(move |(positions, operands)| {
         let distinct =
             Just((0..variables).collect::<Vec<_>>()).prop_shuffle().prop_map(move |mut order| {
-                order.truncate(lanes);
+                order.truncate(positions);
                 let length = order.len();
-                // More lanes than variables: some come again.
-                (0..lanes).map(|lane| order[lane % length]).collect()
+                // More positions than variables: some come again.
+                (0..positions).map(|position| order[position % length]).collect()
             });
-        let any = proptest::collection::vec(0..variables, lanes);
-        let lanes = prop_oneof![4 => distinct.boxed(), 1 => any.boxed()];
-        let operand =
-            (lanes, 1..=5u64).prop_map(|(lanes, weight)| AlignedOperand { lanes, weight });
+        let any = proptest::collection::vec(0..variables, positions);
+        let positions = prop_oneof![4 => distinct.boxed(), 1 => any.boxed()];
+        let operand = (positions, 1..=5u64)
+            .prop_map(|(positions, weight)| AlignedOperand { positions, weight });
         proptest::collection::vec(operand, operands).prop_map(|operands| AlignedBatch { operands })
     })
 }
 
-/// A problem with an ideal layout: ranges of a hidden order, their lanes in one order a batch.
+/// A problem with an ideal layout: ranges of a hidden order, their positions in one order a batch.
 ///
 /// `random(k)` gives a number below `k`.
 pub(crate) fn feasible_problem(variables: u32, mut random: impl FnMut(u32) -> u32) -> Problem {
@@ -36,22 +36,22 @@ pub(crate) fn feasible_problem(variables: u32, mut random: impl FnMut(u32) -> u3
     shuffle(&mut hidden, &mut random);
     let mut batches = Vec::new();
     for _ in 0..variables / 4 {
-        let lanes = 2 + random(7.min(variables - 1));
-        let mut lane_order: Vec<u32> = (0..lanes).collect();
-        shuffle(&mut lane_order, &mut random);
+        let positions = 2 + random(7.min(variables - 1));
+        let mut position_order: Vec<u32> = (0..positions).collect();
+        shuffle(&mut position_order, &mut random);
         let operands = (0..3).map(|_| {
-            let begin = random(variables - lanes + 1);
-            lane_order.iter().map(|&lane| hidden[(begin + lane) as usize]).collect()
+            let begin = random(variables - positions + 1);
+            position_order.iter().map(|&position| hidden[(begin + position) as usize]).collect()
         });
         batches.push(AlignedBatch::uniform(operands.collect::<Vec<_>>(), 1));
     }
     Problem { variables, batches }
 }
 
-/// Spoils an operand in a tenth of the batches: its lanes come the other way round. Returns how many are spoilt.
+/// Spoils an operand in a tenth of the batches: its positions come the other way round. Returns how many are spoilt.
 pub(crate) fn reverse_some(problem: &mut Problem) -> usize {
     let spoilt = problem.batches.iter_mut().step_by(10);
-    spoilt.map(|batch| batch.operands[1].lanes.reverse()).count()
+    spoilt.map(|batch| batch.operands[1].positions.reverse()).count()
 }
 
 /// Spoils an operand in a tenth of the batches: one of its variables is another. Returns how many are spoilt.
@@ -59,26 +59,27 @@ pub(crate) fn mistake_some(problem: &mut Problem, mut random: impl FnMut(u32) ->
     let mut count = 0;
     for batch in problem.batches.iter_mut().step_by(10) {
         let other = random(problem.variables);
-        let lanes = &mut batch.operands[2].lanes;
-        if !lanes.contains(&other) {
-            lanes[0] = other;
+        let positions = &mut batch.operands[2].positions;
+        if !positions.contains(&other) {
+            positions[0] = other;
             count += 1;
         }
     }
     count
 }
 
-/// The same problem: its variables renamed, its batches, their operands and their lanes in other places.
+/// The same problem: its variables renamed, its batches, their operands and their positions in other places.
 pub(crate) fn disguise(problem: &Problem, random: &mut impl FnMut(u32) -> u32) -> Problem {
     let mut other = problem.clone();
     let mut names: Vec<u32> = (0..problem.variables).collect();
     shuffle(&mut names, random);
     for batch in &mut other.batches {
-        let mut lanes: Vec<usize> = (0..batch.operands[0].lanes.len()).collect();
-        shuffle(&mut lanes, random);
+        let mut positions: Vec<usize> = (0..batch.operands[0].positions.len()).collect();
+        shuffle(&mut positions, random);
         for operand in &mut batch.operands {
-            let renamed = lanes.iter().map(|&lane| names[operand.lanes[lane] as usize]);
-            operand.lanes = renamed.collect();
+            let renamed =
+                positions.iter().map(|&position| names[operand.positions[position] as usize]);
+            operand.positions = renamed.collect();
         }
         shuffle(&mut batch.operands, random);
     }

@@ -11,7 +11,7 @@ use crate::text::parse;
 
 fn ones(variables: u32, batches: &[&[&[u32]]]) -> Problem {
     let batch = |operands: &&[&[u32]]| {
-        AlignedBatch::uniform(operands.iter().map(|lanes| lanes.to_vec()), 1)
+        AlignedBatch::uniform(operands.iter().map(|positions| positions.to_vec()), 1)
     };
     Problem { variables, batches: batches.iter().map(batch).collect() }
 }
@@ -92,7 +92,7 @@ fn copies_are_explained() {
     let why = why_copied(&problem, &layout, at(2)).unwrap();
     assert_eq!((why.cause, why.against), (Cause::Apart, vec![at(0), at(1)]));
     let why = why_copied(&problem, &layout, at(3)).unwrap();
-    assert_eq!(why.to_string(), "has variable 2 in several lanes");
+    assert_eq!(why.to_string(), "has variable 2 in several positions");
     assert_eq!(why_copied(&problem, &layout, at(0)), None);
     let problem = ones(2, &[&[&[0, 1], &[1, 0]]]);
     let layout = plan(&problem, Search::default());
@@ -143,7 +143,7 @@ proptest! {
                 continue;
             };
             if let Cause::Repeats(variable) = why.cause {
-                prop_assert!(operand.lanes.iter().filter(|&&lane| lane == variable).count() > 1);
+                prop_assert!(operand.positions.iter().filter(|&&position| position == variable).count() > 1);
                 continue;
             }
             let feasible = |ids: &[OperandId]| brute_force(&only(&problem, ids)).1;
@@ -202,10 +202,10 @@ fn a_single_spoilt_operand_is_found() {
         let ideal = feasible_problem(600, stream(seed));
         assert!(plan(&disguise(&ideal, &mut stream(seed + 50)), Search::default()).feasible);
         let mut spoilt = ideal.clone();
-        let batch = spoilt.batches.iter_mut().find(|batch| batch.operands[0].lanes.len() > 2);
-        let batch = batch.expect("some batch has more than two lanes");
+        let batch = spoilt.batches.iter_mut().find(|batch| batch.operands[0].positions.len() > 2);
+        let batch = batch.expect("some batch has more than two positions");
         let mut turned = batch.operands[0].clone();
-        turned.lanes.reverse();
+        turned.positions.reverse();
         turned.weight = 3;
         batch.operands.push(turned);
         for problem in [&spoilt, &disguise(&spoilt, &mut stream(seed + 100))] {
@@ -226,12 +226,15 @@ fn large_plans_are_no_worse_than_the_declaration_order() {
     let mut random = stream(2);
     for (index, batch) in problem.batches.iter_mut().enumerate() {
         for operand in &mut batch.operands {
-            operand.lanes.iter_mut().for_each(|variable| *variable = number[*variable as usize]);
+            operand
+                .positions
+                .iter_mut()
+                .for_each(|variable| *variable = number[*variable as usize]);
         }
         if index % 2 == 0 {
-            let lanes = &mut batch.operands[0].lanes;
+            let positions = &mut batch.operands[0].positions;
             let begin = random(400);
-            (0..).zip(lanes).for_each(|(lane, variable)| *variable = begin + 83 * lane);
+            (0..).zip(positions).for_each(|(position, variable)| *variable = begin + 83 * position);
             batch.operands[0].weight = 9;
         }
     }

@@ -1,6 +1,6 @@
 //! Files of aligned-layout problems.
 //!
-//! An instance is `I variables batches`; per batch `B operands lanes` and a line of variables for each operand; at the end
+//! An instance is `I variables batches`; per batch `B operands positions` and a line of variables for each operand; at the end
 //! `R feasible copies`, the answer. Lines that begin with `#` are comments. All operands weigh the same.
 
 use edbatch_layout::aligned::{AlignedBatch, Problem};
@@ -13,7 +13,7 @@ pub(crate) struct Instance {
 
 pub(crate) fn parse(text: &str) -> Result<Vec<Instance>, String> {
     let mut instances: Vec<Instance> = Vec::new();
-    let (mut operands, mut lanes) = (0, 0);
+    let (mut operands, mut positions) = (0, 0);
     for (number, line) in (1..).zip(text.lines()) {
         let error = |what: &str| format!("line {number}: expected {what}, got `{line}`");
         let mut words = line.split_whitespace();
@@ -39,16 +39,16 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Instance>, String> {
         let instance = instances.last_mut().ok_or_else(|| error("`I variables batches`"))?;
         match (first, &numbers[..]) {
             ("B", &[m, k]) => {
-                (operands, lanes) = (m, k as usize);
+                (operands, positions) = (m, k as usize);
                 instance.problem.batches.push(AlignedBatch::default());
             }
             ("R", &[feasible, copies]) => instance.answer = Some((feasible == 1, copies as usize)),
-            _ if !tagged && operands > 0 && numbers.len() == lanes => {
+            _ if !tagged && operands > 0 && numbers.len() == positions => {
                 operands -= 1;
                 let batch = instance.problem.batches.last_mut().ok_or_else(|| error("`B …`"))?;
                 batch.operands.extend(AlignedBatch::uniform([numbers], 1).operands);
             }
-            _ => return Err(error("`B operands lanes`, an operand, or `R feasible copies`")),
+            _ => return Err(error("`B operands positions`, an operand, or `R feasible copies`")),
         }
     }
     for (index, instance) in (1..).zip(&instances) {
