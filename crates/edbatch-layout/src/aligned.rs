@@ -63,7 +63,7 @@ pub use problem::{AlignedBatch, AlignedOperand, Malformed, OperandId, Problem};
 pub struct Search {
     /// Where the shuffles begin.
     pub seed: u64,
-    /// How often giving up operands begins anew; less often in large parts of a problem, where it takes long.
+    /// How often giving up operands begins again; less often in large parts of a problem, where it takes long.
     pub restarts: u32,
     /// How many tests branch and bound may spend on each independent part of the problem.
     pub tests: u32,

@@ -7,7 +7,7 @@ use edbatch_graph::{Kind, RecordId};
 /// The steps of a mini-batch over one arena of f32 elements.
 ///
 /// Everything is a number in a flat array, so that a plan can be copied to a device as it is.
-/// Nobody holds a tensor at run time.
+/// No tensor is an object at run time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     /// One step per batch, in order.

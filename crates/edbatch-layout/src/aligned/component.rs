@@ -7,7 +7,7 @@
 
 use super::problem::{Form, OperandId, Problem};
 
-/// A part of a problem, with variables and batches numbered anew.
+/// A part of a problem, with variables and batches numbered from 0.
 #[derive(Debug)]
 pub(super) struct Component {
     /// The problem's name of each variable, ascending.

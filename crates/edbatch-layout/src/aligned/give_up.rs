@@ -147,7 +147,7 @@ fn accept_others(mut accepted: Accepted<'_>, mut kept: Vec<u32>, sequence: &[u32
     Choice { kept, cost, order: accepted.order() }
 }
 
-/// Accepts what can be, one after the other, as far as so many tests tell. Returns it.
+/// Accepts what can be, one after the other, as far as so many tests show. Returns it.
 fn accept_each(accepted: &mut Accepted<'_>, sequence: &[u32], tests: u32) -> Vec<u32> {
     let mut kept = Vec::with_capacity(sequence.len());
     let (mut rest, mut length) = (sequence, sequence.len());

@@ -11,7 +11,7 @@
 
 use super::snapshot::{NONE, Part, Snapshot};
 
-/// What is told about two operands.
+/// What is reported about two operands.
 pub(super) trait Listener {
     /// The children of Q-node `a` follow each other as those of `b` do, or, if `turned`, the other way round.
     fn directions(&mut self, a: u32, b: u32, turned: bool);
@@ -134,15 +134,15 @@ impl Matcher {
             let leaf = tree.place(variable);
             tree.node(self.images[(leaf - part.first) as usize]).variable
         };
-        let mut tell = |children: &[u32]| {
+        let mut report = |children: &[u32]| {
             let variables = children.iter().flat_map(|&child| tree.variables(child));
             listener.missing(&mut variables.map(image));
         };
         // That the whole operand is consecutive is known.
         if permutes && !is_root {
-            tell(&self.children);
+            report(&self.children);
         } else if !permutes && (self.children.len() > 2 || !is_root) {
-            self.children.windows(2).for_each(tell);
+            self.children.windows(2).for_each(report);
         }
     }
 }

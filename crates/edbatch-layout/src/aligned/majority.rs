@@ -38,7 +38,7 @@ pub(super) fn majority_first(
             let differs = turns[relation.a as usize] != turns[relation.b as usize];
             relation.turned = differs != relation.turned;
         }
-        // What is left of a claim tells in what it differs from the directions found.
+        // What is left of a claim is in what it differs from the directions found.
         let key = |claim: &Claim| claim.relations.iter().map(|r| r.turned).collect::<Vec<_>>();
         claims.sort_by_cached_key(key);
         let mut groups: Vec<&[Claim]> = claims.chunk_by(|a, b| key(a) == key(b)).collect();

@@ -1,4 +1,4 @@
-//! Reading an order off a tree: each root's children as they stand, all others as their roots tell.
+//! Reading an order off a tree: each root's children as they stand, all others as follows from their roots.
 //!
 //! *Source*: `GetLeafOrder` of the paper's appendix. *Cost*: O(variables).
 

@@ -139,9 +139,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-        /// What is refused leaves no trace: the same elements are kept if all is related anew for each of them.
+        /// What is refused leaves no trace: the same elements are kept if all is related from the start for each of them.
         #[test]
-        fn one_after_the_other_is_as_anew_each_time(problem in ranges(16, 0.2)) {
+        fn one_after_the_other_is_as_from_the_start(problem in ranges(16, 0.2)) {
             for component in components(&problem) {
                 let mut gradual = Gradual::none(&component);
                 let all = 0..component.elements.len() as u32;

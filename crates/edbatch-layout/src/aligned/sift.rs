@@ -4,7 +4,7 @@
 //! 2. On the tree that comes out, the [second pass](super::orient) does the same with what is left, in directions that
 //!    the [majority](super::majority) wants.
 //! 3. What is kept satisfies both passes. What was given up in the second still narrows that tree, so the tree is made
-//!    anew without it, and as much as was refused is [tried again](mod@super::give_up) as a budget allows.
+//!    again without it, and as much as was refused is [tried again](mod@super::give_up) as a budget allows.
 //!
 //! Asking for contiguity first and for directions last is also the better order: an operand with its positions the wrong way
 //! round joins nodes that belong together, and is then seen to be the only one that is turned.

@@ -133,7 +133,7 @@ proptest! {
         prop_assert_eq!((a.feasible, a.bytes), (b.feasible, b.bytes));
     }
 
-    /// Whoever is named as excluding a copy does exclude it, and none of them is superfluous.
+    /// The operands that are named as excluding a copy do exclude it, and none of them is superfluous.
     #[test]
     fn explanations_hold(problem in small_problem()) {
         let layout = plan(&problem, Search::default());
