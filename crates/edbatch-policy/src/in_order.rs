@@ -17,8 +17,7 @@
 //! algorithm).
 //!
 //! *Cost*: O(nodes + edges), in two passes over the nodes; a graph without an order mostly shows
-//! it after
-//! a few nodes.
+//! it after a few nodes.
 
 use std::hint::select_unpredictable;
 use std::mem;

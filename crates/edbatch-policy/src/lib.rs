@@ -42,11 +42,12 @@
 //! | [`branch_and_bound`] | as long as one likes | | optimal, if it closes | | for small graphs, such as cells |
 //! | [`exhaustive`](fn@exhaustive) | exponential | | optimal | | to test the others |
 //!
-//! A run takes 4 to 14 ns a node with an [`Fsm`] or [`Critical`] up to 10⁵ nodes (`cargo bench -p
-//! edbatch-policy`), and 20 to 30 ns on lattices and chains of 10⁶: the nodes of a batch lie an
-//! instance apart, so each of them, its users and what these wait for are cache lines of their own,
-//! and then they no longer fit the cache. Nearly half of the time goes into these three look-ups
-//! (`perf` shows it). Keeping where a node's users are beside it in the queue saves one of the
+//! Up to 10⁵ nodes a run takes 5 to 14 ns a node by default and 7 to 15 with an [`Fsm`] (`cargo
+//! bench
+//! -p edbatch-policy`); on lattices and chains of 10⁶ nodes, 20 to 30 on a quiet machine. The nodes of
+//! a batch lie an instance apart, so each of them, its users and what these wait for are cache
+//! lines of their own, and then they no longer fit the cache: nearly half of the time goes into
+//! these three look-ups. Keeping where a node's users are beside it in the queue saves one of the
 //! three, and makes mini-batches of 3,000 nodes, the common case, 10 to 18 % slower; so it is not
 //! done.
 //!
@@ -56,7 +57,7 @@
 //!
 //! A [`Chains`] and a [`KindFrontiers`] hold what the better policies look at, a
 //! [`quotient`](fn@quotient) what search and learning run on; [`lower_bound`] and [`pair_bound`]
-//! say how good a schedule can be. [`chains_of`] makes graphs that are hard for all of them.
+//! say how good a schedule can be.
 //!
 //! Read on: [`Frontier`], then [`Policy`], then the module of [`Critical`].
 #![forbid(unsafe_code)]
@@ -86,7 +87,6 @@ mod scheduler;
 mod search;
 mod states;
 mod sufficient;
-mod supersequence;
 mod training_set;
 mod values;
 
@@ -112,5 +112,4 @@ pub use quotient::quotient;
 pub use scheduler::Scheduler;
 pub use search::{Beam, Found, beam, branch_and_bound, replay};
 pub use sufficient::Sufficient;
-pub use supersequence::{chains_of, random_strings};
 pub use training_set::{EmptyTrainingSet, TrainingSet, hold_out};

@@ -7,4 +7,5 @@ mod frontier;
 mod policies;
 mod scheduler;
 mod search;
+mod supersequence;
 mod support;

@@ -3,13 +3,13 @@
 use edbatch_graph::{Dag, Kind, PlainDag};
 use edbatch_policy::{
     Beam, CostModel, Critical, Frontier, Line, Policy, Portfolio, Preference, Sample, Sufficient,
-    branch_and_bound, chains_of, exhaustive, lower_bound, pair_bound, quotient, random_strings,
-    replay, schedule,
+    branch_and_bound, exhaustive, lower_bound, pair_bound, quotient, replay, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
+use crate::supersequence::{chains_of, random_strings};
 use crate::support;
 
 fn batches(dag: &impl Dag, mut policy: impl Policy) -> usize {

@@ -9,11 +9,7 @@ use edbatch_graph::{Kind, PlainDag};
 use rand::{Rng, RngExt};
 
 /// A chain for each string, over kinds `0..kinds`.
-///
-/// # Panics
-/// If a letter is no such kind.
-#[must_use]
-pub fn chains_of(strings: &[Vec<Kind>], kinds: u16) -> PlainDag {
+pub(crate) fn chains_of(strings: &[Vec<Kind>], kinds: u16) -> PlainDag {
     let mut dag = PlainDag::new((0..kinds).map(|kind| kind.to_string()));
     for string in strings {
         let mut last = None;
@@ -26,7 +22,7 @@ pub fn chains_of(strings: &[Vec<Kind>], kinds: u16) -> PlainDag {
 }
 
 /// So many random strings of this length.
-pub fn random_strings(
+pub(crate) fn random_strings(
     count: usize,
     length: usize,
     kinds: u16,
