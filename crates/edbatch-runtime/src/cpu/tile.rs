@@ -42,7 +42,7 @@ pub(super) struct Workspace {
 }
 
 impl<'a> Job<'a> {
-    /// Runs some calls of the step, whose rows to be written are `out`. ClaimedPool, if there are any,
+    /// Runs some calls of the step, whose rows to be written are `out`. Workers, if there are any,
     /// share the columns of each product.
     pub(super) fn run(
         &self,
