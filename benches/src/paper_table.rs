@@ -1,10 +1,11 @@
 //! The paper's table of memory costs, as it is printed.
 //!
-//! By the rule that [`cell_costs`](edbatch_layout::cell_costs) infers, all planned figures are the paper's but those of
-//! TreeLSTM-Internal, 3 kernels and 22 kB. Of these the products, eight of one shape, account for 1 kernel and 16 kB; all
-//! else in the cell has an ideal layout, which is found. No rule is known by which two kernels and 6 kB remain. The
-//! declared figures depend on the order in which the equations are written; those of GRUCell, TreeGRU-Leaf and
-//! TreeLSTM-Leaf are the paper's. MVCell's differ because the matrices that come in are not in the order in which its
+//! By the rule that [`cell_costs`](edbatch_layout::cell_costs) infers, all planned figures are the
+//! paper's but those of TreeLSTM-Internal, 3 kernels and 22 kB. Of these the products, eight of one
+//! shape, account for 1 kernel and 16 kB; all else in the cell has an ideal layout, which is found.
+//! No rule is known by which two kernels and 6 kB remain. The declared figures depend on the order
+//! in which the equations are written; those of GRUCell, TreeGRU-Leaf and TreeLSTM-Leaf are the
+//! paper's. MVCell's differ because the matrices that come in are not in the order in which its
 //! products want them, which the paper does not count.
 //!
 //! *Source*: the paper, table "memory kernels", at batch 8 and size 64.

@@ -4,7 +4,8 @@
 //! cargo run --release -p edbatch-layout --example aligned -- [--summary] FILE…
 //! ```
 //!
-//! With `--summary` nothing but the agreement with the answers in the files, and the time, is printed.
+//! With `--summary` nothing but the agreement with the answers in the files, and the time, is
+//! printed.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -1,20 +1,24 @@
 //! Aligned layouts: an order of variables in which batches find their operands side by side.
 //!
-//! Batches gather their operands into contiguous memory before they run, unless these lie there already: the variables of
-//! each operand next to each other, and the positions of all operands of the batch in one order. [`plan`] finds an order of
-//! the variables in which as few bytes as possible are gathered.
+//! Batches gather their operands into contiguous memory before they run, unless these lie there
+//! already: the variables of each operand next to each other, and the positions of all operands of
+//! the batch in one order. [`plan`] finds an order of the variables in which as few bytes as
+//! possible are gathered.
 //!
-//! 1. A PQ-tree of the variables admits the orders in which every operand is contiguous. What it demands of the positions of
-//!    one operand is transferred to the others of the batch, to a fixpoint.
-//! 2. All operands of a batch have equal trees then. What is left are equalities between directions of Q-nodes and
-//!    between permutations of P-nodes; a labelled union–find collects them.
+//! 1. A PQ-tree of the variables admits the orders in which every operand is contiguous. What it
+//!    demands of the positions of one operand is transferred to the others of the batch, to a
+//!    fixpoint.
+//! 2. All operands of a batch have equal trees then. What is left are equalities between directions
+//!    of Q-nodes and between permutations of P-nodes; a labelled union–find collects them.
 //!
-//! Both passes are exact: **an ideal layout, one without copies, is found whenever there is one**. If there is none,
-//! operands are given up one at a time, the lightest that can be, each in a transaction; small problems are solved to
-//! proven optimality, in large ones operands that disagree with the rest of their batch or with the majority go first.
+//! Both passes are exact: **an ideal layout, one without copies, is found whenever there is one**.
+//! If there is none, operands are given up one at a time, the lightest that can be, each in a
+//! transaction; small problems are solved to proven optimality, in large ones operands that
+//! disagree with the rest of their batch or with the majority go first.
 //!
-//! *Source*: section 3 and Alg. 2 of the paper; how the passes differ is said at each. *Cost*: near-linear, whether or not
-//! an ideal layout exists; what is spent on finding a better one is bounded. The example `large_aligned` measures it.
+//! *Source*: section 3 and Alg. 2 of the paper; how the passes differ is said at each. *Cost*:
+//! near-linear, whether or not an ideal layout exists; what is spent on finding a better one is
+//! bounded. The example `large_aligned` measures it.
 //!
 //! ```
 //! use edbatch_layout::aligned::{AlignedBatch, Problem, Search, plan};
@@ -58,12 +62,14 @@ pub use explain::{Cause, Why, why_copied};
 pub use layout::{Fate, Layout};
 pub use problem::{AlignedBatch, AlignedOperand, Malformed, OperandId, Problem};
 
-/// How much is spent where no ideal layout exists. Equal searches of equal problems give equal layouts.
+/// How much is spent where no ideal layout exists. Equal searches of equal problems give equal
+/// layouts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Search {
     /// Where the shuffles begin.
     pub seed: u64,
-    /// How often giving up operands begins again; less often in large parts of a problem, where it takes long.
+    /// How often giving up operands begins again; less often in large parts of a problem, where it
+    /// takes long.
     pub restarts: u32,
     /// How many tests branch and bound may spend on each independent part of the problem.
     pub tests: u32,
@@ -76,7 +82,8 @@ impl Default for Search {
     }
 }
 
-/// Orders the variables so that few bytes are copied: none if that is possible, and never more than as they are numbered.
+/// Orders the variables so that few bytes are copied: none if that is possible, and never more than
+/// as they are numbered.
 ///
 /// # Panics
 /// If the problem is [malformed](Problem::check).

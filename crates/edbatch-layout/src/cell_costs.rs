@@ -2,16 +2,17 @@
 //!
 //! A *memory kernel* is a pass that does nothing but move data. Two rules count them.
 //!
-//! *By the paper's rule*, as far as it can be inferred from the figures: all operations of a batch read their operands,
-//! and write their results, contiguous and in one order of positions; each operand that does not lie so is a kernel that copies
-//! it, and so is each operand that repeats a variable, and each concatenation. Parameters count as any other operand, once
-//! for each call. As declared, parameters and inputs lie in the order of their declaration, and the results of a batch one
-//! after the other, batch by batch, as a system that batches without a planner writes them; as planned, all lie in the
-//! order of [`aligned::plan`].
+//! *By the paper's rule*, as far as it can be inferred from the figures: all operations of a batch
+//! read their operands, and write their results, contiguous and in one order of positions; each
+//! operand that does not lie so is a kernel that copies it, and so is each operand that repeats a
+//! variable, and each concatenation. Parameters count as any other operand, once for each call. As
+//! declared, parameters and inputs lie in the order of their declaration, and the results of a
+//! batch one after the other, batch by batch, as a system that batches without a planner writes
+//! them; as planned, all lie in the order of [`aligned::plan`].
 //!
-//! *By our own rule*: parameters are laid out once, when the model is loaded, and an operand that repeats a variable is
-//! read where it is. As declared, that is what the same batches would copy; as planned, what the [`CellPlan`] does copy,
-//! repeat, transpose and fill.
+//! *By our own rule*: parameters are laid out once, when the model is loaded, and an operand that
+//! repeats a variable is read where it is. As declared, that is what the same batches would copy;
+//! as planned, what the [`CellPlan`] does copy, repeat, transpose and fill.
 //!
 //! *Source*: section 3 of the paper and its table of memory costs.
 

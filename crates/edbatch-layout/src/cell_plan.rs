@@ -18,7 +18,8 @@ use crate::elementwise::Elementwise;
 pub struct CellPlan {
     /// The cell's name.
     pub name: String,
-    /// The same in two parts, if a part of it can be done before the call's other arguments are known.
+    /// The same in two parts, if a part of it can be done before the call's other arguments are
+    /// known.
     pub hoisted: Option<Box<Hoisted>>,
     /// The regions of scratch: elements per call.
     pub regions: Vec<u32>,

@@ -5,8 +5,8 @@
 //! | [`idioms`] | equations | operations that another's step does on the way |
 //! | [`stack`](mod@stack) | equations | groups of operations that run together, in order |
 //! | [`place`](mod@place) | groups | a place for each variable, so that stacks write side by side |
-//! | [`emit`](mod@emit) | groups and places | steps; [`fuse`](crate::elementwise) makes programs of element-wise runs |
-//! | [`hoist`](mod@hoist) | steps | the same in two parts, of which the first depends on one argument |
+//! | [`emit`](mod@emit) | groups, places | steps; [`fuse`](crate::elementwise) makes programs |
+//! | [`hoist`](mod@hoist) | steps | two parts, of which the first depends on one argument |
 //!
 //! *Source*: section 3 of the paper. *Cost*: O(operations²), far below a millisecond.
 
@@ -38,8 +38,9 @@ pub enum CellStyle {
     Declaration,
     /// Products stacked and accumulated, element-wise runs fused, concatenations in place.
     Planned,
-    /// As planned, and what depends on a single argument is taken out of the cell: a mini-batch computes
-    /// it once per distinct row of a table, or for many calls at once that must run one by one.
+    /// As planned, and what depends on a single argument is taken out of the cell: a mini-batch
+    /// computes it once per distinct row of a table, or for many calls at once that must run one by
+    /// one.
     #[default]
     Hoisted,
 }

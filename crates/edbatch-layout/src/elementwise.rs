@@ -1,7 +1,8 @@
 //! Element-wise programs: what a cell does to its rows between and after its products.
 //!
-//! There is one form of them from the compiler to the kernel. It is made of a cell's operations in two steps, [`fuse`] and
-//! [`registers`]; text shows it, the CPU's kernel runs it, and a generator of source can print it line by line.
+//! There is one form of them from the compiler to the kernel. It is made of a cell's operations in
+//! two steps, [`fuse`] and [`registers`]; text shows it, the CPU's kernel runs it, and a generator
+//! of source can print it line by line.
 
 mod display;
 mod fuse;
@@ -11,11 +12,11 @@ use edbatch_graph::Op;
 
 /// Element-wise operations over tensors of one width, as a program without branches.
 ///
-/// A register holds a whole tensor of a call: first the inputs, then the outputs, then what lies in between. The results of
-/// an output are written where it belongs and may be read there again.
+/// A register holds a whole tensor of a call: first the inputs, then the outputs, then what lies in
+/// between. The results of an output are written where it belongs and may be read there again.
 ///
-/// *Invariant*, on which unsafe code relies: an assignment writes to no input, and reads inputs and what was written
-/// before; every output is written.
+/// *Invariant*, on which unsafe code relies: an assignment writes to no input, and reads inputs and
+/// what was written before; every output is written.
 ///
 /// ```
 /// use edbatch_graph::Op;
@@ -52,7 +53,8 @@ pub struct Register(pub u16);
 
 /// What is computed of operands a, b, c, d, element by element.
 ///
-/// Several operations of a cell in one change no bit: each rounds as it would alone, in the same order.
+/// Several operations of a cell in one change no bit: each rounds as it would alone, in the same
+/// order.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Operation {
     /// `a`
@@ -114,12 +116,12 @@ pub enum Form {
 }
 
 impl Elementwise {
-    /// Compiles operations of a cell. Registers of `ops` and `outputs` are numbered as they come: the inputs, then the result
-    /// of each operation.
+    /// Compiles operations of a cell. Registers of `ops` and `outputs` are numbered as they come:
+    /// the inputs, then the result of each operation.
     ///
     /// # Panics
-    /// If an operation is not element-wise, a register is none of an input or of an earlier operation, or there are 2¹⁶
-    /// registers.
+    /// If an operation is not element-wise, a register is none of an input or of an earlier
+    /// operation, or there are 2¹⁶ registers.
     #[must_use]
     pub fn new(inputs: u16, ops: &[(Op, Vec<Register>)], outputs: &[Register]) -> Self {
         let registers = usize::from(inputs) + ops.len() + outputs.len();

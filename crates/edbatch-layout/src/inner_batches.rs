@@ -1,11 +1,12 @@
 //! Batches of operations inside a cell, by a plain rule.
 //!
-//! Operations of one kind, that is with one name and equal shapes, form a batch when they can run at once. Of the kinds
-//! that can run, the one runs of which the greatest share of what is left can: a kind all of whose operations are ready
-//! loses nothing by running now. Ties go to the operation that was declared first.
+//! Operations of one kind, that is with one name and equal shapes, form a batch when they can run
+//! at once. Of the kinds that can run, the one runs of which the greatest share of what is left
+//! can: a kind all of whose operations are ready loses nothing by running now. Ties go to the
+//! operation that was declared first.
 //!
-//! *Source*: ours; a policy of the `edbatch-policy` crate does the same on [`Cell::dag`] and may give a better schedule.
-//! *Cost*: O(operations²).
+//! *Source*: ours; a policy of the `edbatch-policy` crate does the same on [`Cell::dag`] and may
+//! give a better schedule. *Cost*: O(operations²).
 
 use edbatch_graph::{Cell, Dag, NodeId, Var};
 

@@ -4,9 +4,9 @@
 //! - **Inside a cell**, once, when a model is loaded: [`Program::new`] compiles the equations of
 //!   every cell to a [`CellPlan`], a few steps over scratch. It takes well under a millisecond a
 //!   cell. [`cell_text`] and [`cell_dot`] draw a plan; [`cell_costs`] counts what it copies.
-//! - **Across batches**, for each mini-batch: [`Planner`] gives every node a row in an arena, takes it
-//!   back after the last reader, and [`check`] proves it legal. A plan can be refilled for a mini-batch
-//!   of the same topology.
+//! - **Across batches**, for each mini-batch: [`Planner`] gives every node a row in an arena, takes
+//!   it back after the last reader, and [`check`] proves it legal. A plan can be refilled for a
+//!   mini-batch of the same topology.
 //! - **[`aligned`]** is the search behind it, of use by itself: an order of variables in which
 //!   batches find their operands side by side.
 //!

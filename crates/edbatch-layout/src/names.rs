@@ -2,7 +2,8 @@
 
 use edbatch_graph::{Cell, Network, Op, Var};
 
-/// The name of a parameter, `port.field` of an input, `parameter[table]` of a row, else the variable's number.
+/// The name of a parameter, `port.field` of an input, `parameter[table]` of a row, else the
+/// variable's number.
 pub(crate) fn name_of(network: &Network, cell: &Cell, var: Var) -> String {
     match cell.instruction(var).op {
         Op::Parameter(id) => network.parameter(id).name.clone(),

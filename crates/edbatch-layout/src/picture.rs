@@ -63,7 +63,8 @@ pub fn cell_text(program: &Program, kind: Kind) -> String {
     text
 }
 
-/// The same in Graphviz' DOT language: a row of boxes a region, an ellipse a step, and in red what only moves.
+/// The same in Graphviz' DOT language: a row of boxes a region, an ellipse a step, and in red what
+/// only moves.
 #[must_use]
 pub fn cell_dot(program: &Program, kind: Kind) -> String {
     let plan = program.cell(kind);
@@ -109,8 +110,8 @@ struct Field {
     labels: Vec<String>,
 }
 
-/// For each memory that a call reads or writes, by its first column, what lies there. Parameters are left out: steps name
-/// them.
+/// For each memory that a call reads or writes, by its first column, what lies there. Parameters
+/// are left out: steps name them.
 fn contents(program: &Program, kind: Kind) -> BTreeMap<Base, BTreeMap<u32, Field>> {
     let mut contents: BTreeMap<Base, BTreeMap<u32, Field>> = BTreeMap::new();
     let mut note = |place: Place, width: u32, label: String| {

@@ -69,14 +69,14 @@ pub struct Step {
 pub enum Action {
     /// Calls the cell for the nodes of a batch.
     Call,
-    /// Computes the [prologue](crate::Hoisted::prologue) of the cell, for distinct rows of a table or for the values
-    /// that the calls of several batches read. Its other operands are unread.
+    /// Computes the [prologue](crate::Hoisted::prologue) of the cell, for distinct rows of a table
+    /// or for the values that the calls of several batches read. Its other operands are unread.
     Hoist {
         /// For how many rows there is memory.
         capacity: u32,
     },
-    /// Calls the [body](crate::Hoisted::body) of the cell for the nodes of a batch. The last operand is where they find
-    /// their rows of the prologue's results.
+    /// Calls the [body](crate::Hoisted::body) of the cell for the nodes of a batch. The last
+    /// operand is where they find their rows of the prologue's results.
     Body,
 }
 

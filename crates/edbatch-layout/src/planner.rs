@@ -5,12 +5,12 @@
 //! operand whose rows happen to lie at equal distances is read as a span; any other is a list of
 //! rows.
 //!
-//! What is hoisted for a table comes before the first batch that reads it, once per distinct row. What
-//! is hoisted for a value comes before a batch of few calls, for that batch and for later ones whose
-//! values are there already: a product of many rows in the place of many products of few.
+//! What is hoisted for a table comes before the first batch that reads it, once per distinct row.
+//! What is hoisted for a value comes before a batch of few calls, for that batch and for later ones
+//! whose values are there already: a product of many rows in the place of many products of few.
 //!
-//! A first pass over the batches lists what each reads, and so finds who reads a span last. A second one
-//! gives spans their places, and turns those lists into rows.
+//! A first pass over the batches lists what each reads, and so finds who reads a span last. A
+//! second one gives spans their places, and turns those lists into rows.
 //!
 //! *Cost*: O(nodes + edges), no allocation once the [`Planner`]'s tables have grown.
 
@@ -148,8 +148,8 @@ impl Planner {
     }
 
     /// Turns a plan into that of another graph with the same nodes, values and schedule, whose
-    /// calls may name other rows of tables. Whether the plan has the [`Capacity`]; it is as before, if
-    /// not.
+    /// calls may name other rows of tables. Whether the plan has the [`Capacity`]; it is as before,
+    /// if not.
     ///
     /// *Cost*: O(calls that name rows).
     pub fn refill(&mut self, mini_batch: &MiniBatch<'_>, plan: &mut Plan) -> bool {

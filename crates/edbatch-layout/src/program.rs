@@ -26,7 +26,8 @@ pub(crate) struct Signature {
     pub(crate) stride: u32,
     /// What divides the cell, and elements from one row of its prologue's results to the next.
     pub(crate) hoisted: Option<(Base, u32)>,
-    /// By table port: whether a call reads the row that it names there; what was hoisted does not count.
+    /// By table port: whether a call reads the row that it names there; what was hoisted does not
+    /// count.
     pub(crate) tables: Box<[bool]>,
     /// By port that takes one value: elements from one row of such values to the next.
     pub(crate) ports: Box<[u32]>,
@@ -85,8 +86,8 @@ impl Program {
         dims[1..].iter().product::<usize>() as u32
     }
 
-    /// Whether a call of a cell reads the row that it names at a table port; what was hoisted does not
-    /// count.
+    /// Whether a call of a cell reads the row that it names at a table port; what was hoisted does
+    /// not count.
     pub(crate) fn reads_table(&self, kind: Kind, table: usize) -> bool {
         self.signature(kind).tables[table]
     }

@@ -1,9 +1,10 @@
-//! Kernels beside the roofline of the core: fractions of peak, of bandwidth, and nanoseconds an element.
+//! Kernels beside the roofline of the core: fractions of peak, of bandwidth, and nanoseconds an
+//! element.
 //!
-//! `cargo bench -p edbatch-runtime --bench kernels -- [products] [elements] [cells] [batched]`, all without arguments, and
-//! `matrixmultiply` to put that crate beside the products.
-//! Contestants take many short turns; the best and the median of all turns are printed, since whatever else
-//! runs on the machine only slows them down. `EDBATCH_CPU` chooses the level.
+//! `cargo bench -p edbatch-runtime --bench kernels -- [products] [elements] [cells] [batched]`, all
+//! without arguments, and `matrixmultiply` to put that crate beside the products. Contestants take
+//! many short turns; the best and the median of all turns are printed, since whatever else runs on
+//! the machine only slows them down. `EDBATCH_CPU` chooses the level.
 
 use std::{
     env,
@@ -49,8 +50,9 @@ fn best_peak(level: Level, so_far: f64) -> f64 {
     (0..10).map(|_| roofline::peak_gflops(level)).fold(so_far, f64::max)
 }
 
-/// Per cent of peak for N = 4H, by the number of rows: weights packed, then the crate `matrixmultiply` if it is wanted. The
-/// same weight is used again and again, so it lies in the innermost cache that holds it.
+/// Per cent of peak for N = 4H, by the number of rows: weights packed, then the crate
+/// `matrixmultiply` if it is wanted. The same weight is used again and again, so it lies in the
+/// innermost cache that holds it.
 fn products(level: Level, mut peak: f64, beside_matrixmultiply: bool) {
     const ROWS: [usize; 9] = [1, 2, 3, 4, 6, 8, 16, 32, 64];
     println!("\nproducts, per cent of peak by rows: best, then (median)");
@@ -244,7 +246,8 @@ impl Ops {
     }
 }
 
-/// Best and median seconds of each contestant, which take turns: short ones, so that some meet a quiet moment.
+/// Best and median seconds of each contestant, which take turns: short ones, so that some meet a
+/// quiet moment.
 fn contest(contestants: &mut [&mut dyn FnMut()]) -> Vec<(f64, f64)> {
     const TURNS: usize = 101;
     const TURN_SECONDS: f64 = 0.000_2;

@@ -2,7 +2,8 @@
 //!
 //!     cargo bench -p edbatch-layout --bench plan
 //!
-//! The planner has seen graphs of the shape before. The fastest of many turns is printed, and the median.
+//! The planner has seen graphs of the shape before. The fastest of many turns is printed, and the
+//! median.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,7 +1,8 @@
 //! The operands that were accepted so far, and the tree of the orders that serve them all.
 //!
-//! Adding is a transaction: an element that cannot be joined to those accepted leaves no trace. The test is exact; it
-//! runs both passes, the second one afresh, as it has nothing to keep while nodes of the tree still change.
+//! Adding is a transaction: an element that cannot be joined to those accepted leaves no trace. The
+//! test is exact; it runs both passes, the second one afresh, as it has nothing to keep while nodes
+//! of the tree still change.
 
 use pqtree::{Checkpoint, PqTree};
 
@@ -35,7 +36,8 @@ pub(super) struct Addition {
 pub(super) enum Refusal {
     /// Its variables cannot be neighbours.
     Apart,
-    /// Variables that have to be neighbours, as those of the same positions of another operand are, cannot be.
+    /// Variables that have to be neighbours, as those of the same positions of another operand are,
+    /// cannot be.
     Nested,
     /// Its positions would have to lie in two orders.
     Turned,

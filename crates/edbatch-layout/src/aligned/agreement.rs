@@ -1,9 +1,10 @@
 //! Which operands agree with the others of their batch: those that do are to be accepted first.
 //!
-//! Accepted too early, an operand whose positions are in no order that fits makes several be refused that would fit. So look
-//! at a tree that asks for nothing but contiguous operands, as far as it goes, and compare the operands of each batch in
-//! pairs: two agree if each of the sets that the one has and the other lacks could be made consecutive, and if no node
-//! would have to be its own reverse. An operand that disagrees waits, the longer the more weight is against it.
+//! Accepted too early, an operand whose positions are in no order that fits makes several be
+//! refused that would fit. So look at a tree that asks for nothing but contiguous operands, as far
+//! as it goes, and compare the operands of each batch in pairs: two agree if each of the sets that
+//! the one has and the other lacks could be made consecutive, and if no node would have to be its
+//! own reverse. An operand that disagrees waits, the longer the more weight is against it.
 //!
 //! *Source*: ours. *Cost*: O(variables + positions · ([`MATES`] + [`TRIALS`])).
 
@@ -58,8 +59,8 @@ fn contiguous(component: &Component, sequence: &[u32]) -> (PqTree, Vec<bool>) {
     (tree, lies_apart)
 }
 
-/// Those first that weigh much and are seldom refused in random orders: of elements that exclude each other, one that
-/// excludes many is refused more often than each of these.
+/// Those first that weigh much and are seldom refused in random orders: of elements that exclude
+/// each other, one that excludes many is refused more often than each of these.
 fn sort_by_trials(component: &Component, sequence: &mut [u32], rng: &mut impl Rng) {
     let mut accepted = vec![1u128; component.elements.len()];
     let mut shuffled = sequence.to_vec();

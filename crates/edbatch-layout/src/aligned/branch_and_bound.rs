@@ -1,9 +1,10 @@
 //! Branch and bound over what to give up: proves a choice to be the best, or finds a better one.
 //!
-//! Elements are decided on one after the other, the heaviest first: accepted, if it can be joined to those accepted
-//! before, and then given up. A branch is left when what it gave up, and what it will have to, weighs as much as the best
-//! choice. What it will have to: of pairs of elements that exclude each other, no element in two of them, the lighter one
-//! each; and all of what is excluded by an element accepted.
+//! Elements are decided on one after the other, the heaviest first: accepted, if it can be joined
+//! to those accepted before, and then given up. A branch is left when what it gave up, and what it
+//! will have to, weighs as much as the best choice. What it will have to: of pairs of elements that
+//! exclude each other, no element in two of them, the lighter one each; and all of what is excluded
+//! by an element accepted.
 //!
 //! *Cost*: exponential, bounded by the number of tests that it may spend.
 

@@ -1,7 +1,8 @@
 //! Parts of a problem that have no variable and no batch in common: each is laid out on its own.
 //!
-//! A layout of the whole is the layouts of the parts, one after the other: what makes one operand contiguous and aligned
-//! concerns the variables of its own part alone. So every search is as small as the part that it searches.
+//! A layout of the whole is the layouts of the parts, one after the other: what makes one operand
+//! contiguous and aligned concerns the variables of its own part alone. So every search is as small
+//! as the part that it searches.
 //!
 //! *Cost*: O(positions), nearly.
 
@@ -20,7 +21,8 @@ pub(super) struct Component {
     pub(super) readers: Vec<Vec<u32>>,
 }
 
-/// An operand with distinct variables. The same operand, given several times in a batch, is one element.
+/// An operand with distinct variables. The same operand, given several times in a batch, is one
+/// element.
 #[derive(Debug)]
 pub(super) struct Element {
     /// The batch, as the component numbers it.

@@ -23,8 +23,8 @@ pub enum Cause {
     Repeats(u32),
     /// Its variables cannot be neighbours.
     Apart,
-    /// Its variables can be neighbours; but some of them have to lie together, as the same positions of another operand do,
-    /// and cannot.
+    /// Its variables can be neighbours; but some of them have to lie together, as the same
+    /// positions of another operand do, and cannot.
     Nested,
     /// Its variables can be neighbours, but not in the order of its batch.
     Turned,
@@ -32,7 +32,8 @@ pub enum Cause {
 
 /// Explains a copy; `None` for an operand that is not copied.
 ///
-/// *Cost*: of an operand that is excluded by k others, k times a test per operand of its part of the problem.
+/// *Cost*: of an operand that is excluded by k others, k times a test per operand of its part of
+/// the problem.
 #[must_use]
 pub fn why_copied(problem: &Problem, layout: &Layout, id: OperandId) -> Option<Why> {
     if layout.fate(id) != Fate::Copied {
@@ -48,7 +49,8 @@ pub fn why_copied(problem: &Problem, layout: &Layout, id: OperandId) -> Option<W
     })
 }
 
-/// A smallest set of elements used in place that exclude `copied`: smallest in that none can be left out.
+/// A smallest set of elements used in place that exclude `copied`: smallest in that none can be
+/// left out.
 fn exclusion(component: &Component, layout: &Layout, copied: u32) -> Option<Why> {
     let in_place = |&element: &u32| {
         let element = &component.elements[element as usize];
@@ -63,7 +65,8 @@ fn exclusion(component: &Component, layout: &Layout, copied: u32) -> Option<Why>
             against.sort_unstable();
             return Some(Why { cause: refusal.into(), against });
         }
-        // The first element that, joined to those before it, excludes the copied one is needed; those after it are not.
+        // The first element that, joined to those before it, excludes the copied one is needed;
+        // those after it are not.
         let mut accepted = Accepted::none(component);
         for &element in against.iter().chain([&copied]) {
             let addition = accepted.add(&[element]).expect("just tested");

@@ -1,13 +1,15 @@
 //! Giving up operands: which of them to copy when there is no ideal layout.
 //!
-//! Operands are accepted one at a time, the heaviest first; those that cannot be joined to the ones before them are
-//! copied. Then again in other orders: those first that the declaration order serves, so that a plan is never worse than
-//! it; then those first that were copied in the best attempt, or all shuffled.
+//! Operands are accepted one at a time, the heaviest first; those that cannot be joined to the ones
+//! before them are copied. Then again in other orders: those first that the declaration order
+//! serves, so that a plan is never worse than it; then those first that were copied in the best
+//! attempt, or all shuffled.
 //!
-//! As a subset of what can be accepted together can be accepted too, a run of operands is tried as one: all of them at
-//! first, half as many after a refusal, twice as many after a success. So k refusals among n operands take about
-//! 2 k log₂(n / k) tests, and none of them one. *Cost*: a test is linear in the part of the problem that is searched.
-//! Large parts are [sifted](super::sift) therefore, and tests and restarts are bounded by how many positions they look at.
+//! As a subset of what can be accepted together can be accepted too, a run of operands is tried as
+//! one: all of them at first, half as many after a refusal, twice as many after a success. So k
+//! refusals among n operands take about 2 k log₂(n / k) tests, and none of them one. *Cost*: a test
+//! is linear in the part of the problem that is searched. Large parts are [sifted](super::sift)
+//! therefore, and tests and restarts are bounded by how many positions they look at.
 //!
 //! *Source*: ours. Alg. 2 gives up whole batches, which copies more.
 
@@ -23,8 +25,8 @@ use super::sift::sift;
 /// A component with more positions than this is sifted.
 const LARGE: u32 = 256;
 
-/// No restart begins after so many positions were looked at, in large components; each attempt counts as [`FIXED_WORK`] looks
-/// at each position besides what the sifting takes.
+/// No restart begins after so many positions were looked at, in large components; each attempt
+/// counts as [`FIXED_WORK`] looks at each position besides what the sifting takes.
 const MOST_WORK: u64 = 1 << 21;
 const FIXED_WORK: u64 = 4;
 
@@ -42,7 +44,8 @@ pub(super) struct Choice {
     pub(super) order: Vec<u32>,
 }
 
-/// The best choice of an attempt with the heaviest first, one from the declaration order, and `restarts` more.
+/// The best choice of an attempt with the heaviest first, one from the declaration order, and
+/// `restarts` more.
 pub(super) fn give_up(component: &Component, restarts: u32, rng: &mut impl Rng) -> Choice {
     let heaviest_first = by_weight(component);
     let mut work = 0;
@@ -134,7 +137,8 @@ fn accept_in_order(
     accept_others(Accepted::none(component), Vec::new(), sequence)
 }
 
-/// Accepts what can be of a sequence besides what is kept already; in large components, as far as [`TEST_LANES`] allow.
+/// Accepts what can be of a sequence besides what is kept already; in large components, as far as
+/// [`TEST_LANES`] allow.
 fn accept_others(mut accepted: Accepted<'_>, mut kept: Vec<u32>, sequence: &[u32]) -> Choice {
     let component = accepted.component;
     let mut is_kept = vec![false; component.elements.len()];

@@ -1,11 +1,12 @@
 //! First pass, one operand after the other: each is joined to those before it, or leaves no trace.
 //!
-//! As [`transfer`](super::transfer), but a change is followed from operand to operand, and only these are looked at, not
-//! the whole tree. Adding is a transaction: after a refusal the tree rolls back.
+//! As [`transfer`](super::transfer), but a change is followed from operand to operand, and only
+//! these are looked at, not the whole tree. Adding is a transaction: after a refusal the tree rolls
+//! back.
 //!
-//! An operand is *rigid* if its positions have to lie in one order or its reverse, and the first operand's of its batch in the
-//! same one. Nothing can be asked of it any more, so that it is not looked at again; with more and more operands accepted,
-//! most are.
+//! An operand is *rigid* if its positions have to lie in one order or its reverse, and the first
+//! operand's of its batch in the same one. Nothing can be asked of it any more, so that it is not
+//! looked at again; with more and more operands accepted, most are.
 //!
 //! *Cost*: what changes, times the operands that read a variable.
 
@@ -125,8 +126,8 @@ impl<'a> Gradual<'a> {
         Ok(())
     }
 
-    /// Collects what an element and the first of its batch ask of each other; of the first itself, what it and all others
-    /// do.
+    /// Collects what an element and the first of its batch ask of each other; of the first itself,
+    /// what it and all others do.
     fn compare(&mut self, index: u32, missing: &mut Missing) {
         let elements = &self.component.elements;
         let positions = |index: u32| elements[index as usize].positions.as_slice();
@@ -212,7 +213,8 @@ pub(super) mod tests {
     fn problem(variables: u32) -> impl Strategy<Value = Problem> {
         let batch = (2..=6usize).prop_flat_map(move |positions| {
             let order = Just((0..variables).collect::<Vec<_>>()).prop_shuffle();
-            // Ranges of the variables, with their positions shuffled, are rather accepted than any variables.
+            // Ranges of the variables, with their positions shuffled, are rather accepted than any
+            // variables.
             let operand = (any::<bool>(), 0..variables - positions as u32, order).prop_map(
                 move |(any, begin, order)| {
                     let end = begin + positions as u32;

@@ -1,11 +1,13 @@
 //! Two operands of a batch, node by node: which node of the one is which of the other.
 //!
-//! Nodes are matched by their positions, from the leaves upwards: the image of a leaf is the leaf of the same position, the image
-//! of an inner node is the common parent of its children's images if it admits the same orders of them. Where there is no
-//! such node, the positions of the node are a constraint that the other operand has yet to meet.
+//! Nodes are matched by their positions, from the leaves upwards: the image of a leaf is the leaf
+//! of the same position, the image of an inner node is the common parent of its children's images
+//! if it admits the same orders of them. Where there is no such node, the positions of the node are
+//! a constraint that the other operand has yet to meet.
 //!
-//! *Source*: `ParseEquivNodeOrderPair` of the paper's appendix; its orders of reference are kept by node, but two operands
-//! of a batch may share nodes, as in the paper's own example. Ours keeps them by pair of operands.
+//! *Source*: `ParseEquivNodeOrderPair` of the paper's appendix; its orders of reference are kept by
+//! node, but two operands of a batch may share nodes, as in the paper's own example. Ours keeps
+//! them by pair of operands.
 //!
 //! *Cost*: O(positions).
 
@@ -13,7 +15,8 @@ use super::snapshot::{NONE, Part, Snapshot};
 
 /// What is reported about two operands.
 pub(super) trait Listener {
-    /// The children of Q-node `a` follow each other as those of `b` do, or, if `turned`, the other way round.
+    /// The children of Q-node `a` follow each other as those of `b` do, or, if `turned`, the other
+    /// way round.
     fn directions(&mut self, a: u32, b: u32, turned: bool);
 
     /// Child `i` of P-node `a` corresponds to child `to[i]` of `b`.
@@ -33,8 +36,8 @@ pub(super) struct Matcher {
 }
 
 impl Matcher {
-    /// Matches the nodes of operand `a` to those of operand `b`, and says whether each of them has an image. Then the two
-    /// have equal trees.
+    /// Matches the nodes of operand `a` to those of operand `b`, and says whether each of them has
+    /// an image. Then the two have equal trees.
     pub(super) fn match_operands(
         &mut self,
         tree: &Snapshot,

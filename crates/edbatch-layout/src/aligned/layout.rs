@@ -31,8 +31,8 @@ pub enum Fate {
 }
 
 impl Layout {
-    /// What an order of the variables costs: in each batch the heaviest group of operands that are contiguous and have
-    /// their positions in the same order is used in place.
+    /// What an order of the variables costs: in each batch the heaviest group of operands that are
+    /// contiguous and have their positions in the same order is used in place.
     ///
     /// *Cost*: O(positions · log positions).
     ///
@@ -89,8 +89,8 @@ impl Layout {
     }
 }
 
-/// Of a batch's operands, given by name, positions and weight, the heaviest group that lies contiguous
-/// and in one order of positions.
+/// Of a batch's operands, given by name, positions and weight, the heaviest group that lies
+/// contiguous and in one order of positions.
 pub(super) fn heaviest_group<'a>(
     operands: impl IntoIterator<Item = (u32, &'a [u32], u64)>,
     place_of: &[u32],
@@ -108,7 +108,8 @@ pub(super) fn heaviest_group<'a>(
     best.unwrap_or_default().iter().map(|&(_, name, _)| name).collect()
 }
 
-/// Where each position lies, counted from the first of them; `None` if the variables are no neighbours.
+/// Where each position lies, counted from the first of them; `None` if the variables are no
+/// neighbours.
 fn position_offsets(positions: &[u32], place_of: &[u32]) -> Option<Vec<u32>> {
     let mut offsets: Vec<u32> =
         positions.iter().map(|&variable| place_of[variable as usize]).collect();

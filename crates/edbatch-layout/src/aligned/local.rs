@@ -1,8 +1,9 @@
 //! A snapshot of the part of a tree that a few operands are in, without a look at the rest.
 //!
-//! Nodes are found from the leaves upwards: one is *complete* if all its children are. A Q-node of which some children are
-//! complete gives a run for each stretch of them, as if that were a node of its own: what operands are compared by, the
-//! order of the children next to each other, is the same.
+//! Nodes are found from the leaves upwards: one is *complete* if all its children are. A Q-node of
+//! which some children are complete gives a run for each stretch of them, as if that were a node of
+//! its own: what operands are compared by, the order of the children next to each other, is the
+//! same.
 //!
 //! *Cost*: O(positions), climbing to parents included.
 

@@ -1,13 +1,15 @@
-//! Directions by majority: how the Q-nodes of a tree should lie if not all operands can have their way.
+//! Directions by majority: how the Q-nodes of a tree should lie if not all operands can have their
+//! way.
 //!
-//! Every operand says of some nodes whether they lie as those of its batch's first operand do, or turned. Taken one after
-//! the other, a few wrong ones that come early would turn much of the tree the wrong way. So weigh what is said of the
-//! same two nodes, join nodes by the clearest majorities first, and then turn single nodes while that helps.
-//! Of each batch, those operands that agree with the directions found are to be accepted first: the heaviest group of
-//! those that differ from them in the same way.
+//! Every operand says of some nodes whether they lie as those of its batch's first operand do, or
+//! turned. Taken one after the other, a few wrong ones that come early would turn much of the tree
+//! the wrong way. So weigh what is said of the same two nodes, join nodes by the clearest
+//! majorities first, and then turn single nodes while that helps. Of each batch, those operands
+//! that agree with the directions found are to be accepted first: the heaviest group of those that
+//! differ from them in the same way.
 //!
-//! *Source*: ours; a maximum spanning forest and local search, for a problem (MAX-2-XOR) that is NP-hard.
-//! *Cost*: O(positions · log positions).
+//! *Source*: ours; a maximum spanning forest and local search, for a problem (MAX-2-XOR) that is
+//! NP-hard. *Cost*: O(positions · log positions).
 
 use std::cmp::Reverse;
 
@@ -19,7 +21,8 @@ use super::snapshot::Snapshot;
 /// How often all nodes are looked at for one to turn.
 const ROUNDS: u32 = 16;
 
-/// Puts the elements first in their batches, and in the sequence that is returned, that agree with the majority.
+/// Puts the elements first in their batches, and in the sequence that is returned, that agree with
+/// the majority.
 pub(super) fn majority_first(
     tree: &Snapshot,
     component: &Component,
@@ -54,7 +57,8 @@ pub(super) fn majority_first(
     winners
 }
 
-/// What an element says of the directions of nodes: each relates one of the batch's first element to one of its own.
+/// What an element says of the directions of nodes: each relates one of the batch's first element
+/// to one of its own.
 struct Claim {
     element: u32,
     relations: Vec<Related>,

@@ -1,4 +1,5 @@
-//! Reading an order off a tree: each root's children as they stand, all others as follows from their roots.
+//! Reading an order off a tree: each root's children as they stand, all others as follows from
+//! their roots.
 //!
 //! *Source*: `GetLeafOrder` of the paper's appendix. *Cost*: O(variables).
 

@@ -1,6 +1,8 @@
-//! Second pass: which directions and permutations follow from each other, once all operands of a batch have equal trees.
+//! Second pass: which directions and permutations follow from each other, once all operands of a
+//! batch have equal trees.
 //!
-//! *Source*: `DecideNodesOrder` of Alg. 2, whose comments name the two union–finds the wrong way round.
+//! *Source*: `DecideNodesOrder` of Alg. 2, whose comments name the two union–finds the wrong way
+//! round.
 //!
 //! *Cost*: O(positions · α).
 
@@ -19,7 +21,8 @@ pub(super) struct Orientation {
     possible: Result<(), Contradiction>,
 }
 
-/// Relates the nodes of all operands that are kept. An error if no order of the tree aligns all batches.
+/// Relates the nodes of all operands that are kept. An error if no order of the tree aligns all
+/// batches.
 pub(super) fn orient(
     tree: &Snapshot,
     component: &Component,
@@ -40,8 +43,8 @@ pub(super) fn orient(
     Ok(orientation)
 }
 
-/// Relates the nodes of the elements of `sequence`, which are those kept, one after the other. Those that contradict the
-/// ones before them are left out of `kept`.
+/// Relates the nodes of the elements of `sequence`, which are those kept, one after the other.
+/// Those that contradict the ones before them are left out of `kept`.
 pub(super) fn orient_each(
     tree: &Snapshot,
     component: &Component,
@@ -118,8 +121,9 @@ mod tests {
     use crate::aligned::snapshot::Snapshot;
     use crate::aligned::{AlignedBatch, Problem};
 
-    /// The second operand of the second batch wants 4, 5 as 0, 1 are, and 6, 7 not as 2, 3 are, which the first batch
-    /// forbids. The third batch wants 4, 5 the other way round, and can have it: whichever nodes are related first.
+    /// The second operand of the second batch wants 4, 5 as 0, 1 are, and 6, 7 not as 2, 3 are,
+    /// which the first batch forbids. The third batch wants 4, 5 the other way round, and can have
+    /// it: whichever nodes are related first.
     #[test]
     fn half_a_contradiction_is_forgotten() {
         for second in [[vec![0, 1, 2, 3], vec![4, 5, 7, 6]], [vec![2, 3, 0, 1], vec![7, 6, 4, 5]]] {
@@ -139,7 +143,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-        /// What is refused leaves no trace: the same elements are kept if all is related from the start for each of them.
+        /// What is refused leaves no trace: the same elements are kept if all is related from the
+        /// start for each of them.
         #[test]
         fn one_after_the_other_is_as_from_the_start(problem in ranges(16, 0.2)) {
             for component in components(&problem) {

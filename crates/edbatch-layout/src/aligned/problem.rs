@@ -1,11 +1,13 @@
-//! The problem: batches of operands that want to lie side by side, position by position in one order.
+//! The problem: batches of operands that want to lie side by side, position by position in one
+//! order.
 
 use std::fmt;
 
 /// Variables, and batches that read and write them.
 ///
-/// Any order of the variables is a layout. A batch is served without copies if the variables of each of its operands
-/// are neighbours and if all its operands have their positions in the same order.
+/// Any order of the variables is a layout. A batch is served without copies if the variables of
+/// each of its operands are neighbours and if all its operands have their positions in the same
+/// order.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Problem {
     /// How many variables there are.
@@ -61,7 +63,8 @@ impl Problem {
         })
     }
 
-    /// Whether every variable that is named exists, and all operands of a batch have as many positions.
+    /// Whether every variable that is named exists, and all operands of a batch have as many
+    /// positions.
     ///
     /// # Errors
     /// The first operand of which this does not hold.

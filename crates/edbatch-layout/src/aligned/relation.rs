@@ -1,14 +1,17 @@
 //! Labelled union–find: nodes whose orders determine each other.
 //!
-//! *The law.* A label takes a node's children to those of another: `relate(a, b, g)` says that child `i` of `a` stands
-//! where child `g(i)` of `b` does. [`find`](Relation::find) gives a root and the label to it. For nodes with roots
-//! `a → r` by `f` and `b → s` by `h` the relation holds iff the root `r` goes to `s` by `h · g · f⁻¹` (the rightmost
-//! first); with `r = s` that has to be the identity, or no order satisfies all relations.
+//! *The law.* A label takes a node's children to those of another: `relate(a, b, g)` says that
+//! child `i` of `a` stands where child `g(i)` of `b` does. [`find`](Relation::find) gives a root
+//! and the label to it. For nodes with roots `a → r` by `f` and `b → s` by `h` the relation holds
+//! iff the root `r` goes to `s` by `h · g · f⁻¹` (the rightmost first); with `r = s` that has to be
+//! the identity, or no order satisfies all relations.
 //!
-//! *Source*: `Union` of the paper's appendix. Its formula, `σ₃⁻¹ σ₄ σ₂⁻¹ σ₁`, composes labels of different ends; where
-//! labels do not commute, as permutations do not, what it builds breaks the law.
+//! *Source*: `Union` of the paper's appendix. Its formula, `σ₃⁻¹ σ₄ σ₂⁻¹ σ₁`, composes labels of
+//! different ends; where labels do not commute, as permutations do not, what it builds breaks the
+//! law.
 //!
-//! *Cost*: O(α) compositions an operation; a composition of permutations is as dear as they are long.
+//! *Cost*: O(α) compositions an operation; a composition of permutations is as dear as they are
+//! long.
 
 use super::snapshot::NONE;
 
@@ -66,7 +69,8 @@ impl<L: Label> Relation<L> {
         }
     }
 
-    /// Begins a transaction: what follows can be [undone](Self::undo), until it is [kept](Self::keep).
+    /// Begins a transaction: what follows can be [undone](Self::undo), until it is
+    /// [kept](Self::keep).
     pub(super) fn begin(&mut self) {
         self.log = Some(Log { links: Vec::new(), joins: Vec::new() });
     }
@@ -200,8 +204,8 @@ mod tests {
 
     const NODES: u32 = 8;
 
-    /// Checks the law on labels that come from hidden orders, so that they are consistent; on one that does not; and that
-    /// this one, undone, leaves no trace.
+    /// Checks the law on labels that come from hidden orders, so that they are consistent; on one
+    /// that does not; and that this one, undone, leaves no trace.
     fn check<L: Label + PartialEq + std::fmt::Debug>(
         hidden: &[L],
         pairs: &[(u32, u32)],

@@ -1,13 +1,17 @@
-//! Giving up operands of large problems: each pass sifts them once, instead of both passes being run for each run of them.
+//! Giving up operands of large problems: each pass sifts them once, instead of both passes being
+//! run for each run of them.
 //!
-//! 1. The [first pass](super::gradual) takes the operands one after the other, and leaves out whatever cannot be joined.
-//! 2. On the tree that comes out, the [second pass](super::orient) does the same with what is left, in directions that
-//!    the [majority](super::majority) wants.
-//! 3. What is kept satisfies both passes. What was given up in the second still narrows that tree, so the tree is made
-//!    again without it, and as much as was refused is [tried again](mod@super::give_up) as a budget allows.
+//! 1. The [first pass](super::gradual) takes the operands one after the other, and leaves out
+//!    whatever cannot be joined.
+//! 2. On the tree that comes out, the [second pass](super::orient) does the same with what is left,
+//!    in directions that the [majority](super::majority) wants.
+//! 3. What is kept satisfies both passes. What was given up in the second still narrows that tree,
+//!    so the tree is made again without it, and as much as was refused is [tried
+//!    again](mod@super::give_up) as a budget allows.
 //!
-//! Asking for contiguity first and for directions last is also the better order: an operand with its positions the wrong way
-//! round joins nodes that belong together, and is then seen to be the only one that is turned.
+//! Asking for contiguity first and for directions last is also the better order: an operand with
+//! its positions the wrong way round joins nodes that belong together, and is then seen to be the
+//! only one that is turned.
 //!
 //! *Source*: ours. *Cost*: near-linear, and a linear test for each try of the third step.
 

@@ -1,7 +1,8 @@
 //! A PQ-tree, flattened: its nodes in an array, each after its children.
 //!
-//! A sub-tree is a range of the array, and so are the nodes of an operand, as its variables are consecutive. A node with
-//! two children counts as a Q-node, whichever it is in the tree: both of its orders are a direction and its reverse.
+//! A sub-tree is a range of the array, and so are the nodes of an operand, as its variables are
+//! consecutive. A node with two children counts as a Q-node, whichever it is in the tree: both of
+//! its orders are a direction and its reverse.
 //!
 //! *Cost*: O(variables).
 
@@ -73,7 +74,8 @@ impl Snapshot {
         self.push_above(degree, permutes, variable);
     }
 
-    /// Adds a part of a Q-node above the last nodes without parents: some children that are neighbours.
+    /// Adds a part of a Q-node above the last nodes without parents: some children that are
+    /// neighbours.
     pub(super) fn push_run(&mut self, degree: u32) {
         self.push_above(degree, false, NONE);
     }
@@ -104,7 +106,8 @@ impl Snapshot {
         self.place_of_leaf[variable as usize]
     }
 
-    /// The children of a node, or of the part of a list of children that ends at `last`, from right to left.
+    /// The children of a node, or of the part of a list of children that ends at `last`, from right
+    /// to left.
     pub(super) fn children_down_to(&self, first: u32, last: u32) -> impl Iterator<Item = u32> {
         let mut next = Some(last);
         std::iter::from_fn(move || {
@@ -127,7 +130,8 @@ impl Snapshot {
         below.iter().map(|node| node.variable).filter(|&variable| variable != NONE)
     }
 
-    /// The nodes of an operand. *Invariant*: its variables are consecutive in every order of the tree.
+    /// The nodes of an operand. *Invariant*: its variables are consecutive in every order of the
+    /// tree.
     pub(super) fn part(&self, positions: &[u32]) -> Part {
         let places = || positions.iter().map(|&variable| self.place(variable));
         let first = places().min().expect("operands have positions");

@@ -1,14 +1,16 @@
-//! First pass: every operand's constraints are transferred to the other operands of its batch, until nothing changes.
+//! First pass: every operand's constraints are transferred to the other operands of its batch,
+//! until nothing changes.
 //!
-//! In rounds. A round looks at all batches that may have changed, in one [`Snapshot`], and collects what their operands
-//! ask of each other; then the tree is reduced by all of that. Whatever is asked is necessary, so that a reduction that
-//! fails proves that there is no ideal layout; and as nothing but what is necessary was asked, the order of work does not
-//! matter to the tree that comes out.
+//! In rounds. A round looks at all batches that may have changed, in one [`Snapshot`], and collects
+//! what their operands ask of each other; then the tree is reduced by all of that. Whatever is
+//! asked is necessary, so that a reduction that fails proves that there is no ideal layout; and as
+//! nothing but what is necessary was asked, the order of work does not matter to the tree that
+//! comes out.
 //!
 //! Each operand is compared with the first of its batch alone: equality is transitive.
 //!
-//! *Source*: `BroadcastConstraint` of Alg. 2. Its listing goes on with a tree that a failed batch has already narrowed;
-//! here the caller rolls back.
+//! *Source*: `BroadcastConstraint` of Alg. 2. Its listing goes on with a tree that a failed batch
+//! has already narrowed; here the caller rolls back.
 //!
 //! *Cost*: O(rounds · (variables + positions of the batches that changed)); few rounds in practice.
 
@@ -22,8 +24,9 @@ use super::snapshot::Snapshot;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Separated;
 
-/// Reduces the tree until the operands of each batch have equal trees. `kept` are the elements of each batch that count;
-/// of these batches only `changed` are looked at to begin with. Returns the tree as it is then.
+/// Reduces the tree until the operands of each batch have equal trees. `kept` are the elements of
+/// each batch that count; of these batches only `changed` are looked at to begin with. Returns the
+/// tree as it is then.
 pub(super) fn transfer(
     tree: &mut PqTree,
     component: &Component,

@@ -1,6 +1,7 @@
 //! From groups and places to steps.
 //!
-//! A step may not read what lies in a region, or in the output, that it writes: such an operand is copied before.
+//! A step may not read what lies in a region, or in the output, that it writes: such an operand is
+//! copied before.
 
 use edbatch_graph::{Op, Shape, Var};
 
@@ -68,7 +69,8 @@ impl Emitter<'_> {
         self.apart(self.places.of(var), self.equations.width(var), written)
     }
 
-    /// Products of several weights and one vector, in one step where their results lie side by side.
+    /// Products of several weights and one vector, in one step where their results lie side by
+    /// side.
     fn products(&mut self, products: &[Var]) {
         let Some(&first) = products.first() else { return };
         let x = self.equations.operands(first)[1];
@@ -278,7 +280,8 @@ mod tests {
             "x y -> p = tanh x, q = y * p, z = [p q], r = v1 z | r",
             CellStyle::Planned,
             &[
-                "element-wise [4]: r0 = port0+0; r1 = port1+0; r2 = tanh r0; r3 = r1 * r2; s0+0 = r2; s0+4 = r3",
+                "element-wise [4]: r0 = port0+0; r1 = port1+0; r2 = tanh r0; r3 = r1 * r2; \
+                 s0+0 = r2; s0+4 = r3",
                 "out+0 = (w0) s0+0 [4, 8]",
             ],
         );

@@ -4,7 +4,8 @@ use edbatch_graph::{Cell, Op, ParameterId, Shape, Var};
 
 use crate::record_layout::RecordLayout;
 
-/// The operations of a cell, the readers of each variable, and how arguments and results lie in memory.
+/// The operations of a cell, the readers of each variable, and how arguments and results lie in
+/// memory.
 pub(super) struct Equations<'a> {
     pub(super) cell: &'a Cell,
     records: &'a [RecordLayout],

@@ -1,13 +1,14 @@
 //! Taking out of a cell what depends on one of its arguments alone.
 //!
-//! What follows from a row of a table is the same wherever the row is named: a mini-batch computes it
-//! once per distinct row. What follows from a value can be computed for many calls at once as soon as
-//! they all have theirs, though the calls themselves must wait for each other: the input projections
-//! of a layer of LSTMs, for all words of a sentence.
+//! What follows from a row of a table is the same wherever the row is named: a mini-batch computes
+//! it once per distinct row. What follows from a value can be computed for many calls at once as
+//! soon as they all have theirs, though the calls themselves must wait for each other: the input
+//! projections of a layer of LSTMs, for all words of a sentence.
 //!
-//! The cell is divided in two: the **prologue**, and the **body**, which finds the prologue's results in a row of the
-//! arena. Three steps: [`classify`] says which steps are which, [`Row::extract`] lays out what is handed on, [`rewrite`]
-//! makes the prologue write that row and the body read it. Sums keep their order, so no bit changes.
+//! The cell is divided in two: the **prologue**, and the **body**, which finds the prologue's
+//! results in a row of the arena. Three steps: [`classify`] says which steps are which,
+//! [`Row::extract`] lays out what is handed on, [`rewrite`] makes the prologue write that row and
+//! the body read it. Sums keep their order, so no bit changes.
 //!
 //! *Cost*: O(elements of scratch × steps), for each argument.
 
@@ -40,7 +41,8 @@ fn divide(plan: &CellPlan, from: Base) -> Option<Hoisted> {
     rewrite(plan, from, parts, &row)
 }
 
-/// Lets the prologue write the row and the body read it; `None` if a step would read what it writes.
+/// Lets the prologue write the row and the body read it; `None` if a step would read what it
+/// writes.
 fn rewrite(plan: &CellPlan, from: Base, parts: Parts, row: &Row) -> Option<Hoisted> {
     let Parts { mut prologue, mut body, .. } = parts;
     for step in &mut prologue {

@@ -1,8 +1,9 @@
 //! Operations that need no step of their own, as another's step does them on the way.
 //!
-//! A sum of products needs no addition: the second product is added to the place of the first, which gives the same bits,
-//! as each product is a chain of its own. A concatenation that only products of matrices read, as their right factor, is
-//! never made, as they read it in pieces; such a product adds the bias of its rows itself.
+//! A sum of products needs no addition: the second product is added to the place of the first,
+//! which gives the same bits, as each product is a chain of its own. A concatenation that only
+//! products of matrices read, as their right factor, is never made, as they read it in pieces; such
+//! a product adds the bias of its rows itself.
 
 use edbatch_graph::{Op, Shape, Var};
 
@@ -86,7 +87,8 @@ impl Idioms {
         }
     }
 
-    /// Finds sums of a matrix that is a product, which nothing else reads, and an element for each of its rows.
+    /// Finds sums of a matrix that is a product, which nothing else reads, and an element for each
+    /// of its rows.
     fn find_biases(&mut self, equations: &Equations<'_>) {
         for sum in equations.vars() {
             let (Op::Add, &[a, b]) = (equations.op(sum), equations.operands(sum)) else {

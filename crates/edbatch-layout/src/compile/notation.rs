@@ -1,10 +1,11 @@
 //! Cells and drafts as text, for tests of the passes.
 //!
-//! A cell is a line of statements: `x h:c -> h = tanh (w x + u h + b)`. Before the arrow stand its ports, each with its
-//! fields, `table` for a row of one, and `many` for a port of any number of values, which are summed. Behind it stand
-//! equations, separated by commas; the last ones, behind `|`, name what is returned. Side by side stand factors of a
-//! product. Of parameters, `w` and `u` are 4 × 4 matrices, `v` 4 × 8, `b` vectors, `t` a row of a table. `[x y]` is a
-//! concatenation, `x'` the first half of x. Vectors have 4 elements; upper-case names are 4 × 4 matrices.
+//! A cell is a line of statements: `x h:c -> h = tanh (w x + u h + b)`. Before the arrow stand its
+//! ports, each with its fields, `table` for a row of one, and `many` for a port of any number of
+//! values, which are summed. Behind it stand equations, separated by commas; the last ones, behind
+//! `|`, name what is returned. Side by side stand factors of a product. Of parameters, `w` and `u`
+//! are 4 × 4 matrices, `v` 4 × 8, `b` vectors, `t` a row of a table. `[x y]` is a concatenation,
+//! `x'` the first half of x. Vectors have 4 elements; upper-case names are 4 × 4 matrices.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,12 +1,14 @@
 //! Where the variables of a cell live.
 //!
-//! Results that a call returns are computed in the output row, operands of a concatenation where the concatenation wants
-//! them. Products that read one vector are one step if their results are contiguous and all replace, or all are added to,
-//! what is there. Where several stacks share results, as the two children's of a TreeLSTM share those of i, o and u but not
-//! the forget gates', not every order keeps each stack together: `f_l i o u f_r` does. Each stack asks for its results to
-//! be consecutive; the planner finds an order that serves all of them, or most.
+//! Results that a call returns are computed in the output row, operands of a concatenation where
+//! the concatenation wants them. Products that read one vector are one step if their results are
+//! contiguous and all replace, or all are added to, what is there. Where several stacks share
+//! results, as the two children's of a TreeLSTM share those of i, o and u but not the forget
+//! gates', not every order keeps each stack together: `f_l i o u f_r` does. Each stack asks for its
+//! results to be consecutive; the planner finds an order that serves all of them, or most.
 //!
-//! *Source*: section 3.2 of the paper. *Cost*: that of [`aligned::plan`], nearly linear where all can be served.
+//! *Source*: section 3.2 of the paper. *Cost*: that of [`aligned::plan`], nearly linear where all
+//! can be served.
 
 use std::collections::HashMap;
 
@@ -18,7 +20,8 @@ use super::stack::{Group, Stack};
 use crate::aligned::{self, AlignedBatch, Problem, Search};
 use crate::cell_plan::{Base, Place};
 
-/// Effort for stacks that no order serves all: a cell has few, and compiling it should take well under a millisecond.
+/// Effort for stacks that no order serves all: a cell has few, and compiling it should take well
+/// under a millisecond.
 const SEARCH: Search = Search { seed: 0, restarts: 4, tests: 64 };
 
 /// Which results share a region.
@@ -28,7 +31,8 @@ pub(super) enum Regions {
     Declared,
     /// Those of products that read one vector, in the order of their declaration.
     ByVector,
-    /// Those of products that read one vector or add to each other's results, in an order that keeps stacks together.
+    /// Those of products that read one vector or add to each other's results, in an order that
+    /// keeps stacks together.
     Shared,
 }
 
@@ -201,7 +205,8 @@ impl Places {
         }
     }
 
-    /// Places the results of stacks that are about to run or wait, one after the other where they share some.
+    /// Places the results of stacks that are about to run or wait, one after the other where they
+    /// share some.
     fn place_shared(&mut self, equations: &Equations<'_>, idioms: &Idioms, stacks: &[Stack]) {
         let mut regions: Vec<Vec<Var>> = Vec::new();
         let mut together: Vec<Vec<u32>> = Vec::new();
@@ -231,7 +236,8 @@ impl Places {
     }
 }
 
-/// For each variable its place in an order in which sets of variables are consecutive, as many as can be.
+/// For each variable its place in an order in which sets of variables are consecutive, as many as
+/// can be.
 fn order_of(variables: usize, together: Vec<Vec<u32>>) -> Vec<u32> {
     let batches = together.into_iter().filter(|set| set.len() > 1);
     let batches = batches.map(|set| AlignedBatch::uniform([set], 1)).collect();

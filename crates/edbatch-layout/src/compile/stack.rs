@@ -2,12 +2,15 @@
 //!
 //! Operations run in stages, until none is left:
 //!
-//! 1. everything that is neither a product of a parameter and a vector nor element-wise and can run, runs;
-//! 2. every product of a parameter and a vector that can run, runs; those that read the same vector are stacked into one;
-//! 3. the element-wise operations on which a later product still waits run, those of one width together; when nothing
-//!    waits any more, all the rest does.
+//! 1. everything that is neither a product of a parameter and a vector nor element-wise and can
+//!    run, runs;
+//! 2. every product of a parameter and a vector that can run, runs; those that read the same vector
+//!    are stacked into one;
+//! 3. the element-wise operations on which a later product still waits run, those of one width
+//!    together; when nothing waits any more, all the rest does.
 //!
-//! *Source*: section 3 of the paper, whose batches of operations inside a cell these groups are. *Cost*: O(operations²).
+//! *Source*: section 3 of the paper, whose batches of operations inside a cell these groups are.
+//! *Cost*: O(operations²).
 
 use std::collections::HashSet;
 
@@ -170,7 +173,8 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// An operand with fewer elements than the result is repeated before an element-wise operation reads it.
+    /// An operand with fewer elements than the result is repeated before an element-wise operation
+    /// reads it.
     fn expand_operands(&mut self, var: Var) {
         for &operand in self.equations.operands(var) {
             if self.is_ready(operand) && self.must_expand(operand, var) {
@@ -215,8 +219,8 @@ impl<'a> Order<'a> {
     fn may_run(&self, product: Var) -> bool {
         let Idiom::Term { sum, index } = self.idioms.of(product) else { return true };
         match (index, self.terms_run[sum.index()]) {
-            // The first two terms commute, bit by bit; later ones wait for their turn. So does the second if the first
-            // can be hoisted with what it follows from.
+            // The first two terms commute, bit by bit; later ones wait for their turn. So does the
+            // second if the first can be hoisted with what it follows from.
             (1, 0) => !self.waits_for_a_row(sum),
             (0 | 1, _) => true,
             (index, run) => run == index,
@@ -248,7 +252,8 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Which variables something waits for that is not element-wise, and whether there is any such thing.
+    /// Which variables something waits for that is not element-wise, and whether there is any such
+    /// thing.
     fn awaited(&self) -> (Vec<bool>, bool) {
         let mut awaited = vec![false; self.equations.len()];
         let mut is_waiting = false;
@@ -280,7 +285,8 @@ impl<'a> Order<'a> {
     }
 }
 
-/// The elements of a vector, as a range of a variable: where two variables are the same elements, so are the ranges.
+/// The elements of a vector, as a range of a variable: where two variables are the same elements,
+/// so are the ranges.
 fn elements(equations: &Equations<'_>, mut var: Var) -> (Var, u32, u32) {
     let (width, mut first) = (equations.width(var), 0);
     while let Op::Slice { start, .. } = equations.op(var) {

@@ -1,7 +1,8 @@
 //! Several operations in one, where that saves passes over what lies in between.
 //!
-//! Each operation takes in those of its operands that nothing else reads, last operations first: a gate is
-//! `sigmoid(a + b)`, a state `a · b + c · d`. No rounding is left out and none changes its place.
+//! Each operation takes in those of its operands that nothing else reads, last operations first: a
+//! gate is `sigmoid(a + b)`, a state `a · b + c · d`. No rounding is left out and none changes its
+//! place.
 
 use edbatch_graph::Op;
 
@@ -136,7 +137,8 @@ fn sum<'a>(
     }
 }
 
-/// `f(x)` inside of something that also reads `others` and takes in `inner`; the second form is that of a sum x.
+/// `f(x)` inside of something that also reads `others` and takes in `inner`; the second form is
+/// that of a sum x.
 fn gated<'a>(
     f: Function,
     x: Register,
@@ -158,7 +160,8 @@ mod tests {
     use super::super::{Elementwise, Register};
     use edbatch_graph::Op;
 
-    /// Compiles `operations | outputs` of some inputs, an operation a word with its operands: `tanh 2`.
+    /// Compiles `operations | outputs` of some inputs, an operation a word with its operands: `tanh
+    /// 2`.
     fn check(inputs: u16, text: &str, expected: &str) {
         let (ops, outputs) = text.split_once('|').unwrap();
         let registers = |text: &str| -> Vec<Register> {

@@ -1,4 +1,5 @@
-//! A register for each result: an output's own, or a temporary that is free again after its last reader.
+//! A register for each result: an output's own, or a temporary that is free again after its last
+//! reader.
 
 use super::fuse::Fused;
 use super::{Assignment, Elementwise, Operation, Register};
@@ -20,7 +21,8 @@ pub(super) fn assign(inputs: u16, fused: Vec<Fused>, outputs: &[Register]) -> El
         for (read, operand) in read.iter_mut().zip(&operands) {
             *read = register[operand.index()];
         }
-        // A result may take the register of an operand that ends here: elements are read before they are written.
+        // A result may take the register of an operand that ends here: elements are read before
+        // they are written.
         let ends = |operand: &Register| last_reader[operand.index()] == index;
         let mut ended: Vec<Register> = operands.into_iter().filter(ends).collect();
         ended.sort_unstable();

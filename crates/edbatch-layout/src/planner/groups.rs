@@ -1,4 +1,5 @@
-//! For which batches a prologue runs at once: all that name rows of a table, or several whose values are there.
+//! For which batches a prologue runs at once: all that name rows of a table, or several whose
+//! values are there.
 //!
 //! It follows from the graph and its schedule alone.
 
@@ -45,7 +46,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Finds what is hoisted, given for how many rows of its table each cell needs capacity, and the batch of each node.
+    /// Finds what is hoisted, given for how many rows of its table each cell needs capacity, and
+    /// the batch of each node.
     ///
     /// *Cost*: O(batches + calls that are joined).
     pub(super) fn find(
@@ -100,8 +102,8 @@ impl Groups {
         }
     }
 
-    /// Joins batches of few calls for which the same prologue can be computed at once: those from one on whose values all
-    /// lie in batches before that one.
+    /// Joins batches of few calls for which the same prologue can be computed at once: those from
+    /// one on whose values all lie in batches before that one.
     fn join(
         &mut self,
         &MiniBatch { graph, schedule, .. }: &MiniBatch<'_>,

@@ -48,7 +48,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Where a batch finds its rows of what was hoisted, if anything was: another operand, and what is left to do.
+    /// Where a batch finds its rows of what was hoisted, if anything was: another operand, and what
+    /// is left to do.
     pub(super) fn hoisted_rows(
         &self,
         schedule_len: usize,

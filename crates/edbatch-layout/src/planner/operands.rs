@@ -1,4 +1,5 @@
-//! Where the calls of a batch find their arguments: a span where rows lie at equal distances, else a list.
+//! Where the calls of a batch find their arguments: a span where rows lie at equal distances, else
+//! a list.
 
 use edbatch_graph::{Graph, NodeId};
 
@@ -53,8 +54,8 @@ impl Planner {
     }
 }
 
-/// The rows from `start` on as an operand of a batch that writes at `out`: they stay in the lists unless they are a span.
-/// `stride` is that of a single row.
+/// The rows from `start` on as an operand of a batch that writes at `out`: they stay in the lists
+/// unless they are a span. `stride` is that of a single row.
 pub(super) fn listed(lists: &mut Vec<u32>, start: usize, stride: u32, out: u32) -> Operand {
     match span(&lists[start..], stride, out) {
         Some(span) => {
@@ -65,7 +66,8 @@ pub(super) fn listed(lists: &mut Vec<u32>, start: usize, stride: u32, out: u32) 
     }
 }
 
-/// The span that a list of rows is, if they lie at equal distances on one side of what is written at `out`.
+/// The span that a list of rows is, if they lie at equal distances on one side of what is written
+/// at `out`.
 fn span(rows: &[u32], stride: u32, out: u32) -> Option<Operand> {
     let (&first, rest) = rows.split_first()?;
     let stride = match rest.first() {

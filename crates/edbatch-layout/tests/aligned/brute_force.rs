@@ -26,7 +26,8 @@ fn every_order(order: &mut Vec<u32>, fixed: usize, visit: &mut impl FnMut(&[u32]
     }
 }
 
-/// The bytes and the number of operands that a batch copies: for each order of its positions, suppose that this is the one.
+/// The bytes and the number of operands that a batch copies: for each order of its positions,
+/// suppose that this is the one.
 fn cost(batch: &AlignedBatch, order: &[u32]) -> (u64, usize) {
     let Some(positions) = batch.operands.first().map(|operand| operand.positions.len()) else {
         return (0, 0);

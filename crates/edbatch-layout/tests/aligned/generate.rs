@@ -48,13 +48,15 @@ pub(crate) fn feasible_problem(variables: u32, mut random: impl FnMut(u32) -> u3
     Problem { variables, batches }
 }
 
-/// Spoils an operand in a tenth of the batches: its positions come the other way round. Returns how many are spoilt.
+/// Spoils an operand in a tenth of the batches: its positions come the other way round. Returns how
+/// many are spoilt.
 pub(crate) fn reverse_some(problem: &mut Problem) -> usize {
     let spoilt = problem.batches.iter_mut().step_by(10);
     spoilt.map(|batch| batch.operands[1].positions.reverse()).count()
 }
 
-/// Spoils an operand in a tenth of the batches: one of its variables is another. Returns how many are spoilt.
+/// Spoils an operand in a tenth of the batches: one of its variables is another. Returns how many
+/// are spoilt.
 pub(crate) fn mistake_some(problem: &mut Problem, mut random: impl FnMut(u32) -> u32) -> usize {
     let mut count = 0;
     for batch in problem.batches.iter_mut().step_by(10) {
@@ -68,7 +70,8 @@ pub(crate) fn mistake_some(problem: &mut Problem, mut random: impl FnMut(u32) ->
     count
 }
 
-/// The same problem: its variables renamed, its batches, their operands and their positions in other places.
+/// The same problem: its variables renamed, its batches, their operands and their positions in
+/// other places.
 pub(crate) fn disguise(problem: &Problem, random: &mut impl FnMut(u32) -> u32) -> Problem {
     let mut other = problem.clone();
     let mut names: Vec<u32> = (0..problem.variables).collect();

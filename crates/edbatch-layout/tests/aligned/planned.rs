@@ -33,7 +33,8 @@ fn check(variables: u32, batches: &[&[&[u32]]], expected: &str) {
     assert!(layout.proved);
 }
 
-/// Fig. "Example for PQ tree-based algorithm": operands {x1, x3} and {x2, x1} of one batch share a variable.
+/// Fig. "Example for PQ tree-based algorithm": operands {x1, x3} and {x2, x1} of one batch share a
+/// variable.
 #[test]
 fn the_papers_example() {
     let problem = ones(8, &[&[&[3, 4], &[0, 2], &[1, 0]], &[&[7, 5, 6], &[3, 2, 4]]]);
@@ -114,7 +115,8 @@ proptest! {
         prop_assert_eq!((layout.bytes, layout.feasible), (bytes, feasible));
     }
 
-    /// Without restarts and proofs a plan may cost more, but feasibility is exact and declaration order no better.
+    /// Without restarts and proofs a plan may cost more, but feasibility is exact and declaration
+    /// order no better.
     #[test]
     fn a_hasty_plan_is_sound(problem in small_problem()) {
         let hasty = plan(&problem, Search { seed: 1, restarts: 0, tests: 0 });
@@ -133,7 +135,8 @@ proptest! {
         prop_assert_eq!((a.feasible, a.bytes), (b.feasible, b.bytes));
     }
 
-    /// The operands that are named as excluding a copy do exclude it, and none of them is superfluous.
+    /// The operands that are named as excluding a copy do exclude it, and none of them is
+    /// superfluous.
     #[test]
     fn explanations_hold(problem in small_problem()) {
         let layout = plan(&problem, Search::default());
@@ -195,7 +198,8 @@ fn check_large(problem: &Problem, spoilt: usize) {
     assert!(hasty.bytes <= declared.bytes);
 }
 
-/// One operand more, and there is an ideal layout no longer; wherever it stands, and whatever the names are.
+/// One operand more, and there is an ideal layout no longer; wherever it stands, and whatever the
+/// names are.
 #[test]
 fn a_single_spoilt_operand_is_found() {
     for seed in 0..4 {
@@ -216,7 +220,8 @@ fn a_single_spoilt_operand_is_found() {
     }
 }
 
-/// Variables numbered as they should lie, and every second batch with an operand that no neighbours serve.
+/// Variables numbered as they should lie, and every second batch with an operand that no neighbours
+/// serve.
 #[test]
 fn large_plans_are_no_worse_than_the_declaration_order() {
     let mut problem = feasible_problem(1000, stream(1));

@@ -1,7 +1,8 @@
 //! Files of aligned-layout problems.
 //!
-//! An instance is `I variables batches`; per batch `B operands positions` and a line of variables for each operand; at the end
-//! `R feasible copies`, the answer. Lines that begin with `#` are comments. All operands weigh the same.
+//! An instance is `I variables batches`; per batch `B operands positions` and a line of variables
+//! for each operand; at the end `R feasible copies`, the answer. Lines that begin with `#` are
+//! comments. All operands weigh the same.
 
 use edbatch_layout::aligned::{AlignedBatch, Problem};
 

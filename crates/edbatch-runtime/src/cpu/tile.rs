@@ -145,8 +145,8 @@ impl<'a> Source<'a> {
 
     /// Does something with a row per call of the tile.
     ///
-    /// The rows are made where `then` wants them: moving a value that was written in parts just before is
-    /// a store-forwarding stall, which took a tenth of the time of small cells.
+    /// The rows are made where `then` wants them: moving a value that was written in parts just
+    /// before is a store-forwarding stall, which took a tenth of the time of small cells.
     #[inline(always)]
     fn with_rows<T>(&self, place: Place, width: usize, then: impl FnOnce(RowsRef<'a>) -> T) -> T {
         let Tile { job, operands, tables, calls, widths, zeros, .. } = self.tile;

@@ -45,14 +45,15 @@ pub struct GemmShape {
 
 /// `out[b, m, n] = bias[b, m] + (left[b] · right[b])[m, n]`.
 ///
-/// The pieces of `right`, one under the other, are (K, N); they are read where they lie. `bias`, if there is one, holds (M)
-/// in each row, `out` (M, N); all row-major and contiguous inside their rows. Each element is one chain of fused
-/// multiply-adds over k from zero, as in [`product`](super::product()), and is then added to its bias.
+/// The pieces of `right`, one under the other, are (K, N); they are read where they lie. `bias`, if
+/// there is one, holds (M) in each row, `out` (M, N); all row-major and contiguous inside their
+/// rows. Each element is one chain of fused multiply-adds over k from zero, as in
+/// [`product`](super::product()), and is then added to its bias.
 ///
 /// # Panics
 ///
-/// If numbers of rows differ, a row is shorter than its matrix, the pieces together have not K rows, or `out` is not as wide
-/// as M·N.
+/// If numbers of rows differ, a row is shorter than its matrix, the pieces together have not K
+/// rows, or `out` is not as wide as M·N.
 pub fn batched_gemm(
     level: Level,
     shape: GemmShape,
@@ -120,10 +121,12 @@ impl<'a> Kernel for Batched<'a> {
     }
 }
 
-/// `out[m] = Σ_k left[m, k] · right[k]`: a row in each lane, whose columns are transposed on the way in.
+/// `out[m] = Σ_k left[m, k] · right[k]`: a row in each lane, whose columns are transposed on the
+/// way in.
 #[inline(always)]
 fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[&[f32]], out: &mut [f32]) {
-    /// Vectors of rows at once, to hide the latency of their chains. More touch too many lines of the same cache sets.
+    /// Vectors of rows at once, to hide the latency of their chains. More touch too many lines of
+    /// the same cache sets.
     const VECTORS: usize = 2;
     let mut first = 0;
     while first + VECTORS * S::LANES <= out.len() {
@@ -159,13 +162,15 @@ fn transposed<S: Simd, const V: usize>(
         assert!(k + piece.len() <= depth, "pieces of {depth} rows together");
         let mut fours = piece.chunks_exact(4);
         for x in fours.by_ref() {
-            // A core by itself fetches one stream ahead, but not one a row: so we ask, line by line, for the rows that come
-            // after these, which are contiguous; behind the last ones, for what is there.
+            // A core by itself fetches one stream ahead, but not one a row: so we ask, line by
+            // line, for the rows that come after these, which are contiguous; behind the last ones,
+            // for what is there.
             for line in (rows * k..rows * (k + 4)).step_by(LINE) {
                 simd.prefetch(left.as_ptr().wrapping_add(left.len() + line));
             }
             for (v, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: k + 4 <= depth, and rows v·LANES.. of `left`, LANES of them, are below `rows`.
+                // SAFETY: k + 4 <= depth, and rows v·LANES.. of `left`, LANES of them, are below
+                // `rows`.
                 let columns = unsafe {
                     let from = left.as_ptr().add(v * S::LANES * depth + k);
                     simd.load_columns(from, depth)
@@ -242,8 +247,9 @@ fn matrix_matrix<S: Simd>(
             } else {
                 S::LANES.min(columns - at)
             };
-            // SAFETY: the pointers are of rows of `depth` and `columns` floats; the pieces have `depth` rows together. at + width
-            // <= columns, so that each of these rows has `width` floats from `at`. `out` is exclusively borrowed.
+            // SAFETY: the pointers are of rows of `depth` and `columns` floats; the pieces have
+            // `depth` rows together. at + width <= columns, so that each of these rows has `width`
+            // floats from `at`. `out` is exclusively borrowed.
             unsafe {
                 if width == 4 * S::LANES {
                     blocks::<S, 4>(simd, &pieces, Access::Whole, pointers, at, width);

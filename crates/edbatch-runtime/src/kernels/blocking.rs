@@ -12,7 +12,8 @@ pub(super) const BLOCK: usize = 256;
 
 /// Pointers to the first floats of the rows of a block. Large, so it is made once and never moved.
 ///
-/// *Invariant*: the first `count` of `left` and `out` are written, and those of `start` if `starts`.
+/// *Invariant*: the first `count` of `left` and `out` are written, and those of `start` if
+/// `starts`.
 pub(super) struct Pointers {
     count: usize,
     starts: bool,
@@ -76,7 +77,8 @@ impl Pointers {
     }
 }
 
-/// All micro-tiles of a block of rows against C vectors of columns, which start at column `at` of `start` and `out`.
+/// All micro-tiles of a block of rows against C vectors of columns, which start at column `at` of
+/// `start` and `out`.
 ///
 /// # Safety
 ///
@@ -96,7 +98,8 @@ pub(super) unsafe fn blocks<S: Simd, const C: usize>(
                 $($count => if const { $count <= max_rows::<S>(C) } {
                     for first in $starts.step_by($count) {
                         let rows = pointers.micro_tile::<$count>(first, at);
-                        // Fewer rows wait for the memory anyway, and asking would only slow it down.
+                        // Fewer rows wait for the memory anyway, and asking would only slow it
+                        // down.
                         let access = match access {
                             Access::Streamed if $count < 4 => Access::Whole,
                             access => access,
@@ -120,8 +123,8 @@ pub(super) unsafe fn blocks<S: Simd, const C: usize>(
     }
 }
 
-/// The most rows of a micro-tile with C vectors of columns: R·C sums, C vectors and a broadcast must fit into the registers, and
-/// the pointers to the rows into those for addresses.
+/// The most rows of a micro-tile with C vectors of columns: R·C sums, C vectors and a broadcast
+/// must fit into the registers, and the pointers to the rows into those for addresses.
 const fn max_rows<S: Simd>(c: usize) -> usize {
     match (S::REGISTERS - 1 - c) / c {
         9.. => 8,
@@ -129,9 +132,10 @@ const fn max_rows<S: Simd>(c: usize) -> usize {
     }
 }
 
-/// How many vectors of columns suit a block of so many rows: the fewer rows, the more columns it takes to have eight sums.
-/// Rows that just fit into one micro-tile read the right side once; micro-tiles of many rows are better square. If the right side comes
-/// from afar in pairs of vectors, `paired`, a micro-tile reads one pair as soon as that has enough sums.
+/// How many vectors of columns suit a block of so many rows: the fewer rows, the more columns it
+/// takes to have eight sums. Rows that just fit into one micro-tile read the right side once;
+/// micro-tiles of many rows are better square. If the right side comes from afar in pairs of
+/// vectors, `paired`, a micro-tile reads one pair as soon as that has enough sums.
 #[inline(always)]
 pub(super) fn vectors_for<S: Simd>(rows: usize, paired: bool) -> usize {
     let alone = if paired { 4 } else { max_rows::<S>(4) };

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! for each chunk of up to 512 elements (several narrow rows, or a strip of a wide one)
-//!     for each assignment of the program  one dispatch per chunk, so that interpreting costs next to nothing
+//!     for each assignment             one dispatch per chunk: interpreting costs next to nothing
 //!         for each row of the chunk
 //!             for each vector             operands and result in L1
 //! ```
 //!
-//! Inputs are read where they lie and outputs written where they belong; temporary registers live in slots of one chunk
-//! each.
+//! Inputs are read where they lie and outputs written where they belong; temporary registers live
+//! in slots of one chunk each.
 
 use std::mem::MaybeUninit;
 
@@ -31,14 +31,16 @@ pub enum Input<'a> {
     Same(&'a [f32]),
 }
 
-/// Runs a program on B rows of `width` elements: output j of row b is a function of the inputs of row b.
+/// Runs a program on B rows of `width` elements: output j of row b is a function of the inputs of
+/// row b.
 ///
-/// Inputs are (B, `width`) or (`width`), outputs (B, `width`), row-major `f32`. The bits of an element depend on its
-/// operands alone.
+/// Inputs are (B, `width`) or (`width`), outputs (B, `width`), row-major `f32`. The bits of an
+/// element depend on its operands alone.
 ///
 /// # Panics
 ///
-/// If the numbers of inputs, outputs or rows differ from the program's or each other, or an input is too narrow.
+/// If the numbers of inputs, outputs or rows differ from the program's or each other, or an input
+/// is too narrow.
 ///
 /// ```
 /// use edbatch_graph::Op;
@@ -80,7 +82,8 @@ pub fn elementwise(
     }
 }
 
-/// Checked by [`elementwise`]: inputs and outputs have `rows` rows of `width` columns, both above zero.
+/// Checked by [`elementwise`]: inputs and outputs have `rows` rows of `width` columns, both above
+/// zero.
 struct Run<'a, 'b> {
     program: &'a Elementwise,
     rows: usize,
@@ -103,7 +106,8 @@ impl Kernel for &mut Run<'_, '_> {
     fn run<S: Simd>(self, simd: S) {
         let padded = self.width.next_multiple_of(S::LANES).min(CHUNK);
         let chunk_rows = (CHUNK / padded).min(CHUNK_ROWS);
-        // Programs of cells are small, and a call for a single row is over in less time than an allocation takes.
+        // Programs of cells are small, and a call for a single row is over in less time than an
+        // allocation takes.
         let slots = self.program.temporaries();
         let lines = slots * CHUNK / Line::FLOATS;
         let mut few_slots =
@@ -150,9 +154,10 @@ impl Kernel for &mut Run<'_, '_> {
                     output.starts(first, strip, &mut place[..rows]);
                 }
                 for assignment in self.program.assignments() {
-                    // SAFETY: each register has a pointer for each of the `rows`, to `columns` floats of an input, an
-                    // output or a slot. Outputs and slots are exclusively borrowed here. By the invariant of programs no
-                    // assignment writes to an input, and what it reads was written before.
+                    // SAFETY: each register has a pointer for each of the `rows`, to `columns`
+                    // floats of an input, an output or a slot. Outputs and slots are exclusively
+                    // borrowed here. By the invariant of programs no assignment writes to an input,
+                    // and what it reads was written before.
                     unsafe { execute(simd, assignment, places, [rows, columns]) };
                 }
             }

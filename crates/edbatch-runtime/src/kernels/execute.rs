@@ -19,8 +19,9 @@ pub(super) type ChunkRows = [MaybeUninit<*mut f32>; CHUNK_ROWS];
 ///
 /// # Safety
 ///
-/// All registers must have pointers to `rows`; those of the operands must be readable, that of the result writable, for
-/// `columns` floats in each of them; the result is an operand or overlaps none.
+/// All registers must have pointers to `rows`; those of the operands must be readable, that of the
+/// result writable, for `columns` floats in each of them; the result is an operand or overlaps
+/// none.
 #[inline(always)]
 pub(super) unsafe fn execute<S: Simd>(
     simd: S,
@@ -113,7 +114,8 @@ impl<F: Lanewise<N>, const N: usize> Kernel for Execute<'_, F, N> {
             let (from, to) =
                 unsafe { (from.map(|rows| rows[r].assume_init()), to[r].assume_init()) };
             let mut at = 0;
-            // SAFETY: the vectors end at or before `columns`, so by the invariant they can be read and written.
+            // SAFETY: the vectors end at or before `columns`, so by the invariant they can be read
+            // and written.
             unsafe {
                 if S::REGISTERS == 32 {
                     while at + 4 * S::LANES <= columns {
@@ -144,7 +146,8 @@ impl<F: Lanewise<N>, const N: usize> Kernel for Execute<'_, F, N> {
     }
 }
 
-/// U vectors, whose operations are independent of each other, with one round of the loop's own instructions.
+/// U vectors, whose operations are independent of each other, with one round of the loop's own
+/// instructions.
 ///
 /// # Safety
 ///

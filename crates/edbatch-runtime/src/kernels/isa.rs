@@ -4,8 +4,8 @@ use std::{env, fmt, str::FromStr, sync::OnceLock};
 
 /// A set of vector instructions that every kernel is compiled for.
 ///
-/// Levels differ in their last bits: the portable one rounds after every multiplication, unless the target guarantees a
-/// fused one; the others fuse.
+/// Levels differ in their last bits: the portable one rounds after every multiplication, unless the
+/// target guarantees a fused one; the others fuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// 16 lanes, 32 registers: AVX-512 F, BW, DQ and VL (Skylake-X, Zen 4 and later).
@@ -14,7 +14,8 @@ pub enum Level {
     Avx2,
     /// 4 lanes, 32 registers: every 64-bit Arm.
     Neon,
-    /// Plain Rust, compiled for what the target guarantees. The oracle of the others, and the way out on other machines.
+    /// Plain Rust, compiled for what the target guarantees. The oracle of the others, and the way
+    /// out on other machines.
     Portable,
 }
 
@@ -24,12 +25,13 @@ pub const VARIABLE: &str = "EDBATCH_CPU";
 impl Level {
     const BEST_FIRST: [Level; 4] = [Level::Avx512, Level::Avx2, Level::Neon, Level::Portable];
 
-    /// The best available level, or the one that `EDBATCH_CPU` names (`avx512`, `avx2`, `neon`, `portable`). Decided once
-    /// per process.
+    /// The best available level, or the one that `EDBATCH_CPU` names (`avx512`, `avx2`, `neon`,
+    /// `portable`). Decided once per process.
     ///
     /// # Panics
     ///
-    /// If `EDBATCH_CPU` names no level, or one that this machine lacks: a measurement must not silently run another.
+    /// If `EDBATCH_CPU` names no level, or one that this machine lacks: a measurement must not
+    /// silently run another.
     pub fn detect() -> Level {
         static DETECTED: OnceLock<Level> = OnceLock::new();
         *DETECTED.get_or_init(|| match env::var(VARIABLE) {

@@ -1,11 +1,12 @@
 //! Arithmetic lane by lane: the functions of element-wise programs, written once for every level.
 //!
-//! *Invariant*: the result in a lane depends on the operands in this lane alone, so an element has the same bits wherever
-//! it lies in a row.
+//! *Invariant*: the result in a lane depends on the operands in this lane alone, so an element has
+//! the same bits wherever it lies in a row.
 
 use super::simd::{ROUNDING, Simd};
 
-/// A function of N floats, computed for all lanes of N vectors. Implementors say `#[inline(always)]`.
+/// A function of N floats, computed for all lanes of N vectors. Implementors say
+/// `#[inline(always)]`.
 pub(super) trait Lanewise<const N: usize>: Copy {
     /// The function's value in each lane.
     fn of<S: Simd>(self, simd: S, x: [S::Vector; N]) -> S::Vector;
@@ -153,8 +154,9 @@ fn exp<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     simd.mul(simd.mul(e, simd.power_of_two(half)), simd.power_of_two(rest))
 }
 
-/// With -x = n·⅛ ln 2 - r: β + r over (β + r) + 2^(n/8)·½(r² + a·r + 2β), since e⁻ʳ is ½(r² + a·r + 2β) / (β + r) within
-/// 9e-9 for |r| <= 1/16 ln 2. That is its Padé approximant (a = -4, β = 3), moved so that the error is spread over the range.
+/// With -x = n·⅛ ln 2 - r: β + r over (β + r) + 2^(n/8)·½(r² + a·r + 2β), since e⁻ʳ is ½(r² + a·r +
+/// 2β) / (β + r) within 9e-9 for |r| <= 1/16 ln 2. That is its Padé approximant (a = -4, β = 3),
+/// moved so that the error is spread over the range.
 #[inline(always)]
 fn sigmoid<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     const A: f32 = -4.000_259;
@@ -195,9 +197,10 @@ const fn without_eighths(mut powers: [f32; 8]) -> [f32; 8] {
     powers
 }
 
-/// With |x| = k·9/16 + b, t = tanh(k·9/16) and tanh b = b / d: (t·d + b) / (d + t·b), the addition theorem. For |b| <= 9/32,
-/// a polynomial of degree 4 for d = b / tanh b, equal to it in the nodes of Chebyshev and at 0, is off by 4e-8 in proportion.
-/// Where k = 15 ends the table, from 8.16 on, t is 1 and so is the quotient; below it is less, since b < d.
+/// With |x| = k·9/16 + b, t = tanh(k·9/16) and tanh b = b / d: (t·d + b) / (d + t·b), the addition
+/// theorem. For |b| <= 9/32, a polynomial of degree 4 for d = b / tanh b, equal to it in the nodes
+/// of Chebyshev and at 0, is off by 4e-8 in proportion. Where k = 15 ends the table, from 8.16 on,
+/// t is 1 and so is the quotient; below it is less, since b < d.
 #[inline(always)]
 fn tanh<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     const STEP: f32 = 9.0 / 16.0;

@@ -1,5 +1,5 @@
-//! Memory in large pages: a weight or an arena of many megabytes has more small pages than the processor
-//! remembers the places of.
+//! Memory in large pages: a weight or an arena of many megabytes has more small pages than the
+//! processor remembers the places of.
 
 use std::alloc::{Layout, alloc_zeroed};
 
@@ -27,15 +27,16 @@ pub(crate) fn zeros(len: usize) -> Option<Vec<f32>> {
 /// Asks for large pages for memory, best before it is touched.
 #[cfg(target_os = "linux")]
 pub(super) fn advise<T>(memory: &mut [T]) {
-    /// What x86-64 and most of AArch64 have, in bytes. Where pages are larger, the advice is refused.
+    /// What x86-64 and most of AArch64 have, in bytes. Where pages are larger, the advice is
+    /// refused.
     const LARGE: usize = 2 << 20;
     let range = memory.as_mut_ptr_range();
     let start = range.start.addr().next_multiple_of(LARGE);
     let end = range.end.addr() / LARGE * LARGE;
     if start < end {
         let from = range.start.cast::<u8>().wrapping_add(start - range.start.addr());
-        // SAFETY: start..end lies within `memory`, which is borrowed exclusively; the advice changes no
-        // content.
+        // SAFETY: start..end lies within `memory`, which is borrowed exclusively; the advice
+        // changes no content.
         unsafe { libc::madvise(from.cast(), end - start, libc::MADV_HUGEPAGE) };
     }
 }

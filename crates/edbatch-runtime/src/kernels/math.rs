@@ -2,7 +2,7 @@
 //!
 //! | function | error | limits |
 //! |---|---|---|
-//! | σ | at most 2e-7; at most 4 ulp while the result is normal, zero or nearly so below | 0 at -∞, 1 at ∞ |
+//! | σ | at most 2e-7; at most 4 ulp while normal, zero or nearly so below | 0 at -∞, 1 at ∞ |
 //! | tanh | at most 5 ulp | ±1 at ±∞ |
 //! | exp | at most 2 ulp, subnormal results included | 0 at -∞ |
 //! | ln | at most 2 ulp | -∞ at 0, NaN below |
@@ -32,7 +32,8 @@ pub fn map_in_place(level: Level, function: Function, data: &mut [f32]) {
     Map { from: to, to, len: data.len() }.with(level, function);
 }
 
-/// `row[i] = exp(row[i] - max) / Σ_j exp(row[j] - max)`, the sum in an order that depends on the length and level alone.
+/// `row[i] = exp(row[i] - max) / Σ_j exp(row[j] - max)`, the sum in an order that depends on the
+/// length and level alone.
 pub fn softmax(level: Level, row: &mut [f32]) {
     simd::run(level, Softmax { row, log: false });
 }
@@ -42,7 +43,8 @@ pub fn log_softmax(level: Level, row: &mut [f32]) {
     simd::run(level, Softmax { row, log: true });
 }
 
-/// *Invariant*: `len` floats can be read at `from` and written at `to`, which are the same or do not overlap.
+/// *Invariant*: `len` floats can be read at `from` and written at `to`, which are the same or do
+/// not overlap.
 struct Map {
     from: *const f32,
     to: *mut f32,
@@ -69,7 +71,8 @@ impl<F: Lanewise<1>> Kernel for (Map, F) {
         let (Map { from, to, len }, f) = self;
         let whole = len - len % S::LANES;
         for i in (0..whole).step_by(S::LANES) {
-            // SAFETY: i + LANES <= len, by the invariant readable and writable; the vector is read before it is written.
+            // SAFETY: i + LANES <= len, by the invariant readable and writable; the vector is read
+            // before it is written.
             unsafe { simd.store(to.add(i), f.of(simd, [simd.load(from.add(i))])) };
         }
         if whole < len {

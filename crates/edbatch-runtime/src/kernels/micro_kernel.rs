@@ -1,16 +1,18 @@
-//! The micro-kernel of every product: a micro-tile of R rows by C vectors of columns, kept in registers.
+//! The micro-kernel of every product: a micro-tile of R rows by C vectors of columns, kept in
+//! registers.
 //!
 //! ```text
 //! sum[r][c] = 0
-//! for k in 0..depth                           one chain of fused multiply-adds per output, k ascending
-//!     sum[r][c] += left[r][k] * right[k][c]   left: one float, broadcast; right: a vector, from one piece after the other
+//! for k in 0..depth                           one chain of fused multiply-adds per output
+//!     sum[r][c] += left[r][k] * right[k][c]   left: a float, broadcast; right: a vector
 //! out[r][c] = sum[r][c]  or  start[r][c] + sum[r][c]
 //! ```
 //!
-//! An output's chain is the same in every micro-tile, which is why micro-tiles can be of any shape: results do not depend on the
-//! number of rows. Two instructions can start per cycle and each takes four, so a micro-tile needs eight sums to keep a core
-//! busy; more rows per micro-tile read the right side less often. The broadcast of a row is shared by the C vectors, a vector of
-//! the right side by the R rows.
+//! An output's chain is the same in every micro-tile, which is why micro-tiles can be of any shape:
+//! results do not depend on the number of rows. Two instructions can start per cycle and each takes
+//! four, so a micro-tile needs eight sums to keep a core busy; more rows per micro-tile read the
+//! right side less often. The broadcast of a row is shared by the C vectors, a vector of the right
+//! side by the R rows.
 
 // The loops name rows r and columns c as the formula does; an iterator per array would hide it.
 #![allow(clippy::needless_range_loop)]
@@ -56,13 +58,15 @@ pub(super) struct MicroTileRows<const R: usize> {
     pub(super) out: [*mut f32; R],
 }
 
-/// Computes `columns <= C * LANES` columns of R rows. The steps of a piece of `right` follow those of the piece before.
+/// Computes `columns <= C * LANES` columns of R rows. The steps of a piece of `right` follow those
+/// of the piece before.
 ///
 /// # Safety
 ///
-/// For every row, `left` must be readable for as many floats as there are steps, `start` (if given) readable and `out`
-/// writable for `columns` floats; `right` readable at each step for C vectors, or for `columns` floats if `access` is `Cut`.
-/// `out` must overlap none of `left` and `right`, and `start` only where it is the same row.
+/// For every row, `left` must be readable for as many floats as there are steps, `start` (if given)
+/// readable and `out` writable for `columns` floats; `right` readable at each step for C vectors,
+/// or for `columns` floats if `access` is `Cut`. `out` must overlap none of `left` and `right`, and
+/// `start` only where it is the same row.
 #[inline(always)]
 pub(super) unsafe fn micro_kernel<S: Simd, const R: usize, const C: usize>(
     simd: S,
@@ -83,7 +87,8 @@ pub(super) unsafe fn micro_kernel<S: Simd, const R: usize, const C: usize>(
                 if access == Access::Streamed {
                     simd.prefetch(from.wrapping_add(piece.ahead));
                 }
-                // SAFETY: k < depth; the vector is whole, or cut to the readable columns. The caller vouches for both.
+                // SAFETY: k < depth; the vector is whole, or cut to the readable columns. The
+                // caller vouches for both.
                 vectors[c] = unsafe {
                     match access {
                         Access::Cut => simd.load_first(from, lanes_of::<S>(c, columns)),
@@ -92,7 +97,8 @@ pub(super) unsafe fn micro_kernel<S: Simd, const R: usize, const C: usize>(
                 };
             }
             for r in 0..R {
-                // SAFETY: k < depth, and the caller vouches for as many floats in each row as there are steps.
+                // SAFETY: k < depth, and the caller vouches for as many floats in each row as there
+                // are steps.
                 let x = simd.splat(unsafe { *left[r].add(k) });
                 for c in 0..C {
                     sums[r][c] = simd.mul_add(x, vectors[c], sums[r][c]);
@@ -152,8 +158,8 @@ unsafe fn finish_cut<S: Simd, const R: usize, const C: usize>(
     rows: MicroTileRows<R>,
     columns: usize,
 ) {
-    // A loop that is not unrolled indexes memory. Opaque, that is a copy of the sums; else the product would write them
-    // there at every step.
+    // A loop that is not unrolled indexes memory. Opaque, that is a copy of the sums; else the
+    // product would write them there at every step.
     let copy;
     let sums = if S::MASKS {
         &sums
@@ -165,7 +171,8 @@ unsafe fn finish_cut<S: Simd, const R: usize, const C: usize>(
         for c in 0..C {
             let (at, lanes) = (c * S::LANES, lanes_of::<S>(c, columns));
             if lanes > 0 {
-                // SAFETY: at..at + lanes are below `columns`, which the caller vouches for in `start` and `out`.
+                // SAFETY: at..at + lanes are below `columns`, which the caller vouches for in
+                // `start` and `out`.
                 unsafe {
                     let sum = match rows.start {
                         Some(start) => {

@@ -10,11 +10,12 @@ use super::{isa::Level, large_pages, simd};
 /// panel p, step k:   w[p·P + 0, k]  w[p·P + 1, k]  …  w[p·P + P-1, k]        P = 4 vectors of the level
 /// ```
 ///
-/// A panel is contiguous, K steps long, and read from front to back by each micro-tile of rows. One row reads it as a single
-/// stream, which is what the L2 cache is fastest at; more and narrower panels side by side were a third slower. A weight too
-/// large for that cache has the two halves of a panel one behind the other instead, since 4 to 8 rows read pairs of vectors,
-/// and memory farther off does not like gaps. Columns behind N are zeros.
-/// *Cost*: 4·K·⌈N / P⌉·P bytes; packing reads the weight once.
+/// A panel is contiguous, K steps long, and read from front to back by each micro-tile of rows. One
+/// row reads it as a single stream, which is what the L2 cache is fastest at; more and narrower
+/// panels side by side were a third slower. A weight too large for that cache has the two halves of
+/// a panel one behind the other instead, since 4 to 8 rows read pairs of vectors, and memory
+/// farther off does not like gaps. Columns behind N are zeros. *Cost*: 4·K·⌈N / P⌉·P bytes; packing
+/// reads the weight once.
 #[derive(Clone, Debug)]
 pub struct PackedWeights {
     level: Level,
@@ -37,8 +38,8 @@ impl Line {
 }
 
 impl PackedWeights {
-    /// Packs weights that share their inputs, stacked: the outputs of the first, then of the second, and so on. Each is
-    /// (N_i, `depth`), row-major and contiguous.
+    /// Packs weights that share their inputs, stacked: the outputs of the first, then of the
+    /// second, and so on. Each is (N_i, `depth`), row-major and contiguous.
     ///
     /// # Panics
     ///
@@ -119,7 +120,8 @@ impl PackedWeights {
 
     /// The panels of a range, one after the other.
     pub(super) fn floats(&self, panels: Range<usize>) -> &[f32] {
-        // SAFETY: a `Line` is 16 floats without padding, so n lines are 16·n floats, borrowed as long as `self`.
+        // SAFETY: a `Line` is 16 floats without padding, so n lines are 16·n floats, borrowed as
+        // long as `self`.
         let floats = unsafe {
             std::slice::from_raw_parts(
                 self.panels.as_ptr().cast::<f32>(),

@@ -27,18 +27,20 @@ pub enum Pass {
     /// The first panel first.
     #[default]
     Forwards,
-    /// The last panel first. After a pass forwards it finds in the cache what that read last, where a
-    /// weight is too large for the cache: a second pass forwards would find nothing.
+    /// The last panel first. After a pass forwards it finds in the cache what that read last, where
+    /// a weight is too large for the cache: a second pass forwards would find nothing.
     Backwards,
 }
 
 /// `out[b, n] = start[b, n] + Σ_k weights[n, k] · rows[b, k]` for the columns n of `panels`.
 ///
-/// `rows` are (B, K), `out` (B, columns of the panels), row-major `f32`; the caller owns all of them. The sum is one chain
-/// of fused multiply-adds over k from zero, and is then added to its start: the bits of an output depend on its row and
-/// its column alone, whatever B, the panels, and the way in which the rows lie. Infinities and NaN go through.
+/// `rows` are (B, K), `out` (B, columns of the panels), row-major `f32`; the caller owns all of
+/// them. The sum is one chain of fused multiply-adds over k from zero, and is then added to its
+/// start: the bits of an output depend on its row and its column alone, whatever B, the panels, and
+/// the way in which the rows lie. Infinities and NaN go through.
 ///
-/// *Cost*: 2·B·K·N FLOPs near the core's peak from 4 rows on; a single row costs reading the weight.
+/// *Cost*: 2·B·K·N FLOPs near the core's peak from 4 rows on; a single row costs reading the
+/// weight.
 ///
 /// # Panics
 ///
@@ -70,7 +72,8 @@ pub fn product(
     simd::run(weights.level(), &mut Product { weights, panels, pass, columns, rows, start, out });
 }
 
-/// Checked by [`product`]: as many rows in `rows`, `start` and `out`, and `columns` those of `panels` and `out`.
+/// Checked by [`product`]: as many rows in `rows`, `start` and `out`, and `columns` those of
+/// `panels` and `out`.
 struct Product<'a> {
     weights: &'a PackedWeights,
     panels: Range<usize>,
@@ -87,8 +90,8 @@ const BLOCK_BYTES: usize = 512 << 10;
 /// Rows of a block, however long.
 const FEWEST_ROWS: usize = 24;
 
-/// How far a weight is asked for before it is read, in floats: 4 KiB, and 16 KiB where it comes from outside the caches and
-/// rows give the time.
+/// How far a weight is asked for before it is read, in floats: 4 KiB, and 16 KiB where it comes
+/// from outside the caches and rows give the time.
 const AHEAD: usize = 1 << 10;
 const FAR_AHEAD: usize = 1 << 12;
 
@@ -134,10 +137,11 @@ impl Kernel for &mut Product<'_> {
                     let start = floats[part..].as_ptr();
                     let right = &[Right { depth, start, step, second, ahead }];
                     let (access, at) = (Access::Streamed, at + first);
-                    // SAFETY: `pointers` are of whole rows: `depth` floats to read, all columns of `self.columns` in start
-                    // and out, of which at..at + width are meant here. `floats` holds two pairs of vectors at each of
-                    // `depth` steps, of which those from `part` are at least as many as each arm takes. `out` is
-                    // exclusively borrowed, so it overlaps nothing that is read.
+                    // SAFETY: `pointers` are of whole rows: `depth` floats to read, all columns of
+                    // `self.columns` in start and out, of which at..at + width are meant here.
+                    // `floats` holds two pairs of vectors at each of `depth` steps, of which those
+                    // from `part` are at least as many as each arm takes. `out` is exclusively
+                    // borrowed, so it overlaps nothing that is read.
                     unsafe {
                         match width.div_ceil(S::LANES) {
                             1 => blocks::<S, 1>(simd, right, access, &pointers, at, width),
@@ -152,7 +156,8 @@ impl Kernel for &mut Product<'_> {
 }
 
 impl Product<'_> {
-    /// Replaces pointers by those of a block of at most [`BLOCK`] rows, each checked to have K floats and all columns.
+    /// Replaces pointers by those of a block of at most [`BLOCK`] rows, each checked to have K
+    /// floats and all columns.
     #[inline(always)]
     fn look_up(&mut self, block: Range<usize>, pointers: &mut Pointers) {
         pointers.clear();

@@ -8,15 +8,16 @@ use super::{
     simd::{self, Kernel, Simd},
 };
 
-/// `out[b, :]` = the reduction of `rows[ends[b - 1]..ends[b]]` (from 0 for the first), left to right in the order of the
-/// list; the largest is NaN in a column where one row has it.
+/// `out[b, :]` = the reduction of `rows[ends[b - 1]..ends[b]]` (from 0 for the first), left to
+/// right in the order of the list; the largest is NaN in a column where one row has it.
 ///
-/// `rows` are (R, W), `ends` (B), `out` (B, W). A lone row is copied. No row at all gives zeros; the largest of no row is
-/// -∞.
+/// `rows` are (R, W), `ends` (B), `out` (B, W). A lone row is copied. No row at all gives zeros;
+/// the largest of no row is -∞.
 ///
 /// # Panics
 ///
-/// If `ends` does not rise, its length is not the number of rows of `out`, or a row is shorter than W.
+/// If `ends` does not rise, its length is not the number of rows of `out`, or a row is shorter than
+/// W.
 ///
 /// ```
 /// use edbatch_graph::Reduction;

@@ -1,7 +1,8 @@
 //! What the core can do at most: the measures beside which benchmarks put their figures.
 //!
-//! Machines differ and drift, ratios within one run hold. Each function measures for some milliseconds and returns the
-//! best of several rounds, since whatever else runs on the machine only ever slows it down.
+//! Machines differ and drift, ratios within one run hold. Each function measures for some
+//! milliseconds and returns the best of several rounds, since whatever else runs on the machine
+//! only ever slows it down.
 
 use std::{hint::black_box, time::Instant};
 
@@ -12,7 +13,8 @@ use super::{
 
 const ROUNDS: usize = 7;
 
-/// Fused multiply-adds per second of one core, in GFLOP/s (two FLOPs each), from a loop that touches registers only.
+/// Fused multiply-adds per second of one core, in GFLOP/s (two FLOPs each), from a loop that
+/// touches registers only.
 pub fn peak_gflops(level: Level) -> f64 {
     const STEPS: usize = 200_000;
     let flops = (STEPS * 2 * CHAINS * simd::lanes(level)) as f64;
@@ -22,7 +24,8 @@ pub fn peak_gflops(level: Level) -> f64 {
     flops / seconds / 1e9
 }
 
-/// Bytes per second, in GB/s, at which one core copies a buffer of `bytes` (each byte counted once).
+/// Bytes per second, in GB/s, at which one core copies a buffer of `bytes` (each byte counted
+/// once).
 pub fn copy_bandwidth(bytes: usize) -> f64 {
     let from = vec![1.0f32; bytes.div_ceil(4)];
     let mut to = vec![0.0f32; from.len()];

@@ -2,7 +2,8 @@
 
 use std::{marker::PhantomData, mem::MaybeUninit, ops::Range};
 
-/// Rows to read, in the order of the batch. A kernel follows the list itself: nothing is gathered before it.
+/// Rows to read, in the order of the batch. A kernel follows the list itself: nothing is gathered
+/// before it.
 #[derive(Clone, Copy, Debug)]
 pub enum RowsRef<'a> {
     /// Row `i` starts at `data[i * stride]`. The last row may end before a whole stride.
@@ -56,8 +57,8 @@ impl<'a> RowsRef<'a> {
         }
     }
 
-    /// Writes to `starts[i]` where row `first + i` starts, from column `columns.start` on. It can be read, but not written,
-    /// up to `columns.end`.
+    /// Writes to `starts[i]` where row `first + i` starts, from column `columns.start` on. It can
+    /// be read, but not written, up to `columns.end`.
     ///
     /// # Panics
     ///
@@ -118,7 +119,8 @@ pub struct Around<'a> {
     resumes: usize,
 }
 
-/// Divides `memory` into the range to be written and the rest, which stays addressed by offsets into the whole.
+/// Divides `memory` into the range to be written and the rest, which stays addressed by offsets
+/// into the whole.
 ///
 /// ```
 /// use edbatch_runtime::kernels::rows::split_around;
@@ -134,8 +136,8 @@ pub fn split_around(memory: &mut [f32], written: Range<usize>) -> (Around<'_>, &
 }
 
 impl<'a> Around<'a> {
-    /// The same memory for rows that are read from column `by` on: offsets still name the rows' first columns, and a
-    /// row lies on one side of what is written.
+    /// The same memory for rows that are read from column `by` on: offsets still name the rows'
+    /// first columns, and a row lies on one side of what is written.
     pub fn shifted(self, by: usize) -> Around<'a> {
         let from = |side: &'a [f32]| &side[by.min(side.len())..];
         Around { before: from(self.before), after: from(self.after), resumes: self.resumes }
@@ -166,12 +168,12 @@ impl<'a> Around<'a> {
     }
 }
 
-/// Rows to write: `rows` of them, `width` columns each, `stride` apart. Like a `&mut [f32]` with holes, it can be divided
-/// by rows or by columns and handed to several threads.
+/// Rows to write: `rows` of them, `width` columns each, `stride` apart. Like a `&mut [f32]` with
+/// holes, it can be divided by rows or by columns and handed to several threads.
 #[derive(Debug)]
 pub struct RowsMut<'a> {
-    /// *Invariant*: for r < rows and c < width, `start + r * stride + c` is writable during `'a` and reachable through
-    /// nothing else.
+    /// *Invariant*: for r < rows and c < width, `start + r * stride + c` is writable during `'a`
+    /// and reachable through nothing else.
     start: *mut f32,
     rows: usize,
     width: usize,
@@ -179,13 +181,15 @@ pub struct RowsMut<'a> {
     memory: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: by the invariant it stands for exclusive references to floats, which may move to another thread.
+// SAFETY: by the invariant it stands for exclusive references to floats, which may move to another
+// thread.
 unsafe impl Send for RowsMut<'_> {}
 // SAFETY: nothing can be read or written through a shared reference to it.
 unsafe impl Sync for RowsMut<'_> {}
 
 impl<'a> RowsMut<'a> {
-    /// As many rows of `width` columns as `data` holds, `stride >= width` apart; the last may end before a whole stride.
+    /// As many rows of `width` columns as `data` holds, `stride >= width` apart; the last may end
+    /// before a whole stride.
     ///
     /// # Panics
     ///
@@ -230,12 +234,13 @@ impl<'a> RowsMut<'a> {
     #[inline(always)]
     pub fn row(&mut self, i: usize) -> &mut [f32] {
         assert!(i < self.rows, "row {i} of {}", self.rows);
-        // SAFETY: i < rows, so by the invariant the `width` floats are ours; `&mut self` makes this the one borrow.
+        // SAFETY: i < rows, so by the invariant the `width` floats are ours; `&mut self` makes this
+        // the one borrow.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(i * self.stride), self.width) }
     }
 
-    /// Writes to `starts[i]` where row `first + i` starts, from column `column` on: until the next use of `self`, they may be
-    /// written up to the rows' width.
+    /// Writes to `starts[i]` where row `first + i` starts, from column `column` on: until the next
+    /// use of `self`, they may be written up to the rows' width.
     ///
     /// # Panics
     ///

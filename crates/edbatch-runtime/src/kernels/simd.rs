@@ -1,15 +1,17 @@
 //! Vectors of `f32` lanes, the same operations at every instruction level.
 //!
-//! A value of a type that implements [`Simd`] is a proof: it is made only where the level's instructions are known to be
-//! there, so its arithmetic is safe to call. Kernels are written once over the trait:
+//! A value of a type that implements [`Simd`] is a proof: it is made only where the level's
+//! instructions are known to be there, so its arithmetic is safe to call. Kernels are written once
+//! over the trait:
 //!
 //! ```text
 //! impl Kernel for Sum { fn run<S: Simd>(self, simd: S) -> … }     all of it #[inline(always)]
 //! run(level, Sum { … })           one function per level with #[target_feature], into which the kernel is inlined
 //! ```
 //!
-//! *Invariant*: everything between [`run`] and an intrinsic is `#[inline(always)]`. A call that is not inlined would be
-//! compiled without the level's instructions: still correct, but an order of magnitude slower.
+//! *Invariant*: everything between [`run`] and an intrinsic is `#[inline(always)]`. A call that is
+//! not inlined would be compiled without the level's instructions: still correct, but an order of
+//! magnitude slower.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -72,7 +74,8 @@ pub(super) fn lanes(level: Level) -> usize {
 /// The lanes of the widest level.
 pub(super) const MOST_LANES: usize = 16;
 
-/// Added to a small float, it leaves the nearest integer in the low bits, and the exponent's bias: 1.5 · 2²³ + 127.
+/// Added to a small float, it leaves the nearest integer in the low bits, and the exponent's bias:
+/// 1.5 · 2²³ + 127.
 pub(super) const ROUNDING: f32 = 12_583_039.0;
 
 /// Operations on vectors of [`LANES`](Simd::LANES) lanes of `f32`, each lane on its own.
@@ -81,16 +84,16 @@ pub(super) trait Simd: Copy {
     const LANES: usize;
     /// Vector registers, 16 or 32: decides how large the micro-tiles of a product are.
     const REGISTERS: usize;
-    /// Whether [`load_first`](Simd::load_first) and [`store_first`](Simd::store_first) are an instruction each. Else they
-    /// branch, and loops over them are too long to unroll.
+    /// Whether [`load_first`](Simd::load_first) and [`store_first`](Simd::store_first) are an
+    /// instruction each. Else they branch, and loops over them are too long to unroll.
     const MASKS: bool;
     /// A vector.
     type Vector: Copy;
     /// A truth value per lane.
     type Mask: Copy;
 
-    /// Runs a kernel as a function of its own, which is not inlined: its constants stay in registers. In a large function
-    /// with many loops they are read again and again.
+    /// Runs a kernel as a function of its own, which is not inlined: its constants stay in
+    /// registers. In a large function with many loops they are read again and again.
     fn apart<K: Kernel>(self, kernel: K) -> K::Output;
 
     /// `x` in every lane.
@@ -110,15 +113,16 @@ pub(super) trait Simd: Copy {
     /// `from` must be readable for `count` floats; nothing behind them is touched.
     unsafe fn load_first(self, from: *const f32, count: usize) -> Self::Vector;
 
-    /// Reads four columns of as many rows as there are lanes: lane i of vector j is `from[i · stride + j]`.
+    /// Reads four columns of as many rows as there are lanes: lane i of vector j is `from[i ·
+    /// stride + j]`.
     ///
     /// # Safety
     ///
     /// From each of the rows, four floats must be readable.
     unsafe fn load_columns(self, from: *const f32, stride: usize) -> [Self::Vector; 4];
 
-    /// Asks for the cache line at `from`, which need not be memory of ours: nothing is read. No request where the level has
-    /// no instruction for it.
+    /// Asks for the cache line at `from`, which need not be memory of ours: nothing is read. No
+    /// request where the level has no instruction for it.
     #[inline(always)]
     fn prefetch(self, from: *const f32) {
         let _ = from;
@@ -146,7 +150,8 @@ pub(super) trait Simd: Copy {
     fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// `a / b`
     fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// `a · b + c`, rounded once where the level fuses; the portable one fuses where the target guarantees it.
+    /// `a · b + c`, rounded once where the level fuses; the portable one fuses where the target
+    /// guarantees it.
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     /// `c - a · b`, likewise.
     fn neg_mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
@@ -161,7 +166,8 @@ pub(super) trait Simd: Copy {
     fn with_sign_of(self, size: Self::Vector, x: Self::Vector) -> Self::Vector;
     /// `table[i mod N]` for the bits i of a float; N is 8 or 16.
     fn look_up<const N: usize>(self, table: &[f32; N], i: Self::Vector) -> Self::Vector;
-    /// The float whose bits are those of `x` plus 2²⁰ times those of `n`, modulo 2³²: x · 2^(n/8) for a multiple n of 8.
+    /// The float whose bits are those of `x` plus 2²⁰ times those of `n`, modulo 2³²: x · 2^(n/8)
+    /// for a multiple n of 8.
     fn raised(self, x: Self::Vector, n: Self::Vector) -> Self::Vector;
 
     /// `a < b`, false where one is NaN.
@@ -185,7 +191,8 @@ pub(super) trait Simd: Copy {
 mod tests {
     use super::*;
 
-    /// Reads the first lanes from `from`, as many as there are, and writes them to `first` and all lanes to `whole`.
+    /// Reads the first lanes from `from`, as many as there are, and writes them to `first` and all
+    /// lanes to `whole`.
     struct First<'a> {
         from: &'a [f32],
         first: &'a mut [f32],

@@ -22,7 +22,8 @@ fn naive(
     (0..rows).flat_map(|m| (0..columns).map(move |n| (m, n))).map(|(m, n)| element(m, n)).collect()
 }
 
-/// A right matrix in pieces of these depths, each in a memory of its own: a span, then a list in another order, and so on.
+/// A right matrix in pieces of these depths, each in a memory of its own: a span, then a list in
+/// another order, and so on.
 struct Cut {
     depths: Vec<usize>,
     data: Vec<Vec<f32>>,

@@ -55,7 +55,8 @@ fn naive(level: Level, ops: &Ops, inputs: &[f32]) -> Vec<f32> {
     ops.outputs.iter().map(|output| values[output.index()]).collect()
 }
 
-/// Runs a program on noise (every third input a bias, every other one a list) and compares each element.
+/// Runs a program on noise (every third input a bias, every other one a list) and compares each
+/// element.
 fn check(ops: &Ops, rows: usize, width: usize, seed: u64) {
     let inputs: Vec<Vec<f32>> = (0..ops.inputs)
         .map(|i| noise(seed + i as u64, (rows + 1) * width).iter().map(|x| x * 4.0).collect())
@@ -113,7 +114,8 @@ fn lstm() -> Ops {
     cell
 }
 
-/// The mean of two gated recurrent units, and what one of them keeps of its state: every fused form.
+/// The mean of two gated recurrent units, and what one of them keeps of its state: every fused
+/// form.
 fn gru() -> Ops {
     let (mut cell, inputs) = Ops::of::<14>();
     let mut halves = vec![];

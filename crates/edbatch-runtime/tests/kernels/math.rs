@@ -23,13 +23,15 @@ fn exact(function: Function, x: f32) -> f64 {
     }
 }
 
-/// The distance in units in the last place of the exact result, the smallest unit being that of normal floats.
+/// The distance in units in the last place of the exact result, the smallest unit being that of
+/// normal floats.
 fn ulps(got: f32, exact: f64) -> f64 {
     let exponent = exact.abs().max(f32::MIN_POSITIVE as f64).log2().floor();
     (got as f64 - exact).abs() / 2f64.powf(exponent - 23.0)
 }
 
-/// Checks the documented errors over floats, given by their bits; prints the largest, in ulp and absolute.
+/// Checks the documented errors over floats, given by their bits; prints the largest, in ulp and
+/// absolute.
 fn check_errors(level: Level, function: Function, bits: impl Iterator<Item = u32>) {
     let (mut relative, mut absolute) = ((0.0, 0.0), 0.0f64);
     let mut bits = bits.map(f32::from_bits).peekable();
@@ -79,7 +81,8 @@ fn errors_are_as_documented() {
     }
 }
 
-/// Each float that is not so small or so large that the function is as good as a straight line there.
+/// Each float that is not so small or so large that the function is as good as a straight line
+/// there.
 #[test]
 #[ignore = "takes minutes in release"]
 fn errors_of_all_floats_are_as_documented() {

@@ -17,7 +17,8 @@ fn naive(level: Level, weights: &[f32], depth: usize, row: &[f32]) -> Vec<f32> {
     weights.chunks_exact(depth).map(chain).collect()
 }
 
-/// `product` on all panels, into rows that are `gap` wider than the output; checks that the gap stays untouched.
+/// `product` on all panels, into rows that are `gap` wider than the output; checks that the gap
+/// stays untouched.
 fn run(
     weights: &PackedWeights,
     rows: RowsRef<'_>,

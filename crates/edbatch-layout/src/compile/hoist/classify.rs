@@ -13,8 +13,8 @@ pub(super) struct Parts {
     pub(super) handed_on: Vec<(Place, u32)>,
 }
 
-/// Divides the steps by an argument; `None` if one reads results of both parts at once, or the prologue would write
-/// over what the body reads.
+/// Divides the steps by an argument; `None` if one reads results of both parts at once, or the
+/// prologue would write over what the body reads.
 pub(super) fn classify(plan: &CellPlan, from: Base) -> Option<Parts> {
     let mut columns = Columns::new(from, &plan.regions);
     let (mut prologue, mut body) = (Vec::new(), Vec::new());

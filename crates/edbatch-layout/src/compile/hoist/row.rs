@@ -4,7 +4,8 @@ use super::classify::{Parts, overlap};
 use crate::cell_plan::{CellStep, Place};
 use crate::record_layout::next_line;
 
-/// What the body reads of the prologue, side by side: stretches of scratch, each from a cache line on.
+/// What the body reads of the prologue, side by side: stretches of scratch, each from a cache line
+/// on.
 pub(super) struct Row {
     /// Where a stretch is in scratch, its width, and its offset in the row.
     stretches: Vec<(Place, u32, u32)>,
@@ -12,8 +13,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// A stretch for all places that overlap, of those that are handed on and of those that the prologue reads or writes;
-    /// but only where one is handed on.
+    /// A stretch for all places that overlap, of those that are handed on and of those that the
+    /// prologue reads or writes; but only where one is handed on.
     pub(super) fn extract(Parts { prologue, handed_on, .. }: &Parts) -> Self {
         let touched = |step: &CellStep| step.reads().into_iter().chain(step.writes());
         let touched = prologue.iter().flat_map(touched).map(|place| (place, false));

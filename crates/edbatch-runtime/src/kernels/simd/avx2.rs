@@ -23,7 +23,8 @@ fn first(_: Avx2, count: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(window.as_ptr().cast()) }
 }
 
-// In this block: an `Avx2` is made in `run` alone, whose caller has found the features, so the intrinsics exist.
+// In this block: an `Avx2` is made in `run` alone, whose caller has found the features, so the
+// intrinsics exist.
 impl Simd for Avx2 {
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
@@ -93,7 +94,8 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     unsafe fn store_first(self, to: *mut f32, x: __m256, count: usize) {
-        // SAFETY: `self` proves AVX2; masked lanes are not written, the caller vouches for the others.
+        // SAFETY: `self` proves AVX2; masked lanes are not written, the caller vouches for the
+        // others.
         unsafe { _mm256_maskstore_ps(to, first(self, count), x) }
     }
 

@@ -20,7 +20,8 @@ fn first(count: usize) -> __mmask16 {
     ((1u32 << count) - 1) as __mmask16
 }
 
-// In this block: an `Avx512` is made in `run` alone, whose caller has found the features, so the intrinsics exist.
+// In this block: an `Avx512` is made in `run` alone, whose caller has found the features, so the
+// intrinsics exist.
 impl Simd for Avx512 {
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
@@ -53,7 +54,8 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn load_first(self, from: *const f32, count: usize) -> __m512 {
-        // SAFETY: `self` proves AVX-512; masked lanes are not read, the caller vouches for the others.
+        // SAFETY: `self` proves AVX-512; masked lanes are not read, the caller vouches for the
+        // others.
         unsafe { _mm512_maskz_loadu_ps(first(count), from) }
     }
 
@@ -61,7 +63,8 @@ impl Simd for Avx512 {
     unsafe fn load_columns(self, from: *const f32, stride: usize) -> [__m512; 4] {
         // SAFETY: `self` proves AVX-512; the caller vouches for four floats in each of 16 rows.
         unsafe {
-            // Rows q, q + 4, q + 8 and q + 12 in the quarters of a vector, then four by four inside the quarters.
+            // Rows q, q + 4, q + 8 and q + 12 in the quarters of a vector, then four by four inside
+            // the quarters.
             let row = |i: usize| _mm_loadu_ps(from.add(i * stride));
             let quarters = |q: usize| {
                 let rows = _mm512_broadcast_f32x4(row(q));
@@ -95,7 +98,8 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn store_first(self, to: *mut f32, x: __m512, count: usize) {
-        // SAFETY: `self` proves AVX-512; masked lanes are not written, the caller vouches for the others.
+        // SAFETY: `self` proves AVX-512; masked lanes are not written, the caller vouches for the
+        // others.
         unsafe { _mm512_mask_storeu_ps(to, first(count), x) }
     }
 

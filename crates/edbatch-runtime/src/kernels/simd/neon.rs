@@ -14,7 +14,8 @@ pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Neon(()))
 }
 
-// In this block: a `Neon` is made in `run` alone, whose caller has found the features, so the intrinsics exist.
+// In this block: a `Neon` is made in `run` alone, whose caller has found the features, so the
+// intrinsics exist.
 impl Simd for Neon {
     const LANES: usize = 4;
     const REGISTERS: usize = 32;

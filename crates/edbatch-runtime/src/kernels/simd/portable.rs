@@ -1,7 +1,8 @@
-//! Plain Rust: arrays of 4 lanes, which the compiler turns into the vectors that the target guarantees.
+//! Plain Rust: arrays of 4 lanes, which the compiler turns into the vectors that the target
+//! guarantees.
 //!
-//! Multiplies and adds are fused only where the target guarantees a fused instruction: elsewhere `f32::mul_add` is a call
-//! of a library function, a hundred times slower.
+//! Multiplies and adds are fused only where the target guarantees a fused instruction: elsewhere
+//! `f32::mul_add` is a call of a library function, a hundred times slower.
 
 use super::{Kernel, Simd};
 
@@ -71,7 +72,8 @@ impl Simd for Portable {
     #[inline(always)]
     unsafe fn load_columns(self, from: *const f32, stride: usize) -> [Lanes; 4] {
         let column = |j: usize| {
-            // SAFETY: i and j are below four; the caller vouches for four floats in each of four rows.
+            // SAFETY: i and j are below four; the caller vouches for four floats in each of four
+            // rows.
             let lane = |i: usize| unsafe { from.add(i * stride + j).read() };
             Lanes([lane(0), lane(1), lane(2), lane(3)])
         };
