@@ -1,5 +1,6 @@
 //! A compiled cell: the steps that compute it for a batch of calls, and where they read and write.
 
+mod access;
 mod display;
 
 use edbatch_graph::{ParameterId, Reduction};
@@ -214,109 +215,4 @@ pub enum Mode {
     Add,
     /// `out = what is at this place + product`.
     From(Place),
-}
-
-impl CellStep {
-    /// Where the step reads, and how many elements of each call.
-    #[must_use]
-    pub fn reads(&self) -> Vec<(Place, u32)> {
-        match self {
-            Self::Reduce { port, from, width, .. } => {
-                vec![(Place { base: Base::Port(*port), offset: *from }, *width)]
-            }
-            Self::Product { rows, width, x, out, mode, .. } => match mode {
-                Mode::Set => vec![(*x, *width)],
-                Mode::Add => vec![(*x, *width), (*out, *rows)],
-                Mode::From(start) => vec![(*x, *width), (*start, *rows)],
-            },
-            Self::MatMul { left, right, bias, m, k, n, .. } => {
-                let right = right.iter().map(|&(place, rows)| (place, rows * n));
-                let bias = bias.map(|place| (place, *m));
-                [(*left, m * k)].into_iter().chain(right).chain(bias).collect()
-            }
-            Self::Elementwise { width, inputs, .. } => {
-                inputs.iter().map(|&place| (place, *width)).collect()
-            }
-            Self::Softmax { from, width, .. } | Self::Copy { from, width, .. } => {
-                vec![(*from, *width)]
-            }
-            Self::Expand { from, rows, .. } => vec![(*from, *rows)],
-            Self::Transpose { from, rows, columns, .. } => vec![(*from, rows * columns)],
-            Self::Fill { .. } => vec![],
-        }
-    }
-
-    /// The places that the step reads, but for one that it adds to.
-    pub(crate) fn inputs_mut(&mut self) -> Vec<&mut Place> {
-        match self {
-            Self::Product { x, mode: Mode::From(start), .. } => vec![x, start],
-            Self::Product { x, .. } => vec![x],
-            Self::MatMul { left, right, bias, .. } => {
-                let right = right.iter_mut().map(|(place, _)| place);
-                [left].into_iter().chain(right).chain(bias).collect()
-            }
-            Self::Elementwise { inputs, .. } => inputs.iter_mut().collect(),
-            Self::Softmax { from, .. }
-            | Self::Copy { from, .. }
-            | Self::Expand { from, .. }
-            | Self::Transpose { from, .. } => vec![from],
-            Self::Reduce { .. } | Self::Fill { .. } => vec![],
-        }
-    }
-
-    /// The places that the step writes.
-    pub(crate) fn outputs_mut(&mut self) -> Vec<&mut Place> {
-        match self {
-            Self::Elementwise { outputs, .. } => outputs.iter_mut().collect(),
-            Self::Reduce { out, .. }
-            | Self::Product { out, .. }
-            | Self::MatMul { out, .. }
-            | Self::Softmax { out, .. }
-            | Self::Copy { out, .. }
-            | Self::Expand { out, .. }
-            | Self::Transpose { out, .. }
-            | Self::Fill { out, .. } => vec![out],
-        }
-    }
-
-    /// Restores the order of an element-wise program's outputs after places have changed.
-    pub(crate) fn sort_outputs(&mut self) {
-        if let Self::Elementwise { outputs, program, .. } = self {
-            let mut order: Vec<usize> = (0..outputs.len()).collect();
-            order.sort_unstable_by_key(|&index| outputs[index]);
-            program.reorder_outputs(&order);
-            outputs.sort_unstable();
-        }
-    }
-
-    /// Whether it reads a region, or the output, that it writes; but for a product that adds to its
-    /// own result.
-    pub(crate) fn reads_what_it_writes(&self) -> bool {
-        let writes = self.writes();
-        let own = |read: &(Place, u32)| {
-            matches!(self, Self::Product { mode: Mode::Add, .. }) && writes.contains(read)
-        };
-        let same = |place: Place| writes.iter().any(|(out, _)| out.base == place.base);
-        self.reads().iter().any(|read| !own(read) && same(read.0))
-    }
-
-    /// Where the step writes, and how many elements of each call.
-    #[must_use]
-    pub fn writes(&self) -> Vec<(Place, u32)> {
-        match self {
-            Self::Reduce { width, out, .. }
-            | Self::Softmax { width, out, .. }
-            | Self::Copy { width, out, .. }
-            | Self::Fill { width, out, .. } => vec![(*out, *width)],
-            Self::Product { rows, out, .. } => vec![(*out, *rows)],
-            Self::MatMul { m, n, out, .. } => vec![(*out, m * n)],
-            Self::Elementwise { width, outputs, .. } => {
-                outputs.iter().map(|&place| (place, *width)).collect()
-            }
-            Self::Expand { rows, columns, out, .. }
-            | Self::Transpose { rows, columns, out, .. } => {
-                vec![(*out, rows * columns)]
-            }
-        }
-    }
 }

@@ -8,7 +8,7 @@ use edbatch_graph::{Kind, RecordId};
 ///
 /// Everything is a number in a flat array, so that a plan can be copied to a device as it is.
 /// No tensor is an object at run time.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     /// One step per batch, in order.
     pub steps: Vec<Step>,
@@ -130,6 +130,27 @@ pub enum Operand {
         /// Into [`Plan::lists`]: the rows of all calls.
         rows: u32,
     },
+}
+
+/// A copy into a plan that was as large before allocates nothing: [`Clone::clone_from`].
+impl Clone for Plan {
+    fn clone(&self) -> Self {
+        let mut copy = Self::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    fn clone_from(&mut self, source: &Self) {
+        // By name, so that a new field is not forgotten.
+        let Self { steps, operands, lists, rows, arena, given, wanted } = source;
+        self.steps.clone_from(steps);
+        self.operands.clone_from(operands);
+        self.lists.clone_from(lists);
+        self.rows.clone_from(rows);
+        self.arena = *arena;
+        self.given.clone_from(given);
+        self.wanted.clone_from(wanted);
+    }
 }
 
 impl Plan {

@@ -16,17 +16,19 @@
 
 mod groups;
 mod hoists;
+mod lifetimes;
 mod operands;
 
 use std::fmt;
 
-use edbatch_graph::{Dag, Graph, Schedule, Source, Value};
+use edbatch_graph::{Graph, Schedule, Source, Value};
 
 use crate::arena::Arena;
 use crate::distinct::Distinct;
 use crate::plan::{Plan, Step, ValueRow, Want};
 use crate::program::Program;
 use groups::Groups;
+use lifetimes::Span;
 
 /// Tables that planning needs, kept from one mini-batch to the next.
 #[derive(Clone, Debug, Default)]
@@ -53,25 +55,6 @@ struct Progress {
     rows: u32,
     /// Of [`Planner::values`].
     values: usize,
-}
-
-/// A part of the arena that is given back as a whole.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    /// Where it begins, once it has been taken.
-    start: u64,
-    len: u64,
-    /// The last batch that reads one of its rows; [`Span::KEPT`] if it is read afterwards.
-    last: u32,
-    /// The next span that is given back after that batch.
-    next: Option<u32>,
-}
-
-impl Span {
-    const KEPT: u32 = u32::MAX;
-    fn new(len: u64, last: u32) -> Self {
-        Self { start: 0, len, last, next: None }
-    }
 }
 
 /// What is to be planned.
@@ -184,56 +167,6 @@ impl Planner {
         span.start = self.arena.take(span.len);
         offset(self.arena.end())?;
         offset(span.start)
-    }
-
-    /// Lists what each batch reads, and finds the last reader of every span. A batch without a
-    /// reader is its own.
-    fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>, capacity: Capacity) {
-        let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
-        self.spans.clear();
-        self.values.clear();
-        self.batch_of.clear();
-        self.batch_of.resize(graph.nodes(), u32::MAX);
-        self.row_of.resize(graph.nodes(), 0);
-        for (index, batch) in schedule.batches().enumerate() {
-            let signature = program.signature(batch.kind);
-            let len = u64::from(signature.stride) * batch.nodes.len() as u64;
-            self.spans.push(Span::new(len, index as u32));
-            for node in batch.nodes {
-                self.batch_of[node.index()] = index as u32;
-            }
-            let first = self.values.len();
-            let single = signature.ports.len();
-            for port in 0..single {
-                self.values.extend(batch.nodes.iter().map(|&node| graph.value(node, port)));
-            }
-            if signature.is_variadic {
-                for &node in batch.nodes {
-                    self.values.extend(graph.values(node).skip(single));
-                }
-            }
-            for value in &self.values[first..] {
-                if let Source::Node(argument) = value.source() {
-                    let span = self.batch_of[argument.index()];
-                    self.spans[span as usize].last = index as u32;
-                }
-            }
-        }
-        for (value, _) in wanted {
-            if let Source::Node(node) = value.source() {
-                self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
-            }
-        }
-        let rows = |kind| self.distinct.rows(mini_batch, kind, capacity);
-        self.groups.find(mini_batch, rows, &self.batch_of);
-        self.spans.extend(self.groups.results(mini_batch).map(|(len, last)| Span::new(len, last)));
-        self.dying.clear();
-        self.dying.resize(schedule.len(), None);
-        for (index, span) in (0..).zip(&mut self.spans) {
-            if span.last != Span::KEPT {
-                span.next = self.dying[span.last as usize].replace(index);
-            }
-        }
     }
 
     #[inline]

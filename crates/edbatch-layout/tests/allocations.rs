@@ -32,20 +32,19 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What it allocates to plan all graphs of a workload.
-fn allocations(
-    workload: &graphs::Workload,
-    capacity: Capacity,
-    planner: &mut Planner,
-    plan: &mut Plan,
-) -> usize {
+fn allocations(work: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+/// Plans all graphs of a workload, and refills each plan.
+fn plan(workload: &graphs::Workload, capacity: Capacity, planner: &mut Planner, plan: &mut Plan) {
     for (graph, schedule, wanted) in &workload.graphs {
         let mini_batch = MiniBatch { program: &workload.program, graph, schedule, wanted };
         planner.plan(&mini_batch, capacity, plan).expect("small graphs");
         assert!(planner.refill(&mini_batch, plan), "the rows are the same");
     }
-    ALLOCATIONS.get() - before
 }
 
 #[test]
@@ -53,11 +52,11 @@ fn planning_what_was_planned_before_allocates_nothing() {
     for instances in [1, 8, 64] {
         for workload in graphs::workloads(instances) {
             for capacity in [Capacity::Distinct, Capacity::Any] {
-                let (mut planner, mut plan) = (Planner::default(), Plan::default());
-                let first = allocations(&workload, capacity, &mut planner, &mut plan);
-                assert!(first > 0, "the first time it allocates, and the count sees it");
-                let second = allocations(&workload, capacity, &mut planner, &mut plan);
-                assert_eq!(second, 0, "{} × {instances}, {capacity:?}", workload.name);
+                let (mut planner, mut made) = (Planner::default(), Plan::default());
+                let mut again =
+                    || allocations(|| plan(&workload, capacity, &mut planner, &mut made));
+                assert!(again() > 0, "the first time it allocates, and the count sees it");
+                assert_eq!(again(), 0, "{} × {instances}, {capacity:?}", workload.name);
             }
         }
     }
@@ -66,9 +65,20 @@ fn planning_what_was_planned_before_allocates_nothing() {
 #[test]
 fn a_smaller_mini_batch_allocates_nothing_after_a_larger_one() {
     for (larger, smaller) in graphs::workloads(64).iter().zip(&graphs::workloads(8)) {
-        let (mut planner, mut plan) = (Planner::default(), Plan::default());
-        allocations(larger, Capacity::Distinct, &mut planner, &mut plan);
-        let after = allocations(smaller, Capacity::Distinct, &mut planner, &mut plan);
+        let (mut planner, mut made) = (Planner::default(), Plan::default());
+        plan(larger, Capacity::Distinct, &mut planner, &mut made);
+        let after = allocations(|| plan(smaller, Capacity::Distinct, &mut planner, &mut made));
         assert_eq!(after, 0, "{}", larger.name);
+    }
+}
+
+#[test]
+fn a_plan_is_copied_into_the_memory_of_a_copy() {
+    for workload in graphs::workloads(8) {
+        let (mut made, mut copy) = (Plan::default(), Plan::default());
+        plan(&workload, Capacity::Distinct, &mut Planner::default(), &mut made);
+        assert!(allocations(|| copy.clone_from(&made)) > 0);
+        assert_eq!(allocations(|| copy.clone_from(&made)), 0);
+        assert_eq!(copy, made, "{}", workload.name);
     }
 }

@@ -12,6 +12,8 @@
 //! *Source*: section 3 of the paper, whose batches of operations inside a cell these groups are.
 //! *Cost*: O(operations²).
 
+mod elementwise;
+
 use std::collections::HashSet;
 
 use edbatch_graph::{Op, Shape, Var};
@@ -173,22 +175,6 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// An operand with fewer elements than the result is repeated before an element-wise operation
-    /// reads it.
-    fn expand_operands(&mut self, var: Var) {
-        for &operand in self.equations.operands(var) {
-            if self.is_ready(operand) && self.must_expand(operand, var) {
-                self.run(Group::Expand(operand, self.equations.shape(var)));
-            }
-        }
-    }
-
-    /// Whether an operand of an element-wise operation has yet to be repeated.
-    fn must_expand(&self, operand: Var, reader: Var) -> bool {
-        self.equations.width(operand) != self.equations.width(reader)
-            && !self.expanded.contains(&(operand, self.equations.shape(reader)))
-    }
-
     /// Runs every product that can, those that read the same vector together.
     fn run_products(&mut self) {
         let mut stacks: Vec<(_, Stack)> = Vec::new();
@@ -232,56 +218,6 @@ impl<'a> Order<'a> {
         let is_first = |&var: &Var| self.idioms.of(var) == Idiom::Term { sum, index: 0 };
         let first = self.equations.vars().find(is_first).expect("a sum has a first term");
         !self.all_ready(first) && self.from_rows[first.index()]
-    }
-
-    /// Runs the element-wise operations that something else waits for; all, if nothing does.
-    fn run_elementwise(&mut self) {
-        let (awaited, is_waiting) = self.awaited();
-        let mut run: Vec<Var> = Vec::new();
-        for var in self.equations.vars() {
-            let wanted = awaited[var.index()] || !is_waiting;
-            if !self.is_ready(var) && wanted && self.can_fuse(var, &run) {
-                run.push(var);
-            }
-        }
-        while let Some(&first) = run.first() {
-            let width = self.equations.width(first);
-            let (same, rest) = run.into_iter().partition(|&var| self.equations.width(var) == width);
-            run = rest;
-            self.run(Group::Elementwise(same));
-        }
-    }
-
-    /// Which variables something waits for that is not element-wise, and whether there is any such
-    /// thing.
-    fn awaited(&self) -> (Vec<bool>, bool) {
-        let mut awaited = vec![false; self.equations.len()];
-        let mut is_waiting = false;
-        for var in self.equations.vars().rev().filter(|&var| !self.is_ready(var)) {
-            let barrier = !self.equations.op(var).is_elementwise() || self.expands(var);
-            is_waiting |= barrier;
-            if barrier || awaited[var.index()] {
-                for operand in self.equations.operands(var) {
-                    awaited[operand.index()] = true;
-                }
-            }
-        }
-        (awaited, is_waiting)
-    }
-
-    /// Whether the operation has an operand that has yet to be repeated.
-    fn expands(&self, var: Var) -> bool {
-        self.equations.op(var).is_elementwise()
-            && self.equations.operands(var).iter().any(|&operand| self.must_expand(operand, var))
-    }
-
-    fn can_fuse(&self, var: Var, run: &[Var]) -> bool {
-        let is_sum = matches!(self.idioms.of(var), Idiom::Sum { .. } | Idiom::PartialSum { .. });
-        let readable = |operand: &Var| self.is_ready(*operand) || run.contains(operand);
-        self.equations.op(var).is_elementwise()
-            && !is_sum
-            && !self.expands(var)
-            && self.equations.operands(var).iter().all(readable)
     }
 }
 
