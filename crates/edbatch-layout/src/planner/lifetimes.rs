@@ -27,7 +27,7 @@ impl Planner {
     /// Finds the last reader of every span: of a batch's rows, and of what is hoisted.
     pub(super) fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>, capacity: Capacity) {
         self.list_values(mini_batch);
-        for value in mini_batch.wanted {
+        for (value, _) in mini_batch.wanted {
             if let Source::Node(node) = value.source() {
                 self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
             }
