@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use edbatch_graph::{Dag, Graph, Schedule, Value};
 use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Program, Want};
@@ -81,7 +81,13 @@ impl Session {
         let round = Round::new(&graph, width, inputs);
         let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
         let mut stayed = 0;
-        while timed(&mut self.tally.statistics.construct, || wiring.advance())? {
+        loop {
+            let wiring_began = Instant::now();
+            let wired = wiring.advance()?;
+            self.tally.statistics.construct += wiring_began.elapsed();
+            if !wired {
+                break;
+            }
             self.schedule(&graph.borrow(), &round.wanted())?;
             self.execute(&graph.borrow(), stayed)?;
             let reading = Instant::now();
@@ -129,9 +135,9 @@ impl Session {
         if self.cache.is_on() && self.recall(graph, wanted) {
             return self.limit_memory();
         }
-        let Self { scheduler, schedule, .. } = self;
-        let scheduling = &mut self.tally.statistics.schedule;
-        timed(scheduling, || scheduler.schedule(graph, schedule));
+        let scheduling = Instant::now();
+        self.scheduler.schedule(graph, &mut self.schedule);
+        self.tally.statistics.schedule += scheduling.elapsed();
 
         let planning = Instant::now();
         let mini_batch =
@@ -177,7 +183,9 @@ impl Session {
     fn execute(&mut self, graph: &Graph, stayed: usize) -> Result<(), RunError> {
         let given = Given { initial: &self.initial, stayed };
         let Tally { statistics, report } = &mut self.tally;
-        timed(&mut statistics.execute, || self.backend.run(&self.plan, &given))?;
+        let started = Instant::now();
+        self.backend.run(&self.plan, &given)?;
+        statistics.execute += started.elapsed();
         if let Some(samples) = &mut self.samples {
             for (index, step) in self.plan.steps.iter().enumerate() {
                 let started = Instant::now();
@@ -218,14 +226,6 @@ impl Session {
     pub(crate) fn measure(&mut self, on: bool) -> Vec<Sample> {
         std::mem::replace(&mut self.samples, on.then(Vec::new)).unwrap_or_default()
     }
-}
-
-/// Does something and adds the time that it takes.
-fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
-    let started = Instant::now();
-    let result = work();
-    *total += started.elapsed();
-    result
 }
 
 impl Results for Outputs<'_> {

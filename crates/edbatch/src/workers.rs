@@ -87,7 +87,9 @@ impl Workers {
         outputs: &mut [Rows],
     ) -> Result<Tally, RunError> {
         if self.parts_of(model, inputs) == 1 {
-            return self.first().run_part(model, inputs, outputs);
+            let first = self.first();
+            first.run(model, inputs.len(), inputs, into(outputs))?;
+            return Ok(first.tally().clone());
         }
         let parts = self.parts(model, inputs);
         let mut rest = outputs;
@@ -99,10 +101,11 @@ impl Workers {
         let parts: Vec<_> = parts.collect();
         let (sessions, all) = (&self.sessions, Mutex::new((Tally::default(), None)));
         let run = |worker: usize, (first, inputs, outputs): (usize, &[M::Input], &mut [Rows])| {
-            let ran = unpoisoned(sessions[worker].lock()).run_part(model, inputs, outputs);
+            let mut session = unpoisoned(sessions[worker].lock());
+            let ran = session.run(model, inputs.len(), inputs, into(outputs));
             let (tally, failed) = &mut *unpoisoned(all.lock());
             match ran {
-                Ok(part) => tally.add(&part),
+                Ok(()) => tally.add(session.tally()),
                 // Of several errors that of the first part counts.
                 Err(error) if failed.as_ref().is_none_or(|&(other, _)| first < other) => {
                     *failed = Some((first, error.of_part(first)));
@@ -121,18 +124,9 @@ impl Workers {
     }
 }
 
-impl Session {
-    /// Runs inputs, all at once.
-    fn run_part<M: Model>(
-        &mut self,
-        model: &M,
-        inputs: &[M::Input],
-        outputs: &mut [Rows],
-    ) -> Result<Tally, RunError> {
-        let done = |input: usize, rows: &mut Rows| mem::swap(&mut outputs[input], rows);
-        self.run(model, inputs.len(), inputs, done)?;
-        Ok(self.tally().clone())
-    }
+/// Takes what each input emits into its own output, whose memory it lends in exchange.
+fn into(outputs: &mut [Rows]) -> impl FnMut(usize, &mut Rows) {
+    |input, rows| mem::swap(&mut outputs[input], rows)
 }
 
 /// Cuts pieces of work into so many parts of about the same work, in their order. Some may be empty.

@@ -25,16 +25,18 @@ pub(super) fn multiply(
         Weights::Packed(packed) => {
             let out = writable(out, calls, outputs, stride);
             let worth = calls * outputs * depth >= SHARED;
-            profile.of(Work::Product, || match workers.filter(|_| worth) {
+            let _timer = profile.time_of(Work::Product);
+            match workers.filter(|_| worth) {
                 None => kernels::product(packed, 0..packed.panels(), pass, x, start, out),
                 Some(workers) => by_columns(workers, packed, pass, x, start, out),
-            });
+            }
         }
         Weights::Dense { values, .. } => {
             gathered.clear();
-            profile.of(Work::Gather, || {
+            {
+                let _timer = profile.time_of(Work::Gather);
                 (0..calls).for_each(|call| gathered.extend_from_slice(x.row(call, depth)));
-            });
+            }
             if let Start::Rows(rows) = start {
                 each_row((&mut *out, stride), calls, outputs, |call, out| {
                     out.copy_from_slice(rows.row(call, outputs));
@@ -47,7 +49,8 @@ pub(super) fn multiply(
             let shape = (calls, outputs).strides((stride, 1));
             let mut out =
                 ArrayViewMut2::from_shape(shape, &mut out[..end]).expect("rows do not overlap");
-            profile.of(Work::Product, || general_mat_mul(1.0, &x, &w.t(), before, &mut out));
+            let _timer = profile.time_of(Work::Product);
+            general_mat_mul(1.0, &x, &w.t(), before, &mut out);
         }
     }
 }

@@ -36,15 +36,26 @@ impl Profile {
         Duration::from_nanos(self.nanoseconds[work as usize].load(Ordering::Relaxed))
     }
 
-    /// Does a piece of work.
-    pub(super) fn of<T>(&self, work: Work, piece: impl FnOnce() -> T) -> T {
-        if !self.on.load(Ordering::Relaxed) {
-            return piece();
+    /// Measures a piece of work: until the timer is dropped.
+    pub(super) fn time_of(&self, work: Work) -> Timer<'_> {
+        let started = self.on.load(Ordering::Relaxed).then(Instant::now);
+        Timer { profile: self, work, started }
+    }
+}
+
+/// A piece of work that is measured, if anything is.
+#[must_use]
+pub(super) struct Timer<'a> {
+    profile: &'a Profile,
+    work: Work,
+    started: Option<Instant>,
+}
+
+impl Drop for Timer<'_> {
+    fn drop(&mut self) {
+        if let Some(started) = self.started {
+            let taken = started.elapsed().as_nanos() as u64;
+            self.profile.nanoseconds[self.work as usize].fetch_add(taken, Ordering::Relaxed);
         }
-        let started = Instant::now();
-        let result = piece();
-        let taken = started.elapsed().as_nanos() as u64;
-        self.nanoseconds[work as usize].fetch_add(taken, Ordering::Relaxed);
-        result
     }
 }

@@ -101,14 +101,12 @@ impl<'a> Job<'a> {
                     }
                     let mut written = SmallVec::new();
                     target.places(outputs, width, &mut written);
-                    self.profile.of(Work::Elementwise, || {
-                        kernels::elementwise(level, program, width, &read, &mut written);
-                    });
+                    let _timer = self.profile.time_of(Work::Elementwise);
+                    kernels::elementwise(level, program, width, &read, &mut written);
                 }
                 Run::Planned(step) => {
-                    let level = self.loaded.level;
-                    self.profile
-                        .of(sort(step), || planned(&source, level, step, &mut target, ends));
+                    let _timer = self.profile.time_of(sort(step));
+                    planned(&source, self.loaded.level, step, &mut target, ends);
                 }
             }
             target.give_back(regions);
