@@ -240,8 +240,12 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
         } else {
             // Others' methods batch the whole mini-batch, as a stream of that width does.
             outputs.resize_with(inputs.len(), Rows::new);
-            let done = |input: usize, rows: &mut Rows| mem::swap(&mut outputs[input], rows);
-            self.engine.stream(inputs.len(), inputs, done)?;
+            let mut failed = None;
+            self.engine.stream(inputs.len(), inputs, |instance, rows| match rows {
+                Ok(rows) => mem::swap(&mut outputs[instance], rows),
+                Err(error) => failed = failed.take().or(Some(RunError::Input { instance, error })),
+            })?;
+            failed.map_or(Ok(()), Err)?;
         }
         Ok(&self.outputs)
     }

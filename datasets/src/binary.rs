@@ -28,7 +28,8 @@ pub fn parse_binary_trees<R: BufRead>(reader: R, name: &str) -> BinaryTrees<R> {
     BinaryTrees { lines: Lines::new(reader, name) }
 }
 
-/// Iterator of [`parse_binary_trees`]. It ends after its first error.
+/// Iterator of [`parse_binary_trees`]. After a malformed line it goes on with the next; after any other
+/// error it ends.
 pub struct BinaryTrees<R> {
     lines: Lines<R>,
 }
@@ -37,15 +38,11 @@ impl<R: BufRead> Iterator for BinaryTrees<R> {
     type Item = Result<Tree, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let tree = match self.lines.next_line() {
-            Ok(None) => return None,
-            Ok(Some(_)) => tree_of_line(&self.lines),
-            Err(error) => Err(error),
-        };
-        if tree.is_err() {
-            self.lines.end();
+        match self.lines.next_line() {
+            Ok(None) => None,
+            Ok(Some(_)) => Some(tree_of_line(&self.lines)),
+            Err(error) => Some(Err(error)),
         }
-        Some(tree)
     }
 }
 

@@ -7,6 +7,7 @@ use std::io;
 ///
 /// Displays as `file:line:column: expected X, got Y` wherever a place in a file is known.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// The file could not be opened.
     Open {
@@ -31,6 +32,15 @@ pub enum Error {
         /// What stands there.
         got: String,
     },
+    /// The file breaks off, or goes on in a way that nothing behind it can be found.
+    Cut {
+        /// How far reading came.
+        at: Position,
+        /// What ought to follow.
+        expected: String,
+        /// What follows.
+        got: String,
+    },
 }
 
 /// A place in a file.
@@ -49,7 +59,7 @@ impl Error {
     pub fn position(&self) -> Option<&Position> {
         match self {
             Error::Open { .. } => None,
-            Error::Read { at, .. } | Error::Format { at, .. } => Some(at),
+            Error::Read { at, .. } | Error::Format { at, .. } | Error::Cut { at, .. } => Some(at),
         }
     }
 }
@@ -61,7 +71,7 @@ impl fmt::Display for Error {
                 write!(f, "{file}: expected a readable file, got: {source}")
             }
             Error::Read { at, source } => write!(f, "{at}: expected more data, got: {source}"),
-            Error::Format { at, expected, got } => {
+            Error::Format { at, expected, got } | Error::Cut { at, expected, got } => {
                 write!(f, "{at}: expected {expected}, got {got}")
             }
         }
@@ -72,7 +82,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Open { source, .. } | Error::Read { source, .. } => Some(source),
-            Error::Format { .. } => None,
+            Error::Format { .. } | Error::Cut { .. } => None,
         }
     }
 }

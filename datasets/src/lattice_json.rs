@@ -34,16 +34,10 @@ pub fn parse_lattices<R: BufRead>(
     name: &str,
 ) -> impl Iterator<Item = Result<Lattice, Error>> + use<R> {
     let mut lines = Lines::new(reader, name);
-    std::iter::from_fn(move || {
-        let lattice = match lines.next_line() {
-            Ok(None) => return None,
-            Ok(Some(_)) => lattice_of_line(&lines),
-            Err(error) => Err(error),
-        };
-        if lattice.is_err() {
-            lines.end();
-        }
-        Some(lattice)
+    std::iter::from_fn(move || match lines.next_line() {
+        Ok(None) => None,
+        Ok(Some(_)) => Some(lattice_of_line(&lines)),
+        Err(error) => Some(Err(error)),
     })
 }
 

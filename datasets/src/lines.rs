@@ -49,7 +49,8 @@ pub fn lines(path: impl AsRef<Path>) -> Result<Lines<Box<dyn BufRead + Send>>, E
     Ok(Lines::new(open(path)?, &name))
 }
 
-/// An iterator over lines, without their `\n` or `\r\n`. It ends after its first error.
+/// An iterator over lines, without their `\n` or `\r\n`. After a line that is no UTF-8 it goes on with the
+/// next; after any other error it ends.
 pub struct Lines<R> {
     reader: R,
     file: String,
@@ -78,7 +79,9 @@ impl<R: BufRead> Lines<R> {
             Ok(true) => Ok(Some(self.current())),
             Ok(false) => Ok(None),
             Err(error) => {
-                self.end();
+                if !matches!(error, Error::Format { .. }) {
+                    self.end();
+                }
                 Err(error)
             }
         }
@@ -139,11 +142,8 @@ impl<R: BufRead> Lines<R> {
         }
         if self.buffer.len() > self.limit && self.buffer.last() != Some(&b'\n') {
             let limit = self.limit;
-            return Err(self.error(
-                limit,
-                format!("a line of at most {limit} bytes"),
-                "a longer one",
-            ));
+            let expected = format!("a line of at most {limit} bytes");
+            return Err(self.cut(limit, expected, "a longer one"));
         }
         trim_line_end(&mut self.buffer);
         match std::str::from_utf8(&self.buffer) {
@@ -157,10 +157,15 @@ impl<R: BufRead> Lines<R> {
 
     fn broken(&self, source: io::Error) -> Error {
         if source.kind() == io::ErrorKind::UnexpectedEof {
-            self.error(self.buffer.len(), "the rest of the compressed data", "the end of the file")
+            let expected = "the rest of the compressed data".to_string();
+            self.cut(self.buffer.len(), expected, "the end of the file")
         } else {
             Error::Read { at: self.position(self.buffer.len()), source }
         }
+    }
+
+    fn cut(&self, byte: usize, expected: String, got: &str) -> Error {
+        Error::Cut { at: self.position(byte), expected, got: got.to_string() }
     }
 
     fn position(&self, byte: usize) -> Position {

@@ -1,10 +1,11 @@
 //! What an instance's wiring sees of the mini-batch: calls, outputs, awaited values.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::future::poll_fn;
 use std::task::Poll;
 
-use edbatch_graph::{CallError, Graph, Kind, Value};
+use edbatch_graph::{CallError, Graph, Kind, RecordId, Value};
 
 /// One instance's view of the mini-batch being built.
 ///
@@ -27,6 +28,8 @@ pub struct Exchange {
     pub carried: Vec<Value>,
     /// What it waited for, once it has been computed.
     pub answer: Option<Answer>,
+    /// The elements of the values that were given since the engine last looked, row after row.
+    pub given: Vec<f32>,
 }
 
 /// What an instance waits for.
@@ -72,6 +75,29 @@ impl<'g> Build<'g> {
     #[inline(always)]
     pub fn call(&self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
         self.graph.borrow_mut().call(cell, rows, values)
+    }
+
+    /// A value of the caller's own: features, audio, vectors of another model. `elements` are those of a
+    /// record's fields, one field after the other, matrices row by row.
+    ///
+    /// It may be used as a computed value may: until the instance next awaits one, unless it is
+    /// carried across.
+    ///
+    /// # Errors
+    /// If the network has no such record, or its fields have another number of elements together. The
+    /// graph is then as before.
+    pub fn give(&self, record: RecordId, elements: &[f32]) -> Result<Value, GiveError> {
+        let mut graph = self.graph.borrow_mut();
+        let Some(declared) = graph.network().records().get(usize::from(record.0)) else {
+            return Err(GiveError::NoRecord { record, records: graph.network().records().len() });
+        };
+        let expected = declared.fields.iter().map(|field| field.shape.elements()).sum();
+        if elements.len() != expected {
+            let (record, got) = (declared.name.clone(), elements.len());
+            return Err(GiveError::Elements { record, expected, got });
+        }
+        self.exchange.borrow_mut().given.extend_from_slice(elements);
+        Ok(graph.give(record))
     }
 
     /// Makes a value the instance's next output.
@@ -154,6 +180,46 @@ impl<'g> Build<'g> {
         .await
     }
 }
+
+/// Why a row of the caller's own is no value of the network.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum GiveError {
+    /// The record is not one of the network.
+    NoRecord {
+        /// What was named.
+        record: RecordId,
+        /// How many records the network has.
+        records: usize,
+    },
+    /// The row is too short or too long.
+    Elements {
+        /// The record's name.
+        record: String,
+        /// Elements of all its fields together.
+        expected: usize,
+        /// Elements that were given.
+        got: usize,
+    },
+}
+
+impl fmt::Display for GiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRecord { record, records } => {
+                write!(f, "{record:?} does not exist: the network has {records} records")
+            }
+            Self::Elements { record, expected, got } => {
+                write!(
+                    f,
+                    "a given value of record {record}: expected {expected} elements, got {got}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for GiveError {}
 
 /// The index of the greatest element; ties go to the lowest, and NaN is never greatest.
 #[must_use]

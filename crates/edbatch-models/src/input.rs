@@ -25,7 +25,8 @@ pub enum ZooInput {
     Lattice(Lattice<u32>),
 }
 
-/// Inputs one after the other; the index is the instance's number. Ends after its first error.
+/// Inputs one after the other; the index is the instance's number. After a malformed line
+/// ([`Error::Format`]) it goes on with the next, but in arc files; after any other error it ends.
 pub type Inputs = Box<dyn Iterator<Item = Result<ZooInput, Error>> + Send>;
 
 /// The inputs in a file, plain or `.gz`, read as they are asked for.
@@ -40,10 +41,10 @@ pub fn inputs(lexicon: &Arc<Lexicon>, path: &Path) -> Result<Inputs, Error> {
     let of = lexicon.clone();
     Ok(match **lexicon {
         Lexicon::Trees { .. } => {
-            // Only one model asks for the number, and none asks for more than 32 bits of it.
-            let mut index = 0_u32..;
-            let mut next = move || index.next().unwrap_or(u32::MAX);
-            each(parse_binary_trees(reader, &name), move |tree| of.tree(next(), &tree))
+            // Only one model asks for the number of the line, and not for more than 32 bits of it.
+            let trees = parse_binary_trees(reader, &name).enumerate();
+            let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+            Box::new(trees.map(move |(index, tree)| Ok(of.tree(number(index), &tree?))))
         }
         Lexicon::Tagged { .. } => each(parse_sentences(reader, &name), move |s| of.sentence(&s)),
         Lexicon::Spelled { .. } => each(parse_sentences(reader, &name), move |s| of.spelled(&s)),

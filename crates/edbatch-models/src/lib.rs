@@ -43,7 +43,7 @@ mod zoo;
 
 pub use bilstm_tagger::{BiLstmTagger, TaggerSizes};
 pub use bilstm_tagger_char::{BiLstmTaggerChar, CharTaggerSizes, PAD, Word};
-pub use build::{Answer, Awaited, Build, Exchange, arg_max};
+pub use build::{Answer, Awaited, Build, Exchange, GiveError, arg_max};
 pub use config::{Config, ConfigError, Family, ModelName};
 pub use folder::{Folder, FolderError};
 pub use gather::{GatherError, Gathered, gather};

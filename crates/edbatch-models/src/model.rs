@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use edbatch_graph::{CallError, Network};
 
-use crate::Build;
+use crate::{Build, GiveError};
 
 /// A model: cells, declared once, and the wiring of one instance.
 ///
@@ -43,11 +43,20 @@ pub trait Model: Sync {
 
 /// Why an input could not be wired.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum BuildError {
     /// A call does not fit its cell.
     Call(CallError),
+    /// A row of the caller's own does not fit its record.
+    Give(GiveError),
     /// The input is not one for this model; the text says what was expected.
     Input(String),
+}
+
+impl From<GiveError> for BuildError {
+    fn from(error: GiveError) -> Self {
+        Self::Give(error)
+    }
 }
 
 impl From<CallError> for BuildError {
@@ -60,6 +69,7 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Call(error) => error.fmt(f),
+            Self::Give(error) => error.fmt(f),
             Self::Input(message) => f.write_str(message),
         }
     }

@@ -47,6 +47,8 @@ pub struct Given<'a> {
     pub initial: &'a Rows,
     /// How many rows follow that the plan before let [stay](Want::Stay): all of them, in their order.
     pub stayed: usize,
+    /// The elements of the rows that come last, in the host's memory: the caller's own.
+    pub host: &'a [f32],
 }
 
 /// What a plan was run for: one entry for each of [`Plan::wanted`].

@@ -110,8 +110,8 @@ impl Cpu {
 
     /// Writes the given values into the arena.
     fn place(&mut self, plan: &Plan, given: &Given<'_>) {
-        let (initial, stayed) = plan.given.split_at(given.initial.len());
-        assert_eq!(stayed.len(), given.stayed, "as many given values as the plan has");
+        let (initial, others) = plan.given.split_at(given.initial.len());
+        let (stayed, host) = others.split_at(given.stayed);
         let mut place = |row: &ValueRow, mut elements: &[f32]| -> usize {
             let all = elements.len();
             for (start, width) in fields(&self.loaded.program, *row) {
@@ -121,11 +121,13 @@ impl Cpu {
             }
             all - elements.len()
         };
-        initial
-            .iter()
-            .zip(given.initial.iter())
-            .for_each(|(row, elements)| _ = place(row, elements));
-        stayed.iter().fold(0, |from, row| from + place(row, &self.stayed[from..]));
+        for (row, elements) in initial.iter().zip(given.initial.iter()) {
+            place(row, elements);
+        }
+        for (rows, elements) in [(stayed, &*self.stayed), (host, given.host)] {
+            let placed = rows.iter().fold(0, |from, row| from + place(row, &elements[from..]));
+            assert_eq!(placed, elements.len(), "as many given elements as the plan has");
+        }
     }
 
     /// Copies what stays out of the arena, and finds the greatest elements that are asked for.

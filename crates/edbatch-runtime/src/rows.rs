@@ -64,6 +64,23 @@ impl Rows {
         write(&mut self.elements);
         self.ends.push(self.elements.len());
     }
+
+    /// As [`push_with`](Self::push_with), if `write` succeeds. Otherwise there is no new row.
+    ///
+    /// # Errors
+    /// As `write`.
+    pub fn try_push_with<E>(
+        &mut self,
+        write: impl FnOnce(&mut Vec<f32>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let before = self.elements.len();
+        let written = write(&mut self.elements);
+        match written {
+            Ok(()) => self.ends.push(self.elements.len()),
+            Err(_) => self.elements.truncate(before),
+        }
+        written
+    }
 }
 
 /// The network's initial values, as backends take them: a row each, field after field.

@@ -8,6 +8,7 @@ mod infer;
 mod init;
 mod learn;
 mod memory;
+mod mini_batch;
 mod output;
 mod progress;
 mod runner;

@@ -1,6 +1,7 @@
 //! From inputs to outputs: an engine divides mini-batches between its threads, whose sessions do the rest.
 
 use std::borrow::Borrow;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use rand::Rng;
 use crate::session::Session;
 use crate::statistics::Tally;
 use crate::workers::Workers;
-use crate::{EngineError, EngineOptions, Report, RunError, Statistics};
+use crate::{EngineError, EngineOptions, InputError, Report, RunError, RunOptions, Statistics};
 
 /// A model with its parameters, ready to run mini-batches.
 ///
@@ -28,6 +29,8 @@ pub struct Engine<M> {
     workers: Workers,
     /// What all runs so far took.
     tally: Tally,
+    /// What became of the inputs of a mini-batch, for its memory.
+    results: Vec<Result<Rows, InputError>>,
 }
 
 impl<M: Model> Engine<M> {
@@ -78,7 +81,7 @@ impl<M: Model> Engine<M> {
         let others: Vec<_> = (1..options.threads).map(|_| first.another(&options)).collect();
         let workers = Workers::new(std::iter::once(first).chain(others), pool);
         let tally = Tally::new(options.counts);
-        let mut engine = Self { model, options, workers, tally };
+        let mut engine = Self { model, options, workers, tally, results: Vec::new() };
         if let Some(policy) = policy {
             engine.set_policy(policy);
         }
@@ -96,7 +99,7 @@ impl<M: Model> Engine<M> {
         let session = self.workers.first().another(&options);
         let workers = Workers::new(std::iter::once(session), ThreadPool::new(1));
         let tally = Tally::new(options.counts);
-        Self { model: self.model.clone(), options, workers, tally }
+        Self { model: self.model.clone(), options, workers, tally, results: Vec::new() }
     }
 
     /// Batches by another policy from now on, for what is known only now: one that was learned, or that
@@ -150,14 +153,72 @@ impl<M: Model> Engine<M> {
         outputs: &mut Vec<Rows>,
     ) -> Result<(), RunError> {
         outputs.resize_with(inputs.len(), Rows::new);
-        let took = self.workers.run(&self.model, inputs, outputs)?;
+        self.results.clear();
+        self.results.extend(outputs.iter_mut().map(|rows| Ok(mem::take(rows))));
+        let took = self.workers.run(&self.model, inputs, &mut self.results, &|_| true)?;
+        for (instance, (rows, result)) in outputs.iter_mut().zip(self.results.drain(..)).enumerate()
+        {
+            *rows = result.map_err(|error| RunError::Input { instance, error })?;
+        }
+        self.count(&took);
+        Ok(())
+    }
+
+    /// Runs one mini-batch as [`run`](Self::run) does, but an input that fails takes nothing with it: the
+    /// others have their rows, bit by bit as they would have been.
+    ///
+    /// ```
+    /// # use edbatch::{Engine, RunOptions};
+    /// # use edbatch::models::{BiLstmTagger, Model, TaggerSizes};
+    /// # use edbatch::datasets::Sentence;
+    /// # use edbatch::runtime::Parameters;
+    /// # use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+    /// # let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
+    /// # let model = BiLstmTagger::new(sizes)?;
+    /// # let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    /// # let parameters = Parameters::random(model.network(), &mut rng);
+    /// # let mut engine = Engine::new(model, parameters)?;
+    /// # let sentence = |words: &[u32]| Sentence { words: words.to_vec(), tags: vec![None; words.len()] };
+    /// // The vocabulary has nine words.
+    /// let inputs = [sentence(&[1, 2]), sentence(&[3, 99]), sentence(&[4])];
+    /// let results = engine.run_each(&inputs, &RunOptions::new())?;
+    /// assert_eq!(results[0].as_ref().unwrap().len(), 2);
+    /// assert!(results[1].as_ref().unwrap_err().to_string().contains("row 99 does not exist"));
+    /// assert_eq!(results[2].as_ref().unwrap().len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the mini-batch as a whole cannot be run: it is too large.
+    pub fn run_each(
+        &mut self,
+        inputs: &[M::Input],
+        options: &RunOptions<'_>,
+    ) -> Result<Vec<Result<Rows, InputError>>, RunError> {
+        let mut results = Vec::new();
+        self.run_each_into(inputs, options, &mut results)?;
+        Ok(results)
+    }
+
+    /// As [`run_each`](Self::run_each), into results of an earlier mini-batch, whose memory is used again.
+    ///
+    /// # Errors
+    /// As [`run_each`](Self::run_each); what is in `results` then has no meaning.
+    pub fn run_each_into(
+        &mut self,
+        inputs: &[M::Input],
+        options: &RunOptions<'_>,
+        results: &mut Vec<Result<Rows, InputError>>,
+    ) -> Result<(), RunError> {
+        results.resize_with(inputs.len(), || Ok(Rows::new()));
+        let took = self.workers.run(&self.model, inputs, results, options.still_wanted)?;
         self.count(&took);
         Ok(())
     }
 
     /// Runs any number of inputs, `width` of them at a time: as soon as one ends, the next joins
     /// those that are under way. `done` takes the number of each input that ended and its rows, to
-    /// read or to keep.
+    /// read or to keep, or why it failed, which changes nothing for the others.
     ///
     /// For models whose instances end at different steps, as decoders do: the mini-batch stays
     /// full. Results are those of [`run`](Self::run), bit by bit.
@@ -175,14 +236,14 @@ impl<M: Model> Engine<M> {
     /// let steps = [2, 9, 3, 1];
     /// let sources = steps.map(|n| SourceSentence { words: vec![4, 5], stop: Stop::After(n) });
     /// let mut ended = Vec::new();
-    /// engine.stream(2, sources, |number, rows| ended.push((number, rows.len())))?;
+    /// engine.stream(2, sources, |number, rows| ended.push((number, rows.unwrap().len())))?;
     /// // The third joins when the first has ended, and the fourth when the third has.
     /// assert_eq!(ended, [(0, 2), (2, 3), (3, 1), (1, 9)]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run); the number of the input counts from the first of `inputs`.
+    /// If a graph of those under way as a whole cannot be run: it is too large.
     ///
     /// # Panics
     /// If `width` is 0.
@@ -190,11 +251,11 @@ impl<M: Model> Engine<M> {
         &mut self,
         width: usize,
         inputs: impl IntoIterator<Item: Borrow<M::Input>>,
-        done: impl FnMut(usize, &mut Rows),
+        mut done: impl FnMut(usize, Result<&mut Rows, InputError>),
     ) -> Result<(), RunError> {
         assert!(width > 0, "at least one input at a time");
         let first = self.workers.first();
-        first.run(&self.model, width, inputs, done)?;
+        first.run(&self.model, width, inputs, &mut done, &|_| true)?;
         let took = first.tally().clone();
         self.count(&took);
         Ok(())
@@ -255,9 +316,17 @@ impl<M: Model> Engine<M> {
         let first = self.workers.first();
         for repetition in 0..=REPETITIONS {
             first.measure(true);
-            let ran = mini_batches
-                .iter()
-                .try_for_each(|inputs| first.run(&self.model, inputs.len(), *inputs, |_, _| {}));
+            let ran = mini_batches.iter().try_for_each(|inputs| {
+                let mut failed = None;
+                let mut note = |instance: usize, rows: Result<&mut Rows, InputError>| {
+                    failed = failed.take().or(rows.err().map(|error| (instance, error)));
+                };
+                first.run(&self.model, inputs.len(), *inputs, &mut note, &|_| true)?;
+                match failed {
+                    Some((instance, error)) => Err(RunError::Input { instance, error }),
+                    None => Ok(()),
+                }
+            });
             let measured = first.measure(false);
             ran?;
             // The first time, memory is new and caches are cold.

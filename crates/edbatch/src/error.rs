@@ -9,18 +9,14 @@ use edbatch_runtime::BackendError;
 
 /// Why a mini-batch could not be run.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum RunError {
-    /// An input could not be wired.
-    Build {
+    /// An input failed.
+    Input {
         /// Its index in the mini-batch.
         instance: usize,
         /// Why.
-        error: BuildError,
-    },
-    /// An instance emits or awaits a value from before an await that it did not carry across.
-    NotCarried {
-        /// Its index in the mini-batch.
-        instance: usize,
+        error: InputError,
     },
     /// The mini-batch is too large to be addressed.
     Arena(ArenaTooLarge),
@@ -42,7 +38,7 @@ pub enum RunError {
 impl RunError {
     /// The same of a mini-batch of which those inputs are a part that begins at `first`.
     pub(crate) fn of_part(mut self, first: usize) -> Self {
-        if let Self::Build { instance, .. } | Self::NotCarried { instance } = &mut self {
+        if let Self::Input { instance, .. } = &mut self {
             *instance += first;
         }
         self
@@ -70,11 +66,7 @@ impl From<BackendError> for RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Build { instance, error } => write!(f, "input {instance}: {error}"),
-            Self::NotCarried { instance } => write!(
-                f,
-                "input {instance}: a value from before an await is used after it; carry it across"
-            ),
+            Self::Input { instance, error } => write!(f, "input {instance}: {error}"),
             Self::Arena(error) => error.fmt(f),
             Self::Backend(error) => error.fmt(f),
             Self::Learn(error) => write!(f, "no input makes a node: {error}"),
@@ -94,6 +86,32 @@ impl fmt::Display for RunError {
 }
 
 impl std::error::Error for RunError {}
+
+/// Why one input of a mini-batch has no rows. The others have theirs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum InputError {
+    /// It could not be wired.
+    Build(BuildError),
+    /// It emits or awaits a value from before an await that it did not carry across.
+    NotCarried,
+    /// It was no longer [wanted](crate::RunOptions::still_wanted).
+    Cancelled,
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Build(error) => error.fmt(f),
+            Self::NotCarried => {
+                f.write_str("a value from before an await is used after it; carry it across")
+            }
+            Self::Cancelled => f.write_str("cancelled: the input was no longer wanted"),
+        }
+    }
+}
+
+impl std::error::Error for InputError {}
 
 /// Why an engine could not be built.
 #[derive(Clone, PartialEq, Eq, Debug)]

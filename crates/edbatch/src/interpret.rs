@@ -6,10 +6,10 @@ use std::time::Instant;
 use edbatch_graph::{Graph, Source, Value};
 use edbatch_layout::Want;
 use edbatch_models::{Model, arg_max};
-use edbatch_runtime::{Parameters, Tensor, initial_values};
+use edbatch_runtime::{BackendError, Parameters, Tensor, initial_values};
 
 use crate::wiring::{Results, Round, Wiring};
-use crate::{Rows, RunError, Statistics};
+use crate::{InputError, Rows, RunError, Statistics};
 
 /// What a mini-batch comes to, node by node.
 #[derive(Clone, Debug)]
@@ -36,10 +36,14 @@ pub fn interpret<M: Model>(
     let mut given = initial_values(network, parameters);
     let initial = given.len();
     let graph = RefCell::new(Graph::new(network.clone()));
-    let round = Round::new(&graph, inputs.len(), inputs);
+    let round = Round::new(&graph, inputs.len(), inputs, &|_| true);
     let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
     let started = Instant::now();
-    while wiring.advance()? {
+    while wiring.advance() {
+        if let Some((instance, error)) = wiring.failed() {
+            return Err(RunError::Input { instance, error });
+        }
+        host_tensors(&graph.borrow(), &round.given(), &mut given);
         let nodes = edbatch_runtime::interpret(&graph.borrow(), parameters, &given);
         statistics.graphs += 1;
         statistics.nodes += nodes.len() as u64;
@@ -51,7 +55,10 @@ pub fn interpret<M: Model>(
         };
         let values: Vec<(Vec<Tensor>, Want)> = wanted.iter().map(value).collect();
         drop(wanted);
-        wiring.read(&Wanted(&values), |input, rows| outputs[input].clone_from(rows));
+        let mut put = |input: usize, rows: Result<&mut Rows, InputError>| {
+            outputs[input].clone_from(rows.expect("failures are returned above"));
+        };
+        wiring.read(&Wanted(&values), &mut put)?;
         given.truncate(initial);
         let stays = values.into_iter().filter(|&(_, want)| want == Want::Stay);
         given.extend(stays.map(|(value, _)| value));
@@ -60,17 +67,31 @@ pub fn interpret<M: Model>(
     Ok(Interpreted { outputs, statistics })
 }
 
+/// Appends the values that the caller gives, the last of a graph's given ones: a tensor for each field.
+fn host_tensors(graph: &Graph, mut elements: &[f32], given: &mut Vec<Vec<Tensor>>) {
+    for &record in &graph.given()[given.len()..] {
+        let fields = graph.network().fields(record).fields.iter();
+        let tensors = fields.map(|field| {
+            let (field_elements, behind) = elements.split_at(field.shape.elements());
+            elements = behind;
+            Tensor::from_shape_vec(field.shape.rows_and_columns(), field_elements.to_vec())
+                .expect("as many elements as the shape has")
+        });
+        given.push(tensors.collect());
+    }
+}
+
 /// The wanted values of a graph, each a tensor a field.
 struct Wanted<'a>(&'a [(Vec<Tensor>, Want)]);
 
 impl Results for Wanted<'_> {
-    fn append(&self, wanted: usize, elements: &mut Vec<f32>) {
+    fn append(&self, wanted: usize, elements: &mut Vec<f32>) -> Result<(), BackendError> {
         elements.extend(self.0[wanted].0.iter().flatten());
+        Ok(())
     }
 
     fn arg_max(&self, wanted: usize) -> u32 {
-        let mut elements = Vec::new();
-        self.append(wanted, &mut elements);
+        let elements: Vec<f32> = self.0[wanted].0.iter().flatten().copied().collect();
         arg_max(&elements)
     }
 }

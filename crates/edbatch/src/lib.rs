@@ -139,10 +139,10 @@ mod workers;
 
 pub use edbatch_runtime::Rows;
 pub use engine::Engine;
-pub use error::{EngineError, RunError};
+pub use error::{EngineError, InputError, RunError};
 pub use interpret::{Interpreted, interpret};
 pub use load::{LoadError, Loaded, load};
-pub use options::EngineOptions;
+pub use options::{EngineOptions, RunOptions};
 pub use report::{KindReport, Report};
 pub use statistics::{Counts, Statistics};
 

@@ -124,3 +124,32 @@ impl EngineOptions {
         Self { plan_cache, memory_limit, counts, ..Self::new() }
     }
 }
+
+/// How one mini-batch is run.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct RunOptions<'a> {
+    pub(crate) still_wanted: &'a (dyn Fn(usize) -> bool + Sync),
+}
+
+impl Default for RunOptions<'_> {
+    fn default() -> Self {
+        Self { still_wanted: &|_| true }
+    }
+}
+
+impl<'a> RunOptions<'a> {
+    /// Every input is run to its end.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks before each round, from whichever thread runs it, whether the input of this index is still
+    /// wanted. One that is not ends there, as [`Cancelled`](crate::InputError::Cancelled).
+    #[must_use]
+    pub fn still_wanted(mut self, still_wanted: &'a (dyn Fn(usize) -> bool + Sync)) -> Self {
+        self.still_wanted = still_wanted;
+        self
+    }
+}

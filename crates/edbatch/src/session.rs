@@ -9,12 +9,12 @@ use edbatch_graph::{Dag, Graph, Schedule, Value};
 use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Program, Want};
 use edbatch_models::Model;
 use edbatch_policy::{AnyPolicy, Sample, Scheduler, lower_bound};
-use edbatch_runtime::{Backend, Given, Outputs, Rows, gathered_bytes};
+use edbatch_runtime::{Backend, BackendError, Given, Outputs, Rows, gathered_bytes};
 
 use crate::plan_cache::PlanCache;
 use crate::statistics::Tally;
-use crate::wiring::{Results, Round, Wiring};
-use crate::{EngineOptions, RunError};
+use crate::wiring::{Results, Round, Sink, Wiring};
+use crate::{EngineOptions, InputError, RunError};
 
 /// A backend, with all that deciding what it runs needs. Memory is kept from one mini-batch to the next.
 pub(crate) struct Session {
@@ -68,30 +68,32 @@ impl Session {
     }
 
     /// Runs inputs, at most `width` of them at a time: when one ends, the next joins the others.
-    /// `done` takes the number of each input that ended and the rows that it emitted.
+    /// `sink` takes the rows that each of them emits, or why it failed; `still_wanted` is asked before
+    /// each round whether an input is still to go on.
     pub(crate) fn run<M: Model, I: Borrow<M::Input>>(
         &mut self,
         model: &M,
         width: usize,
         inputs: impl IntoIterator<Item = I>,
-        mut done: impl FnMut(usize, &mut Rows),
+        sink: &mut impl Sink,
+        still_wanted: &dyn Fn(usize) -> bool,
     ) -> Result<(), RunError> {
         self.tally.clear();
         let graph = RefCell::new(self.take_graph());
-        let round = Round::new(&graph, width, inputs);
+        let round = Round::new(&graph, width, inputs, still_wanted);
         let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
         let mut stayed = 0;
         loop {
             let wiring_began = Instant::now();
-            let wired = wiring.advance()?;
+            let wired = wiring.advance();
             self.tally.statistics.construct += wiring_began.elapsed();
             if !wired {
                 break;
             }
             self.schedule(&graph.borrow(), &round.wanted())?;
-            self.execute(&graph.borrow(), stayed)?;
+            self.execute(&graph.borrow(), stayed, &round.given())?;
             let reading = Instant::now();
-            stayed = wiring.read(&self.backend.outputs(&self.plan)?, &mut done);
+            stayed = wiring.read(&self.backend.outputs(&self.plan)?, sink)?;
             self.tally.statistics.execute += reading.elapsed();
         }
         self.tally.statistics.instances += round.begun() as u64;
@@ -109,17 +111,21 @@ impl Session {
     ) -> Result<Vec<Graph>, RunError> {
         let mut graphs = Vec::new();
         let graph = RefCell::new(self.take_graph());
-        let round = Round::new(&graph, inputs.len(), inputs);
+        let round = Round::new(&graph, inputs.len(), inputs, &|_| true);
         let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
         let mut stayed = 0;
-        while wiring.advance()? {
+        while wiring.advance() {
+            if let Some((instance, error)) = wiring.failed() {
+                return Err(RunError::Input { instance, error });
+            }
             graphs.push(graph.borrow().clone());
             if !wiring.waits() {
                 break;
             }
             self.schedule(&graph.borrow(), &round.wanted())?;
-            self.execute(&graph.borrow(), stayed)?;
-            stayed = wiring.read(&self.backend.outputs(&self.plan)?, |_, _| {});
+            self.execute(&graph.borrow(), stayed, &round.given())?;
+            let ignore = &mut |_: usize, _: Result<&mut Rows, InputError>| {};
+            stayed = wiring.read(&self.backend.outputs(&self.plan)?, ignore)?;
         }
         Ok(graphs)
     }
@@ -179,9 +185,10 @@ impl Session {
         }
     }
 
-    /// Runs a graph as it was scheduled and planned, after one of which so many rows stayed.
-    fn execute(&mut self, graph: &Graph, stayed: usize) -> Result<(), RunError> {
-        let given = Given { initial: &self.initial, stayed };
+    /// Runs a graph as it was scheduled and planned, after one of which so many rows stayed; `host` are
+    /// the elements of the values that the caller gives.
+    fn execute(&mut self, graph: &Graph, stayed: usize, host: &[f32]) -> Result<(), RunError> {
+        let given = Given { initial: &self.initial, stayed, host };
         let Tally { statistics, report } = &mut self.tally;
         let started = Instant::now();
         self.backend.run(&self.plan, &given)?;
@@ -229,8 +236,15 @@ impl Session {
 }
 
 impl Results for Outputs<'_> {
-    fn append(&self, wanted: usize, elements: &mut Vec<f32>) {
-        self.fields(wanted).for_each(|field| elements.extend_from_slice(field));
+    fn append(&self, wanted: usize, elements: &mut Vec<f32>) -> Result<(), BackendError> {
+        for field in self.fields(wanted) {
+            elements.try_reserve(field.len()).map_err(|_| BackendError::Memory {
+                what: "the rows that an input emits",
+                bytes: 4 * (elements.len() + field.len()) as u64,
+            })?;
+            elements.extend_from_slice(field);
+        }
+        Ok(())
     }
 
     fn arg_max(&self, wanted: usize) -> u32 {

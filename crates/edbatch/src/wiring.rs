@@ -6,22 +6,41 @@
 //! that never await.
 
 use std::borrow::Borrow;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::iter::Peekable;
 use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use edbatch_graph::{Graph, RecordId, Value};
 use edbatch_layout::Want;
 use edbatch_models::{Answer, Awaited, Build, Exchange, Model};
+use edbatch_runtime::BackendError;
 
-use crate::{Rows, RunError};
+use crate::{InputError, Rows};
+
+/// What takes the rows that inputs emit.
+pub(crate) trait Sink {
+    /// An input begins: its rows are gathered in `rows`, for which memory may be lent.
+    fn begin(&mut self, _input: usize, _rows: &mut Rows) {}
+
+    /// An input ended, or failed.
+    fn done(&mut self, input: usize, rows: Result<&mut Rows, InputError>);
+}
+
+impl<F: FnMut(usize, Result<&mut Rows, InputError>)> Sink for F {
+    fn done(&mut self, input: usize, rows: Result<&mut Rows, InputError>) {
+        self(input, rows);
+    }
+}
 
 /// What ran a graph, when it hands out what instances want of it.
 pub(crate) trait Results {
     /// Appends the elements of a wanted value, field after field.
-    fn append(&self, wanted: usize, elements: &mut Vec<f32>);
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    fn append(&self, wanted: usize, elements: &mut Vec<f32>) -> Result<(), BackendError>;
 
     /// The index of the greatest element of a wanted value.
     fn arg_max(&self, wanted: usize) -> u32;
@@ -39,20 +58,34 @@ pub(crate) struct Round<'g, I: Iterator> {
     /// The number of the next input, and of the one that is being wired.
     next: Cell<usize>,
     instance: Cell<usize>,
+    /// Whether that input began in this turn.
+    began: Cell<bool>,
+    /// Whether the caller still wants an input.
+    still_wanted: &'g dyn Fn(usize) -> bool,
+    /// The elements of the values that were given in this round.
+    given: RefCell<Vec<f32>>,
     /// What each instance that went on in this round wants, and all of that in the same order.
     turns: RefCell<Vec<Turn>>,
     wanted: RefCell<Vec<(Value, Want)>>,
 }
 
 /// What one instance did in a round.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Turn {
     instance: usize,
     wirer: usize,
+    began: bool,
     /// How many values it emitted.
     emitted: usize,
-    /// What it waits for; otherwise it has ended.
-    awaited: Option<Awaited>,
+    then: Then,
+}
+
+/// What became of an instance at the end of its turn.
+#[derive(Clone, Debug)]
+enum Then {
+    Waits(Awaited),
+    Ended,
+    Failed(InputError),
 }
 
 impl<'g, I: Iterator> Round<'g, I> {
@@ -61,17 +94,33 @@ impl<'g, I: Iterator> Round<'g, I> {
         graph: &'g RefCell<Graph>,
         width: usize,
         inputs: impl IntoIterator<IntoIter = I>,
+        still_wanted: &'g dyn Fn(usize) -> bool,
     ) -> Self {
         graph.borrow_mut().clear();
-        let (turns, wanted) = (RefCell::default(), RefCell::default());
-        let (free, next, instance) = (Cell::new(width), Cell::default(), Cell::default());
-        let (exchange, inputs) = (RefCell::default(), RefCell::new(inputs.into_iter().peekable()));
-        Self { graph, exchange, inputs, width, free, next, instance, turns, wanted }
+        Self {
+            graph,
+            exchange: RefCell::default(),
+            inputs: RefCell::new(inputs.into_iter().peekable()),
+            width,
+            free: Cell::new(width),
+            next: Cell::default(),
+            instance: Cell::default(),
+            began: Cell::default(),
+            still_wanted,
+            given: RefCell::default(),
+            turns: RefCell::default(),
+            wanted: RefCell::default(),
+        }
     }
 
     /// The values that instances want of the graph as it stands.
-    pub(crate) fn wanted(&self) -> std::cell::Ref<'_, Vec<(Value, Want)>> {
+    pub(crate) fn wanted(&self) -> Ref<'_, Vec<(Value, Want)>> {
         self.wanted.borrow()
+    }
+
+    /// The elements of the values that were given in this round, row after row.
+    pub(crate) fn given(&self) -> Ref<'_, Vec<f32>> {
+        self.given.borrow()
     }
 
     /// How many inputs have begun so far.
@@ -85,7 +134,7 @@ impl<'g, I: Iterator> Round<'g, I> {
     }
 
     /// Wires one input after the other, until no more may begin in this round.
-    pub(crate) async fn wire<M: Model>(&self, model: &M, wirer: usize) -> Result<(), RunError>
+    pub(crate) async fn wire<M: Model>(&self, model: &M, wirer: usize)
     where
         I::Item: Borrow<M::Input>,
     {
@@ -95,22 +144,40 @@ impl<'g, I: Iterator> Round<'g, I> {
             self.free.set(self.free.get() - 1);
             self.next.set(instance + 1);
             self.instance.set(instance);
+            self.began.set(true);
+            if !(self.still_wanted)(instance) {
+                self.fail(wirer, InputError::Cancelled);
+                continue;
+            }
             let build = Build::new(self.graph, &self.exchange);
-            let built = model.build(&build, input.borrow()).await;
-            built.map_err(|error| RunError::Build { instance, error })?;
-            self.end_turn(wirer)?;
+            match model.build(&build, input.borrow()).await {
+                Ok(()) => _ = self.end_turn(wirer),
+                Err(error) => self.fail(wirer, InputError::Build(error)),
+            }
         }
-        Ok(())
     }
 
-    /// Notes what the instance wants that went on, from what stands in the exchange.
-    fn end_turn(&self, wirer: usize) -> Result<(), RunError> {
-        let instance = self.instance.get();
-        let Exchange { emitted, awaited, carried, .. } = &mut *self.exchange.borrow_mut();
+    /// Notes that the instance which went on failed. What it called stays in the graph, and is not read.
+    fn fail(&self, wirer: usize, error: InputError) {
+        let exchange = &mut *self.exchange.borrow_mut();
+        exchange.emitted.clear();
+        exchange.awaited = None;
+        self.given.borrow_mut().append(&mut exchange.given);
+        let (instance, began) = (self.instance.get(), self.began.get());
+        let turn = Turn { instance, wirer, began, emitted: 0, then: Then::Failed(error) };
+        self.turns.borrow_mut().push(turn);
+    }
+
+    /// Notes what the instance wants that went on, from what stands in the exchange; whether it may go
+    /// on in the next round.
+    fn end_turn(&self, wirer: usize) -> bool {
+        let mut exchange = self.exchange.borrow_mut();
+        let Exchange { emitted, awaited, carried, given, .. } = &mut *exchange;
+        self.given.borrow_mut().append(given);
         let mut wanted = self.wanted.borrow_mut();
         let first = wanted.len();
         let awaited = awaited.take();
-        let turn = Turn { instance, wirer, emitted: emitted.len(), awaited };
+        let emitted_values = emitted.len();
         wanted.extend(emitted.drain(..).map(|value| (value, Want::Elements)));
         if let Some(awaited) = awaited {
             wanted.push(match awaited {
@@ -121,10 +188,16 @@ impl<'g, I: Iterator> Round<'g, I> {
         }
         let graph = self.graph.borrow();
         if wanted[first..].iter().any(|&(value, _)| graph.record_of(value).is_none()) {
-            return Err(RunError::NotCarried { instance });
+            wanted.truncate(first);
+            drop(exchange);
+            self.fail(wirer, InputError::NotCarried);
+            return false;
         }
+        let then = awaited.map_or(Then::Ended, Then::Waits);
+        let (instance, began) = (self.instance.get(), self.began.get());
+        let turn = Turn { instance, wirer, began, emitted: emitted_values, then };
         self.turns.borrow_mut().push(turn);
-        Ok(())
+        true
     }
 }
 
@@ -151,7 +224,7 @@ struct Wirer<W> {
 
 impl<'r, 'g, I: Iterator, W, S> Wiring<'r, 'g, I, W, S>
 where
-    W: Future<Output = Result<(), RunError>>,
+    W: Future<Output = ()>,
     S: Fn(usize) -> W,
 {
     pub(crate) fn new(round: &'r Round<'g, I>, start: S) -> Self {
@@ -159,14 +232,15 @@ where
     }
 
     /// Lets every instance go on until it ends or awaits a value; whether one did.
-    pub(crate) fn advance(&mut self) -> Result<bool, RunError> {
+    pub(crate) fn advance(&mut self) -> bool {
         let Self { round, start, wirers, .. } = self;
         round.turns.borrow_mut().clear();
         round.wanted.borrow_mut().clear();
+        round.given.borrow_mut().clear();
         let waiting = wirers.iter().filter(|wirer| wirer.future.is_some()).count();
         round.free.set(round.width - waiting);
         for (number, wirer) in wirers.iter_mut().enumerate() {
-            wirer.go_on(number, round)?;
+            wirer.go_on(number, round);
         }
         // Those that ended begin again, and then others, as long as they find inputs.
         let mut number = 0;
@@ -177,51 +251,72 @@ where
             let wirer = &mut wirers[number];
             if wirer.future.is_none() {
                 wirer.future.set(Some(start(number)));
-                wirer.go_on(number, round)?;
+                wirer.go_on(number, round);
             }
             number += 1;
         }
-        Ok(!round.turns.borrow().is_empty())
+        !round.turns.borrow().is_empty()
+    }
+
+    /// The first instance that failed in this round, if one did.
+    pub(crate) fn failed(&self) -> Option<(usize, InputError)> {
+        let turns = self.round.turns.borrow();
+        let failed = turns.iter().filter_map(|turn| match &turn.then {
+            Then::Failed(error) => Some((turn.instance, error.clone())),
+            Then::Waits(_) | Then::Ended => None,
+        });
+        failed.min_by_key(|&(instance, _)| instance)
     }
 
     /// Whether an instance awaits a value.
     pub(crate) fn waits(&self) -> bool {
-        self.round.turns.borrow().iter().any(|turn| turn.awaited.is_some())
+        self.round.turns.borrow().iter().any(Turn::waits)
     }
 
     /// Hands every instance what it wants, and empties the graph but for the values that are carried
-    /// on; returns how many those are. `done` takes the number of each input that ended and the rows
-    /// that it emitted.
+    /// on; returns how many those are.
+    ///
+    /// # Errors
+    /// If there is no memory for what they want.
     pub(crate) fn read(
         &mut self,
         results: &impl Results,
-        mut done: impl FnMut(usize, &mut Rows),
-    ) -> usize {
+        sink: &mut impl Sink,
+    ) -> Result<usize, BackendError> {
         let mut wanted = 0..;
         let mut next = || wanted.next().expect("as many as there are");
         for turn in self.round.turns.borrow().iter() {
             let wirer = &mut self.wirers[turn.wirer];
-            for _ in 0..turn.emitted {
-                wirer.output.push_with(|elements| results.append(next(), elements));
+            if turn.began {
+                sink.begin(turn.instance, &mut wirer.output);
+                wirer.output.clear();
             }
-            match turn.awaited {
-                None => {
-                    done(turn.instance, &mut wirer.output);
+            for _ in 0..turn.emitted {
+                wirer.output.try_push_with(|elements| results.append(next(), elements))?;
+            }
+            match &turn.then {
+                Then::Ended => {
+                    sink.done(turn.instance, Ok(&mut wirer.output));
                     wirer.output.clear();
                     continue;
                 }
-                Some(Awaited::ArgMax(_)) => {
+                Then::Failed(error) => {
+                    sink.done(turn.instance, Err(error.clone()));
+                    wirer.output.clear();
+                    continue;
+                }
+                Then::Waits(Awaited::ArgMax(_)) => {
                     wirer.answer = Some(Answer::ArgMax(results.arg_max(next())));
                 }
-                Some(Awaited::Elements(_)) => {
+                Then::Waits(Awaited::Elements(_)) => {
                     let mut elements = Vec::new();
-                    results.append(next(), &mut elements);
+                    results.append(next(), &mut elements)?;
                     wirer.answer = Some(Answer::Elements(elements));
                 }
             }
             wirer.carried.iter().for_each(|_| _ = next());
         }
-        self.carry()
+        Ok(self.carry())
     }
 
     /// Makes the values that stay given ones of a new graph; how many there are.
@@ -230,7 +325,7 @@ where
         let record = |&value| graph.record_of(value).expect("checked when it was wanted");
         self.records.clear();
         let turns = self.round.turns.borrow();
-        let waiting = || turns.iter().filter(|turn| turn.awaited.is_some());
+        let waiting = || turns.iter().filter(|turn| turn.waits());
         for turn in waiting() {
             self.records.extend(self.wirers[turn.wirer].carried.iter().map(record));
         }
@@ -245,34 +340,48 @@ where
     }
 }
 
-impl<W: Future<Output = Result<(), RunError>>> Wirer<W> {
+impl Turn {
+    fn waits(&self) -> bool {
+        matches!(self.then, Then::Waits(_))
+    }
+}
+
+impl<W: Future<Output = ()>> Wirer<W> {
     fn new() -> Self {
         let (future, output) = (Box::pin(None), Rows::new());
         Self { future, instance: 0, output, carried: Vec::new(), answer: None }
     }
 
     /// Lets the wirer go on until its instance awaits a value, or until no more inputs may begin.
-    fn go_on<I: Iterator>(&mut self, number: usize, round: &Round<'_, I>) -> Result<(), RunError> {
-        let Some(future) = self.future.as_mut().as_pin_mut() else { return Ok(()) };
+    fn go_on<I: Iterator>(&mut self, number: usize, round: &Round<'_, I>) {
+        let Some(future) = self.future.as_mut().as_pin_mut() else { return };
+        round.instance.set(self.instance);
+        round.began.set(false);
+        // An instance that has an answer began in an earlier round.
+        if self.answer.is_some() && !(round.still_wanted)(self.instance) {
+            (self.answer, self.carried) = (None, Vec::new());
+            self.future.set(None);
+            round.fail(number, InputError::Cancelled);
+            return;
+        }
         {
             let exchange = &mut *round.exchange.borrow_mut();
             mem::swap(&mut exchange.carried, &mut self.carried);
             exchange.answer = self.answer.take();
             exchange.awaited = None;
             exchange.emitted.clear();
+            exchange.given.clear();
         }
-        round.instance.set(self.instance);
-        match future.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => {
-                self.future.set(None);
-                result
-            }
-            Poll::Pending => {
-                self.instance = round.instance.get();
-                round.end_turn(number)?;
-                mem::swap(&mut round.exchange.borrow_mut().carried, &mut self.carried);
-                Ok(())
-            }
+        if future.poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            self.future.set(None);
+            return;
+        }
+        self.instance = round.instance.get();
+        let goes_on = round.end_turn(number);
+        mem::swap(&mut round.exchange.borrow_mut().carried, &mut self.carried);
+        if !goes_on {
+            self.carried.clear();
+            self.future.set(None);
         }
     }
 }

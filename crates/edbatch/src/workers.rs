@@ -15,9 +15,10 @@ use std::sync::{LockResult, Mutex, PoisonError};
 use edbatch_models::Model;
 use edbatch_runtime::{Rows, ThreadPool};
 
-use crate::RunError;
 use crate::session::Session;
 use crate::statistics::Tally;
+use crate::wiring::Sink;
+use crate::{InputError, RunError};
 
 /// Fewer inputs for each thread are run by all threads together.
 const FEWEST: usize = 4;
@@ -78,17 +79,18 @@ impl Workers {
         parts.filter(|part| !part.is_empty()).collect()
     }
 
-    /// Runs a mini-batch; as many outputs take the rows that each input emits, and lend their memory.
-    /// Returns what it took, of all threads together.
+    /// Runs a mini-batch; as many outputs take the rows that each input emits, and lend their memory, or
+    /// take why it failed. Returns what it took, of all threads together.
     pub(crate) fn run<M: Model>(
         &mut self,
         model: &M,
         inputs: &[M::Input],
-        outputs: &mut [Rows],
+        outputs: &mut [Result<Rows, InputError>],
+        still_wanted: &(dyn Fn(usize) -> bool + Sync),
     ) -> Result<Tally, RunError> {
         if self.parts_of(model, inputs) == 1 {
             let first = self.first();
-            first.run(model, inputs.len(), inputs, into(outputs))?;
+            first.run(model, inputs.len(), inputs, &mut Into(outputs), still_wanted)?;
             return Ok(first.tally().clone());
         }
         let parts = self.parts(model, inputs);
@@ -100,9 +102,10 @@ impl Workers {
         });
         let parts: Vec<_> = parts.collect();
         let (sessions, all) = (&self.sessions, Mutex::new((Tally::default(), None)));
-        let run = |worker: usize, (first, inputs, outputs): (usize, &[M::Input], &mut [Rows])| {
+        let run = |worker: usize, (first, inputs, outputs): (usize, &[M::Input], &mut [_])| {
             let mut session = unpoisoned(sessions[worker].lock());
-            let ran = session.run(model, inputs.len(), inputs, into(outputs));
+            let still_wanted = |input: usize| still_wanted(first + input);
+            let ran = session.run(model, inputs.len(), inputs, &mut Into(outputs), &still_wanted);
             let (tally, failed) = &mut *unpoisoned(all.lock());
             match ran {
                 Ok(()) => tally.add(session.tally()),
@@ -124,9 +127,19 @@ impl Workers {
     }
 }
 
-/// Takes what each input emits into its own output, whose memory it lends in exchange.
-fn into(outputs: &mut [Rows]) -> impl FnMut(usize, &mut Rows) {
-    |input, rows| mem::swap(&mut outputs[input], rows)
+/// What becomes of each input of a mini-batch. Rows that stand there beforehand lend their memory.
+struct Into<'a>(&'a mut [Result<Rows, InputError>]);
+
+impl Sink for Into<'_> {
+    fn begin(&mut self, input: usize, rows: &mut Rows) {
+        if let Ok(lent) = &mut self.0[input] {
+            *rows = mem::take(lent);
+        }
+    }
+
+    fn done(&mut self, input: usize, rows: Result<&mut Rows, InputError>) {
+        self.0[input] = rows.map(mem::take);
+    }
 }
 
 /// Cuts pieces of work into so many parts of about the same work, in their order. Some may be empty.

@@ -110,7 +110,7 @@ fn read(
     plan: &Plan,
 ) -> Vec<Vec<f32>> {
     let initial = initial_rows(program.network(), parameters);
-    let given = Given { initial: &initial, stayed: 0 };
+    let given = Given { initial: &initial, stayed: 0, host: &[] };
     let mut count = Count::new(program.clone());
     count.run(plan, &given).unwrap();
     assert_eq!(count.counts().batches, schedule.len() as u64);

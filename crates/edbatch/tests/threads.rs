@@ -1,7 +1,7 @@
 //! Threads change no bit of a result: parts of large mini-batches, tiles of large batches, columns of small
 //! ones, hoisted rows.
 
-use edbatch::{Engine, EngineError, EngineOptions, Rows, RunError};
+use edbatch::{Engine, EngineError, EngineOptions, InputError, Rows, RunError};
 use edbatch_datasets::generate;
 use edbatch_models::*;
 use edbatch_runtime::Parameters;
@@ -34,7 +34,9 @@ fn same<M: Model + Clone + Send>(model: M, inputs: &[M::Input]) {
         // A stream is not divided: threads share each batch.
         let mut engine = on_threads(model.clone(), parameters.clone(), threads);
         let mut streamed = vec![Rows::new(); inputs.len()];
-        let done = |input: usize, rows: &mut Rows| streamed[input].clone_from(rows);
+        let done = |input: usize, rows: Result<&mut Rows, InputError>| {
+            streamed[input].clone_from(rows.unwrap());
+        };
         engine.stream(inputs.len(), inputs, done).unwrap();
         assert!(streamed == expected, "{threads} threads, sharing batches");
     }
@@ -87,7 +89,7 @@ fn errors_of_parts_name_the_input() {
         wrong.iter().for_each(|&at| inputs[at].words[1] = 9);
         let error = engine.run(&inputs).unwrap_err();
         assert!(
-            matches!(error, RunError::Build { instance, .. } if instance == wrong[0]),
+            matches!(error, RunError::Input { instance, .. } if instance == wrong[0]),
             "{error}"
         );
         wrong.iter().for_each(|&at| inputs[at] = sentence(3));
@@ -181,7 +183,7 @@ fn matrices_of_few_trees_at_a_time() {
     assert!(parts > 2 && engine.statistics().graphs == parts as u64, "{:?}", engine.statistics());
     let mut whole = Engine::new(model, parameters).unwrap();
     let mut streamed = Vec::new();
-    whole.stream(24, trees, |_, rows| streamed.push(std::mem::take(rows))).unwrap();
+    whole.stream(24, trees, |_, rows| streamed.push(std::mem::take(rows.unwrap()))).unwrap();
     assert_eq!((streamed, whole.statistics().graphs), (outputs, 1));
     assert!(engine.statistics().arena_bytes < whole.statistics().arena_bytes / 2);
 }

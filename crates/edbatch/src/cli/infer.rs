@@ -1,20 +1,19 @@
 //! `edbatch infer`: a model's outputs for every line of a file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
-use edbatch::{
-    Engine, EngineOptions, KindReport, Loaded, Report, Rows, RunError, Statistics, load,
-};
-use edbatch_models::{Inputs, Lexicon, Model, ZooInput};
+use edbatch::{Engine, EngineOptions, KindReport, Loaded, Report, Statistics, load};
+use edbatch_models::Model;
 use edbatch_policy::{AnyPolicy, ChoiceError, PolicyChoice};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::in_order::in_order;
+use super::mini_batch::{Done, OnError, Work, mini_batches};
 use super::output::Output;
 use super::runner::Runner;
 use super::{at_least_one, progress};
@@ -60,6 +59,9 @@ pub(crate) struct Infer {
     /// What computes.
     #[arg(long, value_name = "B", value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
+    /// What becomes of an input that cannot be read, does not fit the model or has no finite results.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
+    on_error: OnError,
     /// File for one JSON object: instances, graphs, plans reused, nodes, batches, their lower bound, seconds by phase
     /// (summed over the threads), bytes gathered, peak bytes, how each kind batched and why not
     /// better, and the largest missed opportunity.
@@ -83,21 +85,6 @@ enum Backend {
     Cuda,
     /// Node by node, without batches: the reference.
     Interpret,
-}
-
-/// Consecutive inputs, and the number of the first of them.
-struct MiniBatch {
-    first: usize,
-    inputs: Vec<ZooInput>,
-}
-
-/// The results of a mini-batch as text, and what their engine has done so far.
-struct Done {
-    lines: Vec<u8>,
-    instances: usize,
-    engine: usize,
-    statistics: Statistics,
-    report: Report,
 }
 
 impl Infer {
@@ -137,15 +124,24 @@ impl Infer {
         let worker = || {
             let another = runner.lock().expect("nothing panics under this lock").another();
             let number = engines.fetch_add(1, Ordering::Relaxed);
-            Ok(work(another, folder.lexicon(), &file, number))
+            let (lexicon, file, on_error) = (folder.lexicon(), &*file, self.on_error);
+            let (runner, results) = (another, Vec::new());
+            let mut work = Work { runner, lexicon, file, number, on_error, results };
+            Ok(move |mini_batch| work.run(mini_batch))
         };
         let mut by_engine = vec![(Statistics::default(), Report::default()); self.threads()];
-        in_order(self.threads(), mini_batches(inputs, self.batch), worker, |done: Done| {
-            by_engine[done.engine] = (done.statistics, done.report);
-            bar.inc(done.instances as u64);
-            output.write(&done.lines)
+        let (mut lines, mut failed) = (0, 0);
+        let mini_batches = mini_batches(inputs, self.batch, &file, self.on_error);
+        in_order(self.threads(), mini_batches, worker, |done: Done| {
+            by_engine[done.number] = (done.statistics, done.report);
+            (lines, failed) = (lines + done.lines, failed + done.failed);
+            bar.inc(done.lines as u64);
+            output.write(&done.text)
         })?;
         bar.finish_and_clear();
+        if failed > 0 {
+            eprintln!("edbatch: {failed} of {lines} inputs have no results; their lines say why");
+        }
 
         if let Some(stats) = &mut stats {
             stats.write(self.report(&by_engine).as_bytes())?;
@@ -219,92 +215,4 @@ fn explained(kind: &KindReport) -> Value {
         "sizes": kind.sizes,
         "advice": kind.advice(),
     })
-}
-
-/// What one thread does with each mini-batch that it claims.
-fn work<'a>(
-    mut runner: Runner,
-    lexicon: &'a Lexicon,
-    file: &'a Path,
-    number: usize,
-) -> impl FnMut(MiniBatch) -> Result<Done, Failure> + use<'a> {
-    let mut outputs = Vec::new();
-    move |MiniBatch { first, inputs }| {
-        let ran = runner.run(&inputs, &mut outputs);
-        ran.map_err(|error| run_failed(file, first, &error))?;
-        let mut lines = Vec::new();
-        for (index, rows) in outputs.iter().enumerate() {
-            line(lexicon, first + index, rows, &mut lines)
-                .map_err(|error| at_line(file, first + index, error))?;
-        }
-        let (instances, (statistics, report)) = (inputs.len(), runner.took());
-        Ok(Done { lines, instances, engine: number, statistics, report })
-    }
-}
-
-/// The inputs in groups of `size`, the last one perhaps smaller.
-fn mini_batches(
-    mut inputs: Inputs,
-    size: usize,
-) -> impl Iterator<Item = Result<MiniBatch, Failure>> {
-    let mut first = 0;
-    std::iter::from_fn(move || {
-        let batch: Result<Vec<ZooInput>, _> = inputs.by_ref().take(size).collect();
-        match batch {
-            Err(error) => Some(Err(Failure::new(error))),
-            Ok(inputs) if inputs.is_empty() => None,
-            Ok(inputs) => {
-                let batch = MiniBatch { first, inputs };
-                first += batch.inputs.len();
-                Some(Ok(batch))
-            }
-        }
-    })
-}
-
-/// Appends an instance's results. The shortest form of a number that reads back to the same bits
-/// makes equal results equal bytes.
-fn line(lexicon: &Lexicon, id: usize, rows: &Rows, out: &mut Vec<u8>) -> Result<(), String> {
-    out.extend_from_slice(format!("{{\"id\": {id}, \"logits\": [").as_bytes());
-    for (index, row) in rows.iter().enumerate() {
-        out.extend_from_slice(if index == 0 { b"[" } else { b", [" });
-        for (column, value) in row.iter().enumerate() {
-            if !value.is_finite() {
-                return Err(format!("expected finite results, got {value} in row {index}"));
-            }
-            if column > 0 {
-                out.extend_from_slice(b", ");
-            }
-            serde_json::to_writer(&mut *out, value).expect("memory takes every write");
-        }
-        out.push(b']');
-    }
-    out.push(b']');
-    if let Some(named) = lexicon.decode(rows.iter()) {
-        let names = serde_json::to_string(&named.names).expect("names become JSON");
-        out.extend_from_slice(format!(", \"{}\": {names}", named.what).as_bytes());
-    }
-    out.extend_from_slice(b"}\n");
-    Ok(())
-}
-
-fn run_failed(file: &Path, first: usize, error: &RunError) -> Failure {
-    match error {
-        RunError::Build { instance, error } => at_line(file, first + instance, error),
-        RunError::NotCarried { instance } => at_line(file, first + instance, error),
-        RunError::Arena(_)
-        | RunError::Memory { .. }
-        | RunError::Backend(_)
-        | RunError::Learn(_) => {
-            at_line(file, first, format_args!("the mini-batch from here on: {error}"))
-        }
-    }
-}
-
-/// The instance's line, which is its number for all formats but arc files.
-fn at_line(file: &Path, id: usize, error: impl std::fmt::Display) -> Failure {
-    match edbatch_models::is_arc_file(file) {
-        true => Failure::at(file, format_args!("instance {id}: {error}")),
-        false => Failure::new(format_args!("{}:{}: {error}", file.display(), id + 1)),
-    }
 }

@@ -1,6 +1,8 @@
 //! What computes the mini-batches of `infer`: an engine, or the reference.
 
-use edbatch::{Engine, Report, Rows, RunError, Statistics, interpret};
+use edbatch::{
+    Engine, InputError, Interpreted, Report, Rows, RunError, RunOptions, Statistics, interpret,
+};
 use edbatch_models::{Zoo, ZooInput};
 use edbatch_runtime::Parameters;
 
@@ -35,17 +37,19 @@ impl Runner {
         }
     }
 
-    pub(crate) fn run(
+    /// The rows of each input, or why it has none; `results` of earlier inputs lend their memory.
+    pub(crate) fn run_each(
         &mut self,
         inputs: &[ZooInput],
-        outputs: &mut Vec<Rows>,
+        results: &mut Vec<Result<Rows, InputError>>,
     ) -> Result<(), RunError> {
         match self {
-            Self::Engine(engine) => engine.run_into(inputs, outputs),
+            Self::Engine(engine) => engine.run_each_into(inputs, &RunOptions::new(), results),
             Self::Reference(reference) => {
-                let interpreted = interpret(&reference.model, &reference.parameters, inputs)?;
-                reference.statistics.add(&interpreted.statistics);
-                *outputs = interpreted.outputs;
+                results.clear();
+                for input in inputs {
+                    results.push(reference.run(std::slice::from_ref(input))?);
+                }
                 Ok(())
             }
         }
@@ -58,6 +62,19 @@ impl Runner {
                 (*engine.statistics(), engine.report().cloned().unwrap_or_default())
             }
             Self::Reference(reference) => (reference.statistics, Report::default()),
+        }
+    }
+}
+
+impl Reference {
+    fn run(&mut self, input: &[ZooInput]) -> Result<Result<Rows, InputError>, RunError> {
+        match interpret(&self.model, &self.parameters, input) {
+            Ok(Interpreted { mut outputs, statistics }) => {
+                self.statistics.add(&statistics);
+                Ok(Ok(outputs.pop().expect("as many outputs as inputs")))
+            }
+            Err(RunError::Input { error, .. }) => Ok(Err(error)),
+            Err(error) => Err(error),
         }
     }
 }

@@ -5,4 +5,5 @@ mod support;
 mod goldens;
 mod hostile;
 mod infer;
+mod on_error;
 mod policies;

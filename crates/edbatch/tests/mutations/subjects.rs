@@ -122,7 +122,7 @@ impl Subject {
                 }
             });
         }
-        backend.run(plan, &Given { initial: &initial, stayed: 0 }).unwrap();
+        backend.run(plan, &Given { initial: &initial, stayed: 0, host: &[] }).unwrap();
         let outputs = backend.outputs(plan).unwrap();
         let fields = (0..plan.wanted.len()).flat_map(|value| outputs.fields(value));
         fields.flatten().map(|element| element.to_bits()).collect()

@@ -1,0 +1,173 @@
+//! An input that fails takes nothing with it, and one that is no longer wanted leaves.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use edbatch::{Engine, EngineOptions, InputError, RunOptions, interpret};
+use edbatch_datasets::{Lattice, Sentence, Tree, TreeBuilder, WordArc};
+use edbatch_models::*;
+use edbatch_runtime::Parameters;
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+
+/// Runs 64 inputs of which one is bad, on one thread and on two, and as a stream: the 63 others have the
+/// bits that they have without it.
+fn one_bad_input_in_64<M: Model + Clone>(model: M, good: impl Fn(u32) -> M::Input, bad: M::Input)
+where
+    M::Input: Clone,
+{
+    let parameters =
+        Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(11));
+    let inputs: Vec<M::Input> = (0..64).map(good).collect();
+    let expected = Engine::new(model.clone(), parameters.clone()).unwrap().run(&inputs).unwrap();
+    for at in [0, 31, 63] {
+        let mut inputs = inputs.clone();
+        inputs[at] = bad.clone();
+        for threads in [1, 2] {
+            let options = EngineOptions::new().threads(threads);
+            let mut engine =
+                Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
+            let results = engine.run_each(&inputs, &RunOptions::new()).unwrap();
+            for (index, (result, expected)) in results.iter().zip(&expected).enumerate() {
+                match result {
+                    Ok(rows) => assert!(index != at && rows == expected, "input {index}"),
+                    Err(error) => {
+                        assert!(index == at && matches!(error, InputError::Build(_)), "{error}");
+                    }
+                }
+            }
+            let error = engine.run(&inputs).unwrap_err();
+            assert!(error.to_string().starts_with(&format!("input {at}: ")), "{error}");
+            assert_eq!(engine.statistics().instances, 64, "what failed as a whole is not counted");
+        }
+        let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
+        let mut ended = 0;
+        engine
+            .stream(7, inputs.iter(), |number, rows| {
+                ended += 1;
+                match rows {
+                    Ok(rows) => assert!(number != at && *rows == expected[number]),
+                    Err(error) => assert!(number == at, "{error}"),
+                }
+            })
+            .unwrap();
+        assert_eq!(ended, 64);
+        let failed = interpret(&model, &parameters, &inputs).unwrap_err();
+        assert!(failed.to_string().starts_with(&format!("input {at}: ")), "{failed}");
+    }
+}
+
+/// A chain of so many leaves; their words from `word` on.
+fn tree(leaves: u32, word: u32) -> Tree<u32> {
+    let mut tree = TreeBuilder::new();
+    tree.push(0, Some(word), 0);
+    for leaf in 1..leaves {
+        tree.push(0, Some((word + leaf) % 9), 0);
+        tree.push(0, None, 2);
+    }
+    tree.finish()
+}
+
+fn sentence<T>(words: Vec<T>) -> Sentence<T> {
+    Sentence { tags: vec![None; words.len()], words }
+}
+
+const TREES: TreeSizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 3 };
+const TAGGER: TaggerSizes =
+    TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 2, mlp: 4, tags: 3 };
+
+#[test]
+fn a_bad_tree_leaves_the_others_their_bits() {
+    let (good, bad) = (|i: u32| tree(1 + i % 7, i % 9), tree(3, 99));
+    one_bad_input_in_64(TreeLstm::new(TREES).unwrap(), good, bad.clone());
+    one_bad_input_in_64(TreeGru::new(TREES).unwrap(), good, bad.clone());
+    let sizes = MvRnnSizes { vocabulary: 9, hidden: 4, classes: 3 };
+    one_bad_input_in_64(MvRnn::new(sizes).unwrap(), good, bad.clone());
+    let indexed = |index: u32| IndexedTree { index, tree: tree(1 + index % 7, index % 9) };
+    let bad = IndexedTree { index: 0, tree: bad };
+    one_bad_input_in_64(TreeLstm2Type::new(TREES).unwrap(), indexed, bad);
+}
+
+#[test]
+fn a_bad_sentence_leaves_the_others_their_bits() {
+    let good = |i: u32| sentence((0..i % 6).map(|word| (i + word) % 9).collect());
+    one_bad_input_in_64(BiLstmTagger::new(TAGGER).unwrap(), good, sentence(vec![1, 99]));
+}
+
+#[test]
+fn a_bad_lattice_leaves_the_others_their_bits() {
+    let sizes = LatticeSizes { chars: 9, words: 9, embed: 4, hidden: 4, classes: 3 };
+    let good = |i: u32| Lattice {
+        chars: (0..4 + i % 5).map(|c| (i + c) % 9).collect(),
+        words: vec![WordArc { start: i % 2, end: 2 + i % 2, word: i % 9 }],
+        tags: vec![],
+    };
+    let mut bad = good(3);
+    bad.words[0].word = 99;
+    one_bad_input_in_64(LatticeLstm::new(sizes).unwrap(), good, bad.clone());
+    one_bad_input_in_64(LatticeGru::new(sizes).unwrap(), good, bad);
+}
+
+fn nmt() -> LstmNmt {
+    LstmNmt::new(NmtSizes { source: 9, target: 11, embed: 4, hidden: 4 }).unwrap()
+}
+
+fn source(words: u32, steps: usize) -> SourceSentence {
+    SourceSentence { words: (0..words).map(|i| i % 9).collect(), stop: Stop::After(steps) }
+}
+
+#[test]
+fn a_bad_source_leaves_the_others_their_bits_while_they_await() {
+    let mut bad = source(4, 5);
+    bad.words[2] = 99;
+    one_bad_input_in_64(nmt(), |i| source(i % 5, i as usize % 9), bad);
+}
+
+/// A decoder that calls a cell with a word that does not exist, some steps after its first await.
+#[derive(Clone)]
+struct FailsLater(LstmNmt);
+
+impl Model for FailsLater {
+    type Input = (SourceSentence, bool);
+
+    fn network(&self) -> &std::sync::Arc<edbatch_graph::Network> {
+        self.0.network()
+    }
+
+    async fn build(&self, build: &Build<'_>, input: &Self::Input) -> Result<(), BuildError> {
+        self.0.build(build, &input.0).await?;
+        match input.1 {
+            true => Err(BuildError::Input("as asked for".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_failure_between_awaits_leaves_the_others_their_bits() {
+    let good = |i: u32| (source(i % 5, 3 + i as usize % 9), false);
+    one_bad_input_in_64(FailsLater(nmt()), good, (source(3, 4), true));
+}
+
+#[test]
+fn a_cancelled_decoder_leaves_at_its_next_round() {
+    let model = nmt();
+    let parameters =
+        Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(11));
+    let inputs: Vec<_> = [400, 5, 400].map(|steps| source(3, steps)).into();
+    let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
+    let expected = engine.run(&inputs[1..2]).unwrap();
+    // The third is never wanted, the first until it has been asked for four times.
+    let asked = AtomicUsize::new(0);
+    let still_wanted = |input: usize| match input {
+        0 => asked.fetch_add(1, Ordering::Relaxed) < 4,
+        other => other == 1,
+    };
+    let mut engine = Engine::new(model, parameters).unwrap();
+    let options = RunOptions::new().still_wanted(&still_wanted);
+    let results = engine.run_each(&inputs, &options).unwrap();
+    assert_eq!(results[0], Err(InputError::Cancelled));
+    assert_eq!(results[1].as_ref(), Ok(&expected[0]));
+    assert_eq!(results[2], Err(InputError::Cancelled));
+    assert_eq!(asked.into_inner(), 5);
+    // Begun, answered three times, and gone in the fifth round; the second takes six.
+    assert!(engine.statistics().graphs <= 7, "{:?}", engine.statistics());
+}
