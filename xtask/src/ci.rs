@@ -1,95 +1,87 @@
 //! `cargo xtask ci`: what must pass before a change is taken, in order, up to the first failure.
 
+mod examples;
+mod skips;
+mod steps;
+
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::{Failure, root};
+use skips::Skips;
+use steps::{Action, STEPS, Step, When};
 
-/// Runs all checks in order, and stops at the first that fails.
+/// Runs all checks in order, and stops at the first that fails. At the end it lists every test that
+/// was skipped, with the reason.
 #[derive(clap::Args)]
-#[command(after_help = "Example: cargo xtask ci")]
+#[command(after_help = "Example: cargo xtask ci --long")]
 pub(crate) struct Args {
     /// Leave the tests out, because they have been run already.
     #[arg(long)]
     skip_tests: bool,
+
+    /// Also the checks that need minutes or tools that are not everywhere: the minimum Rust, a
+    /// target without std, advisories, the address sanitizer, all floats.
+    #[arg(long)]
+    long: bool,
 }
-
-struct Step {
-    name: &'static str,
-    command: &'static str,
-    /// An environment variable and its value.
-    env: Option<(&'static str, &'static str)>,
-}
-
-const STEPS: [Step; 4] = [
-    Step { name: "fmt", command: "cargo fmt --all --check", env: None },
-    Step {
-        name: "clippy",
-        command: "cargo clippy --workspace --all-targets --all-features -- -D warnings",
-        env: None,
-    },
-    Step { name: TESTS, command: "cargo test --workspace", env: None },
-    Step {
-        name: "docs",
-        command: "cargo doc --workspace --no-deps",
-        env: Some(("RUSTDOCFLAGS", "-D warnings")),
-    },
-];
-
-const TESTS: &str = "tests";
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let skips = Skips::begin()?;
+    let chosen: Vec<&Step> = STEPS.iter().filter(|step| args.takes(step.when)).collect();
     let mut times = Vec::new();
-    for step in STEPS.iter().filter(|step| !(args.skip_tests && step.name == TESTS)) {
-        println!("== {}: {step}", step.name);
+    for (index, step) in (1..).zip(&chosen) {
+        println!("\n== {index}/{} {}: {step}", chosen.len(), step.name);
+        if let Some(reason) = step.lacking() {
+            println!("== {}: skipped: {reason}", step.name);
+            skips.note(step.name, &reason)?;
+            continue;
+        }
         let start = Instant::now();
-        let passed = step.passes()?;
+        let passed = step.passes(&skips)?;
         let time = start.elapsed();
-        println!(
-            "== {}: {} in {:.1} s",
-            step.name,
-            if passed { "passed" } else { "FAILED" },
-            time.as_secs_f64()
-        );
+        let outcome = if passed { "passed" } else { "FAILED" };
+        println!("== {}: {outcome} in {:.1} s", step.name, time.as_secs_f64());
         if !passed {
             return Err(format!("{} failed; to see it alone: {step}", step.name).into());
         }
         times.push((step.name, time));
     }
-    print_summary(&times);
-    Ok(())
+    print_times(&times);
+    skips.print()
+}
+
+impl Args {
+    fn takes(&self, when: When) -> bool {
+        match when {
+            When::Always => true,
+            When::Tests => !self.skip_tests,
+            When::Long => self.long,
+        }
+    }
 }
 
 impl Step {
-    fn passes(&self) -> Result<bool, Failure> {
-        let mut words = self.command.split(' ');
+    fn passes(&self, skips: &Skips) -> Result<bool, Failure> {
+        let command = match self.action {
+            Action::Command(command) => command,
+            Action::Examples => return examples::pass(),
+        };
+        let mut words = command.split(' ');
         let program = words.next().expect("a command begins with a program");
         let mut command = Command::new(program);
-        command.args(words).envs(self.env).current_dir(root());
-        Ok(command
-            .status()
-            .map_err(|error| format!("{program} does not start: {error}"))?
-            .success())
+        command.args(words).envs(self.env.iter().copied()).current_dir(root());
+        skips.collect_from(&mut command);
+        let status = command.status().map_err(|e| format!("{program} does not start: {e}"))?;
+        Ok(status.success())
     }
 }
 
-impl std::fmt::Display for Step {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Some((name, value)) = self.env {
-            write!(f, "{name}=\"{value}\" ")?;
-        }
-        write!(f, "{}", self.command)
+fn print_times(times: &[(&str, Duration)]) {
+    println!("\n== all passed");
+    let width = times.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let total = times.iter().map(|(_, time)| *time).sum();
+    for (name, time) in times.iter().copied().chain([("total", total)]) {
+        println!("{name:>width$} {:>7.1} s", time.as_secs_f64());
     }
-}
-
-fn print_summary(times: &[(&str, Duration)]) {
-    println!("== all passed");
-    for (name, time) in times {
-        println!("{name:>8} {:>7.1} s", time.as_secs_f64());
-    }
-    println!(
-        "{:>8} {:>7.1} s",
-        "total",
-        times.iter().map(|(_, time)| time.as_secs_f64()).sum::<f64>()
-    );
 }

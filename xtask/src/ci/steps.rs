@@ -1,0 +1,192 @@
+//! The checks, in their order: those that fail soonest first, after the tests.
+
+use std::fmt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A check.
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) action: Action,
+    /// Environment variables and their values.
+    pub(super) env: &'static [(&'static str, &'static str)],
+    pub(super) when: When,
+    /// What it needs beside the toolchain.
+    needs: Needs,
+}
+
+/// What a check does.
+pub(super) enum Action {
+    /// Runs a command, words divided by single spaces.
+    Command(&'static str),
+    /// Runs the examples and compares what they print.
+    Examples,
+}
+
+/// When a check is run.
+#[derive(Clone, Copy)]
+pub(super) enum When {
+    /// Every time.
+    Always,
+    /// Unless the tests have been run already.
+    Tests,
+    /// When it is asked for.
+    Long,
+}
+
+/// What a check may need that is not everywhere.
+enum Needs {
+    Nothing,
+    /// A processor with AVX2 and fused multiply-adds.
+    Avx2,
+    /// 64-bit Linux on such a processor.
+    LinuxOnX86,
+    /// The standard library of another target, and how to get it.
+    Target {
+        name: &'static str,
+        get: &'static str,
+    },
+    /// A command that succeeds where the tool is there, and how to get it.
+    Tool {
+        probe: &'static str,
+        get: &'static str,
+    },
+}
+
+impl Step {
+    const fn new(name: &'static str, command: &'static str) -> Self {
+        let action = Action::Command(command);
+        Self { name, action, env: &[], when: When::Always, needs: Needs::Nothing }
+    }
+
+    const fn env(self, env: &'static [(&'static str, &'static str)]) -> Self {
+        Self { env, ..self }
+    }
+
+    const fn when(self, when: When) -> Self {
+        Self { when, ..self }
+    }
+
+    const fn needs(self, needs: Needs) -> Self {
+        Self { needs, ..self }
+    }
+
+    /// Why the check cannot be run here, if it cannot.
+    pub(super) fn lacking(&self) -> Option<String> {
+        match self.needs {
+            Needs::Nothing => None,
+            Needs::Avx2 => (!has_avx2()).then(|| "this processor lacks avx2".into()),
+            Needs::LinuxOnX86 => (!cfg!(all(target_arch = "x86_64", target_os = "linux")))
+                .then(|| "this is not 64-bit Linux on x86".into()),
+            Needs::Target { name, get } => {
+                (!has_target(name)).then(|| format!("no target {name}; to get it: {get}"))
+            }
+            Needs::Tool { probe, get } => {
+                (!succeeds(probe)).then(|| format!("`{probe}` fails; to get it: {get}"))
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_avx2() -> bool {
+    false
+}
+
+fn has_target(name: &str) -> bool {
+    let mut command = Command::new("rustc");
+    command.args(["--print", "target-libdir", "--target", name]).current_dir(crate::root());
+    let libraries = command.output().map(|output| output.stdout).unwrap_or_default();
+    Path::new(String::from_utf8_lossy(&libraries).trim()).is_dir()
+}
+
+fn succeeds(command: &str) -> bool {
+    let mut words = command.split(' ');
+    let program = words.next().expect("a command begins with a program");
+    let mut command = Command::new(program);
+    command.args(words).current_dir(crate::root()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Tests whose results depend on the level of instructions: one is run at the best level already.
+const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test kernels --test goldens \
+                          --test random_networks --test mutations";
+
+pub(super) const STEPS: &[Step] = &[
+    Step::new("fmt", "cargo fmt --all --check"),
+    Step::new("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
+    Step::new("tests", "cargo test --workspace --all-features").when(When::Tests),
+    Step {
+        name: "examples",
+        action: Action::Examples,
+        env: &[],
+        when: When::Always,
+        needs: Needs::Nothing,
+    },
+    Step::new("tests, AVX2", AT_A_LEVEL).env(&[("EDBATCH_CPU", "avx2")]).needs(Needs::Avx2),
+    Step::new("tests, portable", AT_A_LEVEL).env(&[("EDBATCH_CPU", "portable")]),
+    Step::new(
+        "tests, no features",
+        "cargo test -p pqtree -p edbatch-datasets -p edbatch --no-default-features --lib --tests",
+    ),
+    Step::new("docs", "cargo doc --workspace --all-features --no-deps")
+        .env(&[("RUSTDOCFLAGS", "-D warnings")]),
+    Step::new(
+        "pqtree, a million",
+        "cargo test --release -p pqtree --test golden -- --include-ignored",
+    ),
+    Step::new(
+        "packages",
+        "cargo package --workspace --exclude edbatch-benches --exclude edbatch-testing \
+         --exclude xtask --allow-dirty",
+    ),
+    Step::new(
+        "minimum Rust",
+        concat!(
+            "cargo +",
+            env!("CARGO_PKG_RUST_VERSION"),
+            " check --workspace --all-features --target-dir target/minimum"
+        ),
+    )
+    .when(When::Long)
+    .needs(Needs::Tool {
+        probe: concat!("cargo +", env!("CARGO_PKG_RUST_VERSION"), " --version"),
+        get: concat!("rustup toolchain install ", env!("CARGO_PKG_RUST_VERSION")),
+    }),
+    Step::new("no std", "cargo build -p pqtree --target thumbv7em-none-eabi")
+        .when(When::Long)
+        .needs(Needs::Target {
+            name: "thumbv7em-none-eabi",
+            get: "rustup target add thumbv7em-none-eabi",
+        }),
+    Step::new("advisories", "cargo deny check advisories").when(When::Long).needs(Needs::Tool {
+        probe: "cargo deny fetch",
+        get: "cargo install cargo-deny, and access to github.com/rustsec/advisory-db",
+    }),
+    Step::new(
+        "address sanitizer",
+        "cargo test -p edbatch-runtime --target x86_64-unknown-linux-gnu --lib --test kernels",
+    )
+    .env(&[("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address")])
+    .when(When::Long)
+    .needs(Needs::LinuxOnX86),
+    Step::new("all floats", "cargo test --release -p edbatch-runtime --test kernels -- --ignored")
+        .when(When::Long),
+];
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in self.env {
+            write!(f, "{name}=\"{value}\" ")?;
+        }
+        match self.action {
+            Action::Command(command) => f.write_str(command),
+            Action::Examples => f.write_str("cargo xtask ci, for the examples"),
+        }
+    }
+}
