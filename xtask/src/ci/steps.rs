@@ -115,7 +115,7 @@ fn succeeds(command: &str) -> bool {
 
 /// Tests whose results depend on the level of instructions: one is run at the best level already.
 const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test kernels --test goldens \
-                          --test random_networks --test mutations";
+                          --test random_networks --test mutations --test real_inputs";
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("fmt", "cargo fmt --all --check"),
