@@ -10,8 +10,11 @@ use edbatch_policy::Scheduler;
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) program: Program,
-    pub(crate) graphs: Vec<(Graph, Schedule, Vec<(Value, Want)>)>,
+    pub(crate) graphs: Vec<MiniBatchGraph>,
 }
+
+/// The graph of a mini-batch, its schedule, and what is read of it.
+type MiniBatchGraph = (Graph, Schedule, Vec<(Value, Want)>);
 
 const HIDDEN: u32 = 32;
 const ROWS: u32 = 1000;
