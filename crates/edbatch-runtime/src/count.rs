@@ -11,7 +11,7 @@ use crate::{Backend, BackendError, Bytes, Given, Outputs};
 #[derive(Clone, Debug)]
 pub struct Count {
     program: Arc<Program>,
-    counts: Counts,
+    counts: KernelCounts,
     /// What results are, as many as a plan has had.
     zeros: Vec<f32>,
     indices: Vec<u32>,
@@ -19,7 +19,7 @@ pub struct Count {
 
 /// What carrying out plans took so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct KernelCounts {
     /// Batches.
     pub batches: u64,
     /// Steps of cells: what a device would launch.
@@ -38,12 +38,12 @@ impl Count {
     /// A backend for plans of this program.
     #[must_use]
     pub fn new(program: Arc<Program>) -> Self {
-        Self { program, counts: Counts::default(), zeros: Vec::new(), indices: Vec::new() }
+        Self { program, counts: KernelCounts::default(), zeros: Vec::new(), indices: Vec::new() }
     }
 
     /// What was counted so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> KernelCounts {
         self.counts
     }
 }
@@ -125,7 +125,7 @@ fn elements_read(steps: &[CellStep], base: Base) -> u64 {
     places.iter().map(|&(_, width)| u64::from(width)).sum()
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for KernelCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

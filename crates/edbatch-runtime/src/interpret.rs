@@ -7,7 +7,7 @@ use ndarray::{Array2, ArrayView2, Axis, concatenate, s};
 use crate::Parameters;
 
 /// A tensor: a matrix, or a vector as a single column.
-pub type Tensor = Array2<f32>;
+pub type ReferenceTensor = Array2<f32>;
 
 /// Computes all nodes of a graph in the order of their ids; a record of tensors for each.
 ///
@@ -19,12 +19,12 @@ pub type Tensor = Array2<f32>;
 pub fn interpret(
     graph: &Graph,
     parameters: &Parameters,
-    given: &[Vec<Tensor>],
-) -> Vec<Vec<Tensor>> {
+    given: &[Vec<ReferenceTensor>],
+) -> Vec<Vec<ReferenceTensor>> {
     assert_eq!(given.len(), graph.given().len(), "a record for every given value");
-    let mut results: Vec<Vec<Tensor>> = Vec::with_capacity(graph.nodes());
+    let mut results: Vec<Vec<ReferenceTensor>> = Vec::with_capacity(graph.nodes());
     for node in (0..graph.nodes()).map(NodeId::new) {
-        let values: Vec<&[Tensor]> = graph
+        let values: Vec<&[ReferenceTensor]> = graph
             .values(node)
             .map(|value| match value.source() {
                 Source::Node(node) => results[node.index()].as_slice(),
@@ -42,10 +42,11 @@ pub fn interpret(
 pub fn initial_values(
     network: &edbatch_graph::Network,
     parameters: &Parameters,
-) -> Vec<Vec<Tensor>> {
+) -> Vec<Vec<ReferenceTensor>> {
     let tensor = |(id, shape): (_, Shape)| {
         let values = parameters.get(id).to_vec();
-        Tensor::from_shape_vec(shape.rows_and_columns(), values).expect("declared with this shape")
+        ReferenceTensor::from_shape_vec(shape.rows_and_columns(), values)
+            .expect("declared with this shape")
     };
     let initial = network.initial_values().iter().map(|initial| {
         let shapes = network.fields(initial.record).fields.iter().map(|field| field.shape);
@@ -54,8 +55,13 @@ pub fn initial_values(
     initial.collect()
 }
 
-fn call(cell: &Cell, parameters: &Parameters, rows: &[u32], values: &[&[Tensor]]) -> Vec<Tensor> {
-    let mut vars: Vec<Tensor> = Vec::with_capacity(cell.instructions().len());
+fn call(
+    cell: &Cell,
+    parameters: &Parameters,
+    rows: &[u32],
+    values: &[&[ReferenceTensor]],
+) -> Vec<ReferenceTensor> {
+    let mut vars: Vec<ReferenceTensor> = Vec::with_capacity(cell.instructions().len());
     for instruction in cell.instructions() {
         let operands: Vec<ArrayView2<'_, f32>> =
             instruction.operands.iter().map(|operand| vars[operand.index()].view()).collect();
@@ -75,7 +81,9 @@ fn call(cell: &Cell, parameters: &Parameters, rows: &[u32], values: &[&[Tensor]]
             Op::Parameter(id) => {
                 from_slice(instruction.shape.rows_and_columns(), parameters.get(id))
             }
-            Op::Constant(value) => Tensor::from_elem(instruction.shape.rows_and_columns(), value),
+            Op::Constant(value) => {
+                ReferenceTensor::from_elem(instruction.shape.rows_and_columns(), value)
+            }
             _ => operate(instruction, &operands),
         };
         vars.push(result);
@@ -83,7 +91,7 @@ fn call(cell: &Cell, parameters: &Parameters, rows: &[u32], values: &[&[Tensor]]
     cell.outputs().iter().map(|output| vars[output.index()].clone()).collect()
 }
 
-fn operate(instruction: &Instruction, operands: &[ArrayView2<'_, f32>]) -> Tensor {
+fn operate(instruction: &Instruction, operands: &[ArrayView2<'_, f32>]) -> ReferenceTensor {
     let a = operands[0];
     // The operands of an element-wise operation are repeated over the result's shape.
     let shape = instruction.shape.rows_and_columns();
@@ -121,12 +129,15 @@ fn operate(instruction: &Instruction, operands: &[ArrayView2<'_, f32>]) -> Tenso
     }
 }
 
-fn shifted(a: ArrayView2<'_, f32>) -> Tensor {
+fn shifted(a: ArrayView2<'_, f32>) -> ReferenceTensor {
     let max = a.fold(f32::NEG_INFINITY, |max, &x| if x.is_nan() { x } else { max.max(x) });
     a.mapv(|x| x - max)
 }
 
-fn reduce<'a>(mut values: impl ExactSizeIterator<Item = &'a Tensor>, by: Reduction) -> Tensor {
+fn reduce<'a>(
+    mut values: impl ExactSizeIterator<Item = &'a ReferenceTensor>,
+    by: Reduction,
+) -> ReferenceTensor {
     let count = values.len();
     let mut result = values.next().expect("a call has at least one value at each port").clone();
     for value in values {
@@ -143,6 +154,6 @@ fn reduce<'a>(mut values: impl ExactSizeIterator<Item = &'a Tensor>, by: Reducti
     result
 }
 
-fn from_slice(shape: (usize, usize), values: &[f32]) -> Tensor {
+fn from_slice(shape: (usize, usize), values: &[f32]) -> ReferenceTensor {
     ArrayView2::from_shape(shape, values).expect("declared with this shape").to_owned()
 }

@@ -40,9 +40,9 @@ mod rows;
 mod thread_pool;
 
 pub use backend::{Backend, BackendError, Bytes, Given, Outputs};
-pub use count::{Count, Counts, gathered_bytes};
+pub use count::{Count, KernelCounts, gathered_bytes};
 pub use cpu::{Cpu, Products, Profile, Work};
-pub use interpret::{Tensor, initial_values, interpret};
+pub use interpret::{ReferenceTensor, initial_values, interpret};
 pub use parameters::{ParameterError, Parameters};
 pub use rows::{Rows, initial_rows};
 pub use thread_pool::{ClaimedPool, ThreadPool};

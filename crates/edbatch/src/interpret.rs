@@ -6,7 +6,7 @@ use std::time::Instant;
 use edbatch_graph::{Graph, Source, Value};
 use edbatch_layout::Want;
 use edbatch_models::{Model, arg_max};
-use edbatch_runtime::{BackendError, Parameters, Tensor, initial_values};
+use edbatch_runtime::{BackendError, Parameters, ReferenceTensor, initial_values};
 
 use crate::wiring::{Results, Round, Wiring};
 use crate::{InputError, Rows, RunError, Statistics};
@@ -53,7 +53,7 @@ pub fn interpret<M: Model>(
             Source::Node(node) => (nodes[node.index()].clone(), want),
             Source::Given(index) => (given[index].clone(), want),
         };
-        let values: Vec<(Vec<Tensor>, Want)> = wanted.iter().map(value).collect();
+        let values: Vec<(Vec<ReferenceTensor>, Want)> = wanted.iter().map(value).collect();
         drop(wanted);
         let mut put = |input: usize, rows: Result<&mut Rows, InputError>| {
             outputs[input].clone_from(rows.expect("failures are returned above"));
@@ -68,13 +68,13 @@ pub fn interpret<M: Model>(
 }
 
 /// Appends the values that the caller gives, the last of a graph's given ones: a tensor for each field.
-fn host_tensors(graph: &Graph, mut elements: &[f32], given: &mut Vec<Vec<Tensor>>) {
+fn host_tensors(graph: &Graph, mut elements: &[f32], given: &mut Vec<Vec<ReferenceTensor>>) {
     for &record in &graph.given()[given.len()..] {
         let fields = graph.network().fields(record).fields.iter();
         let tensors = fields.map(|field| {
             let (field_elements, behind) = elements.split_at(field.shape.elements());
             elements = behind;
-            Tensor::from_shape_vec(field.shape.rows_and_columns(), field_elements.to_vec())
+            ReferenceTensor::from_shape_vec(field.shape.rows_and_columns(), field_elements.to_vec())
                 .expect("as many elements as the shape has")
         });
         given.push(tensors.collect());
@@ -82,7 +82,7 @@ fn host_tensors(graph: &Graph, mut elements: &[f32], given: &mut Vec<Vec<Tensor>
 }
 
 /// The wanted values of a graph, each a tensor a field.
-struct Wanted<'a>(&'a [(Vec<Tensor>, Want)]);
+struct Wanted<'a>(&'a [(Vec<ReferenceTensor>, Want)]);
 
 impl Results for Wanted<'_> {
     fn append(&self, wanted: usize, elements: &mut Vec<f32>) -> Result<(), BackendError> {
