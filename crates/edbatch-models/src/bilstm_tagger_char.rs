@@ -3,10 +3,10 @@
 //! *Source*: Lample et al., NAACL 2016, in the form that the ED-Batch authors benchmark. A word's
 //! vector is its embedding, or else the last states of two stacks of LSTMs over its characters.
 //!
-//! The sentence's stacks must not care which: were they to look up embeddings themselves, known
-//! and spelled words would be two kinds and could not share a batch. So an `embed` cell looks up
-//! the known words and a `spell` cell joins the two states of the others, and both make the record
-//! that the stacks read. Either costs one batch in a mini-batch.
+//! Known and spelled words must reach the sentence's stacks as the same record: were the stacks to
+//! look up embeddings themselves, known and spelled words would be two kinds and could not share a
+//! batch. So an `embed` cell looks up the known words, a `spell` cell joins the two states of the
+//! others, and both return the record that the stacks read. Each takes one batch in a mini-batch.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ pub struct BiLstmTaggerChar {
     tagger: Tagger,
 }
 
-/// The sizes of a [`BiLstmTaggerChar`]. Its words have `2 × char_hidden` elements, and so many
-/// must `embed` be.
+/// The sizes of a [`BiLstmTaggerChar`]. `embed` must be `2 × char_hidden`, the elements of a
+/// spelled word's vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CharTaggerSizes {
     /// Those that it shares with the tagger without characters.

@@ -1,4 +1,4 @@
-//! What an instance's wiring sees of the mini-batch: calls, outputs, awaited values.
+//! How a model wires one instance: it calls cells, emits outputs and awaits computed values.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,15 +16,15 @@ pub struct Build<'g> {
     exchange: &'g RefCell<Exchange>,
 }
 
-/// What an instance and the engine that runs it tell each other.
+/// What passes between an instance and the engine that runs it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Exchange {
     /// Outputs since the engine last looked, in order.
     pub emitted: Vec<Value>,
     /// What the instance waits for.
     pub awaited: Option<Awaited>,
-    /// While it waits: the values that it wants to go on using. Afterwards: what they are called
-    /// in the next graph.
+    /// While it waits: the values that it will still use. Afterwards: the same values in the next
+    /// graph.
     pub carried: Vec<Value>,
     /// What it waited for, once it has been computed.
     pub answer: Option<Answer>,
@@ -129,9 +129,9 @@ impl<'g> Build<'g> {
 
     /// Waits until `value` is computed and returns its elements, field after field.
     ///
-    /// Everything that is pending in the whole mini-batch is run first. Afterwards only the
-    /// values in `carried` can still be used, under the names returned; all others are given
-    /// back.
+    /// The engine first runs all calls that the instances of the mini-batch have made. Afterwards
+    /// only the values in `carried` can still be used, as the values returned here; the memory of
+    /// all others is freed.
     pub async fn fetch<const N: usize>(
         &self,
         value: Value,
@@ -143,8 +143,8 @@ impl<'g> Build<'g> {
         }
     }
 
-    /// Waits as [`fetch`](Self::fetch) does; the index of the greatest element, the lowest of
-    /// several.
+    /// Waits as [`fetch`](Self::fetch) does, and returns the index of the greatest element, the
+    /// lowest of equal ones. For greedy decoding: the scores stay on the backend.
     pub async fn arg_max<const N: usize>(
         &self,
         value: Value,

@@ -1,4 +1,4 @@
-//! Equations that several models share.
+//! Equations that several models share: LSTM, GRU, linear layer.
 
 use edbatch_graph::{CellBuilder, CellError, Network, RecordId, Shape, Tensor};
 
@@ -65,7 +65,7 @@ pub(crate) fn gru<'c>(
     vec![between(z, h, c)]
 }
 
-/// `z ∘ h + (1 - z) ∘ c`, with one product less.
+/// `z ∘ h + (1 - z) ∘ c`, written with one multiplication less.
 pub(crate) fn between<'c>(z: Tensor<'c>, h: Tensor<'c>, c: Tensor<'c>) -> Tensor<'c> {
     c + z * (h - c)
 }

@@ -1,13 +1,13 @@
-//! `config.json`: which model a folder holds, and its sizes.
+//! The configuration of a model, `config.json`: which model a folder holds, and its sizes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What `config.json` says. Members that it does not know, such as descriptions, are ignored.
+/// The contents of a `config.json`. Members not listed here, such as descriptions, are ignored.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Config {
+pub struct ModelConfig {
     /// The model.
     pub model: ModelName,
     /// The file of inputs that is meant when none is named; relative to the folder.
@@ -118,7 +118,7 @@ pub enum Family {
     Lattices,
 }
 
-impl Config {
+impl ModelConfig {
     /// Reads the text of a `config.json`.
     ///
     /// # Errors
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let got = match Config::from_json(text) {
+        let got = match ModelConfig::from_json(text) {
             Ok(config) => format!("{} of {}", config.model, config.hidden),
             Err(error) => error.to_string(),
         };
@@ -285,8 +285,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for model in ModelName::ALL {
-            let config = Config::of_size(model, 8, None, 3);
-            assert_eq!(Config::from_json(&config.to_json()), Ok(config));
+            let config = ModelConfig::of_size(model, 8, None, 3);
+            assert_eq!(ModelConfig::from_json(&config.to_json()), Ok(config));
         }
     }
 }

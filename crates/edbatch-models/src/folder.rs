@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 use edbatch_datasets::Error;
 
-use crate::{Config, ConfigError, Inputs, Lexicon, Zoo, inputs};
+use crate::{ConfigError, Inputs, Lexicon, ModelConfig, Zoo, inputs};
 
 /// All of a model's folder but its weights.
 ///
 /// ```
 /// use edbatch_datasets::{Vocabulary, fixtures::text::BINARY_TREES};
-/// use edbatch_models::{Config, Folder, Lexicon, Model, ModelName, gather};
+/// use edbatch_models::{ModelConfig, Folder, Lexicon, Model, ModelName, vocabularies};
 ///
 /// let dir = std::env::temp_dir().join(format!("edbatch-folder-{}", std::process::id()));
 /// std::fs::create_dir_all(&dir)?;
 /// std::fs::write(dir.join("trees.txt"), BINARY_TREES)?;
 ///
-/// let gathered = gather(ModelName::TreeLstm.family(), &[dir.join("trees.txt")])?;
-/// let mut config = Config::of_size(ModelName::TreeLstm, 8, None, gathered.outputs);
+/// let counted = vocabularies(ModelName::TreeLstm.family(), &[dir.join("trees.txt")])?;
+/// let mut config = ModelConfig::of_size(ModelName::TreeLstm, 8, None, counted.outputs);
 /// config.input = "trees.txt".into();
-/// Folder::write(&config, &gathered.lexicon, &dir)?;
+/// Folder::write(&config, &counted.lexicon, &dir)?;
 ///
 /// let folder = Folder::read(&dir)?;
 /// assert_eq!(folder.model()?.network().kind_names(), ["leaf", "node", "output"]);
@@ -32,7 +32,7 @@ use crate::{Config, ConfigError, Inputs, Lexicon, Zoo, inputs};
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
-    config: Config,
+    config: ModelConfig,
     lexicon: Arc<Lexicon>,
 }
 
@@ -52,7 +52,7 @@ impl Folder {
         let file = path.join(Self::CONFIG);
         let wrong = |error| FolderError::Config { file: file.clone(), error };
         let text = std::fs::read_to_string(&file).map_err(|error| wrong(unreadable(&error)))?;
-        let config = Config::from_json(&text).map_err(wrong)?;
+        let config = ModelConfig::from_json(&text).map_err(wrong)?;
         let lexicon = Lexicon::read(config.model.family(), &path).map_err(FolderError::Input)?;
         Ok(Self { path, config, lexicon: Arc::new(lexicon) })
     }
@@ -61,7 +61,7 @@ impl Folder {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write(config: &Config, lexicon: &Lexicon, path: &Path) -> std::io::Result<()> {
+    pub fn write(config: &ModelConfig, lexicon: &Lexicon, path: &Path) -> std::io::Result<()> {
         for (name, contents) in lexicon.files() {
             std::fs::write(path.join(name), contents)?;
         }
@@ -79,7 +79,7 @@ impl Folder {
 
     /// The configuration.
     #[must_use]
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &ModelConfig {
         &self.config
     }
 

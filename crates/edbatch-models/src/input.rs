@@ -1,4 +1,4 @@
-//! The lines of an input file, as the models read them.
+//! Reads input files: each line, tokens replaced by their numbers, as the models take it.
 
 use std::path::Path;
 use std::sync::Arc;

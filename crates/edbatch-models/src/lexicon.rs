@@ -1,4 +1,4 @@
-//! The words that a model reads and writes, as numbers: a folder's vocabulary files.
+//! The vocabularies of a model: which token has which number, as the files of its folder say.
 
 use std::path::Path;
 

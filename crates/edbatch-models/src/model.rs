@@ -10,8 +10,8 @@ use crate::{Build, GiveError};
 
 /// A model: cells, declared once, and the wiring of one instance.
 ///
-/// Wiring is straight-line code for a single input; batching is nobody's concern here. Where the
-/// next step depends on a computed value, it awaits the value ([`Build::fetch`]). Several threads may
+/// Wiring is straight-line code for a single input; the engine does all batching. Where the next
+/// step depends on a computed value, it awaits the value ([`Build::fetch`]). Several threads may
 /// wire inputs at once.
 pub trait Model: Sync {
     /// One instance, as the model reads it: a tree or a sentence of ids.
@@ -20,15 +20,15 @@ pub trait Model: Sync {
     /// The cells, parameters and initial values.
     fn network(&self) -> &Arc<Network>;
 
-    /// How much there is to do for an input, next to others: its words or nodes, say. Where several
-    /// threads divide a mini-batch, they divide it by this.
+    /// How much work an input is relative to others: its number of words or nodes, say. Where
+    /// several threads divide a mini-batch, each gets about as much of this.
     fn work(&self, _: &Self::Input) -> usize {
         1
     }
 
-    /// Bytes of an input's values, where they are matrices that a cache holds for a few inputs only and
-    /// whose products need no batch to be fast: a mini-batch is then run some inputs at a time. 0, as it is
-    /// unless a model says otherwise, if the values of an input are to share batches with all others'.
+    /// The bytes of an input's values, for a model whose values are so large that a mini-batch's do
+    /// not stay in the cache and whose products are fast without a batch, as products of matrices
+    /// are: the engine then runs a few inputs at a time. By default 0: all inputs share batches.
     fn bytes(&self, _: &Self::Input) -> usize {
         0
     }

@@ -1,4 +1,4 @@
-//! LSTMs on top of each other, each with a learned start.
+//! A stack of LSTM layers, each with a learned initial state.
 
 use edbatch_graph::{CellError, Kind, Network, RecordId, Value};
 
@@ -10,7 +10,7 @@ use crate::model::BuildError;
 #[derive(Clone, Debug)]
 pub(crate) struct Stack(Vec<Layer>);
 
-/// One LSTM of a stack, and where it begins.
+/// One LSTM of a stack, and its initial state.
 #[derive(Clone, Copy, Debug)]
 struct Layer {
     cell: Kind,

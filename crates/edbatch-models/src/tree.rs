@@ -1,4 +1,4 @@
-//! What the models over binary trees share.
+//! What the models over binary trees share: sizes, wiring, and the cells of a TreeLSTM.
 
 use edbatch_datasets::Tree;
 use edbatch_graph::{CellBuilder, Kind, RecordId, Tensor};
@@ -19,8 +19,8 @@ pub struct TreeSizes {
     pub classes: usize,
 }
 
-/// The cells of a tree model; a leaf looks up its token in so many tables. An inner node's may depend on
-/// its number in post-order.
+/// The cells of a tree model; a leaf looks up its token in `TABLES` tables. The cell of an inner
+/// node may depend on the node's number in post-order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wiring<const TABLES: usize> {
     pub(crate) leaf: Kind,

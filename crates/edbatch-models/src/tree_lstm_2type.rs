@@ -1,7 +1,7 @@
 //! The binary TreeLSTM with two kinds of inner nodes, each with parameters of its own.
 //!
-//! *Source*: the ED-Batch authors' benchmark of the same name. Which of the two a node is, is drawn
-//! by hashing its place: a stand-in for grammars in which the label of a phrase chooses its cell.
+//! *Source*: the ED-Batch authors' benchmark of the same name. The cell of a node follows from a
+//! hash of its place: a stand-in for grammars in which the label of a phrase chooses its cell.
 
 use std::sync::Arc;
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use edbatch_graph::{CellError, Network};
 
 use crate::{
-    BiLstmTagger, BiLstmTaggerChar, Build, BuildError, CharTaggerSizes, Config, ConfigError, END,
-    LatticeGru, LatticeLstm, LatticeSizes, Lexicon, LstmNmt, Model, ModelName, MvRnn, MvRnnSizes,
-    NmtSizes, TaggerSizes, TreeGru, TreeLstm, TreeLstm2Type, TreeSizes, ZooInput, arg_max,
+    BiLstmTagger, BiLstmTaggerChar, Build, BuildError, CharTaggerSizes, ConfigError, END,
+    LatticeGru, LatticeLstm, LatticeSizes, Lexicon, LstmNmt, Model, ModelConfig, ModelName, MvRnn,
+    MvRnnSizes, NmtSizes, TaggerSizes, TreeGru, TreeLstm, TreeLstm2Type, TreeSizes, ZooInput,
+    arg_max,
 };
 
-/// One of the models, for whoever learns only from a file which it is.
+/// Any model of the zoo, for callers that read from a file which one it is.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "each holds the model of its name")]
 pub enum Zoo {
@@ -30,8 +31,8 @@ impl Zoo {
     ///
     /// # Errors
     /// If a size is missing or impossible, or the lexicon is of another family.
-    pub fn new(config: &Config, lexicon: &Lexicon) -> Result<Self, ConfigError> {
-        let &Config { model, hidden, embed, .. } = config;
+    pub fn new(config: &ModelConfig, lexicon: &Lexicon) -> Result<Self, ConfigError> {
+        let &ModelConfig { model, hidden, embed, .. } = config;
         let zoo = match lexicon {
             Lexicon::Trees { words } => {
                 let classes = config.size("classes", config.classes)?;
@@ -87,11 +88,11 @@ fn other_family(model: ModelName) -> ConfigError {
 }
 
 fn tagger(
-    config: &Config,
+    config: &ModelConfig,
     vocabulary: usize,
     names: &[String],
 ) -> Result<TaggerSizes, ConfigError> {
-    let &Config { hidden, embed, .. } = config;
+    let &ModelConfig { hidden, embed, .. } = config;
     let tags = config.size("tags", config.tags)?;
     config.expect("tags", tags, "the number of lines of tags.txt", names.len())?;
     let layers = config.size("layers", config.layers)?;
@@ -152,19 +153,21 @@ impl Model for Zoo {
     }
 }
 
-/// What scores mean, where they have names.
+/// The names of the greatest scores: tags of a sentence's words, or words of a translation.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Named<'a> {
+pub struct NamedOutputs<'a> {
     /// What the names are: `tags` or `tokens`.
     pub what: &'static str,
-    /// The name of each row's greatest score, ties going to the lowest; but none of the end of a
-    /// sentence.
+    /// The name of each row's greatest score, ties going to the lowest; [`END`] is left out.
     pub names: Vec<&'a str>,
 }
 
 impl Lexicon {
     /// The names of the greatest scores of each row, if this family's outputs have names.
-    pub fn decode<'a, 'r>(&'a self, rows: impl Iterator<Item = &'r [f32]>) -> Option<Named<'a>> {
+    pub fn decode<'a, 'r>(
+        &'a self,
+        rows: impl Iterator<Item = &'r [f32]>,
+    ) -> Option<NamedOutputs<'a>> {
         let greatest = rows.map(arg_max);
         let (what, names): (_, Vec<&str>) = match self {
             Self::Trees { .. } | Self::Lattices { .. } => return None,
@@ -176,6 +179,6 @@ impl Lexicon {
                 ("tokens", words.map(|id| target.tokens()[id as usize].as_str()).collect())
             }
         };
-        Some(Named { what, names })
+        Some(NamedOutputs { what, names })
     }
 }

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use edbatch::datasets::fixtures;
-use edbatch::models::{Config, Folder, Model, ModelName, Zoo, gather};
+use edbatch::models::{Folder, Model, ModelConfig, ModelName, Zoo, vocabularies};
 use edbatch::runtime::Parameters;
 use edbatch::{Engine, Loaded, load};
 use rand::SeedableRng;
@@ -52,12 +52,12 @@ fn made_up_folder() -> Result<PathBuf, Box<dyn Error>> {
 fn write(dir: &Path) -> Result<(), Box<dyn Error>> {
     std::fs::write(dir.join("tagged.txt"), fixtures::text::SENTENCES)?;
     let model = ModelName::BiLstmTagger;
-    let gathered = gather(model.family(), &[dir.join("tagged.txt")])?;
-    let mut config = Config::of_size(model, 32, None, gathered.outputs);
+    let counted = vocabularies(model.family(), &[dir.join("tagged.txt")])?;
+    let mut config = ModelConfig::of_size(model, 32, None, counted.outputs);
     config.input = "tagged.txt".into();
-    Folder::write(&config, &gathered.lexicon, dir)?;
+    Folder::write(&config, &counted.lexicon, dir)?;
 
-    let model = Zoo::new(&config, &gathered.lexicon)?;
+    let model = Zoo::new(&config, &counted.lexicon)?;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let weights = Parameters::random(model.network(), &mut rng);
     std::fs::write(dir.join(Folder::WEIGHTS), weights.to_safetensors(model.network())?)?;

@@ -11,7 +11,7 @@ use edbatch_layout::{
     CellCosts, CellStyle, Compared, Moved, PAPER_CELLS, Program, cell_costs, cell_dot, cell_text,
     inner_batches, paper_cell,
 };
-use edbatch_models::{Config, Family, Folder, Lexicon, Model, ModelName, Zoo};
+use edbatch_models::{Family, Folder, Lexicon, Model, ModelConfig, ModelName, Zoo};
 use serde_json::{Value, json};
 
 use super::at_least_one;
@@ -107,7 +107,7 @@ impl Cells {
         }
         let model = match ModelName::ALL.iter().find(|model| model.name() == self.model) {
             Some(&model) => {
-                let config = Config::of_size(model, self.hidden, None, 1);
+                let config = ModelConfig::of_size(model, self.hidden, None, 1);
                 Zoo::new(&config, &small_lexicon(model.family())).map_err(Failure::new)?
             }
             None if Path::new(&self.model).exists() => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use edbatch_graph::Network;
-use edbatch_models::{Config, Folder, Lexicon, Model, ModelName, Zoo, gather};
+use edbatch_models::{Folder, Lexicon, Model, ModelConfig, ModelName, Zoo, vocabularies};
 use edbatch_runtime::Parameters;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -50,19 +50,24 @@ pub(crate) struct Init {
 
 impl Init {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let gathered = gather(self.model.family(), &self.input).map_err(Failure::new)?;
-        let mut config = Config::of_size(self.model, self.hidden, self.embed, gathered.outputs);
+        let counted = vocabularies(self.model.family(), &self.input).map_err(Failure::new)?;
+        let mut config = ModelConfig::of_size(self.model, self.hidden, self.embed, counted.outputs);
         config.check().map_err(Failure::new)?;
         config.input = default_input(&self.input[0])?;
-        let model = Zoo::new(&config, &gathered.lexicon).map_err(Failure::new)?;
+        let model = Zoo::new(&config, &counted.lexicon).map_err(Failure::new)?;
         // Weights, their bytes, and the file around them.
         memory::check(&format!("this {}", self.model), 3 * bytes(model.network()), self.memory)?;
-        self.write(&config, &gathered.lexicon, model.network())
+        self.write(&config, &counted.lexicon, model.network())
             .map_err(|error| Failure::writing(&self.dir, &error))
     }
 
     /// Writes beside the folder, then moves the files in: whatever fails, nothing is left.
-    fn write(&self, config: &Config, lexicon: &Lexicon, network: &Network) -> std::io::Result<()> {
+    fn write(
+        &self,
+        config: &ModelConfig,
+        lexicon: &Lexicon,
+        network: &Network,
+    ) -> std::io::Result<()> {
         let dir = std::path::absolute(&self.dir)?;
         if let Some(parent) = dir.parent() {
             fs::create_dir_all(parent)?;

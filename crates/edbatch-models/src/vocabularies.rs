@@ -1,4 +1,7 @@
-//! A lexicon from inputs: words in the order of their first occurrence, outputs from the labels.
+//! Builds a model's vocabularies from files of inputs, and counts its classes or tags.
+//!
+//! Tokens are numbered in the order of their first occurrence, so that the same files give the same
+//! numbers. *Cost*: one pass over the files, and memory for the distinct tokens.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,16 +15,16 @@ use edbatch_datasets::{
 use crate::lexicon::{PAD_TOKEN, SENTENCE_TOKENS};
 use crate::{Family, Lexicon, is_arc_file};
 
-/// What the inputs of a model to be made hold.
+/// What files of inputs say about the sizes of a model for them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Gathered {
-    /// Their words, `<unk>` first.
+pub struct Vocabularies {
+    /// The vocabularies; each begins with `<unk>`.
     pub lexicon: Lexicon,
-    /// How many classes or tags their labels tell apart.
+    /// The number of classes or tags, or of target words: what the model scores.
     pub outputs: usize,
 }
 
-/// Reads files of inputs and numbers their words and labels.
+/// Reads files of inputs and numbers their words, characters and labels.
 ///
 /// Labels that are numbers are the classes' numbers, so that there are as many classes as the
 /// greatest of them asks for; any others are classes of their own. The characters and words of arc
@@ -31,7 +34,7 @@ pub struct Gathered {
 ///
 /// # Errors
 /// If a file cannot be read, or no label occurs.
-pub fn gather(family: Family, files: &[PathBuf]) -> Result<Gathered, GatherError> {
+pub fn vocabularies(family: Family, files: &[PathBuf]) -> Result<Vocabularies, VocabularyError> {
     let mut labels = Labels::default();
     let lexicon = match family {
         Family::Trees => trees(files, &mut labels)?,
@@ -46,9 +49,9 @@ pub fn gather(family: Family, files: &[PathBuf]) -> Result<Gathered, GatherError
         Lexicon::Trees { .. } | Lexicon::Lattices { .. } => labels.classes(),
     };
     if outputs == 0 {
-        return Err(GatherError::NoLabels { files: files.to_vec() });
+        return Err(VocabularyError::NoLabels { files: files.to_vec() });
     }
-    Ok(Gathered { lexicon, outputs })
+    Ok(Vocabularies { lexicon, outputs })
 }
 
 fn trees(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
@@ -100,8 +103,8 @@ fn spelled(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
     Ok(Lexicon::Spelled { words, chars, tags: std::mem::take(&mut labels.names) })
 }
 
-fn translation(files: &[PathBuf]) -> Result<Lexicon, GatherError> {
-    let [from, to] = files else { return Err(GatherError::NoPair { files: files.len() }) };
+fn translation(files: &[PathBuf]) -> Result<Lexicon, VocabularyError> {
+    let [from, to] = files else { return Err(VocabularyError::NoPair { files: files.len() }) };
     let (mut source, mut target) =
         (Vocabulary::from_tokens(SENTENCE_TOKENS), Vocabulary::from_tokens(SENTENCE_TOKENS));
     for pair in parse_pairs((open(from)?, &name(from)), (open(to)?, &name(to))) {
@@ -112,14 +115,14 @@ fn translation(files: &[PathBuf]) -> Result<Lexicon, GatherError> {
     Ok(Lexicon::Translation { source, target })
 }
 
-fn lattices(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, GatherError> {
+fn lattices(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, VocabularyError> {
     let (arcs, named): (Vec<&PathBuf>, Vec<&PathBuf>) =
         files.iter().partition(|file| is_arc_file(file));
     match (arcs.as_slice(), named.as_slice()) {
         ([], named) => Ok(named_lattices(named, labels)?),
         (arcs, []) => Ok(numbered_lattices(arcs, labels)?),
         ([arcs, ..], [named, ..]) => {
-            Err(GatherError::Mixed { arcs: arcs.to_path_buf(), named: named.to_path_buf() })
+            Err(VocabularyError::Mixed { arcs: arcs.to_path_buf(), named: named.to_path_buf() })
         }
     }
 }
@@ -197,9 +200,9 @@ fn name(file: &Path) -> String {
     file.display().to_string()
 }
 
-/// Why no lexicon could be made.
+/// Why no vocabularies could be built.
 #[derive(Debug)]
-pub enum GatherError {
+pub enum VocabularyError {
     /// A file could not be read.
     Input(Error),
     /// The files have no labels, so there is nothing to predict.
@@ -221,13 +224,13 @@ pub enum GatherError {
     },
 }
 
-impl From<Error> for GatherError {
+impl From<Error> for VocabularyError {
     fn from(error: Error) -> Self {
         Self::Input(error)
     }
 }
 
-impl fmt::Display for GatherError {
+impl fmt::Display for VocabularyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Input(error) => error.fmt(f),
@@ -248,4 +251,4 @@ impl fmt::Display for GatherError {
     }
 }
 
-impl std::error::Error for GatherError {}
+impl std::error::Error for VocabularyError {}
