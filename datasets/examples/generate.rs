@@ -1,4 +1,5 @@
-//! Writes generated sets as files in the formats of the real ones: trees, sentences, pairs, lattices, vocabularies.
+//! Writes generated sets as files in the formats of the real ones: trees, sentences, pairs,
+//! lattices, vocabularies.
 //!
 //!     cargo run -p edbatch-datasets --example generate -- DIR [COUNT] [SEED]
 //!

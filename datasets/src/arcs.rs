@@ -1,9 +1,10 @@
 //! Arc files: lattices as numbers, the form in which the ED-Batch authors publish theirs.
 //!
-//! A file is a stream of integers: how many instances; then for each the number of its states, a label for every state,
-//! and for every state `k` and then `k` times `from id`. An arc from the state just before is a character, any other a
-//! word. State 0 is the start and has no arc. Characters and words are numbered apart, and a file need not use every
-//! number. Here state `j` is character `j - 1`, so a word arc from state `s` to state `j` spans characters `s … j - 1`.
+//! A file is a stream of integers: how many instances; then for each the number of its states, a
+//! label for every state, and for every state `k` and then `k` times `from id`. An arc from the
+//! state just before is a character, any other a word. State 0 is the start and has no arc.
+//! Characters and words are numbered apart, and a file need not use every number. Here state `j` is
+//! character `j - 1`, so a word arc from state `s` to state `j` spans characters `s … j - 1`.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -81,7 +82,8 @@ impl<R: BufRead> Arcs<R> {
         if states == 0 || states > MAX_ARCS {
             return Err(numbers.error(format!("1 to {MAX_ARCS} states")));
         }
-        // Nothing is reserved for the number that the file claims: each value is stored when it has been read.
+        // Nothing is reserved for the number that the file claims: each value is stored when it has
+        // been read.
         let mut lattice = Lattice::default();
         for state in 0..states {
             let label = numbers.next("a label for every state")?;
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arcs_are_placed() {
+    fn errors_of_wrong_arcs_name_the_place() {
         check("", &["in:1:1: expected the number of instances, got the end of the file"]);
         check("1 0", &["in:1:3: expected 1 to 4194304 states, got \"0\""]);
         check("1 1 0\n1 0 5", &["in:2:1: expected no arc into state 0, got \"1\""]);

@@ -1,4 +1,5 @@
-//! Binary trees, one a line: `(label left right)` or `(label token)`, as in the Stanford Sentiment Treebank.
+//! Binary trees, one a line: `(label left right)` or `(label token)`, as in the Stanford Sentiment
+//! Treebank.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_trees_are_placed() {
+    fn errors_of_wrong_trees_name_the_place() {
         check("(2 x)\n\n", &["1 nodes", "in:2:1: expected \"(\", got the end of the line"]);
         check("x", &["in:1:1: expected \"(\", got \"x\""]);
         check("(2 (2 ü) (2 b) (2 c))", &["in:1:16: expected \")\" after two children, got \"(\""]);
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_levels() {
+    fn a_hundred_thousand_levels_are_read() {
         let mut text = "(2 (2 a) ".repeat(100_000);
         text += "(2 b)";
         text += &")".repeat(100_000);

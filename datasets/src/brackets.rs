@@ -1,8 +1,8 @@
 //! Brackets to trees: the one pushdown automaton behind binary and n-ary trees.
 //!
-//! A line is cut into `(`, `)` and text, where text ends at an ASCII space or a bracket and nowhere else (tokens may
-//! hold a no-break space). Every open bracket is a [`Frame`] on an explicit stack; a closing one becomes a node.
-//! *Cost.* One pass; the stack is as deep as the tree.
+//! A line is cut into `(`, `)` and text, where text ends at an ASCII space or a bracket and nowhere
+//! else (tokens may hold a no-break space). Every open bracket is a [`Frame`] on an explicit stack;
+//! a closing one becomes a node. *Cost.* One pass; the stack is as deep as the tree.
 
 use crate::error::quoted;
 use crate::tree::{Tree, TreeBuilder};
@@ -12,7 +12,8 @@ use crate::tree::{Tree, TreeBuilder};
 pub(crate) enum Arity {
     /// Two children, or one token.
     Two,
-    /// Any number of children, or one token, or neither; the label may be missing in front of a child.
+    /// Any number of children, or one token, or neither; the label may be missing in front of a
+    /// child.
     Any,
 }
 

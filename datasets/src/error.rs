@@ -1,4 +1,5 @@
-//! The one error of this crate: where the input is wrong, what was expected there, and what stands there instead.
+//! The one error of this crate: where the input is wrong, what was expected there, and what stands
+//! there instead.
 
 use std::fmt;
 use std::io;

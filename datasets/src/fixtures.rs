@@ -1,7 +1,9 @@
-//! Tiny generated sets inside the library, for tests and examples: eight instances each, and no licence but ours.
+//! Tiny generated sets inside the library, for tests and examples: eight instances each, and no
+//! licence but ours.
 //!
-//! The files lie in `fixtures/`; `cargo run -p edbatch-datasets --example generate -- datasets/fixtures` makes them
-//! again, and a test compares them byte by byte with what the generators give.
+//! The files lie in `fixtures/`;
+//! `cargo run -p edbatch-datasets --example generate -- datasets/fixtures` makes them again, and a
+//! test compares them byte by byte with what the generators give.
 
 use crate::{Lattice, Pair, Sentence, Tree, Vocabulary};
 use crate::{parse_binary_trees, parse_lattices, parse_nary_trees, parse_pairs, parse_sentences};

@@ -1,21 +1,25 @@
-//! Seeded generators: inputs with the statistics of the real sets, for benches and tests that must run anywhere.
+//! Seeded generators: inputs with the statistics of the real sets, for benches and tests that must
+//! run anywhere.
 //!
-//! What decides how well a mini-batch can be batched is matched, as measured on the real sets: how long instances are,
-//! how deep trees grow, how many words a lattice has and how they nest and cross, and how often words repeat within a
-//! mini-batch of 64. What is not matched: grammar, meaning, and which word follows which.
+//! What decides how well a mini-batch can be batched is matched, as measured on the real sets: how
+//! long instances are, how deep trees grow, how many words a lattice has and how they nest and
+//! cross, and how often words repeat within a mini-batch of 64. What is not matched: grammar,
+//! meaning, and which word follows which.
 //!
-//! | generator | model of | length | shape | distinct in 64 instances |
+//! | generator | model of | length | shape | distinct |
 //! |---|---|---|---|---|
-//! | [`binary_trees`] | SST train | 19.1 leaves | depth 10.8 | 51 % of the words |
-//! | [`nary_trees`] | GUM constituents | 23.4 leaves | depth 10.3, 1.8 nodes a leaf | 38 % of the words |
-//! | [`tagged_sentences`] | WikiNER, WikiGold | 24.8 words | 16 % inside names | 43 % of the words |
-//! | [`pairs`] | IWSLT tst2013 | 21.1 → 26.6 words | ratio 1.26 | 35 % → 32 % of the words |
-//! | [`lattices`] of [`Style::Newswire`] | the authors' lattices | 43.1 characters | 0.54 words a character | 24 % of the characters |
-//! | [`lattices`] of [`Style::Weibo`] | Weibo NER | 54.7 characters | 0.31 words a character | 27 % of the characters |
+//! | [`binary_trees`] | SST train | 19.1 leaves | depth 10.8 | 51 % |
+//! | [`nary_trees`] | GUM constituents | 23.4 leaves | depth 10.3, 1.8 nodes a leaf | 38 % |
+//! | [`tagged_sentences`] | WikiNER, WikiGold | 24.8 words | 16 % inside names | 43 % |
+//! | [`pairs`] | IWSLT tst2013 | 21.1 → 26.6 words | ratio 1.26 | 35 % → 32 % |
+//! | [`Style::Newswire`] | ED-Batch's lattices | 43.1 characters | 0.54 words a character | 24 % |
+//! | [`Style::Weibo`] | Weibo NER | 54.7 characters | 0.31 words a character | 27 % |
+//!
+//! *Distinct* are words, or characters of [`lattices`], of those in 64 instances.
 //!
 //! The same rng gives the same instances: use one whose stream is part of its promise, such as
-//! `rand::rngs::Xoshiro256PlusPlus`. *Cost.* A table of word frequencies per call (a millisecond), then microseconds an
-//! instance.
+//! `rand::rngs::Xoshiro256PlusPlus`. *Cost.* A table of word frequencies per call (a millisecond),
+//! then microseconds an instance.
 //!
 //! ```
 //! use edbatch_datasets::generate;
@@ -40,7 +44,8 @@ use rand::Rng;
 use crate::vocabulary::Vocabulary;
 use crate::write::{write_lattices, write_pairs, write_sentences, write_trees};
 
-/// Every generated set as the contents of a file, under the file's name: `count` instances each, with vocabularies.
+/// Every generated set as the contents of a file, under the file's name: `count` instances each,
+/// with vocabularies.
 ///
 /// The example `generate` writes them into a folder, and this crate's fixtures are made by it.
 pub fn files(rng: &mut impl Rng, count: usize) -> Vec<(&'static str, Vec<u8>)> {

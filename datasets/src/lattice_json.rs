@@ -1,6 +1,8 @@
-//! Lattices as JSON, one a line: `{"chars": ["一", "节"], "words": [[0, 1, "一节"]], "tags": ["O", "O"]}`.
+//! Lattices as JSON, one a line:
+//! `{"chars": ["一", "节"], "words": [[0, 1, "一节"]], "tags": ["O", "O"]}`.
 //!
-//! `tags` may be missing, `words` not; other members are ignored. An empty line is an empty lattice.
+//! `tags` may be missing, `words` not; other members are ignored. An empty line is an empty
+//! lattice.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -26,7 +28,10 @@ pub fn read_lattices(path: impl AsRef<Path>) -> Result<Vec<Lattice>, Error> {
 /// let mut lattices = edbatch_datasets::parse_lattices(text.as_bytes(), "l.jsonl");
 /// assert_eq!(lattices.next().unwrap()?.words[0].word, "ab");
 /// let error = lattices.next().unwrap().unwrap_err();
-/// assert_eq!(error.to_string(), "l.jsonl:2:33: expected a word with start < end < 2 characters, got start 0, end 2");
+/// assert_eq!(
+///     error.to_string(),
+///     "l.jsonl:2:33: expected a word with start < end < 2 characters, got start 0, end 2"
+/// );
 /// # Ok::<(), edbatch_datasets::Error>(())
 /// ```
 pub fn parse_lattices<R: BufRead>(
@@ -92,7 +97,8 @@ fn json_error<R: BufRead>(lines: &Lines<R>, wrong: &serde_json::Error) -> Error 
     lines.error(byte, expected, format!("{got} ({message})"))
 }
 
-/// Where word number `index` begins; read once more, for the error only, with the words left as pieces of the line.
+/// Where word number `index` begins; read once more, for the error only, with the words left as
+/// pieces of the line.
 fn byte_of_word(line: &str, index: usize) -> usize {
     #[derive(Deserialize)]
     struct Words<'a> {
@@ -149,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn words_lie_inside() {
+    fn words_lie_between_the_characters() {
         let expected = "expected a word with start < end < 3 characters, got start";
         let error = |place: &str, word: &str| format!("in:1:{place}: {expected} {word}");
         check(
@@ -161,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_for_each_character() {
+    fn tags_are_as_many_as_characters() {
         check(
             r#"{"chars":["a","b"],"tags":["O"],"words":[]}"#,
             &["in:1:27: expected no tag or one for each of 2 characters, got 1 tags"],
@@ -169,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_json_is_placed() {
+    fn errors_of_wrong_json_name_the_place() {
         for (line, part) in [
             ("{\"chars\":[]}", "missing field `words`"),
             ("{\"chars\":[1],\"words\":[]}", "in:1:11: "),

@@ -1,8 +1,9 @@
 //! Lines of a plain or gzip file, one at a time, in bounded memory.
 //!
-//! Every reader of this crate stands on [`Lines`]: it counts lines, knows the name for the error, refuses lines over
-//! [`MAX_LINE`] and invalid UTF-8, and tells a truncated gzip file from a short one.
-//! *Cost.* One buffer, reused; a reader never holds more than one line and the item that it makes of it.
+//! Every reader of this crate reads through [`Lines`]: it counts lines, keeps the file's name for
+//! errors, refuses lines over [`MAX_LINE`] and invalid UTF-8, and distinguishes a truncated gzip
+//! file from a short one. *Cost.* One buffer, reused; a reader never holds more than one line and
+//! the item that it makes of it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -14,8 +15,8 @@ use crate::error::{Error, Position};
 
 /// The longest line (and the longest tree over several lines) that is read, in bytes: 64 MiB.
 ///
-/// A sentence has a few hundred bytes. The bound keeps a hostile file, or a few kilobytes of gzip that unpack to
-/// gigabytes without a line end, from taking the machine's memory.
+/// A sentence has a few hundred bytes. The bound keeps a hostile file, or a few kilobytes of gzip
+/// that unpack to gigabytes without a line end, from taking the machine's memory.
 pub const MAX_LINE: usize = 64 << 20;
 
 /// Opens a file for reading; a name that ends in `.gz` is decompressed, all members of it.
@@ -73,7 +74,8 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The next line, in a buffer that the line after it reuses; none after the last line or an error.
+    /// The next line, in a buffer that the line after it reuses; none after the last line or an
+    /// error.
     pub fn next_line(&mut self) -> Result<Option<&str>, Error> {
         match self.read() {
             Ok(true) => Ok(Some(self.current())),
@@ -118,7 +120,8 @@ impl<R: BufRead> Lines<R> {
         &self.file
     }
 
-    /// Makes the iterator end here, with an empty current line: what follows an error is not worth reading.
+    /// Makes the iterator end here, with an empty current line: what follows an error is not worth
+    /// reading.
     pub(crate) fn end(&mut self) {
         self.ended = true;
         self.buffer.clear();
@@ -170,7 +173,8 @@ impl<R: BufRead> Lines<R> {
 
     fn position(&self, byte: usize) -> Position {
         let before = &self.buffer[..byte.min(self.buffer.len())];
-        // Continuation bytes are no characters of their own; this also counts right in front of invalid bytes.
+        // Continuation bytes are no characters of their own; this also counts right in front of
+        // invalid bytes.
         let column = before.iter().filter(|&&b| b & 0xC0 != 0x80).count() + 1;
         Position { file: self.file.clone(), line: self.number, column }
     }
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_utf8_is_placed_by_characters() {
+    fn errors_of_invalid_utf8_count_characters() {
         check("ok\nüü\u{fffd}".as_bytes(), 99, &["ok", "üü\u{fffd}"]);
         check(
             b"ok\n\xc3\xbc\xc3\xbc\xff\nnever",

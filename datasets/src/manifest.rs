@@ -1,8 +1,10 @@
-//! The manifest of the full sets: what they are, under which licence, where they come from, and their checksums.
+//! The manifest of the full sets: what they are, under which licence, where they come from, and
+//! their checksums.
 //!
-//! None of them lies in the repository. `cargo xtask data list` prints this, `fetch` downloads what is a plain download,
-//! and `check` compares a folder with it. A file may be kept compressed: `sst/train.txt.gz` counts as `sst/train.txt`,
-//! and checksums are of the uncompressed contents. Needs the feature `manifest`.
+//! None of them lies in the repository. `cargo xtask data list` prints this, `fetch` downloads what
+//! is a plain download, and `check` compares a folder with it. A file may be kept compressed:
+//! `sst/train.txt.gz` counts as `sst/train.txt`, and checksums are of the uncompressed contents.
+//! Needs the feature `manifest`.
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
@@ -107,7 +109,8 @@ pub fn manifest() -> Manifest {
     serde_json::from_str(include_str!("../manifest.json")).expect("the manifest is tested")
 }
 
-/// Compares the folder `dir`, which holds a folder per set, with the manifest: every file's path and state.
+/// Compares the folder `dir`, which holds a folder per set, with the manifest: every file's path
+/// and state.
 pub fn check(dir: &Path) -> Vec<(String, State)> {
     let files = manifest().sets.into_iter().flat_map(|set| set.files);
     files.map(|file| (file.path.clone(), file.check(dir))).collect()

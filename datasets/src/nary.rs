@@ -1,7 +1,9 @@
-//! N-ary trees in brackets: Penn Treebank constituents `(NP (DT the) (NN cat))` and S-expressions `(Call (Name))`.
+//! N-ary trees in brackets: Penn Treebank constituents `(NP (DT the) (NN cat))` and S-expressions
+//! `(Call (Name))`.
 //!
-//! A node has a label and then children, or one token, or nothing. A tree may take several lines, and a line may hold
-//! several trees. The Penn Treebank's nameless outer bracket, `( (S …))`, reads as a node with an empty label.
+//! A node has a label and then children, or one token, or nothing. A tree may take several lines,
+//! and a line may hold several trees. The Penn Treebank's nameless outer bracket, `( (S …))`, reads
+//! as a node with an empty label.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -22,7 +24,8 @@ pub fn read_nary_trees(path: impl AsRef<Path>) -> Result<Vec<Tree>, Error> {
 ///
 /// ```
 /// let text = "(ROOT (NP (DT the)\n  (NN cat)))\n(arguments (arg) (arg))\n";
-/// let trees = edbatch_datasets::parse_nary_trees(text.as_bytes(), "text").collect::<Result<Vec<_>, _>>()?;
+/// let trees = edbatch_datasets::parse_nary_trees(text.as_bytes(), "text");
+/// let trees = trees.collect::<Result<Vec<_>, _>>()?;
 /// assert_eq!(trees[0].tokens().collect::<Vec<_>>(), ["the", "cat"]);
 /// assert_eq!((trees[1].len(), trees[1].token(0)), (3, None));
 /// # Ok::<(), edbatch_datasets::Error>(())
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_trees_are_placed() {
+    fn errors_of_wrong_trees_name_the_place() {
         check("(a", &["in:2:1: expected \")\" for 1 open \"(\", got the end of the file"]);
         check("(a)\n(b ()", &["1 nodes, 1 deep", "in:2:5: expected a label, got \")\""]);
         check("(a) b (c)", &["1 nodes, 1 deep", "in:1:5: expected \"(\", got \"b\""]);
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_levels() {
+    fn a_hundred_thousand_levels_are_read() {
         let text = format!("{}{}", "(a\n".repeat(100_000), ")".repeat(100_000));
         let tree = parse_nary_trees(text.as_bytes(), "deep").next().unwrap().unwrap();
         assert_eq!((tree.len(), tree.depth()), (100_000, 100_000));

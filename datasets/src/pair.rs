@@ -31,14 +31,17 @@ pub fn read_pairs(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<
     parse_pairs((open(source)?, &names[0]), (open(target)?, &names[1])).collect()
 }
 
-/// The pairs of two readers, each with its name for the error. Different numbers of lines are an error naming both.
+/// The pairs of two readers, each with its name for the error. Different numbers of lines are an
+/// error naming both.
 ///
 /// ```
 /// let (english, french) = ("a cat\na dog\n", "un chat\n");
-/// let mut pairs = edbatch_datasets::parse_pairs((english.as_bytes(), "en"), (french.as_bytes(), "fr"));
+/// let (english, french) = ((english.as_bytes(), "en"), (french.as_bytes(), "fr"));
+/// let mut pairs = edbatch_datasets::parse_pairs(english, french);
 /// assert_eq!(pairs.next().unwrap()?.target, ["un", "chat"]);
 /// let error = pairs.next().unwrap().unwrap_err();
-/// assert_eq!(error.to_string(), "fr:2:1: expected a line for line 2 of en, got the end of the file");
+/// let expected = "fr:2:1: expected a line for line 2 of en, got the end of the file";
+/// assert_eq!(error.to_string(), expected);
 /// # Ok::<(), edbatch_datasets::Error>(())
 /// ```
 pub fn parse_pairs<R: BufRead, S: BufRead>(source: (R, &str), target: (S, &str)) -> Pairs<R, S> {

@@ -1,4 +1,5 @@
-//! Sentences of words with optional tags: `word|TAG word|TAG …`, one a line, and plain sentences without tags.
+//! Sentences of words with optional tags: `word|TAG word|TAG …`, one a line, and plain sentences
+//! without tags.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -40,14 +41,17 @@ pub fn read_sentences(path: impl AsRef<Path>) -> Result<Vec<Sentence>, Error> {
     parse_sentences(open(path)?, &name).collect()
 }
 
-/// The tagged sentences of `reader`, one a line; errors call it `name`. An empty line is an empty sentence.
+/// The tagged sentences of `reader`, one a line; errors call it `name`. An empty line is an empty
+/// sentence.
 ///
-/// Words are split at ASCII spaces only. A word ends at its last `|`, and the tag follows; a word without `|`, or with
-/// nothing behind it, has no tag. A `|` with nothing before it belongs to the word: `|` alone is a word.
+/// Words are split at ASCII spaces only. A word ends at its last `|`, and the tag follows; a word
+/// without `|`, or with nothing behind it, has no tag. A `|` with nothing before it belongs to the
+/// word: `|` alone is a word.
 ///
 /// ```
 /// let text = "Paris|I-LOC is|O a|b|X\n\n";
-/// let sentences = edbatch_datasets::parse_sentences(text.as_bytes(), "text").collect::<Result<Vec<_>, _>>()?;
+/// let sentences = edbatch_datasets::parse_sentences(text.as_bytes(), "text");
+/// let sentences = sentences.collect::<Result<Vec<_>, _>>()?;
 /// assert_eq!(sentences[0].words, ["Paris", "is", "a|b"]);
 /// assert_eq!(sentences[0].tags[0].as_deref(), Some("I-LOC"));
 /// assert!(sentences[1].is_empty());
@@ -73,7 +77,8 @@ pub fn read_plain(path: impl AsRef<Path>) -> Result<Vec<Vec<String>>, Error> {
 ///
 /// ```
 /// let text = "what you see\n\nis a|b\n";
-/// let sentences = edbatch_datasets::parse_plain(text.as_bytes(), "text").collect::<Result<Vec<_>, _>>()?;
+/// let sentences = edbatch_datasets::parse_plain(text.as_bytes(), "text");
+/// let sentences = sentences.collect::<Result<Vec<_>, _>>()?;
 /// assert_eq!(sentences, [vec!["what", "you", "see"], vec![], vec!["is", "a|b"]]);
 /// # Ok::<(), edbatch_datasets::Error>(())
 /// ```
@@ -128,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_without_a_word_or_a_tag() {
+    fn a_bar_without_word_or_tag_belongs_to_the_word() {
         check("| || a| |X", "|/ |/ a/ |X/");
     }
 }

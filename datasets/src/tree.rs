@@ -1,8 +1,10 @@
-//! A tree as flat arrays in post-order: children before their parent, left to right, so a model builds it in one pass.
+//! A tree as flat arrays in post-order: children before their parent, left to right, so a model
+//! builds it in one pass.
 //!
-//! *Invariant.* Nodes are 0 … len-1 in post-order; the root is the last; every node but the root is the child of exactly
-//! one node with a higher number. Nothing here recurses: a tree of depth 100,000 is built, walked and dropped like any.
-//! *Cost.* Per node a label, an optional token and 8 bytes; no allocation of its own.
+//! *Invariant.* Nodes are 0 … len-1 in post-order; the root is the last; every node but the root is
+//! the child of exactly one node with a higher number. Nothing here recurses: a tree of depth
+//! 100,000 is built, walked and dropped like any. *Cost.* Per node a label, an optional token and 8
+//! bytes; no allocation of its own.
 
 /// A tree of any arity with a label at every node and perhaps a token (as a rule at the leaves).
 ///
@@ -87,7 +89,8 @@ impl<T> Tree<T> {
         self.tokens.iter().flatten()
     }
 
-    /// The nodes on the longest way from the root to a leaf: 1 for a single node, 0 for an empty tree.
+    /// The nodes on the longest way from the root to a leaf: 1 for a single node, 0 for an empty
+    /// tree.
     pub fn depth(&self) -> usize {
         let mut depths: Vec<u32> = Vec::with_capacity(self.len());
         for i in 0..self.len() {

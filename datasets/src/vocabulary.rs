@@ -92,8 +92,11 @@ impl Vocabulary {
     /// Reads one token a line; the first must be [`UNKNOWN`], and none may be empty or occur twice.
     ///
     /// ```
-    /// let error = edbatch_datasets::Vocabulary::parse(&b"<unk>\nthe\nthe\n"[..], "vocab.txt").unwrap_err();
-    /// assert_eq!(error.to_string(), "vocab.txt:3:1: expected a new token, got \"the\", which is on line 2 already");
+    /// let text = "<unk>\nthe\nthe\n";
+    /// let read = edbatch_datasets::Vocabulary::parse(text.as_bytes(), "vocab.txt");
+    /// let expected = "vocab.txt:3:1: expected a new token, \
+    ///     got \"the\", which is on line 2 already";
+    /// assert_eq!(read.unwrap_err().to_string(), expected);
     /// ```
     pub fn parse(reader: impl BufRead, name: &str) -> Result<Self, Error> {
         let mut lines = Lines::new(reader, name);
@@ -125,7 +128,8 @@ impl Vocabulary {
 
     /// Writes one token a line, as [`Vocabulary::parse`] reads it.
     ///
-    /// A token that is empty or holds a line end cannot be written and is an error of kind `InvalidInput`.
+    /// A token that is empty or holds a line end cannot be written and is an error of kind
+    /// `InvalidInput`.
     pub fn write(&self, mut writer: impl Write) -> io::Result<()> {
         for token in &self.tokens {
             crate::write::check_token(token, &['\n', '\r'])?;
@@ -160,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_vocabularies_are_placed() {
+    fn errors_of_wrong_vocabularies_name_the_place() {
         check("", "in:1:1: expected \"<unk>\" in the first line, got the end of the file");
         check("the\n<unk>\n", "in:1:1: expected \"<unk>\" in the first line, got \"the\"");
         check("<unk>\na\n\nb", "in:3:1: expected a token, got an empty line");

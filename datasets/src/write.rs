@@ -1,7 +1,7 @@
 //! Writers: every format of this crate, as its reader reads it.
 //!
-//! What a format cannot hold (a word with a space in it, a label with a bracket) is refused with an error of kind
-//! `InvalidInput`; nothing is written that would read as something else.
+//! What a format cannot hold (a word with a space in it, a label with a bracket) is refused with an
+//! error of kind `InvalidInput`; nothing is written that would read as something else.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,8 @@ use crate::tree::Tree;
 ///
 /// ```
 /// let text = "(S (NP (NN x)) (VP))\n";
-/// let trees = edbatch_datasets::parse_nary_trees(text.as_bytes(), "text").collect::<Result<Vec<_>, _>>().unwrap();
+/// let trees = edbatch_datasets::parse_nary_trees(text.as_bytes(), "text");
+/// let trees = trees.collect::<Result<Vec<_>, _>>().unwrap();
 /// let mut written = Vec::new();
 /// edbatch_datasets::write_trees(&trees, &mut written)?;
 /// assert_eq!(written, text.as_bytes());
@@ -26,7 +27,8 @@ pub fn write_trees(trees: &[Tree], mut writer: impl Write) -> io::Result<()> {
     trees.iter().try_for_each(|tree| write_tree(tree, &mut writer))
 }
 
-/// Writes sentences as `word|TAG …`, one a line; a word without a tag is followed by `|` only if it holds one itself.
+/// Writes sentences as `word|TAG …`, one a line; a word without a tag is followed by `|` only if it
+/// holds one itself.
 pub fn write_sentences(sentences: &[Sentence], mut writer: impl Write) -> io::Result<()> {
     for sentence in sentences {
         for (position, (word, tag)) in sentence.words.iter().zip(&sentence.tags).enumerate() {
@@ -83,11 +85,13 @@ pub fn write_lattices(lattices: &[Lattice], mut writer: impl Write) -> io::Resul
     Ok(())
 }
 
-/// Writes numbered lattices as an arc file. Tags must be numbers; where there are none, every label is 0.
+/// Writes numbered lattices as an arc file. Tags must be numbers; where there are none, every label
+/// is 0.
 ///
 /// ```
 /// let text = "1\n3\n0 5 6\n0\n1 0 7\n2 1 8 0 40\n\n";
-/// let lattices = edbatch_datasets::parse_arcs(text.as_bytes(), "text").collect::<Result<Vec<_>, _>>().unwrap();
+/// let lattices = edbatch_datasets::parse_arcs(text.as_bytes(), "text");
+/// let lattices = lattices.collect::<Result<Vec<_>, _>>().unwrap();
 /// let mut written = Vec::new();
 /// edbatch_datasets::write_arcs(&lattices, &mut written)?;
 /// assert_eq!(written, text.as_bytes());

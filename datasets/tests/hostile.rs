@@ -1,4 +1,5 @@
-//! Hostile input: whatever the bytes, every reader gives items or one error that names a place, and ends.
+//! Hostile input: whatever the bytes, every reader gives items or one error that names a place, and
+//! ends.
 
 use std::io::{BufReader, Write};
 
@@ -55,22 +56,22 @@ fn valid_input() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_give_items_or_one_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         read_all(&bytes);
     }
 
     #[test]
-    fn any_brackets(text in "[()ab0-3 |\n\u{a0}]{0,60}") {
+    fn any_brackets_give_items_or_one_error(text in "[()ab0-3 |\n\u{a0}]{0,60}") {
         read_all(text.as_bytes());
     }
 
     #[test]
-    fn any_numbers(text in "([0-4] ?|\n|4294967295 ){0,60}") {
+    fn any_numbers_give_items_or_one_error(text in "([0-4] ?|\n|4294967295 ){0,60}") {
         read_all(text.as_bytes());
     }
 
     #[test]
-    fn mutated_input(
+    fn mutated_input_gives_items_or_one_error(
         mut bytes in valid_input(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3), 1..6),
     ) {

@@ -1,4 +1,5 @@
-//! The readers read every full set whole, where it is; the figures are those of the sets' descriptions.
+//! The readers read every full set whole, where it is; the figures are those of the sets'
+//! descriptions.
 
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ fn full(file: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn sst() {
+fn sst_is_read_whole() {
     for (file, count) in
         [("sst/train.txt.gz", 8544), ("sst/dev.txt.gz", 1101), ("sst/test.txt.gz", 2210)]
     {
@@ -51,7 +52,7 @@ fn gum_reads_over_lines_as_on_one() {
 }
 
 #[test]
-fn python_ast() {
+fn python_ast_is_read_whole() {
     for (file, count) in [
         ("python-ast/python-ast-train-2000.sexp.gz", 2000),
         ("python-ast/python-ast-test-839.sexp.gz", 839),
@@ -64,7 +65,7 @@ fn python_ast() {
 }
 
 #[test]
-fn taggers() {
+fn tagged_sets_are_read_whole() {
     for (file, count) in [("wikiner/train.txt.gz", 10_000), ("wikigold/wikigold.txt.gz", 1696)] {
         let Some(path) = full(file) else { return };
         let sentences = read_sentences(path).unwrap();
@@ -77,7 +78,7 @@ fn taggers() {
 }
 
 #[test]
-fn iwslt() {
+fn iwslt_is_read_whole() {
     for (name, count) in [("tst2012", 1553), ("tst2013", 1268)] {
         let Some(source) = full(&format!("iwslt15/{name}.en.gz")) else {
             return;
@@ -95,7 +96,7 @@ fn iwslt() {
 }
 
 #[test]
-fn weibo() {
+fn weibo_is_read_whole() {
     for (name, count) in [("train", 1350), ("dev", 270), ("test", 270)] {
         let Some(path) = full(&format!("weibo/{name}.jsonl.gz")) else {
             return;
@@ -107,7 +108,7 @@ fn weibo() {
 }
 
 #[test]
-fn newswire() {
+fn newswire_is_read_whole() {
     let (mut characters, mut words) = (0, 0);
     for (name, count) in [("train", 1147), ("dev", 113), ("test", 316)] {
         let Some(path) = full(&format!("newswire/{name}.arcs.txt.gz")) else {

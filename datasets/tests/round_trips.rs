@@ -12,7 +12,8 @@ use proptest::prelude::*;
 /// Text that a bracketed tree can hold: no ASCII space, no bracket, no line end.
 const TEXT: &str = "[a-z0-9|\u{a0}é一.]{1,4}";
 
-/// A tree built by shifts and joins: each step adds a leaf, or joins up to `arity` of the last nodes.
+/// A tree built by shifts and joins: each step adds a leaf, or joins up to `arity` of the last
+/// nodes.
 fn tree(arities: &'static [usize], leaf_tokens: bool) -> impl Strategy<Value = Tree> {
     vec((TEXT, option::of(TEXT), prop::sample::select(arities)), 1..40).prop_map(move |steps| {
         let mut tree = TreeBuilder::new();
@@ -62,49 +63,54 @@ fn written(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn nary_trees(trees in vec(tree(&[0, 0, 1, 2, 3, 5], false), 0..4)) {
+    fn nary_trees_are_read_as_written(trees in vec(tree(&[0, 0, 1, 2, 3, 5], false), 0..4)) {
         let bytes = written(|file| write_trees(&trees, file));
         let read: Vec<Tree> = parse_nary_trees(&bytes[..], "in").collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(read, trees);
     }
 
     #[test]
-    fn binary_trees(trees in vec(tree(&[0, 0, 2], true), 0..4)) {
+    fn binary_trees_are_read_as_written(trees in vec(tree(&[0, 0, 2], true), 0..4)) {
         let bytes = written(|file| write_trees(&trees, file));
-        let read: Vec<Tree> = parse_binary_trees(&bytes[..], "in").collect::<Result<_, _>>().unwrap();
+        let read = parse_binary_trees(&bytes[..], "in");
+        let read: Vec<Tree> = read.collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(read, trees);
     }
 
     #[test]
-    fn sentences(sentences in vec(sentence(), 0..4)) {
+    fn sentences_are_read_as_written(sentences in vec(sentence(), 0..4)) {
         let bytes = written(|file| write_sentences(&sentences, file));
-        let read: Vec<Sentence> = parse_sentences(&bytes[..], "in").collect::<Result<_, _>>().unwrap();
+        let read = parse_sentences(&bytes[..], "in");
+        let read: Vec<Sentence> = read.collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(read, sentences);
     }
 
     #[test]
-    fn pairs(pairs in vec((vec(TEXT, 0..5), vec(TEXT, 0..5)), 0..4)) {
-        let pairs: Vec<Pair> = pairs.into_iter().map(|(source, target)| Pair { source, target }).collect();
+    fn pairs_are_read_as_written(pairs in vec((vec(TEXT, 0..5), vec(TEXT, 0..5)), 0..4)) {
+        let pairs = pairs.into_iter().map(|(source, target)| Pair { source, target });
+        let pairs: Vec<Pair> = pairs.collect();
         let (mut source, mut target) = (Vec::new(), Vec::new());
         write_pairs(&pairs, &mut source, &mut target).unwrap();
-        let read: Vec<Pair> = parse_pairs((&source[..], "s"), (&target[..], "t")).collect::<Result<_, _>>().unwrap();
+        let read = parse_pairs((&source[..], "s"), (&target[..], "t"));
+        let read: Vec<Pair> = read.collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(read, pairs);
     }
 
     #[test]
-    fn lattices(lattices in vec(lattice(), 0..4)) {
+    fn lattices_are_read_as_written(lattices in vec(lattice(), 0..4)) {
         let bytes = written(|file| write_arcs(&lattices, file));
         let read: Vec<_> = parse_arcs(&bytes[..], "in").collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(&read, &lattices);
 
-        let named: Vec<Lattice> = lattices.iter().map(|l| l.map(|id| format!("\"{id}\\"), u32::to_string)).collect();
+        let named = lattices.iter().map(|l| l.map(|id| format!("\"{id}\\"), u32::to_string));
+        let named: Vec<Lattice> = named.collect();
         let bytes = written(|file| write_lattices(&named, file));
         let read: Vec<_> = parse_lattices(&bytes[..], "in").collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(read, named);
     }
 
     #[test]
-    fn vocabularies(tokens in vec("[^\r\n]{1,5}", 0..9)) {
+    fn vocabularies_are_read_as_written(tokens in vec("[^\r\n]{1,5}", 0..9)) {
         let vocabulary = Vocabulary::from_tokens(&tokens);
         let bytes = written(|file| vocabulary.write(file));
         prop_assert_eq!(&Vocabulary::parse(&bytes[..], "in").unwrap(), &vocabulary);
@@ -115,7 +121,7 @@ proptest! {
 }
 
 #[test]
-fn a_tree_of_a_hundred_thousand_levels() {
+fn a_tree_of_a_hundred_thousand_levels_is_read_as_written() {
     let mut tree = TreeBuilder::new();
     tree.push("a".to_string(), Some("x".to_string()), 0);
     for _ in 1..100_000 {

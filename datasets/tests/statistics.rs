@@ -1,4 +1,5 @@
-//! The generators have the statistics of the real sets; with `EDBATCH_SHARED` set, the real sets have them too.
+//! The generators have the statistics of the real sets; with `EDBATCH_SHARED` set, the real sets
+//! have them too.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -16,13 +17,13 @@ const COUNT: usize = 2048;
 const BATCH: usize = 64;
 
 #[test]
-fn binary_trees() {
+fn binary_trees_have_the_statistics_of_real_ones() {
     check("binary trees", &tree_statistics(&generate::binary_trees(&mut rng(), COUNT)), &SST);
     real("sst/train.txt.gz", &SST, |path| tree_statistics(&read_binary_trees(path).unwrap()));
 }
 
 #[test]
-fn nary_trees() {
+fn nary_trees_have_the_statistics_of_real_ones() {
     check("n-ary trees", &tree_statistics(&generate::nary_trees(&mut rng(), COUNT)), &GUM);
     real("gum/gum-const-ccby-2000.ptb.gz", &GUM, |path| {
         tree_statistics(&read_nary_trees(path).unwrap())
@@ -30,7 +31,7 @@ fn nary_trees() {
 }
 
 #[test]
-fn tagged_sentences() {
+fn tagged_sentences_have_the_statistics_of_real_ones() {
     check("sentences", &sentence_statistics(&generate::tagged_sentences(&mut rng(), COUNT)), &WIKI);
     real("wikiner/train.txt.gz", &WIKI, |path| sentence_statistics(&read_sentences(path).unwrap()));
     real("wikigold/wikigold.txt.gz", &WIKI, |path| {
@@ -39,7 +40,7 @@ fn tagged_sentences() {
 }
 
 #[test]
-fn pairs() {
+fn pairs_have_the_statistics_of_real_ones() {
     check("pairs", &pair_statistics(&generate::pairs(&mut rng(), COUNT)), &IWSLT);
     real("iwslt15/tst2013.en.gz", &IWSLT, |path| {
         pair_statistics(&read_pairs(&path, path.with_file_name("tst2013.vi.gz")).unwrap())
@@ -47,7 +48,7 @@ fn pairs() {
 }
 
 #[test]
-fn lattices() {
+fn lattices_have_the_statistics_of_real_ones() {
     let newswire = generate::lattices(&mut rng(), COUNT, Style::Newswire);
     check("newswire", &lattice_statistics(&newswire), &NEWSWIRE);
     let weibo = generate::lattices(&mut rng(), COUNT, Style::Weibo);
@@ -59,7 +60,8 @@ fn lattices() {
     real("weibo/train.jsonl.gz", &WEIBO, |path| lattice_statistics(&read_lattices(path).unwrap()));
 }
 
-/// Name, the value measured on the real set, and how far from it a generated set may be, relatively.
+/// Name, the value measured on the real set, and how far from it a generated set may be,
+/// relatively.
 type Target = (&'static str, f64, f64);
 
 const SST: [Target; 3] =

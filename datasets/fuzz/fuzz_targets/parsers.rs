@@ -1,11 +1,12 @@
-//! Every parser on any bytes: the first byte chooses the parser, the rest is its input. In the folder `datasets`:
+//! Every parser on any bytes: the first byte chooses the parser, the rest is its input. In the
+//! folder `datasets`:
 //!
 //!     cargo +nightly fuzz run parsers
 #![no_main]
 
 use edbatch_datasets::{
-    Error, Vocabulary, parse_arcs, parse_binary_trees, parse_lattices, parse_nary_trees, parse_pairs, parse_plain,
-    parse_sentences,
+    Error, Vocabulary, parse_arcs, parse_binary_trees, parse_lattices, parse_nary_trees,
+    parse_pairs, parse_plain, parse_sentences,
 };
 use libfuzzer_sys::fuzz_target;
 

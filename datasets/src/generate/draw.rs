@@ -1,4 +1,5 @@
-//! Draws from the distributions that the generators share: lengths by quantiles, ranks by Zipf's law.
+//! Draws from the distributions that the generators share: lengths by quantiles, ranks by Zipf's
+//! law.
 //!
 //! Written on `next_u64` alone, so that nothing but the rng decides what comes out.
 
@@ -31,8 +32,8 @@ pub(super) fn pick<T: Copy>(weighted: &[(T, f64)], unit: f64) -> T {
 
 /// A distribution given by its values at the [`SHARES`], straight lines between them.
 ///
-/// Real lengths thin out towards the longest, faster than a straight line; above the median the values are therefore
-/// those measured, drawn in by up to 8 % until the mean is the measured one.
+/// Real lengths thin out towards the longest, faster than a straight line; above the median the
+/// values are therefore those measured, drawn in by up to 8 % until the mean is the measured one.
 pub(super) struct Quantiles(pub(super) [f64; 10]);
 
 /// At which shares of a set its values were measured.
@@ -83,7 +84,8 @@ impl Zipf {
     }
 }
 
-/// The word of a rank, in syllables of two letters: frequent words are short, and no two ranks share a word.
+/// The word of a rank, in syllables of two letters: frequent words are short, and no two ranks
+/// share a word.
 pub(super) fn word(rank: usize) -> String {
     const CONSONANTS: &[u8; 18] = b"nstrlmkpdbgvfhzjwc";
     const VOWELS: &[u8; 5] = b"aeiou";

@@ -1,9 +1,11 @@
-//! Random lattices: a text of words of one to four characters, in which a dictionary finds these words and others.
+//! Random lattices: a text of words of one to four characters, in which a dictionary finds these
+//! words and others.
 //!
-//! The text is drawn word by word from a lexicon. Each of its words of two characters or more is an arc, and so are the
-//! halves of its longer words (which nest), and any two or three neighbouring characters that the dictionary happens to
-//! hold (most of these cross a boundary). Lexicon and dictionary are fixed by hashes, so the same characters are a word
-//! wherever they stand, and words repeat in a mini-batch as often as real ones do.
+//! The text is drawn word by word from a lexicon. Each of its words of two characters or more is an
+//! arc, and so are the halves of its longer words (which nest), and any two or three neighbouring
+//! characters that the dictionary happens to hold (most of these cross a boundary). Lexicon and
+//! dictionary are fixed by hashes, so the same characters are a word wherever they stand, and words
+//! repeat in a mini-batch as often as real ones do.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +34,8 @@ struct Language {
     lexicon: Zipf,
     characters: Zipf,
     word_lengths: [(usize, f64); 4],
-    /// How many pairs, and how many triples, of characters the dictionary holds besides the lexicon.
+    /// How many pairs, and how many triples, of characters the dictionary holds besides the
+    /// lexicon.
     chance_words: [(usize, f64); 2],
 }
 
@@ -87,7 +90,8 @@ impl Language {
 
     /// The characters of the lexicon's word of a rank, as ranks themselves.
     fn word(&self, rank: usize) -> impl Iterator<Item = usize> {
-        // Multiples of the golden ratio: word lengths mix evenly over the frequent words as over the rare.
+        // Multiples of the golden ratio: word lengths mix evenly over the frequent words as over
+        // the rare.
         let golden = (rank as u32 + 1).wrapping_mul(0x9E37_79B9);
         let length = pick(&self.word_lengths, f64::from(golden) / 4_294_967_296.0);
         let hash = move |position| mix((rank * 8 + position) as u64);

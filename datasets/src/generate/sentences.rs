@@ -1,4 +1,5 @@
-//! Random sentences, tagged or in pairs: lengths by quantiles, words by Zipf's law, tags by a Markov chain.
+//! Random sentences, tagged or in pairs: lengths by quantiles, words by Zipf's law, tags by a
+//! Markov chain.
 
 use rand::Rng;
 
@@ -12,7 +13,8 @@ pub fn tagged_sentences(rng: &mut impl Rng, count: usize) -> Vec<Sentence> {
     (0..count).map(|_| tagged_sentence(rng, &words)).collect()
 }
 
-/// `count` pairs like IWSLT's English and Vietnamese ones; the longer the source, the longer the target.
+/// `count` pairs like IWSLT's English and Vietnamese ones; the longer the source, the longer the
+/// target.
 pub fn pairs(rng: &mut impl Rng, count: usize) -> Vec<Pair> {
     let (sources, targets) = (Zipf::new(17_191, 1.3, 4.9), Zipf::new(7_709, 1.3, 5.4));
     let pair = |_| {

@@ -1,4 +1,5 @@
-//! Random trees: a number of leaves is drawn, then spans of leaves are split until each is one leaf.
+//! Random trees: a number of leaves is drawn, then spans of leaves are split until each is one
+//! leaf.
 
 use rand::Rng;
 
@@ -7,14 +8,15 @@ use crate::tree::{Tree, TreeBuilder};
 
 /// `count` binary trees like those of the Stanford Sentiment Treebank, with labels `0` to `4`.
 ///
-/// A span of leaves loses its first leaf, or its last, or splits anywhere: the first makes trees lean to the right as
-/// English does, and how often decides how deep they grow.
+/// A span of leaves loses its first leaf, or its last, or splits anywhere: the first makes trees
+/// lean to the right as English does, and how often decides how deep they grow.
 pub fn binary_trees(rng: &mut impl Rng, count: usize) -> Vec<Tree> {
     let words = Zipf::new(18_280, 1.1, 3.6);
     (0..count).map(|_| binary_tree(rng, &words)).collect()
 }
 
-/// `count` constituent trees like those of GUM: preterminals over tokens, unary chains, nodes of up to six children.
+/// `count` constituent trees like those of GUM: preterminals over tokens, unary chains, nodes of up
+/// to six children.
 pub fn nary_trees(rng: &mut impl Rng, count: usize) -> Vec<Tree> {
     let words = Zipf::new(12_000, 1.25, 5.8);
     (0..count).map(|_| nary_tree(rng, &words)).collect()
@@ -50,7 +52,8 @@ const PARTS_OF_SPEECH: [(&str, f64); 10] = [
     (".", 0.03),
 ];
 
-/// Work that is still to be done, last first, so that nodes come out in post-order without recursion.
+/// Work that is still to be done, last first, so that nodes come out in post-order without
+/// recursion.
 enum Task {
     /// Make a tree over so many leaves; the flag says that a unary node stands above it already.
     Span { leaves: usize, below_unary: bool },
@@ -112,7 +115,8 @@ fn unary_chance(leaves: usize) -> f64 {
     if leaves == 1 { 0.1 } else { 0.2 }
 }
 
-/// Splits a span into two to six: each but the first of them is one leaf, or takes any share of what is left.
+/// Splits a span into two to six: each but the first of them is one leaf, or takes any share of
+/// what is left.
 fn split(rng: &mut impl Rng, leaves: usize, tasks: &mut Vec<Task>) {
     const ARITIES: [(usize, f64); 5] = [(2, 0.67), (3, 0.21), (4, 0.06), (5, 0.035), (6, 0.025)];
     let arity = pick(&ARITIES, unit(rng)).min(leaves);
