@@ -10,8 +10,8 @@ use crate::policies::{Effort, learned, unlearned};
 use crate::record::Counts;
 use crate::workload::{Failure, MiniBatch, Part};
 
-/// Mini-batches over which counts are means: the fewest, the most, and how many instances they should
-/// be together.
+/// Mini-batches over which counts are means: the fewest, the most, and how many instances they
+/// should be together.
 const FEWEST: usize = 5;
 const MOST: usize = 40;
 const INSTANCES: usize = 1280;
@@ -29,8 +29,8 @@ pub fn counts(
     // Batches do not depend on how large vectors are.
     let workload = family.at(8)?;
     let mut policies = unlearned(effort);
-    for lesson in learned(&*workload, batch, effort, &mut progress) {
-        policies.push((format!("fsm-{}", lesson.name), Box::new(lesson.fsm)));
+    for policy in learned(&*workload, batch, effort, &mut progress) {
+        policies.push((format!("fsm-{}", policy.name), Box::new(policy.fsm)));
     }
     let count = match effort {
         Effort::Quick => FEWEST,

@@ -1,7 +1,7 @@
 //! The part `learn`: what learning a policy costs, and what it brings.
 
 use crate::families::Family;
-use crate::policies::{Effort, Lesson, learned};
+use crate::policies::{Effort, LearnedPolicy, learned};
 use crate::record::Learn;
 use crate::workload::Failure;
 
@@ -17,17 +17,17 @@ pub fn learning(
 ) -> Result<Vec<Learn>, Failure> {
     // What is learned does not depend on how large vectors are.
     let workload = family.at(8)?;
-    let record = |lesson: Lesson| Learn {
+    let record = |policy: LearnedPolicy| Learn {
         model: family.model.into(),
         input: family.input.into(),
         batch,
-        encoding: lesson.name,
-        episodes: lesson.outcome.episodes,
-        seconds: lesson.seconds,
-        states: lesson.fsm.states(),
-        before: lesson.outcome.before,
-        after: lesson.outcome.after,
-        bound: lesson.outcome.bound,
+        encoding: policy.name,
+        episodes: policy.outcome.episodes,
+        seconds: policy.seconds,
+        states: policy.fsm.states(),
+        before: policy.outcome.before,
+        after: policy.outcome.after,
+        bound: policy.outcome.bound,
     };
     Ok(learned(&*workload, batch, effort, progress).into_iter().map(record).collect())
 }

@@ -17,7 +17,8 @@
 //!
 //! # Where to read next
 //!
-//! [`families`]: the table of models and sets. [`systems`]: the contestants, [`vanilla`] among them.
+//! [`families`]: the table of models and sets. [`systems`]: the contestants, [`vanilla`] among
+//! them.
 #![forbid(unsafe_code)]
 
 mod agreement;

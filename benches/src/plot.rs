@@ -32,7 +32,8 @@ pub enum Stand {
 const SIZE: (u32, u32) = (760, 320);
 /// Pixels below the axis, for the names of groups and the legend.
 const BELOW: u32 = 64;
-/// Told apart by people who confuse red and green (Okabe and Ito), best for the last contestant.
+/// Colours that people who confuse red and green can distinguish (Okabe and Ito), the strongest for
+/// the last contestant.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(153, 153, 153),
     RGBColor(240, 228, 66),

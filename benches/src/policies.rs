@@ -1,4 +1,5 @@
-//! The policies that are compared by their numbers of batches.
+//! The policies that the bench compares by their numbers of batches, and the training set of those
+//! that are learned.
 
 use std::time::Instant;
 
@@ -21,7 +22,7 @@ pub enum Effort {
     Full,
 }
 
-/// The policies that need no learning, and their names.
+/// The policies that are not learned, with their names.
 #[must_use]
 pub fn unlearned(effort: Effort) -> Vec<(String, Box<dyn Policy>)> {
     let mut policies: Vec<(String, Box<dyn Policy>)> = vec![
@@ -40,52 +41,53 @@ pub fn unlearned(effort: Effort) -> Vec<(String, Box<dyn Policy>)> {
     policies
 }
 
-/// A learned policy.
-pub struct Lesson {
-    /// How it was learned, in a word.
+/// A learned policy, and what learning it took.
+pub struct LearnedPolicy {
+    /// Its encoding, or `ours`.
     pub name: String,
     /// The policy.
     pub fsm: Fsm,
-    /// How it fared on mini-batches held out.
+    /// Its batches on held-out mini-batches, before and after learning.
     pub outcome: Outcome,
     /// The time that learning took, graphs built before.
     pub seconds: f64,
 }
 
-/// Graphs to learn on, of a workload's training part.
-pub struct Lessons {
+/// The graphs of a training set, from the training part of a workload.
+pub struct TrainingGraphs {
     train: Vec<Graph>,
     held_out: Vec<Graph>,
     kinds: usize,
 }
 
-/// Mini-batches to learn on.
-const COURSES: usize = 4;
-/// Mini-batches held out.
+/// Mini-batches to learn on, as the paper does.
+const TRAIN: usize = 4;
+/// Mini-batches held out, which select the best episode.
 const HELD_OUT: usize = 2;
-/// At most how many times as many our own FSM has.
+/// Our own FSM learns on so many times as many mini-batches at most...
 const MOST: usize = 12;
-/// At least how many.
+/// ...and at least so many times.
 const LEAST: usize = 2;
-/// How many instances these may be together: small mini-batches differ more, and cost less.
+/// Instances of all these mini-batches together: of small mini-batches there are more, since they
+/// differ more and cost less.
 const INSTANCES: usize = 2304;
 
-impl Lessons {
+impl TrainingGraphs {
     /// Builds the graphs of mini-batches of some size.
     #[must_use]
     pub fn new(workload: &dyn Workload, batch: usize) -> Self {
         Self::times(1, workload, batch)
     }
 
-    /// So many times as many mini-batches.
+    /// As [`new`](Self::new), of so many times as many mini-batches.
     fn times(times: usize, workload: &dyn Workload, batch: usize) -> Self {
         let instances = workload.instances(Part::Train);
-        let mini_batches = MiniBatch::spread(instances, batch, times * (COURSES + HELD_OUT));
+        let mini_batches = MiniBatch::spread(instances, batch, times * (TRAIN + HELD_OUT));
         let graphs = |mini_batches: &[MiniBatch]| {
             let unrolled = mini_batches.iter().flat_map(|&m| workload.unroll(Part::Train, m));
             unrolled.map(|unrolled| unrolled.graph).collect()
         };
-        let (train, held_out) = mini_batches.split_at(times * COURSES);
+        let (train, held_out) = mini_batches.split_at(times * TRAIN);
         let kinds = workload.network().cells().len();
         Self { train: graphs(train), held_out: graphs(held_out), kinds }
     }
@@ -94,9 +96,13 @@ impl Lessons {
         TrainingSet::new(&self.train, &self.held_out).expect("there are mini-batches")
     }
 
-    /// An FSM by Q-learning as in the paper.
-    pub fn learn(&self, encoding: &NamedEncoding, progress: impl FnMut(&Progress)) -> Lesson {
-        self.lesson(encoding.to_string(), encoding, || {
+    /// Learns an FSM by Q-learning, as in the paper.
+    pub fn learn(
+        &self,
+        encoding: &NamedEncoding,
+        progress: impl FnMut(&Progress),
+    ) -> LearnedPolicy {
+        self.timed(encoding.to_string(), encoding, || {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
             // The authors have no `Critical` to fall back on.
             let config = LearningConfig { or_critical: false, ..LearningConfig::default() };
@@ -104,26 +110,26 @@ impl Lessons {
         })
     }
 
-    /// What `Critical` sees, distilled from a beam search and then improved.
-    fn distill(&self) -> Lesson {
+    /// Distills an FSM on the encoding of `Critical` from a beam search, and improves it.
+    fn distill(&self) -> LearnedPolicy {
         let encoding = NamedEncoding::Critical(Box::default());
-        self.lesson("ours".into(), &encoding, || {
+        self.timed("ours".into(), &encoding, || {
             let teacher = &mut Beam::new(32);
             let outcome = distill(&self.set(), &encoding, teacher);
             improve(&outcome, &self.set(), &encoding, 3)
         })
     }
 
-    fn lesson(
+    fn timed(
         &self,
         name: String,
         encoding: &NamedEncoding,
         learn: impl FnOnce() -> Outcome,
-    ) -> Lesson {
+    ) -> LearnedPolicy {
         let started = Instant::now();
         let outcome = learn();
         let seconds = started.elapsed().as_secs_f64();
-        Lesson { name, fsm: outcome.fsm(encoding.clone(), self.kinds), outcome, seconds }
+        LearnedPolicy { name, fsm: outcome.fsm(encoding.clone(), self.kinds), outcome, seconds }
     }
 }
 
@@ -133,23 +139,23 @@ pub fn learned(
     batch: usize,
     effort: Effort,
     mut progress: impl FnMut(&str),
-) -> Vec<Lesson> {
+) -> Vec<LearnedPolicy> {
     let encodings = match effort {
         Effort::Quick => vec![NamedEncoding::Base, NamedEncoding::Max, NamedEncoding::Sort],
         Effort::Full => NamedEncoding::all().into(),
     };
-    let papers = Lessons::new(workload, batch);
-    let mut lessons = Vec::new();
+    let papers = TrainingGraphs::new(workload, batch);
+    let mut policies = Vec::new();
     for encoding in encodings {
-        lessons.push(papers.learn(&encoding, |at| {
+        policies.push(papers.learn(&encoding, |at| {
             progress(&format!("{encoding}, episode {} of {}", at.episode, at.episodes));
         }));
     }
     if effort == Effort::Full {
         progress("distilling a beam search");
-        let times = INSTANCES / (batch * (COURSES + HELD_OUT));
-        let more = Lessons::times(times.clamp(LEAST, MOST), workload, batch);
-        lessons.push(more.distill());
+        let times = INSTANCES / (batch * (TRAIN + HELD_OUT));
+        let more = TrainingGraphs::times(times.clamp(LEAST, MOST), workload, batch);
+        policies.push(more.distill());
     }
-    lessons
+    policies
 }

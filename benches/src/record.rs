@@ -148,7 +148,7 @@ pub struct Learn {
     pub input: String,
     /// Instances in a mini-batch.
     pub batch: usize,
-    /// What a state tells of the frontier.
+    /// What a state of the machine encodes of the frontier.
     pub encoding: String,
     /// Mini-batches that were scheduled to learn from them.
     pub episodes: usize,

@@ -76,7 +76,8 @@ impl System {
         matches!(self, Self::VanillaDepth | Self::VanillaAgenda)
     }
 
-    /// Its policy, if it does not schedule as an engine does by default; the paper's has been learned.
+    /// Its policy, if it does not schedule as an engine does by default; the paper's has been
+    /// learned.
     #[must_use]
     pub fn policy(self, learned: &Fsm) -> Option<AnyPolicy> {
         match self {
@@ -111,8 +112,8 @@ impl System {
         }
     }
 
-    /// An engine that runs a model in this way, with so many threads for each mini-batch; and where the
-    /// time of its steps goes.
+    /// An engine that runs a model in this way, with so many threads for each mini-batch; and where
+    /// the time of its steps goes.
     ///
     /// # Errors
     /// If a cell is too large to be addressed.

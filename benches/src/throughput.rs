@@ -17,7 +17,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::agreement::Agreement;
 use crate::families::Family;
-use crate::policies::Lessons;
+use crate::policies::TrainingGraphs;
 use crate::record::{Breakdown, Throughput};
 use crate::spread::Spread;
 use crate::systems::System;
@@ -47,21 +47,21 @@ const FEWEST_TURNS: f64 = 3.0;
 /// The bytes that are copied to measure bandwidth: more than caches hold.
 const COPIED: usize = 32 << 20;
 
-/// The policy of [`System::Paper`] for mini-batches of some size, which does not depend on how large
-/// vectors are; one that has learned nothing, if that system is none of the contestants.
+/// The policy of [`System::Paper`] for mini-batches of some size, which does not depend on how
+/// large vectors are; one that has learned nothing, if that system is none of the contestants.
 ///
 /// # Errors
 /// If the model cannot be declared.
 pub fn learned_by_paper(family: &Family, systems: &[System], batch: usize) -> Result<Fsm, Failure> {
     let workload = family.at(8)?;
     Ok(if systems.contains(&System::Paper) {
-        Lessons::new(&*workload, batch).learn(&NamedEncoding::Sort, |_| {}).fsm
+        TrainingGraphs::new(&*workload, batch).learn(&NamedEncoding::Sort, |_| {}).fsm
     } else {
         Fsm::new(NamedEncoding::Sort, workload.network().cells().len())
     })
 }
 
-/// Measures all contestants on one workload. `progress` hears what is being done.
+/// Measures all contestants on one workload. `progress` is called with what is measured next.
 ///
 /// # Errors
 /// If the model cannot be that large, or a contestant's results are wrong.
@@ -123,7 +123,7 @@ pub fn throughput(
             break;
         }
     }
-    let roofs = Roofs {
+    let roofline = Roofline {
         peak: Spread::of(&peaks).median,
         highest: peaks.iter().copied().fold(0.0, f64::max),
         copy: roofline::copy_bandwidth(COPIED),
@@ -136,13 +136,13 @@ pub fn throughput(
             let after = entrant.contestant.statistics();
             progress(&format!("profiling {}", entrant.system.name()));
             entrant.profile(&chosen)?;
-            Ok(entrant.records(family, setting, &chosen, [before, &after], &roofs, weights))
+            Ok(entrant.records(family, setting, &chosen, [before, &after], &roofline, weights))
         })
         .collect()
 }
 
-/// What the core can do, in 1e9 a second.
-struct Roofs {
+/// The limits of the core, its roofline, in 1e9 a second.
+struct Roofline {
     /// FLOPs, the median.
     peak: f64,
     /// FLOPs, the most that was seen.
@@ -187,7 +187,7 @@ impl Entrant {
         Ok(())
     }
 
-    /// Whether another turn like the last one fits.
+    /// Whether there is time for another turn as long as the last one.
     fn has_time(&self, seconds: f64) -> bool {
         self.spent + self.turns.last().copied().unwrap_or(0.0) <= seconds
     }
@@ -198,7 +198,7 @@ impl Entrant {
         setting: &Setting,
         chosen: &[usize],
         [before, after]: [&Statistics; 2],
-        roofs: &Roofs,
+        roofline: &Roofline,
         weights: u64,
     ) -> (Throughput, Breakdown) {
         let mini_batches = chosen.len() as f64;
@@ -234,11 +234,11 @@ impl Entrant {
             mini_batches: chosen.len(),
             flops_per_instance,
             gflops,
-            peak_gflops: roofs.peak,
-            fraction_of_peak: gflops / roofs.peak,
+            peak_gflops: roofline.peak,
+            fraction_of_peak: gflops / roofline.peak,
             best_instances_per_second: best,
-            best_fraction_of_peak: flops_per_instance * best / 1e9 / roofs.highest,
-            copy_gb_per_second: roofs.copy,
+            best_fraction_of_peak: flops_per_instance * best / 1e9 / roofline.highest,
+            copy_gb_per_second: roofline.copy,
             construct_ns_per_node: construct * 1e9 / nodes,
             schedule_ns_per_node: schedule * 1e9 / nodes,
             plan_ns_per_node: plan * 1e9 / nodes,

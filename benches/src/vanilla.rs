@@ -143,7 +143,7 @@ async fn fetch(
     by_count!(0 1 2 3 4 5 6 7 8)
 }
 
-/// Tells the wrapped model's wiring what it awaited, and what its carried values are called now.
+/// Hands the wrapped model's wiring what it awaited, and renames its carried values.
 fn hand_over(graph: &mut Graph, exchange: &mut Exchange, answer: Answer) {
     exchange.answer = Some(answer);
     let record = |value| graph.record_of(value).expect("carried values are of the graph");

@@ -94,8 +94,8 @@ pub trait Contestant {
     /// If an input does not fit the model, or the mini-batch is too large.
     fn run(&mut self, mini_batch: usize) -> Result<&[Rows], RunError>;
 
-    /// Runs mini-batches; `each` takes the number of every one and its seconds, which together are those
-    /// that all took.
+    /// Runs mini-batches; `each` takes the number of every one and its seconds, which together are
+    /// those that all took.
     ///
     /// # Errors
     /// As [`run`](Self::run).

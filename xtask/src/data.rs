@@ -25,7 +25,8 @@ enum Action {
     /// Prints the manifest as a table.
     #[command(after_help = "Example: cargo xtask data list")]
     List(Chosen),
-    /// Compares files, plain or .gz, with the manifest's checksums; sets that are not there count only if named.
+    /// Compares files, plain or .gz, with the manifest's checksums; sets that are not there count
+    /// only if named.
     #[command(after_help = "Example: cargo xtask data check sst")]
     Check(Chosen),
     /// Downloads with curl, unpacks with unzip or tar, checks, and says what is to be made by hand.

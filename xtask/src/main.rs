@@ -1,4 +1,4 @@
-//! The project's chores, one file a verb: `cargo xtask bench`, `data` and `ci`.
+//! The project's tasks, `cargo xtask bench`, `data` and `ci`; a file for each.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The project's chores.
+/// The project's tasks.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", after_help = "Example: cargo xtask ci")]
 struct Args {
@@ -26,7 +26,7 @@ enum Verb {
     Ci(ci::Args),
 }
 
-/// Why a chore failed, for standard error.
+/// Why a task failed, for standard error.
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {

@@ -89,8 +89,8 @@ pub fn translations(source: &Source) -> Result<Set<SourceSentence>, SetError> {
     Ok(numbered("iwslt15/tst2013", &pairs("tst2012")?, &pairs("tst2013")?, &vocabularies))
 }
 
-/// The same with vocabularies of their first 256 words, as the authors of ED-Batch measure: all others
-/// are unknown.
+/// The same with vocabularies of their first 256 words, as the authors of ED-Batch measure: all
+/// others are unknown.
 ///
 /// # Errors
 /// As [`translations`].

@@ -1,4 +1,4 @@
-//! The command's manners.
+//! The command line: exit codes, messages, and what it prints.
 
 use std::process::{Command, Output};
 

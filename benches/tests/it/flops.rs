@@ -33,7 +33,7 @@ fn check(model: &str, expected: &[(&str, u64)]) {
 }
 
 #[test]
-fn trees() {
+fn trees_have_the_flops_of_their_formulas() {
     let (leaf, output) = (("leaf", 6 * H * E), ("output", 2 * SENTIMENTS * H));
     let inner = 16 * H * H;
     check("tree_lstm", &[leaf, ("node", inner), output]);
@@ -43,7 +43,7 @@ fn trees() {
 }
 
 #[test]
-fn chains() {
+fn taggers_have_the_flops_of_their_formulas() {
     let mlp = H;
     let output = ("output", 2 * (2 * H) * mlp + 2 * TAGS * mlp);
     let stacks = [("fwd.0", LSTM), ("fwd.1", LSTM), ("bwd.0", LSTM), ("bwd.1", LSTM)];
@@ -51,14 +51,14 @@ fn chains() {
 }
 
 #[test]
-fn lattices() {
+fn lattices_have_the_flops_of_their_formulas() {
     let output = ("output", 2 * CLASSES * H);
     check("lattice_lstm", &[("char", LSTM), ("word", LSTM), output]);
     check("lattice_gru", &[("char", GRU), ("word", GRU), output]);
 }
 
 #[test]
-fn characters_have_half_the_size() {
+fn cells_over_characters_have_half_the_size() {
     let (_, meet) = FAMILIES.iter().find(|(name, _)| *name == "bilstm_tagger_char").unwrap();
     let workload = meet(&Source::Generated).unwrap().at(H as usize).unwrap();
     let cells = workload.network().cells();

@@ -48,7 +48,7 @@ fn a_chain_holds_what_it_reads_and_writes() {
 }
 
 #[test]
-fn a_field_that_nobody_reads_dies_at_once() {
+fn a_field_without_readers_dies_at_once() {
     let (network, [leaf, first, _]) = network();
     let mut graph = Graph::new(network);
     let mut value = graph.call(leaf, &[0, 0], &[]).unwrap();
@@ -73,7 +73,7 @@ fn what_is_wanted_lives_to_the_end() {
 }
 
 #[test]
-fn the_schedule_decides() {
+fn what_must_be_held_depends_on_the_schedule() {
     let (network, [leaf, _, both]) = network();
     let mut graph = Graph::new(network);
     let a = graph.call(leaf, &[0, 0], &[]).unwrap();

@@ -1,7 +1,8 @@
-//! Fetching a set: download and unpack beside the target, compare the checksum, and only then move into place.
+//! Fetching a set: download and unpack beside the target, compare the checksum, and only then move
+//! into place.
 //!
-//! The work is done by the programs `curl`, `unzip` and `tar`. Nothing under a file's final name is ever incomplete or
-//! unchecked, and the working folder `.fetch` goes when the function returns.
+//! The work is done by the programs `curl`, `unzip` and `tar`. Nothing under a file's final name is
+//! ever incomplete or unchecked, and the working folder `.fetch` goes when the function returns.
 
 use std::fs;
 use std::io::{IsTerminal, stderr};
@@ -12,7 +13,8 @@ use edbatch_datasets::manifest::{Fetch, File, Set, State};
 
 use crate::Failure;
 
-/// Fetches the files of `set` that are not in `dir` yet. A set that is made by hand has nothing to fetch.
+/// Fetches the files of `set` that are not in `dir` yet. A set that is made by hand has nothing to
+/// fetch.
 pub(super) fn fetch(set: &Set, dir: &Path) -> Result<(), Failure> {
     if is_complete(set, dir) {
         println!("{}: all {} files are there", set.name, set.files.len());
@@ -102,7 +104,8 @@ fn install(file: &File, part: &Path, dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A working folder beside the sets, so that moving into place is one step; it goes when this is dropped.
+/// A working folder beside the sets, so that moving into place is one step; it goes when this is
+/// dropped.
 struct Work(PathBuf);
 
 impl Work {
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_tar_archive() {
+    fn members_of_a_tar_archive_are_unpacked() {
         if !has("curl") || !has("tar") {
             return;
         }
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_zip_archive() {
+    fn members_of_a_zip_archive_are_unpacked() {
         if !has("curl") || !has("unzip") {
             return;
         }
@@ -238,14 +241,16 @@ mod tests {
         assert!(entries(&full).is_empty(), "{:?}", entries(&full));
     }
 
-    /// A zip archive with one member, stored as it is: local header, contents, directory, end record.
+    /// A zip archive with one member, stored as it is: local header, contents, directory, end
+    /// record.
     fn zip(name: &str, contents: &[u8]) -> Vec<u8> {
         let mut crc = flate2::Crc::new();
         crc.update(contents);
         let size = (contents.len() as u32).to_le_bytes();
         let crc = crc.sum().to_le_bytes();
         let name_length = (name.len() as u16).to_le_bytes();
-        // Version 2.0, no flags, stored, no time, the checksum, both sizes, the name's length, no extra field.
+        // Version 2.0, no flags, stored, no time, the checksum, both sizes, the name's length, no
+        // extra field.
         let common =
             [&[20, 0, 0, 0, 0, 0, 0, 0, 33, 0][..], &crc, &size, &size, &name_length, &[0, 0]]
                 .concat();
