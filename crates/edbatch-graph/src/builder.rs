@@ -85,6 +85,13 @@ impl CellBuilder {
         self.fields(name, record, |field| Op::Input { port, field })
     }
 
+    /// As [`one`](Self::one), for a record whose number of fields is known at run time only: a tensor for
+    /// each of them.
+    pub fn one_vec(&self, name: &str, record: RecordId) -> Vec<Tensor<'_>> {
+        let port = self.port(name, record, Arity::One);
+        self.all_fields(name, record, |field| Op::Input { port, field })
+    }
+
     /// A port that takes any number of values, at least one. It is the cell's last.
     pub fn many(&self, name: &str, record: RecordId) -> Values<'_> {
         Values { cell: self, port: self.port(name, record, Arity::Many), record }
@@ -176,6 +183,14 @@ impl CellBuilder {
             Some(&shape) => self.push(op(field as u16), &[], shape),
             None => self.poison(),
         })
+    }
+
+    fn all_fields(&self, port: &str, record: RecordId, op: impl Fn(u16) -> Op) -> Vec<Tensor<'_>> {
+        let shapes = self.shapes(record);
+        if shapes.is_empty() {
+            self.fail(&format!("port {port}"), &[], FOREIGN_RECORD);
+        }
+        (0..).zip(shapes).map(|(field, shape)| self.push(op(field), &[], shape)).collect()
     }
 
     /// The shapes of a record's fields; none if it is a record of another network.
@@ -337,6 +352,14 @@ impl<'c> Values<'c> {
     #[must_use]
     pub fn max<const N: usize>(self) -> [Tensor<'c>; N] {
         self.reduce(Reduction::Max)
+    }
+
+    /// The values reduced, a tensor per field, for a record whose number of fields is known at run time
+    /// only.
+    #[must_use]
+    pub fn reduce_vec(self, by: Reduction) -> Vec<Tensor<'c>> {
+        let port = self.port;
+        self.cell.all_fields(&self.name(), self.record, |field| Op::Reduce { port, field, by })
     }
 
     fn name(self) -> String {

@@ -92,16 +92,18 @@ impl Network {
     ///
     /// # Errors
     /// If it has no field, a field has no element or 2³¹ of them, or there are 65,536 records.
-    pub fn record<const N: usize>(
+    pub fn record<'f>(
         &mut self,
         name: &str,
-        fields: [(&str, Shape); N],
+        fields: impl IntoIterator<Item = (&'f str, Shape)>,
     ) -> Result<RecordId, CellError> {
         let error = |message: &str| Err(CellError::new(name, "record", &[], message));
-        if N == 0 {
+        // One more than there may be is enough to see that there are too many.
+        let fields: Vec<(&str, Shape)> = fields.into_iter().take(FEW + 1).collect();
+        if fields.is_empty() {
             return error("at least one field");
         }
-        if N > FEW {
+        if fields.len() > FEW {
             return error("at most 65536 fields in a record");
         }
         if let Some((field, shape)) = fields.iter().find(|(_, shape)| !shape.is_possible()) {

@@ -119,11 +119,20 @@ impl Op {
         )
     }
 
-    /// The shape of the result.
+    /// The shape of the result, where that follows from the operands: not of what reads a port, a table, a
+    /// parameter or a constant.
+    ///
+    /// ```
+    /// use edbatch_graph::{Op, Shape};
+    ///
+    /// let (matrix, vector) = (Shape::Matrix(3, 4), Shape::Vector(4));
+    /// assert_eq!(Op::MatMul.infer(&[matrix, vector]), Ok(Shape::Vector(3)));
+    /// assert!(Op::MatMul.infer(&[vector, matrix]).is_err());
+    /// ```
     ///
     /// # Errors
     /// What was expected of the operands, in words.
-    pub(crate) fn infer(self, operands: &[Shape]) -> Result<Shape, String> {
+    pub fn infer(self, operands: &[Shape]) -> Result<Shape, String> {
         use Shape::{Matrix, Vector};
         match (self, operands) {
             (Self::MatMul, &[Matrix(m, k), Vector(n)]) if k == n => Ok(Vector(m)),

@@ -95,6 +95,7 @@ impl fmt::Display for PlainDag {
 
 /// Why a node could not be appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum PushError {
     /// The kind is not among those the graph was made for.
     UnknownKind {

@@ -168,6 +168,7 @@ pub struct TextError {
 
 /// What can be wrong with a text graph.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum TextErrorKind {
     /// The file has no line.
     Empty,

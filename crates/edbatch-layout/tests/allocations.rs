@@ -1,42 +1,13 @@
 //! Planning allocates nothing once its memory has seen the largest mini-batch.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use edbatch_layout::{Capacity, MiniBatch, Plan, Planner};
+use edbatch_testing::{CountingAllocator, allocations};
 
 #[path = "../benches/plan/graphs.rs"]
 mod graphs;
 
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The system's allocator, and a count of what the thread asked it for.
-struct Counting;
-
 #[global_allocator]
-static COUNTING: Counting = Counting;
-
-// SAFETY: every request is passed on to `System`, as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps to the contract of `alloc`, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps to the contract of `dealloc`, and what we gave was `System`'s.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-fn allocations(work: impl FnOnce()) -> usize {
-    let before = ALLOCATIONS.get();
-    work();
-    ALLOCATIONS.get() - before
-}
+static COUNTING: CountingAllocator = CountingAllocator;
 
 /// Plans all graphs of a workload, and refills each plan.
 fn plan(workload: &graphs::Workload, capacity: Capacity, planner: &mut Planner, plan: &mut Plan) {

@@ -116,6 +116,7 @@ fn unreadable(error: &std::io::Error) -> ConfigError {
 
 /// What is wrong with a model's folder.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum FolderError {
     /// The configuration.
     Config {

@@ -202,6 +202,7 @@ fn name(file: &Path) -> String {
 
 /// Why no vocabularies could be built.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum VocabularyError {
     /// A file could not be read.
     Input(Error),

@@ -107,6 +107,7 @@ impl fmt::Display for PolicyChoice {
 
 /// A word that names no policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ChoiceError {
     /// There is no word.
     Empty,

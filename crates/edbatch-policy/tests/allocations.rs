@@ -1,7 +1,5 @@
 //! Scheduling allocates nothing once its memory has seen the largest mini-batch.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::iter;
 
 use edbatch_graph::{Dag, PlainDag, Schedule};
@@ -9,6 +7,7 @@ use edbatch_policy::{
     Agenda, AnyPolicy, Critical, Depth, Fsm, NamedEncoding, Preference, Scheduler, Sufficient,
     TrainingSet, distill,
 };
+use edbatch_testing::{CountingAllocator, allocations};
 
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "it/support.rs"]
@@ -16,47 +15,8 @@ mod support;
 
 use support::{lattices, trees};
 
-/// The system's allocator, and a count of what the thread asked it for.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
 #[global_allocator]
-static COUNTING: Counting = Counting;
-
-// SAFETY: every call is passed on as it came. The count is a thread's own, needs no memory and no
-// destructor.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps to the contract of `alloc`, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps to the contract of `dealloc`, and what we gave was `System`'s.
-        unsafe { System.dealloc(memory, layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps to the contract of `realloc`, and what we gave was `System`'s.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
-fn allocations(work: impl FnOnce()) -> usize {
-    let before = ALLOCATIONS.get();
-    work();
-    ALLOCATIONS.get() - before
-}
-
-#[test]
-fn it_counts() {
-    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(7)))), 1);
-}
+static COUNTING: CountingAllocator = CountingAllocator;
 
 /// How often it allocates, mini-batch after mini-batch.
 fn counts(mut scheduler: Scheduler, mini_batches: &[PlainDag]) -> Vec<usize> {

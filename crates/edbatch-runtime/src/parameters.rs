@@ -105,6 +105,7 @@ fn read(parameter: &Parameter, file: &SafeTensors<'_>) -> Result<Arc<[f32]>, Par
 
 /// Why a file of weights does not fit a network.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum ParameterError {
     /// The file is no safetensors file.
     Format(SafeTensorError),

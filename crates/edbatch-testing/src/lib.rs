@@ -4,13 +4,16 @@
 //! not count as one that passed: `cargo xtask ci` prints and counts them.
 //!
 //! Crates name this one by its path alone, without a version: it is left out of what they publish.
-#![forbid(unsafe_code)]
+
+mod allocations;
 
 use std::env;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
+
+pub use allocations::{CountingAllocator, allocations};
 
 /// The variable with the file that lists what was skipped.
 const SKIPS: &str = "EDBATCH_SKIPS";

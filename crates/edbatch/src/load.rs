@@ -35,6 +35,7 @@ pub fn load(folder: impl AsRef<Path>) -> Result<Loaded, LoadError> {
 
 /// Why a folder holds no model.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum LoadError {
     /// The configuration or a vocabulary is wrong.
     Folder(FolderError),

@@ -1,38 +1,12 @@
 //! What is said to allocate nothing does not.
 
-use pqtree::{NodeId, PqTree};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::fmt::Write as _;
 
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: hands every call on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
+use edbatch_testing::{CountingAllocator, allocations};
+use pqtree::{NodeId, PqTree};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
-
-fn allocations<T>(run: impl FnOnce() -> T) -> u64 {
-    let before = ALLOCATIONS.get();
-    std::hint::black_box(run());
-    ALLOCATIONS.get() - before
-}
+static COUNTING: CountingAllocator = CountingAllocator;
 
 /// Walks through one level after the other, each beside two more nodes.
 fn nested(levels: u32) -> PqTree {

@@ -6,6 +6,7 @@ use super::{FORMAT, VERSION};
 
 /// Why a text is no learned policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum FileError {
     /// It is no JSON, or not of this shape.
     Json(String),

@@ -34,7 +34,7 @@ impl Failure {
             OpenErrorKind::Read(got) => Self::at(
                 &error.path,
                 format_args!(
-                    "expected depth, agenda, sufficient, critical, beam:WIDTH or a learned \
+                    "expected auto, depth, agenda, sufficient, critical, beam:WIDTH or a learned \
                      policy's file, got: {got}"
                 ),
             ),

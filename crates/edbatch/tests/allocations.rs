@@ -1,0 +1,84 @@
+//! A mini-batch in a steady state allocates as often for many inputs as for few.
+
+use std::sync::Arc;
+
+use edbatch::{Engine, Rows};
+use edbatch_graph::{Kind, Network, Shape, Value};
+use edbatch_models::{Build, BuildError, LstmNmt, Model, NmtSizes, SourceSentence, Stop};
+use edbatch_runtime::Parameters;
+use edbatch_testing::{CountingAllocator, allocations};
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+
+#[global_allocator]
+static COUNTING: CountingAllocator = CountingAllocator;
+
+/// What a warm engine allocates for a mini-batch: all of it, from wiring to rows in the caller's memory.
+fn warm<M: Model>(model: M, inputs: &[M::Input]) -> usize {
+    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
+    let mut engine = Engine::new(model, parameters).unwrap();
+    let mut outputs: Vec<Rows> = Vec::new();
+    for _ in 0..3 {
+        engine.run_into(inputs, &mut outputs).unwrap();
+    }
+    allocations(|| engine.run_into(inputs, &mut outputs).unwrap())
+}
+
+/// A chain of words whose wiring allocates nothing by itself.
+struct Chain {
+    network: Arc<Network>,
+    step: Kind,
+    start: Value,
+}
+
+impl Chain {
+    fn new() -> Self {
+        let mut network = Network::new();
+        let state = network.record("state", [("h", Shape::Vector(8))]).unwrap();
+        let start = network.initial(state, &["h0"]).unwrap();
+        let step = network.cell("step", state, |cell| {
+            let x = cell.lookup("word", "embed", &[50, 8]);
+            let [h] = cell.one("previous", state);
+            vec![(x + cell.parameter("u", &[8, 8]).matmul(h)).tanh()]
+        });
+        Self { network: Arc::new(network), step: step.unwrap(), start }
+    }
+}
+
+impl Model for Chain {
+    type Input = Vec<u32>;
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, words: &Vec<u32>) -> Result<(), BuildError> {
+        let mut state = self.start;
+        for &word in words {
+            state = build.call(self.step, &[word], &[state])?;
+        }
+        build.emit(state);
+        Ok(())
+    }
+}
+
+/// One future wires all inputs, and the rows of an earlier mini-batch lend their memory.
+#[test]
+fn models_that_await_nothing_allocate_no_more_for_more_inputs() {
+    let inputs: Vec<Vec<u32>> = (0..64).map(|i| (0..3 + i % 9).collect()).collect();
+    let few = warm(Chain::new(), &inputs[..4]);
+    let many = warm(Chain::new(), &inputs);
+    // Lists of a round double as they grow: their number goes by the logarithm of the inputs.
+    assert!(few <= 16 && many <= few + 12, "{few} for 4 inputs, {many} for 64");
+}
+
+/// A decoder's instances wait side by side, so each has a future; a step allocates none.
+#[test]
+fn steps_of_a_decoder_allocate_nothing() {
+    let sizes = NmtSizes { source: 50, target: 30, embed: 8, hidden: 8 };
+    let sources = |steps: usize| -> Vec<SourceSentence> {
+        vec![SourceSentence { words: vec![3, 1, 4], stop: Stop::After(steps) }; 16]
+    };
+    let short = warm(LstmNmt::new(sizes).unwrap(), &sources(20));
+    let long = warm(LstmNmt::new(sizes).unwrap(), &sources(60));
+    assert_eq!(long, short, "60 steps allocate as 20 do");
+}
