@@ -1,5 +1,7 @@
-//! The direction of the arrows, read from the manifests; and where `unsafe` may stand.
+//! What `docs/ARCHITECTURE.md` promises of the sources: which crate depends on which, where
+//! `unsafe` may stand, that a public type's name has one meaning, and one width of text.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +39,7 @@ fn dependencies(manifest: &str) -> Vec<&str> {
 }
 
 #[test]
-fn crates_depend_only_on_what_the_architecture_says() {
+fn crates_depend_only_on_what_the_architecture_allows() {
     for (folder, allowed) in ALLOWED {
         let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
         for name in dependencies(&manifest) {
@@ -58,16 +60,76 @@ fn unsafe_stands_in_the_kernels_and_the_thread_pool_alone() {
             );
         }
     }
-    let mut files = vec![root().join("crates/edbatch-runtime/src")];
-    while let Some(path) = files.pop() {
-        if path.is_dir() {
-            if !path.ends_with("kernels") {
-                files.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-            }
-        } else {
+    for path in sources(&root().join("crates/edbatch-runtime/src")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let allowed = path.ends_with("thread_pool.rs") || path.iter().any(|part| part == "kernels");
+        assert!(allowed || !text.contains("unsafe "), "{} must not be unsafe", path.display());
+    }
+}
+
+/// pqtree is a library by itself, which may name its types as its field does.
+#[test]
+fn no_two_public_types_have_the_same_name() {
+    let mut declared: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (folder, _) in ALLOWED.iter().filter(|(folder, _)| *folder != "crates/pqtree") {
+        for path in sources(&root().join(folder).join("src")) {
             let text = fs::read_to_string(&path).unwrap();
-            let pool = path.ends_with("thread_pool.rs");
-            assert!(pool || !text.contains("unsafe "), "{} must not be unsafe", path.display());
+            for name in text.lines().filter_map(public_type) {
+                declared.entry(name.to_string()).or_default().push(path.display().to_string());
+            }
         }
     }
+    // Had the scan missed the declarations, it would find nothing twice.
+    assert!(["Engine", "Backend", "Kind", "Dag"].iter().all(|&name| declared.contains_key(name)));
+    declared.retain(|_, files| files.len() > 1);
+    assert!(declared.is_empty(), "public types with the same name: {declared:#?}");
+}
+
+/// Where every line, of code, comments or prose, has at most 100 characters.
+const NARROW: [&str; 5] = ["benches", "crates/edbatch-models", "datasets", "docs", "xtask"];
+
+#[test]
+fn lines_have_at_most_100_characters() {
+    let mut files = vec![root().join("README.md"), root().join("CHANGELOG.md")];
+    files.extend(NARROW.iter().flat_map(|folder| text_files(&root().join(folder))));
+    assert!(files.len() > 50, "the scan found only {} files", files.len());
+    for path in files {
+        let text = fs::read_to_string(&path).unwrap();
+        for (number, line) in (1..).zip(text.lines()) {
+            let width = line.chars().count();
+            assert!(width <= 100, "{}:{number}: {width} characters", path.display());
+        }
+    }
+}
+
+/// The name that a line declares, if it declares a public type.
+fn public_type(line: &str) -> Option<&str> {
+    let item = line.trim_start().strip_prefix("pub ")?;
+    let item = item.strip_prefix("unsafe ").unwrap_or(item);
+    let (keyword, rest) = item.split_once(' ')?;
+    let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    ["struct", "enum", "trait", "type", "union"].contains(&keyword).then_some(name)
+}
+
+/// The Rust files under a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut files = text_files(folder);
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    files
+}
+
+/// The Rust and Markdown files under a folder, but for what builds leave there.
+fn text_files(folder: &Path) -> Vec<PathBuf> {
+    let (mut folders, mut files) = (vec![folder.to_path_buf()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs" || end == "md") {
+                files.push(path);
+            }
+        }
+    }
+    files
 }
