@@ -1,4 +1,4 @@
-//! Whether a contestant computes what the interpreter computes: else its speed means nothing.
+//! Checks that a contestant computes what the interpreter computes, before its speed counts.
 
 use edbatch::Rows;
 use edbatch_runtime::Parameters;
@@ -10,7 +10,7 @@ const INTERPRETED: usize = 4;
 /// By how much results may differ from the interpreter's, and from another contestant's.
 const TOLERANCE: f32 = 1e-4;
 
-/// What the results of a mini-batch are.
+/// The expected results of a mini-batch.
 pub(crate) struct Agreement {
     /// Of the first instances, or of all once a contestant has been accepted.
     expected: Vec<Vec<f32>>,
@@ -32,6 +32,8 @@ impl Agreement {
     pub(crate) fn check(&mut self, results: &[Rows]) -> Result<(), Failure> {
         for (instance, rows) in results.iter().enumerate() {
             let got = elements(rows);
+            // The interpreter is too slow for all instances: of the rest, contestants must agree
+            // with each other.
             let Some(expected) = self.expected.get(instance) else {
                 self.expected.push(got);
                 continue;

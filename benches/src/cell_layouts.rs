@@ -1,4 +1,4 @@
-//! The part `cells`: what the cells of the paper's table copy, and how long they take to compile.
+//! The part `cells`: memory copied by the cells of the paper's table, and their compile time.
 
 use std::sync::Arc;
 use std::time::Instant;

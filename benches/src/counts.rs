@@ -1,4 +1,4 @@
-//! The part `counts`: batches of every policy, and the lower bound.
+//! The part `counts`: number of batches by policy, beside the lower bound.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The part `learn`: what learning a policy costs, and what it brings.
+//! The part `learn`: training time of the learned policies, and their batches before and after.
 
 use crate::families::Family;
 use crate::policies::{Effort, LearnedPolicy, learned};

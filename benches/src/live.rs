@@ -1,4 +1,4 @@
-//! What a schedule must hold at least: values that are still to be read or returned.
+//! Live memory: the least that a schedule must hold, values that are still to be read or returned.
 
 use edbatch_graph::{Cell, Dag, Graph, NodeId, Op, RecordId, Schedule, Source, Value};
 
@@ -18,6 +18,7 @@ pub fn live_bytes(graph: &Graph, schedule: &Schedule, wanted: &[Value]) -> u64 {
             lives.begin(node, now);
             let ports = &fields_read[batch.kind.index()];
             for (position, value) in graph.values(node).enumerate() {
+                // A port of any number of values is the last one: all further values are its.
                 for &field in &ports[position.min(ports.len() - 1)] {
                     lives.extend(value, field, now);
                 }
@@ -74,6 +75,7 @@ impl Lives {
         for (index, record) in records.enumerate() {
             first.push(lives.len());
             for bytes in field_bytes(graph, record) {
+                // Initial values come first among the given ones; they are weights.
                 let bytes = if index < weights { 0 } else { bytes };
                 lives.push(Life { from: 0, to: 0, bytes });
             }
@@ -101,7 +103,7 @@ impl Lives {
     }
 
     fn worst(&self, batches: usize) -> u64 {
-        // What begins at a time, and what has ended by then.
+        // Sums of differences: what begins at a time, and what has ended by then.
         let mut begun = vec![0; batches + 2];
         let mut ended = vec![0; batches + 2];
         for life in &self.lives {

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: measures what is asked for, and reports it.
+//! The benchmark's command, `cargo xtask bench`: measures, then prints tables and writes a page.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,4 @@
-//! What to measure, as on the command line.
+//! Command-line options: which parts, models, sizes, systems and threads are measured.
 
 use std::path::PathBuf;
 

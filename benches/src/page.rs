@@ -1,4 +1,4 @@
-//! Records as a page: plots, then the tables. One file without links, so that it can be sent.
+//! The HTML page of a run: plots, then tables. One file without links, so that it can be sent.
 
 use std::fmt::Write;
 

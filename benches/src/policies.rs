@@ -87,6 +87,7 @@ impl TrainingGraphs {
             let unrolled = mini_batches.iter().flat_map(|&m| workload.unroll(Part::Train, m));
             unrolled.map(|unrolled| unrolled.graph).collect()
         };
+        // Different mini-batches: what is learned must not be selected on what it has seen.
         let (train, held_out) = mini_batches.split_at(times * TRAIN);
         let kinds = workload.network().cells().len();
         Self { train: graphs(train), held_out: graphs(held_out), kinds }

@@ -1,4 +1,4 @@
-//! What is measured, as plain data: a line of JSON each.
+//! Measurements as plain data, written as JSON lines.
 
 use serde::Serialize;
 

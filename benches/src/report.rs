@@ -1,4 +1,4 @@
-//! Records as people read them: a table for each part.
+//! Tables of the measurements, one for each part, as the terminal shows them.
 
 use crate::paper_table::{PAPER_TABLE, PrintedCell};
 use crate::record::{Breakdown, Cell, Copies, Counts, Learn, PqTrees, Record, Rule, Throughput};

@@ -1,4 +1,4 @@
-//! Inputs to measure on: real sets from a folder, or generated ones that look like them.
+//! Data sets to measure on: real ones from a folder, or generated ones with their statistics.
 //!
 //! A set has a part to train policies on and a part to measure on, and sizes for models. As in
 //! most papers about speed, vocabularies are those of the part to measure on.
@@ -82,6 +82,7 @@ fn generated<I>(
     name: &'static str,
     mut generate: impl FnMut(&mut Xoshiro256PlusPlus, usize) -> Vec<I>,
 ) -> (&'static str, Vec<I>, Vec<I>) {
+    // One generator for both parts: they have no instance in common.
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     (name, generate(&mut rng, 1536), generate(&mut rng, 1280))
 }

@@ -1,4 +1,4 @@
-//! How much faster one contestant is than another, of the same run.
+//! Speedups: throughput of one contestant over another's in the same run.
 
 use crate::record::Throughput;
 use crate::systems::System;

@@ -1,4 +1,4 @@
-//! A figure measured several times.
+//! Median and quartiles of repeated measurements.
 
 /// The median and the quartiles of some figures.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -1,4 +1,6 @@
-//! The contestants. All run on the same runtime, so differences are the methods'.
+//! The systems that are compared: ours, parts of it, and other published methods of batching.
+//!
+//! All run on the same runtime, so that differences are those of the methods.
 
 use std::sync::Arc;
 

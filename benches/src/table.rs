@@ -1,4 +1,4 @@
-//! Plain tables.
+//! Text tables with aligned columns.
 
 use std::fmt;
 

@@ -96,10 +96,12 @@ pub fn throughput(
         });
     }
 
+    // A mini-batch each: warms caches up, and says how many mini-batches the slowest can afford.
     let slowest = entrants
         .iter_mut()
         .map(|entrant| entrant.turn(&[0]))
         .try_fold(0.0, |a, b| Ok::<_, Failure>(f64::max(a, b?)))?;
+    // As many mini-batches as let the slowest have its fewest turns, spread over the whole set.
     let affordable = (setting.seconds / FEWEST_TURNS / slowest) as usize;
     // Threads that run whole mini-batches need some each.
     let fewest = if setting.threads > 1 { most.min(2 * setting.threads) } else { 1 };
@@ -109,6 +111,7 @@ pub fn throughput(
     let mut peaks = Vec::new();
     for turn in 0..TURNS {
         let mut rested = true;
+        // Measured between turns: a core's clock depends on how busy it is with vectors.
         peaks.push(roofline::peak_gflops(Level::detect()));
         for entrant in &mut entrants {
             if turn == 0 || entrant.has_time(setting.seconds) {
@@ -175,7 +178,8 @@ impl Entrant {
         Ok(all)
     }
 
-    /// Finds the shares of execution that sorts of steps have, in a turn of its own.
+    /// Finds the shares of execution that sorts of steps have, in a turn of its own, because clocks
+    /// around each step slow it down.
     fn profile(&mut self, mini_batches: &[usize]) -> Result<(), Failure> {
         let before = self.contestant.statistics();
         self.contestant.profile().switch(true);

@@ -1,6 +1,6 @@
-//! The graphs of a mini-batch without running them: what is counted is counted on these.
+//! Builds all graphs of a mini-batch without running them, for counting batches and FLOPs.
 //!
-//! Where an instance awaits a value, it is handed zeros. Models whose wiring depends on computed
+//! Where an instance awaits a value, it is given zeros. Models whose wiring depends on computed
 //! values only for what they look up, not for how long they go on, unroll as they run.
 
 use std::cell::RefCell;
@@ -78,6 +78,7 @@ fn answer(graph: &mut Graph, exchanges: &[RefCell<Exchange>]) {
             }
         });
         if exchange.answer.is_none() {
+            // The instance has ended: what it carried last is read by nothing.
             exchange.carried.clear();
         }
         records.extend(exchange.carried.iter().map(|&value| record(graph, value)));

@@ -1,4 +1,4 @@
-//! A model on a set of inputs, with its types hidden, and one way to run it.
+//! A workload: a model on a set of inputs, and the contestants that run it, as trait objects.
 
 use std::mem;
 use std::rc::Rc;
@@ -278,6 +278,7 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
             let join = |other: thread::ScopedJoinHandle<'_, _>| other.join().expect("no panic");
             others.into_iter().map(join).fold(own, Result::and)
         });
+        // Mini-batches overlap in time, so none has a time of its own: each gets its share.
         let seconds = started.elapsed().as_secs_f64() / mini_batches.len() as f64;
         mini_batches.iter().for_each(|&mini_batch| each(mini_batch, seconds));
         results
@@ -288,6 +289,7 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
     }
 
     fn statistics(&self) -> Statistics {
+        // Memory is not added: what `peak_bytes` says is that of one engine.
         let mut all = *self.engine.statistics();
         for other in self.others.iter().map(Engine::statistics) {
             all.nodes += other.nodes;
@@ -313,6 +315,7 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
             let mut live = 0;
             let unrolled =
                 unroll(self.engine.model(), &inputs[part]).expect("sets fit their models");
+            // The graphs of a part run one after the other, so the largest counts for memory.
             for Unrolled { graph, wanted } in unrolled {
                 scheduler.schedule(&graph, &mut schedule);
                 counts.flops += flops(&graph);

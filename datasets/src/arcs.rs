@@ -54,6 +54,7 @@ impl<R: BufRead> Iterator for Arcs<R> {
     fn next(&mut self) -> Option<Self::Item> {
         let lattice = self.read_next();
         if lattice.is_err() {
+            // As if the file had announced no instance: the iterator ends here.
             self.count = Some(0);
             self.done = 0;
             self.numbers.end();
@@ -87,6 +88,7 @@ impl<R: BufRead> Arcs<R> {
         let mut lattice = Lattice::default();
         for state in 0..states {
             let label = numbers.next("a label for every state")?;
+            // State 0 is before the first character, so its label is no character's tag.
             if state > 0 {
                 lattice.tags.push(label.to_string());
             }
@@ -120,6 +122,7 @@ fn read_state<R: BufRead>(
             return Err(numbers.error(format!("one character arc into state {state}")));
         }
         let id = numbers.next("a character or a word")?;
+        // An arc from the state just before spans one character: it is the character itself.
         if from == state - 1 {
             lattice.chars.push(id);
         } else {

@@ -1,4 +1,4 @@
-//! Brackets to trees: the one pushdown automaton behind binary and n-ary trees.
+//! Parses bracketed trees: the pushdown automaton behind binary and n-ary trees.
 //!
 //! A line is cut into `(`, `)` and text, where text ends at an ASCII space or a bracket and nowhere
 //! else (tokens may hold a no-break space). Every open bracket is a [`Frame`] on an explicit stack;
@@ -90,6 +90,7 @@ impl Frame {
             if arity == Arity::Two {
                 return Err(mismatch("a label", Piece::Open));
             }
+            // The Penn Treebank wraps each sentence in a bracket without a label.
             self.label = Some(String::new());
         }
         if self.token.is_some() {
@@ -142,6 +143,8 @@ pub(crate) fn pieces(line: &str, start: usize) -> impl Iterator<Item = (usize, P
             b'(' => Piece::Open,
             b')' => Piece::Close,
             _ => {
+                // These bytes are never part of a longer UTF-8 sequence, so slices end at
+                // characters.
                 let is_end = |b: &u8| matches!(b, b' ' | b'(' | b')');
                 let end =
                     bytes[at..].iter().position(is_end).map_or(bytes.len(), |length| at + length);

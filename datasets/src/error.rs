@@ -1,5 +1,4 @@
-//! The one error of this crate: where the input is wrong, what was expected there, and what stands
-//! there instead.
+//! The error of all readers: file, line and column, what was expected there, and what was found.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! A lattice: a chain of characters with word arcs that skip along it.
+//! A lattice: the characters of a sentence, and the dictionary words that span some of them.
 
 /// A sentence of characters, and the dictionary's words that occur in it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -33,6 +33,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn BufRead + Send>, Error> {
     let path = path.as_ref();
     let refused = |source| Error::Open { file: path.display().to_string(), source };
     let file = File::open(path).map_err(refused)?;
+    // Some systems open folders, and only reading them fails.
     if file.metadata().map_err(refused)?.is_dir() {
         return Err(refused(io::ErrorKind::IsADirectory.into()));
     }
@@ -134,6 +135,7 @@ impl<R: BufRead> Lines<R> {
             return Ok(false);
         }
         self.number += 1;
+        // One byte more than the limit is enough to know that a line is too long.
         let mut bounded = (&mut self.reader).take(self.limit as u64 + 1);
         if let Err(source) = bounded.read_until(b'\n', &mut self.buffer) {
             return Err(self.broken(source));
@@ -159,6 +161,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn broken(&self, source: io::Error) -> Error {
+        // Only a decompressor reports this: a plain file just ends.
         if source.kind() == io::ErrorKind::UnexpectedEof {
             let expected = "the rest of the compressed data".to_string();
             self.cut(self.buffer.len(), expected, "the end of the file")

@@ -1,4 +1,4 @@
-//! Writers: every format of this crate, as its reader reads it.
+//! Writers of every format, in the form that its reader reads.
 //!
 //! What a format cannot hold (a word with a space in it, a label with a bracket) is refused with an
 //! error of kind `InvalidInput`; nothing is written that would read as something else.

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds the package that measures, and hands it the options.
+//! `cargo xtask bench`: builds the benchmark in release, and runs it with the given options.
 
 use std::process::{Command, ExitCode};
 

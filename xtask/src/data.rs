@@ -1,4 +1,4 @@
-//! `cargo xtask data`: the full data sets, which the repository does not hold: list, check, fetch.
+//! `cargo xtask data`: lists, checks and fetches the full data sets, which the repository lacks.
 
 mod fetch;
 

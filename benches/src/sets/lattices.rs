@@ -1,4 +1,4 @@
-//! Lattices of characters and words.
+//! Sets of lattices: characters, with the dictionary words over them.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Sentences: with tags, with unknown words spelled, with translations.
+//! Sets of sentences: tagged, with unknown words spelled, or with translations.
 
 use std::collections::HashMap;
 use std::rc::Rc;

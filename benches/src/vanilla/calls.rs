@@ -1,4 +1,4 @@
-//! Calling operations: one instance's graph of cells, replayed.
+//! Replays one instance's graph of cell calls as calls of single operations.
 
 use edbatch_graph::{Dag, Graph, NodeId, Source, Value};
 use edbatch_models::{Build, BuildError, Model};

@@ -1,4 +1,4 @@
-//! Taking a network apart: a cell for each distinct operation.
+//! Splits the cells of a network into operations: a cell for each distinct one.
 
 use std::collections::HashMap;
 
@@ -83,7 +83,7 @@ impl<'a> Explosion<'a> {
             outputs.push(match vars[output.index()] {
                 Var::Value(operand) => operand,
                 part @ Var::Part(instruction) => {
-                    // Scaled by one, so that there is an operation that makes it.
+                    // A parameter is no node here; scaled by one, it is the result of an operation.
                     let op = Op::Scale(1.0);
                     let itself =
                         Instruction { op, operands: vec![*output], shape: instruction.shape };
@@ -122,6 +122,8 @@ impl<'a> Explosion<'a> {
         vars: &[Var<'_>],
     ) -> Result<Step, CellError> {
         let shape_of = |i: usize| cell.instruction(instruction.operands[i]).shape;
+        // Operations batch together exactly if their names are equal, so the name has all that
+        // tells kinds apart: the operation, the shapes, and the parameters.
         let mut name = instruction.op.to_string();
         let mut records = Vec::with_capacity(vars.len());
         for (i, var) in vars.iter().enumerate() {

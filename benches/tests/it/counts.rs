@@ -1,4 +1,4 @@
-//! Batches on generated inputs.
+//! Numbers of batches by policy, on generated inputs.
 
 use edbatch_benches::counts::counts;
 use edbatch_benches::families::FAMILIES;

@@ -1,4 +1,4 @@
-//! What must be held, on graphs by hand.
+//! Live memory of small graphs, counted by hand.
 
 use std::sync::Arc;
 

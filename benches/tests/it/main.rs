@@ -1,4 +1,4 @@
-//! Everything that is counted, exactly; nothing that is timed.
+//! Tests of all that the benchmark counts, exactly; nothing that it times.
 
 mod agreement;
 mod command;

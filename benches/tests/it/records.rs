@@ -1,4 +1,4 @@
-//! Records are an interface: scripts read them.
+//! The fields of records, which scripts read: an interface that must not change by accident.
 
 use edbatch_benches::record::{Record, Throughput};
 use edbatch_benches::report::tables;

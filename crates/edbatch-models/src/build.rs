@@ -120,6 +120,7 @@ impl<'g> Build<'g> {
         cell: Kind,
         lists: impl Iterator<Item = V>,
     ) -> Result<(), CallError> {
+        // Borrowed once for all calls: many models make half of their calls here.
         let (mut graph, mut exchange) = (self.graph.borrow_mut(), self.exchange.borrow_mut());
         for values in lists {
             exchange.emitted.push(graph.call(cell, &[], values.as_ref())?);
@@ -167,6 +168,7 @@ impl<'g> Build<'g> {
             exchange.carried.clear();
             exchange.carried.extend(carried);
         }
+        // Without a waker: the engine polls again exactly when the answer is there.
         poll_fn(|_| {
             let mut exchange = self.exchange.borrow_mut();
             match exchange.answer.take() {

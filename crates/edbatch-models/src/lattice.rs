@@ -1,4 +1,4 @@
-//! The wiring of a lattice, whatever its cells compute.
+//! How the lattice models wire a lattice: a call for each character and each word.
 
 use edbatch_datasets::{Lattice, WordArc};
 use edbatch_graph::{Kind, Value};
@@ -31,6 +31,8 @@ impl Wiring {
                  expected start < end < {length}"
             )));
         }
+        // A word's arc is called once its last character's is, so that each state's arcs are
+        // contiguous.
         let mut by_end: Vec<_> = lattice.words.iter().collect();
         by_end.sort_by_key(|word| word.end);
         let mut words = by_end.into_iter().peekable();

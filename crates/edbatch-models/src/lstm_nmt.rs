@@ -119,6 +119,7 @@ impl Model for LstmNmt {
             state = build.call(self.decoder, &[word], &[state])?;
             let logits = build.call(self.output, &[], &[state])?;
             build.emit(logits);
+            // Of all values only the state is needed by the next step; the others are freed.
             (word, [state]) = build.arg_max(logits, [state]).await;
             if word == END && source.stop == Stop::AtEnd {
                 break;

@@ -96,6 +96,7 @@ fn spelled(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
             sentence.tags.iter().flatten().for_each(|tag| labels.insert(tag));
         }
     }
+    // Rare words stay out of the vocabulary, so that the model spells them.
     let mut words = Vocabulary::new();
     for (word, _) in all.tokens().iter().zip(times).filter(|&(_, times)| times > RARE) {
         insert(&mut words, word);
@@ -150,6 +151,7 @@ fn numbered_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon,
             tags.iter().for_each(|tag| labels.insert(tag));
         }
     }
+    // A token for each number up to the greatest, so that numbers keep their meaning.
     let numbers = |most: u32| Vocabulary::from_tokens((1..=most).map(|id| id.to_string()));
     Ok(Lexicon::Lattices { chars: numbers(most_char), words: numbers(most_word) })
 }

@@ -143,7 +143,7 @@ impl Model for Zoo {
             (Self::MvRnn(model), Tree(input)) => model.build(build, &input.tree).await,
             (Self::BiLstmTagger(model), Sentence(input)) => model.build(build, input).await,
             (Self::BiLstmTaggerChar(model), Spelled(input)) => model.build(build, input).await,
-            // Nothing is to be translated, although the model would go on from its start.
+            // Nothing is to be translated; the model itself would decode from its initial state.
             (Self::LstmNmt(_), Source(input)) if input.words.is_empty() => Ok(()),
             (Self::LstmNmt(model), Source(input)) => model.build(build, input).await,
             (Self::LatticeLstm(model), Lattice(input)) => model.build(build, input).await,

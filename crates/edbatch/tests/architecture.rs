@@ -102,6 +102,25 @@ fn lines_have_at_most_100_characters() {
     }
 }
 
+/// A file may be named by its path, or in short: `runtime/cpu.rs` is `edbatch-runtime/src/cpu.rs`.
+#[test]
+fn files_that_the_documents_name_exist() {
+    let folders = ["benches", "crates", "datasets", "xtask"];
+    let files = folders.iter().flat_map(|folder| sources(&root().join(folder)));
+    let short = |path: PathBuf| {
+        let path = path.display().to_string();
+        [PathBuf::from(path.replace("/src/", "/").replace("edbatch-", "")), PathBuf::from(path)]
+    };
+    let files: Vec<PathBuf> = files.flat_map(short).collect();
+    for document in ["README.md", "docs/ARCHITECTURE.md", "docs/paper.md", "docs/walkthrough.md"] {
+        let text = fs::read_to_string(root().join(document)).unwrap();
+        let named = text.split('`').filter(|name| name.ends_with(".rs") && !name.contains(' '));
+        for name in named {
+            assert!(files.iter().any(|file| file.ends_with(name)), "{document} names {name}");
+        }
+    }
+}
+
 /// The name that a line declares, if it declares a public type.
 fn public_type(line: &str) -> Option<&str> {
     let item = line.trim_start().strip_prefix("pub ")?;

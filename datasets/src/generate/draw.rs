@@ -1,5 +1,4 @@
-//! Draws from the distributions that the generators share: lengths by quantiles, ranks by Zipf's
-//! law.
+//! Random draws that the generators share: lengths by quantiles, ranks by Zipf's law.
 //!
 //! Written on `next_u64` alone, so that nothing but the rng decides what comes out.
 

@@ -1,5 +1,4 @@
-//! Random trees: a number of leaves is drawn, then spans of leaves are split until each is one
-//! leaf.
+//! Random trees: draws a number of leaves, then splits spans of leaves until each is one leaf.
 
 use rand::Rng;
 

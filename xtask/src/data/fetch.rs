@@ -42,6 +42,7 @@ pub(super) fn is_complete(set: &Set, dir: &Path) -> bool {
 }
 
 fn from_archive(set: &Set, url: &str, unpack: &[&str], dir: &Path) -> Result<(), Failure> {
+    // Unpacked member by member to standard output: no path in an archive is ever written to.
     let work = Work::new(dir)?;
     let (archive, part) = (work.0.join("archive"), work.0.join("part"));
     download(url, &archive)?;
