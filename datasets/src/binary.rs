@@ -29,8 +29,8 @@ pub fn parse_binary_trees<R: BufRead>(reader: R, name: &str) -> BinaryTrees<R> {
     BinaryTrees { lines: Lines::new(reader, name) }
 }
 
-/// Iterator of [`parse_binary_trees`]. After a malformed line it goes on with the next; after any other
-/// error it ends.
+/// Iterator of [`parse_binary_trees`]. After a malformed line it goes on with the next; after any
+/// other error it ends.
 pub struct BinaryTrees<R> {
     lines: Lines<R>,
 }

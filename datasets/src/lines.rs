@@ -51,8 +51,8 @@ pub fn lines(path: impl AsRef<Path>) -> Result<Lines<Box<dyn BufRead + Send>>, E
     Ok(Lines::new(open(path)?, &name))
 }
 
-/// An iterator over lines, without their `\n` or `\r\n`. After a line that is no UTF-8 it goes on with the
-/// next; after any other error it ends.
+/// An iterator over lines, without their `\n` or `\r\n`. After a line that is no UTF-8 it goes on
+/// with the next; after any other error it ends.
 pub struct Lines<R> {
     reader: R,
     file: String,

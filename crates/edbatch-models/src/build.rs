@@ -77,15 +77,15 @@ impl<'g> Build<'g> {
         self.graph.borrow_mut().call(cell, rows, values)
     }
 
-    /// A value of the caller's own: features, audio, vectors of another model. `elements` are those of a
-    /// record's fields, one field after the other, matrices row by row.
+    /// A value of the caller's own: features, audio, vectors of another model. `elements` are those
+    /// of a record's fields, one field after the other, matrices row by row.
     ///
     /// It may be used as a computed value may: until the instance next awaits one, unless it is
     /// carried across.
     ///
     /// # Errors
-    /// If the network has no such record, or its fields have another number of elements together. The
-    /// graph is then as before.
+    /// If the network has no such record, or its fields have another number of elements together.
+    /// The graph is then as before.
     pub fn give(&self, record: RecordId, elements: &[f32]) -> Result<Value, GiveError> {
         let mut graph = self.graph.borrow_mut();
         let Some(declared) = graph.network().records().get(usize::from(record.0)) else {

@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn the_quotation_is_the_block_that_is_no_command() {
-        let source = "//! Title.\n//!\n//! ```text\n//! cargo run\n//! ```\n//!\n//! ```text\n//! 1\n//!  2\n//! ```\n";
+        let source = "//! Title.\n//!\n//! ```text\n//! cargo run\n//! ```\n//!\n\
+                      //! ```text\n//! 1\n//!  2\n//! ```\n";
         assert_eq!(quoted(source).as_deref(), Some("1\n 2\n"));
         assert_eq!(quoted("//! ```text\n//! cargo run\n//! ```\nfn main() {}"), None);
         assert_eq!(quoted("fn main() {}\n//! ```text\n//! 1\n//! ```\n"), None);
