@@ -48,7 +48,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Schedule(schedule) => schedule.run(),
     };
     match result {
-        // Whoever reads our output has read enough.
+        // The program that reads our output has read enough.
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => fail(&message, 2),
         Err(Failure::Message(message)) => fail(&message, 1),

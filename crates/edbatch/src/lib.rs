@@ -43,7 +43,7 @@
 //!     network: Arc<Network>,
 //!     node: Kind,
 //!     score: Kind,
-//!     nobody: Value,
+//!     absent: Value,
 //! }
 //!
 //! impl Classifier {
@@ -52,7 +52,7 @@
 //!         let mut network = Network::new();
 //!         let state = network.record("state", [("h", Shape::Vector(16))])?;
 //!         let scores = network.record("scores", [("y", Shape::Vector(3))])?;
-//!         let nobody = network.initial(state, &["nobody.h"])?;
+//!         let absent = network.initial(state, &["absent.h"])?;
 //!         let node = network.cell("node", state, |cell| {
 //!             let x = cell.lookup("word", "embed", &[100, 8]);
 //!             let [dependents] = cell.many("dependents", state).sum();
@@ -63,7 +63,7 @@
 //!             let [h] = cell.one("root", state);
 //!             vec![cell.parameter("out", &[3, 16]).matmul(h).log_softmax()]
 //!         })?;
-//!         Ok(Self { network: Arc::new(network), node, score, nobody })
+//!         Ok(Self { network: Arc::new(network), node, score, absent })
 //!     }
 //!
 //!     fn state(&self, build: &Build<'_>, tree: &Tree) -> Result<Value, BuildError> {
@@ -72,7 +72,7 @@
 //!             below.push(self.state(build, dependent)?);
 //!         }
 //!         if below.is_empty() {
-//!             below.push(self.nobody);
+//!             below.push(self.absent);
 //!         }
 //!         Ok(build.call(self.node, &[tree.word], &below)?)
 //!     }

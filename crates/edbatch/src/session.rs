@@ -135,8 +135,8 @@ impl Session {
         self.graph.take().unwrap_or_else(|| Graph::new(network.clone()))
     }
 
-    /// Decides in which batches a graph is run and where its values lie: anew, or as it was decided for
-    /// an equal graph.
+    /// Decides in which batches a graph is run and where its values lie, or takes what was decided for an
+    /// equal graph.
     fn schedule(&mut self, graph: &Graph, wanted: &[(Value, Want)]) -> Result<(), RunError> {
         if self.cache.is_on() && self.recall(graph, wanted) {
             return self.limit_memory();

@@ -132,7 +132,7 @@ fn instances_join_those_under_way() {
         assert_eq!(outputs, expected, "{width} at a time");
         let after = engine.statistics();
         assert_eq!(after.instances - before.instances, 7);
-        // Nothing is computed twice, whoever is under way.
+        // Nothing is computed twice, however many are under way.
         assert_eq!(after.nodes - before.nodes, 23 + 7 + 2 * 55);
     }
     let mut wrong = vec![source(1, 1); 3];

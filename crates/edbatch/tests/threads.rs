@@ -54,7 +54,7 @@ fn sentence(words: usize) -> edbatch_datasets::Sentence<u32> {
     edbatch_datasets::Sentence { tags: vec![None; words.len()], words }
 }
 
-/// What a mini-batch took is counted once, whoever ran it, and parts are what makes it more graphs.
+/// What a mini-batch took is counted once, whichever thread ran it, and parts are what makes it more graphs.
 #[test]
 fn counts_of_parts_are_added() {
     let (model, parameters) = tagger();

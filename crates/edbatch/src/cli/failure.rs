@@ -13,7 +13,7 @@ pub(crate) enum Failure {
     Message(String),
     /// As well, for words that do not go together.
     Usage(String),
-    /// Nobody reads standard output any more.
+    /// Standard output is closed.
     BrokenPipe,
 }
 

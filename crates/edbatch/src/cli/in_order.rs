@@ -35,7 +35,7 @@ pub(crate) fn in_order<T: Send, R: Send, W: FnMut(T) -> Result<R, Failure>>(
     })
 }
 
-/// One thread: until there are no more pieces, or nobody wants the results.
+/// One thread: until there are no more pieces, or the results are no longer taken.
 fn labour<T, R, W: FnMut(T) -> Result<R, Failure>>(
     claims: &Mutex<Receiver<(usize, T)>>,
     deliver: &Sender<(usize, Result<R, Failure>)>,

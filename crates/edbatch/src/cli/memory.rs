@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 
-/// Bytes that could be taken now without making others go; `None` where nobody says.
+/// Bytes that could be taken now without making others go; `None` where the system does not say.
 pub(crate) fn available() -> Option<u64> {
     let system = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = system.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

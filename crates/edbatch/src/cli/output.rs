@@ -78,7 +78,7 @@ pub(crate) fn beside(path: &Path) -> PathBuf {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // After success it is no longer there; after failure there is nobody else to tell.
+        // After success it is no longer there; after failure the error is already on its way.
         if self.0.is_dir() {
             let _ = fs::remove_dir_all(&self.0);
         } else {
