@@ -45,7 +45,8 @@ pub trait Backend: Send {
 pub struct Given<'a> {
     /// Rows in the host's memory, the fields of each one after the other: the network's initial values.
     pub initial: &'a Rows,
-    /// How many rows follow that the plan before let [stay](Want::Stay): all of them, in their order.
+    /// How many rows follow that the plan before let [stay](Want::Stay): all of them in their order, or
+    /// none.
     pub stayed: usize,
     /// The elements of the rows that come last, in the host's memory: the caller's own.
     pub host: &'a [f32],

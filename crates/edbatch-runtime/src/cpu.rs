@@ -124,7 +124,9 @@ impl Cpu {
         for (row, elements) in initial.iter().zip(given.initial.iter()) {
             place(row, elements);
         }
-        for (rows, elements) in [(stayed, &*self.stayed), (host, given.host)] {
+        // What stayed may also be given up, as when the mini-batch that it belongs to has ended.
+        let stayed_elements = if stayed.is_empty() { &[] } else { &*self.stayed };
+        for (rows, elements) in [(stayed, stayed_elements), (host, given.host)] {
             let placed = rows.iter().fold(0, |from, row| from + place(row, &elements[from..]));
             assert_eq!(placed, elements.len(), "as many given elements as the plan has");
         }

@@ -146,7 +146,10 @@ fn wrong_policies_are_told() {
     let infer = |policy: &str, expected: &[&str]| {
         check(&scratch, &["infer", "@model", "--policy", policy], expected);
     };
-    infer("critcal", &["critcal: expected depth, agenda, sufficient, critical, beam:WIDTH or"]);
+    infer(
+        "critcal",
+        &["critcal: expected auto, depth, agenda, sufficient, critical, beam:WIDTH or"],
+    );
     scratch.write("p.json", "{}");
     infer("@p.json", &["p.json: not a learned policy"]);
 }
