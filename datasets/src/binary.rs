@@ -114,7 +114,7 @@ mod tests {
         check("(2 a))", &["in:1:6: expected the end of the line after a tree, got \")\""]);
         check(
             "(2 a) (2 b)\n(2 c)",
-            &["in:1:7: expected the end of the line after a tree, got \"(\""],
+            &["in:1:7: expected the end of the line after a tree, got \"(\"", "1 nodes"],
         );
     }
 

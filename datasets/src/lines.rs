@@ -233,9 +233,9 @@ mod tests {
     fn errors_of_invalid_utf8_count_characters() {
         check("ok\nüü\u{fffd}".as_bytes(), 99, &["ok", "üü\u{fffd}"]);
         check(
-            b"ok\n\xc3\xbc\xc3\xbc\xff\nnever",
+            b"ok\n\xc3\xbc\xc3\xbc\xff\nbehind",
             99,
-            &["ok", "in:2:3: expected UTF-8, got the byte 0xff"],
+            &["ok", "in:2:3: expected UTF-8, got the byte 0xff", "behind"],
         );
     }
 }

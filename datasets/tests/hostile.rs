@@ -1,5 +1,5 @@
-//! Hostile input: whatever the bytes, every reader gives items or one error that names a place, and
-//! ends.
+//! Hostile input: whatever the bytes, every reader gives items, and errors that name a place. Readers of
+//! a line an item go on after a malformed line; others end.
 
 use std::io::{BufReader, Write};
 
@@ -16,27 +16,49 @@ use proptest::prelude::*;
 fn read_all(bytes: &[u8]) {
     // A tiny buffer, so that lines and characters fall apart between two reads.
     let reader = || BufReader::with_capacity(3, bytes);
-    check(parse_binary_trees(reader(), "in"));
+    check_lines(bytes, parse_binary_trees(reader(), "in"));
     check(parse_nary_trees(reader(), "in"));
-    check(parse_sentences(reader(), "in"));
-    check(parse_plain(reader(), "in"));
+    check_lines(bytes, parse_sentences(reader(), "in"));
+    check_lines(bytes, parse_plain(reader(), "in"));
     check(parse_pairs((reader(), "in"), (&b"a\nb\nc\n"[..], "other")));
-    check(parse_lattices(reader(), "in"));
+    check_lines(bytes, parse_lattices(reader(), "in"));
     check(parse_arcs(reader(), "in"));
     check(std::iter::once(Vocabulary::parse(reader(), "in")));
 }
 
+/// An error names a place, what was expected there and what was got; its line.
+fn place(error: &Error) -> u64 {
+    let place = error.position().expect("the input could be opened");
+    assert!(place.line > 0 && place.column > 0, "{error}");
+    let shown = error.to_string();
+    assert!(shown.contains("expected ") && shown.contains("got "), "{shown}");
+    place.line
+}
+
+/// Items, or one error and nothing behind it.
 fn check<T>(mut items: impl Iterator<Item = Result<T, Error>>) {
     while let Some(item) = items.next() {
         if let Err(error) = item {
-            let place = error.position().expect("the input could be opened");
-            assert!(place.line > 0 && place.column > 0, "{error}");
-            let shown = error.to_string();
-            assert!(shown.contains("expected ") && shown.contains("got "), "{shown}");
-            assert!(items.next().is_none(), "nothing follows an error: {shown}");
+            place(&error);
+            assert!(items.next().is_none(), "nothing follows an error: {error}");
             return;
         }
     }
+}
+
+/// An item or an error for each line.
+fn check_lines<T>(bytes: &[u8], items: impl Iterator<Item = Result<T, Error>>) {
+    let mut lines = 0;
+    for (line, item) in (1..).zip(items) {
+        lines = line;
+        if let Err(error) = item {
+            assert!(matches!(error, Error::Format { .. }), "nothing breaks off here: {error}");
+            assert_eq!(place(&error), line, "{error}");
+        }
+    }
+    let ends = bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+    let last = bytes.last().is_some_and(|&byte| byte != b'\n');
+    assert_eq!(lines, ends + u64::from(last), "an item for each line");
 }
 
 /// One of the fixtures, or a small arc file.
@@ -56,22 +78,22 @@ fn valid_input() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_bytes_give_items_or_one_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_give_items_or_errors(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         read_all(&bytes);
     }
 
     #[test]
-    fn any_brackets_give_items_or_one_error(text in "[()ab0-3 |\n\u{a0}]{0,60}") {
+    fn any_brackets_give_items_or_errors(text in "[()ab0-3 |\n\u{a0}]{0,60}") {
         read_all(text.as_bytes());
     }
 
     #[test]
-    fn any_numbers_give_items_or_one_error(text in "([0-4] ?|\n|4294967295 ){0,60}") {
+    fn any_numbers_give_items_or_errors(text in "([0-4] ?|\n|4294967295 ){0,60}") {
         read_all(text.as_bytes());
     }
 
     #[test]
-    fn mutated_input_gives_items_or_one_error(
+    fn mutated_input_gives_items_or_errors(
         mut bytes in valid_input(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3), 1..6),
     ) {
