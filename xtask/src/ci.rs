@@ -24,11 +24,23 @@ pub(crate) struct Args {
     /// target without std, advisories, the address sanitizer, all floats.
     #[arg(long)]
     long: bool,
+
+    /// One check alone, by its name, such as clippy, examples or minimum-rust.
+    #[arg(long, value_name = "CHECK", value_parser = check_name, conflicts_with = "long")]
+    only: Option<String>,
+}
+
+fn check_name(name: &str) -> Result<String, String> {
+    let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+    if names.contains(&name) {
+        return Ok(name.into());
+    }
+    Err(format!("expected one of: {}", names.join(", ")))
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let skips = Skips::begin()?;
-    let chosen: Vec<&Step> = STEPS.iter().filter(|step| args.takes(step.when)).collect();
+    let chosen: Vec<&Step> = STEPS.iter().filter(|step| args.takes(step)).collect();
     let mut times = Vec::new();
     for (index, step) in (1..).zip(&chosen) {
         println!("\n== {index}/{} {}: {step}", chosen.len(), step.name);
@@ -43,7 +55,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let outcome = if passed { "passed" } else { "FAILED" };
         println!("== {}: {outcome} in {:.1} s", step.name, time.as_secs_f64());
         if !passed {
-            return Err(format!("{} failed; to see it alone: {step}", step.name).into());
+            let name = step.name;
+            return Err(format!("{name} failed; it alone: cargo xtask ci --only {name}").into());
         }
         times.push((step.name, time));
     }
@@ -52,8 +65,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 }
 
 impl Args {
-    fn takes(&self, when: When) -> bool {
-        match when {
+    fn takes(&self, step: &Step) -> bool {
+        if let Some(only) = &self.only {
+            return step.name == only;
+        }
+        match step.when {
             When::Always => true,
             When::Tests => !self.skip_tests,
             When::Long => self.long,

@@ -5,7 +5,7 @@
 //! cargo run -p pqtree --example consecutive_ones
 //! ```
 
-use pqtree::{PqTree, ReduceError};
+use pqtree::{Conflict, PqTree};
 
 fn main() {
     let good = ["110010", "010011", "000101", "001100"];
@@ -24,13 +24,13 @@ fn main() {
                 rows.sort_by_key(|row| row.find('1'));
                 print!("{}\n\n", rows.join("\n"));
             }
-            Err((row, error)) => println!("row {row} does not fit those above it: {error}"),
+            Err((row, conflict)) => println!("row {row} does not fit those above it: {conflict}"),
         }
     }
 }
 
 /// All orders of the columns, or the first row that cannot have its ones together, and why.
-fn column_order(matrix: &[&str]) -> Result<PqTree, (usize, ReduceError)> {
+fn column_order(matrix: &[&str]) -> Result<PqTree, (usize, Conflict)> {
     let mut tree = PqTree::new(matrix[0].len() as u32);
     for (index, row) in matrix.iter().enumerate() {
         let ones: Vec<u32> = (0..)
@@ -38,7 +38,10 @@ fn column_order(matrix: &[&str]) -> Result<PqTree, (usize, ReduceError)> {
             .filter(|&(_, cell)| cell == b'1')
             .map(|(column, _)| column)
             .collect();
-        tree.reduce(&ones).map_err(|error| (index, error))?;
+        if tree.reduce(&ones).is_err() {
+            let conflict = tree.conflict(&ones).expect("columns of the matrix");
+            return Err((index, conflict.expect("the set was refused")));
+        }
     }
     Ok(tree)
 }

@@ -1,22 +1,43 @@
 //! The example `c1p` as a program: what it prints, and with which code it ends.
 #![cfg(not(miri))]
 
+use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
-/// Builds the example, as a test that is run alone does not, and says where it is.
+/// The example, built if it is older than its source: a test that is run alone does not build it.
 fn program() -> PathBuf {
+    // Tests lie in `deps`, examples beside it.
+    let tests = std::env::current_exe().unwrap();
+    let program = tests.parent().unwrap().parent().unwrap().join("examples/c1p");
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = ["src", "dev", "examples"].map(|folder| crate_folder.join(folder));
+    if modified(&program) <= sources.iter().filter_map(|folder| newest(folder)).max() {
+        build();
+    }
+    program
+}
+
+fn build() {
     let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let arguments = ["build", "--quiet", "--example", "c1p", "--profile", profile];
     let built =
         Command::new(env!("CARGO")).args(arguments).args(["--manifest-path", manifest]).status();
     assert!(built.unwrap().success());
-    // Tests lie in `deps`, examples beside it.
-    let tests = std::env::current_exe().unwrap();
-    tests.parent().unwrap().parent().unwrap().join("examples/c1p")
+}
+
+/// When the newest file of a folder was written.
+fn newest(folder: &Path) -> Option<SystemTime> {
+    let entries = fs::read_dir(folder).ok()?.map(|entry| entry.unwrap().path());
+    entries.filter_map(|path| if path.is_dir() { newest(&path) } else { modified(&path) }).max()
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).ok()?.modified().ok()
 }
 
 fn c1p(arguments: &[&str]) -> Output {

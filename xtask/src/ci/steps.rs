@@ -128,16 +128,16 @@ pub(super) const STEPS: &[Step] = &[
         when: When::Always,
         needs: Needs::Nothing,
     },
-    Step::new("tests, AVX2", AT_A_LEVEL).env(&[("EDBATCH_CPU", "avx2")]).needs(Needs::Avx2),
-    Step::new("tests, portable", AT_A_LEVEL).env(&[("EDBATCH_CPU", "portable")]),
+    Step::new("avx2", AT_A_LEVEL).env(&[("EDBATCH_CPU", "avx2")]).needs(Needs::Avx2),
+    Step::new("portable", AT_A_LEVEL).env(&[("EDBATCH_CPU", "portable")]),
     Step::new(
-        "tests, no features",
+        "no-features",
         "cargo test -p pqtree -p edbatch-datasets -p edbatch --no-default-features --lib --tests",
     ),
     Step::new("docs", "cargo doc --workspace --all-features --no-deps")
         .env(&[("RUSTDOCFLAGS", "-D warnings")]),
     Step::new(
-        "pqtree, a million",
+        "million-leaves",
         "cargo test --release -p pqtree --test golden -- --include-ignored",
     ),
     Step::new(
@@ -146,7 +146,7 @@ pub(super) const STEPS: &[Step] = &[
          --exclude xtask --allow-dirty",
     ),
     Step::new(
-        "minimum Rust",
+        "minimum-rust",
         concat!(
             "cargo +",
             env!("CARGO_PKG_RUST_VERSION"),
@@ -158,7 +158,7 @@ pub(super) const STEPS: &[Step] = &[
         probe: concat!("cargo +", env!("CARGO_PKG_RUST_VERSION"), " --version"),
         get: concat!("rustup toolchain install ", env!("CARGO_PKG_RUST_VERSION")),
     }),
-    Step::new("no std", "cargo build -p pqtree --target thumbv7em-none-eabi")
+    Step::new("no-std", "cargo build -p pqtree --target thumbv7em-none-eabi")
         .when(When::Long)
         .needs(Needs::Target {
             name: "thumbv7em-none-eabi",
@@ -169,13 +169,13 @@ pub(super) const STEPS: &[Step] = &[
         get: "cargo install cargo-deny, and access to github.com/rustsec/advisory-db",
     }),
     Step::new(
-        "address sanitizer",
+        "address-sanitizer",
         "cargo test -p edbatch-runtime --target x86_64-unknown-linux-gnu --lib --test kernels",
     )
     .env(&[("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address")])
     .when(When::Long)
     .needs(Needs::LinuxOnX86),
-    Step::new("all floats", "cargo test --release -p edbatch-runtime --test kernels -- --ignored")
+    Step::new("all-floats", "cargo test --release -p edbatch-runtime --test kernels -- --ignored")
         .when(When::Long),
 ];
 
@@ -186,7 +186,7 @@ impl fmt::Display for Step {
         }
         match self.action {
             Action::Command(command) => f.write_str(command),
-            Action::Examples => f.write_str("cargo xtask ci, for the examples"),
+            Action::Examples => f.write_str("cargo xtask ci --only examples"),
         }
     }
 }
