@@ -5,7 +5,8 @@ use std::fmt;
 use edbatch_graph::{Dag, Graph, Schedule};
 use edbatch_policy::{Chains, Frontier};
 
-/// What [`Engine::with_counts`](crate::Engine::with_counts) learns about the batches of each kind.
+/// What [`EngineOptions::counts`](crate::EngineOptions::counts) learns about the batches of each
+/// kind.
 ///
 /// Its `Display` is a table with a sentence on every kind that needs one.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
