@@ -1,5 +1,5 @@
-//! Hostile input: whatever the bytes, every reader gives items, and errors that name a place. Readers of
-//! a line an item go on after a malformed line; others end.
+//! Hostile input: whatever the bytes, every reader gives items, and errors that name a place.
+//! Readers of a line an item go on after a malformed line; others end.
 
 use std::io::{BufReader, Write};
 
