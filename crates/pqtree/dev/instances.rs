@@ -17,7 +17,7 @@ pub(crate) struct Instance {
 pub(crate) type Plan = (&'static str, usize, fn(&'static str, usize) -> Instance);
 
 /// Of each family one of a hundred thousand leaves, or of the size that says most.
-pub(crate) const SMALL: [Plan; 12] = [
+pub(crate) const SMALL: [Plan; 16] = [
     ("new", 100_000, created),
     ("fix2", 100_000, fix2),
     ("fix64", 100_000, fix64),
@@ -27,8 +27,12 @@ pub(crate) const SMALL: [Plan; 12] = [
     ("neg", 100_000, corrupted),
     ("tree", 100_000, tree),
     ("path", 1000, path),
+    ("path", 10_000, path),
+    ("path", 100_000, path),
     ("negpath", 1000, refused_on_a_path),
+    ("negpath", 10_000, refused_on_a_path),
     ("negpath", 80_000, refused_on_a_path),
+    ("negpath", 100_000, refused_on_a_path),
     ("negdeep", 2001, refused_in_nested_nodes),
 ];
 

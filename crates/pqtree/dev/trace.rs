@@ -190,7 +190,9 @@ impl Trace<'_> {
 
     fn open(&mut self) -> &'static str {
         let (text, copy) = (self.tree.to_string(), self.tree.clone());
+        let changed: Vec<NodeId> = self.tree.changed().collect();
         self.open.push((self.tree.checkpoint(), text, copy, self.model.clone()));
+        assert!(self.tree.changed().eq(changed));
         "open"
     }
 
@@ -199,6 +201,7 @@ impl Trace<'_> {
         self.tree.rollback(checkpoint);
         self.model = model;
         self.is_back(&text, &copy);
+        assert_eq!(self.tree.changed().count(), 0);
         "roll back"
     }
 
@@ -211,18 +214,26 @@ impl Trace<'_> {
 
     fn commit(&mut self) -> &'static str {
         let Some((checkpoint, ..)) = self.open.pop() else { return "none open" };
+        let changed: Vec<NodeId> = self.tree.changed().collect();
         self.tree.commit(checkpoint);
+        assert!(self.tree.changed().eq(changed));
         "commit"
     }
 
     fn attempt(&mut self) -> &'static str {
         let (one, two) = (self.set(), self.set());
         let (text, copy) = (self.tree.to_string(), self.tree.clone());
+        let mut before = BTreeMap::new();
         let result = self.tree.attempt(|tree| {
             tree.reduce(&one)?;
             let _ = tree.checkpoint();
+            before = lists(tree);
             tree.reduce(&two)
         });
+        match result {
+            Ok(_) => self.check_changed(&before),
+            Err(_) => assert_eq!(self.tree.changed().count(), 0),
+        }
         let Some(model) = &self.model else { return "attempt nothing" };
         let both = model.reduce(&one).and_then(|model| model.reduce(&two));
         assert_eq!(result.is_ok(), both.is_some());
@@ -248,6 +259,7 @@ impl Trace<'_> {
         assert_eq!(all.err().map(|error| error.index), first_failure);
         if first_failure.is_some() {
             self.is_back(&text, &copy);
+            assert_eq!(self.tree.changed().count(), 0);
         }
         let mut reduce = |set: &Vec<u32>| model.reduce(set).map(|next| model = next).is_some();
         let expected: Vec<bool> = sets.iter().map(&mut reduce).collect();
@@ -281,6 +293,7 @@ impl Trace<'_> {
             None => {
                 assert!(changed.is_err());
                 self.is_back(&text, &copy);
+                assert_eq!(self.tree.changed().count(), 0);
                 "intersect in vain"
             }
         }
@@ -320,7 +333,9 @@ impl Trace<'_> {
         if new >= MOST_LEAVES {
             return "full";
         }
+        let (before, bound) = (lists(&self.tree), self.tree.node_bound());
         assert_eq!(self.tree.insert(), Ok(new));
+        self.check_changed_unless_renumbered(&before, bound);
         self.model = Some(match &self.model {
             Some(model) => model.insert_under(&(0..new).collect(), new),
             None => Reference::Leaf(0),
@@ -355,6 +370,7 @@ impl Trace<'_> {
         }
         let leaf = self.byte() as u32 % leaves;
         self.tree.remove(leaf).expect("in range");
+        assert_eq!(self.tree.changed().count(), 0);
         let rename =
             |other: u32| (other != leaf).then(|| Reference::Leaf(other - u32::from(other > leaf)));
         self.model = self.model.as_ref().and_then(|model| model.map(&mut { rename }));
@@ -373,7 +389,12 @@ impl Trace<'_> {
             by.reduce(&[0, 1]).and_then(|_| by.reduce(&[1, 2])).expect("a path");
             model = model.and_then(|model| model.reduce(&[0, 1])?.reduce(&[1, 2]));
         }
+        let (before, bound) = (lists(&self.tree), self.tree.node_bound());
         self.tree.replace(leaf, &by).expect("in range");
+        match count {
+            0 => assert_eq!(self.tree.changed().count(), 0),
+            _ => self.check_changed_unless_renumbered(&before, bound),
+        }
         let name = |inner: u32| if inner == 0 { leaf } else { leaves + inner - 1 };
         let named = model.and_then(|it| it.map(&mut |inner| Some(Reference::Leaf(name(inner)))));
         // The empty tree removes the leaf, and the others move up.
@@ -523,6 +544,9 @@ impl Trace<'_> {
         tree.write_frontier(&mut frontier);
         assert!(frontier.iter().copied().eq(tree.frontier()));
         assert!(tree.contains_order(&frontier));
+        let changed: BTreeSet<NodeId> = tree.changed().collect();
+        assert_eq!(changed.len(), tree.changed().count(), "each once");
+        assert!(changed.iter().all(|&node| tree.degree(node) > 0), "inner nodes that are there");
         let nodes: Vec<_> = tree.pre_order().collect();
         assert_eq!(nodes.len(), tree.post_order().count());
         assert_eq!(nodes.first().copied(), tree.root());

@@ -16,8 +16,8 @@
 //! these are climbing, and two have met. Either, times that of finding a parent.
 
 use crate::conflict::ReduceError;
-use crate::label::{NIL, Touched, Work};
 use crate::nodes::Nodes;
+use crate::work::{NIL, Path, Work};
 
 /// How many paths climb at a time. In a set that can be reduced all partial nodes are on two
 /// vertical lines, so that two of any three paths meet on the terminal path.
@@ -40,26 +40,42 @@ impl Work {
         let mut top = self.climb_in_turns(nodes)?;
         // Down again, from where the last path was when the others had joined it.
         loop {
-            let Touched { full, predecessors, .. } = self.touched[top as usize];
-            match predecessors {
-                [below, NIL] if full == 0 && below != NIL => top = below,
+            match self.paths[top].predecessors {
+                [below, NIL] if self.touched[top].last_full == NIL && below != NIL => top = below,
                 _ => return Ok(top),
             }
         }
     }
 
+    /// Notes for each node that was counted that no path has come to it, and puts those that are
+    /// not full into `starts`; returns how many. Without a branch, as in labelling.
+    pub(crate) fn start_paths(&mut self) -> u32 {
+        let starts = self.starts.with_room(self.touched.len(), NIL);
+        let paths = self.paths.with_room(self.touched.len(), Path::NONE);
+        let mut count = 0;
+        for (place, (touched, path)) in self.touched.iter().zip(paths).enumerate() {
+            *path = Path::NONE;
+            starts[count] = place as u32;
+            count += usize::from(!touched.is_full());
+        }
+        self.paths.set_len(self.touched.len());
+        self.starts.set_len(count);
+        count as u32
+    }
+
     /// Lets paths climb until one is left. Returns where that one is: at the apex, or above it.
     fn climb_in_turns(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
-        let starts = self.touched.len();
+        let starts = self.start_paths();
         let (mut next, mut climbing, mut count) = (0, [NIL; WINDOW], 0);
         let mut stuck = None;
         self.fork = NIL;
         loop {
             while count < WINDOW && next < starts {
-                let touched = &mut self.touched[next];
-                if !touched.is_full() && !touched.climbs {
-                    touched.climbs = true;
-                    climbing[count] = next as u32;
+                let start = self.starts[next];
+                let path = &mut self.paths[start];
+                if !path.climbs {
+                    path.climbs = true;
+                    climbing[count] = start;
                     count += 1;
                 }
                 next += 1;
@@ -99,30 +115,30 @@ impl Work {
     /// Lets the path that has come to `place` climb to the parent.
     #[inline]
     fn step(&mut self, nodes: &mut Nodes, place: u32) -> Result<Step, ReduceError> {
-        let &Touched { node, is_q, predecessors, .. } = &self.touched[place as usize];
-        let fits = node != nodes.root
-            && predecessors[1] == NIL
-            && (!is_q || self.q_fits_below(nodes, place)?);
+        let touched = self.touched[place];
+        let fits = touched.node != nodes.root
+            && self.paths[place].predecessors[1] == NIL
+            && (!touched.is_q() || self.q_fits_below(nodes, place)?);
         if !fits {
             return Ok(Step::Stuck);
         }
-        self.touched[place as usize].fits = true;
-        let (parent, tag) = nodes.climb(node);
+        self.paths[place].fits = true;
+        let (parent, tag) = nodes.climb(touched.node);
         let above = self.touch(nodes, parent, tag);
-        let touched = &mut self.touched[above as usize];
-        match touched.predecessors {
-            [NIL, _] => touched.predecessors[0] = place,
+        let path = &mut self.paths[above];
+        match path.predecessors {
+            [NIL, _] => path.predecessors[0] = place,
             [_, NIL] if self.fork == NIL => {
-                touched.predecessors[1] = place;
+                path.predecessors[1] = place;
                 self.fork = above;
             }
             _ => return Err(ReduceError::Conflict),
         }
-        if !touched.climbs {
-            touched.climbs = true;
+        if !path.climbs {
+            path.climbs = true;
             return Ok(Step::Up(above));
         }
-        if touched.fits {
+        if path.fits {
             self.refit_below(nodes, above);
         }
         Ok(Step::Joined)

@@ -6,7 +6,7 @@
 //! predecessor.
 //!
 //! Nodes below the apex are checked when their path leaves them, the apex once it is known. What
-//! the rearrangement has to know about the Q-nodes, [`Touched::outer`] and [`Touched::full_end`],
+//! the rearrangement has to know about the Q-nodes, [`Path::outer`] and [`Path::full_end`],
 //! is noted on the way.
 //!
 //! *Source*: the conditions are those of Booth and Lueker's templates (1976), said once for all of
@@ -15,23 +15,23 @@
 //! *Cost*: O(full children) for a Q-node, O(1) for a P-node.
 
 use crate::conflict::ReduceError;
-use crate::label::{NIL, Work};
 use crate::node::NodeId;
 use crate::nodes::Nodes;
+use crate::work::{NIL, Work};
 
 impl Work {
     /// Whether the set can be made consecutive, given the labels and the apex.
     pub(crate) fn check(&mut self, nodes: &Nodes, apex: u32) -> Result<(), ReduceError> {
-        if self.touched[apex as usize].is_q {
+        if self.touched[apex].is_q() {
             self.check_q_apex(nodes, apex)?;
         }
-        for mut place in self.touched[apex as usize].predecessors {
+        for mut place in self.paths[apex].predecessors {
             while place != NIL {
-                let touched = &self.touched[place as usize];
-                if !touched.fits {
+                let path = &self.paths[place];
+                if !path.fits {
                     return Err(ReduceError::Conflict);
                 }
-                place = touched.predecessors[0];
+                place = path.predecessors[0];
             }
         }
         Ok(())
@@ -46,7 +46,7 @@ impl Work {
                 return Err(ReduceError::Conflict);
             }
             let outer = [nodes.sibling_beside(a, b), nodes.sibling_beside(b, a)];
-            self.touched[apex as usize].outer = outer;
+            self.paths[apex].outer = outer;
             return Ok(());
         };
         for (which, predecessor) in predecessors.into_iter().enumerate() {
@@ -56,8 +56,7 @@ impl Work {
             let Some(side) = block.iter().position(|end| end.beyond == predecessor) else {
                 return Err(ReduceError::Conflict);
             };
-            self.touched[apex as usize].outer[which] =
-                nodes.sibling_beside(predecessor, block[side].last);
+            self.paths[apex].outer[which] = nodes.sibling_beside(predecessor, block[side].last);
         }
         Ok(())
     }
@@ -66,13 +65,13 @@ impl Work {
     /// path has reached it.
     pub(crate) fn refit_below(&mut self, nodes: &Nodes, place: u32) {
         let [predecessor, other] = self.predecessor_nodes(place);
-        let touched = &mut self.touched[place as usize];
-        touched.fits = other == NodeId::NONE;
-        if touched.is_q && touched.fits {
+        let path = &mut self.paths[place];
+        path.fits = other == NodeId::NONE;
+        if self.touched[place].is_q() && path.fits {
             // It has full children, or it would have been reached before: the block's inner end.
-            let [beyond, last] = touched.outer;
-            touched.fits = predecessor == beyond;
-            touched.outer[0] = nodes.sibling_beside(predecessor, last);
+            let [beyond, last] = path.outer;
+            path.fits = predecessor == beyond;
+            path.outer[0] = nodes.sibling_beside(predecessor, last);
         }
     }
 
@@ -82,25 +81,25 @@ impl Work {
         let [predecessor, _] = self.predecessor_nodes(place);
         let Some(block) = self.full_block(nodes, place)? else {
             // No full child: the only predecessor has to be an end.
-            let touched = &mut self.touched[place as usize];
-            touched.full_end = predecessor;
-            touched.outer[0] = nodes.sibling_beside(predecessor, NodeId::NONE);
+            let path = &mut self.paths[place];
+            path.full_end = predecessor;
+            path.outer[0] = nodes.sibling_beside(predecessor, NodeId::NONE);
             return Ok(nodes.siblings(predecessor).contains(&NodeId::NONE));
         };
         let [inner, end] =
             if block[0].beyond == NodeId::NONE { [block[1], block[0]] } else { block };
-        let touched = &mut self.touched[place as usize];
-        touched.full_end = end.last;
-        touched.outer = [inner.beyond, inner.last];
+        let path = &mut self.paths[place];
+        path.full_end = end.last;
+        path.outer = [inner.beyond, inner.last];
         if predecessor != NodeId::NONE {
-            touched.outer[0] = nodes.sibling_beside(predecessor, inner.last);
+            path.outer[0] = nodes.sibling_beside(predecessor, inner.last);
         }
         let adjoins = predecessor == NodeId::NONE || predecessor == inner.beyond;
         Ok(adjoins && end.beyond == NodeId::NONE)
     }
 
     fn predecessor_nodes(&self, place: u32) -> [NodeId; 2] {
-        self.touched[place as usize].predecessors.map(|place| self.node_at(place))
+        self.paths[place].predecessors.map(|place| self.node_at(place))
     }
 
     /// The two ends of the block of full children of a Q-node; `None` if it has no full child.
@@ -108,26 +107,27 @@ impl Work {
     /// Every run of full children has two borders with what is not full; so they are one run if
     /// there are two borders.
     fn full_block(&self, nodes: &Nodes, place: u32) -> Result<Option<[BlockEnd; 2]>, ReduceError> {
-        let mut block = [BlockEnd { last: NodeId::NONE, beyond: NodeId::NONE }; 2];
-        let mut borders = 0;
-        let mut child = self.touched[place as usize].last_full;
+        let mut child = self.touched[place].last_full;
         if child == NIL {
             return Ok(None);
         }
+        // One place more than there may be borders: whether there is a border cannot be predicted,
+        // so that what would be one is noted each time, and counted if it is.
+        let mut block = [BlockEnd { last: NodeId::NONE, beyond: NodeId::NONE }; 3];
+        let mut borders = 0;
         while child != NIL {
-            let marked = self.marked[child as usize];
+            let marked = self.marked[child];
             for beyond in nodes.siblings(marked.node) {
-                if beyond == NodeId::NONE || !self.is_full(nodes, beyond) {
-                    let Some(end) = block.get_mut(borders) else {
-                        return Err(ReduceError::Conflict);
-                    };
-                    *end = BlockEnd { last: marked.node, beyond };
-                    borders += 1;
+                block[borders] = BlockEnd { last: marked.node, beyond };
+                borders += usize::from(beyond == NodeId::NONE || !self.is_full(nodes, beyond));
+                if borders > 2 {
+                    return Err(ReduceError::Conflict);
                 }
             }
             child = marked.next;
         }
-        Ok(Some(block))
+        let [first, last, _] = block;
+        Ok(Some([first, last]))
     }
 }
 

@@ -12,9 +12,11 @@ use crate::conflict::{LeafError, ReduceError};
 use crate::count::OrderCount;
 use crate::journal::{Checkpoint, Undo, attempt};
 use crate::node::{Kind, NodeId};
+use crate::text::ParseError;
 use crate::tree::{PqTree, check_count};
 use alloc::vec::Vec;
 use core::fmt;
+use core::str::FromStr;
 
 /// A set of circular orders of the elements `0..len`, in which given sets are each together.
 ///
@@ -234,6 +236,35 @@ impl fmt::Display for CircularTree {
             0 => f.write_str("{}"),
             1 => f.write_str("{0}"),
             elements => write!(f, "{{{} {}}}", elements - 1, self.tree),
+        }
+    }
+}
+
+impl FromStr for CircularTree {
+    type Err = ParseError;
+
+    /// Reads a tree as it is [displayed](fmt::Display).
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let inner = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+        let inner = inner.ok_or(ParseError::NotOneTree)?.trim_end();
+        if inner.is_empty() {
+            return Ok(Self::default());
+        }
+        let (blanks, inner) = inner.split_at(inner.len() - inner.trim_start().len());
+        let end = inner.find(|part: char| !part.is_ascii_digit()).unwrap_or(inner.len());
+        let (hinge, rest) = inner.split_at(end);
+        let before = text.len() - text.trim_start().len() + 1 + blanks.len() + hinge.len();
+        let tree = match rest.trim().is_empty() {
+            true => PqTree::default(),
+            false => rest.parse().map_err(|error: ParseError| error.after(before))?,
+        };
+        let elements = tree.len() + 1;
+        check_count(elements.into())
+            .map_err(|_| ParseError::TooMany { leaves: elements.into() })?;
+        if hinge.parse() == Ok(elements - 1) {
+            Ok(Self { tree, elements })
+        } else {
+            Err(ParseError::Hinge { elements })
         }
     }
 }

@@ -9,10 +9,10 @@
 //! parent.
 
 use crate::conflict::{Conflict, LeafError};
-use crate::label::{NIL, Work};
 use crate::node::NodeId;
 use crate::nodes::Nodes;
 use crate::tree::PqTree;
+use crate::work::{NIL, Work};
 use alloc::vec::Vec;
 
 impl PqTree {
@@ -52,12 +52,12 @@ impl Work {
     /// the parent, from the child.
     fn climb_to_the_root(&mut self, nodes: &mut Nodes) -> Vec<(u32, u32)> {
         let mut steps = Vec::new();
-        for start in 0..self.touched.len() {
-            let mut place = start as u32;
-            while !self.touched[place as usize].is_full() {
-                let touched = &mut self.touched[place as usize];
-                let node = touched.node;
-                if core::mem::replace(&mut touched.climbs, true) || node == nodes.root {
+        for start in 0..self.start_paths() {
+            let mut place = self.starts[start];
+            while !self.touched[place].is_full() {
+                let node = self.touched[place].node;
+                let climbs = &mut self.paths[place].climbs;
+                if core::mem::replace(climbs, true) || node == nodes.root {
                     break;
                 }
                 let (parent, tag) = nodes.climb(node);
@@ -84,9 +84,7 @@ type Border = (NodeId, NodeId);
 impl Marks<'_> {
     fn conflict(&self) -> Option<Conflict> {
         let mut apex = self.work.place(self.nodes, self.nodes.root)?;
-        while let (0, [(_, below)]) =
-            (self.work.touched[apex as usize].full, self.predecessors(apex))
-        {
+        while let (0, [(_, below)]) = (self.work.touched[apex].full(), self.predecessors(apex)) {
             apex = *below;
         }
         let below = self.predecessors(apex);
@@ -195,8 +193,8 @@ impl Marks<'_> {
     }
 
     fn full_children(&self, place: u32) -> impl Iterator<Item = NodeId> {
-        let marked = |place: u32| self.work.marked.get(place as usize);
-        let last = marked(self.work.touched[place as usize].last_full);
+        let marked = |place: u32| self.work.marked.get(place);
+        let last = marked(self.work.touched[place].last_full);
         core::iter::successors(last, move |child| marked(child.next)).map(|child| child.node)
     }
 
@@ -208,7 +206,7 @@ impl Marks<'_> {
     }
 
     fn is_q(&self, place: u32) -> bool {
-        self.work.touched[place as usize].is_q
+        self.work.touched[place].is_q()
     }
 
     /// Whether a child of a node that was met has leaves of the set below it.
@@ -240,7 +238,7 @@ impl Marks<'_> {
 
     /// A leaf of the set below a node that is not full.
     fn leaf_inside(&self, mut place: u32) -> u32 {
-        while self.work.touched[place as usize].last_full == NIL {
+        while self.work.touched[place].last_full == NIL {
             place = self.predecessors(place)[0].1;
         }
         let child = self.full_children(place).next().expect("a full child");

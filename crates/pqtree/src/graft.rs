@@ -13,11 +13,11 @@
 //! (1967); Booth and Lueker (1976), section 4, for replacing the full leaves.
 
 use crate::conflict::{LeafError, ReduceError};
-use crate::label::{NIL, Touched};
 use crate::node::{Kind, NodeId};
 use crate::nodes::Nodes;
 use crate::tree::{PqTree, check_count};
 use crate::walk::Event;
+use crate::work::NIL;
 use alloc::vec::Vec;
 
 /// The leaves that came for a set of others, and those that have other numbers for that. See
@@ -208,12 +208,12 @@ impl PqTree {
             return (Full::Node(self.nodes.root), self.inner_nodes());
         }
         let found = self.work.label(&mut self.nodes, set);
-        let Touched { node, full, last_full, .. } =
-            self.work.touched[found.expect("it was reduced") as usize];
+        let touched = self.work.touched[found.expect("it was reduced")];
+        let (node, full) = (touched.node, touched.full());
         let mut borders = Vec::new();
-        let mut place = last_full;
+        let mut place = touched.last_full;
         while place != NIL {
-            let marked = self.work.marked[place as usize];
+            let marked = self.work.marked[place];
             let siblings = self.nodes.siblings(marked.node).map(|beside| (marked.node, beside));
             let is_border = |&(_, beside): &(NodeId, NodeId)| {
                 beside == NodeId::NONE || !self.work.is_full(&self.nodes, beside)
@@ -226,7 +226,7 @@ impl PqTree {
             [first, last] => Full::Run { of: node, count: full, borders: [first, last] },
             _ => unreachable!("the full children of the apex are one run"),
         };
-        let full_nodes = self.work.full_nodes.clone();
+        let full_nodes = self.work.full_nodes.iter().copied().collect();
         self.work.unmark(&mut self.nodes);
         self.work.finish(set);
         (place, full_nodes)

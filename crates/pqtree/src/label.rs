@@ -15,96 +15,13 @@
 //! full than the set has leaves.
 
 use crate::conflict::{LeafError, ReduceError};
-use crate::node::{Kind, NodeId};
+use crate::node::NodeId;
 use crate::nodes::{CHUNK, Nodes, Tag};
-use alloc::vec::Vec;
+use crate::stack::Stack;
+use crate::work::{Marked, Path, Touched, Work};
 
-/// For so few leaves it does not pay to look at their parents together.
+/// For so few leaves it does not pay to count them without branches.
 const FEW: usize = 4;
-
-/// No index into [`Work::marked`] or [`Work::touched`].
-pub(crate) const NIL: u32 = u32::MAX;
-
-/// What a reduction knows about the tree while it runs. Kept only to be allocated once.
-#[derive(Debug, Default)]
-pub(crate) struct Work {
-    /// One bit a leaf: in the set. All zero between reductions.
-    in_set: Vec<u64>,
-    /// The leaves of the set, then the inner nodes that are full, each linked to the previous one
-    /// of the same parent.
-    pub(crate) marked: Vec<Marked>,
-    /// The inner nodes that a reduction met. The tag of such a node is a mark that says where it
-    /// stands here.
-    pub(crate) touched: Vec<Touched>,
-    /// The inner nodes that are full, in the order in which they became so.
-    pub(crate) full_nodes: Vec<NodeId>,
-    /// The place in `touched` of the only node with two predecessors, or `NIL`.
-    pub(crate) fork: u32,
-    /// The full children that are moved from one node to another.
-    pub(crate) moving: Vec<NodeId>,
-    /// Inner nodes whose list of children the last successful reduction made or altered.
-    pub(crate) changed: Vec<NodeId>,
-}
-
-/// A full node.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Marked {
-    pub(crate) node: NodeId,
-    /// The place in `marked` of another full child of the same parent, or `NIL`.
-    pub(crate) next: u32,
-}
-
-/// An inner node that is full, partial, or on the way from a partial node to the apex.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Touched {
-    pub(crate) node: NodeId,
-    pub(crate) degree: u32,
-    pub(crate) is_q: bool,
-    /// Whether a path has come to it.
-    pub(crate) climbs: bool,
-    /// Whether a path has left it upwards, and it can lie below the apex as far as is known.
-    pub(crate) fits: bool,
-    /// The number of full children, and the place in `marked` of one of them.
-    pub(crate) full: u32,
-    pub(crate) last_full: u32,
-    /// The children on the paths that came through here: places in `touched`, or `NIL`.
-    pub(crate) predecessors: [u32; 2],
-    /// For a Q-node: beside each predecessor, its sibling away from the full children. Below the
-    /// apex, as long as there is no predecessor: the sibling on the inner side of the full
-    /// children, and the full child beside it.
-    pub(crate) outer: [NodeId; 2],
-    /// For a Q-node below the apex: the end at which its full children, or its only predecessor,
-    /// lie.
-    pub(crate) full_end: NodeId,
-}
-
-impl Touched {
-    pub(crate) fn is_full(&self) -> bool {
-        self.full == self.degree
-    }
-
-    /// Counts a full child whose mark is at `place`. Returns the place of the one before.
-    #[inline]
-    fn count_full(&mut self, place: u32) -> u32 {
-        self.full += 1;
-        core::mem::replace(&mut self.last_full, place)
-    }
-
-    fn tag(&self) -> Tag {
-        Tag::new(if self.is_q { Kind::Q } else { Kind::P }, self.degree)
-    }
-
-    pub(crate) fn predecessor_count(&self) -> u32 {
-        self.predecessors.iter().filter(|&&place| place != NIL).count() as u32
-    }
-}
-
-impl Clone for Work {
-    /// Marks are worth nothing in a copy.
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
 
 impl Work {
     /// Labels the nodes for `set`, which has to be larger than one leaf and smaller than the tree;
@@ -116,65 +33,6 @@ impl Work {
         self.find_apex(nodes)
     }
 
-    /// Puts the tags of the inner nodes back. To be called after each [`label`](Self::label),
-    /// whatever became of it, and before anything is written.
-    pub(crate) fn unmark(&self, nodes: &mut Nodes) {
-        for touched in &self.touched {
-            nodes.put_tag(touched.node, touched.tag());
-        }
-    }
-
-    /// Takes the marks off the leaves, after all else.
-    pub(crate) fn finish(&mut self, set: &[u32]) {
-        for &leaf in set {
-            if let Some(word) = self.in_set.get_mut(leaf as usize / 64) {
-                *word = 0;
-            }
-        }
-        self.trim();
-    }
-
-    /// Gives back the memory that an uncommonly large set needed, so that the tree stays as small
-    /// as it is. The next such set can pay for it again.
-    fn trim(&mut self) {
-        let limit = (64 << 10) + 16 * self.in_set.len();
-        if self.marked.capacity() * size_of::<Marked>() > limit {
-            (self.marked, self.moving) = (Vec::new(), Vec::new());
-        }
-        if self.full_nodes.capacity() * size_of::<NodeId>() > limit {
-            self.full_nodes = Vec::new();
-        }
-        if self.touched.capacity() * size_of::<Touched>() > limit {
-            self.touched = Vec::new();
-        }
-    }
-
-    pub(crate) fn is_full(&self, nodes: &Nodes, node: NodeId) -> bool {
-        if nodes.is_leaf(node) {
-            return self.in_set[node.index() / 64] >> (node.0 % 64) & 1 == 1;
-        }
-        self.place(nodes, node).is_some_and(|place| self.touched[place as usize].is_full())
-    }
-
-    /// The node at a place in `touched`, or `NONE`.
-    pub(crate) fn node_at(&self, place: u32) -> NodeId {
-        if place == NIL { NodeId::NONE } else { self.touched[place as usize].node }
-    }
-
-    /// Where a node stands in `touched`, if this reduction met it.
-    pub(crate) fn place(&self, nodes: &Nodes, node: NodeId) -> Option<u32> {
-        nodes.tag(node).place()
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.in_set.capacity() * size_of::<u64>()
-            + self.marked.capacity() * size_of::<Marked>()
-            + self.touched.capacity() * size_of::<Touched>()
-            + self.full_nodes.capacity() * size_of::<NodeId>()
-            + self.moving.capacity() * size_of::<NodeId>()
-            + self.changed.capacity() * size_of::<NodeId>()
-    }
-
     /// Whether the leaves of a set that is trivially consecutive are what they should be.
     pub(crate) fn check_leaves(&mut self, nodes: &Nodes, set: &[u32]) -> Result<(), LeafError> {
         self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
@@ -183,6 +41,8 @@ impl Work {
 
     pub(crate) fn begin(&mut self, nodes: &Nodes) {
         self.touched.clear();
+        self.paths.clear();
+        self.starts.clear();
         self.marked.clear();
         self.full_nodes.clear();
         self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
@@ -191,39 +51,95 @@ impl Work {
     pub(crate) fn count_leaves(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<(), LeafError> {
         if set.len() <= FEW {
             put_in_set(&mut self.in_set, nodes.leaves, set)?;
+            nodes.load_leaves(set);
             set.iter().for_each(|&leaf| self.count_full_child(nodes, NodeId(leaf)));
             return Ok(());
         }
         let mut parents = [NodeId::NONE; CHUNK];
+        let mut is_settled = false;
         for chunk in set.chunks(CHUNK) {
             put_in_set(&mut self.in_set, nodes.leaves, chunk)?;
-            nodes.load_parents(chunk, &mut parents);
-            // All marks at once, and the links between them after that: no mark has to look whether
-            // there is memory for it.
-            let first = self.marked.len();
-            let mark = |&leaf: &u32| Marked { node: NodeId(leaf), next: NIL };
-            self.marked.extend(chunk.iter().map(mark));
-            let (marks, touched) = (&mut self.marked[first..], &mut self.touched);
-            for (at, (mark, &up)) in marks.iter_mut().zip(&parents).enumerate() {
-                let parent = match nodes.tag(up).place() {
-                    Some(place) => place,
-                    None => meet_parent(touched, nodes, mark.node),
-                };
-                let parent = &mut touched[parent as usize];
-                mark.next = parent.count_full((first + at) as u32);
-                if parent.is_full() {
-                    self.full_nodes.push(parent.node);
-                }
+            if set.len() <= CHUNK {
+                nodes.load_leaves(chunk);
             }
+            nodes.load_parents(chunk, &mut parents);
+            let before = self.touched.len() + self.full_nodes.len();
+            if is_settled {
+                self.count_at_known_parents(nodes, chunk, &parents);
+            } else {
+                self.count_at_any_parents(nodes, chunk, &parents);
+            }
+            let noted = self.touched.len() + self.full_nodes.len() - before;
+            is_settled = noted <= CHUNK / 8;
         }
         Ok(())
+    }
+
+    /// Counts leaves at their parents.
+    ///
+    /// It cannot be predicted whether a parent was met before, or is full now. So neither is a
+    /// branch: what would be noted is written each time, and its place taken or not.
+    fn count_at_any_parents(
+        &mut self,
+        nodes: &mut Nodes,
+        leaves: &[u32],
+        parents: &[NodeId; CHUNK],
+    ) {
+        let (first, mut met, mut full) =
+            (self.marked.len(), self.touched.len(), self.full_nodes.len());
+        let marks = &mut self.marked.with_room(leaves.len(), Marked::NONE)[first..];
+        let touched = self.touched.with_room(leaves.len(), Touched::NONE);
+        let full_nodes = self.full_nodes.with_room(leaves.len(), NodeId::NONE);
+        for (at, (mark, (&leaf, &up))) in
+            marks.iter_mut().zip(leaves.iter().zip(parents)).enumerate()
+        {
+            let (parent, tag) = nodes.climb_from(NodeId(leaf), up);
+            touched[met] = Touched::new(parent, tag);
+            let place = tag.place_or(met as u32);
+            met += usize::from(!tag.is_mark());
+            nodes.put_tag(parent, Tag::mark(place));
+            let touched = &mut touched[place as usize];
+            *mark = Marked { node: NodeId(leaf), next: touched.count_full((first + at) as u32) };
+            full_nodes[full] = parent;
+            full += usize::from(touched.is_full());
+        }
+        self.marked.set_len(first + leaves.len());
+        self.touched.set_len(met);
+        self.full_nodes.set_len(full);
+    }
+
+    /// Counts leaves at their parents, of which nearly all were met before and are not full: then
+    /// two branches are faster than writing.
+    fn count_at_known_parents(
+        &mut self,
+        nodes: &mut Nodes,
+        leaves: &[u32],
+        parents: &[NodeId; CHUNK],
+    ) {
+        let first = self.marked.len();
+        let marks = &mut self.marked.with_room(leaves.len(), Marked::NONE)[first..];
+        for (at, (mark, (&leaf, &up))) in
+            marks.iter_mut().zip(leaves.iter().zip(parents)).enumerate()
+        {
+            let (parent, tag) = nodes.climb_from(NodeId(leaf), up);
+            let place = match tag.place() {
+                Some(place) => place,
+                None => meet(&mut self.touched, nodes, parent, tag),
+            };
+            let touched = &mut self.touched[place];
+            *mark = Marked { node: NodeId(leaf), next: touched.count_full((first + at) as u32) };
+            if touched.is_full() {
+                self.full_nodes.push(parent);
+            }
+        }
+        self.marked.set_len(first + leaves.len());
     }
 
     /// Counts the inner nodes that are full, until no more of them become so.
     pub(crate) fn count_full_nodes(&mut self, nodes: &mut Nodes) {
         let mut counted = 0;
         while counted < self.full_nodes.len() {
-            let node = self.full_nodes[counted];
+            let node = self.full_nodes[counted as u32];
             counted += 1;
             self.count_full_child(nodes, node);
         }
@@ -232,8 +148,8 @@ impl Work {
     #[inline(always)]
     fn count_full_child(&mut self, nodes: &mut Nodes, node: NodeId) {
         let (parent, tag) = nodes.climb(node);
-        let parent = self.touch(nodes, parent, tag);
-        let touched = &mut self.touched[parent as usize];
+        let place = tag.place().unwrap_or_else(|| meet(&mut self.touched, nodes, parent, tag));
+        let touched = &mut self.touched[place];
         let next = touched.count_full(self.marked.len() as u32);
         self.marked.push(Marked { node, next });
         if touched.is_full() {
@@ -242,11 +158,24 @@ impl Work {
     }
 
     /// The place in `touched` of a node with this tag, where it is put if this reduction has not
-    /// met it yet.
+    /// met it yet. For nodes to which a path comes.
     #[inline]
     pub(crate) fn touch(&mut self, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
-        tag.place().unwrap_or_else(|| meet(&mut self.touched, nodes, node, tag))
+        tag.place().unwrap_or_else(|| {
+            debug_assert_eq!(self.paths.len(), self.touched.len(), "the paths have started");
+            self.paths.push(Path::NONE);
+            meet(&mut self.touched, nodes, node, tag)
+        })
     }
+}
+
+/// Puts a node that has no mark into `touched`.
+#[inline]
+fn meet(touched: &mut Stack<Touched>, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
+    let place = touched.len() as u32;
+    nodes.put_tag(node, Tag::mark(place));
+    touched.push(Touched::new(node, tag));
+    place
 }
 
 /// Adds leaves to the set, which has one bit a leaf.
@@ -263,32 +192,4 @@ fn put_in_set(in_set: &mut [u64], leaves: u32, chunk: &[u32]) -> Result<(), Leaf
         *word |= bit;
     }
     Ok(())
-}
-
-/// The place in `touched` of a node's parent, which has no mark, or is found through a forward. Out of
-/// the way of the loop in which it is called.
-#[inline(never)]
-fn meet_parent(touched: &mut Vec<Touched>, nodes: &mut Nodes, node: NodeId) -> u32 {
-    let (parent, tag) = nodes.climb(node);
-    tag.place().unwrap_or_else(|| meet(touched, nodes, parent, tag))
-}
-
-/// Puts a node that has no mark into `touched`.
-#[inline]
-fn meet(touched: &mut Vec<Touched>, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
-    let place = touched.len() as u32;
-    nodes.put_tag(node, Tag::mark(place));
-    touched.push(Touched {
-        node,
-        degree: tag.degree(),
-        full: 0,
-        last_full: NIL,
-        is_q: tag.is_q(),
-        climbs: false,
-        fits: false,
-        predecessors: [NIL; 2],
-        outer: [NodeId::NONE; 2],
-        full_end: NodeId::NONE,
-    });
-    place
 }

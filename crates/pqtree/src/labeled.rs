@@ -4,24 +4,34 @@ mod change;
 mod error;
 mod names;
 mod orders;
+#[cfg(feature = "serde")]
+mod serde;
+mod text;
 
 pub use error::{LabeledAllError, LabeledError};
+pub use text::LabeledParseError;
 
 use crate::conflict::ReduceError;
 use crate::journal::{Checkpoint, Undo, attempt};
 use crate::reduce::Reduced;
 use crate::tree::PqTree;
 use alloc::vec::Vec;
-use core::fmt;
 use core::hash::{Hash, Hasher};
 use names::{Mark, Names};
 
 /// A [`PqTree`] whose leaves are labels: anything that can be compared and hashed.
 ///
-/// Whatever a tree of numbers can do, with labels for leaves; nodes are looked at in
-/// [`tree`](Self::tree). Looking up a set costs a hash a label. Changes of the leaves make the
-/// table of labels new, in O(n). Two trees are equal if they admit the same orders of the same
-/// labels.
+/// Whatever a tree of numbers can do, with labels for leaves. Looking up a set costs a hash a label.
+/// Changes of the leaves make the table of labels new, in O(n). Two trees are equal if they admit
+/// the same orders of the same labels.
+///
+/// What labels mean nothing to is left to [`tree`](Self::tree): looking at nodes, walks over them,
+/// [`bytes`](PqTree::bytes). There is no `write_frontier`, as an iterator of references does it; no
+/// `canonical`, for which labels would have to be in an order; and no `reserve`, as labels that
+/// come cost O(n) all the same.
+///
+/// With `serde` it is written as its tree and the labels by leaf, `{"tree": "(0 1)", "labels": ["ant",
+/// "bee"]}`.
 ///
 /// ```
 /// # use pqtree::Labeled;
@@ -266,20 +276,6 @@ impl<T: Eq + Hash> Undo for Labeled<T> {
 
     fn undo(&mut self, checkpoint: LabeledCheckpoint) {
         self.rollback(checkpoint);
-    }
-}
-
-impl<T: fmt::Display> fmt::Display for Labeled<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.tree.write_text(f, |f, leaf| self.label(leaf).fmt(f))
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Labeled<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Labeled(")?;
-        self.tree.write_text(f, |f, leaf| write!(f, "{:?}", self.label(leaf)))?;
-        f.write_str(")")
     }
 }
 

@@ -90,7 +90,7 @@
 //! | change the leaves | [`insert`](PqTree::insert), [`insert_under`](PqTree::insert_under), [`remove`](PqTree::remove), [`replace`](PqTree::replace), [`replace_set`](PqTree::replace_set), [`merge`](PqTree::merge) |
 //! | name the leaves | [`Labeled`] |
 //! | order in a circle | [`CircularTree`] |
-//! | write and read | `Display`, `FromStr`, [`dot`](PqTree::dot), serde |
+//! | write and read | `Display`, `FromStr`, [`dot`](PqTree::dot), serde; also labels and circles |
 //! | compare | `Eq` and `Hash` by the orders admitted, [`canonical`](PqTree::canonical) |
 //!
 //! Features, none of them on: `rand` for `PqTree::sample`, `serde` for `Serialize` and
@@ -126,7 +126,7 @@
 //! The tree is a PC-tree, Hsu and McConnell's simplification of Booth and Lueker's PQ-tree, hung up
 //! at a leaf that is in no set; so the nine templates of the classic become one rule. A reduction
 //! first labels and checks, and writes only when it is sure to succeed. The modules say more, in
-//! the order `label`, `apex`, `check`, `rearrange`, over `nodes`.
+//! the order `label`, `apex`, `check`, `rearrange`, over `work` and `nodes`.
 //!
 //! *Read on*: K. Booth and G. Lueker, "Testing for the consecutive ones property, interval graphs,
 //! and graph planarity using PQ-tree algorithms" (1976); W.-L. Hsu and R. McConnell, "PC trees and
@@ -170,11 +170,13 @@ mod segments;
 #[cfg(feature = "serde")]
 mod serde;
 mod span;
+mod stack;
 mod text;
 mod tree;
 #[cfg(test)]
 mod visits;
 mod walk;
+mod work;
 
 pub use circular::{CircularConflict, CircularNode, CircularTree};
 pub use conflict::{Conflict, LeafError, ReduceError};
@@ -183,7 +185,9 @@ pub use dot::Dot;
 pub use graft::Replaced;
 pub use intervals::OrdersError;
 pub use journal::Checkpoint;
-pub use labeled::{Labeled, LabeledAllError, LabeledCheckpoint, LabeledConflict, LabeledError};
+pub use labeled::{
+    Labeled, LabeledAllError, LabeledCheckpoint, LabeledConflict, LabeledError, LabeledParseError,
+};
 pub use node::{Kind, NodeId};
 pub use orders::Orders;
 pub use reduce::{ReduceAllError, Reduced};
@@ -202,5 +206,5 @@ const _: () = {
     is_send_and_sync::<(Orders<'_>, Dot<'_>, NodeId, Kind, CircularNode)>();
     is_send_and_sync::<(Conflict, CircularConflict, LabeledConflict<'_, u8>)>();
     is_send_and_sync::<(LeafError, ReduceError, ReduceAllError, OrdersError, ParseError)>();
-    is_send_and_sync::<(LabeledError, LabeledAllError)>();
+    is_send_and_sync::<(LabeledError, LabeledAllError, LabeledParseError<u8>)>();
 };

@@ -22,6 +22,9 @@ impl PqTree {
     /// out: their places in `sets`, ascending. `None` if all can be reduced. The tree stays as it
     /// is.
     ///
+    /// So it is a least conflict by inclusion. Another one may be of fewer sets: of the conflicts
+    /// that end with the first set that is refused in order, one is found, not the smallest.
+    ///
     /// *Cost*: that of reducing all sets, once for each set of the result and once more.
     ///
     /// # Errors

@@ -169,7 +169,12 @@ impl Nodes {
     /// The parent and its tag, halving the path of forwards to it. Not for the root.
     #[inline]
     pub(crate) fn climb(&mut self, node: NodeId) -> (NodeId, Tag) {
-        let up = self.up[node.index()];
+        self.climb_from(node, self.up[node.index()])
+    }
+
+    /// The parent and its tag, where `up` is what the node's pointer up leads to.
+    #[inline]
+    pub(crate) fn climb_from(&mut self, node: NodeId, up: NodeId) -> (NodeId, Tag) {
         let tag = self.tag(up);
         if tag.is_live() { (up, tag) } else { self.climb_forwards(node) }
     }
@@ -195,13 +200,20 @@ impl Nodes {
     /// The loads here depend on no branch, so that the memory works on all of them at once.
     #[inline]
     pub(crate) fn load_parents(&self, leaves: &[u32], parents: &mut [NodeId; CHUNK]) {
+        let mut sum = 0;
         for (parent, &leaf) in parents.iter_mut().zip(leaves) {
             *parent = self.up[leaf as usize];
+            sum ^= self.tags[self.slot(*parent)].bits();
         }
-        if leaves.len() > 2 {
-            let tags = parents.iter().zip(leaves).map(|(&parent, _)| self.tags[self.slot(parent)]);
-            black_box(tags.fold(0, |sum, tag| sum ^ tag.bits()));
-        }
+        black_box(sum);
+    }
+
+    /// Loads pointers up and siblings of leaves, for the same reason: what is done with few leaves
+    /// takes more branches than loads.
+    #[inline]
+    pub(crate) fn load_leaves(&self, leaves: &[u32]) {
+        let load = |&leaf: &u32| self.up[leaf as usize].0 ^ self.siblings[leaf as usize][0].0;
+        black_box(leaves.iter().fold(0, |sum, leaf| sum ^ load(leaf)));
     }
 
     pub(crate) fn is_forward(&self, node: NodeId) -> bool {

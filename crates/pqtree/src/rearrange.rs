@@ -19,9 +19,9 @@
 //! their new parent adds a constant: it is done only while their parent has few children, and it
 //! has more of them every time.
 
-use crate::label::{NIL, Touched, Work};
 use crate::node::{Kind, NodeId};
 use crate::nodes::Nodes;
+use crate::work::{NIL, Path, Touched, Work};
 
 /// A Q-node with so few children that, when it is spliced into another, they are pointed to it at
 /// once: that is sooner done than each of them being found through a forward.
@@ -31,57 +31,57 @@ impl Work {
     /// Whether [`rearrange`](Self::rearrange) would change anything: if not, the set is consecutive
     /// in every order.
     pub(crate) fn has_work(&self, apex: u32) -> bool {
-        let touched = &self.touched[apex as usize];
-        touched.predecessor_count() > 0 || (!touched.is_q && touched.full > 1)
+        let (touched, path) = (&self.touched[apex], &self.paths[apex]);
+        path.predecessors[0] != NIL || (!touched.is_q() && touched.full() > 1)
     }
 
     /// The node of whose leaves, or of a run of whose children, the set consists, where nothing is
     /// to be rearranged.
     pub(crate) fn home(&self, apex: u32) -> NodeId {
-        let touched = &self.touched[apex as usize];
-        if touched.full == 1 { self.marked[touched.last_full as usize].node } else { touched.node }
+        let touched = &self.touched[apex];
+        if touched.full() == 1 { self.marked[touched.last_full].node } else { touched.node }
     }
 
     /// Makes the set consecutive. Labels, apex and check have to be done. Returns its home, as
     /// [`home`](Self::home).
     pub(crate) fn rearrange(&mut self, nodes: &mut Nodes, apex: u32) -> NodeId {
-        let touched = self.touched[apex as usize];
+        let (touched, path) = (self.touched[apex], self.paths[apex]);
         self.changed.clear();
         self.changed.push(touched.node);
-        if touched.predecessor_count() == 0 {
+        if path.predecessors[0] == NIL {
             let group = self.group(nodes, &touched).expect("more than one full child");
             nodes.append(touched.node, group);
-            nodes.set_degree(touched.node, Kind::P, touched.degree - touched.full + 1);
+            nodes.set_degree(touched.node, Kind::P, touched.degree() - touched.full() + 1);
             return group;
         }
-        let (center, outer) = if touched.is_q {
-            (touched.node, touched.outer)
+        let (center, outer) = if touched.is_q() {
+            (touched.node, path.outer)
         } else {
-            (self.make_center(nodes, &touched), [NodeId::NONE; 2])
+            (self.make_center(nodes, &touched, &path), [NodeId::NONE; 2])
         };
-        for (predecessor, outer) in touched.predecessors.into_iter().zip(outer) {
+        for (predecessor, outer) in path.predecessors.into_iter().zip(outer) {
             self.dissolve(nodes, center, predecessor, outer);
         }
         center
     }
 
     /// Gathers the full children and the predecessors of the apex, a P-node, in a Q-node.
-    fn make_center(&mut self, nodes: &mut Nodes, apex: &Touched) -> NodeId {
+    fn make_center(&mut self, nodes: &mut Nodes, apex: &Touched, path: &Path) -> NodeId {
         let node = apex.node;
-        let [first, second] = apex.predecessors.map(|place| self.node_at(place));
-        let rest = apex.degree - apex.full - apex.predecessor_count();
+        let [first, second] = path.predecessors.map(|place| self.node_at(place));
+        let rest = apex.degree() - apex.full() - path.predecessor_count();
         for predecessor in [first, second] {
             if predecessor != NodeId::NONE {
                 nodes.unlink(node, predecessor);
             }
         }
-        let group = if rest == 0 && apex.full > 1 {
-            nodes.set_degree(node, Kind::P, apex.full);
+        let group = if rest == 0 && apex.full() > 1 {
+            nodes.set_degree(node, Kind::P, apex.full());
             Some(node)
         } else {
             self.group(nodes, apex)
         };
-        let center = if rest == 0 && apex.full < 2 {
+        let center = if rest == 0 && apex.full() < 2 {
             node
         } else {
             let center = nodes.allocate();
@@ -104,13 +104,14 @@ impl Work {
     /// Dissolves a partial child of the Q-node `center`, and its predecessors after it.
     fn dissolve(&mut self, nodes: &mut Nodes, center: NodeId, mut place: u32, mut outer: NodeId) {
         while place != NIL {
-            let touched = self.touched[place as usize];
-            outer = if touched.is_q {
-                splice_q(nodes, center, &touched, outer, self.node_at(touched.predecessors[0]))
+            let (touched, path) = (self.touched[place], self.paths[place]);
+            let predecessor = self.node_at(path.predecessors[0]);
+            outer = if touched.is_q() {
+                splice_q(nodes, center, (&touched, &path), outer, predecessor)
             } else {
-                self.split_p(nodes, center, &touched, outer)
+                self.split_p(nodes, center, &touched, outer, predecessor)
             };
-            place = touched.predecessors[0];
+            place = path.predecessors[0];
         }
     }
 
@@ -121,17 +122,17 @@ impl Work {
         center: NodeId,
         split: &Touched,
         outer: NodeId,
+        predecessor: NodeId,
     ) -> NodeId {
         let node = split.node;
         let inner = nodes.sibling_beside(node, outer);
-        let predecessor = self.node_at(split.predecessors[0]);
         if predecessor != NodeId::NONE {
             nodes.unlink(node, predecessor);
         }
-        let empty = split.degree - split.full - split.predecessor_count();
+        let empty = split.degree() - split.full() - u32::from(predecessor != NodeId::NONE);
         // When all that is left in the node is of one sort, the node itself or its only child is
         // that part.
-        let (full_part, empty_part) = match (split.full, empty) {
+        let (full_part, empty_part) = match (split.full(), empty) {
             (full, 0) => (self.only_part(nodes, node, full), None),
             (0, empty) => (None, self.only_part(nodes, node, empty)),
             (_, empty) => {
@@ -179,21 +180,21 @@ impl Work {
     /// Takes the full children out of a P-node, and puts a new P-node above them if they are
     /// several. The degree of the node they are taken from is left to the caller.
     fn group(&mut self, nodes: &mut Nodes, from: &Touched) -> Option<NodeId> {
-        if from.full < 2 {
-            let child = self.marked.get(from.last_full as usize)?.node;
+        if from.full() < 2 {
+            let child = self.marked.get(from.last_full)?.node;
             nodes.unlink(from.node, child);
             return Some(child);
         }
         let group = nodes.allocate();
         self.changed.push(group);
-        let count = from.full as usize;
+        let count = from.full() as usize;
         if self.moving.len() < count {
             self.moving.resize(count, NodeId::NONE);
         }
         let children = &mut self.moving[..count];
         let mut place = from.last_full;
         for child in children.iter_mut() {
-            let marked = self.marked[place as usize];
+            let marked = self.marked[place];
             (*child, place) = (marked.node, marked.next);
         }
         nodes.regroup(from.node, group, children);
@@ -205,28 +206,28 @@ impl Work {
 fn splice_q(
     nodes: &mut Nodes,
     center: NodeId,
-    split: &Touched,
+    (split, path): (&Touched, &Path),
     outer: NodeId,
     predecessor: NodeId,
 ) -> NodeId {
     let node = split.node;
     let inner = nodes.sibling_beside(node, outer);
     let [a, b] = nodes.ends(node);
-    let full_end = split.full_end;
+    let full_end = path.full_end;
     let empty_end = if a == full_end { b } else { a };
     nodes.relink(center, outer, node, empty_end);
     nodes.relink(center, inner, node, full_end);
     nodes.replace_sibling(empty_end, NodeId::NONE, outer);
     nodes.replace_sibling(full_end, NodeId::NONE, inner);
-    let degree = nodes.tag(center).degree() + split.degree - 1;
+    let degree = nodes.tag(center).degree() + split.degree() - 1;
     nodes.set_degree(center, Kind::Q, degree);
-    if split.degree <= FEW {
-        nodes.give_children(empty_end, outer, split.degree, center);
+    if split.degree() <= FEW {
+        nodes.give_children(empty_end, outer, split.degree(), center);
         nodes.release(node);
     } else {
         nodes.forward(node, center);
     }
-    if predecessor == empty_end { outer } else { split.outer[0] }
+    if predecessor == empty_end { outer } else { path.outer[0] }
 }
 
 /// Packs the nodes that there are to the front; returns how many.

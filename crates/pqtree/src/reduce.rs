@@ -141,6 +141,7 @@ impl PqTree {
     ///
     /// The same after [`insert`](Self::insert), [`replace`](Self::replace) and
     /// [`replace_set`](Self::replace_set), as long as no inner node got another number.
+    /// [`remove`](Self::remove), after which all nodes are other ones, empties the list.
     pub fn changed(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.work.changed.iter().copied().filter(|&node| self.nodes.is_live(node))
     }

@@ -72,6 +72,11 @@ pub enum ParseError {
         /// Its place.
         at: usize,
     },
+    /// The quote before a label, which is never closed.
+    Unclosed {
+        /// Its place.
+        at: usize,
+    },
     /// A bracket that is never closed, or more than one tree, or none.
     NotOneTree,
     /// A number that is too large for the count of leaves in the text, or there twice: a tree of n
@@ -82,6 +87,11 @@ pub enum ParseError {
         /// How many leaves the text has.
         leaves: u32,
     },
+    /// A circular tree whose first number is not that of its last element.
+    Hinge {
+        /// How many elements the tree has then.
+        elements: u32,
+    },
     /// More leaves than a tree can have.
     TooMany {
         /// How many leaves the text has.
@@ -89,65 +99,96 @@ pub enum ParseError {
     },
 }
 
+impl ParseError {
+    /// The same of a text that has so many bytes more before it.
+    pub(crate) fn after(mut self, bytes: usize) -> Self {
+        if let Self::Unexpected { at, .. } | Self::Unmatched { at } | Self::Unclosed { at } =
+            &mut self
+        {
+            *at += bytes;
+        }
+        self
+    }
+}
+
 impl FromStr for PqTree {
     type Err = ParseError;
 
     /// Reads a tree. Brackets around a single child, and around none, are taken off.
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let tokens = tokens(text)?;
-        let leaves = tokens.iter().filter(|token| matches!(token, Token::Leaf(_))).count() as u64;
-        check_count(leaves).map_err(|_| ParseError::TooMany { leaves })?;
-        let leaves = leaves as u32;
-        let mut seen = alloc::vec![false; leaves as usize];
-        let mut builder = Builder::new(leaves);
-        let mut open = Vec::new();
-        let mut complete = false;
-        for token in tokens {
-            if complete {
-                return Err(ParseError::NotOneTree);
-            }
-            match token {
-                Token::Open(kind) => {
-                    builder.open(kind);
-                    open.push(kind);
-                }
-                Token::Close(kind, at) => {
-                    if open.pop() != Some(kind) {
-                        return Err(ParseError::Unmatched { at });
-                    }
-                    builder.close();
-                }
-                Token::Leaf(leaf) => {
-                    let error = ParseError::Leaf { leaf, leaves };
-                    let index = u32::try_from(leaf).map_err(|_| error)?;
-                    match seen.get_mut(index as usize) {
-                        Some(seen) if !*seen => *seen = true,
-                        _ => return Err(error),
-                    }
-                    builder.leaf(index);
-                }
-            }
-            complete = open.is_empty();
-        }
-        if complete { Ok(Self::from_nodes(builder.finish())) } else { Err(ParseError::NotOneTree) }
+        read(tokens(text)?)
     }
 }
 
-enum Token {
+/// The tree that is written so.
+pub(crate) fn read(tokens: Vec<Token>) -> Result<PqTree, ParseError> {
+    let leaves = tokens.iter().filter(|token| matches!(token, Token::Leaf(_))).count() as u64;
+    check_count(leaves).map_err(|_| ParseError::TooMany { leaves })?;
+    let leaves = leaves as u32;
+    let mut seen = alloc::vec![false; leaves as usize];
+    let mut builder = Builder::new(leaves);
+    let mut open = Vec::new();
+    let mut complete = false;
+    for token in tokens {
+        if complete {
+            return Err(ParseError::NotOneTree);
+        }
+        match token {
+            Token::Open(kind) => {
+                builder.open(kind);
+                open.push(kind);
+            }
+            Token::Close(kind, at) => {
+                if open.pop() != Some(kind) {
+                    return Err(ParseError::Unmatched { at });
+                }
+                builder.close();
+            }
+            Token::Leaf(leaf) => {
+                let error = ParseError::Leaf { leaf, leaves };
+                let index = u32::try_from(leaf).map_err(|_| error)?;
+                match seen.get_mut(index as usize) {
+                    Some(seen) if !*seen => *seen = true,
+                    _ => return Err(error),
+                }
+                builder.leaf(index);
+            }
+        }
+        complete = open.is_empty();
+    }
+    if complete { Ok(PqTree::from_nodes(builder.finish())) } else { Err(ParseError::NotOneTree) }
+}
+
+/// A part of a text.
+pub(crate) enum Token {
     Open(Kind),
+    /// With its place in the text.
     Close(Kind, usize),
     Leaf(u64),
+}
+
+impl Token {
+    /// What the character at a place is, if it is a bracket.
+    pub(crate) fn bracket(found: char, at: usize) -> Option<Self> {
+        Some(match found {
+            '(' => Self::Open(Kind::P),
+            '[' => Self::Open(Kind::Q),
+            ')' => Self::Close(Kind::P, at),
+            ']' => Self::Close(Kind::Q, at),
+            _ => return None,
+        })
+    }
 }
 
 fn tokens(text: &str) -> Result<Vec<Token>, ParseError> {
     let mut tokens = Vec::new();
     let mut characters = text.char_indices().peekable();
     while let Some((at, found)) = characters.next() {
+        if let Some(bracket) = Token::bracket(found, at) {
+            tokens.push(bracket);
+            continue;
+        }
         tokens.push(match found {
-            '(' => Token::Open(Kind::P),
-            '[' => Token::Open(Kind::Q),
-            ')' => Token::Close(Kind::P, at),
-            ']' => Token::Close(Kind::Q, at),
             '0'..='9' => {
                 let mut leaf = u64::from(found) - u64::from('0');
                 while let Some((_, digit)) = characters.next_if(|(_, next)| next.is_ascii_digit()) {
@@ -172,7 +213,11 @@ impl fmt::Display for ParseError {
             Self::Unmatched { at } => {
                 write!(f, "byte {at}: this bracket closes none that is open and of its shape")
             }
+            Self::Unclosed { at } => write!(f, "byte {at}: the quote that begins here never ends"),
             Self::NotOneTree => f.write_str("expected one tree, with all its brackets closed"),
+            Self::Hinge { elements } => {
+                write!(f, "expected the last of {elements} elements, {}, first", elements - 1)
+            }
             Self::TooMany { leaves } => LeafError::TooMany { leaves: *leaves }.fmt(f),
             Self::Leaf { leaf, leaves } => {
                 write!(

@@ -1,9 +1,9 @@
 //! The tree itself: making one, and looking at its nodes.
 
 use crate::conflict::LeafError;
-use crate::label::Work;
 use crate::node::{Kind, NodeId};
 use crate::nodes::{MOST_LEAVES, Nodes};
+use crate::work::Work;
 
 /// A set of orders of the leaves `0..len`, as a PQ-tree. See the [crate's page](crate) for what
 /// that is.

@@ -34,6 +34,7 @@ fn no_set_of_a_minimal_conflict_can_be_left_out() {
         assert_eq!(found.is_some(), all.is_err());
         let Some(found) = found else { continue };
         assert!(found.is_sorted_by(|a, b| a < b));
+        assert_eq!(found.last().copied(), all.err().map(|error| error.index));
         let reduce = |left_out: Option<usize>| {
             let chosen = found.iter().filter(|&&index| Some(index) != left_out);
             tree.clone().reduce_all(chosen.map(|&index| &sets[index]))

@@ -5,6 +5,7 @@
 //! what labelling reads of the inner nodes is four bytes each.
 
 use crate::node::Kind;
+use core::hint::select_unpredictable;
 
 const Q_BIT: u32 = 1 << 31;
 const MARK_BIT: u32 = 1 << 30;
@@ -29,7 +30,16 @@ impl Tag {
 
     /// Where the marks of this node are, if it is marked.
     pub(crate) fn place(self) -> Option<u32> {
-        (self.0 & MARK_BIT != 0).then_some(self.0 ^ MARK_BIT)
+        self.is_mark().then_some(self.0 ^ MARK_BIT)
+    }
+
+    /// As [`place`](Self::place), or `other`: without a branch.
+    pub(crate) fn place_or(self, other: u32) -> u32 {
+        select_unpredictable(self.is_mark(), self.0 ^ MARK_BIT, other)
+    }
+
+    pub(crate) fn is_mark(self) -> bool {
+        self.0 & MARK_BIT != 0
     }
 
     pub(crate) fn is_live(self) -> bool {

@@ -1,0 +1,195 @@
+//! What a reduction knows about the tree while it runs.
+
+use crate::node::NodeId;
+use crate::nodes::{Nodes, Tag};
+use crate::stack::Stack;
+use alloc::vec::Vec;
+
+/// No index into [`Work::marked`] or [`Work::touched`].
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// The marks of a reduction. Kept only to be allocated once.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// One bit a leaf: in the set. All zero between reductions.
+    pub(crate) in_set: Vec<u64>,
+    /// The leaves of the set, then the inner nodes that are full, each linked to the previous one
+    /// of the same parent.
+    pub(crate) marked: Stack<Marked>,
+    /// The inner nodes that a reduction met. The tag of such a node is a mark that says where it
+    /// stands here.
+    pub(crate) touched: Stack<Touched>,
+    /// Of each node in `touched`, what is known of the paths through it.
+    pub(crate) paths: Stack<Path>,
+    /// The places in `touched` of the nodes that were counted and are not full.
+    pub(crate) starts: Stack<u32>,
+    /// The inner nodes that are full, in the order in which they became so.
+    pub(crate) full_nodes: Stack<NodeId>,
+    /// The place in `touched` of the only node with two predecessors, or `NIL`.
+    pub(crate) fork: u32,
+    /// The full children that are moved from one node to another.
+    pub(crate) moving: Vec<NodeId>,
+    /// Inner nodes whose list of children the last successful reduction made or altered.
+    pub(crate) changed: Vec<NodeId>,
+}
+
+/// A full node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marked {
+    pub(crate) node: NodeId,
+    /// The place in `marked` of another full child of the same parent, or `NIL`.
+    pub(crate) next: u32,
+}
+
+/// An inner node that is full, partial, or on the way from a partial node to the apex. Sixteen
+/// bytes, as each parent of a leaf gets them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touched {
+    pub(crate) node: NodeId,
+    /// The tag that its mark stands for.
+    pub(crate) tag: Tag,
+    /// The number of children that are not full; the place in `marked` of one that is.
+    pub(crate) not_full: u32,
+    pub(crate) last_full: u32,
+}
+
+/// What is known of the paths through a node that is not full.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    /// Whether a path has come to it.
+    pub(crate) climbs: bool,
+    /// Whether a path has left it upwards, and it can lie below the apex as far as is known.
+    pub(crate) fits: bool,
+    /// The children on the paths that came through here: places in `touched`, or `NIL`.
+    pub(crate) predecessors: [u32; 2],
+    /// For a Q-node: beside each predecessor, its sibling away from the full children. Below the
+    /// apex, as long as there is no predecessor: the sibling on the inner side of the full
+    /// children, and the full child beside it.
+    pub(crate) outer: [NodeId; 2],
+    /// For a Q-node below the apex: the end at which its full children, or its only predecessor,
+    /// lie.
+    pub(crate) full_end: NodeId,
+}
+
+impl Marked {
+    pub(crate) const NONE: Self = Self { node: NodeId::NONE, next: NIL };
+}
+
+impl Touched {
+    pub(crate) const NONE: Self =
+        Self { node: NodeId::NONE, tag: Tag::VACANT, not_full: 0, last_full: NIL };
+
+    pub(crate) fn new(node: NodeId, tag: Tag) -> Self {
+        Self { node, tag, not_full: tag.degree(), last_full: NIL }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.not_full == 0
+    }
+
+    /// The number of full children.
+    pub(crate) fn full(&self) -> u32 {
+        self.degree() - self.not_full
+    }
+
+    pub(crate) fn degree(&self) -> u32 {
+        self.tag.degree()
+    }
+
+    pub(crate) fn is_q(&self) -> bool {
+        self.tag.is_q()
+    }
+
+    /// Counts a full child whose mark is at `place`. Returns the place of the one before.
+    #[inline]
+    pub(crate) fn count_full(&mut self, place: u32) -> u32 {
+        self.not_full -= 1;
+        core::mem::replace(&mut self.last_full, place)
+    }
+}
+
+impl Path {
+    /// No path has come yet.
+    pub(crate) const NONE: Self = Self {
+        climbs: false,
+        fits: false,
+        predecessors: [NIL; 2],
+        outer: [NodeId::NONE; 2],
+        full_end: NodeId::NONE,
+    };
+
+    pub(crate) fn predecessor_count(&self) -> u32 {
+        self.predecessors.iter().filter(|&&place| place != NIL).count() as u32
+    }
+}
+
+impl Clone for Work {
+    /// Marks are worth nothing in a copy.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Work {
+    /// Puts the tags of the inner nodes back. To be called after each [`label`](Self::label),
+    /// whatever became of it, and before anything is written.
+    pub(crate) fn unmark(&self, nodes: &mut Nodes) {
+        for touched in self.touched.iter() {
+            nodes.put_tag(touched.node, touched.tag);
+        }
+    }
+
+    /// Takes the marks off the leaves, after all else.
+    pub(crate) fn finish(&mut self, set: &[u32]) {
+        for &leaf in set {
+            if let Some(word) = self.in_set.get_mut(leaf as usize / 64) {
+                *word = 0;
+            }
+        }
+        self.trim();
+    }
+
+    /// Gives back the memory that an uncommonly large set needed, so that the tree stays as small
+    /// as it is. The next such set can pay for it again.
+    fn trim(&mut self) {
+        let limit = (64 << 10) + 16 * self.in_set.len();
+        if self.marked.bytes() > limit {
+            (self.marked, self.moving) = (Stack::default(), Vec::new());
+        }
+        if self.full_nodes.bytes() > limit {
+            self.full_nodes = Stack::default();
+        }
+        if self.touched.bytes() + self.paths.bytes() > limit {
+            (self.touched, self.paths) = (Stack::default(), Stack::default());
+            self.starts = Stack::default();
+        }
+    }
+
+    pub(crate) fn is_full(&self, nodes: &Nodes, node: NodeId) -> bool {
+        if nodes.is_leaf(node) {
+            return self.in_set[node.index() / 64] >> (node.0 % 64) & 1 == 1;
+        }
+        self.place(nodes, node).is_some_and(|place| self.touched[place].is_full())
+    }
+
+    /// The node at a place in `touched`, or `NONE`.
+    pub(crate) fn node_at(&self, place: u32) -> NodeId {
+        if place == NIL { NodeId::NONE } else { self.touched[place].node }
+    }
+
+    /// Where a node stands in `touched`, if this reduction met it.
+    pub(crate) fn place(&self, nodes: &Nodes, node: NodeId) -> Option<u32> {
+        nodes.tag(node).place()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.in_set.capacity() * size_of::<u64>()
+            + self.marked.bytes()
+            + self.touched.bytes()
+            + self.paths.bytes()
+            + self.starts.bytes()
+            + self.full_nodes.bytes()
+            + self.moving.capacity() * size_of::<NodeId>()
+            + self.changed.capacity() * size_of::<NodeId>()
+    }
+}
