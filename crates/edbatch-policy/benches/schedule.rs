@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule};
 use edbatch_policy::{
-    Agenda, Critical, Depth, Frontier, NamedEncoding, Scheduler, Sufficient, TrainingSet, distill,
+    Agenda, Critical, Depth, Frontier, LookAhead, NamedEncoding, PairRule, Scheduler, Sufficient,
+    TrainingSet, distill,
 };
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -74,6 +75,8 @@ fn schedulers(dag: &PlainDag) -> Vec<(&'static str, Scheduler)> {
         ("default", Scheduler::default()),
         ("fsm-sort", Scheduler::by(Box::new(fsm))),
         ("critical", Scheduler::by(Box::new(Critical::new()))),
+        ("critical:pair", Scheduler::by(Box::new(LookAhead::new(PairRule::pair())))),
+        ("critical:soft", Scheduler::by(Box::new(LookAhead::new(PairRule::soft())))),
         ("sufficient", Scheduler::by(Box::new(Sufficient::new()))),
         ("agenda", Scheduler::by(Box::new(Agenda::new()))),
         ("depth", Scheduler::by(Box::new(Depth::new()))),

@@ -127,8 +127,16 @@ impl Problem {
         self.root.bound
     }
 
+    /// Bytes of a state, about.
+    pub(crate) fn state_bytes(&self) -> usize {
+        let State { pending, counts, waiting, kinds, .. } = &self.root;
+        4 * (pending.len() + counts.len() + waiting.len() + self.of_node.len())
+            + size_of::<OfKind>() * kinds.len()
+            + size_of::<State>()
+    }
+
     /// Searches level by level for a schedule that costs less than `known`.
-    /// `stop` is asked once a level, with the number of states made in this pass.
+    /// `stop` is asked for every state, with the number of states made in this pass.
     pub(crate) fn pass(&self, width: usize, known: u64, stop: &mut dyn FnMut(u64) -> bool) -> Pass {
         let mut pass = Pass { found: None, closed: true, states: 0 };
         let mut known = known;
@@ -137,15 +145,15 @@ impl Problem {
         let mut spare = Vec::new();
         let mut children = Vec::new();
         let mut names = HashSet::new();
-        while !level.is_empty() {
-            if stop(pass.states) {
-                pass.closed = false;
-                break;
-            }
+        'levels: while !level.is_empty() {
             self.children(&level, known, &mut children);
             pass.closed &= keep_best(&mut children, &mut names, width);
             let mut next: Vec<State> = Vec::with_capacity(children.len());
             for child in &children {
+                if stop(pass.states) {
+                    pass.closed = false;
+                    break 'levels;
+                }
                 let mut state: State = spare.pop().unwrap_or_default();
                 state.clone_from(&level[child.parent as usize]);
                 steps.push((state.step, child.kind));

@@ -29,8 +29,8 @@ pub fn lower_bound(dag: &impl Dag) -> usize {
 /// longest chains. Of all paths we take some with many `s`, many `t`, or many of both; and pairs of
 /// kinds that gain something, the best first, as long as they share no kind.
 ///
-/// It helps on trees with two inner kinds and on random strings (chains whose kinds are the letters),
-/// and hardly on lattices, whose critical chains follow each other.
+/// It helps on trees with two inner kinds and on random strings (chains whose kinds are the
+/// letters), and hardly on lattices, whose critical chains follow each other.
 ///
 /// *Cost*: for each pair of kinds with chains, five passes over the edges and a table for each of
 /// some hundred pairs of paths: milliseconds, where [`lower_bound`] takes microseconds.

@@ -55,6 +55,17 @@ struct OfNode<N> {
     needs: N,
 }
 
+/// The needs of all nodes.
+#[derive(Clone, Copy)]
+pub(crate) struct Narrow<'a>(&'a [OfNode<u16>]);
+
+impl Narrow<'_> {
+    #[inline]
+    pub(crate) fn needs(self, node: NodeId) -> usize {
+        self.0[node.index()].needs.into()
+    }
+}
+
 /// So many kinds with chains of up to 254 nodes need fewer than 2^16 batches.
 const MANY: usize = 256;
 
@@ -148,6 +159,11 @@ impl Chains {
     #[must_use]
     pub fn needs(&self, node: NodeId) -> u32 {
         self.of_node(node).needs
+    }
+
+    /// The same of graphs whose chains are short, in 16 bits.
+    pub(crate) fn narrow(&self) -> Option<Narrow<'_>> {
+        (!self.is_wide).then_some(Narrow(&self.narrow.nodes))
     }
 
     /// A measure of how much hangs on a node: the sixth power of its [needs](Self::needs), so that

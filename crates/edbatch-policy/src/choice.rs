@@ -3,15 +3,21 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
-use crate::{Agenda, AnyPolicy, Beam, Critical, Depth, FileError, Learned, OtherKinds, Sufficient};
+use crate::{
+    Agenda, AnyPolicy, Beam, ByDepth, Critical, Depth, FileError, LookAhead, OtherKinds, PairRule,
+    PolicyFile, Portfolio, Sufficient,
+};
 
-/// `depth`, `agenda`, `sufficient`, `critical`, `beam:WIDTH`, or else the path of a learned policy.
+/// `depth`, `by-depth`, `agenda`, `sufficient`, `critical`, `critical:pair`, `critical:soft`,
+/// `beam:WIDTH[:SECONDS]`, `portfolio[:SECONDS]`, `exact[:SECONDS]`, or else the path of a learned
+/// policy.
 ///
 /// ```
 /// use edbatch_policy::PolicyChoice;
 ///
-/// assert_eq!("beam:32".parse(), Ok(PolicyChoice::Beam(32)));
+/// assert_eq!("beam:32".parse(), Ok(PolicyChoice::Beam(32, None)));
 /// assert_eq!("tree.json".parse(), Ok(PolicyChoice::File("tree.json".into())));
 /// let error = "beam:none".parse::<PolicyChoice>().unwrap_err();
 /// assert_eq!(error.to_string(), "expected beam:WIDTH with a width of at least 1, got `beam:none`");
@@ -20,15 +26,25 @@ use crate::{Agenda, AnyPolicy, Beam, Critical, Depth, FileError, Learned, OtherK
 pub enum PolicyChoice {
     /// [`Depth`](crate::Depth).
     Depth,
+    /// [`ByDepth`](crate::ByDepth).
+    ByDepth,
     /// [`Agenda`](crate::Agenda).
     Agenda,
     /// [`Sufficient`](crate::Sufficient).
     Sufficient,
     /// [`Critical`](crate::Critical).
     Critical,
-    /// A beam search of this width.
-    Beam(usize),
-    /// [`Learned`](crate::Learned), from a file.
+    /// [`LookAhead`](crate::LookAhead), by [`PairRule::pair`].
+    CriticalPair,
+    /// [`LookAhead`](crate::LookAhead), by [`PairRule::soft`].
+    CriticalSoft,
+    /// A beam search of this width, for so long at most.
+    Beam(usize, Option<Duration>),
+    /// The [quick](Portfolio::quick) portfolio, or one with so much time.
+    Portfolio(Option<Duration>),
+    /// A [search](Beam::exact) until nothing better can be found, for so long at most.
+    Exact(Option<Duration>),
+    /// A [learned](PolicyFile) policy, from a file.
     File(PathBuf),
 }
 
@@ -39,8 +55,7 @@ impl PolicyChoice {
     /// # Errors
     /// If a learned policy cannot be read, or was learned for other kinds.
     pub fn open(&self, kinds: &[impl AsRef<str>]) -> Result<AnyPolicy, OpenError> {
-        let fsm = |learned: Learned| learned.fsm(kinds).map_err(OpenErrorKind::Kinds);
-        self.open_with(|learned| Ok(Box::new(fsm(learned)?)))
+        self.open_with(|learned| learned.open(kinds).map_err(OpenErrorKind::Kinds))
     }
 
     /// As [`open`](Self::open), but a learned policy may have been learned for other kinds: states
@@ -49,46 +64,74 @@ impl PolicyChoice {
     /// # Errors
     /// If a learned policy cannot be read.
     pub fn open_where_known(&self, kinds: &[impl AsRef<str>]) -> Result<AnyPolicy, OpenError> {
-        self.open_with(|learned| Ok(Box::new(learned.fsm_where_known(kinds))))
+        self.open_with(|learned| Ok(learned.open_where_known(kinds)))
     }
 
     fn open_with(
         &self,
-        fsm: impl FnOnce(Learned) -> Result<AnyPolicy, OpenErrorKind>,
+        learned: impl FnOnce(PolicyFile) -> Result<AnyPolicy, OpenErrorKind>,
     ) -> Result<AnyPolicy, OpenError> {
         Ok(match self {
             Self::Depth => Box::new(Depth::new()),
+            Self::ByDepth => Box::new(ByDepth::default()),
             Self::Agenda => Box::new(Agenda::new()),
             Self::Sufficient => Box::new(Sufficient::new()),
             Self::Critical => Box::new(Critical::new()),
-            Self::Beam(width) => Box::new(Beam::new(*width)),
+            Self::CriticalPair => Box::new(LookAhead::new(PairRule::pair())),
+            Self::CriticalSoft => Box::new(LookAhead::new(PairRule::soft())),
+            Self::Beam(width, within) => Box::new(limited(Beam::new(*width), *within)),
+            Self::Portfolio(within) => {
+                Box::new(within.map_or_else(Portfolio::quick, Portfolio::within))
+            }
+            Self::Exact(within) => Box::new(limited(Beam::exact(), *within)),
             Self::File(path) => std::fs::read_to_string(path)
                 .map_err(OpenErrorKind::Read)
-                .and_then(|text| Learned::from_json(&text).map_err(OpenErrorKind::File))
-                .and_then(fsm)
+                .and_then(|text| PolicyFile::from_json(&text).map_err(OpenErrorKind::File))
+                .and_then(learned)
                 .map_err(|kind| OpenError { path: path.clone(), kind })?,
         })
     }
+}
+
+fn limited(beam: Beam, within: Option<Duration>) -> Beam {
+    within.into_iter().fold(beam, Beam::within)
 }
 
 impl FromStr for PolicyChoice {
     type Err = ChoiceError;
 
     fn from_str(word: &str) -> Result<Self, ChoiceError> {
-        match word {
-            "" => Err(ChoiceError::Empty),
-            "depth" => Ok(Self::Depth),
-            "agenda" => Ok(Self::Agenda),
-            "sufficient" => Ok(Self::Sufficient),
-            "critical" => Ok(Self::Critical),
-            _ => match word.strip_prefix("beam:") {
-                None => Ok(Self::File(word.into())),
-                Some(width) => match width.parse() {
-                    Ok(width) if width > 0 => Ok(Self::Beam(width)),
-                    _ => Err(ChoiceError::Width(word.into())),
-                },
+        let mut parts = word.splitn(3, ':');
+        let (name, first, second) = (parts.next().unwrap_or(""), parts.next(), parts.next());
+        match (name, first, second) {
+            ("", None, None) => Err(ChoiceError::Empty),
+            ("depth", None, None) => Ok(Self::Depth),
+            ("by-depth", None, None) => Ok(Self::ByDepth),
+            ("agenda", None, None) => Ok(Self::Agenda),
+            ("sufficient", None, None) => Ok(Self::Sufficient),
+            ("critical", None, None) => Ok(Self::Critical),
+            ("critical", Some("pair"), None) => Ok(Self::CriticalPair),
+            ("critical", Some("soft"), None) => Ok(Self::CriticalSoft),
+            ("critical", Some(_), _) => Err(ChoiceError::Critical(word.into())),
+            ("beam", Some(width), within) => match width.parse() {
+                Ok(width) if width > 0 => Ok(Self::Beam(width, seconds(word, within)?)),
+                _ => Err(ChoiceError::Width(word.into())),
             },
+            ("portfolio", within, None) => Ok(Self::Portfolio(seconds(word, within)?)),
+            ("exact", within, None) => Ok(Self::Exact(seconds(word, within)?)),
+            _ => Ok(Self::File(word.into())),
         }
+    }
+}
+
+/// A budget of time, at most a year.
+fn seconds(word: &str, text: Option<&str>) -> Result<Option<Duration>, ChoiceError> {
+    let Some(text) = text else { return Ok(None) };
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds < 3.2e7 => {
+            Ok(Some(Duration::from_secs_f64(seconds)))
+        }
+        _ => Err(ChoiceError::Seconds(word.into())),
     }
 }
 
@@ -96,11 +139,24 @@ impl fmt::Display for PolicyChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Depth => f.write_str("depth"),
+            Self::ByDepth => f.write_str("by-depth"),
             Self::Agenda => f.write_str("agenda"),
             Self::Sufficient => f.write_str("sufficient"),
             Self::Critical => f.write_str("critical"),
-            Self::Beam(width) => write!(f, "beam:{width}"),
+            Self::CriticalPair => f.write_str("critical:pair"),
+            Self::CriticalSoft => f.write_str("critical:soft"),
+            Self::Beam(width, _) => write!(f, "beam:{width}"),
+            Self::Portfolio(_) => f.write_str("portfolio"),
+            Self::Exact(_) => f.write_str("exact"),
             Self::File(path) => write!(f, "{}", path.display()),
+        }?;
+        match self {
+            Self::Beam(_, Some(within))
+            | Self::Portfolio(Some(within))
+            | Self::Exact(Some(within)) => {
+                write!(f, ":{}", within.as_secs_f64())
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -111,21 +167,30 @@ impl fmt::Display for PolicyChoice {
 pub enum ChoiceError {
     /// There is no word.
     Empty,
+    /// There is no such variant of `critical`.
+    Critical(String),
     /// The width of a beam is not a positive number.
     Width(String),
+    /// A budget is not a positive number of seconds.
+    Seconds(String),
 }
 
 impl fmt::Display for ChoiceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str(
-                "expected depth, agenda, sufficient, critical, beam:WIDTH or a learned policy's file",
+                "expected depth, by-depth, agenda, sufficient, critical, critical:pair, critical:soft, \
+                 beam:WIDTH[:SECONDS], portfolio[:SECONDS], exact[:SECONDS] or a learned policy's \
+                 file",
             ),
+            Self::Critical(word) => {
+                write!(f, "expected critical, critical:pair or critical:soft, got `{word}`")
+            }
             Self::Width(word) => {
-                write!(
-                    f,
-                    "expected beam:WIDTH with a width of at least 1, got `{word}`"
-                )
+                write!(f, "expected beam:WIDTH with a width of at least 1, got `{word}`")
+            }
+            Self::Seconds(word) => {
+                write!(f, "expected a number of seconds above 0 at the end, got `{word}`")
             }
         }
     }

@@ -136,9 +136,18 @@ impl Critical {
         self
     }
 
-    /// Notes the nodes that have become ready, and lowers `M_t` where all of a height ran.
     fn update(&mut self, frontier: &Frontier) {
-        let urgency = |&node: &NodeId| f64::from(frontier.weight(node)) * self.chains.urgency(node);
+        self.update_by(frontier, |chains, node| chains.urgency(node));
+    }
+
+    /// Notes the nodes that have become ready, and lowers `M_t` where all of a height ran.
+    pub(crate) fn update_by(
+        &mut self,
+        frontier: &Frontier,
+        urgency: impl Fn(&Chains, NodeId) -> f64,
+    ) {
+        let urgency =
+            |&node: &NodeId| f64::from(frontier.weight(node)) * urgency(&self.chains, node);
         for kind in frontier.ready_kinds() {
             let of_kind = &mut self.kinds[kind.index()];
             let (reached, ran) = (frontier.reached(kind), frontier.ran(kind).len());
@@ -222,8 +231,18 @@ impl Critical {
         self.costs.get(kind.index()).map_or(1.0, |&cost| cost.into())
     }
 
+    /// Σ urgency of a kind's ready nodes, as of the last update.
+    pub(crate) fn urgency(&self, kind: Kind) -> f64 {
+        self.kinds[kind.index()].urgency
+    }
+
+    /// What hangs on the nodes of the graph.
+    pub(crate) fn chains(&self) -> &Chains {
+        &self.chains
+    }
+
     /// Whether running a ready kind lowers the bound.
-    fn lowers(&self, kind: Kind) -> bool {
+    pub(crate) fn lowers(&self, kind: Kind) -> bool {
         let OfKind { start, highest, .. } = self.kinds[kind.index()];
         self.heights[start + highest as usize].waiting == 0
     }

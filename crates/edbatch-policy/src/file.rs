@@ -25,7 +25,7 @@ pub use error::{FileError, OtherKinds};
 
 use crate::{Encoding, Fsm, FsmTable, NamedEncoding, Outcome, Symbol};
 
-const FORMAT: &str = "edbatch-policy";
+pub(crate) const FORMAT: &str = "edbatch-policy";
 const VERSION: u64 = 1;
 
 /// Most entries of a transition table: a file that asks for more is refused.
@@ -115,15 +115,7 @@ impl Learned {
     /// # Errors
     /// If they are not exactly the kinds for which it was learned: says which are not.
     pub fn fsm(&self, kinds: &[impl AsRef<str>]) -> Result<Fsm, OtherKinds> {
-        let ours: BTreeSet<&str> = self.kinds.iter().map(String::as_str).collect();
-        let theirs: BTreeSet<&str> = kinds.iter().map(AsRef::as_ref).collect();
-        if ours != theirs {
-            let names = |names: Vec<&&str>| names.into_iter().map(ToString::to_string).collect();
-            return Err(OtherKinds {
-                missing: names(ours.difference(&theirs).collect()),
-                unknown: names(theirs.difference(&ours).collect()),
-            });
-        }
+        same_kinds(&self.kinds, kinds)?;
         Ok(self.fsm_where_known(kinds))
     }
 
@@ -131,9 +123,7 @@ impl Learned {
     /// unseen states, and fall to [`Critical`](crate::Critical).
     #[must_use]
     pub fn fsm_where_known(&self, kinds: &[impl AsRef<str>]) -> Fsm {
-        let theirs: HashMap<&str, Kind> = (kinds.iter().enumerate())
-            .map(|(kind, name)| (name.as_ref(), Kind::new(kind)))
-            .collect();
+        let theirs: HashMap<&str, Kind> = numbers(kinds);
         let renumber = |kind: Kind| theirs.get(self.kinds[kind.index()].as_str()).copied();
         let mut fsm = Fsm::new(self.encoding.clone(), kinds.len());
         for (word, kind) in &self.table {
@@ -170,9 +160,7 @@ impl Learned {
             trained: self.trained.clone(),
             states: states.collect(),
         };
-        let mut text = serde_json::to_string_pretty(&file).expect("plain data becomes JSON");
-        text.push('\n');
-        text
+        pretty(&file)
     }
 
     /// Reads a file's text.
@@ -180,13 +168,7 @@ impl Learned {
     /// # Errors
     /// If it is not such a file, or one of another version, or contradicts itself.
     pub fn from_json(text: &str) -> Result<Self, FileError> {
-        let header: Header = serde_json::from_str(text).map_err(FileError::json)?;
-        if header.format.as_deref() != Some(FORMAT) {
-            return Err(FileError::OtherFormat);
-        }
-        if header.version != Some(VERSION) {
-            return Err(FileError::OtherVersion { got: header.version });
-        }
+        Header::expect(text, VERSION)?;
         let file: File = serde_json::from_str(text).map_err(FileError::json)?;
         let encoding: NamedEncoding = file
             .encoding
@@ -235,11 +217,57 @@ impl Reader<'_> {
     }
 }
 
+/// Whether a graph's kinds are exactly those of a file, in any order.
+pub(crate) fn same_kinds(ours: &[String], theirs: &[impl AsRef<str>]) -> Result<(), OtherKinds> {
+    let ours: BTreeSet<&str> = ours.iter().map(String::as_str).collect();
+    let theirs: BTreeSet<&str> = theirs.iter().map(AsRef::as_ref).collect();
+    if ours == theirs {
+        return Ok(());
+    }
+    let names = |names: Vec<&&str>| names.into_iter().map(ToString::to_string).collect();
+    Err(OtherKinds {
+        missing: names(ours.difference(&theirs).collect()),
+        unknown: names(theirs.difference(&ours).collect()),
+    })
+}
+
+/// The kinds by their names.
+pub(crate) fn numbers(kinds: &[impl AsRef<str>]) -> HashMap<&str, Kind> {
+    let named = |(kind, name): (usize, _)| (AsRef::as_ref(name), Kind::new(kind));
+    kinds.iter().enumerate().map(named).collect()
+}
+
 /// What every version has.
 #[derive(Deserialize)]
-struct Header {
+pub(crate) struct Header {
     format: Option<String>,
     version: Option<u64>,
+}
+
+/// A file as text that ends with a newline.
+pub(crate) fn pretty(file: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(file).expect("plain data becomes JSON");
+    text.push('\n');
+    text
+}
+
+impl Header {
+    /// The version of a file's text.
+    pub(crate) fn read(text: &str) -> Result<u64, FileError> {
+        let header: Self = serde_json::from_str(text).map_err(FileError::json)?;
+        if header.format.as_deref() != Some(FORMAT) {
+            return Err(FileError::OtherFormat);
+        }
+        header.version.ok_or(FileError::OtherVersion { expected: VERSION, got: None })
+    }
+
+    /// Checks that a file's text is of a version.
+    pub(crate) fn expect(text: &str, expected: u64) -> Result<(), FileError> {
+        match Self::read(text)? {
+            version if version == expected => Ok(()),
+            version => Err(FileError::OtherVersion { expected, got: Some(version) }),
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]

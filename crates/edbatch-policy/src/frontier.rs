@@ -175,6 +175,33 @@ impl Frontier {
         })
     }
 
+    /// Calls `each` for the users of some ready nodes that wait for these alone, with their kinds.
+    /// (A user that reads its last argument twice waits for two.)
+    #[inline]
+    pub(crate) fn for_each_released<'a>(
+        &self,
+        ready: impl Iterator<Item = &'a NodeId>,
+        mut each: impl FnMut(NodeId, Kind),
+    ) {
+        let (nodes, users) = (self.nodes.as_slice(), self.users.as_slice());
+        let none_overflows = self.overflow.is_empty();
+        for &node in ready {
+            for &user in &users[advance::users_at(nodes, node)] {
+                let Node { pending, kind, .. } = nodes[user.index()];
+                if pending == 1 && (none_overflows || !self.overflows(user)) {
+                    each(user, kind);
+                }
+            }
+        }
+    }
+
+    /// Whether a node waits for more arguments than those pending.
+    #[cold]
+    fn overflows(&self, node: NodeId) -> bool {
+        let found = self.overflow.binary_search_by_key(&node, |&(id, _)| id);
+        found.is_ok_and(|found| self.overflow[found].1 > 0)
+    }
+
     /// All pairs of an argument and a user, by user, ascending.
     pub(crate) fn edges(
         &self,
@@ -193,6 +220,11 @@ impl Frontier {
     #[must_use]
     pub fn weight(&self, node: NodeId) -> u32 {
         self.weights.get(node.index()).copied().unwrap_or(1)
+    }
+
+    /// Whether any node stands for several.
+    pub(crate) fn has_weights(&self) -> bool {
+        !self.weights.is_empty()
     }
 
     /// Σ [`weight`](Self::weight): how many nodes of the original graph these are.

@@ -56,22 +56,12 @@ impl<E: Encoding> Fsm<E> {
 
     /// From now on, runs `kind` in `state`.
     pub fn insert(&mut self, state: &[Symbol], kind: Kind) {
-        self.set(state, Some(kind));
-    }
-
-    /// From now on, runs `kind` in `state`, or what the fallback says.
-    pub(crate) fn set(&mut self, state: &[Symbol], kind: Option<Kind>) {
         let row = self.states.intern(state);
         self.run.resize(self.states.rows(), None);
-        self.run[row] = kind;
+        self.run[row] = Some(kind);
         if self.state == state {
             self.row = Some(row);
         }
-    }
-
-    /// Whether it knows what to run in a state.
-    pub(crate) fn knows(&self, state: &[Symbol]) -> bool {
-        self.states.find(state).is_some_and(|row| self.run.get(row).is_some_and(Option::is_some))
     }
 
     /// Number of states for which it knows what to run.

@@ -7,8 +7,7 @@
 //! Ours differs in four ways. A return beyond N steps is continued with the value of the state it
 //! ends in (theirs clips that value at 0, and rewards are never positive, so it never is). It
 //! learns on several mini-batches in turn, and keeps the table that is best on others, held out.
-//! A state without an entry falls to [`Critical`](crate::Critical); and a table that loses to
-//! `Critical` everywhere, the empty table, on what was held out is given up for that.
+//! A state without an entry falls to [`Critical`](crate::Critical).
 //!
 //! *Cost*: an episode schedules one mini-batch and keeps its ratios: O(edges × kinds).
 
@@ -45,9 +44,6 @@ pub struct LearningConfig {
     pub costs: Option<Vec<u32>>,
     /// Stop when these need at most so many times the lower bound: 1.01.
     pub good_enough: f64,
-    /// Keep the empty table, which is `Critical` everywhere, where no other does as well on the
-    /// mini-batches held out: yes. (The authors have no `Critical` to fall back on.)
-    pub or_critical: bool,
 }
 
 impl Default for LearningConfig {
@@ -63,7 +59,6 @@ impl Default for LearningConfig {
             evaluate_every: 50,
             costs: None,
             good_enough: 1.01,
-            or_critical: true,
         }
     }
 }
@@ -112,7 +107,8 @@ pub struct Outcome {
 impl Outcome {
     /// With the empty table, if that did better on the mini-batches held out; or as well, where the
     /// encoding costs more than `Critical` does.
-    pub(crate) fn or_critical(self, encoding: &NamedEncoding) -> Self {
+    #[must_use]
+    pub fn or_critical(self, encoding: &NamedEncoding) -> Self {
         let wins = match encoding {
             NamedEncoding::Critical(_) => self.after < self.before,
             _ => self.after <= self.before,
@@ -177,8 +173,7 @@ pub fn learn<D: Dag>(
         }
     }
     let (after, table) = best.unwrap_or((before, Vec::new()));
-    let outcome = Outcome { table, episodes: episode, before, after, bound };
-    if config.or_critical { outcome.or_critical(encoding) } else { outcome }
+    Outcome { table, episodes: episode, before, after, bound }
 }
 
 /// A mini-batch to learn on.

@@ -11,9 +11,10 @@ pub type AnyPolicy = Box<dyn Policy + Send>;
 ///
 /// A policy only reads the frontier. What it keeps beside it, it brings up to date when it is
 /// asked; so it may be started in the middle of a run, be asked at every step or now and then, and
-/// one policy may stand in for another. (Not so [`Beam`](crate::Beam) and
-/// [`Portfolio`](crate::Portfolio): they search for a whole run when they are started, and then
-/// return its kinds one after the other. They must be asked at every step, and obeyed.)
+/// one policy may stand in for another. (Not so [`Beam`](crate::Beam),
+/// [`Backwards`](crate::Backwards) and [`Portfolio`](crate::Portfolio): they plan a whole run when
+/// they are started, and then return its kinds one after the other. They must be asked at every
+/// step, and obeyed.)
 pub trait Policy {
     /// Turns to a new graph, and keeps the memory of the last one.
     fn start(&mut self, frontier: &Frontier);
@@ -25,6 +26,12 @@ pub trait Policy {
     /// became ready: all of them, as Alg. 1 has it. Only [`Depth`](crate::Depth) runs fewer.
     fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
         frontier.ready(kind).len()
+    }
+
+    /// Whether it knows that its last run was as short as can be. Only searches do; that a run met
+    /// the lower bound is for the caller to see.
+    fn proved(&self) -> bool {
+        false
     }
 
     /// The same policy for another thread, which decides as this one does and shares nothing with
@@ -43,6 +50,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
         (**self).count(frontier, kind)
+    }
+
+    fn proved(&self) -> bool {
+        (**self).proved()
     }
 
     fn another(&self) -> AnyPolicy {

@@ -3,22 +3,34 @@
 //! It stops at the first schedule that meets the lower bound: trees, taggers and single lattices
 //! cost one run of `Critical`.
 //!
-//! *Cost*: a run per member; [`Portfolio::tried`] says what each gave. The
-//! quick one is meant for every mini-batch, the thorough one for plans that are used again.
+//! *Cost*: a run per member; [`Portfolio::tried`] says what each gave and took. The quick one is
+//! meant for mini-batches that are run more than once, the thorough one for plans that are kept.
+
+use std::time::{Duration, Instant};
 
 use edbatch_graph::Kind;
 
 use crate::search::{PlannedRun, kinds_of};
-use crate::{AnyPolicy, Beam, Chains, Critical, Frontier, Policy, Preference, Sufficient};
+use crate::{AnyPolicy, Backwards, Beam, Chains, Critical, Frontier, LookAhead, PairRule, Policy};
 
 /// Plans the whole run by each of its members, at the start, and follows the best: never worse
 /// than any member. Ties go to the first.
 pub struct Portfolio {
     members: Vec<(String, AnyPolicy)>,
-    tried: Vec<(usize, u64)>,
+    /// How much time there is, if it is limited.
+    within: Option<Duration>,
+    tried: Vec<Tried>,
     costs: Vec<u32>,
     rehearsal: Frontier,
     plan: PlannedRun,
+    proved: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Tried {
+    member: usize,
+    cost: u64,
+    time: Duration,
 }
 
 impl Portfolio {
@@ -27,20 +39,27 @@ impl Portfolio {
     pub fn empty() -> Self {
         Self {
             members: Vec::new(),
+            within: None,
             tried: Vec::new(),
             costs: Vec::new(),
             rehearsal: Frontier::default(),
             plan: PlannedRun::default(),
+            proved: false,
         }
     }
 
-    /// Cheap enough for every mini-batch: `Critical` with both preferences, and `Sufficient`.
+    /// Without search: `critical`, `critical:pair` and `critical:soft`, and each of them
+    /// [`Backwards`].
     #[must_use]
     pub fn quick() -> Self {
+        let [pair, soft] = [PairRule::pair(), PairRule::soft()].map(LookAhead::new);
         Self::empty()
             .with("critical", Critical::new())
-            .with("critical by ratio", Critical::preferring(Preference::Ratio))
-            .with("sufficient", Sufficient::new())
+            .with("critical:soft", soft.clone())
+            .with("critical:soft, backwards", Backwards::new(soft))
+            .with("critical:pair", pair.clone())
+            .with("critical:pair, backwards", Backwards::new(pair))
+            .with("critical, backwards", Backwards::new(Critical::new()))
     }
 
     /// For plans that are used again: the quick one, and a beam of 64.
@@ -49,8 +68,15 @@ impl Portfolio {
         Self::quick().with("beam:64", Beam::new(64))
     }
 
-    /// With another member, such as a learned [`Fsm`](crate::Fsm). It must run all ready nodes of
-    /// the kind that it picks, as all policies but [`Depth`](crate::Depth) do.
+    /// The quick one, and a beam search for as long as there is time. The first member is always
+    /// asked.
+    #[must_use]
+    pub fn within(time: Duration) -> Self {
+        Self { within: Some(time), ..Self::quick() }
+    }
+
+    /// With another member, such as a learned [`Fsm`](crate::Fsm) or [`LookAhead`]. It must run all
+    /// ready nodes of the kind that it picks, as all policies but [`Depth`](crate::Depth) do.
     #[must_use]
     pub fn with(mut self, name: &str, member: impl Policy + Send + 'static) -> Self {
         self.members.push((name.into(), Box::new(member)));
@@ -68,11 +94,50 @@ impl Portfolio {
         self.costs.get(kind.index()).map_or(1, |&cost| cost.into())
     }
 
-    /// The members asked on the last graph, and what each one's schedule cost: without
-    /// [costs](Self::with_costs), how many batches it had.
-    pub fn tried(&self) -> impl Iterator<Item = (&str, u64)> {
-        let named = |&(member, cost): &(usize, u64)| (self.members[member].0.as_str(), cost);
-        self.tried.iter().map(named)
+    /// The members asked on the last graph, what each one's schedule cost, and how long it took:
+    /// without [costs](Self::with_costs), a schedule costs as much as it has batches.
+    pub fn tried(&self) -> impl Iterator<Item = (&str, u64, Duration)> {
+        self.tried.iter().map(|&Tried { member, cost, time }| {
+            let name = self.members.get(member).map_or("beam", |(name, _)| name);
+            (name, cost, time)
+        })
+    }
+
+    /// Asks a member, and follows it if it is better than all before.
+    fn rehearse(&mut self, member: usize, policy: &mut AnyPolicy) {
+        let started = Instant::now();
+        self.rehearsal.rewind();
+        let kinds = kinds_of(&mut self.rehearsal, policy);
+        let cost = kinds.iter().map(|&kind| self.price(kind)).sum();
+        let is_best = self.tried.iter().all(|tried| cost < tried.cost);
+        self.tried.push(Tried { member, cost, time: started.elapsed() });
+        self.proved |= policy.proved();
+        if is_best {
+            self.plan = PlannedRun::new(kinds);
+        }
+    }
+
+    /// Asks the members in turn, as long as there is time and something to gain.
+    fn rehearse_all(&mut self, bound: u64) {
+        let started = Instant::now();
+        let mut members = std::mem::take(&mut self.members);
+        for (index, (_, member)) in members.iter_mut().enumerate() {
+            let is_over = self.within.is_some_and(|time| started.elapsed() >= time);
+            if self.proved || (is_over && index > 0) {
+                break;
+            }
+            self.rehearse(index, member);
+            self.proved |= self.tried.last().is_some_and(|tried| tried.cost == bound);
+        }
+        let rest = self.within.and_then(|time| time.checked_sub(started.elapsed()));
+        if let (Some(rest), false) = (rest, self.proved) {
+            let mut beam = Beam::exact().within(rest);
+            if !self.costs.is_empty() {
+                beam = beam.with_costs(self.costs.clone());
+            }
+            self.rehearse(members.len(), &mut (Box::new(beam) as AnyPolicy));
+        }
+        self.members = members;
     }
 }
 
@@ -81,31 +146,23 @@ impl Policy for Portfolio {
         self.rehearsal.clone_from(frontier);
         let chains = Chains::new(frontier);
         let kinds = (0..frontier.kinds()).map(Kind::new);
-        let bound: u64 = kinds.map(|kind| self.price(kind) * u64::from(chains.longest(kind))).sum();
+        let bound = kinds.map(|kind| self.price(kind) * u64::from(chains.longest(kind))).sum();
         self.tried.clear();
-        let (mut least, mut best) = (u64::MAX, Vec::new());
-        for index in 0..self.members.len() {
-            self.rehearsal.rewind();
-            let kinds = kinds_of(&mut self.rehearsal, &mut self.members[index].1);
-            let cost = kinds.iter().map(|&kind| self.price(kind)).sum();
-            self.tried.push((index, cost));
-            if cost < least {
-                (least, best) = (cost, kinds);
-            }
-            if least == bound {
-                break;
-            }
-        }
-        self.plan = PlannedRun::new(best);
+        self.proved = false;
+        self.rehearse_all(bound);
     }
 
     fn next(&mut self, _: &Frontier) -> Kind {
         self.plan.next()
     }
 
+    fn proved(&self) -> bool {
+        self.proved
+    }
+
     fn another(&self) -> AnyPolicy {
         let members = self.members.iter().map(|(name, member)| (name.clone(), member.another()));
         let (members, costs) = (members.collect(), self.costs.clone());
-        Box::new(Self { members, costs, ..Self::empty() })
+        Box::new(Self { members, within: self.within, costs, ..Self::empty() })
     }
 }

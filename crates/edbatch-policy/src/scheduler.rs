@@ -2,7 +2,7 @@
 
 use edbatch_graph::{Dag, Schedule};
 
-use crate::{AnyPolicy, Critical, Frontier, InOrder, schedule_into};
+use crate::{AnyPolicy, ByDepth, Critical, Depth, Frontier, InOrder, schedule_into};
 
 /// Schedules graph after graph in memory of its own, by a policy or by default.
 ///
@@ -24,15 +24,34 @@ use crate::{AnyPolicy, Critical, Frontier, InOrder, schedule_into};
 /// # Ok::<(), edbatch_graph::TextError>(())
 /// ```
 pub struct Scheduler {
-    /// Asked first, unless the policy is the caller's choice.
-    in_order: Option<InOrder>,
+    first: First,
     policy: AnyPolicy,
     frontier: Frontier,
 }
 
+/// What is asked before the policy.
+enum First {
+    /// Nothing: the policy is the caller's choice.
+    Policy,
+    InOrder(InOrder),
+    ByDepth(ByDepth),
+}
+
+impl First {
+    /// The same without its memory.
+    fn another(&self) -> Self {
+        match self {
+            Self::Policy => Self::Policy,
+            Self::InOrder(_) => Self::InOrder(InOrder::default()),
+            Self::ByDepth(_) => Self::ByDepth(ByDepth::default()),
+        }
+    }
+}
+
 impl Default for Scheduler {
     fn default() -> Self {
-        Self { in_order: Some(InOrder::default()), ..Self::by(Box::new(Critical::new())) }
+        let first = First::InOrder(InOrder::default());
+        Self { first, ..Self::by(Box::new(Critical::new())) }
     }
 }
 
@@ -40,13 +59,25 @@ impl Scheduler {
     /// Schedules every graph by this policy.
     #[must_use]
     pub fn by(policy: AnyPolicy) -> Self {
-        Self { in_order: None, policy, frontier: Frontier::default() }
+        Self { first: First::Policy, policy, frontier: Frontier::default() }
+    }
+
+    /// Schedules for a device that runs batches side by side, in few waves: [`ByDepth`].
+    #[must_use]
+    pub fn for_waves() -> Self {
+        let first = First::ByDepth(ByDepth::default());
+        Self { first, ..Self::by(Box::new(Depth::new())) }
     }
 
     /// Schedules a graph. Nothing is allocated once this and `schedule` have seen the largest one.
     pub fn schedule(&mut self, dag: &impl Dag, schedule: &mut Schedule) {
-        let Self { in_order, policy, frontier } = self;
-        if !in_order.as_mut().is_some_and(|in_order| in_order.schedule(dag, schedule)) {
+        let Self { first, policy, frontier } = self;
+        let scheduled = match first {
+            First::Policy => false,
+            First::InOrder(in_order) => in_order.schedule(dag, schedule),
+            First::ByDepth(by_depth) => by_depth.schedule(dag, schedule),
+        };
+        if !scheduled {
             schedule_into(dag, policy, frontier, schedule);
         }
     }
@@ -54,7 +85,6 @@ impl Scheduler {
     /// The same for another thread: decides as this one does and shares nothing with it.
     #[must_use]
     pub fn another(&self) -> Self {
-        let in_order = self.in_order.is_some().then(InOrder::default);
-        Self { in_order, ..Self::by(self.policy.another()) }
+        Self { first: self.first.another(), ..Self::by(self.policy.another()) }
     }
 }

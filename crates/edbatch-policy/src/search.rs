@@ -1,12 +1,16 @@
 //! Search as a policy, and anytime branch and bound.
 
 use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
 use crate::beam::Problem;
 use crate::policy::run;
 use crate::{AnyPolicy, Critical, Frontier, Policy, quotient};
+
+/// Bytes that the states of a level may take; a wider search would only fill the memory.
+const MEMORY: usize = 1 << 30;
 
 /// What a search found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,9 +29,14 @@ pub struct Found {
 }
 
 /// Plans the whole run by a beam search, at the start; then says what is next.
+///
+/// With a budget of time it searches with doubled width again and again, up to its own, and follows
+/// the best that it has found when the time is up: at worst what [`Critical`] does. What it finds
+/// then depends on the machine.
 #[derive(Clone, Debug)]
 pub struct Beam {
-    width: usize,
+    widths: RangeInclusive<usize>,
+    within: Option<Duration>,
     costs: Option<Vec<u32>>,
     plan: PlannedRun,
     proved: bool,
@@ -37,7 +46,26 @@ impl Beam {
     /// A search of so many states a level.
     #[must_use]
     pub fn new(width: usize) -> Self {
-        Self { width: width.max(1), costs: None, plan: PlannedRun::default(), proved: false }
+        let width = width.max(1);
+        Self::of_widths(width..=width)
+    }
+
+    /// A search that doubles its width until there is nothing better to find, as
+    /// [`branch_and_bound`] does, or the states of a level fill a gibibyte.
+    #[must_use]
+    pub fn exact() -> Self {
+        Self::of_widths(1..=usize::MAX)
+    }
+
+    fn of_widths(widths: RangeInclusive<usize>) -> Self {
+        let plan = PlannedRun::default();
+        Self { widths, within: None, costs: None, plan, proved: false }
+    }
+
+    /// Ends the search of a run after so much time.
+    #[must_use]
+    pub fn within(self, time: Duration) -> Self {
+        Self { widths: 1..=*self.widths.end(), within: Some(time), ..self }
     }
 
     /// With other costs of a batch than 1 a kind.
@@ -45,12 +73,6 @@ impl Beam {
     pub fn with_costs(mut self, costs: Vec<u32>) -> Self {
         self.costs = Some(costs);
         self
-    }
-
-    /// Whether the last plan is proved to be shortest.
-    #[must_use]
-    pub fn proved(&self) -> bool {
-        self.proved
     }
 }
 
@@ -70,17 +92,33 @@ impl PlannedRun {
         self.returned += 1;
         self.kinds[self.returned - 1]
     }
+
+    /// The next kind that has a ready node.
+    pub(crate) fn next_ready(&mut self, frontier: &Frontier) -> Kind {
+        loop {
+            let kind = self.next();
+            if !frontier.ready(kind).is_empty() {
+                return kind;
+            }
+        }
+    }
 }
 
 impl Policy for Beam {
     fn start(&mut self, frontier: &Frontier) {
         let costs = self.costs.as_deref();
-        let found = search(frontier, costs, self.width..=self.width, &mut |_| false);
+        let started = Instant::now();
+        let is_over = |_| self.within.is_some_and(|time| started.elapsed() >= time);
+        let found = search(frontier, costs, self.widths.clone(), &mut { is_over });
         (self.plan, self.proved) = (PlannedRun::new(found.kinds), found.proved);
     }
 
     fn next(&mut self, _: &Frontier) -> Kind {
         self.plan.next()
+    }
+
+    fn proved(&self) -> bool {
+        self.proved
     }
 
     fn another(&self) -> AnyPolicy {
@@ -101,7 +139,8 @@ pub fn beam(dag: &impl Dag, width: usize, costs: Option<&[u32]>) -> Found {
 
 /// Branch and bound: beam searches of doubled width, each of which only looks for something better
 /// than what is known, until one closes: then the best known is optimal. It may be stopped at any
-/// time: `stop` is asked again and again with the number of states made so far.
+/// time: `stop` is asked again and again with the number of states made so far. It stops by itself
+/// when the states of a level would fill a gibibyte.
 ///
 /// ```
 /// use edbatch_policy::branch_and_bound;
@@ -137,6 +176,7 @@ pub(crate) fn search(
     let mut best = kinds_of(&mut core, &mut Critical::new());
     core.rewind();
     let problem = Problem::new(core, costs.clone());
+    let widest = (MEMORY / problem.state_bytes()).max(*widths.start()).min(*widths.end());
     let mut width = *widths.start();
     let mut states = 0;
     let mut proved = price(&best) == problem.bound();
@@ -145,13 +185,20 @@ pub(crate) fn search(
         states += pass.states;
         best = pass.found.unwrap_or(best);
         proved = pass.closed || price(&best) == problem.bound();
-        if width >= *widths.end() || stop(states) {
+        if width >= widest || stop(states) {
             break;
         }
-        width = width.saturating_mul(2);
+        width = width.saturating_mul(2).min(widest);
     }
     let bound = problem.bound() + price(&last);
     best.extend(last);
+    if !proved {
+        // On the quotient `Critical` breaks ties in another way, now and then a batch worse.
+        let by_critical = kinds_of(&mut frontier.clone(), &mut Critical::new());
+        if price(&by_critical) < price(&best) {
+            best = by_critical;
+        }
+    }
     Found { cost: price(&best), kinds: best, bound, proved, states }
 }
 

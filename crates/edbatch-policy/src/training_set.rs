@@ -68,6 +68,22 @@ pub fn hold_out<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
     (train, held_out)
 }
 
+/// Divides mini-batches into those to learn on, selection included, and those on which nothing may
+/// be selected, to [`compare`](fn@crate::compare) what was learned: a quarter, three at least. Of
+/// fewer than six, none is set aside: two or three are too few to say anything.
+#[must_use]
+pub fn set_aside<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
+    let count = mini_batches.len();
+    let aside = if count < 6 { 0 } else { (count / 4).max(3) };
+    let (mut learn, mut unseen) = (Vec::new(), Vec::new());
+    for (index, mini_batch) in mini_batches.into_iter().enumerate() {
+        // Evenly spread: inputs may be sorted.
+        let is_aside = (index + 1) * aside / count > index * aside / count;
+        if is_aside { unseen.push(mini_batch) } else { learn.push(mini_batch) }
+    }
+    (learn, unseen)
+}
+
 /// There is no mini-batch to learn on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EmptyTrainingSet;

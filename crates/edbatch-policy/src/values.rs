@@ -99,12 +99,26 @@ pub(crate) struct Transition {
     pub(crate) reward: f32,
 }
 
-/// What may be run in a state: the kinds that its word mentions. (In the paper's encodings these
+/// What may be run in a state: the kinds that its word mentions, each of them once. (In the paper's encodings these
 /// are all ready kinds; an encoding of one's own may mention fewer, but must mention one, and no
 /// kind that is not ready.)
 pub(crate) fn choices(word: &[Symbol]) -> impl Iterator<Item = Kind> + '_ {
-    word.iter().filter_map(|symbol| match *symbol {
+    let is_first = |&(place, symbol): &(usize, &Symbol)| !word[..place].contains(symbol);
+    word.iter().enumerate().filter(is_first).filter_map(|(_, symbol)| match *symbol {
         Symbol::Kind(kind) => Some(kind),
         Symbol::Feature(_) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `max` names a kind twice: exploration must not favour it.
+    #[test]
+    fn a_kind_that_a_state_names_twice_is_one_choice() {
+        let word = [3, 5, 7, 5].map(|kind| Symbol::Kind(Kind(kind)));
+        let word = [&word[..], &[Symbol::Feature(5)]].concat();
+        assert_eq!(choices(&word).collect::<Vec<_>>(), [Kind(3), Kind(5), Kind(7)]);
+    }
 }

@@ -4,8 +4,8 @@ use std::iter;
 
 use edbatch_graph::{Dag, PlainDag, Schedule};
 use edbatch_policy::{
-    Agenda, AnyPolicy, Critical, Depth, Fsm, NamedEncoding, Preference, Scheduler, Sufficient,
-    TrainingSet, distill,
+    Agenda, AnyPolicy, Critical, Depth, Fsm, LookAhead, NamedEncoding, PairRule, Preference,
+    Scheduler, Sufficient, TrainingSet, distill,
 };
 use edbatch_testing::{CountingAllocator, allocations};
 
@@ -36,9 +36,11 @@ fn a_scheduler_that_has_seen_the_largest_graph_allocates_nothing() {
     // Kinds in an order, so that the default is `InOrder`; and without one.
     for make in [trees as fn(u64, usize) -> PlainDag, lattices] {
         let mini_batches = mini_batches(make);
-        let policies: [AnyPolicy; 6] = [
+        let policies: [AnyPolicy; 8] = [
             Box::new(Critical::new()),
             Box::new(Critical::preferring(Preference::Ratio)),
+            Box::new(LookAhead::new(PairRule::pair())),
+            Box::new(LookAhead::new(PairRule::soft())),
             Box::new(Sufficient::new()),
             Box::new(Agenda::new()),
             Box::new(Depth::new()),

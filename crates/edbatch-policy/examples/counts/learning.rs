@@ -1,43 +1,43 @@
-//! Ways to learn an FSM, compared on mini-batches that none of them saw.
+//! Ways to learn, compared on mini-batches that none of them saw.
 
 use std::time::Instant;
 
-use edbatch_graph::PlainDag;
+use edbatch_graph::{Dag, PlainDag};
 use edbatch_policy::{
-    Beam, LearningConfig, NamedEncoding, Outcome, TrainingSet, distill, improve, learn, schedule,
+    Beam, LearningConfig, LookAhead, NamedEncoding, Outcome, Policy, TrainingSet, distill, learn,
+    learn_rule,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// A line a way: states, learning time, mean batches on unseen mini-batches.
+use crate::counted;
+
+/// A line a way: states, learning time, and what it gives on unseen mini-batches.
 pub(crate) fn compare(set: &TrainingSet<'_, PlainDag>, test: &[PlainDag]) {
-    let kinds = edbatch_graph::Dag::kinds(&set.train()[0]);
-    let show = |how: &str, encoding: &NamedEncoding, outcome: &Outcome, start: Instant| {
+    let kinds = set.train()[0].kinds();
+    let show = |how: &str, states: usize, start: Instant, policy: &mut dyn Policy| {
         let milliseconds = start.elapsed().as_secs_f64() * 1e3;
-        let batches = test.iter().map(|dag| {
-            let mut fsm = outcome.fsm(encoding.clone(), kinds);
-            schedule(dag, &mut fsm).len()
-        });
-        let mean = batches.sum::<usize>() as f64 / test.len() as f64;
-        let word = encoding.to_string();
-        let (states, episodes) = (outcome.table.len(), outcome.episodes);
-        println!(
-            "    {how:10} {word:9} {states:5} states {episodes:5} episodes {milliseconds:8.1} ms {mean:7.1} batches"
-        );
+        let counted = counted(test, policy);
+        println!("    {how:24} {counted}, {states} states, learned in {milliseconds:.0} ms");
+    };
+    let show_table = |how: &str, encoding: &NamedEncoding, outcome: &Outcome, start: Instant| {
+        let mut fsm = outcome.fsm(encoding.clone(), kinds);
+        let name = format!("{how}, {encoding}");
+        show(&name, outcome.table.len(), start, &mut fsm);
     };
     for encoding in NamedEncoding::all() {
         let start = Instant::now();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        // What the encoding gives, even where `Critical` alone does better.
-        let config = LearningConfig { or_critical: false, ..LearningConfig::default() };
-        let outcome = learn(set, &encoding, &config, &mut rng, |_| ());
-        show("q-learning", &encoding, &outcome, start);
-        let outcome = improve(&outcome, set, &encoding, 3);
-        show("  improved", &encoding, &outcome, start);
+        let outcome = learn(set, &encoding, &LearningConfig::default(), &mut rng, |_| ());
+        show_table("q-learning", &encoding, &outcome, start);
         let start = Instant::now();
         let outcome = distill(set, &encoding, &mut Beam::new(32));
-        show("distilled", &encoding, &outcome, start);
-        let outcome = improve(&outcome, set, &encoding, 3);
-        show("  improved", &encoding, &outcome, start);
+        show_table("distilled", &encoding, &outcome, start);
     }
+    let start = Instant::now();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let train = [set.train(), set.held_out()].concat();
+    let outcome = learn_rule(&train, 3000, &mut rng, |_| ()).expect("there are mini-batches");
+    let states = outcome.rule.weights.len();
+    show("pairs", states, start, &mut LookAhead::new(outcome.rule));
 }

@@ -29,8 +29,14 @@ pub(crate) fn workloads(shared: &Path) -> Vec<Workload> {
     let weibo = |path: &str| -> Vec<PlainDag> {
         read(path).lines().map(|line| lattice(&json_arcs(line))).collect()
     };
-    let newswire =
-        |path: &str| -> Vec<PlainDag> { arc_file(&read(path)).iter().map(lattice).collect() };
+    let arcs = |path: &str, graph: fn(&Arcs) -> PlainDag| -> Vec<PlainDag> {
+        arc_file(&read(path)).iter().map(graph).collect()
+    };
+    let newswire = |name: &'static str, graph: fn(&Arcs) -> PlainDag| Workload {
+        name,
+        train: arcs("newswire/train.arcs.txt.gz", graph),
+        test: arcs("newswire/test.arcs.txt.gz", graph),
+    };
     let mut tagger: Vec<_> = read("wikigold/wikigold.txt.gz")
         .lines()
         .map(|line| tagger(line.split(' ').count()))
@@ -48,11 +54,8 @@ pub(crate) fn workloads(shared: &Path) -> Vec<Workload> {
             test: trees("sst/test.txt.gz", true),
         },
         Workload { name: "tagger", train: tagger, test: tagger_test },
-        Workload {
-            name: "newswire",
-            train: newswire("newswire/train.arcs.txt.gz"),
-            test: newswire("newswire/test.arcs.txt.gz"),
-        },
+        newswire("newswire", lattice),
+        newswire("summed", summed_lattice),
         Workload {
             name: "weibo",
             train: weibo("weibo/train.jsonl.gz"),
@@ -180,6 +183,24 @@ fn lattice(arcs: &Arcs) -> PlainDag {
     }
     for arcs in &into[1..] {
         dag.push(Kind(2), arcs).unwrap();
+    }
+    dag
+}
+
+/// As the authors wire them: the sum of several arcs is a node of its own.
+fn summed_lattice(arcs: &Arcs) -> PlainDag {
+    let mut dag = PlainDag::new(["char", "word", "sum", "output"]);
+    let mut states: Vec<Option<NodeId>> = vec![None];
+    for (before, starts) in arcs.iter().enumerate() {
+        let arc = |&start: &usize| {
+            dag.push(Kind(u16::from(start != before)), states[start].as_slice()).unwrap()
+        };
+        let into: Vec<NodeId> = starts.iter().map(arc).collect();
+        let state = if let [only] = into[..] { only } else { dag.push(Kind(2), &into).unwrap() };
+        states.push(Some(state));
+    }
+    for state in states.into_iter().flatten() {
+        dag.push(Kind(3), &[state]).unwrap();
     }
     dag
 }

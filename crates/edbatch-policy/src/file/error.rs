@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{FORMAT, VERSION};
+use super::FORMAT;
 
 /// Why a text is no learned policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,6 +14,8 @@ pub enum FileError {
     OtherFormat,
     /// It is of a version that this program does not read.
     OtherVersion {
+        /// The version that this sort of policy has.
+        expected: u64,
         /// The version.
         got: Option<u64>,
     },
@@ -35,12 +37,21 @@ pub enum FileError {
         /// The feature.
         feature: u16,
     },
+    /// A constant of a rule is out of range.
+    Constant {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        value: String,
+        /// The most that it may be; the least is 0.
+        most: String,
+    },
     /// Its table would take an absurd amount of memory.
     TooLarge,
 }
 
 impl FileError {
-    pub(super) fn json(error: serde_json::Error) -> Self {
+    pub(crate) fn json(error: serde_json::Error) -> Self {
         Self::Json(error.to_string())
     }
 }
@@ -52,9 +63,11 @@ impl fmt::Display for FileError {
             Self::OtherFormat => {
                 write!(f, "not a learned policy: expected \"format\": \"{FORMAT}\"")
             }
-            Self::OtherVersion { got: None } => write!(f, "expected \"version\": {VERSION}"),
-            Self::OtherVersion { got: Some(got) } => {
-                write!(f, "expected \"version\": {VERSION}, got {got}: learn it again")
+            Self::OtherVersion { expected, got: None } => {
+                write!(f, "expected \"version\": {expected}")
+            }
+            Self::OtherVersion { expected, got: Some(got) } => {
+                write!(f, "expected \"version\": {expected}, got {got}: learn it again")
             }
             Self::Encoding(error) => write!(f, "{error}"),
             Self::KindTwice(name) => write!(f, "kind `{name}` is named twice"),
@@ -63,6 +76,9 @@ impl fmt::Display for FileError {
             }
             Self::UnknownFeature { state, feature } => {
                 write!(f, "state {state}: the encoding has no feature {feature}")
+            }
+            Self::Constant { name, value, most } => {
+                write!(f, "expected \"{name}\" from 0 to {most}, got {value}")
             }
             Self::TooLarge => write!(f, "the table is too large to be one that was learned"),
         }

@@ -4,7 +4,7 @@
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
 use edbatch_policy::{
     Critical, Encoding, Frontier, Fsm, FsmTable, LearningConfig, NamedEncoding, Policy, Symbol,
-    TrainingSet, distill, exhaustive, improve, learn, schedule,
+    TrainingSet, distill, exhaustive, learn, schedule,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -49,7 +49,6 @@ fn phase_and_critical_bits_solve_it() {
     let critical: NamedEncoding = "critical".parse().unwrap();
     let distilled = distill(&set, &critical, &mut Critical::new());
     assert_eq!(distilled.after, 12);
-    assert_eq!(improve(&distilled, &set, &critical, 2).after, 12);
     for (outcome, encoding) in [(learned, phase), (distilled, critical)] {
         let mut fsm = outcome.fsm(encoding, dag.kinds());
         let schedule = schedule(&dag, &mut fsm);

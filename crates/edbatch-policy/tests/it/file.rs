@@ -2,8 +2,9 @@
 
 use edbatch_graph::{Dag, Kind, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
-    Critical, FileError, Learned, LearningConfig, NamedEncoding, Outcome, Policy, PolicyChoice,
-    Symbol, TrainingSet, learn, schedule,
+    ChoiceError, Critical, FileError, Learned, LearnedRule, LearningConfig, LookAhead,
+    NamedEncoding, Outcome, PairRule, Policy, PolicyChoice, PolicyFile, RuleOutcome, Symbol,
+    TrainingSet, learn, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -144,6 +145,95 @@ fn other_kinds_are_named() {
     );
 }
 
+const RULE: &str = r#"{"format": "edbatch-policy", "version": 2, "kinds": ["leaf", "inner"],
+    "encoding": "pairs", "trained": {"on": "x", "mini_batches": 1, "episodes": 1, "batches": 2, "bound": 2},
+    "rule": {"power": 8, "lowering": 1.25, "second": 0.9},
+    "states": [{"state": ["leaf", "inner"], "weight": 1.5}, {"state": ["inner", "inner"], "weight": 0.75}]}"#;
+
+#[test]
+fn errors_of_rules_say_what_is_wrong() {
+    let check = |from: &str, to: &str, expected: &str| {
+        assert!(RULE.contains(from), "{from}");
+        let error = PolicyFile::from_json(&RULE.replacen(from, to, 1)).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    assert!(matches!(PolicyFile::from_json(RULE), Ok(PolicyFile::Rule(_))));
+    assert!(matches!(PolicyFile::from_json(FILE), Ok(PolicyFile::Table(_))));
+    assert!(Learned::from_json(RULE).is_err() && LearnedRule::from_json(FILE).is_err());
+    check(RULE, "", "EOF");
+    check("\"version\": 2", "\"version\": 9", "got 9: learn it again");
+    let error = LearnedRule::from_json(&RULE.replace("\"version\": 2", "\"version\": 9"));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("expected \"version\": 2, got 9"), "{error}");
+    check("\"pairs\"", "\"pears\"", "expected \"encoding\": \"pairs\", got `pears`");
+    check("\"leaf\", \"inner\"", "\"leaf\", \"leaf\"", "`leaf` is named twice");
+    check(
+        "[\"inner\", \"inner\"]",
+        "[\"inner\", \"root\"]",
+        "state 1: `root` is not among the kinds",
+    );
+    check("[\"inner\", \"inner\"]", "[\"inner\"]", "invalid length 1");
+    check("\"power\": 8", "\"power\": 99", "expected \"power\" from 0 to 24, got 99");
+    check("\"power\": 8", "\"power\": -8", "invalid value");
+    check("1.25", "1e300", "expected \"lowering\" from 0 to 1000000");
+    check("0.75", "-0.75", "expected \"weight\" from 0 to 1000000, got -0.75");
+    check("0.75", "NaN", "expected value");
+    check("\"weight\": 1.5", "\"weight\": 1.5, \"wait\": 1", "unknown field `wait`");
+}
+
+proptest! {
+    /// What is written is read; kinds go by their names, in whatever order.
+    #[test]
+    fn rules_round_trip(
+        dag in support::dags(40, 2),
+        power in 0_u32..=24,
+        lowering in prop::option::of(0..400),
+        weight in 0..100_000_000,
+    ) {
+        // Hundredths, as they are learned.
+        let lowering = lowering.map(|hundredths| f64::from(hundredths) / 100.0);
+        let weight = f64::from(weight) / 100.0;
+        let rule = PairRule {
+            power,
+            lowering,
+            second: 0.5,
+            weights: vec![(Kind(0), Kind(1), weight), (Kind(1), Kind(1), 2.0)],
+        };
+        let outcome = RuleOutcome {
+            rule: rule.clone(), episodes: 7, mini_batches: 1, before: 3, after: 2, bound: 1,
+        };
+        let written = LearnedRule::new(&outcome, dag.kind_names(), "random graphs");
+        let read = LearnedRule::from_json(&written.to_json()).unwrap();
+        prop_assert_eq!(&read, &written);
+        prop_assert_eq!(read.rule(), &rule);
+        let expected = schedule(&dag, &mut LookAhead::new(rule));
+        prop_assert_eq!(expected.check(&dag), Ok(()));
+        prop_assert_eq!(&schedule(&dag, &mut read.pair(dag.kind_names()).unwrap()), &expected);
+        let turned: Vec<_> = dag.kind_names().iter().rev().collect();
+        let there = read.pair(&turned).unwrap();
+        let expected = [(Kind(1), Kind(0), weight), (Kind(0), Kind(0), 2.0)];
+        prop_assert_eq!(&there.rule().weights, &expected);
+        prop_assert_eq!(schedule(&Turned(&dag), &mut { there }).check(&Turned(&dag)), Ok(()));
+        // A kind that it does not know weighs 1.
+        let known = read.pair_where_known(&["kind 1", "unknown"]);
+        prop_assert_eq!(&known.rule().weights, &[(Kind(0), Kind(0), 2.0)]);
+        prop_assert!(read.pair(&["kind 1", "unknown"]).is_err());
+    }
+
+    /// A file damaged at random is refused, or still makes legal schedules.
+    #[test]
+    fn damaged_rules_never_panic(at in any::<prop::sample::Index>(), with in "[ -~]{0,3}") {
+        let dag = parse_text("4\n0 0\n0 1 0\n1 1 0\n1 1 1\n").unwrap();
+        let mut text = RULE.to_string();
+        let at = at.index(text.len());
+        text.replace_range(at..=at, &with);
+        if let Ok(file) = PolicyFile::from_json(&text) {
+            let schedule = schedule(&dag, &mut file.open_where_known(&["leaf", "inner"]));
+            prop_assert_eq!(schedule.check(&dag), Ok(()));
+        }
+    }
+}
+
 /// A table that runs a kind which is not ready, and states with unknown kinds: both go to Critical.
 #[test]
 fn nonsense_and_unknown_kinds_fall_to_critical() {
@@ -170,8 +260,12 @@ fn a_choice_opens_a_policy() {
     let dag = parse_text("4\n0 0\n1 1 0\n5 1 1\n5 1 0\n").unwrap();
     let path = std::env::temp_dir().join(format!("edbatch-policy-{}.json", std::process::id()));
     std::fs::write(&path, FILE).unwrap();
-    for word in ["depth", "agenda", "sufficient", "critical", "beam:2"] {
-        let mut policy = word.parse::<PolicyChoice>().unwrap().open(dag.kind_names()).unwrap();
+    let words = ["depth", "agenda", "sufficient", "critical", "critical:pair", "critical:soft"];
+    let searches = ["beam:2", "beam:2:0.5", "portfolio", "portfolio:0.1", "exact", "exact:2"];
+    for word in words.into_iter().chain(searches) {
+        let choice = word.parse::<PolicyChoice>().unwrap();
+        assert_eq!(choice.to_string(), word);
+        let mut policy = choice.open(dag.kind_names()).unwrap();
         assert_eq!(schedule(&dag, &mut policy).check(&dag), Ok(()), "{word}");
     }
     let file: PolicyChoice = path.to_str().unwrap().parse().unwrap();
@@ -182,4 +276,21 @@ fn a_choice_opens_a_policy() {
     assert!(error(&file).contains("learned for other kinds"), "{}", error(&file));
     std::fs::remove_file(&path).unwrap();
     assert!(error(&file).contains("No such file"), "{}", error(&file));
+}
+
+#[test]
+fn words_that_name_no_policy_say_what_was_expected() {
+    let error = |word: &str| word.parse::<PolicyChoice>().unwrap_err();
+    assert_eq!(error(""), ChoiceError::Empty);
+    for word in ["beam:0", "beam:x", "beam:", "beam:-3:1"] {
+        assert_eq!(error(word), ChoiceError::Width(word.into()));
+    }
+    for word in ["beam:3:", "beam:3:0", "portfolio:x", "exact:-1", "exact:inf", "exact:NaN"] {
+        assert_eq!(error(word), ChoiceError::Seconds(word.into()));
+    }
+    assert_eq!(
+        error("critical:pear").to_string(),
+        "expected critical, critical:pair or critical:soft, got `critical:pear`"
+    );
+    assert_eq!("c:/p.json".parse(), Ok(PolicyChoice::File("c:/p.json".into())));
 }

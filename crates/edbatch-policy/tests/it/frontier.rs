@@ -238,7 +238,7 @@ proptest! {
         by_ratio in any::<bool>(),
     ) {
         let heights = support::heights(&dag);
-        let urgencies = support::urgencies(&dag);
+        let urgencies = support::urgencies(&dag, 6);
         let preference = if by_ratio { Preference::Ratio } else { Preference::Urgency };
         let mut policy = Critical::preferring(preference);
         let mut step = 0;

@@ -4,6 +4,8 @@ mod appendix;
 mod bounds;
 mod file;
 mod frontier;
+mod learning;
+mod pair;
 mod policies;
 mod scheduler;
 mod search;

@@ -1,7 +1,7 @@
 //! What an engine does by default, and that it obeys a policy.
 
-use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule};
-use edbatch_policy::{Critical, Depth, InOrder, Scheduler, lower_bound, schedule};
+use edbatch_graph::{Batch, Dag, Kind, NodeId, PlainDag, Schedule};
+use edbatch_policy::{ByDepth, Critical, Depth, InOrder, Scheduler, lower_bound, schedule};
 use proptest::prelude::*;
 
 use crate::support;
@@ -66,6 +66,47 @@ proptest! {
             }
             scheduler.another().schedule(&dag, &mut others);
             assert_eq!(batches, others);
+        }
+    }
+
+    /// Elsewhere there is a batch for each kind and level in its component. Whatever was scheduled
+    /// before.
+    #[test]
+    fn by_depth_is_kind_after_kind_where_kinds_have_an_order(
+        dags in prop::collection::vec(support::dags(80, 4), 1..4),
+    ) {
+        let mut by_depth = ByDepth::default();
+        let (mut batches, mut in_order) = (Schedule::new(), Schedule::new());
+        for dag in dags.iter().flat_map(|dag| [dag.clone(), ordered(dag)]) {
+            assert!(by_depth.schedule(&dag, &mut batches));
+            batches.check(&dag).unwrap();
+            let levels = support::levels_in_components(&dag);
+            let mut batch_of: Vec<_> = (0..dag.nodes())
+                .map(|node| (dag.kind(NodeId::new(node)), levels[node]))
+                .collect();
+            for batch in batches.batches() {
+                let of = |node: &NodeId| batch_of[node.index()];
+                assert!(batch.nodes.iter().all(|node| of(node) == of(&batch.nodes[0])));
+            }
+            batch_of.sort_unstable();
+            batch_of.dedup();
+            assert_eq!(batches.len(), batch_of.len(), "a batch for each kind and level");
+            let sorted = |schedule: &Schedule| -> Vec<(Kind, Vec<NodeId>)> {
+                let batch = |batch: Batch<'_>| {
+                    let mut nodes = batch.nodes.to_vec();
+                    nodes.sort_unstable();
+                    (batch.kind, nodes)
+                };
+                schedule.batches().map(batch).collect()
+            };
+            let chosen = schedule(&dag, &mut ByDepth::default());
+            assert!(sorted(&chosen) == sorted(&batches), "one by one, the same batches");
+            if InOrder::default().schedule(&dag, &mut in_order) {
+                assert_eq!(batches.len(), in_order.len());
+                let mut kinds: Vec<Kind> = batches.batches().map(|batch| batch.kind).collect();
+                kinds.dedup();
+                assert!(kinds.len() <= dag.kinds(), "a kind was left and came back");
+            }
         }
     }
 

@@ -1,9 +1,12 @@
 //! Search, portfolio, bounds and costs, against the exhaustive oracle.
 
+use std::time::Duration;
+
 use edbatch_graph::{Dag, Kind, PlainDag};
 use edbatch_policy::{
-    Beam, CostModel, Critical, Frontier, Line, Policy, Portfolio, Preference, Sample, Sufficient,
-    branch_and_bound, exhaustive, lower_bound, pair_bound, quotient, replay, schedule,
+    Backwards, Beam, CostModel, Critical, Frontier, Line, LookAhead, PairRule, Policy, Portfolio,
+    Sample, Sufficient, branch_and_bound, exhaustive, lower_bound, pair_bound, quotient, replay,
+    schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -71,11 +74,36 @@ proptest! {
     fn a_portfolio_is_never_worse_than_a_member(dag in support::dags(80, 5)) {
         let quick = batches(&dag, Portfolio::quick());
         prop_assert!(quick <= batches(&dag, Critical::new()));
-        prop_assert!(quick <= batches(&dag, Critical::preferring(Preference::Ratio)));
-        prop_assert!(quick <= batches(&dag, Sufficient::new()));
+        for rule in [PairRule::pair(), PairRule::soft()] {
+            prop_assert!(quick <= batches(&dag, LookAhead::new(rule.clone())));
+            prop_assert!(quick <= batches(&dag, Backwards::new(LookAhead::new(rule))));
+        }
+        prop_assert!(quick <= batches(&dag, Backwards::new(Critical::new())));
         let thorough = batches(&dag, Portfolio::thorough());
         prop_assert!(thorough <= quick && thorough <= batches(&dag, Beam::new(64)));
         prop_assert!(lower_bound(&dag) <= thorough);
+    }
+
+    /// A budget ends a search, and never leaves it without a schedule.
+    #[test]
+    fn searches_have_budgets(dag in support::dags(40, 5), nanoseconds in 1_u64..200_000) {
+        let time = Duration::from_nanos(nanoseconds);
+        let by_critical = batches(&dag, Critical::new());
+        prop_assert!(batches(&dag, Beam::new(8).within(time)) <= by_critical);
+        prop_assert!(batches(&dag, Beam::exact().within(time)) <= by_critical);
+        prop_assert!(batches(&dag, Portfolio::within(time)) <= by_critical);
+    }
+
+    /// The quotient's nodes stand for several.
+    #[test]
+    fn backwards_also_schedules_a_quotient(dag in support::dags(40, 4)) {
+        let mut frontier = quotient(&Frontier::new(&dag));
+        let mut policy = Backwards::new(Critical::new());
+        policy.start(&frontier);
+        while !frontier.is_done() {
+            let kind = policy.next(&frontier);
+            prop_assert!(!frontier.run(kind, frontier.ready(kind).len()).is_empty());
+        }
     }
 
     /// An order of kinds makes as many batches of the quotient as of the graph, of the same sizes.
@@ -189,13 +217,40 @@ fn published_graphs_are_searched_and_never_worse() {
         let by_quick = count(&dag, &mut quick);
         assert!(by_quick <= batches(&dag, edbatch_policy::Agenda::new()), "{name}");
         assert!(by_quick <= batches(&dag, edbatch_policy::Depth::new()), "{name}");
-        assert_eq!(quick.tried().map(|(_, cost)| cost).min(), Some(by_quick as u64));
+        assert_eq!(quick.tried().map(|(_, cost, _)| cost).min(), Some(by_quick as u64));
         let by_beam = batches(&dag, Beam::new(4));
         assert!(
             lower_bound(&dag) <= by_beam && by_beam <= batches(&dag, Critical::new()),
             "{name}"
         );
     }
+}
+
+/// With time enough, they prove what the bound cannot: a third search member closes.
+#[test]
+fn exact_searches_say_what_they_proved() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+    let dag = chains_of(&random_strings(5, 6, 2, &mut rng), 2);
+    let hour = Duration::from_secs(3600);
+    let shortest = exhaustive(&dag).len();
+    assert!(lower_bound(&dag) < shortest, "or the bound would be the proof");
+    let mut exact = Beam::exact().within(hour);
+    assert_eq!((count(&dag, &mut exact), exact.proved()), (shortest, true));
+    let mut portfolio = Portfolio::within(hour);
+    assert_eq!((count(&dag, &mut portfolio), portfolio.proved()), (shortest, true));
+    let tried: Vec<_> = portfolio.tried().collect();
+    assert_eq!((tried.len(), tried[6].0, tried[6].1), (7, "beam", shortest as u64));
+    assert!(tried.iter().all(|&(_, _, time)| time > Duration::ZERO && time < hour));
+}
+
+/// What is learned may be a member.
+#[test]
+fn a_portfolio_holds_what_is_learned() {
+    let dag = support::lattices(1, 8);
+    let learned = PairRule { power: 9, lowering: Some(1.1), ..PairRule::soft() };
+    let mut portfolio = Portfolio::quick().with("learned", LookAhead::new(learned.clone()));
+    assert!(count(&dag, &mut portfolio) <= batches(&dag, LookAhead::new(learned)));
+    assert_eq!(portfolio.tried().last().map(|(name, ..)| name), Some("learned"));
 }
 
 #[test]
@@ -213,5 +268,5 @@ fn the_plan_followed_is_the_best_ones() {
     let dag = chains_of(&random_strings(6, 20, 3, &mut rng), 3);
     let mut portfolio = Portfolio::thorough();
     let followed = count(&dag, &mut portfolio);
-    assert_eq!(Some(followed as u64), portfolio.tried().map(|(_, cost)| cost).min());
+    assert_eq!(Some(followed as u64), portfolio.tried().map(|(_, cost, _)| cost).min());
 }

@@ -49,8 +49,8 @@ pub(crate) fn kind_frontiers(dag: &impl Dag, ran: &[bool]) -> Vec<usize> {
     kind_frontiers
 }
 
-/// Whether no kind reads itself by way of another: from the transitive closure of what reads what.
-pub(crate) fn kinds_have_an_order(dag: &impl Dag) -> bool {
+/// Which kind reads which, by way of others too: `reads[a][b]` if a reads b.
+fn reads(dag: &impl Dag) -> Vec<Vec<bool>> {
     let kinds = dag.kinds();
     let mut reads = vec![vec![false; kinds]; kinds];
     for node in (0..dag.nodes()).map(NodeId::new) {
@@ -65,7 +65,27 @@ pub(crate) fn kinds_have_an_order(dag: &impl Dag) -> bool {
             }
         }
     }
+    reads
+}
+
+/// Whether no kind reads itself by way of another: from the transitive closure of what reads what.
+pub(crate) fn kinds_have_an_order(dag: &impl Dag) -> bool {
+    let (kinds, reads) = (dag.kinds(), reads(dag));
     (0..kinds).all(|a| (0..kinds).all(|b| a == b || !(reads[a][b] && reads[b][a])))
+}
+
+/// By node: the nodes before it on the longest chain of kinds that read each other.
+pub(crate) fn levels_in_components(dag: &impl Dag) -> Vec<u32> {
+    let reads = reads(dag);
+    let same =
+        |a: Kind, b: Kind| a == b || reads[a.index()][b.index()] && reads[b.index()][a.index()];
+    let mut levels: Vec<u32> = Vec::new();
+    for node in (0..dag.nodes()).map(NodeId::new) {
+        let own = dag.arguments(node).filter(|&a| same(dag.kind(node), dag.kind(a)));
+        let level = own.map(|argument| levels[argument.index()] + 1).max();
+        levels.push(level.unwrap_or(0));
+    }
+    levels
 }
 
 /// Per node, the most nodes of its own kind on a path from it; kind by kind.
@@ -86,8 +106,8 @@ pub(crate) fn heights(dag: &impl Dag) -> Vec<u32> {
     heights
 }
 
-/// Per node, the sixth power of: one less than, kind by kind, the most nodes on a path from it.
-pub(crate) fn urgencies(dag: &impl Dag) -> Vec<f64> {
+/// Per node, a power of: one less than, kind by kind, the most nodes on a path from it.
+pub(crate) fn urgencies(dag: &impl Dag, power: u32) -> Vec<f64> {
     let mut needs = vec![0_u64; dag.nodes()];
     for kind in (0..dag.kinds()).map(Kind::new) {
         let mut most = vec![0; dag.nodes()];
@@ -99,7 +119,7 @@ pub(crate) fn urgencies(dag: &impl Dag) -> Vec<f64> {
             }
         }
     }
-    needs.into_iter().map(|need| ((need - 1) as f64).powi(6)).collect()
+    needs.into_iter().map(|need| ((need - 1) as f64).powi(power as i32)).collect()
 }
 
 /// So many random binary trees of 20 leaves: kinds leaf, inner and output.
@@ -133,6 +153,28 @@ pub(crate) fn lattices(seed: u64, count: usize) -> PlainDag {
             }
             dag.push(Kind(2), &arcs).unwrap();
             into.push(arcs);
+        }
+    }
+    dag
+}
+
+/// As [`lattices`], with more to decide: words of 2 to 4 characters have kinds of their own, any of
+/// them may end anywhere, and what ends at a state is summed in a node.
+pub(crate) fn summed_lattices(seed: u64, count: usize) -> PlainDag {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut dag = PlainDag::new(["char", "word2", "word3", "word4", "sum", "output"]);
+    for _ in 0..count {
+        let mut states: Vec<NodeId> = vec![dag.push(Kind(0), &[]).unwrap()];
+        for end in 1..=rng.random_range(10..=40) {
+            let mut arcs = vec![dag.push(Kind(0), &[states[end - 1]]).unwrap()];
+            for length in 2..=end.min(4) {
+                if rng.random_range(0..3) == 0 {
+                    arcs.push(dag.push(Kind(length as u16 - 1), &[states[end - length]]).unwrap());
+                }
+            }
+            let state = if arcs.len() > 1 { dag.push(Kind(4), &arcs).unwrap() } else { arcs[0] };
+            dag.push(Kind(5), &[state]).unwrap();
+            states.push(state);
         }
     }
     dag
