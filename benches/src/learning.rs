@@ -1,4 +1,5 @@
-//! The part `learn`: training time of the learned policies, and their batches before and after.
+//! The part `learn`: training time of the learned policies, and their batches on mini-batches that
+//! they have not seen.
 
 use crate::families::Family;
 use crate::policies::{Effort, LearnedPolicy, learned};
@@ -17,17 +18,20 @@ pub fn learning(
 ) -> Result<Vec<Learn>, Failure> {
     // What is learned does not depend on how large vectors are.
     let workload = family.at(8)?;
-    let record = |policy: LearnedPolicy| Learn {
-        model: family.model.into(),
-        input: family.input.into(),
-        batch,
-        encoding: policy.name,
-        episodes: policy.outcome.episodes,
-        seconds: policy.seconds,
-        states: policy.fsm.states(),
-        before: policy.outcome.before,
-        after: policy.outcome.after,
-        bound: policy.outcome.bound,
+    let record = |mut policy: LearnedPolicy| {
+        let compared = policy.compare(&*workload, batch);
+        Learn {
+            model: family.model.into(),
+            input: family.input.into(),
+            batch,
+            encoding: policy.name,
+            episodes: policy.episodes,
+            seconds: policy.seconds,
+            states: policy.states,
+            before: compared.critical,
+            after: compared.learned,
+            bound: compared.bound,
+        }
     };
     Ok(learned(&*workload, batch, effort, progress).into_iter().map(record).collect())
 }

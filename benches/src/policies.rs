@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use edbatch_graph::Graph;
 use edbatch_policy::{
-    Agenda, Beam, Critical, Depth, Fsm, LearningConfig, NamedEncoding, Outcome, Policy, Portfolio,
-    Progress, Sufficient, TrainingSet, distill, improve, learn,
+    Agenda, AnyPolicy, Beam, Comparison, Critical, Depth, Fsm, LearningConfig, LookAhead,
+    NamedEncoding, PairRule, Policy, Portfolio, Progress, Sufficient, TrainingSet, compare, learn,
+    learn_rule,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -30,6 +31,8 @@ pub fn unlearned(effort: Effort) -> Vec<(String, Box<dyn Policy>)> {
         ("agenda".into(), Box::new(Agenda::new())),
         ("sufficient".into(), Box::new(Sufficient::new())),
         ("critical".into(), Box::new(Critical::new())),
+        ("critical:pair".into(), Box::new(LookAhead::new(PairRule::pair()))),
+        ("critical:soft".into(), Box::new(LookAhead::new(PairRule::soft()))),
         ("portfolio".into(), Box::new(Portfolio::quick())),
     ];
     if effort == Effort::Full {
@@ -42,13 +45,15 @@ pub fn unlearned(effort: Effort) -> Vec<(String, Box<dyn Policy>)> {
 }
 
 /// A learned policy, and what learning it took.
-pub struct LearnedPolicy {
-    /// Its encoding, or `ours`.
+pub struct LearnedPolicy<P = AnyPolicy> {
+    /// Its encoding: those of the paper, or that of ours, `pairs`.
     pub name: String,
     /// The policy.
-    pub fsm: Fsm,
-    /// Its batches on held-out mini-batches, before and after learning.
-    pub outcome: Outcome,
+    pub policy: P,
+    /// Mini-batches scheduled to learn it.
+    pub episodes: usize,
+    /// States of a table, or weights of a rule.
+    pub states: usize,
     /// The time that learning took, graphs built before.
     pub seconds: f64,
 }
@@ -64,37 +69,23 @@ pub struct TrainingGraphs {
 const TRAIN: usize = 4;
 /// Mini-batches held out, which select the best episode.
 const HELD_OUT: usize = 2;
-/// Our own FSM learns on so many times as many mini-batches at most...
-const MOST: usize = 12;
-/// ...and at least so many times.
-const LEAST: usize = 2;
-/// Instances of all these mini-batches together: of small mini-batches there are more, since they
-/// differ more and cost less.
-const INSTANCES: usize = 2304;
+/// Episodes in which ours is learned.
+const EPISODES: usize = 3000;
+/// Mini-batches on which learned policies are compared with `critical`.
+const UNSEEN: usize = 5;
 
 impl TrainingGraphs {
-    /// Builds the graphs of mini-batches of some size.
+    /// Builds the graphs of mini-batches of some size; of fewer, where so many would overlap.
     #[must_use]
     pub fn new(workload: &dyn Workload, batch: usize) -> Self {
-        Self::times(1, workload, batch)
-    }
-
-    /// As [`new`](Self::new), of so many times as many mini-batches.
-    fn times(times: usize, workload: &dyn Workload, batch: usize) -> Self {
         let instances = workload.instances(Part::Train);
-        let mini_batches = MiniBatch::spread(instances, batch, times * (TRAIN + HELD_OUT));
-        let graphs = |mini_batches: &[MiniBatch]| {
-            let unrolled = mini_batches.iter().flat_map(|&m| workload.unroll(Part::Train, m));
-            unrolled.map(|unrolled| unrolled.graph).collect()
-        };
+        let count = (TRAIN + HELD_OUT).min(instances / batch).max(1);
+        let mini_batches = MiniBatch::spread(instances, batch, count);
         // Different mini-batches: what is learned must not be selected on what it has seen.
-        let (train, held_out) = mini_batches.split_at(times * TRAIN);
+        let (train, held_out) = mini_batches.split_at((count * TRAIN).div_ceil(TRAIN + HELD_OUT));
+        let graphs = |mini_batches| graphs(workload, Part::Train, mini_batches);
         let kinds = workload.network().cells().len();
         Self { train: graphs(train), held_out: graphs(held_out), kinds }
-    }
-
-    fn set(&self) -> TrainingSet<'_, Graph> {
-        TrainingSet::new(&self.train, &self.held_out).expect("there are mini-batches")
     }
 
     /// Learns an FSM by Q-learning, as in the paper.
@@ -102,39 +93,51 @@ impl TrainingGraphs {
         &self,
         encoding: &NamedEncoding,
         progress: impl FnMut(&Progress),
-    ) -> LearnedPolicy {
-        self.timed(encoding.to_string(), encoding, || {
-            let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-            // The authors have no `Critical` to fall back on.
-            let config = LearningConfig { or_critical: false, ..LearningConfig::default() };
-            learn(&self.set(), encoding, &config, &mut rng, progress)
-        })
-    }
-
-    /// Distills an FSM on the encoding of `Critical` from a beam search, and improves it.
-    fn distill(&self) -> LearnedPolicy {
-        let encoding = NamedEncoding::Critical(Box::default());
-        self.timed("ours".into(), &encoding, || {
-            let teacher = &mut Beam::new(32);
-            let outcome = distill(&self.set(), &encoding, teacher);
-            improve(&outcome, &self.set(), &encoding, 3)
-        })
-    }
-
-    fn timed(
-        &self,
-        name: String,
-        encoding: &NamedEncoding,
-        learn: impl FnOnce() -> Outcome,
-    ) -> LearnedPolicy {
+    ) -> LearnedPolicy<Fsm> {
+        let set = TrainingSet::new(&self.train, &self.held_out).expect("there are mini-batches");
         let started = Instant::now();
-        let outcome = learn();
-        let seconds = started.elapsed().as_secs_f64();
-        LearnedPolicy { name, fsm: outcome.fsm(encoding.clone(), self.kinds), outcome, seconds }
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let outcome = learn(&set, encoding, &LearningConfig::default(), &mut rng, progress);
+        LearnedPolicy {
+            name: encoding.to_string(),
+            policy: outcome.fsm(encoding.clone(), self.kinds),
+            episodes: outcome.episodes,
+            states: outcome.table.len(),
+            seconds: started.elapsed().as_secs_f64(),
+        }
+    }
+
+    /// Learns the constants of our own rule, which selects nothing on mini-batches held out.
+    fn learn_rule(self, progress: impl FnMut(&Progress)) -> LearnedPolicy {
+        let train = [self.train, self.held_out].concat();
+        let started = Instant::now();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let outcome = learn_rule(&train, EPISODES, &mut rng, progress);
+        let outcome = outcome.expect("there are mini-batches");
+        LearnedPolicy {
+            name: "pairs".into(),
+            episodes: outcome.episodes,
+            states: outcome.rule.weights.len(),
+            seconds: started.elapsed().as_secs_f64(),
+            policy: Box::new(LookAhead::new(outcome.rule)),
+        }
     }
 }
 
-/// All learned policies: by Q-learning as in the paper, and, with all effort, our best.
+impl LearnedPolicy {
+    /// Compares it with `critical` on mini-batches that it has not seen.
+    pub fn compare(&mut self, workload: &dyn Workload, batch: usize) -> Comparison {
+        let mini_batches = MiniBatch::spread(workload.instances(Part::Test), batch, UNSEEN);
+        compare(&graphs(workload, Part::Test, &mini_batches), &mut self.policy)
+    }
+}
+
+fn graphs(workload: &dyn Workload, part: Part, mini_batches: &[MiniBatch]) -> Vec<Graph> {
+    let unrolled = mini_batches.iter().flat_map(|&mini_batch| workload.unroll(part, mini_batch));
+    unrolled.map(|unrolled| unrolled.graph).collect()
+}
+
+/// All learned policies: by Q-learning as in the paper, and ours.
 pub fn learned(
     workload: &dyn Workload,
     batch: usize,
@@ -145,18 +148,18 @@ pub fn learned(
         Effort::Quick => vec![NamedEncoding::Base, NamedEncoding::Max, NamedEncoding::Sort],
         Effort::Full => NamedEncoding::all().into(),
     };
-    let papers = TrainingGraphs::new(workload, batch);
+    let graphs = TrainingGraphs::new(workload, batch);
     let mut policies = Vec::new();
     for encoding in encodings {
-        policies.push(papers.learn(&encoding, |at| {
+        let learned = graphs.learn(&encoding, |at| {
             progress(&format!("{encoding}, episode {} of {}", at.episode, at.episodes));
-        }));
+        });
+        let LearnedPolicy { name, policy, episodes, states, seconds } = learned;
+        let policy: AnyPolicy = Box::new(policy);
+        policies.push(LearnedPolicy { name, policy, episodes, states, seconds });
     }
-    if effort == Effort::Full {
-        progress("distilling a beam search");
-        let times = INSTANCES / (batch * (TRAIN + HELD_OUT));
-        let more = TrainingGraphs::times(times.clamp(LEAST, MOST), workload, batch);
-        policies.push(more.distill());
-    }
+    policies.push(graphs.learn_rule(|at| {
+        progress(&format!("pairs, episode {} of {}", at.episode, at.episodes));
+    }));
     policies
 }

@@ -154,9 +154,9 @@ pub struct Learn {
     pub episodes: usize,
     /// How long that took.
     pub seconds: f64,
-    /// States of the machine.
+    /// States of the machine, or weights of a rule.
     pub states: usize,
-    /// Batches of the mini-batches held out, by `critical`, which stands in for unseen states.
+    /// Batches, by `critical`, of mini-batches on which nothing was learned or selected.
     pub before: usize,
     /// Batches of the same with what was learned.
     pub after: usize,

@@ -118,7 +118,7 @@ impl System {
     /// the time of its steps goes.
     ///
     /// # Errors
-    /// If a cell is too large to be addressed.
+    /// If a cell is too large to be addressed, or memory for its weights cannot be had.
     pub fn engine<M: Model>(
         self,
         model: M,
@@ -128,9 +128,9 @@ impl System {
     ) -> Result<(Engine<M>, Arc<Profile>), EngineError> {
         let (style, products) = self.cells();
         let program = Arc::new(Program::new(model.network().clone(), style)?);
-        let cpu = Cpu::new(program.clone(), parameters, products, Level::detect());
+        let cpu = Cpu::new(program.clone(), parameters, products, Level::detect())?;
         let pool = ThreadPool::new(threads);
-        let cpu = cpu.with_pool(pool.clone());
+        let mut cpu = cpu.with_pool(pool.clone());
         let profile = cpu.profile();
         let mut options = EngineOptions::new().pool(pool);
         if let Some(policy) = self.policy(learned) {

@@ -30,6 +30,15 @@ pub const MAX_LINE: usize = 64 << 20;
 /// # Ok(()) }
 /// ```
 pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn BufRead + Send>, Error> {
+    open_through(path, |file| file)
+}
+
+/// As [`open`], through a reader of the file as it lies on the disk, compressed or not: to count or
+/// to hash its bytes while it is read.
+pub fn open_through<R: Read + Send + 'static>(
+    path: impl AsRef<Path>,
+    through: impl FnOnce(File) -> R,
+) -> Result<Box<dyn BufRead + Send>, Error> {
     let path = path.as_ref();
     let refused = |source| Error::Open { file: path.display().to_string(), source };
     let file = File::open(path).map_err(refused)?;
@@ -37,7 +46,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn BufRead + Send>, Error> {
     if file.metadata().map_err(refused)?.is_dir() {
         return Err(refused(io::ErrorKind::IsADirectory.into()));
     }
-    let reader = BufReader::new(file);
+    let reader = BufReader::new(through(file));
     if path.extension().is_some_and(|extension| extension == "gz") {
         Ok(Box::new(BufReader::new(MultiGzDecoder::new(reader))))
     } else {

@@ -33,6 +33,9 @@ fn lattices_gain_from_learning() {
     assert!(batches("fsm-sort") < 0.9 * batches("agenda"));
     assert!(batches("agenda") < batches("depth"));
     assert!(batches("critical") <= batches("fsm-sort"));
+    // What is ours is learned, and no fallback.
+    assert!(batches("rule-pairs") <= batches("critical"));
+    assert!(batches("bound") <= batches("rule-pairs"));
 }
 
 #[test]

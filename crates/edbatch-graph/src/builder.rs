@@ -85,8 +85,8 @@ impl CellBuilder {
         self.fields(name, record, |field| Op::Input { port, field })
     }
 
-    /// As [`one`](Self::one), for a record whose number of fields is known at run time only: a tensor for
-    /// each of them.
+    /// As [`one`](Self::one), for a record whose number of fields is known at run time only: a
+    /// tensor for each of them.
     pub fn one_vec(&self, name: &str, record: RecordId) -> Vec<Tensor<'_>> {
         let port = self.port(name, record, Arity::One);
         self.all_fields(name, record, |field| Op::Input { port, field })
@@ -354,8 +354,8 @@ impl<'c> Values<'c> {
         self.reduce(Reduction::Max)
     }
 
-    /// The values reduced, a tensor per field, for a record whose number of fields is known at run time
-    /// only.
+    /// The values reduced, a tensor per field, for a record whose number of fields is known at run
+    /// time only.
     #[must_use]
     pub fn reduce_vec(self, by: Reduction) -> Vec<Tensor<'c>> {
         let port = self.port;

@@ -96,7 +96,6 @@
 //! `schedule.rs`.
 #![forbid(unsafe_code)]
 
-mod arguments;
 mod builder;
 mod call;
 mod cell;
@@ -111,15 +110,13 @@ mod plain_dag;
 mod schedule;
 mod shape;
 mod text;
-mod value;
 
-pub use arguments::Arguments;
 pub use builder::{CellBuilder, Tensor, Values};
-pub use call::CallError;
+pub use call::{Arguments, CallError};
 pub use cell::{Arity, Cell, Instruction, ParameterId, Port, RecordId, Table, Var};
 pub use dag::Dag;
 pub use graph::Graph;
-pub use id::{Kind, NodeId};
+pub use id::{Kind, NodeId, Source, Value};
 pub use network::{CellError, Field, Initial, Network, Parameter, Record};
 pub use op::{Op, Reduction};
 pub use petgraph::{EdgeId, EdgeReference, Edges, Neighbors, Petgraph, Visited};
@@ -127,4 +124,3 @@ pub use plain_dag::{PlainDag, PushError};
 pub use schedule::{Batch, Schedule, ScheduleError, Violation};
 pub use shape::Shape;
 pub use text::{TextError, TextErrorKind, parse_text, write_text};
-pub use value::{Source, Value};

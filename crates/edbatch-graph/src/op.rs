@@ -119,8 +119,8 @@ impl Op {
         )
     }
 
-    /// The shape of the result, where that follows from the operands: not of what reads a port, a table, a
-    /// parameter or a constant.
+    /// The shape of the result, where that follows from the operands: not of what reads a port, a
+    /// table, a parameter or a constant.
     ///
     /// ```
     /// use edbatch_graph::{Op, Shape};
@@ -140,7 +140,8 @@ impl Op {
             (Self::MatMul, _) => Err("a matrix, and as many rows as it has columns".into()),
             (Self::Add | Self::Sub | Self::Mul | Self::Div, &[a, b]) => {
                 broadcast(a, b).ok_or_else(|| {
-                    "equal shapes, or a vector of one element, or of one element per row of a matrix"
+                    "equal shapes, or a vector of one element, or of one element per row \
+                     of a matrix"
                         .into()
                 })
             }

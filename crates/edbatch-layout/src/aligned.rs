@@ -23,7 +23,8 @@
 //! ```
 //! use edbatch_layout::aligned::{AlignedBatch, Problem, Search, plan};
 //!
-//! // The paper's example: x4, x5 = f(x1, x3; x2, x1) and x6, x7, x8 = g(x4, x3, x5), counted from 0.
+//! // The paper's example, counted from 0:
+//! // x4, x5 = f(x1, x3; x2, x1) and x6, x7, x8 = g(x4, x3, x5).
 //! let first = AlignedBatch::uniform([vec![3, 4], vec![0, 2], vec![1, 0]], 1);
 //! let second = AlignedBatch::uniform([vec![7, 5, 6], vec![3, 2, 4]], 1);
 //! let problem = Problem { variables: 8, batches: vec![first, second] };

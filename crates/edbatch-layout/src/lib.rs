@@ -26,33 +26,40 @@
 #![forbid(unsafe_code)]
 
 pub mod aligned;
-mod arena;
 mod cell_costs;
 mod cell_plan;
 mod check;
 mod check_cell;
+mod check_waves;
 mod compile;
 mod distinct;
 mod elementwise;
 mod inner_batches;
 mod names;
 mod paper_cells;
+mod phase_table;
+mod phases;
 mod picture;
 mod plan;
 mod planner;
 mod program;
 mod record_layout;
+mod tape;
 
 pub use cell_costs::{CellCosts, Compared, Copied, Moved, cell_costs};
 pub use cell_plan::{Base, CellPlan, CellStep, Hoisted, Mode, Place};
 pub use check::{PlanError, check};
 pub use check_cell::check_cell;
+pub use check_waves::check_waves;
 pub use compile::CellStyle;
 pub use elementwise::{Assignment, Elementwise, Form, Function, Operation, Register};
 pub use inner_batches::inner_batches;
 pub use paper_cells::{PAPER_CELLS, paper_cell};
+pub use phase_table::{PhaseEntry, PhaseTable};
+pub use phases::{Phase, check_phases, phases, recomputed};
 pub use picture::{cell_dot, cell_text};
-pub use plan::{Action, Operand, Plan, Step, ValueRow, Want};
+pub use plan::{Action, Operand, Part, Plan, Step, ValueRow, Want};
 pub use planner::{ArenaTooLarge, Capacity, MiniBatch, Planner};
 pub use program::{Program, TooLarge};
 pub use record_layout::{LINE, RecordLayout, next_line};
+pub use tape::{CopyJob, TILE, Tape, scratch};

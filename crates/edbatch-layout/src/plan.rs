@@ -10,7 +10,8 @@ use edbatch_graph::{Kind, RecordId};
 /// No tensor is an object at run time.
 #[derive(PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    /// One step per batch, in order.
+    /// A step for each batch, in order, and one before each group of batches for which something is
+    /// hoisted.
     pub steps: Vec<Step>,
     /// The operands of all steps: per step an operand per table, then one per port, and for the
     /// [body](Action::Body) of a cell one more.
@@ -22,6 +23,9 @@ pub struct Plan {
     pub rows: Vec<u32>,
     /// Elements of the arena.
     pub arena: usize,
+    /// By step: the first wave after those of all steps that it reads, where steps may run
+    /// side by side ([`Planner::for_waves`](crate::Planner::for_waves)); else empty.
+    pub waves: Vec<u32>,
     /// The rows of the given values, which are there before the first step.
     pub given: Vec<ValueRow>,
     /// The rows of the values that are used after the last step, and what for.
@@ -48,7 +52,7 @@ pub enum Want {
     Stay,
 }
 
-/// One batch: a cell called for several nodes at once.
+/// A batch, a cell called for several nodes at once; or the hoisted part of some batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     /// Which cell.
@@ -80,12 +84,34 @@ pub enum Action {
     Body,
 }
 
+/// The part of a cell that a step carries out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// Its [prologue](crate::Hoisted::prologue).
+    Prologue,
+    /// Its [body](crate::Hoisted::body).
+    Body,
+}
+
+impl Action {
+    /// The part of the cell that is carried out.
+    #[must_use]
+    pub fn part(self) -> Part {
+        match self {
+            Self::Call => Part::Whole,
+            Self::Hoist { .. } => Part::Prologue,
+            Self::Body => Part::Body,
+        }
+    }
+}
+
 impl Step {
     /// Whether the step carries out the same part of the same cell as another.
     #[must_use]
     pub fn same_part(&self, other: &Self) -> bool {
-        let part = std::mem::discriminant::<Action>;
-        self.cell == other.cell && part(&self.action) == part(&other.action)
+        self.cell == other.cell && self.action.part() == other.action.part()
     }
 
     /// Whether the step runs a batch of the schedule; otherwise it prepares some.
@@ -142,12 +168,13 @@ impl Clone for Plan {
 
     fn clone_from(&mut self, source: &Self) {
         // By name, so that a new field is not forgotten.
-        let Self { steps, operands, lists, rows, arena, given, wanted } = source;
+        let Self { steps, operands, lists, rows, arena, waves, given, wanted } = source;
         self.steps.clone_from(steps);
         self.operands.clone_from(operands);
         self.lists.clone_from(lists);
         self.rows.clone_from(rows);
         self.arena = *arena;
+        self.waves.clone_from(waves);
         self.given.clone_from(given);
         self.wanted.clone_from(wanted);
     }
@@ -160,6 +187,7 @@ impl Plan {
         self.operands.clear();
         self.lists.clear();
         self.rows.clear();
+        self.waves.clear();
         self.given.clear();
         self.wanted.clear();
         self.arena = 0;

@@ -1,34 +1,33 @@
 //! Planning a mini-batch: rows for every node, operands for every batch.
 //!
-//! A batch writes one span, its rows in the order in which it lists its nodes. The span is given
-//! back when the last batch that reads one of its rows has run, and later batches take it. An
-//! operand whose rows happen to lie at equal distances is read as a span; any other is a list of
-//! rows.
+//! A batch writes one span, its rows in the order in which it lists its nodes. The span is freed
+//! when the last batch that reads one of its rows has run, and later batches take it (not in plans
+//! [for waves](Planner::for_waves)). An operand whose rows rise at equal distances, on one side of
+//! what is written, is read as a span; any other is a list of rows.
 //!
-//! What is hoisted for a table comes before the first batch that reads it, once per distinct row.
-//! What is hoisted for a value comes before a batch of few calls, for that batch and for later ones
-//! whose values are there already: a product of many rows in the place of many products of few.
+//! A prologue (what is *hoisted* out of a cell) that depends on a row of a table is run before the
+//! first batch that reads it, once per distinct row. One that depends on a value is run once for
+//! several small batches, before the first, as soon as all their values exist: a product of many
+//! rows in the place of many products of few.
 //!
 //! A first pass over the batches lists what each reads, and so finds who reads a span last. A
 //! second one gives spans their places, and turns those lists into rows.
 //!
 //! *Cost*: O(nodes + edges), no allocation once the [`Planner`]'s tables have grown.
 
+mod arena;
 mod groups;
-mod hoists;
-mod lifetimes;
 mod operands;
 
 use std::fmt;
 
 use edbatch_graph::{Graph, Schedule, Source, Value};
 
-use crate::arena::Arena;
 use crate::distinct::Distinct;
 use crate::plan::{Plan, Step, ValueRow, Want};
 use crate::program::Program;
+use arena::{Arena, Span};
 use groups::Groups;
-use lifetimes::Span;
 
 /// Tables that planning needs, kept from one mini-batch to the next.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +38,8 @@ pub struct Planner {
     row_of: Vec<u32>,
     /// What each batch reads, in the order in which its operands list it.
     values: Vec<Value>,
+    /// By batch: where those end.
+    ends: Vec<usize>,
     distinct: Distinct,
     /// Batches, then hoisted results: the part of the arena that each has.
     spans: Vec<Span>,
@@ -46,6 +47,10 @@ pub struct Planner {
     /// By batch: the first of the spans that are given back when it has run.
     dying: Vec<Option<u32>>,
     arena: Arena,
+    /// Whether the steps of a wave run in any order, or at once.
+    for_waves: bool,
+    /// As [`Planner::spans`]: the wave in which each is written.
+    waves: Vec<u32>,
 }
 
 /// How far the lists of a plan are written.
@@ -81,6 +86,20 @@ pub enum Capacity {
 }
 
 impl Planner {
+    /// A planner for devices that run batches side by side: no row takes the place of another, so
+    /// that the steps of a [wave](Plan::waves) may run in any order or at once; and nothing is
+    /// hoisted for a value, which would save arithmetic and add a wave.
+    #[must_use]
+    pub fn for_waves() -> Self {
+        Self { for_waves: true, ..Self::default() }
+    }
+
+    /// Whether its plans have [waves](Plan::waves).
+    #[must_use]
+    pub fn is_for_waves(&self) -> bool {
+        self.for_waves
+    }
+
     /// Plans a mini-batch, writing over `plan`. Given values lie at the front of the arena.
     ///
     /// # Errors
@@ -112,7 +131,9 @@ impl Planner {
             let action =
                 self.hoisted_rows(schedule.len(), signature, of_batch, plan, &mut progress);
             plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
-            let mut dying = self.dying[index];
+            // What is read no more makes room for later batches; but steps of a wave run side by
+            // side, so for waves nothing may take the place of anything.
+            let mut dying = self.dying[index].filter(|_| !self.for_waves);
             while let Some(span) = dying {
                 let Span { start, len, next, .. } = self.spans[span as usize];
                 self.arena.give(start..start + len);
@@ -125,9 +146,33 @@ impl Planner {
             let record = graph.record_of(value).expect("a wanted value is one of the graph");
             (ValueRow { record, start: self.row(value, given) }, want)
         }));
+        // Written last, and by itself, so that a refill can write the same lists again.
         plan.rows.resize(progress.rows as usize, 0);
         self.distinct.write(mini_batch, plan);
+        if self.for_waves {
+            self.find_waves(schedule.len(), plan);
+        }
         Ok(())
+    }
+
+    /// Finds the wave of each step. A batch waits for those that make its values, and for what is
+    /// hoisted for it, which waits for nothing.
+    fn find_waves(&mut self, batches: usize, plan: &mut Plan) {
+        self.waves.clear();
+        let mut first = 0;
+        for batch in 0..batches {
+            let values = &self.values[first..self.ends[batch]];
+            first = self.ends[batch];
+            let wave = |value: &Value| match value.source() {
+                Source::Node(node) => self.waves[self.batch_of[node.index()] as usize] + 1,
+                Source::Given(_) => 0,
+            };
+            let hoisted = u32::from(self.groups.share(batch).is_some());
+            self.waves.push(values.iter().map(wave).fold(hoisted, u32::max));
+        }
+        let mut waves = self.waves.iter().copied();
+        let mut next = || waves.next().expect("a batch for each call");
+        plan.waves.extend(plan.steps.iter().map(|step| if step.is_batch() { next() } else { 0 }));
     }
 
     /// Turns a plan into that of another graph with the same nodes, values and schedule, whose

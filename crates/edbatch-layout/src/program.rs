@@ -7,7 +7,7 @@ use edbatch_graph::{Cell, Kind, Network, Port, RecordId, Table};
 
 use crate::cell_plan::{Base, CellPlan, CellStep};
 use crate::compile::{CellStyle, compile};
-use crate::plan::{Action, Step};
+use crate::plan::{Part, Step};
 use crate::record_layout::RecordLayout;
 
 /// Everything that is decided once, when a model is loaded.
@@ -116,12 +116,18 @@ impl Program {
     /// If the step is of a part that its cell does not have.
     #[must_use]
     pub fn carried_out(&self, step: &Step) -> &CellPlan {
-        let cell = self.cell(step.cell);
-        let hoisted = || cell.hoisted.as_ref().expect("a step of a part of an undivided cell");
-        match step.action {
-            Action::Call => cell,
-            Action::Hoist { .. } => &hoisted().prologue,
-            Action::Body => &hoisted().body,
+        let part = self.part(step.cell, step.action.part());
+        part.expect("a step of a part of an undivided cell")
+    }
+
+    /// A part of a cell, if the cell has it.
+    #[must_use]
+    pub fn part(&self, kind: Kind, part: Part) -> Option<&CellPlan> {
+        let cell = self.cell(kind);
+        match part {
+            Part::Whole => Some(cell),
+            Part::Prologue => cell.hoisted.as_ref().map(|hoisted| &hoisted.prologue),
+            Part::Body => cell.hoisted.as_ref().map(|hoisted| &hoisted.body),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! A model's folder: `config.json`, the vocabularies, `weights.safetensors`.
 
 use std::fmt;
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use edbatch_datasets::Error;
 
+use crate::input::inputs_from;
 use crate::{ConfigError, Inputs, Lexicon, ModelConfig, Zoo, inputs};
 
 /// All of a model's folder but its weights.
@@ -89,6 +91,12 @@ impl Folder {
         &self.lexicon
     }
 
+    /// The folder itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Where the weights are.
     #[must_use]
     pub fn weights(&self) -> PathBuf {
@@ -107,6 +115,12 @@ impl Folder {
     /// If the file cannot be opened.
     pub fn inputs(&self, file: &Path) -> Result<Inputs, Error> {
         inputs(&self.lexicon, file)
+    }
+
+    /// The inputs of a reader that stands for some or all lines of a file, in the file's format.
+    #[must_use]
+    pub fn inputs_from(&self, reader: Box<dyn BufRead + Send>, file: &Path) -> Inputs {
+        inputs_from(&self.lexicon, reader, file)
     }
 }
 

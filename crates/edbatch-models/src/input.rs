@@ -1,5 +1,6 @@
 //! Reads input files: each line, tokens replaced by their numbers, as the models take it.
 
+use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,9 +38,18 @@ pub type Inputs = Box<dyn Iterator<Item = Result<ZooInput, Error>> + Send>;
 /// # Errors
 /// If the file cannot be opened.
 pub fn inputs(lexicon: &Arc<Lexicon>, path: &Path) -> Result<Inputs, Error> {
-    let (reader, name) = (open(path)?, path.display().to_string());
+    Ok(inputs_from(lexicon, open(path)?, path))
+}
+
+/// The inputs of a reader, in the format of the file that `path` names.
+pub(crate) fn inputs_from(
+    lexicon: &Arc<Lexicon>,
+    reader: Box<dyn BufRead + Send>,
+    path: &Path,
+) -> Inputs {
+    let name = path.display().to_string();
     let of = lexicon.clone();
-    Ok(match **lexicon {
+    match **lexicon {
         Lexicon::Trees { .. } => {
             // Only one model asks for the number of the line, and not for more than 32 bits of it.
             let trees = parse_binary_trees(reader, &name).enumerate();
@@ -53,7 +63,7 @@ pub fn inputs(lexicon: &Arc<Lexicon>, path: &Path) -> Result<Inputs, Error> {
             each(parse_arcs(reader, &name), move |l| of.numbered(&l))
         }
         Lexicon::Lattices { .. } => each(parse_lattices(reader, &name), move |l| of.lattice(&l)),
-    })
+    }
 }
 
 /// Whether a name is that of an arc file: lattices as numbers.

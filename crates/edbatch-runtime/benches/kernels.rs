@@ -64,7 +64,7 @@ fn products(level: Level, mut peak: f64, beside_matrixmultiply: bool) {
             let n = 4 * h;
             peak = best_peak(level, peak);
             let weights = noise(n * k);
-            let packed = PackedWeights::new(level, &[&weights], k);
+            let packed = PackedWeights::new(level, &[&weights], k).unwrap();
             let (mut own, mut other, mut bandwidth) = (String::new(), String::new(), 0.0);
             for m in ROWS {
                 let x = noise(m * k);

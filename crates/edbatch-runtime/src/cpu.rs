@@ -1,12 +1,12 @@
 //! The CPU backend: plans carried out by one core or by several.
 //!
 //! A batch is cut into tiles of rows, and a tile passes through all steps of its cell before the
-//! next begins, so that what lies between products, and what several of them read, stays in the
-//! cache. Rows are read through the plan's lists; nothing is gathered before. Several threads take
-//! tiles as they come; of a batch too small for tiles they take columns of each product. Neither
-//! changes a bit.
+//! next begins, so that intermediate results, and what several steps read, stay in the cache. Rows
+//! are read through the plan's lists; nothing is gathered before (but for
+//! [`Products::MatrixMultiply`]). Threads share the tiles of a large batch; of a batch with few
+//! rows they share the columns of each product, and one with little work is left to a single
+//! thread. The bits are the same.
 
-mod aligned;
 mod load;
 mod multiply;
 mod profile;
@@ -19,16 +19,12 @@ use edbatch_layout::{Plan, Program, ValueRow, Want};
 
 use crate::backend::fields;
 use crate::kernels::rows::split_around;
-use crate::kernels::{Level, Pass, arg_max};
+use crate::kernels::{Aligned, Level, Pass, arg_max};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
 use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters};
-use aligned::Aligned;
 use load::Loaded;
 pub use profile::{Profile, Work};
 use tile::{Job, Workspace};
-
-/// Elements of a tile that are used several times: half of a common L2 cache.
-const REUSED: usize = 1 << 17;
 
 /// Rows of a tile: kernels are fast from 8 on, and gain nothing beyond 64.
 const TILE: std::ops::RangeInclusive<usize> = 8..=64;
@@ -50,8 +46,10 @@ pub struct Cpu {
     greatest: Vec<u32>,
     /// One for each thread.
     workspaces: Vec<Mutex<Workspace>>,
-    pool: ThreadPool,
-    profile: Arc<Profile>,
+    /// The threads that share a batch, if there are several.
+    pool: Option<ThreadPool>,
+    /// If anything is measured.
+    profile: Option<Arc<Profile>>,
     /// How the last step read its weights.
     pass: Pass,
 }
@@ -70,32 +68,36 @@ pub enum Products {
 impl Cpu {
     /// Loads a program and its parameters on one core; packs weights, and keeps of the parameters
     /// only what is read as it is.
-    #[must_use]
+    ///
+    /// # Errors
+    /// If memory for the packed weights cannot be had.
     pub fn new(
         program: Arc<Program>,
         parameters: &Parameters,
         products: Products,
         level: Level,
-    ) -> Self {
+    ) -> Result<Self, BackendError> {
         let loaded = Loaded::new(program, parameters, products, level);
-        Self::on(Arc::new(loaded), ThreadPool::new(1))
+        let loaded = loaded.map_err(|error| error.of("the packed weights"))?;
+        Ok(Self::on(Arc::new(loaded), None))
     }
 
     /// The same on the threads of a pool, wherever no other task has claimed them.
     #[must_use]
     pub fn with_pool(self, pool: ThreadPool) -> Self {
-        Self::on(self.loaded, pool)
+        Self::on(self.loaded, Some(pool))
     }
 
-    /// Where the time of its steps goes, and of [others](Backend::another) made of it, once it is
-    /// switched on.
+    /// Where the time of its steps goes from now on, and of [others](Backend::another) made of it,
+    /// while it is switched on.
     #[must_use]
-    pub fn profile(&self) -> Arc<Profile> {
-        self.profile.clone()
+    pub fn profile(&mut self) -> Arc<Profile> {
+        self.profile.get_or_insert_default().clone()
     }
 
-    fn on(loaded: Arc<Loaded>, pool: ThreadPool) -> Self {
-        let workspaces = (0..pool.threads()).map(|_| Mutex::default()).collect();
+    fn on(loaded: Arc<Loaded>, pool: Option<ThreadPool>) -> Self {
+        let threads = pool.as_ref().map_or(1, ThreadPool::threads);
+        let workspaces = (0..threads).map(|_| Mutex::default()).collect();
         Self {
             loaded,
             arena: Aligned::default(),
@@ -103,9 +105,24 @@ impl Cpu {
             greatest: Vec::new(),
             workspaces,
             pool,
-            profile: Arc::default(),
+            profile: None,
             pass: Pass::default(),
         }
+    }
+
+    /// Takes all memory that the plan needs, before any of it runs.
+    fn reserve(&mut self, plan: &Plan) -> Result<(), BackendError> {
+        let arena = self.arena.reserve(plan.arena);
+        arena.map_err(|error| error.of("the arena of a mini-batch's values"))?;
+        for step in &plan.steps {
+            let part = self.loaded.carried_out(step);
+            let rows = part.most_rows().min(step.calls as usize);
+            for workspace in &mut self.workspaces {
+                let reserved = unpoisoned(workspace.get_mut()).reserve(part, rows);
+                reserved.map_err(|error| error.of("the workspace of a thread"))?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the given values into the arena.
@@ -163,7 +180,8 @@ impl Cpu {
         }
     }
 
-    /// Carries out a step; `workers`, if there are any, share its tiles or the columns of its products.
+    /// Carries out a step; `workers`, if there are any, share its tiles or the columns of its
+    /// products.
     fn execute(&mut self, plan: &Plan, index: usize, mut workers: Option<&mut ClaimedPool<'_>>) {
         let step = plan.steps[index];
         let (calls, out) = (step.calls as usize, step.out as usize);
@@ -177,10 +195,10 @@ impl Cpu {
             Pass::Forwards if again => Pass::Backwards,
             _ => Pass::Forwards,
         };
-        let (profile, pass) = (&*self.profile, self.pass);
+        let (profile, pass) = (self.profile.as_deref(), self.pass);
         let job = Job { loaded: &self.loaded, plan, index, around, profile, pass };
 
-        let most = (REUSED / cell.reused).clamp(*TILE.start(), *TILE.end());
+        let most = cell.most_rows();
         let worth = |threads: usize| calls >= FEWEST * threads && calls * cell.work >= SHARED;
         if let Some(workers) = workers.as_mut().filter(|workers| worth(workers.threads())) {
             // As many tiles for each thread where there are enough rows, so that all end at once.
@@ -213,13 +231,10 @@ fn unpoisoned<T>(locked: LockResult<T>) -> T {
 
 impl Backend for Cpu {
     fn run(&mut self, plan: &Plan, given: &Given<'_>) -> Result<(), BackendError> {
-        self.arena.try_reserve(plan.arena).map_err(|bytes| BackendError::Memory {
-            what: "the arena of a mini-batch's values",
-            bytes,
-        })?;
+        self.reserve(plan)?;
         self.place(plan, given);
         let pool = self.pool.clone();
-        let mut workers = pool.claim();
+        let mut workers = pool.as_ref().and_then(ThreadPool::claim);
         for step in 0..plan.steps.len() {
             self.execute(plan, step, workers.as_mut());
         }
@@ -233,7 +248,7 @@ impl Backend for Cpu {
 
     fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
         let pool = self.pool.clone();
-        self.execute(plan, step, pool.claim().as_mut());
+        self.execute(plan, step, pool.as_ref().and_then(ThreadPool::claim).as_mut());
         Ok(())
     }
 
@@ -243,6 +258,6 @@ impl Backend for Cpu {
 
     fn another(&self) -> Box<dyn Backend> {
         let profile = self.profile.clone();
-        Box::new(Self { profile, ..Self::on(self.loaded.clone(), ThreadPool::new(1)) })
+        Box::new(Self { profile, ..Self::on(self.loaded.clone(), None) })
     }
 }

@@ -1,9 +1,9 @@
 //! Carries plans out: on the CPU, node by node as a reference, or only counting.
 //!
-//! A [`Backend`] is an interpreter of the plans that `edbatch-layout` makes. [`Cpu`] computes them on
-//! one core or several, [`Count`] runs nothing and counts; [`interpret`] needs no plan at all, and both are
-//! compared with it. Use this crate if you schedule and plan yourself; the engine of `edbatch`
-//! does it for you.
+//! A [`Backend`] is an interpreter of the plans that `edbatch-layout` makes. [`Cpu`] computes them
+//! on one core or several, [`Count`] runs nothing and counts; [`interpret`] needs no plan at all,
+//! and both are compared with it. Use this crate if you schedule and plan yourself; the engine of
+//! `edbatch` does it for you.
 //!
 //! *Cost*: products run on weights packed once ([`kernels`]); nothing is allocated per node.
 //!
@@ -26,23 +26,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Read [`Backend`] next, then `cpu.rs` and [`kernels`]. All of the project's `unsafe` code
-//! stands under [`kernels`] and in `thread_pool.rs`.
+//! Read [`Backend`] next, then `cpu.rs` and [`kernels`]. All of the project's `unsafe` code stands
+//! under [`kernels`], in `thread_pool.rs`, and, with the feature `cuda`, where devices are driven.
 
 mod backend;
 mod count;
 mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod interpret;
 pub mod kernels;
 mod parameters;
 pub mod pytorch;
-mod rows;
 mod thread_pool;
 
-pub use backend::{Backend, BackendError, Bytes, Given, Outputs};
+pub use backend::{Backend, BackendError, Bytes, Given, Outputs, Rows, initial_rows};
 pub use count::{Count, KernelCounts, gathered_bytes};
 pub use cpu::{Cpu, Products, Profile, Work};
+#[cfg(feature = "cuda")]
+pub use cuda::CudaError;
 pub use interpret::{ReferenceTensor, initial_values, interpret};
 pub use parameters::{ParameterError, Parameters};
-pub use rows::{Rows, initial_rows};
 pub use thread_pool::{ClaimedPool, ThreadPool};

@@ -12,7 +12,7 @@ use safetensors::{SafeTensorError, SafeTensors};
 /// The values of all parameters of a network; row-major f32, shared and never changed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameters {
-    values: Vec<Arc<[f32]>>,
+    values: Vec<Arc<Vec<f32>>>,
 }
 
 impl Parameters {
@@ -69,25 +69,26 @@ impl Parameters {
         let values = network.parameters().iter().map(|parameter| {
             let columns = parameter.dims.last().copied().expect("at least one dimension");
             let bound = 1.0 / (columns as f32).sqrt();
-            (0..parameter.elements()).map(|_| rng.random_range(-bound..=bound)).collect()
+            let elements = (0..parameter.elements()).map(|_| rng.random_range(-bound..=bound));
+            Arc::new(elements.collect())
         });
         Self { values: values.collect() }
     }
 
     /// The values of a parameter, row-major.
     #[must_use]
-    pub fn get(&self, id: ParameterId) -> &Arc<[f32]> {
+    pub fn get(&self, id: ParameterId) -> &Arc<Vec<f32>> {
         &self.values[id.0 as usize]
     }
 
     /// Bytes of all values.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.values.iter().map(|values| std::mem::size_of_val::<[f32]>(values)).sum()
+        self.values.iter().map(|values| size_of_val(values.as_slice())).sum()
     }
 }
 
-fn read(parameter: &Parameter, file: &SafeTensors<'_>) -> Result<Arc<[f32]>, ParameterError> {
+fn read(parameter: &Parameter, file: &SafeTensors<'_>) -> Result<Arc<Vec<f32>>, ParameterError> {
     let name = parameter.name.clone();
     let Ok(tensor) = file.tensor(&name) else {
         return Err(ParameterError::Missing { name, dims: parameter.dims.clone() });
@@ -100,7 +101,11 @@ fn read(parameter: &Parameter, file: &SafeTensors<'_>) -> Result<Arc<[f32]>, Par
         return Err(ParameterError::Type { name, got: format!("{:?}", tensor.dtype()) });
     }
     let (elements, _) = tensor.data().as_chunks();
-    Ok(elements.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
+    let mut values = Vec::new();
+    let reserved = values.try_reserve_exact(elements.len());
+    reserved.map_err(|_| ParameterError::Memory { name, bytes: 4 * elements.len() as u64 })?;
+    values.extend(elements.iter().map(|&bytes| f32::from_le_bytes(bytes)));
+    Ok(Arc::new(values))
 }
 
 /// Why a file of weights does not fit a network.
@@ -139,6 +144,13 @@ pub enum ParameterError {
         /// What it is.
         got: String,
     },
+    /// Memory for a tensor cannot be had.
+    Memory {
+        /// The tensor.
+        name: String,
+        /// How much was asked for.
+        bytes: u64,
+    },
 }
 
 impl fmt::Display for ParameterError {
@@ -156,6 +168,11 @@ impl fmt::Display for ParameterError {
                 write!(f, "tensor {name}: the model expects shape {expected:?}, got {got:?}")
             }
             Self::Type { name, got } => write!(f, "tensor {name}: expected F32, got {got}"),
+            Self::Memory { name, bytes } => write!(
+                f,
+                "out of memory: the system does not give {:.1} MB for tensor {name}",
+                *bytes as f64 / 1e6
+            ),
         }
     }
 }

@@ -5,8 +5,8 @@
 //! takes, and then sleeps. The caller works too, and waits only for helpers that have begun: where
 //! something else keeps a helper from running, the caller does it all, and loses nothing.
 //!
-//! Threads started per batch, or a fork and join by work stealing, cost several microseconds, which is
-//! as much as a batch of few rows takes.
+//! Threads started per batch, or a fork and join by work stealing, cost several microseconds, which
+//! is as much as a batch of few rows takes.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -51,8 +51,8 @@ impl ThreadPool {
         self.threads
     }
 
-    /// The threads, for one task after another until this is dropped. `None` if there is none but the
-    /// caller's, or if they work for somebody else at the moment.
+    /// The threads, for one task after another until this is dropped. `None` if there is none but
+    /// the caller's, or if they work for somebody else at the moment.
     #[must_use]
     pub fn claim(&self) -> Option<ClaimedPool<'_>> {
         if self.threads == 1 {
@@ -78,9 +78,9 @@ impl ClaimedPool<'_> {
         self.0.threads.len() + 1
     }
 
-    /// Does `work` on each of the pieces, once; it also takes the number of the worker. Every other worker
-    /// takes pieces from the back, so that in step after step of a mini-batch it finds in its cache
-    /// what it wrote before.
+    /// Does `work` on each of the pieces, once; it also takes the number of the worker. Every other
+    /// worker takes pieces from the back, so that in step after step of a mini-batch it finds in
+    /// its cache what it wrote before.
     ///
     /// # Panics
     /// As `work` panics on any of them. The workers may be used again.
@@ -113,7 +113,8 @@ struct Helpers {
 
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
 
-/// On cache lines of its own: helpers look at it all the time, and a thread that writes beside it would wait.
+/// On cache lines of its own: helpers look at it all the time, and a thread that writes beside it
+/// would wait.
 #[repr(align(128))]
 struct Shared {
     /// The number of the task times [`NUMBER`], [`OPEN`] while helpers may begin it, and
@@ -169,8 +170,8 @@ impl Helpers {
     /// # Panics
     /// As `work` panics on any of them.
     fn run(&mut self, work: &Work<'_>) {
-        // SAFETY: `Closing` waits, whatever happens, until no helper uses the reference any more, and
-        // the borrow of `work` lasts longer than that.
+        // SAFETY: `Closing` waits, whatever happens, until no helper uses the reference any more,
+        // and the borrow of `work` lasts longer than that.
         let work_for_helpers = unsafe { mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
         self.number += 1;
         // One may be left of a run in which the caller panicked too.

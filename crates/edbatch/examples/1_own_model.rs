@@ -31,7 +31,8 @@ impl Summary {
         let mut network = Network::new();
         let state = network.record("state", [("h", Shape::Vector(HIDDEN as u32))])?;
         let start = network.initial(state, &["h0"])?;
-        // Equations, as in a paper: each gate has its own parameters, and batching is not mentioned.
+        // Equations, as in a paper: each gate has its own parameters, and batching is not
+        // mentioned.
         let step = network.cell("step", state, |cell| {
             let x = cell.lookup("word", "embed", &[WORDS, HIDDEN]);
             let [h] = cell.one("previous", state);

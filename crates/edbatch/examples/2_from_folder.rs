@@ -1,8 +1,8 @@
 //! A model from a folder, as `edbatch init` makes one and other programs can: `config.json`, the
 //! vocabularies, `weights.safetensors`.
 //!
-//! `cargo run --release -p edbatch --example 2_from_folder -- DIR [FILE]`; without arguments a small
-//! folder is made first.
+//! `cargo run --release -p edbatch --example 2_from_folder -- DIR [FILE]`; without arguments a
+//! small folder is made first.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

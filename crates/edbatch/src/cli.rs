@@ -1,18 +1,28 @@
 //! The commands: what they take, and how they end.
 
 mod cells;
+mod compile;
+mod corpus;
+mod every_nth_line;
 mod failure;
 mod graph_file;
 mod in_order;
 mod infer;
 mod init;
 mod learn;
+mod learning_data;
 mod memory;
 mod mini_batch;
 mod output;
 mod progress;
 mod runner;
 mod schedule;
+mod sha256;
+mod shard;
+mod shard_file;
+mod shard_mark;
+mod shard_run;
+mod shards;
 mod svg;
 
 use std::process::ExitCode;
@@ -32,20 +42,24 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Cells(cells::Cells),
+    Compile(compile::Compile),
     Infer(infer::Infer),
     Init(init::Init),
     Learn(learn::Learn),
     Schedule(schedule::Schedule),
+    Shards(shards::Shards),
 }
 
 /// Runs the command line; 0 on success, 1 on failure, and 2, by clap, on wrong usage.
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Cells(cells) => cells.run(),
+        Command::Compile(compile) => compile.run(),
         Command::Infer(infer) => infer.run(),
         Command::Init(init) => init.run(),
         Command::Learn(learn) => learn.run(),
         Command::Schedule(schedule) => schedule.run(),
+        Command::Shards(shards) => shards.run(),
     };
     match result {
         // The program that reads our output has read enough.

@@ -1,4 +1,5 @@
-//! From inputs to outputs: an engine divides mini-batches between its threads, whose sessions do the rest.
+//! From inputs to outputs: an engine divides mini-batches between its threads, whose sessions do
+//! the rest.
 
 use std::borrow::Borrow;
 use std::mem;
@@ -37,13 +38,13 @@ impl<M: Model> Engine<M> {
     /// An engine on the CPU with the default [`EngineOptions`].
     ///
     /// # Errors
-    /// If a cell or a table is too large to be addressed.
+    /// If a cell or a table is too large to be addressed, or memory for the weights cannot be had.
     pub fn new(model: M, parameters: Parameters) -> Result<Self, EngineError> {
         Self::with_options(model, parameters, EngineOptions::new())
     }
 
-    /// An engine on the CPU with our own kernels, planned cells, and products of looked-up rows done once
-    /// per distinct row.
+    /// An engine on the CPU with our own kernels, planned cells, and products of looked-up rows
+    /// done once per distinct row.
     ///
     /// # Errors
     /// As [`new`](Self::new), or if the options cannot be had together.
@@ -55,14 +56,15 @@ impl<M: Model> Engine<M> {
         options.check()?;
         let program = Arc::new(Program::new(model.network().clone(), CellStyle::default())?);
         let pool = options.pool.clone().unwrap_or_else(|| ThreadPool::new(options.threads));
-        let cpu = Cpu::new(program.clone(), &parameters, Products::Packed, Level::detect());
+        let cpu = Cpu::new(program.clone(), &parameters, Products::Packed, Level::detect())?;
         let cpu = Box::new(cpu.with_pool(pool.clone()));
         Self::with_backend(model, &parameters, program, cpu, options.pool(pool))
     }
 
-    /// An engine on a backend of the caller's choice, loaded with the same program and parameters. Threads
-    /// divide mini-batches as they do on the CPU, each with [another](Backend::another) backend. What
-    /// is not divided runs on the given one, which may claim the [pool](EngineOptions::pool).
+    /// An engine on a backend of the caller's choice, loaded with the same program and parameters.
+    /// Threads divide mini-batches as they do on the CPU, each with [another](Backend::another)
+    /// backend. What is not divided runs on the given one, which may claim the
+    /// [pool](EngineOptions::pool).
     ///
     /// # Errors
     /// If the options cannot be had together.
@@ -88,8 +90,8 @@ impl<M: Model> Engine<M> {
         Ok(engine)
     }
 
-    /// Another engine on the same weights, for another thread: on that thread alone, with memory of its
-    /// own, the same policy, and nothing counted yet.
+    /// Another engine on the same weights, for another thread: on that thread alone, with memory of
+    /// its own, the same policy, and nothing counted yet.
     #[must_use]
     pub fn another(&mut self) -> Self
     where
@@ -102,8 +104,8 @@ impl<M: Model> Engine<M> {
         Self { model: self.model.clone(), options, workers, tally, results: Vec::new() }
     }
 
-    /// Batches by another policy from now on, for what is known only now: one that was learned, or that
-    /// goes by [measured costs](Self::measure_costs). Plans by the one before are forgotten.
+    /// Batches by another policy from now on, for what is known only now: one that was learned, or
+    /// that goes by [measured costs](Self::measure_costs). Plans by the one before are forgotten.
     pub fn set_policy(&mut self, policy: AnyPolicy) {
         self.workers.sessions().for_each(|session| session.set_policy(policy.another()));
     }
@@ -123,11 +125,12 @@ impl<M: Model> Engine<M> {
     /// How each kind batched, if [`EngineOptions::counts`] asked for it.
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
-        self.tally.statistics.counts.map(|_| &self.tally.report)
+        self.tally.report.as_ref()
     }
 
-    /// How a mini-batch of these inputs is divided: a single range, if it is not. Where an input holds so
-    /// many [bytes](Model::bytes) that those of all leave the cache, a single thread runs parts too.
+    /// How a mini-batch of these inputs is divided: a single range, if it is not. Where an input
+    /// holds so many [bytes](Model::bytes) that those of all leave the cache, a single thread runs
+    /// parts too.
     #[must_use]
     pub fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
         self.workers.parts(&self.model, inputs)
@@ -164,8 +167,8 @@ impl<M: Model> Engine<M> {
         Ok(())
     }
 
-    /// Runs one mini-batch as [`run`](Self::run) does, but an input that fails takes nothing with it: the
-    /// others have their rows, bit by bit as they would have been.
+    /// Runs one mini-batch as [`run`](Self::run) does, but an input that fails takes nothing with
+    /// it: the others have their rows, bit by bit as they would have been.
     ///
     /// ```
     /// # use edbatch::{Engine, RunOptions};
@@ -173,12 +176,15 @@ impl<M: Model> Engine<M> {
     /// # use edbatch::datasets::Sentence;
     /// # use edbatch::runtime::Parameters;
     /// # use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
-    /// # let sizes = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
+    /// # let (embed, hidden, mlp) = (4, 4, 4);
+    /// # let sizes = TaggerSizes { vocabulary: 9, embed, hidden, layers: 1, mlp, tags: 3 };
     /// # let model = BiLstmTagger::new(sizes)?;
     /// # let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     /// # let parameters = Parameters::random(model.network(), &mut rng);
     /// # let mut engine = Engine::new(model, parameters)?;
-    /// # let sentence = |words: &[u32]| Sentence { words: words.to_vec(), tags: vec![None; words.len()] };
+    /// # let sentence = |words: &[u32]| {
+    /// #     Sentence { words: words.to_vec(), tags: vec![None; words.len()] }
+    /// # };
     /// // The vocabulary has nine words.
     /// let inputs = [sentence(&[1, 2]), sentence(&[3, 99]), sentence(&[4])];
     /// let results = engine.run_each(&inputs, &RunOptions::new())?;
@@ -200,7 +206,8 @@ impl<M: Model> Engine<M> {
         Ok(results)
     }
 
-    /// As [`run_each`](Self::run_each), into results of an earlier mini-batch, whose memory is used again.
+    /// As [`run_each`](Self::run_each), into results of an earlier mini-batch, whose memory is used
+    /// again.
     ///
     /// # Errors
     /// As [`run_each`](Self::run_each); what is in `results` then has no meaning.
@@ -302,11 +309,13 @@ impl<M: Model> Engine<M> {
     }
 
     /// Measures what a batch of each kind costs: runs mini-batches, several times, and fits a line
-    /// per kind to the times of their batches. Mini-batches of several sizes tell bases from slopes.
+    /// per kind to the times of their batches. Mini-batches of several sizes tell bases from
+    /// slopes.
     ///
     /// [`Critical`](edbatch_policy::Critical), [`Portfolio`](edbatch_policy::Portfolio) and the
     /// searches take [`batch_costs`](CostModel::batch_costs) as their objective instead of the
-    /// number of batches. It pays where kinds differ much; the example `costs` shows such a network.
+    /// number of batches. It pays where kinds differ much; the example `costs` shows such a
+    /// network.
     ///
     /// # Errors
     /// As [`run`](Self::run).

@@ -68,6 +68,9 @@ impl fmt::Display for RunError {
         match self {
             Self::Input { instance, error } => write!(f, "input {instance}: {error}"),
             Self::Arena(error) => error.fmt(f),
+            Self::Backend(error @ BackendError::Memory { .. }) => {
+                write!(f, "{error}: make mini-batches smaller")
+            }
             Self::Backend(error) => error.fmt(f),
             Self::Learn(error) => write!(f, "no input makes a node: {error}"),
             Self::Memory { values, weights, limit } => {
@@ -119,12 +122,15 @@ impl std::error::Error for InputError {}
 pub enum EngineError {
     /// A cell or a table cannot be addressed.
     TooLarge(TooLarge),
+    /// The backend could not load the model.
+    Backend(BackendError),
     /// There can be no such number of threads.
     Threads {
         /// How many were asked for.
         threads: usize,
     },
-    /// A memory limit is one for all values of an engine, but its threads would hold values of their own.
+    /// A memory limit is one for all values of an engine, but its threads would hold values of
+    /// their own.
     MemoryLimitWithThreads {
         /// How many threads were asked for.
         threads: usize,
@@ -137,9 +143,16 @@ impl From<TooLarge> for EngineError {
     }
 }
 
+impl From<BackendError> for EngineError {
+    fn from(error: BackendError) -> Self {
+        Self::Backend(error)
+    }
+}
+
 impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Backend(error) => error.fmt(f),
             Self::TooLarge(error) => error.fmt(f),
             Self::Threads { threads } => {
                 let most = edbatch_runtime::ThreadPool::MOST;

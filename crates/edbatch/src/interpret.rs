@@ -67,7 +67,8 @@ pub fn interpret<M: Model>(
     Ok(Interpreted { outputs, statistics })
 }
 
-/// Appends the values that the caller gives, the last of a graph's given ones: a tensor for each field.
+/// Appends the values that the caller gives, the last of a graph's given ones: a tensor for each
+/// field.
 fn host_tensors(graph: &Graph, mut elements: &[f32], given: &mut Vec<Vec<ReferenceTensor>>) {
     for &record in &graph.given()[given.len()..] {
         let fields = graph.network().fields(record).fields.iter();

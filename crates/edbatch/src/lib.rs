@@ -2,10 +2,11 @@
 //!
 //! # What it is
 //!
-//! You state a model as a few *cells*, the equations of a tree's node or of an LSTM's step, and wire
-//! them for a single input in plain code. The [`Engine`] wires a whole mini-batch, decides which
-//! calls run together and in which order ([`policy`]), where their rows lie ([`layout`]), and runs
-//! them in batches ([`runtime`]). Results do not depend on the mini-batch or the policy, bit by bit.
+//! You state a model as a few *cells*, the equations of a tree's node or of an LSTM's step, and
+//! wire them for a single input in plain code. The [`Engine`] wires a whole mini-batch, decides
+//! which calls run together and in which order ([`policy`]), where their rows lie ([`layout`]), and
+//! runs them in batches ([`runtime`]). Results do not depend on the mini-batch or the policy, bit
+//! by bit.
 //!
 //! # When to use it, and when not
 //!

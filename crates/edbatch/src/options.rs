@@ -44,26 +44,27 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// One thread, batches as a [`Scheduler`](edbatch_policy::Scheduler) chooses them by default, no plans
-    /// kept, no memory limit.
+    /// One thread, batches as a [`Scheduler`](edbatch_policy::Scheduler) chooses them by default,
+    /// no plans kept, no memory limit.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// So many threads for each mini-batch, the caller's among them: 1 to [`ThreadPool::MOST`]. Mini-batches
-    /// of at least 4 inputs a thread are divided between them; of fewer inputs they share each batch.
+    /// So many threads for each mini-batch, the caller's among them: 1 to [`ThreadPool::MOST`].
+    /// Mini-batches of at least 4 inputs a thread are divided between them; of fewer inputs they
+    /// share each batch.
     ///
-    /// For mini-batches whose results are wanted soon. Where mini-batches come faster than they are run,
-    /// an engine for each thread ([`Engine::another`](crate::Engine::another)) is best.
+    /// For mini-batches whose results are wanted soon. Where mini-batches come faster than they are
+    /// run, an engine for each thread ([`Engine::another`](crate::Engine::another)) is best.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         (self.threads, self.pool) = (threads, None);
         self
     }
 
-    /// The [`threads`](Self::threads) of a pool that exists, and that a backend of the caller's choice may
-    /// claim too, for the batches of what is not divided.
+    /// The [`threads`](Self::threads) of a pool that exists, and that a backend of the caller's
+    /// choice may claim too, for the batches of what is not divided.
     #[must_use]
     pub fn pool(mut self, pool: ThreadPool) -> Self {
         (self.threads, self.pool) = (pool.threads(), Some(pool));
@@ -81,25 +82,25 @@ impl EngineOptions {
     /// that differ only in the rows of tables that they name. The least recently used go first.
     ///
     /// For inputs that come again in the same mini-batches, and for decoders, whose steps are all
-    /// alike: [`Statistics::plans_reused`](crate::Statistics::plans_reused) says whether it pays. Each of
-    /// several threads keeps its share.
+    /// alike: [`Statistics::plans_reused`](crate::Statistics::plans_reused) says whether it pays.
+    /// Each of several threads keeps its share.
     #[must_use]
     pub fn plan_cache(mut self, bytes: usize) -> Self {
         self.plan_cache = bytes;
         self
     }
 
-    /// Refuses graphs whose values and weights together would take more bytes than this, before they
-    /// run. Where instances await values, a mini-batch is several graphs, and a later one may be the
-    /// one that is refused. Not for several threads, each of which holds values of its own.
+    /// Refuses graphs whose values and weights together would take more bytes than this, before
+    /// they run. Where instances await values, a mini-batch is several graphs, and a later one may
+    /// be the one that is refused. Not for several threads, each of which holds values of its own.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
         self
     }
 
-    /// Counts lower bounds, gathered bytes and the batches of each kind too, which costs about as much
-    /// as scheduling.
+    /// Counts lower bounds, gathered bytes and the batches of each kind too, which costs about as
+    /// much as scheduling.
     #[must_use]
     pub fn counts(mut self) -> Self {
         self.counts = true;
@@ -145,8 +146,8 @@ impl<'a> RunOptions<'a> {
         Self::default()
     }
 
-    /// Asks before each round, from whichever thread runs it, whether the input of this index is still
-    /// wanted. One that is not ends there, as [`Cancelled`](crate::InputError::Cancelled).
+    /// Asks before each round, from whichever thread runs it, whether the input of this index is
+    /// still wanted. One that is not ends there, as [`Cancelled`](crate::InputError::Cancelled).
     #[must_use]
     pub fn still_wanted(mut self, still_wanted: &'a (dyn Fn(usize) -> bool + Sync)) -> Self {
         self.still_wanted = still_wanted;

@@ -33,11 +33,6 @@ impl PlanCache {
         Self { most_bytes, ..Self::default() }
     }
 
-    /// Whether it may keep anything.
-    pub(crate) fn is_on(&self) -> bool {
-        self.most_bytes > 0
-    }
-
     /// Forgets all plans.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();

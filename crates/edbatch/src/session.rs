@@ -1,4 +1,5 @@
-//! What one thread does with inputs: wire, schedule, plan, run, read; again while instances await values.
+//! One thread's loop over its inputs: wire them into a graph, schedule it, plan it, run the plan
+//! and read the results; again while an input awaits a value.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -16,7 +17,8 @@ use crate::statistics::Tally;
 use crate::wiring::{Results, Round, Sink, Wiring};
 use crate::{EngineOptions, InputError, RunError};
 
-/// A backend, with all that deciding what it runs needs. Memory is kept from one mini-batch to the next.
+/// A backend, with all that deciding what it runs needs. Memory is kept from one mini-batch to the
+/// next.
 pub(crate) struct Session {
     program: Arc<Program>,
     backend: Box<dyn Backend>,
@@ -26,7 +28,7 @@ pub(crate) struct Session {
     schedule: Schedule,
     planner: Planner,
     plan: Plan,
-    cache: PlanCache,
+    cache: Option<PlanCache>,
     memory_limit: Option<u64>,
     /// The graph that ran last, for its memory.
     graph: Option<Graph>,
@@ -43,15 +45,20 @@ impl Session {
         initial: Rows,
         options: &EngineOptions,
     ) -> Self {
+        let planner = backend.planner();
+        // A device is paid in waves, a core in batches.
+        let scheduler =
+            if planner.is_for_waves() { Scheduler::for_waves() } else { Scheduler::default() };
         Self {
             program,
             backend,
             initial,
-            scheduler: Scheduler::default(),
+            scheduler,
             schedule: Schedule::default(),
-            planner: Planner::default(),
+            planner,
             plan: Plan::default(),
-            cache: PlanCache::new(options.plan_cache / options.threads),
+            cache: (options.plan_cache > 0)
+                .then(|| PlanCache::new(options.plan_cache / options.threads)),
             memory_limit: options.memory_limit,
             graph: None,
             tally: Tally::new(options.counts),
@@ -68,8 +75,8 @@ impl Session {
     }
 
     /// Runs inputs, at most `width` of them at a time: when one ends, the next joins the others.
-    /// `sink` takes the rows that each of them emits, or why it failed; `still_wanted` is asked before
-    /// each round whether an input is still to go on.
+    /// `sink` takes the rows that each of them emits, or why it failed; `still_wanted` is asked
+    /// before each round whether an input is still to go on.
     pub(crate) fn run<M: Model, I: Borrow<M::Input>>(
         &mut self,
         model: &M,
@@ -78,10 +85,13 @@ impl Session {
         sink: &mut impl Sink,
         still_wanted: &dyn Fn(usize) -> bool,
     ) -> Result<(), RunError> {
+        // Of this run alone: what fails on the way is forgotten with it.
         self.tally.clear();
+        // Wiring writes the graph and the session reads it, in turns.
         let graph = RefCell::new(self.take_graph());
         let round = Round::new(&graph, width, inputs, still_wanted);
         let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
+        // How many rows the graph before left in the backend, for this one's given values.
         let mut stayed = 0;
         loop {
             let wiring_began = Instant::now();
@@ -97,13 +107,14 @@ impl Session {
             self.tally.statistics.execute += reading.elapsed();
         }
         self.tally.statistics.instances += round.begun() as u64;
+        // The futures borrow the graph, whose memory the next run takes again.
         drop(wiring);
         self.graph = Some(graph.into_inner());
         Ok(())
     }
 
-    /// The graphs of inputs: one, and another one for each time that instances await values. Only graphs
-    /// whose values are awaited are run.
+    /// The graphs of inputs: one, and another one for each time that instances await values. Only
+    /// graphs whose values are awaited are run.
     pub(crate) fn graphs<M: Model>(
         &mut self,
         model: &M,
@@ -135,11 +146,11 @@ impl Session {
         self.graph.take().unwrap_or_else(|| Graph::new(network.clone()))
     }
 
-    /// Decides in which batches a graph is run and where its values lie, or takes what was decided for an
-    /// equal graph.
+    /// Decides in which batches a graph is run and where its values lie, or takes what was decided
+    /// for an equal graph.
     fn schedule(&mut self, graph: &Graph, wanted: &[(Value, Want)]) -> Result<(), RunError> {
-        if self.cache.is_on() && self.recall(graph, wanted) {
-            return self.limit_memory();
+        if self.recall(graph, wanted) {
+            return self.check_memory_limit();
         }
         let scheduling = Instant::now();
         self.scheduler.schedule(graph, &mut self.schedule);
@@ -148,23 +159,27 @@ impl Session {
         let planning = Instant::now();
         let mini_batch =
             MiniBatch { program: &self.program, graph, schedule: &self.schedule, wanted };
-        let capacity = if self.cache.is_on() { Capacity::Any } else { Capacity::Distinct };
+        // A plan that is kept is for any rows of the tables.
+        let capacity = if self.cache.is_some() { Capacity::Any } else { Capacity::Distinct };
         self.planner.plan(&mini_batch, capacity, &mut self.plan)?;
-        if self.cache.is_on() {
-            self.cache.insert(graph, wanted, &self.schedule, &self.plan);
+        if let Some(cache) = &mut self.cache {
+            cache.insert(graph, wanted, &self.schedule, &self.plan);
         }
         self.tally.statistics.plan += planning.elapsed();
-        self.limit_memory()
+        self.check_memory_limit()
     }
 
     /// Takes the schedule and the plan of an equal graph from the cache; whether it has them.
     fn recall(&mut self, graph: &Graph, wanted: &[(Value, Want)]) -> bool {
+        let Some(cache) = &mut self.cache else {
+            return false;
+        };
         let planning = Instant::now();
-        let entry = self.cache.get(graph, wanted);
-        let found = entry.is_some_and(|entry| {
+        let found = cache.get(graph, wanted).is_some_and(|entry| {
             let (program, schedule) = (&*self.program, &entry.schedule);
             let mini_batch = MiniBatch { program, graph, schedule, wanted };
             let fits = self.planner.refill(&mini_batch, &mut entry.plan);
+            // Copies: the outputs are read by the plan after the cache may have dropped the entry.
             self.schedule.clone_from(&entry.schedule);
             self.plan.clone_from(&entry.plan);
             fits
@@ -175,7 +190,7 @@ impl Session {
     }
 
     /// Refuses a plan that takes more memory than is allowed.
-    fn limit_memory(&self) -> Result<(), RunError> {
+    fn check_memory_limit(&self) -> Result<(), RunError> {
         let (values, weights) = (4 * self.plan.arena as u64, self.backend.bytes().weights as u64);
         match self.memory_limit {
             Some(limit) if values + weights > limit => {
@@ -185,8 +200,8 @@ impl Session {
         }
     }
 
-    /// Runs a graph as it was scheduled and planned, after one of which so many rows stayed; `host` are
-    /// the elements of the values that the caller gives.
+    /// Runs a graph as it was scheduled and planned, after one of which so many rows stayed; `host`
+    /// are the elements of the values that the caller gives.
     fn execute(&mut self, graph: &Graph, stayed: usize, host: &[f32]) -> Result<(), RunError> {
         let given = Given { initial: &self.initial, stayed, host };
         let Tally { statistics, report } = &mut self.tally;
@@ -194,6 +209,8 @@ impl Session {
         self.backend.run(&self.plan, &given)?;
         statistics.execute += started.elapsed();
         if let Some(samples) = &mut self.samples {
+            // Each step once more, in the caches as the run has left them: its own time, without
+            // that of reading its weights for the first time.
             for (index, step) in self.plan.steps.iter().enumerate() {
                 let started = Instant::now();
                 self.backend.step(&self.plan, index)?;
@@ -206,7 +223,7 @@ impl Session {
         statistics.nodes += graph.nodes() as u64;
         statistics.graphs += 1;
         statistics.batches += self.schedule.len() as u64;
-        if let Some(counts) = &mut statistics.counts {
+        if let (Some(counts), Some(report)) = (&mut statistics.counts, report) {
             counts.bound += lower_bound(graph) as u64;
             counts.gathered_bytes += gathered_bytes(&self.program, &self.plan);
             report.add(graph, &self.schedule);
@@ -222,7 +239,7 @@ impl Session {
     /// Batches by another policy from now on; plans by the one before are forgotten.
     pub(crate) fn set_policy(&mut self, policy: AnyPolicy) {
         self.scheduler = Scheduler::by(policy);
-        self.cache.clear();
+        self.cache.iter_mut().for_each(PlanCache::clear);
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {

@@ -9,7 +9,8 @@ use crate::Report;
 pub struct Statistics {
     /// Inputs.
     pub instances: u64,
-    /// Graphs: mini-batches or parts of them, and one more for each time that instances await values.
+    /// Graphs: mini-batches or parts of them, and one more for each time that instances await
+    /// values.
     pub graphs: u64,
     /// Graphs whose schedule and plan were taken from the cache.
     pub plans_reused: u64,
@@ -27,14 +28,16 @@ pub struct Statistics {
     pub plan: Duration,
     /// Running batches and reading results.
     pub execute: Duration,
-    /// The most bytes that were held at once for values: the largest arena, of all threads together.
+    /// The most bytes that were held at once for values: the largest arena, of all threads
+    /// together.
     pub arena_bytes: u64,
     /// Bytes of the weights, which [other engines](crate::Engine::another) may share.
     pub weight_bytes: u64,
 }
 
 impl Statistics {
-    /// Adds the counts and times of other mini-batches, or of parts of one, not the bytes that they held.
+    /// Adds the counts and times of other mini-batches, or of parts of one, not the bytes that they
+    /// held.
     pub fn add(&mut self, other: &Self) {
         self.instances += other.instances;
         self.graphs += other.graphs;
@@ -72,15 +75,16 @@ pub struct Counts {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) statistics: Statistics,
-    pub(crate) report: Report,
+    /// If it is asked for.
+    pub(crate) report: Option<Report>,
 }
 
 impl Tally {
     /// Nothing yet; with what is counted only if asked for, or without.
     pub(crate) fn new(counts: bool) -> Self {
+        let report = counts.then(Report::default);
         let counts = counts.then(Counts::default);
-        let statistics = Statistics { counts, ..Statistics::default() };
-        Self { statistics, report: Report::default() }
+        Self { statistics: Statistics { counts, ..Statistics::default() }, report }
     }
 
     /// Forgets what was counted, not what is to be counted.
@@ -91,6 +95,8 @@ impl Tally {
     /// Adds what other mini-batches, or parts of one, took.
     pub(crate) fn add(&mut self, other: &Self) {
         self.statistics.add(&other.statistics);
-        self.report.merge(&other.report);
+        if let Some(other) = &other.report {
+            self.report.get_or_insert_default().merge(other);
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! The instances of a mini-batch under way: each is wired until it ends or awaits a value, and goes on
-//! once it has the value.
+//! The instances of a mini-batch under way: each is wired until it ends or awaits a value, and goes
+//! on once it has the value.
 //!
-//! A *wirer* is one future that wires an instance and, where that awaits nothing, goes on with the next
-//! input: there are as many wirers as instances that wait at the same time, and a single one for models
-//! that never await.
+//! A *wirer* is one future that wires an instance and, where that awaits nothing, goes on with the
+//! next input: there are as many wirers as instances that wait at the same time, and a single one
+//! for models that never await.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, Ref, RefCell};
@@ -157,7 +157,8 @@ impl<'g, I: Iterator> Round<'g, I> {
         }
     }
 
-    /// Notes that the instance which went on failed. What it called stays in the graph, and is not read.
+    /// Notes that the instance which went on failed. What it called stays in the graph, and is not
+    /// read.
     fn fail(&self, wirer: usize, error: InputError) {
         let exchange = &mut *self.exchange.borrow_mut();
         exchange.emitted.clear();
@@ -168,8 +169,8 @@ impl<'g, I: Iterator> Round<'g, I> {
         self.turns.borrow_mut().push(turn);
     }
 
-    /// Notes what the instance wants that went on, from what stands in the exchange; whether it may go
-    /// on in the next round.
+    /// Notes what the instance wants that went on, from what stands in the exchange; whether it may
+    /// go on in the next round.
     fn end_turn(&self, wirer: usize) -> bool {
         let mut exchange = self.exchange.borrow_mut();
         let Exchange { emitted, awaited, carried, given, .. } = &mut *exchange;
@@ -273,8 +274,8 @@ where
         self.round.turns.borrow().iter().any(Turn::waits)
     }
 
-    /// Hands every instance what it wants, and empties the graph but for the values that are carried
-    /// on; returns how many those are.
+    /// Hands every instance what it wants, and empties the graph but for the values that are
+    /// carried on; returns how many those are.
     ///
     /// # Errors
     /// If there is no memory for what they want.

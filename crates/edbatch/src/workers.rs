@@ -1,9 +1,10 @@
 //! A mini-batch divided between threads: each wires, schedules, plans and runs whole inputs.
 //!
-//! Threads that share batches wait for each other at every batch, fetch rows that another one wrote, and
-//! idle while one of them plans. Inputs have nothing in common, so parts of a mini-batch need none of
-//! that: two threads take little more than half the time, wherever the cores are. A part must be large
-//! enough to fill its batches; a mini-batch of few inputs stays whole, and the threads share each batch.
+//! Threads that share batches wait for each other at every batch, fetch rows that another one
+//! wrote, and idle while one of them plans. Inputs have nothing in common, so parts of a mini-batch
+//! need none of that: two threads take little more than half the time, wherever the cores are. A
+//! part must be large enough to fill its batches; a mini-batch of few inputs stays whole, and the
+//! threads share each batch.
 //!
 //! Where values are so large that those of a mini-batch leave the cache before they are read again
 //! (matrices, as in MV-RNN), parts that stay in it are faster on a single thread too.
@@ -59,7 +60,7 @@ impl Workers {
 
     /// In how many parts inputs are best run.
     fn parts_of<M: Model>(&self, model: &M, inputs: &[M::Input]) -> usize {
-        let (threads, all) = (self.pool.threads(), inputs.len());
+        let (threads, all) = (self.sessions.len(), inputs.len());
         let for_threads = match all.div_ceil(threads * MOST) {
             each if threads > 1 && all >= threads * FEWEST => each * threads,
             _ => 1,
@@ -79,8 +80,8 @@ impl Workers {
         parts.filter(|part| !part.is_empty()).collect()
     }
 
-    /// Runs a mini-batch; as many outputs take the rows that each input emits, and lend their memory, or
-    /// take why it failed. Returns what it took, of all threads together.
+    /// Runs a mini-batch; as many outputs take the rows that each input emits, and lend their
+    /// memory, or take why it failed. Returns what it took, of all threads together.
     pub(crate) fn run<M: Model>(
         &mut self,
         model: &M,
@@ -94,6 +95,7 @@ impl Workers {
             return Ok(first.tally().clone());
         }
         let parts = self.parts(model, inputs);
+        // Each part writes its own results, so that no thread waits for another to write.
         let mut rest = outputs;
         let parts = parts.into_iter().map(|part| {
             let (outputs, behind) = mem::take(&mut rest).split_at_mut(part.len());
@@ -116,6 +118,7 @@ impl Workers {
                 Err(_) => {}
             }
         };
+        // Another engine may have claimed the pool: then this thread runs all parts.
         match self.pool.claim() {
             Some(mut pool) => pool.share(parts.into_iter(), run),
             None => parts.into_iter().for_each(|part| run(0, part)),
@@ -142,7 +145,8 @@ impl Sink for Into<'_> {
     }
 }
 
-/// Cuts pieces of work into so many parts of about the same work, in their order. Some may be empty.
+/// Cuts pieces of work into so many parts of about the same work, in their order. Some may be
+/// empty.
 fn divide(pieces: &[usize], parts: usize) -> impl Iterator<Item = Range<usize>> {
     // What is no work at all is divided like any other.
     let work = |piece: &usize| (*piece).max(1) as u128;

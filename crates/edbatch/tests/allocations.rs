@@ -12,7 +12,8 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator;
 
-/// What a warm engine allocates for a mini-batch: all of it, from wiring to rows in the caller's memory.
+/// What a warm engine allocates for a mini-batch: all of it, from wiring to rows in the caller's
+/// memory.
 fn warm<M: Model>(model: M, inputs: &[M::Input]) -> usize {
     let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
     let mut engine = Engine::new(model, parameters).unwrap();

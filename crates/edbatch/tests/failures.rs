@@ -8,8 +8,8 @@ use edbatch_models::*;
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// Runs 64 inputs of which one is bad, on one thread and on two, and as a stream: the 63 others have the
-/// bits that they have without it.
+/// Runs 64 inputs of which one is bad, on one thread and on two, and as a stream: the 63 others
+/// have the bits that they have without it.
 fn one_bad_input_in_64<M: Model + Clone>(model: M, good: impl Fn(u32) -> M::Input, bad: M::Input)
 where
     M::Input: Clone,

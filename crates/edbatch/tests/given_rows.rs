@@ -11,8 +11,8 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 const WIDTH: usize = 5;
 
-/// A chain over vectors that the caller gives, which awaits its state now and then: the next vector is
-/// carried across, and so is the state.
+/// A chain over vectors that the caller gives, which awaits its state now and then: the next vector
+/// is carried across, and so is the state.
 #[derive(Clone)]
 struct Chain {
     network: Arc<Network>,

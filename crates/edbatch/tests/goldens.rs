@@ -1,9 +1,9 @@
 //! Every model against an independent float64 program, and against itself.
 //!
-//! The expected outputs lie in a folder per model: three inputs each in `goldens-small/` beside this
-//! file, and more in `goldens/` below the folder that the variable `EDBATCH_SHARED` names, if it is
-//! set. They must agree to 1e-4 in any mini-batches, by any policy, and by the interpreter; and what
-//! the CPU computes must not depend on mini-batches or policies by a single bit.
+//! The expected outputs lie in a folder per model: three inputs each in `goldens-small/` beside
+//! this file, and more in `goldens/` below the folder that the variable `EDBATCH_SHARED` names, if
+//! it is set. They must agree to 1e-4 in any mini-batches, by any policy, and by the interpreter;
+//! and what the CPU computes must not depend on mini-batches or policies by a single bit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -239,7 +239,44 @@ impl Golden {
                 assert!(bits(&outputs).eq(bits(first)), "{what}: other bits than at first");
             }
         }
-        first.expect("there are policies")
+        let first = first.expect("there are policies");
+        #[cfg(feature = "cuda")]
+        self.check_emulated(&model, &parameters, inputs, &first);
+        first
+    }
+
+    /// A device computes the bits of the CPU, in any order of its threads, blocks and jobs.
+    #[cfg(feature = "cuda")]
+    fn check_emulated<M: Model + Clone>(
+        &self,
+        model: &M,
+        parameters: &Parameters,
+        inputs: &[M::Input],
+        expected: &[Rows],
+    ) {
+        use edbatch_layout::{CellStyle, Program};
+        use edbatch_runtime::kernels::Level;
+
+        if Level::detect() == Level::Portable {
+            return edbatch_testing::skip("this level of the CPU rounds products");
+        }
+        // A compile takes seconds.
+        let small = self.folder.iter().any(|part| part == "goldens-small");
+        let styles = [CellStyle::Hoisted, CellStyle::Planned];
+        for style in styles.into_iter().take(1 + usize::from(small)) {
+            let program = Program::new(model.network().clone(), style).unwrap();
+            let program = std::sync::Arc::new(program);
+            let Some(backend) = emulated::backend(program.clone(), parameters) else { return };
+            let options = EngineOptions::new();
+            let mut engine =
+                Engine::with_backend(model.clone(), parameters, program, backend, options).unwrap();
+            for size in SIZES {
+                let outputs = run(&mut engine, inputs, size);
+                self.compare(&outputs, &format!("emulated, {style:?}, mini-batches of {size}"));
+                let same = bits(&outputs).eq(bits(expected));
+                assert!(same, "emulated, {style:?}, mini-batches of {size}: other bits");
+            }
+        }
     }
 
     fn compare(&self, outputs: &[Rows], what: &str) {
@@ -269,6 +306,10 @@ impl Golden {
 }
 
 const SIZES: [usize; 3] = [1, 3, 64];
+
+#[cfg(feature = "cuda")]
+#[path = "support/emulated.rs"]
+mod emulated;
 
 fn run<M: Model>(engine: &mut Engine<M>, inputs: &[M::Input], size: usize) -> Vec<Rows> {
     inputs.chunks(size).flat_map(|mini_batch| engine.run(mini_batch).unwrap()).collect()

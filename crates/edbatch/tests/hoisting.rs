@@ -81,7 +81,8 @@ fn a_projection_of_a_word_is_hoisted_with_all_that_follows_from_it() {
     assert_eq!(hoisted.prologue.output_width, 4 * 4);
 }
 
-/// A product of several gates is hoisted as a whole, though only some of them are left for the body.
+/// A product of several gates is hoisted as a whole, though only some of them are left for the
+/// body.
 #[test]
 fn both_products_of_a_gated_leaf_are_hoisted() {
     let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };

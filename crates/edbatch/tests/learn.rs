@@ -36,6 +36,13 @@ fn a_learned_policy_changes_batches_and_no_result() {
         assert_eq!(learned.statistics().batches, 0, "nothing awaits a value, so nothing is run");
         assert_eq!(learned.run(&inputs).unwrap(), expected);
         assert!(learned.statistics().batches < agenda.statistics().batches);
+        // The table itself, whether the engine took it or not: it decides, and is counted right.
+        assert!(outcome.table.len() > 2, "{:?}", outcome.table);
+        let mut by_table = engine();
+        let kinds = model.network().cells().len();
+        by_table.set_policy(Box::new(outcome.fsm(NamedEncoding::Sort, kinds)));
+        assert_eq!(by_table.run(mini_batches[3]).unwrap(), expected[24..]);
+        assert_eq!(by_table.statistics().batches, outcome.after as u64, "the one held out");
         outcome
     });
     assert_eq!(outcomes[0].table, outcomes[1].table, "the same seed, the same table");

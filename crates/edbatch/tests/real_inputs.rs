@@ -1,8 +1,8 @@
 //! Cuts of the real sets: every model computes what the reference computes node by node.
 //!
-//! Real inputs have what generated ones lack: words that come again and again, sentences of one word
-//! and of a hundred, trees thirty deep, arcs over most of a lattice. The cuts take the first inputs of
-//! a set and the largest of those behind them.
+//! Real inputs have what generated ones lack: words that come again and again, sentences of one
+//! word and of a hundred, trees thirty deep, arcs over most of a lattice. The cuts take the first
+//! inputs of a set and the largest of those behind them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Threads change no bit of a result: parts of large mini-batches, tiles of large batches, columns of small
-//! ones, hoisted rows.
+//! Threads change no bit of a result: parts of large mini-batches, tiles of large batches, columns
+//! of small ones, hoisted rows.
 
 use edbatch::{Engine, EngineError, EngineOptions, InputError, Rows, RunError};
 use edbatch_datasets::generate;
@@ -54,7 +54,8 @@ fn sentence(words: usize) -> edbatch_datasets::Sentence<u32> {
     edbatch_datasets::Sentence { tags: vec![None; words.len()], words }
 }
 
-/// What a mini-batch took is counted once, whichever thread ran it, and parts are what makes it more graphs.
+/// What a mini-batch took is counted once, whichever thread ran it, and parts are what makes it
+/// more graphs.
 #[test]
 fn counts_of_parts_are_added() {
     let (model, parameters) = tagger();

@@ -163,7 +163,8 @@ fn messages_that_teach() {
             let [h, c] = cell.one("previous", state);
             vec![cell.parameter("w", &[4, 3]).matmul(h), c]
         }),
-        "cell step: matmul of [4, 3] and [4]: expected a matrix, and as many rows as it has columns",
+        "cell step: matmul of [4, 3] and [4]: expected a matrix, and as many rows as it has \
+         columns",
     );
     check(
         message(|cell, state| cell.one::<2>("previous", state)[..1].into()),

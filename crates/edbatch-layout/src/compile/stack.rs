@@ -4,8 +4,8 @@
 //!
 //! 1. everything that is neither a product of a parameter and a vector nor element-wise and can
 //!    run, runs;
-//! 2. every product of a parameter and a vector that can run, runs; those that read the same vector
-//!    are stacked into one;
+//! 2. every product of a parameter and a vector that can run, runs, but for terms of a sum whose
+//!    turn has not come; those that read the same vector are stacked into one;
 //! 3. the element-wise operations on which a later product still waits run, those of one width
 //!    together; when nothing waits any more, all the rest does.
 //!

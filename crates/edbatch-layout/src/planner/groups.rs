@@ -47,7 +47,7 @@ pub(super) struct Groups {
 
 impl Groups {
     /// Finds what is hoisted, given for how many rows of its table each cell needs capacity, and
-    /// the batch of each node.
+    /// the batch of each node; for values only if it is asked for.
     ///
     /// *Cost*: O(batches + calls that are joined).
     pub(super) fn find(
@@ -55,6 +55,7 @@ impl Groups {
         mini_batch: &MiniBatch<'_>,
         rows: impl Fn(Kind) -> usize,
         batch_of: &[u32],
+        for_values: bool,
     ) {
         let &MiniBatch { program, schedule, .. } = mini_batch;
         self.groups.clear();
@@ -69,6 +70,7 @@ impl Groups {
             let first = if kind.index() == 0 { 0 } else { self.ends[kind.index() - 1] };
             let batches = first..self.ends[kind.index()];
             match program.signature(kind).hoisted {
+                Some((Base::Port(_), _)) if !for_values => {}
                 Some((Base::Port(port), _)) => {
                     self.join(mini_batch, kind, usize::from(port), batches, batch_of);
                 }
@@ -239,7 +241,7 @@ mod tests {
         let (graph, schedule) = (&graph, &schedule);
         let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &[] };
         let mut groups = Groups::default();
-        groups.find(&mini_batch, |_| 1, &batch_of);
+        groups.find(&mini_batch, |_| 1, &batch_of, true);
         let group = |group: &Group| {
             let batches = &groups.batches[group.batches.clone()];
             format!("{} for {batches:?}: {} rows", group.kind, group.capacity)

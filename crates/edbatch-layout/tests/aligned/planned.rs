@@ -105,7 +105,9 @@ fn copies_are_explained() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400, failure_persistence: None, ..Default::default()
+    })]
 
     #[test]
     fn no_order_is_better(problem in small_problem()) {
@@ -146,7 +148,8 @@ proptest! {
                 continue;
             };
             if let Cause::Repeats(variable) = why.cause {
-                prop_assert!(operand.positions.iter().filter(|&&position| position == variable).count() > 1);
+                let same = operand.positions.iter().filter(|&&position| position == variable);
+                prop_assert!(same.count() > 1);
                 continue;
             }
             let feasible = |ids: &[OperandId]| brute_force(&only(&problem, ids)).1;

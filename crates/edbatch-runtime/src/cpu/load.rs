@@ -6,9 +6,9 @@ use std::sync::Arc;
 use edbatch_graph::ParameterId;
 use edbatch_layout::{Action, Base, CellPlan, CellStep, Mode, Place, Program, Step};
 
-use super::Products;
+use super::{Products, TILE};
 use crate::Parameters;
-use crate::kernels::{Level, PackedWeights};
+use crate::kernels::{Level, OutOfMemory, PackedWeights};
 
 /// All that is decided and packed once, shared by backends on the same weights.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Loaded {
     pub(super) level: Level,
     cells: Vec<LoadedCell>,
     /// The parameters that are read as they are: tables, biases, factors of other products.
-    kept: Vec<Option<Arc<[f32]>>>,
+    kept: Vec<Option<Arc<Vec<f32>>>>,
     /// Bytes of all weights.
     pub(super) bytes: usize,
 }
@@ -28,11 +28,11 @@ impl Loaded {
         parameters: &Parameters,
         products: Products,
         level: Level,
-    ) -> Self {
+    ) -> Result<Self, OutOfMemory> {
         let mut stacks = Stacks { parameters, products, level, packed: HashMap::new() };
-        let cells: Vec<LoadedCell> =
-            program.cells().iter().map(|plan| LoadedCell::new(plan, &mut stacks)).collect();
-        let mut kept: Vec<Option<Arc<[f32]>>> = vec![None; program.network().parameters().len()];
+        let cells = program.cells().iter().map(|plan| LoadedCell::new(plan, &mut stacks));
+        let cells = cells.collect::<Result<Vec<_>, _>>()?;
+        let mut kept: Vec<Option<Arc<Vec<f32>>>> = vec![None; program.network().parameters().len()];
         for (cell, plan) in program.network().cells().iter().zip(program.cells()) {
             let tables = |table: u16| cell.tables()[usize::from(table)].parameter;
             for (place, _) in plan.steps.iter().flat_map(CellStep::reads) {
@@ -44,9 +44,9 @@ impl Loaded {
                 kept[id.0 as usize] = Some(parameters.get(id).clone());
             }
         }
-        let of_kept = kept.iter().flatten().map(|values| size_of_val::<[f32]>(values));
+        let of_kept = kept.iter().flatten().map(|values| size_of_val(values.as_slice()));
         let bytes = stacks.packed.values().map(|weights| weights.bytes()).chain(of_kept).sum();
-        Self { program, level, cells, kept, bytes }
+        Ok(Self { program, level, cells, kept, bytes })
     }
 
     /// What a step of a plan carries out.
@@ -77,9 +77,10 @@ struct LoadedCell {
 /// A cell or a part of it, ready to run.
 #[derive(Debug)]
 pub(super) struct LoadedPart {
+    /// The widths of the regions of scratch.
     pub(super) regions: Vec<u32>,
     /// Elements of a call that a step leaves to later ones, or that several read; at least 1.
-    pub(super) reused: usize,
+    reused: usize,
     /// Multiply-adds of a call, and what takes as long as some.
     pub(super) work: usize,
     pub(super) stride: usize,
@@ -123,55 +124,71 @@ struct Stacks<'a> {
 
 impl Stacks<'_> {
     /// Weights stacked along their rows, `outputs` together, of `depth` columns.
-    fn stack(&mut self, weights: &[ParameterId], outputs: u32, depth: u32) -> Arc<Weights> {
+    fn stack(
+        &mut self,
+        weights: &[ParameterId],
+        outputs: u32,
+        depth: u32,
+    ) -> Result<Arc<Weights>, OutOfMemory> {
         if let Some(packed) = self.packed.get(weights) {
-            return packed.clone();
+            return Ok(packed.clone());
         }
-        let stack: Vec<&[f32]> = weights.iter().map(|&id| &**self.parameters.get(id)).collect();
+        let stack: Vec<&[f32]> =
+            weights.iter().map(|&id| self.parameters.get(id).as_slice()).collect();
         let (outputs, depth) = (outputs as usize, depth as usize);
         let packed = Arc::new(match self.products {
-            Products::Packed => Weights::Packed(PackedWeights::new(self.level, &stack, depth)),
+            Products::Packed => Weights::Packed(PackedWeights::new(self.level, &stack, depth)?),
             Products::MatrixMultiply => Weights::Dense { values: stack.concat(), outputs, depth },
         });
         self.packed.insert(weights.to_vec(), packed.clone());
-        packed
+        Ok(packed)
     }
 }
 
 impl LoadedCell {
-    fn new(plan: &CellPlan, stacks: &mut Stacks<'_>) -> Self {
+    fn new(plan: &CellPlan, stacks: &mut Stacks<'_>) -> Result<Self, OutOfMemory> {
+        let mut part = |plan: &CellPlan| LoadedPart::new(plan, stacks);
         let Some(hoisted) = &plan.hoisted else {
-            return Self { whole: Some(LoadedPart::new(plan, stacks)), prologue: None, body: None };
+            return Ok(Self { whole: Some(part(plan)?), prologue: None, body: None });
         };
         // What a table divides never runs as a whole.
-        let whole = hoisted.table().is_none().then(|| LoadedPart::new(plan, stacks));
-        let prologue = Some(LoadedPart::new(&hoisted.prologue, stacks));
-        Self { whole, prologue, body: Some(LoadedPart::new(&hoisted.body, stacks)) }
+        let whole = if hoisted.table().is_none() { Some(part(plan)?) } else { None };
+        let prologue = Some(part(&hoisted.prologue)?);
+        Ok(Self { whole, prologue, body: Some(part(&hoisted.body)?) })
     }
 }
 
 impl LoadedPart {
-    fn new(plan: &CellPlan, stacks: &mut Stacks<'_>) -> Self {
+    fn new(plan: &CellPlan, stacks: &mut Stacks<'_>) -> Result<Self, OutOfMemory> {
         let step = |step: &CellStep| {
             let written: BTreeSet<Option<usize>> =
                 step.writes().iter().map(|(place, _)| region(place.base)).collect();
             let run = match step {
                 CellStep::Product { weights, rows, width, x, out, mode } => {
-                    let weights = stacks.stack(weights, *rows, *width);
+                    let weights = stacks.stack(weights, *rows, *width)?;
                     Run::Product { weights, x: *x, out: *out, mode: *mode }
                 }
                 other => Run::Planned(other.clone()),
             };
             let writes_output = written.contains(&None);
-            LoadedStep { run, regions: written.into_iter().flatten().collect(), writes_output }
+            Ok(LoadedStep { run, regions: written.into_iter().flatten().collect(), writes_output })
         };
-        Self {
+        Ok(Self {
             regions: plan.regions.clone(),
             reused: reused(plan),
             work: plan.steps.iter().map(work).sum(),
             stride: plan.output_stride as usize,
-            steps: plan.steps.iter().map(step).collect(),
-        }
+            steps: plan.steps.iter().map(step).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl LoadedPart {
+    /// The most rows of a tile.
+    pub(super) fn most_rows(&self) -> usize {
+        /// Elements of a tile that are used several times: half of a common L2 cache.
+        const REUSED: usize = 1 << 17;
+        (REUSED / self.reused).clamp(*TILE.start(), *TILE.end())
     }
 }
 

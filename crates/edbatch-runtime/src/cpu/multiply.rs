@@ -10,14 +10,15 @@ use super::{Profile, SHARED, Work};
 use crate::kernels::{self, PackedWeights, Pass, RowsMut, RowsRef, Start};
 use crate::thread_pool::ClaimedPool;
 
-/// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. Workers, if there are any, share the columns.
+/// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. Workers, if there are any, share
+/// the columns.
 pub(super) fn multiply(
     (weights, pass): (&Weights, Pass),
     x: &RowsRef<'_>,
     start: &Start<'_>,
     (out, stride): (&mut [f32], usize),
     gathered: &mut Vec<f32>,
-    (workers, profile): (Option<&mut ClaimedPool<'_>>, &Profile),
+    (workers, profile): (Option<&mut ClaimedPool<'_>>, Option<&Profile>),
 ) {
     let calls = x.len();
     let (outputs, depth) = (weights.outputs(), weights.depth());
@@ -25,7 +26,7 @@ pub(super) fn multiply(
         Weights::Packed(packed) => {
             let out = writable(out, calls, outputs, stride);
             let worth = calls * outputs * depth >= SHARED;
-            let _timer = profile.time_of(Work::Product);
+            let _timer = profile.map(|profile| profile.time_of(Work::Product));
             match workers.filter(|_| worth) {
                 None => kernels::product(packed, 0..packed.panels(), pass, x, start, out),
                 Some(workers) => by_columns(workers, packed, pass, x, start, out),
@@ -34,7 +35,7 @@ pub(super) fn multiply(
         Weights::Dense { values, .. } => {
             gathered.clear();
             {
-                let _timer = profile.time_of(Work::Gather);
+                let _timer = profile.map(|profile| profile.time_of(Work::Gather));
                 (0..calls).for_each(|call| gathered.extend_from_slice(x.row(call, depth)));
             }
             if let Start::Rows(rows) = start {
@@ -49,7 +50,7 @@ pub(super) fn multiply(
             let shape = (calls, outputs).strides((stride, 1));
             let mut out =
                 ArrayViewMut2::from_shape(shape, &mut out[..end]).expect("rows do not overlap");
-            let _timer = profile.time_of(Work::Product);
+            let _timer = profile.map(|profile| profile.time_of(Work::Product));
             general_mat_mul(1.0, &x, &w.t(), before, &mut out);
         }
     }

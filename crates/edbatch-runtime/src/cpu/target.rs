@@ -5,9 +5,8 @@ use std::mem;
 use edbatch_layout::Place;
 use smallvec::SmallVec;
 
-use super::Aligned;
 use super::load::{LoadedStep, region};
-use crate::kernels::RowsMut;
+use crate::kernels::{Aligned, RowsMut};
 
 /// Regions that are taken out of the scratch, with their widths.
 pub(super) type Taken = Vec<(usize, usize, Aligned)>;

@@ -5,12 +5,14 @@ use std::ops::Range;
 use edbatch_layout::{Base, CellStep, Mode, Operand, Place, Plan};
 use smallvec::SmallVec;
 
-use super::load::{Loaded, Run};
+use super::load::{Loaded, LoadedPart, Run};
 use super::multiply::multiply;
 use super::target::{Taken, Target, each_row, writable};
-use super::{Aligned, Profile, Work};
+use super::{Profile, TILE, Work};
 use crate::kernels::rows::Around;
-use crate::kernels::{self, GemmShape, Input, Left, Level, Pass, Piece, RowsRef, Start};
+use crate::kernels::{
+    self, Aligned, GemmShape, Input, Left, Level, OutOfMemory, Pass, Piece, RowsRef, Start,
+};
 use crate::thread_pool::ClaimedPool;
 
 /// A step of a plan, for whichever thread runs a part of it.
@@ -21,7 +23,7 @@ pub(super) struct Job<'a> {
     pub(super) index: usize,
     /// The arena, but for what the step writes.
     pub(super) around: Around<'a>,
-    pub(super) profile: &'a Profile,
+    pub(super) profile: Option<&'a Profile>,
     /// In which order weights are read.
     pub(super) pass: Pass,
 }
@@ -35,11 +37,24 @@ pub(super) struct Workspace {
     gathered: Vec<f32>,
     /// Ends of the ranges of a reduction, counted from the tile's first.
     ends: Vec<u32>,
-    /// As many zeros as a tile has rows: the list that reads one row for all of them.
-    zeros: Vec<u32>,
     /// What the step at hand writes.
     taken: Taken,
 }
+
+impl Workspace {
+    /// Makes room for tiles of so many rows. A tile takes no other memory, so that nothing can be
+    /// missing once a plan runs.
+    pub(super) fn reserve(&mut self, part: &LoadedPart, rows: usize) -> Result<(), OutOfMemory> {
+        if self.regions.len() < part.regions.len() {
+            self.regions.resize_with(part.regions.len(), Aligned::default);
+        }
+        let mut regions = self.regions.iter_mut().zip(&part.regions);
+        regions.try_for_each(|(region, &width)| region.reserve(rows * width as usize))
+    }
+}
+
+/// The list that reads one row for all rows of a tile.
+static ZEROS: [u32; *TILE.end()] = [0; *TILE.end()];
 
 impl<'a> Job<'a> {
     /// Runs some calls of the step, whose rows to be written are `out`. Workers, if there are any,
@@ -53,25 +68,15 @@ impl<'a> Job<'a> {
     ) {
         let step = self.plan.steps[self.index];
         let cell = self.loaded.carried_out(&step);
-        let Workspace { regions, gathered, ends, zeros, taken } = workspace;
+        let Workspace { regions, gathered, ends, taken } = workspace;
         // A panic may have left something.
         taken.clear();
-        if regions.len() < cell.regions.len() {
-            regions.resize_with(cell.regions.len(), Aligned::default);
-        }
-        for (region, &width) in regions.iter_mut().zip(&cell.regions) {
-            region.reserve(calls.len() * width as usize);
-        }
-        if zeros.len() < calls.len() {
-            zeros.resize(calls.len(), 0);
-        }
         let shape = (calls.len(), cell.stride);
         let tile = Tile {
             job: self,
             operands: self.plan.operands_of(self.index),
             tables: self.loaded.program.network()[step.cell].tables(),
             batch: step.calls,
-            zeros: &zeros[..calls.len()],
             calls,
             widths: &cell.regions,
         };
@@ -101,11 +106,11 @@ impl<'a> Job<'a> {
                     }
                     let mut written = SmallVec::new();
                     target.places(outputs, width, &mut written);
-                    let _timer = self.profile.time_of(Work::Elementwise);
+                    let _timer = self.profile.map(|profile| profile.time_of(Work::Elementwise));
                     kernels::elementwise(level, program, width, &read, &mut written);
                 }
                 Run::Planned(step) => {
-                    let _timer = self.profile.time_of(sort(step));
+                    let _timer = self.profile.map(|profile| profile.time_of(sort(step)));
                     planned(&source, self.loaded.level, step, &mut target, ends);
                 }
             }
@@ -124,7 +129,6 @@ struct Tile<'a> {
     calls: Range<usize>,
     /// Of the regions of scratch.
     widths: &'a [u32],
-    zeros: &'a [u32],
 }
 
 /// Everything that a step of a tile reads.
@@ -147,7 +151,7 @@ impl<'a> Source<'a> {
     /// before is a store-forwarding stall, which took a tenth of the time of small cells.
     #[inline(always)]
     fn with_rows<T>(&self, place: Place, width: usize, then: impl FnOnce(RowsRef<'a>) -> T) -> T {
-        let Tile { job, operands, tables, calls, widths, zeros, .. } = self.tile;
+        let Tile { job, operands, tables, calls, widths, .. } = self.tile;
         let (count, offset) = (calls.len(), place.offset as usize);
         let operand = match place.base {
             Base::Scratch(region) => {
@@ -161,7 +165,7 @@ impl<'a> Source<'a> {
             }
             Base::Parameter(id) => {
                 let data = &job.loaded.parameter(id)[offset..];
-                return then(RowsRef::List { data, offsets: zeros });
+                return then(RowsRef::List { data, offsets: &ZEROS[..count] });
             }
             Base::Table(table) => {
                 let table = usize::from(table);

@@ -7,9 +7,8 @@ use std::ptr;
 use smallvec::SmallVec;
 
 use super::{
-    blocking::{BLOCK, Pointers, blocks, even_parts},
     isa::Level,
-    micro_kernel::{Access, Right},
+    micro_kernel::{Access, BLOCK, Pointers, Right, blocks, even_parts},
     rows::{RowsMut, RowsRef},
     simd::{self, Kernel, MOST_LANES, Simd},
 };

@@ -21,7 +21,11 @@ macro_rules! lanewise {
 
         impl Lanewise<{ [$(stringify!($x)),*].len() }> for $name {
             #[inline(always)]
-            fn of<S: Simd>(self, $simd: S, [$($x),*]: [S::Vector; { [$(stringify!($x)),*].len() }]) -> S::Vector {
+            fn of<S: Simd>(
+                self,
+                $simd: S,
+                [$($x),*]: [S::Vector; { [$(stringify!($x)),*].len() }],
+            ) -> S::Vector {
                 $value
             }
         }

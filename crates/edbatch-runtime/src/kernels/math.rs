@@ -32,8 +32,8 @@ pub fn map_in_place(level: Level, function: Function, data: &mut [f32]) {
     Map { from: to, to, len: data.len() }.with(level, function);
 }
 
-/// `row[i] = exp(row[i] - max) / Σ_j exp(row[j] - max)`, the sum in an order that depends on the
-/// length and level alone.
+/// `row[i] = exp(row[i] - max) / Σ_j exp(row[j] - max)`. Term j adds to partial sum j mod 16, and
+/// these are added up in their order, so that all levels that fuse give the same bits.
 pub fn softmax(level: Level, row: &mut [f32]) {
     simd::run(level, Softmax { row, log: false });
 }
@@ -95,7 +95,7 @@ impl Kernel for Softmax<'_> {
 
     /// ```text
     /// max = the largest of row         (NaN if one is)
-    /// sum = Σ exp(row[i] - max)        a sum per lane, lanes folded in order
+    /// sum = Σ exp(row[i] - max)        16 partial sums, added up in order
     /// row = exp(row[i] - max) / sum    or  row[i] - max - ln sum
     /// ```
     #[inline(always)]
@@ -105,7 +105,8 @@ impl Kernel for Softmax<'_> {
         let max = simd.splat(largest);
         let len = self.row.len();
         let row = self.row.as_mut_ptr();
-        let mut sums = simd.splat(0.0);
+        let mut partial = [0.0; MOST_LANES];
+        const { assert!(MOST_LANES.is_multiple_of(S::LANES)) };
         for i in (0..len).step_by(S::LANES) {
             let lanes = S::LANES.min(len - i);
             // SAFETY: i + lanes <= len.
@@ -113,18 +114,16 @@ impl Kernel for Softmax<'_> {
             let e = lanewise::Exp.of(simd, [x]);
             // Lanes behind the row hold exp(-max): cut them off on the way through memory.
             let mut kept = [0.0; MOST_LANES];
-            // SAFETY: lanes <= LANES <= MOST_LANES; i + lanes <= len.
+            // SAFETY: lanes <= LANES <= MOST_LANES; i + lanes <= len. `i` is a multiple of LANES,
+            // and so is MOST_LANES, hence LANES partial sums begin at i mod MOST_LANES.
             unsafe {
                 simd.store_first(kept.as_mut_ptr(), e, lanes);
-                sums = simd.add(sums, simd.load(kept.as_ptr()));
+                let sums = partial.as_mut_ptr().add(i % MOST_LANES);
+                simd.store(sums, simd.add(simd.load(sums), simd.load(kept.as_ptr())));
                 simd.store_first(row.add(i), if self.log { x } else { e }, lanes);
             }
         }
-        let mut lanes = [0.0; MOST_LANES];
-        // SAFETY: LANES <= MOST_LANES.
-        unsafe { simd.store(lanes.as_mut_ptr(), sums) };
-        let sum: f32 = lanes.iter().sum();
-        let sum = simd.splat(sum);
+        let sum = simd.splat(partial.iter().sum());
         let ln = lanewise::Log.of(simd, [sum]);
         for i in (0..len).step_by(S::LANES) {
             let lanes = S::LANES.min(len - i);

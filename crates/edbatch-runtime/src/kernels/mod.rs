@@ -11,22 +11,20 @@
 //! into the tail of a row.
 //!
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by
-//! `simd::run`. Read [`isa`], `simd`, `micro_kernel`, `blocking`, then [`product`](mod@product);
-//! `lanewise`, then [`elementwise`](mod@elementwise) and `execute`.
+//! `simd::run`. Read [`isa`], `simd`, `micro_kernel`, then [`product`](mod@product); `lanewise`,
+//! then [`elementwise`](mod@elementwise).
 
 mod arg_max;
 pub mod batched_gemm;
-mod blocking;
 pub mod elementwise;
-mod execute;
 pub mod isa;
 mod lanewise;
-pub(crate) mod large_pages;
 pub mod math;
+mod memory;
 mod micro_kernel;
-pub mod pack;
 pub mod product;
 pub mod reduce;
+#[cfg(feature = "probe")]
 pub mod roofline;
 pub mod rows;
 mod simd;
@@ -35,7 +33,8 @@ pub use arg_max::arg_max;
 pub use batched_gemm::{GemmShape, Left, Piece, batched_gemm};
 pub use elementwise::{Input, elementwise};
 pub use isa::Level;
-pub use pack::PackedWeights;
-pub use product::{Pass, Start, product};
+pub(crate) use memory::Aligned;
+pub use memory::OutOfMemory;
+pub use product::{PackedWeights, Pass, Start, product};
 pub use reduce::reduce;
 pub use rows::{RowsMut, RowsRef};

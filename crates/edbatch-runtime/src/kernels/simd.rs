@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! impl Kernel for Sum { fn run<S: Simd>(self, simd: S) -> … }     all of it #[inline(always)]
-//! run(level, Sum { … })           one function per level with #[target_feature], into which the kernel is inlined
+//! run(level, Sum { … })           a #[target_feature] function per level, the kernel inlined
 //! ```
 //!
 //! *Invariant*: everything between [`run`] and an intrinsic is `#[inline(always)]`. A call that is

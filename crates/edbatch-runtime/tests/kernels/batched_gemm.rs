@@ -92,7 +92,8 @@ fn check(rows: usize, depths: &[usize], columns: usize, batch: usize, seed: u64)
                 assert_same_bits(got, &expected, || {
                     let left = if matches!(left, Left::Same(_)) { "a weight" } else { "matrices" };
                     format!(
-                        "{level}: {left}, {shape:?} by {depths:?}, instance {b} of {batch}, {bias:?}"
+                        "{level}: {left}, {shape:?} by {depths:?}, instance {b} of {batch}, \
+                         {bias:?}"
                     )
                 });
             }
@@ -141,7 +142,13 @@ fn pieces_that_are_too_few_are_refused() {
 
 proptest! {
     #[test]
-    fn random_shapes_equal_the_chain(rows in 1usize..70, depths in prop::collection::vec(1usize..40, 1..4), columns in 1usize..70, batch in 1usize..6, seed: u32) {
+    fn random_shapes_equal_the_chain(
+        rows in 1usize..70,
+        depths in prop::collection::vec(1usize..40, 1..4),
+        columns in 1usize..70,
+        batch in 1usize..6,
+        seed: u32,
+    ) {
         check(rows, &depths, columns, batch, seed as u64);
         check(rows, &depths, 1, batch, seed as u64);
     }

@@ -28,7 +28,8 @@ fn mul_add(level: Level, a: f32, b: f32, c: f32) -> f32 {
     if fused { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// The other tests run at the levels that there are: it is noted which of the architecture's are not.
+/// The other tests run at the levels that there are: it is noted which of the architecture's are
+/// not.
 #[test]
 fn every_level_of_the_architecture_is_available() {
     let levels = match std::env::consts::ARCH {

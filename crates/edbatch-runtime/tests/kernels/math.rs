@@ -6,7 +6,7 @@ use edbatch_runtime::kernels::{
     math::{log_softmax, map, map_in_place, softmax},
 };
 
-use super::{assert_same_bits, noise};
+use super::{assert_same_bits, mul_add, noise};
 
 const FUNCTIONS: [Function; 5] =
     [Function::Sigmoid, Function::Tanh, Function::Relu, Function::Exp, Function::Log];
@@ -180,5 +180,25 @@ fn softmax_is_a_distribution() {
         softmax(level, &mut with_nan);
         assert!(with_nan.iter().all(|x| x.is_nan()));
         softmax(level, &mut []);
+    }
+}
+
+/// The sum has 16 parts at every level, however many floats a vector has.
+#[test]
+fn softmax_has_the_same_bits_at_all_levels_that_fuse() {
+    let mut levels = Level::available();
+    levels.retain(|&level| mul_add(level, 1.0 + f32::EPSILON, 1.0 - f32::EPSILON, -1.0) != 0.0);
+    for len in (0..70).chain([1000, 7709]) {
+        let x: Vec<f32> = noise(len as u64, len).iter().map(|x| x * 30.0).collect();
+        let both = |level| {
+            let (mut y, mut log) = (x.clone(), x.clone());
+            softmax(level, &mut y);
+            log_softmax(level, &mut log);
+            [y, log].concat()
+        };
+        let expected: Vec<f32> = levels.first().map(|&level| both(level)).unwrap_or_default();
+        for &level in levels.iter().skip(1) {
+            assert_same_bits(&both(level), &expected, || format!("{len} at {level}"));
+        }
     }
 }

@@ -52,7 +52,7 @@ fn all_small_shapes_equal_the_chain() {
         for (i, &n) in SIZES.iter().enumerate() {
             for (j, &k) in SIZES.iter().enumerate() {
                 let weights = noise((i * 100 + j) as u64, n * k);
-                let packed = PackedWeights::new(level, &[&weights], k);
+                let packed = PackedWeights::new(level, &[&weights], k).unwrap();
                 let data = noise(7, 33 * k);
                 let expected: Vec<_> =
                     data.chunks_exact(k).flat_map(|row| naive(level, &weights, k, row)).collect();
@@ -74,7 +74,7 @@ fn large_weights_equal_the_chain() {
     let (n, k) = (1030, 257);
     let (weights, data) = (noise(1, n * k), noise(2, 33 * k));
     for level in Level::available() {
-        let packed = PackedWeights::new(level, &[&weights], k);
+        let packed = PackedWeights::new(level, &[&weights], k).unwrap();
         assert!(packed.bytes() > 1 << 20);
         let expected: Vec<_> =
             data.chunks_exact(k).flat_map(|row| naive(level, &weights, k, row)).collect();
@@ -96,7 +96,7 @@ fn lists_starts_and_parts_give_the_same_bits() {
     for level in Level::available() {
         for (n, k) in [(1, 1), (5, 3), (33, 17), (100, 64), (128, 33)] {
             let weights = noise(1, n * k);
-            let packed = PackedWeights::new(level, &[&weights], k);
+            let packed = PackedWeights::new(level, &[&weights], k).unwrap();
             let data = noise(2, 40 * k + 5);
             for b in 1..=33 {
                 let offsets: Vec<u32> =
@@ -160,7 +160,7 @@ fn stacked_weights_equal_their_own_products() {
     for level in Level::available() {
         let (a, b) = (noise(1, 5 * 9), noise(2, 20 * 9));
         let row = noise(3, 9);
-        let stacked = PackedWeights::new(level, &[&a, &b], 9);
+        let stacked = PackedWeights::new(level, &[&a, &b], 9).unwrap();
         let expected = [naive(level, &a, 9, &row), naive(level, &b, 9, &row)].concat();
         let got = run(&stacked, RowsRef::Span { data: &row, stride: 9 }, Start::Nothing, &[], 0);
         assert_same_bits(&got, &expected, || level.to_string());
@@ -170,7 +170,7 @@ fn stacked_weights_equal_their_own_products() {
 #[test]
 fn infinities_and_nan_go_through() {
     for level in Level::available() {
-        let packed = PackedWeights::new(level, &[&[1.0, 1.0, 0.0, 1.0]], 2);
+        let packed = PackedWeights::new(level, &[&[1.0, 1.0, 0.0, 1.0]], 2).unwrap();
         let rows = [f32::INFINITY, 1.0, f32::NAN, 0.0];
         let got = run(&packed, RowsRef::Span { data: &rows, stride: 2 }, Start::Nothing, &[], 0);
         assert_same_bits(&got, &[f32::INFINITY, f32::NAN, f32::NAN, f32::NAN], || {
@@ -182,7 +182,7 @@ fn infinities_and_nan_go_through() {
 #[test]
 #[should_panic(expected = "rows to read and to write")]
 fn another_number_of_rows_is_refused() {
-    let packed = PackedWeights::new(Level::Portable, &[&[1.0]], 1);
+    let packed = PackedWeights::new(Level::Portable, &[&[1.0]], 1).unwrap();
     product(
         &packed,
         0..1,
@@ -196,18 +196,27 @@ fn another_number_of_rows_is_refused() {
 proptest! {
     /// The bits of a row do not depend on the rows computed with it, nor on how they are found.
     #[test]
-    fn a_row_is_the_same_in_every_company(b in 1usize..600, n in 1usize..150, k in 1usize..150, seed: u64) {
+    fn a_row_is_the_same_in_every_company(
+        b in 1usize..600,
+        n in 1usize..150,
+        k in 1usize..150,
+        seed: u64,
+    ) {
         let data = noise(seed, b * k);
         let weights = noise(seed ^ 1, n * k);
         for level in Level::available() {
-            let packed = PackedWeights::new(level, &[&weights], k);
+            let packed = PackedWeights::new(level, &[&weights], k).unwrap();
             let offsets: Vec<u32> = (0..b).rev().map(|i| (i * k) as u32).collect();
-            let together = run(&packed, RowsRef::List { data: &data, offsets: &offsets }, Start::Nothing, &[], 0);
+            let rows = RowsRef::List { data: &data, offsets: &offsets };
+            let together = run(&packed, rows, Start::Nothing, &[], 0);
             for (i, got) in together.chunks_exact(n).enumerate().step_by(b.div_ceil(5)) {
                 let row = &data[offsets[i] as usize..][..k];
-                let alone = run(&packed, RowsRef::Span { data: row, stride: k }, Start::Nothing, &[], 0);
+                let alone = RowsRef::Span { data: row, stride: k };
+                let alone = run(&packed, alone, Start::Nothing, &[], 0);
                 assert_same_bits(got, &alone, || format!("{level}: row {i} of {b}, N {n}, K {k}"));
-                assert_same_bits(got, &naive(level, &weights, k, row), || format!("{level}: row {i} of {b}, N {n}, K {k}"));
+                assert_same_bits(got, &naive(level, &weights, k, row), || {
+                    format!("{level}: row {i} of {b}, N {n}, K {k}")
+                });
             }
         }
     }

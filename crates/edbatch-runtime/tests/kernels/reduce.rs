@@ -67,7 +67,11 @@ fn nan_is_the_largest_wherever_it_comes() {
 
 proptest! {
     #[test]
-    fn random_ranges(counts in prop::collection::vec(0u32..6, 1..20), width in 1usize..140, seed: u32) {
+    fn random_ranges(
+        counts in prop::collection::vec(0u32..6, 1..20),
+        width in 1usize..140,
+        seed: u32,
+    ) {
         check(&counts, width, &noise(seed as u64, 1000), seed);
     }
 }

@@ -34,13 +34,19 @@ impl Failure {
             OpenErrorKind::Read(got) => Self::at(
                 &error.path,
                 format_args!(
-                    "expected auto, depth, agenda, sufficient, critical, beam:WIDTH or a learned \
-                     policy's file, got: {got}"
+                    "expected auto, depth, by-depth, agenda, sufficient, critical, critical:pair, \
+                     critical:soft, beam:WIDTH[:SECONDS], portfolio[:SECONDS], exact[:SECONDS] or \
+                     a learned policy's file, got: {got}"
                 ),
             ),
             OpenErrorKind::File(what) => Self::at(&error.path, what),
             OpenErrorKind::Kinds(what) => Self::at(&error.path, what),
         }
+    }
+
+    /// A file that cannot be read.
+    pub(crate) fn reading(file: &Path, error: &io::Error) -> Self {
+        Self::at(file, format_args!("expected a readable file, got: {error}"))
     }
 
     /// A file that cannot be written.

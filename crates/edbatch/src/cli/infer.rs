@@ -1,22 +1,34 @@
 //! `edbatch infer`: a model's outputs for every line of a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+#[cfg(feature = "cuda")]
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
 use edbatch::{Engine, EngineOptions, KindReport, Loaded, Report, Statistics, load};
-use edbatch_models::Model;
+#[cfg(feature = "cuda")]
+use edbatch_layout::{CellStyle, Program};
+#[cfg(feature = "cuda")]
+use edbatch_models::Zoo;
+use edbatch_models::{Folder, Model};
 use edbatch_policy::{AnyPolicy, ChoiceError, PolicyChoice};
+use edbatch_runtime::kernels::Level;
+#[cfg(feature = "cuda")]
+use edbatch_runtime::{Parameters, cuda};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
+use super::corpus::Corpus;
 use super::failure::Failure;
 use super::in_order::in_order;
 use super::mini_batch::{Done, OnError, Work, mini_batches};
 use super::output::Output;
 use super::runner::Runner;
-use super::{at_least_one, progress};
+use super::shard::Shard;
+use super::{at_least_one, progress, shard_run};
 
 /// Writes a model's outputs for every line of a file, as JSON lines in the order of the input.
 ///
@@ -27,19 +39,33 @@ use super::{at_least_one, progress};
 #[command(after_help = "\
 Example:
   edbatch init tree_lstm model --hidden 64 --input trees.txt
-  edbatch infer model --output logits.jsonl --stats stats.json")]
+  edbatch infer model --output logits.jsonl --stats stats.json
+
+A corpus in 64 shards, of which this is number 3, on as many machines as there are:
+  edbatch infer model --input corpus/*.jsonl.gz --shard 3/64 --output-dir out --on-error record
+  edbatch shards check out")]
 pub(crate) struct Infer {
     /// Folder with config.json, weights.safetensors and the vocabularies.
     dir: PathBuf,
-    /// File of inputs, plain or .gz; by default the one that config.json names.
-    #[arg(long, value_name = "FILE")]
-    input: Option<PathBuf>,
+    /// Files of inputs, plain or .gz, whose lines are numbered through; by default the one that
+    /// config.json names.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    input: Vec<PathBuf>,
     /// File for the results; by default standard output.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     output: Option<PathBuf>,
-    /// What decides which kind of node runs next: auto, depth, agenda, sufficient, critical,
-    /// beam:WIDTH, or the file of a learned policy. With auto, kinds run one after the other where no
-    /// two of them read each other, and by critical elsewhere.
+    /// Run shard I of N, counted from 0: of N files or more every N-th, else every N-th line.
+    #[arg(long, value_name = "I/N", requires = "output_dir")]
+    shard: Option<Shard>,
+    /// Folder for a shard's results, part-00003.jsonl, and its mark, part-00003.done. A shard whose
+    /// mark is there and fits is not run again.
+    #[arg(long, value_name = "DIR", requires = "shard")]
+    output_dir: Option<PathBuf>,
+    /// What decides which kind of node runs next: auto, depth, by-depth, agenda, sufficient,
+    /// critical, critical:pair, critical:soft, beam:WIDTH[:SECONDS], portfolio[:SECONDS],
+    /// exact[:SECONDS], or the file of a learned policy; SECONDS are for each mini-batch. With
+    /// auto, kinds run one after the other where no two of them read each other, and by critical
+    /// elsewhere; on cuda it is by-depth.
     #[arg(long, value_name = "P", default_value = "auto", value_parser = auto_or_policy)]
     policy: Auto<PolicyChoice>,
     /// Instances in a mini-batch.
@@ -48,8 +74,8 @@ pub(crate) struct Infer {
     /// Threads, each of which runs whole mini-batches; by default as many as there are cores.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     threads: Option<usize>,
-    /// Refuse mini-batches whose values take more bytes of memory, with the weights, before they run.
-    /// Each thread has values of its own.
+    /// Refuse mini-batches whose values take more bytes of memory, with the weights, before they
+    /// run. Each thread has values of its own.
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
     /// Keep schedules and plans, in so many bytes for each thread, for mini-batches of the same
@@ -59,14 +85,22 @@ pub(crate) struct Infer {
     /// What computes.
     #[arg(long, value_name = "B", value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
-    /// What becomes of an input that cannot be read, does not fit the model or has no finite results.
+    /// What becomes of an input that cannot be read, does not fit the model or has no finite
+    /// results.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
     on_error: OnError,
-    /// File for one JSON object: instances, graphs, plans reused, nodes, batches, their lower bound, seconds by phase
-    /// (summed over the threads), bytes gathered, peak bytes, how each kind batched and why not
-    /// better, and the largest missed opportunity.
+    /// File for one JSON object: instances, graphs, plans reused, nodes, batches, their lower
+    /// bound, seconds by phase (summed over the threads), bytes gathered, peak bytes, how each kind
+    /// batched and why not better, and the largest missed opportunity.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
+}
+
+/// How many lines there were, and how many of them have no results.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) lines: u64,
+    pub(crate) failed: u64,
 }
 
 /// What was chosen, or the word `auto`.
@@ -81,8 +115,11 @@ fn auto_or_policy(text: &str) -> Result<Auto<PolicyChoice>, ChoiceError> {
 enum Backend {
     /// Batches on the CPU.
     Cpu,
-    /// Batches on an NVIDIA GPU.
+    /// Batches on an NVIDIA GPU; in builds with the feature `cuda`.
     Cuda,
+    /// The same kernels, compiled for this machine's processor: for tests; in builds with the
+    /// feature `cuda`.
+    CudaEmulated,
     /// Node by node, without batches: the reference.
     Interpret,
 }
@@ -90,64 +127,113 @@ enum Backend {
 impl Infer {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         match self.backend {
-            Backend::Cuda => {
+            #[cfg(not(feature = "cuda"))]
+            Backend::Cuda | Backend::CudaEmulated => {
                 return Err(Failure::new(
-                    "this build has no backend cuda; choose cpu or interpret",
+                    "this build has no backend cuda: build it with `--features cuda`, or choose \
+                     cpu or interpret",
                 ));
             }
+            #[cfg(feature = "cuda")]
+            Backend::Cuda | Backend::CudaEmulated => {}
             Backend::Interpret if self.memory.is_some() || self.keep_plans > 0 => {
-                let message = "--memory and --keep-plans are for backends that run plans; interpret \
-                               has none";
+                let message = "--memory and --keep-plans are for backends that run plans; \
+                               interpret has none";
                 return Err(Failure::Usage(message.into()));
             }
             Backend::Interpret | Backend::Cpu => {}
         }
-        let Loaded { model, parameters, folder } = load(&self.dir).map_err(Failure::new)?;
+        if let (Some(shard), Some(dir)) = (self.shard, &self.output_dir) {
+            return shard_run::run(self, shard, dir);
+        }
+        let loaded = load(&self.dir).map_err(Failure::new)?;
+        let folder = loaded.folder.clone();
+        let files = self.files(&folder);
+        let mut output = Output::open(self.output.as_deref())?;
+        let bar = progress::over_lines(&files, self.output.is_none());
+        let mut corpus = Corpus::whole(&folder, &files);
+        let Tally { lines, failed } =
+            self.run_corpus(loaded, &mut corpus, Some(&bar), |text| output.write(text))?;
+        bar.finish_and_clear();
+        if failed > 0 {
+            eprintln!("edbatch: {failed} of {lines} inputs have no results; their lines say why");
+        }
+        output.finish()
+    }
+
+    /// Runs a corpus, whose results `write` takes in order.
+    pub(crate) fn run_corpus(
+        &self,
+        loaded: Loaded,
+        corpus: &mut Corpus<'_>,
+        bar: Option<&ProgressBar>,
+        mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<Tally, Failure> {
+        let Loaded { model, parameters, folder } = loaded;
         // Before any work: a policy that does not fit is found out at once.
         let kinds = model.network().kind_names();
         let policy = self.policy.0.as_ref().map(|choice| choice.open(&kinds)).transpose();
         let policy = policy.map_err(|error| Failure::policy(&error))?;
-        let file = self.input.clone().unwrap_or_else(|| folder.input());
-        let inputs = folder.inputs(&file).map_err(Failure::new)?;
-        let mut output = Output::open(self.output.as_deref())?;
         let mut stats = self.stats.as_deref().map(|path| Output::open(Some(path))).transpose()?;
 
-        let bar = progress::over_lines(&file, self.output.is_none());
         let engines = AtomicUsize::new(0);
         let runner = Mutex::new(match self.backend {
             Backend::Interpret => Runner::reference(model, parameters),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda | Backend::CudaEmulated => {
+                let engine = self.on_device(model, &parameters, self.options(policy))?;
+                Runner::Engine(Box::new(engine))
+            }
             _ => {
                 let engine = Engine::with_options(model, parameters, self.options(policy));
                 Runner::Engine(Box::new(engine.map_err(Failure::new)?))
             }
         });
+        let files = corpus.files();
         let worker = || {
             let another = runner.lock().expect("nothing panics under this lock").another();
             let number = engines.fetch_add(1, Ordering::Relaxed);
-            let (lexicon, file, on_error) = (folder.lexicon(), &*file, self.on_error);
+            let (lexicon, on_error) = (folder.lexicon(), self.on_error);
             let (runner, results) = (another, Vec::new());
-            let mut work = Work { runner, lexicon, file, number, on_error, results };
+            let mut work = Work { runner, lexicon, files, number, on_error, results };
             Ok(move |mini_batch| work.run(mini_batch))
         };
         let mut by_engine = vec![(Statistics::default(), Report::default()); self.threads()];
-        let (mut lines, mut failed) = (0, 0);
-        let mini_batches = mini_batches(inputs, self.batch, &file, self.on_error);
+        let mut tally = Tally::default();
+        let mini_batches = mini_batches(corpus, self.batch, self.on_error);
         in_order(self.threads(), mini_batches, worker, |done: Done| {
             by_engine[done.number] = (done.statistics, done.report);
-            (lines, failed) = (lines + done.lines, failed + done.failed);
-            bar.inc(done.lines as u64);
-            output.write(&done.text)
+            tally.lines += done.lines as u64;
+            tally.failed += done.failed as u64;
+            if let Some(bar) = bar {
+                bar.inc(done.lines as u64);
+            }
+            write(&done.text)
         })?;
-        bar.finish_and_clear();
-        if failed > 0 {
-            eprintln!("edbatch: {failed} of {lines} inputs have no results; their lines say why");
-        }
-
         if let Some(stats) = &mut stats {
             stats.write(self.report(&by_engine).as_bytes())?;
         }
-        output.finish()?;
-        stats.map_or(Ok(()), Output::finish)
+        stats.map_or(Ok(()), Output::finish)?;
+        Ok(tally)
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The files of inputs, in the order of their numbers.
+    pub(crate) fn files(&self, folder: &Folder) -> Vec<PathBuf> {
+        if self.input.is_empty() { vec![folder.input()] } else { self.input.clone() }
+    }
+
+    /// How results are rounded: two runs with the same answer give the same bits.
+    pub(crate) fn arithmetic(&self) -> &'static str {
+        match (self.backend, Level::detect()) {
+            (Backend::Interpret, _) => "interpret",
+            (Backend::Cuda | Backend::CudaEmulated, _) => "fused",
+            (_, Level::Portable) => "portable",
+            _ => "fused",
+        }
     }
 
     /// Each thread runs whole mini-batches on an engine of its own.
@@ -163,6 +249,24 @@ impl Infer {
             options = options.memory_limit(bytes);
         }
         options
+    }
+
+    /// An engine on a device, or on an emulated one.
+    #[cfg(feature = "cuda")]
+    fn on_device(
+        &self,
+        model: Zoo,
+        parameters: &Parameters,
+        options: EngineOptions,
+    ) -> Result<Engine<Zoo>, Failure> {
+        let program = Program::new(model.network().clone(), CellStyle::default());
+        let program = Arc::new(program.map_err(Failure::new)?);
+        let backend = match self.backend {
+            Backend::Cuda => cuda::nvidia(program.clone(), parameters, 0),
+            _ => cuda::emulated(program.clone(), parameters, 0),
+        };
+        let backend = backend.map_err(Failure::new)?;
+        Engine::with_backend(model, parameters, program, backend, options).map_err(Failure::new)
     }
 
     fn threads(&self) -> usize {
@@ -196,14 +300,16 @@ impl Infer {
             "gathered_bytes": sum(|s| s.counts.map_or(0, |counts| counts.gathered_bytes)),
             "peak_bytes": sum(|s| s.arena_bytes) + weights,
             "kinds": scheduled.then(|| kinds.kinds.iter().map(explained).collect::<Vec<_>>()),
-            "missed": kinds.missed().map(|(kind, batches)| json!({"kind": kind.name, "batches": batches})),
+            "missed": kinds
+                .missed()
+                .map(|(kind, batches)| json!({"kind": kind.name, "batches": batches})),
         });
         format!("{report}\n")
     }
 }
 
-/// How a kind batched; `bound` is how many batches it needs at least, `sizes` counts batches of 1, of
-/// 2 or 3, of 4 to 7 nodes and so on.
+/// How a kind batched; `bound` is how many batches it needs at least, `sizes` counts batches of 1,
+/// of 2 or 3, of 4 to 7 nodes and so on.
 fn explained(kind: &KindReport) -> Value {
     json!({
         "kind": kind.name,

@@ -1,13 +1,14 @@
 //! A mini-batch of `infer`: lines that are read, run, and written as text.
 
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use edbatch::{InputError, Report, Rows, Statistics};
 use edbatch_datasets::Error;
-use edbatch_models::{Inputs, Lexicon, ZooInput, is_arc_file};
+use edbatch_models::{Lexicon, ZooInput, is_arc_file};
 
+use super::corpus::{Corpus, Numbered, Place};
 use super::failure::Failure;
 use super::runner::Runner;
 
@@ -20,11 +21,10 @@ pub(crate) enum OnError {
     Record,
 }
 
-/// Consecutive lines, and the number of the first of them.
+/// Lines that follow each other in what is run.
 pub(crate) struct MiniBatch {
-    first: usize,
-    /// What is wrong with each line, if something is.
-    lines: Vec<Result<(), String>>,
+    /// Where each line stands, and what is wrong with it, if something is.
+    lines: Vec<(Place, Result<(), String>)>,
     /// Those of the lines with which nothing is wrong.
     inputs: Vec<ZooInput>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Done {
 pub(crate) struct Work<'a> {
     pub(crate) runner: Runner,
     pub(crate) lexicon: &'a Lexicon,
-    pub(crate) file: &'a Path,
+    pub(crate) files: &'a [PathBuf],
     pub(crate) number: usize,
     pub(crate) on_error: OnError,
     /// Of the mini-batch that ran last, for their memory.
@@ -53,27 +53,34 @@ pub(crate) struct Work<'a> {
 
 /// The lines in groups of `size`, the last one perhaps smaller.
 pub(crate) fn mini_batches(
-    mut inputs: Inputs,
+    corpus: &mut Corpus<'_>,
     size: usize,
-    file: &Path,
     on_error: OnError,
 ) -> impl Iterator<Item = Result<MiniBatch, Failure>> {
-    // Only a line can be passed over, and in an arc file an input takes several.
-    let passes_over = on_error == OnError::Record && !is_arc_file(file);
-    let mut first = 0;
     std::iter::from_fn(move || {
-        let mut mini_batch = MiniBatch { first, lines: Vec::new(), inputs: Vec::new() };
-        for input in inputs.by_ref().take(size) {
-            mini_batch.lines.push(match input {
+        let mut mini_batch = MiniBatch { lines: Vec::new(), inputs: Vec::new() };
+        while mini_batch.lines.len() < size
+            && let Some(Numbered { place, input }) = corpus.next()
+        {
+            if mini_batch.inputs.try_reserve(1).is_err() {
+                let what = "out of memory: the inputs of a mini-batch: make mini-batches smaller";
+                return Some(Err(Failure::new(what)));
+            }
+            let wrong = match input {
                 Ok(input) => {
                     mini_batch.inputs.push(input);
                     Ok(())
                 }
-                Err(error @ Error::Format { .. }) if passes_over => Err(error.to_string()),
+                // Only a line can be passed over, and in an arc file an input takes several.
+                Err(error @ Error::Format { .. })
+                    if on_error == OnError::Record && !is_arc_file(corpus.file(place)) =>
+                {
+                    Err(error.to_string())
+                }
                 Err(error) => return Some(Err(Failure::new(error))),
-            });
+            };
+            mini_batch.lines.push((place, wrong));
         }
-        first += mini_batch.lines.len();
         (!mini_batch.lines.is_empty()).then_some(Ok(mini_batch))
     })
 }
@@ -81,24 +88,24 @@ pub(crate) fn mini_batches(
 impl Work<'_> {
     /// Runs a mini-batch and writes its results.
     pub(crate) fn run(&mut self, mini_batch: MiniBatch) -> Result<Done, Failure> {
-        let MiniBatch { first, lines, inputs } = mini_batch;
+        let MiniBatch { lines, inputs } = mini_batch;
         let failed = match self.runner.run_each(&inputs, &mut self.results) {
             Ok(()) => None,
             Err(error) => {
                 let what = format_args!("the mini-batch from here on: {error}");
-                Some(self.at_line(first, what))
+                Some(self.at_line(lines[0].0, what))
             }
         };
         let mut results = self.results.iter();
         let (mut text, mut count) = (Vec::new(), 0);
-        for (number, line) in (first..).zip(&lines) {
+        for (place, line) in &lines {
             let before = text.len();
             let written = line.clone().and_then(|()| {
-                let at = |error: &dyn fmt::Display| self.at_line(number, error);
+                let at = |error: &dyn fmt::Display| self.at_line(*place, error);
                 failed.clone().map_or(Ok(()), Err)?;
                 let rows = results.next().expect("a result for each input");
                 let rows = rows.as_ref().map_err(|error| at(error))?;
-                write_line(self.lexicon, number, rows, &mut text).map_err(|error| at(&error))
+                write_line(self.lexicon, place.number, rows, &mut text).map_err(|error| at(&error))
             });
             if let Err(error) = written {
                 if self.on_error == OnError::Stop {
@@ -106,6 +113,7 @@ impl Work<'_> {
                 }
                 text.truncate(before);
                 let error = serde_json::to_string(&error).expect("text becomes JSON");
+                let number = place.number;
                 let line = format!("{{\"id\": {number}, \"error\": {error}}}\n");
                 text.extend_from_slice(line.as_bytes());
                 count += 1;
@@ -117,18 +125,19 @@ impl Work<'_> {
     }
 
     /// What is wrong at an input's line, which is its number for all formats but arc files.
-    fn at_line(&self, number: usize, error: impl fmt::Display) -> String {
-        let file = self.file.display();
-        match is_arc_file(self.file) {
-            true => format!("{file}: instance {number}: {error}"),
-            false => format!("{file}:{}: {error}", number + 1),
+    fn at_line(&self, place: Place, error: impl fmt::Display) -> String {
+        let (path, index) = (&self.files[place.file], place.index);
+        let file = path.display();
+        match is_arc_file(path) {
+            true => format!("{file}: instance {index}: {error}"),
+            false => format!("{file}:{}: {error}", index + 1),
         }
     }
 }
 
 /// Appends an input's results. The shortest form of a number that reads back to the same bits makes
 /// equal results equal bytes.
-fn write_line(lexicon: &Lexicon, id: usize, rows: &Rows, out: &mut Vec<u8>) -> Result<(), String> {
+fn write_line(lexicon: &Lexicon, id: u64, rows: &Rows, out: &mut Vec<u8>) -> Result<(), String> {
     out.extend_from_slice(format!("{{\"id\": {id}, \"logits\": [").as_bytes());
     for (index, row) in rows.iter().enumerate() {
         out.extend_from_slice(if index == 0 { b"[" } else { b", [" });

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use edbatch_graph::{Dag, NodeId, PlainDag, Schedule as Batches};
-use edbatch_policy::{Beam, Frontier, Policy, PolicyChoice, lower_bound, schedule_into};
+use edbatch_policy::{Frontier, Policy, PolicyChoice, lower_bound, schedule_into};
 use serde::Serialize;
 
 use super::failure::Failure;
 use super::output::Output;
-use super::{graph_file, svg};
+use super::{graph_file, progress, svg};
 
 /// Schedules a graph with one policy after the other and counts batches.
 ///
@@ -26,12 +26,15 @@ Example:
 pub(crate) struct Schedule {
     /// The graph, plain or .gz.
     graph: PathBuf,
-    /// depth, agenda, sufficient, critical, beam:WIDTH, or a learned policy's file; may be given
-    /// several times. By default those that need neither learning nor search.
+    /// depth, by-depth, agenda, sufficient, critical, critical:pair, critical:soft,
+    /// beam:WIDTH[:SECONDS], portfolio[:SECONDS], exact[:SECONDS], or a learned policy's file; may
+    /// be given again. By default those that need neither learning nor search. Without SECONDS,
+    /// exact goes on until nothing better can be found or the states of a level fill a gibibyte.
     #[arg(long = "policy", value_name = "P")]
     policies: Vec<PolicyChoice>,
     /// Print an array of objects instead of lines. "nanoseconds" is a whole scheduling run, the
-    /// fastest of several.
+    /// fastest of several; "waves" is how many steps there are if batches that do not wait for each
+    /// other run side by side, and "depth" how many there are at least: the longest path.
     #[arg(long)]
     json: bool,
     /// File for a picture of the first policy's schedule.
@@ -48,6 +51,8 @@ struct Report {
     proved: bool,
     nodes: usize,
     kinds: usize,
+    waves: usize,
+    depth: usize,
     nanoseconds: u64,
 }
 
@@ -78,9 +83,9 @@ impl Schedule {
     }
 
     fn policies(&self) -> Vec<PolicyChoice> {
-        use PolicyChoice::{Agenda, Critical, Depth, Sufficient};
+        use PolicyChoice::{Agenda, Critical, CriticalPair, CriticalSoft, Depth, Sufficient};
         match self.policies.as_slice() {
-            [] => vec![Critical, Sufficient, Agenda, Depth],
+            [] => vec![Critical, CriticalPair, CriticalSoft, Sufficient, Agenda, Depth],
             policies => policies.to_vec(),
         }
     }
@@ -88,17 +93,11 @@ impl Schedule {
 
 fn schedule(dag: &PlainDag, choice: &PolicyChoice) -> Result<(Report, Batches), Failure> {
     let mut batches = Batches::new();
-    let (time, closed) = match choice {
-        PolicyChoice::Beam(width) => {
-            let mut beam = Beam::new(*width);
-            (run(dag, &mut beam, &mut batches), beam.proved())
-        }
-        _ => {
-            let policy = choice.open_where_known(dag.kind_names());
-            let mut policy = policy.map_err(|error| Failure::policy(&error))?;
-            (run(dag, &mut policy, &mut batches), false)
-        }
-    };
+    let policy = choice.open_where_known(dag.kind_names());
+    let mut policy = policy.map_err(|error| Failure::policy(&error))?;
+    let spinner = progress::of_something(&choice.to_string());
+    let time = run(dag, &mut policy, &mut batches);
+    spinner.finish_and_clear();
     batches
         .check(dag)
         .map_err(|error| Failure::new(format_args!("{choice}: {error}; please report it")))?;
@@ -108,12 +107,35 @@ fn schedule(dag: &PlainDag, choice: &PolicyChoice) -> Result<(Report, Batches), 
         policy: choice.to_string(),
         batches: batches.len(),
         bound,
-        proved: closed || batches.len() == bound,
+        proved: policy.proved() || batches.len() == bound,
         nodes: dag.nodes(),
         kinds: kinds.len(),
+        waves: waves(dag, &batches),
+        depth: depth(dag),
         nanoseconds: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
     };
     Ok((report, batches))
+}
+
+/// How many waves the batches make: a batch runs in the first one after those of all its arguments.
+fn waves(dag: &PlainDag, batches: &Batches) -> usize {
+    let mut waves = vec![0; dag.nodes()];
+    for batch in batches.batches() {
+        let arguments = batch.nodes.iter().flat_map(|&node| dag.arguments(node));
+        let wave = 1 + arguments.map(|argument| waves[argument.index()]).max().unwrap_or(0);
+        batch.nodes.iter().for_each(|node| waves[node.index()] = wave);
+    }
+    waves.into_iter().max().unwrap_or(0)
+}
+
+/// How many nodes the longest path has.
+fn depth(dag: &PlainDag) -> usize {
+    let mut depths = Vec::with_capacity(dag.nodes());
+    for node in (0..dag.nodes()).map(NodeId::new) {
+        let before = dag.arguments(node).map(|argument| depths[argument.index()]).max();
+        depths.push(1 + before.unwrap_or(0));
+    }
+    depths.into_iter().max().unwrap_or(0)
 }
 
 /// Schedules a few times and tells the least time: the first run allocates, and others may be
@@ -135,13 +157,13 @@ fn run(dag: &PlainDag, policy: &mut impl Policy, batches: &mut Batches) -> Durat
 
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { policy, batches, bound, nodes, kinds, .. } = self;
+        let Self { policy, batches, bound, nodes, kinds, waves, depth, .. } = self;
         let optimal = if self.proved { " (optimal)" } else { "" };
         let milliseconds = self.nanoseconds as f64 / 1e6;
         write!(
             f,
             "{policy}: {batches} batches{optimal}, bound {bound}, {nodes} nodes of {kinds} kinds, \
-             {milliseconds:.3} ms"
+             {waves} waves, depth {depth}, {milliseconds:.3} ms"
         )
     }
 }

@@ -1,5 +1,5 @@
-//! A schedule as a drawing: a column per batch, from left to right, in the colour of its kind; below it,
-//! hanging down, the frontier: the nodes that were ready just before, kind on kind.
+//! A schedule as a drawing: a column per batch, from left to right, in the colour of its kind;
+//! below it, hanging down, the frontier: the nodes that were ready just before, kind on kind.
 
 use std::fmt::Write as _;
 
@@ -72,18 +72,16 @@ fn bars(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
         let height = (batch.nodes.len() as f64 / highest as f64 * CHART.1 as f64).max(1.0);
         let (x, y) = (10.0 + column as f64 * width, (TOP + CHART.1) as f64 - height);
         let (colour, nodes) = (colour(batch.kind.index()), batch.nodes.len());
-        line!(
-            svg,
-            r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="{colour}"><title>{nodes} nodes</title></rect>"#
-        );
+        line!(svg, r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}""#);
+        line!(svg, r#"fill="{colour}"><title>{nodes} nodes</title></rect>"#);
     }
     frontiers(&mut svg, dag, schedule, [10.0, width, width], TOP + CHART.1);
     svg + "</svg>\n"
 }
 
-/// Below each column, how many nodes of each kind are ready before the batch runs. Heights are square
-/// roots, so that a single node can be seen beside thousands. Columns begin at a first place, at a
-/// distance, and have a width.
+/// Below each column, how many nodes of each kind are ready before the batch runs. Heights are
+/// square roots, so that a single node can be seen beside thousands. Columns begin at a first
+/// place, at a distance, and have a width.
 fn frontiers(
     svg: &mut String,
     dag: &PlainDag,
@@ -109,23 +107,21 @@ fn frontiers(
             let to = FRONTIER.0 as f64 * (nodes as f64 / most).sqrt();
             let (y, height) = (top + from, to - from);
             let (colour, name) = (colour(kind.index()), escape(&dag.kind_names()[kind.index()]));
-            line!(
-                svg,
-                r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="{colour}" fill-opacity="0.6"><title>before batch {column}: {count} {name} ready</title></rect>"#
-            );
+            line!(svg, r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}""#);
+            let what = format_args!("before batch {column}: {count} {name} ready");
+            line!(svg, r#"fill="{colour}" fill-opacity="0.6"><title>{what}</title></rect>"#);
             from = to;
         }
     }
 }
 
-/// The beginning of a drawing: its size without the frontiers, the title, and which colour is which kind.
+/// The beginning of a drawing: its size without the frontiers, the title, and which colour is which
+/// kind.
 fn open((width, height): (usize, usize), dag: &PlainDag, title: &str) -> String {
     let mut svg = String::new();
     let (width, height) = (width.max(640), height + FRONTIER.0 + FRONTIER.1 + 10);
-    line!(
-        svg,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif">"#
-    );
+    line!(svg, r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}""#);
+    line!(svg, r#"font-family="sans-serif">"#);
     line!(svg, r#"<rect width="{width}" height="{height}" fill="white"/>"#);
     line!(svg, r#"<text x="10" y="18" font-size="13">{}</text>"#, escape(title));
     for (kind, name) in dag.kind_names().iter().enumerate().take(width / 80) {

@@ -1,6 +1,7 @@
 //! Wrong usage and wrong files: the exit code, one line that names file and place, no output.
 
 use std::fs;
+use std::path::Path;
 
 use edbatch_datasets::fixtures::text;
 
@@ -25,6 +26,12 @@ fn wrong_usage_is_2() {
         &["learn", "@graph", "--output", "x", "--encoding", "none"],
         &["learn", "@graph", "--output", "x", "--input", "y"],
         &["schedule"],
+        &["infer", "@model", "--shard", "0/2"],
+        &["infer", "@model", "--output-dir", "@out"],
+        &["infer", "@model", "--shard", "2/2", "--output-dir", "@out"],
+        &["infer", "@model", "--shard", "0/2", "--output-dir", "@out", "--output", "@x"],
+        &["shards"],
+        &["shards", "check"],
     ] {
         assert_eq!(scratch.run(words).status.code(), Some(2), "{words:?}");
     }
@@ -34,7 +41,7 @@ fn wrong_usage_is_2() {
 #[test]
 fn every_help_has_an_example() {
     let scratch = Scratch::new("help");
-    for command in ["infer", "init", "learn", "schedule"] {
+    for command in ["infer", "init", "learn", "schedule", "shards"] {
         let help = scratch.ok(&[command, "--help"]);
         let (_, example) = help.split_once("\nExample:\n").expect("an example");
         assert!(example.contains(&format!("  edbatch {command} ")), "{help}");
@@ -83,7 +90,12 @@ fn wrong_inputs_are_placed() {
     check(&scratch, &["infer", "@model", "--input", "@latin1"], &["latin1:2:4: expected UTF-8"]);
     check(&scratch, &["infer", "@model", "--input", "@none"], &["none", "expected a readable"]);
     check(&scratch, &["infer", "@none"], &["none", "config.json", "expected a readable file"]);
-    check(&scratch, &["infer", "@model", "--backend", "cuda"], &["no backend cuda"]);
+    let device = ["infer", "@model", "--backend", "cuda"];
+    if !cfg!(feature = "cuda") {
+        check(&scratch, &device, &["no backend cuda", "--features cuda"]);
+    } else if !Path::new("/dev/nvidia0").exists() {
+        check(&scratch, &device, &["CUDA", "install NVIDIA's driver"]);
+    }
 }
 
 #[test]
@@ -148,10 +160,17 @@ fn wrong_policies_are_told() {
     };
     infer(
         "critcal",
-        &["critcal: expected auto, depth, agenda, sufficient, critical, beam:WIDTH or"],
+        &["critcal: expected auto, depth, by-depth, agenda, sufficient, critical, critical:pair, "],
     );
     scratch.write("p.json", "{}");
     infer("@p.json", &["p.json: not a learned policy"]);
+    scratch.write("p.json", r#"{"format": "edbatch-policy", "version": 2, "kinds": []}"#);
+    infer("@p.json", &["p.json: not a learned policy: missing field `encoding`"]);
+    scratch.write("p.json", r#"{"format": "edbatch-policy", "version": 3}"#);
+    infer("@p.json", &["p.json: expected \"version\": ", ", got 3: learn it again"]);
+    let words = ["infer", "@model", "--policy", "critical:pear"];
+    let message = scratch.error_of_usage(&words);
+    assert!(message.contains("expected critical, critical:pair or critical:soft"), "{message}");
 }
 
 #[test]

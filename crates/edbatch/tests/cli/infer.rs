@@ -84,6 +84,33 @@ fn too_much_memory_is_refused_before_it_is_taken() {
     assert!(!scratch.path("out").exists());
 }
 
+/// Mini-batches of 4,096 under a limit of address space: whatever cannot be had (a tensor of the
+/// weights, the arena) is an error that says so.
+#[cfg(unix)]
+#[test]
+fn memory_that_the_system_does_not_give_is_an_error() {
+    use std::process::Command;
+
+    let scratch = Scratch::new("address-space");
+    scratch.write("trees.txt", MODELS[0].2);
+    scratch.ok(&["init", "tree_lstm", "@model", "--hidden", "512", "--input", "@trees.txt"]);
+    scratch.write("many.txt", MODELS[0].2.repeat(4096));
+    let program = env!("CARGO_BIN_EXE_edbatch");
+    let infer = |limit: &str| {
+        let script =
+            r#"ulimit -v "$1" && exec "$0" infer model --input many.txt --batch 4096 --threads 1"#;
+        let mut command = Command::new("sh");
+        command.args(["-c", script, program, limit]).current_dir(&scratch.0);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{limit} KiB: {output:?}");
+        assert!(output.stdout.is_empty());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let arena = infer("300000");
+    assert!(arena.contains("out of memory") && arena.contains("for the arena"), "{arena}");
+    assert!(arena.contains("many.txt:1: the mini-batch") && arena.contains("smaller"), "{arena}");
+}
+
 #[test]
 fn a_missed_opportunity_is_told() {
     let scratch = Scratch::new("missed");

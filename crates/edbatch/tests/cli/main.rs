@@ -7,3 +7,5 @@ mod hostile;
 mod infer;
 mod on_error;
 mod policies;
+mod shard_failures;
+mod shards;

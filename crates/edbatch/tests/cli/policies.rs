@@ -13,26 +13,136 @@ const GRAPH: &str = "9\n7 0\n7 0\n8 2 0 1\n7 0\n8 2 2 3\n7 0\n8 2 5 5\n100 1 4\n
 const FRONTIERS: [&str; 5] =
     ["0: 4 7 ready", "1: 2 8 ready", "2: 1 8 ready", "2: 1 100 ready", "3: 2 100 ready"];
 
+/// A learned policy's file.
+fn file(scratch: &Scratch, name: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(scratch.path(name)).unwrap()).unwrap()
+}
+
+/// Every method writes what it learned; a learner that does nothing writes no state.
 #[test]
 fn a_model_learns() {
-    for model in ["tree_lstm", "lattice_gru", "lstm_nmt"] {
+    let methods: [&[&str]; 3] =
+        [&[], &["--method", "q"], &["--method", "distill", "--encoding", "base"]];
+    for model in ["tree_lstm", "tree_lstm_2type", "lattice_gru", "lstm_nmt"] {
         let scratch = Scratch::new(&format!("learns-{model}"));
         scratch.init(model);
-        for (file, seed) in [("@a.json", "1"), ("@b.json", "1")] {
-            let words = ["learn", "@model", "--output", file, "--seed", seed, "--batch", "2"];
-            let report = scratch.ok(&[&words[..], &["--episodes", "60"]].concat());
-            for word in ["episodes: ", "seconds: ", "batches before: ", "batches after: "] {
-                assert!(report.contains(word), "{report}");
+        let expected = scratch.ok(&["infer", "@model"]);
+        for method in methods {
+            for output in ["@a.json", "@b.json"] {
+                let words = ["learn", "@model", "--output", output, "--seed", "1", "--batch", "2"];
+                let words = [&words[..], &["--episodes", "60"], method].concat();
+                let report = scratch.ok(&words);
+                let starts = ["episodes: ", "seconds: ", "batches before: ", "batches after: "];
+                let starts = starts.into_iter().chain(["bound: ", "states: ", "compared with "]);
+                for (line, start) in report.lines().zip(starts) {
+                    assert!(line.starts_with(start), "{report}");
+                }
+                assert_eq!(report.lines().count(), 7, "{report}");
             }
-            assert!(report.contains("\nbound: ") && report.contains("\nstates: "), "{report}");
+            let [a, b] = ["a.json", "b.json"].map(|file| fs::read(scratch.path(file)).unwrap());
+            assert_eq!(a, b, "the same seed");
+            let states = file(&scratch, "a.json")["states"].as_array().unwrap().len();
+            assert!(states > 0, "{model}, {method:?}: nothing was learned");
+            let learned = scratch.ok(&["infer", "@model", "--policy", "@a.json"]);
+            assert_eq!(learned, expected, "{model}, {method:?}");
         }
-        let [a, b] = ["a.json", "b.json"].map(|file| fs::read(scratch.path(file)).unwrap());
-        assert_eq!(a, b, "the same seed");
-        let learned = scratch.ok(&["infer", "@model", "--policy", "@a.json"]);
-        assert_eq!(learned, scratch.ok(&["infer", "@model"]), "{model}");
         let reference = scratch.ok(&["infer", "@model", "--backend", "interpret"]);
-        assert!(difference(&learned, &reference) < 1e-4);
+        assert!(difference(&expected, &reference) < 1e-4);
     }
+}
+
+/// Ten lattices of 24 sentences: three are set aside, and what is learned does better there.
+#[test]
+fn what_is_learned_is_compared_where_nothing_was_selected() {
+    let scratch = Scratch::new("compared");
+    let files: Vec<String> = (0..10).map(|seed| format!("@{seed}.txt")).collect();
+    for (seed, name) in files.iter().enumerate() {
+        scratch.write(&name[1..], lattices(seed as u64 + 1, 24));
+    }
+    let learn = |files: &[String], more: &[&str]| {
+        let files = files.iter().map(String::as_str);
+        let words = ["learn"].into_iter().chain(files).chain(["--output", "@p.json"]);
+        let report = scratch.ok(&words.chain(more.iter().copied()).collect::<Vec<_>>());
+        let number = |start: &str| -> u64 {
+            let line = report.lines().find_map(|line| line.strip_prefix(start)).unwrap();
+            line.parse().unwrap()
+        };
+        let counts = ["batches before: ", "batches after: ", "bound: ", "states: "].map(number);
+        (counts, report.lines().last().unwrap().to_string())
+    };
+    let ([before, after, bound, states], verdict) = learn(&files, &[]);
+    assert!(bound <= after && after < before, "{bound} <= {after} < {before}");
+    assert_eq!(states, 6, "what reads what: characters and words, characters and sums");
+    assert!(verdict.contains(" % fewer batches, on 3 mini-batches that nothing"), "{verdict}");
+    // The file says the same of graphs that it has never met.
+    let mut batches = [0, 0];
+    for seed in 20..26 {
+        scratch.write("other.txt", lattices(seed, 24));
+        let words = ["schedule", "@other.txt", "--policy", "critical", "--policy", "@p.json"];
+        let report: Value =
+            serde_json::from_str(&scratch.ok(&[&words[..], &["--json"]].concat())).unwrap();
+        for (batches, report) in batches.iter_mut().zip(report.as_array().unwrap()) {
+            *batches += report["batches"].as_u64().unwrap();
+        }
+    }
+    assert!(batches[1] < batches[0], "{batches:?}");
+    // With too few to set three aside there is nothing to compare with.
+    let (_, verdict) = learn(&files[..5], &["--episodes", "90"]);
+    assert!(verdict.starts_with("compared with critical: could not be"), "{verdict}");
+    // A table of Q-learning loses to critical here: it is written, unless critical may be kept.
+    let q = ["--encoding", "base", "--episodes", "20"];
+    let ([before, after, _, states], verdict) = learn(&files, &q);
+    assert!(states > 0 && after > before, "{states} states, {before} -> {after}");
+    assert!(verdict.contains(" % more batches, on 3 "), "{verdict}");
+    let ([before, after, _, states], verdict) =
+        learn(&files, &[&q[..], &["--or-critical"]].concat());
+    assert_eq!((states, after), (0, before));
+    assert!(verdict.contains("as many batches, on 3 "), "{verdict}");
+    assert_eq!(file(&scratch, "p.json")["states"], serde_json::json!([]));
+    let ([.., states], _) = learn(&files, &["--or-critical"]);
+    assert_eq!(states, 6, "what is better is kept");
+}
+
+/// Sentences of 10 to 40 characters, words of 2 to 4 of them, and sums of what ends together, as a
+/// graph in the text format: types 1, 2 and 3, and 4 for what reads each state.
+fn lattices(seed: u64, count: usize) -> String {
+    let mut state = seed;
+    let mut below = |limit: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % limit
+    };
+    let mut nodes: Vec<String> = Vec::new();
+    for _ in 0..count {
+        let mut push = |text: String| {
+            nodes.push(text);
+            nodes.len() - 1
+        };
+        let mut states = vec![push("1 0".into())];
+        for end in 1..=10 + below(31) as usize {
+            let mut arcs = vec![push(format!("1 1 {}", states[end - 1]))];
+            for length in 2..=end.min(4) {
+                if below(3) == 0 {
+                    arcs.push(push(format!("2 1 {}", states[end - length])));
+                }
+            }
+            let ids: Vec<String> = arcs.iter().map(ToString::to_string).collect();
+            let sum = format!("3 {} {}", ids.len(), ids.join(" "));
+            states.push(if arcs.len() > 1 { push(sum) } else { arcs[0] });
+            push(format!("4 1 {}", states[end]));
+        }
+    }
+    format!("{}\n{}\n", nodes.len(), nodes.join("\n"))
+}
+
+#[test]
+fn an_encoding_is_for_tables() {
+    let scratch = Scratch::new("encoding-of-pairs");
+    scratch.write("graph.txt", GRAPH);
+    let words = ["learn", "@graph.txt", "--output", "@p.json", "--method", "pairs"];
+    let output = scratch.run(&[&words[..], &["--encoding", "sort"]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!scratch.path("p.json").exists());
 }
 
 #[test]
@@ -55,8 +165,9 @@ fn graphs_teach_graphs() {
         let words =
             ["learn", "@one.txt", "@two.txt", "--output", "@p.json", "--encoding", encoding];
         scratch.ok(&words);
-        let learned: Value =
-            serde_json::from_str(&fs::read_to_string(scratch.path("p.json")).unwrap()).unwrap();
+        let learned = file(&scratch, "p.json");
+        assert_eq!(learned["encoding"], encoding);
+        assert!(!learned["states"].as_array().unwrap().is_empty(), "{encoding}");
         assert_eq!(learned["kinds"], serde_json::json!(["7", "8", "9", "100"]));
         // Kinds that were never met go to the policy that needs no learning.
         scratch.write("three.txt", GRAPH.replace("100", "55"));
@@ -86,6 +197,8 @@ fn schedules_are_counted() {
     assert_eq!((&critical["proved"], &report[2]["proved"]), (&true.into(), &true.into()));
     assert!(critical["nanoseconds"].as_u64() > Some(0));
     assert_eq!((&report[1]["batches"], &report[1]["proved"]), (&5.into(), &false.into()));
+    // The two outputs of depth are batches of their own, and the first need not wait for node 4.
+    assert_eq!((&report[1]["waves"], &report[1]["depth"]), (&4.into(), &4.into()));
     let picture = fs::read_to_string(scratch.path("s.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"), "{picture}");
     assert_eq!(picture.matches(">n").count(), 9, "a box per node");
@@ -93,8 +206,9 @@ fn schedules_are_counted() {
     let ready: Vec<&str> = ready.map(|(_, title)| title.split('<').next().unwrap()).collect();
     assert_eq!(ready, FRONTIERS, "the frontier before each batch");
     let text = scratch.ok(&words);
-    assert!(text.starts_with("critical: 4 batches (optimal), bound 4, 9 nodes of 3 kinds, "));
-    assert_eq!(scratch.ok(&["schedule", "@graph.txt"]).lines().count(), 4);
+    let expected = "critical: 4 batches (optimal), bound 4, 9 nodes of 3 kinds, 4 waves, depth 4, ";
+    assert!(text.starts_with(expected), "{text}");
+    assert_eq!(scratch.ok(&["schedule", "@graph.txt"]).lines().count(), 6);
 }
 
 #[test]
@@ -106,4 +220,12 @@ fn a_search_proves_what_the_bound_cannot() {
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!((&report[0]["batches"], &report[0]["bound"]), (&5.into(), &3.into()));
     assert_eq!(report[0]["proved"], true);
+    for policy in ["exact", "exact:60", "beam:64:60", "portfolio:60"] {
+        let report = scratch.ok(&["schedule", "@graph", "--policy", policy, "--json"]);
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report[0]["policy"], policy);
+        assert_eq!((&report[0]["batches"], &report[0]["proved"]), (&5.into(), &true.into()));
+    }
+    let message = scratch.error_of_usage(&["schedule", "@graph", "--policy", "exact:soon"]);
+    assert!(message.contains("expected a number of seconds above 0"), "{message}");
 }

@@ -19,8 +19,18 @@ pub(crate) const MODELS: [(&str, &str, &str); 9] = [
     ("lattice_gru", "lattices.jsonl", text::NEWSWIRE),
 ];
 
-/// Those that need neither learning nor search, and a search.
-pub(crate) const POLICIES: [&str; 5] = ["depth", "agenda", "sufficient", "critical", "beam:4"];
+/// Those that need no learning.
+pub(crate) const POLICIES: [&str; 9] = [
+    "depth",
+    "agenda",
+    "sufficient",
+    "critical",
+    "critical:pair",
+    "critical:soft",
+    "beam:4",
+    "portfolio",
+    "exact:0.01",
+];
 
 /// A folder that is removed with everything in it.
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -68,6 +78,14 @@ impl Scratch {
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{words:?}: {message}");
         assert_eq!(message.lines().count(), 1, "{words:?}: {message}");
+        message
+    }
+
+    /// As [`run`](Self::run), for a wrong usage: what it says.
+    pub(crate) fn error_of_usage(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {message}");
         message
     }
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use edbatch_layout::{Base, CellPlan, CellStep, Elementwise, Mode, Place};
 
-/// Whether every element that every step computes reaches the output, in the whole cell and where it
-/// is divided.
+/// Whether every element that every step computes reaches the output, in the whole cell and where
+/// it is divided.
 pub(crate) fn all_is_live(plan: &CellPlan) -> bool {
     let output = |plan: &CellPlan| (0..plan.output_width).collect();
     let Some(hoisted) = &plan.hoisted else { return is_read(plan, output(plan)) };

@@ -107,7 +107,7 @@ impl Subject {
     }
 
     pub(crate) fn backend(&self) -> Cpu {
-        Cpu::new(self.program.clone(), &self.parameters, Products::Packed, Level::detect())
+        Cpu::new(self.program.clone(), &self.parameters, Products::Packed, Level::detect()).unwrap()
     }
 
     /// The bits of all wanted values, as a backend computes them by a plan.

@@ -1,0 +1,116 @@
+//! An independent proof that the steps of a wave may run in any order, or at once.
+
+use crate::PlanError;
+use crate::plan::{Action, Operand, Plan};
+use crate::planner::MiniBatch;
+use crate::record_layout::LINE;
+
+/// Proves that no step of a plan depends on another of its [wave](Plan::waves): every row is
+/// written once, by one step, and read by none but steps of later waves. What the rows hold is
+/// [`check`](crate::check())'s to prove.
+///
+/// *Cost*: O(arena + edges × lines of a row).
+///
+/// # Errors
+/// The first violation, in the order of the steps.
+pub fn check_waves(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
+    let end = plan.steps.len();
+    if plan.waves.len() != end {
+        let what = format!("{} waves for {end} steps", plan.waves.len());
+        return Err(PlanError { step: end, what });
+    }
+    let mut written = Written { lines: vec![None; plan.arena / LINE] };
+    let program = mini_batch.program;
+    for row in &plan.given {
+        let stride = program.record(row.record).stride;
+        written.write(row.start, stride, 0).map_err(|what| PlanError { step: 0, what })?;
+    }
+    for (step, (written_by, &wave)) in plan.steps.iter().zip(&plan.waves).enumerate() {
+        let stride = program.carried_out(written_by).output_stride;
+        // Of a number of rows that is known when the plan is refilled, all that there may be.
+        let rows = match written_by.action {
+            Action::Hoist { capacity } => capacity,
+            Action::Call | Action::Body => written_by.calls,
+        };
+        let write = |row| written.write(written_by.out + row * stride, stride, wave + 1);
+        (0..rows).try_for_each(write).map_err(|what| PlanError { step, what })?;
+    }
+    for (step, &wave) in plan.waves.iter().enumerate() {
+        reads(plan, mini_batch, step, |row, stride| written.read(row, stride, wave))
+            .map_err(|what| PlanError { step, what })?;
+    }
+    Ok(())
+}
+
+/// By cache line of the arena: from which wave on it may be read.
+struct Written {
+    lines: Vec<Option<u32>>,
+}
+
+impl Written {
+    fn write(&mut self, row: u32, stride: u32, readable: u32) -> Result<(), String> {
+        for line in row as usize / LINE..(row as usize + stride as usize).div_ceil(LINE) {
+            let of_line = self.lines.get_mut(line).ok_or("a row beyond the arena")?;
+            if of_line.replace(readable).is_some() {
+                return Err(format!("the row at {row} is written twice"));
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, row: u32, stride: u32, wave: u32) -> Result<(), String> {
+        for line in row as usize / LINE..(row as usize + stride as usize).div_ceil(LINE) {
+            match self.lines.get(line) {
+                Some(Some(readable)) if *readable <= wave => {}
+                Some(Some(readable)) => {
+                    let after = readable - 1;
+                    return Err(format!("reads in wave {wave} what is written in wave {after}"));
+                }
+                _ => return Err(format!("reads the row at {row}, which is never written")),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Calls `read` with every row of the arena that a step reads, and its stride.
+fn reads(
+    plan: &Plan,
+    mini_batch: &MiniBatch<'_>,
+    step: usize,
+    mut read: impl FnMut(u32, u32) -> Result<(), String>,
+) -> Result<(), String> {
+    let program = mini_batch.program;
+    let of_step = plan.steps[step];
+    let cell = &program.network()[of_step.cell];
+    for (index, operand) in plan.operands_of(step).iter().enumerate() {
+        let port = index.checked_sub(cell.tables().len()).and_then(|port| cell.ports().get(port));
+        // Behind the ports, a row of what was hoisted.
+        let stride = match port {
+            Some(port) => program.record(port.record).stride,
+            None => {
+                let hoisted = program.cell(of_step.cell).hoisted.as_ref();
+                hoisted.map_or(0, |hoisted| hoisted.prologue.output_stride)
+            }
+        };
+        match *operand {
+            Operand::Table { .. } | Operand::Unread => {}
+            Operand::Hoisted { start } => {
+                let rows = plan.rows(start, of_step.calls);
+                rows.iter().try_for_each(|&row| read(row, stride))?;
+            }
+            Operand::Span { first, stride: distance } => {
+                (0..of_step.calls).try_for_each(|call| read(first + call * distance, stride))?;
+            }
+            Operand::List { start } => {
+                let rows = plan.list(start, of_step.calls);
+                rows.iter().try_for_each(|&row| read(row, stride))?;
+            }
+            Operand::Many { ends, rows } => {
+                let all = plan.list(ends, of_step.calls).last().copied().unwrap_or(0);
+                plan.list(rows, all).iter().try_for_each(|&row| read(row, stride))?;
+            }
+        }
+    }
+    Ok(())
+}

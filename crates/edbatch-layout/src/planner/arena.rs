@@ -1,0 +1,178 @@
+//! How long each span of the arena lives: it is given back when its last reader has run, and later
+//! batches take it.
+
+use std::ops::Range;
+
+use edbatch_graph::{Dag, Source};
+
+use super::{Capacity, MiniBatch, Planner};
+
+/// The free ranges of an arena that grows where none is long enough.
+///
+/// *Cost*: linear in the number of ranges that are free at once, which is at most that of batches
+/// that are alive.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arena {
+    /// Ascending; no two touch.
+    free: Vec<Range<u64>>,
+    end: u64,
+}
+
+impl Arena {
+    /// Forgets all; so many elements at the front are taken.
+    pub(super) fn reset(&mut self, taken: u64) {
+        self.free.clear();
+        self.end = taken;
+    }
+
+    /// The most elements that were taken or free at once.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Takes the smallest range that `len` elements fit into, or grows. Returns where they begin.
+    pub(super) fn take(&mut self, len: u64) -> u64 {
+        // The smallest leaves larger ones whole, for larger batches.
+        let fitting = self.free.iter().enumerate();
+        let fitting = fitting.filter(|(_, range)| range.end - range.start >= len);
+        let Some((index, range)) = fitting.min_by_key(|(_, range)| range.end - range.start) else {
+            // The arena grows from its last free range on, not behind it.
+            let last = self.free.pop_if(|last| last.end == self.end);
+            let start = last.map_or(self.end, |last| last.start);
+            self.end = start + len;
+            return start;
+        };
+        let start = range.start;
+        if range.end - start == len {
+            self.free.remove(index);
+        } else {
+            self.free[index].start += len;
+        }
+        start
+    }
+
+    /// Gives back a range that was taken.
+    pub(super) fn give(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let at = self.free.partition_point(|free| free.start < range.start);
+        let joins_next = self.free.get(at).is_some_and(|next| next.start == range.end);
+        let joins_last = at > 0 && self.free[at - 1].end == range.start;
+        match (joins_last, joins_next) {
+            (true, true) => {
+                self.free[at - 1].end = self.free[at].end;
+                self.free.remove(at);
+            }
+            (true, false) => self.free[at - 1].end = range.end,
+            (false, true) => self.free[at].start = range.start,
+            (false, false) => self.free.insert(at, range),
+        }
+    }
+}
+
+/// A part of the arena that is given back as a whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    /// Where it begins, once it has been taken.
+    pub(super) start: u64,
+    pub(super) len: u64,
+    /// The last batch that reads one of its rows; [`Span::KEPT`] if it is read afterwards.
+    last: u32,
+    /// The next span that is given back after that batch.
+    pub(super) next: Option<u32>,
+}
+
+impl Span {
+    const KEPT: u32 = u32::MAX;
+    fn new(len: u64, last: u32) -> Self {
+        Self { start: 0, len, last, next: None }
+    }
+}
+
+impl Planner {
+    /// Finds the last reader of every span: of a batch's rows, and of what is hoisted.
+    pub(super) fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>, capacity: Capacity) {
+        self.list_values(mini_batch);
+        for (value, _) in mini_batch.wanted {
+            if let Source::Node(node) = value.source() {
+                self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
+            }
+        }
+        let rows = |kind| self.distinct.rows(mini_batch, kind, capacity);
+        self.groups.find(mini_batch, rows, &self.batch_of, !self.for_waves);
+        self.spans.extend(self.groups.results(mini_batch).map(|(len, last)| Span::new(len, last)));
+        self.dying.clear();
+        self.dying.resize(mini_batch.schedule.len(), None);
+        for (index, span) in (0..).zip(&mut self.spans) {
+            if span.last != Span::KEPT {
+                span.next = self.dying[span.last as usize].replace(index);
+            }
+        }
+    }
+
+    /// Lists what each batch reads, and notes it as the last reader so far. A batch without a
+    /// reader is its own.
+    fn list_values(&mut self, &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>) {
+        self.spans.clear();
+        self.values.clear();
+        self.ends.clear();
+        self.batch_of.clear();
+        self.batch_of.resize(graph.nodes(), u32::MAX);
+        self.row_of.resize(graph.nodes(), 0);
+        for (index, batch) in schedule.batches().enumerate() {
+            let signature = program.signature(batch.kind);
+            let len = u64::from(signature.stride) * batch.nodes.len() as u64;
+            self.spans.push(Span::new(len, index as u32));
+            for node in batch.nodes {
+                self.batch_of[node.index()] = index as u32;
+            }
+            let (first, single) = (self.values.len(), signature.ports.len());
+            for port in 0..single {
+                self.values.extend(batch.nodes.iter().map(|&node| graph.value(node, port)));
+            }
+            if signature.is_variadic {
+                for &node in batch.nodes {
+                    self.values.extend(graph.values(node).skip(single));
+                }
+            }
+            self.ends.push(self.values.len());
+            // Batches come in the order in which they run: the last one to look reads it last.
+            for value in &self.values[first..] {
+                if let Source::Node(argument) = value.source() {
+                    let span = self.batch_of[argument.index()];
+                    self.spans[span as usize].last = index as u32;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(steps: &str, expected: &str) {
+        let mut arena = Arena::default();
+        arena.reset(16);
+        let mut log = Vec::new();
+        for step in steps.split(' ') {
+            match step.split_once('-') {
+                Some((start, end)) => arena.give(start.parse().unwrap()..end.parse().unwrap()),
+                None => log.push(arena.take(step.parse().unwrap()).to_string()),
+            }
+        }
+        let free: Vec<String> =
+            arena.free.iter().map(|range| format!("{}-{}", range.start, range.end)).collect();
+        assert_eq!(format!("{} | {} | {}", log.join(" "), free.join(" "), arena.end()), expected);
+    }
+
+    #[test]
+    fn neighbours_join_and_the_smallest_that_fits_is_taken() {
+        check("16 16 16 16", "16 32 48 64 |  | 80");
+        check("16 16 16 16 16-32 48-64 16", "16 32 48 64 16 | 48-64 | 80");
+        check("16 16 16 16 16-32 48-64 32-48", "16 32 48 64 | 16-64 | 80");
+        check("32 16 16 16 16-48 64-80 16", "16 48 64 80 64 | 16-48 | 96");
+        check("16 16-32 32", "16 16 |  | 48");
+    }
+}

@@ -1,0 +1,141 @@
+// What kernels are written in: blocks of threads that work in stages.
+//
+// Within a stage no thread reads what another one writes; a barrier ends it, so that none can be
+// forgotten. The same text compiles for a device and for the host, where a stage is a loop over the
+// threads in an order shuffled anew: what depends on the order shows as other bits.
+#pragma once
+
+typedef unsigned int u32;
+
+// Threads of a block.
+enum : u32 { THREADS = 256 };
+
+// Floats of shared memory of a block. What a stage leaves there, the next one finds.
+enum : u32 { SHARED = 16 * (256 + 4) };
+
+// What a launch is about: on the host the same (`device.rs`). Pointers are the device's.
+struct Arguments {
+    const u32* tape;
+    float* arena;
+    const float* weights;
+    const float* given;
+    float* stayed;
+    const float* stayed_before;
+    float* outputs;
+    u32* indices;
+    u32 wave;
+};
+
+#ifdef __CUDACC_RTC__
+
+#define DEVICE __device__ __forceinline__
+
+// State of a thread that lives across stages: its registers.
+template <class T> struct PerThread {
+    T own;
+    DEVICE T& operator[](u32) { return own; }
+};
+
+struct Block {
+    float* shared;
+    u32 index, blocks;
+
+    // All threads carry `f(thread)` out, then wait for each other.
+    template <class F> DEVICE void stage(F f) {
+        f(threadIdx.x);
+        __syncthreads();
+    }
+};
+
+// Each operation is rounded on its own: nothing is contracted, whatever the compiler's options.
+DEVICE float fma_(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+DEVICE float add(float a, float b) { return __fadd_rn(a, b); }
+DEVICE float sub(float a, float b) { return __fsub_rn(a, b); }
+DEVICE float mul(float a, float b) { return __fmul_rn(a, b); }
+DEVICE float div_(float a, float b) { return __fdiv_rn(a, b); }
+DEVICE u32 bits(float x) { return __float_as_uint(x); }
+DEVICE float from_bits(u32 x) { return __uint_as_float(x); }
+
+// Four floats that begin at a multiple of 16 bytes: of shared memory, or of what no kernel writes.
+DEVICE float4 load4(const float* from) { return *(const float4*)from; }
+DEVICE float4 constant4(const float* from) { return __ldg((const float4*)from); }
+
+// What another block may have written in an earlier launch or wave: past the processor's own cache.
+DEVICE float fresh(const float* from) { return __ldcg(from); }
+
+#else
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#define DEVICE inline
+
+// State of a thread that lives across stages: one of each thread's.
+template <class T> struct PerThread {
+    T all[THREADS];
+    T& operator[](u32 thread) { return all[thread]; }
+};
+
+// An order of threads or blocks, another one whenever it is asked for.
+struct Shuffle {
+    uint64_t state;
+
+    u32 below(u32 limit) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        return (u32)((state >> 32) * limit >> 32);
+    }
+
+    void shuffle(u32* order, u32 count) {
+        for (u32 i = 0; i < count; ++i) order[i] = i;
+        for (u32 i = count; i > 1; --i) std::swap(order[i - 1], order[below(i)]);
+    }
+};
+
+struct Block {
+    float* shared;
+    u32 index, blocks;
+    Shuffle* shuffle;
+
+    template <class F> void stage(F f) {
+        u32 order[THREADS];
+        shuffle->shuffle(order, THREADS);
+        for (u32 thread : order) f(thread);
+    }
+};
+
+struct float4 {
+    float x, y, z, w;
+};
+
+DEVICE float fma_(float a, float b, float c) { return std::fma(a, b, c); }
+DEVICE float add(float a, float b) { return a + b; }
+DEVICE float sub(float a, float b) { return a - b; }
+DEVICE float mul(float a, float b) { return a * b; }
+DEVICE float div_(float a, float b) { return a / b; }
+
+DEVICE u32 bits(float x) {
+    u32 bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+DEVICE float from_bits(u32 bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+// A device faults where the address is no multiple of 16 bytes, so the host does as well.
+DEVICE float4 load4(const float* from) {
+    if ((uintptr_t)from % sizeof(float4)) __builtin_trap();
+    float4 four;
+    memcpy(&four, from, sizeof four);
+    return four;
+}
+DEVICE float4 constant4(const float* from) { return load4(from); }
+
+DEVICE float fresh(const float* from) { return *from; }
+
+#endif

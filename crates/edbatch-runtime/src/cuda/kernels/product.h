@@ -1,0 +1,112 @@
+// Products of the rows of a tile and packed weights.
+#pragma once
+#include "block.h"
+
+// The most rows of a tile.
+enum : u32 { TILE = 16 };
+
+// How many k of all rows shared memory holds at once, a multiple of four, and from a row to the
+// next. Four floats more than a multiple of the banks keep rows apart.
+enum : u32 { PIECE = 256, STRIDE = PIECE + 4 };
+static_assert(TILE * STRIDE <= SHARED, "a tile's rows fit into shared memory");
+
+// A thread's sums: of one column and as many rows as it takes.
+enum : u32 { MOST_ROWS = 8 };
+struct Sums {
+    float of[MOST_ROWS];
+};
+
+// The sums of R rows, `length` terms further. `x` are the rows in shared memory, `weights` the
+// fours of the column, `step` floats apart.
+template <u32 R>
+DEVICE void multiply(Sums& sums, const float* x, const float* weights, u32 step, u32 length) {
+    u32 k = 0;
+#pragma unroll 4
+    for (; k + 4 <= length; k += 4) {
+        float4 w = constant4(weights + k / 4 * step);
+#pragma unroll
+        for (u32 r = 0; r < R; ++r) {
+            float4 a = load4(x + r * STRIDE + k);
+            float sum = fma_(a.x, w.x, sums.of[r]);
+            sum = fma_(a.y, w.y, sum);
+            sum = fma_(a.z, w.z, sum);
+            sums.of[r] = fma_(a.w, w.w, sum);
+        }
+    }
+    // A chain has its terms and no others: a product of zeros would turn -0 into 0, and ∞ into NaN.
+    if (k < length) {
+        float4 w = constant4(weights + k / 4 * step);
+#pragma unroll
+        for (u32 r = 0; r < R; ++r) {
+            const float* a = x + r * STRIDE + k;
+            float sum = fma_(a[0], w.x, sums.of[r]);
+            if (k + 1 < length) sum = fma_(a[1], w.y, sum);
+            if (k + 2 < length) sum = fma_(a[2], w.z, sum);
+            sums.of[r] = sum;
+        }
+    }
+}
+
+// How many rows a thread takes: the fewest that let threads have all columns at once. For each four
+// of weights it reads a four of each row, and reading is the bound: so eight read least, where
+// there are columns and rows enough for all threads.
+DEVICE u32 rows_of_a_thread(u32 count, u32 columns) {
+    u32 rows = 2;
+    while (rows < MOST_ROWS && rows < count && columns * ((count + rows - 1) / rows) > THREADS)
+        rows *= 2;
+    return rows;
+}
+
+// For each row r < count <= TILE of a tile and each q < columns of a block's columns:
+//
+//     finish(r, column(q), Σ_k x(r, k) · weights[k, column(q)])
+//
+// where the sum is one chain of fused multiply-adds over k in 0..depth from zero. `weights` are
+// packed, [⌈depth / 4⌉][width][4], and begin at a multiple of 16 bytes. `finish` writes nothing
+// that `x` reads. Takes all of the block's shared memory; all threads must call it, with the same
+// numbers.
+template <class Column, class X, class Finish>
+DEVICE void product(Block& block, u32 count, u32 depth, const float* weights, u32 width,
+                    u32 columns, Column column, X x, Finish finish) {
+    if (count == 0) return;
+    // Threads side by side have columns side by side, so that they read weights side by side.
+    u32 rows = rows_of_a_thread(count, columns);
+    u32 groups = (count + rows - 1) / rows;
+    u32 across = THREADS / groups;
+    for (u32 first = 0; first < columns; first += across) {
+        PerThread<Sums> sums;
+        block.stage([&](u32 t) {
+#pragma unroll
+            for (u32 r = 0; r < MOST_ROWS; ++r) sums[t].of[r] = 0.0f;
+        });
+        for (u32 from = 0; from < depth; from += PIECE) {
+            u32 length = depth - from < PIECE ? depth - from : PIECE;
+            // Where all of the rows fit, they are still there.
+            if (first == 0 || depth > PIECE) {
+                block.stage([&](u32 t) {
+                    for (u32 r = t / 32; r < count; r += THREADS / 32)
+                        for (u32 k = t % 32; k < length; k += 32)
+                            block.shared[r * STRIDE + k] = x(r, from + k);
+                });
+            }
+            block.stage([&](u32 t) {
+                u32 q = first + t % across, group = t / across;
+                if (q >= columns || group >= groups) return;
+                const float* own = block.shared + group * rows * STRIDE;
+                const float* fours = weights + (from / 4 * width + column(q)) * 4;
+                if (rows == 2) multiply<2>(sums[t], own, fours, width * 4, length);
+                else if (rows == 4) multiply<4>(sums[t], own, fours, width * 4, length);
+                else multiply<MOST_ROWS>(sums[t], own, fours, width * 4, length);
+            });
+        }
+        block.stage([&](u32 t) {
+            u32 q = first + t % across, group = t / across;
+            if (q >= columns || group >= groups) return;
+#pragma unroll
+            for (u32 r = 0; r < MOST_ROWS; ++r) {
+                u32 row = group * rows + r;
+                if (r < rows && row < count) finish(row, column(q), sums[t].of[r]);
+            }
+        });
+    }
+}

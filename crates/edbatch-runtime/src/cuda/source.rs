@@ -1,0 +1,391 @@
+//! The C++ of a program: a function for each phase of its cells, and the choice between them.
+//!
+//! Sizes and places are constants in it, and no address or value is: models of the same sizes have
+//! the same source, and share a compiled binary.
+
+use std::fmt::Write;
+
+use edbatch_graph::Reduction;
+use edbatch_layout::{
+    Base, CellPlan, CellStep, CopyJob, Elementwise, Form, Function, Mode, Operation, PhaseEntry,
+    PhaseTable, Place, Program, recomputed, scratch,
+};
+
+use super::device::Source;
+use super::weights::WeightLayout;
+
+/// Writes a line of a source; memory takes every write.
+macro_rules! line {
+    ($text:expr, $($format:tt)*) => {
+        writeln!($text, $($format)*).expect("memory takes every write")
+    };
+}
+
+/// The kernels of a program.
+pub(crate) fn source(program: &Program, table: &PhaseTable, weights: &WeightLayout) -> Source {
+    let mut text = String::new();
+    for header in ["functions", "job", "matmul", "outputs", "product", "reduce", "softmax"] {
+        line!(text, "#include \"{header}.h\"");
+    }
+    for (number, entry) in table.entries().iter().enumerate() {
+        let cell = program.part(entry.cell, entry.part).expect("it has phases");
+        PhaseWriter::new(program, entry, cell, weights).write(number, &mut text);
+    }
+    choice(table.entries().len(), &mut text);
+    line!(text, "#include \"launch.h\"");
+    Source { text }
+}
+
+/// Carries out a block's jobs of a wave.
+fn choice(phases: usize, text: &mut String) {
+    line!(text, "\nDEVICE void wave(Block& block, const Arguments& a) {{");
+    line!(text, "    u32 end = a.tape[a.wave + 2];");
+    line!(text, "    for (u32 at = a.tape[a.wave + 1] + 6 * block.index; at < end;");
+    line!(text, "         at += 6 * block.blocks) {{");
+    line!(text, "        const u32* job = a.tape + at;");
+    line!(text, "        Job j{{a.tape + job[1], job[2], job[3], job[4], job[5]}};");
+    line!(text, "        switch (job[0]) {{");
+    for phase in 0..phases {
+        line!(text, "        case {phase}: phase_{phase}(block, a, j); break;");
+    }
+    let copies = [
+        (CopyJob::Given, "a.arena[job[2] + i]", "a.given[job[1] + i]"),
+        (CopyJob::Stayed, "a.arena[job[2] + i]", "fresh(a.stayed_before + job[1] + i)"),
+        (CopyJob::Output, "a.outputs[job[2] + i]", "fresh(a.arena + job[1] + i)"),
+        (CopyJob::Stay, "a.stayed[job[2] + i]", "fresh(a.arena + job[1] + i)"),
+    ];
+    for (what, to, from) in copies {
+        line!(text, "        case {}u:", what as u32);
+        line!(text, "            copy(block, job[3], [&](u32 i) {{ return {from}; }},");
+        line!(text, "                 [&](u32 i, float x) {{ {to} = x; }});");
+        line!(text, "            break;");
+    }
+    line!(text, "        case {}u: {{", CopyJob::ArgMax as u32);
+    line!(text, "            const u32* pieces = a.tape + job[1];");
+    line!(text, "            u32 width = 0;");
+    line!(text, "            for (u32 p = 0; p < job[2]; ++p) width += pieces[2 * p + 1];");
+    line!(text, "            auto from = [&](u32 i) {{");
+    line!(text, "                u32 p = 0;");
+    line!(text, "                for (; i >= pieces[2 * p + 1]; ++p) i -= pieces[2 * p + 1];");
+    line!(text, "                return fresh(a.arena + pieces[2 * p] + i);");
+    line!(text, "            }};");
+    line!(
+        text,
+        "            arg_max(block, from, width, [&](u32 i) {{ a.indices[job[3]] = i; }});"
+    );
+    line!(text, "            break;");
+    line!(text, "        }}");
+    line!(text, "        }}");
+    line!(text, "    }}");
+    line!(text, "}}\n");
+}
+
+/// Writes the function of a phase.
+struct PhaseWriter<'a> {
+    program: &'a Program,
+    entry: &'a PhaseEntry,
+    cell: &'a CellPlan,
+    weights: &'a WeightLayout,
+    /// By region: elements of a call in the regions before, and in its own.
+    scratch: Vec<(u32, u32)>,
+}
+
+impl<'a> PhaseWriter<'a> {
+    fn new(
+        program: &'a Program,
+        entry: &'a PhaseEntry,
+        cell: &'a CellPlan,
+        weights: &'a WeightLayout,
+    ) -> Self {
+        let (scratch, _) = scratch(cell);
+        Self { program, entry, cell, weights, scratch }
+    }
+
+    fn write(&self, number: usize, text: &mut String) {
+        let PhaseEntry { part, phase, .. } = self.entry;
+        line!(text, "\n// {}, {part:?}, {phase}", self.cell.name);
+        line!(
+            text,
+            "DEVICE void phase_{number}(Block& block, const Arguments& a, const Job& j) {{"
+        );
+        for (index, &units) in phase.steps.clone().zip(&phase.units) {
+            let step = &self.cell.steps[index];
+            line!(text, "    {{");
+            line!(text, "        Units units({units}, j);");
+            match step {
+                CellStep::Product { .. } => self.product(index, units, text),
+                CellStep::Softmax { .. } => self.softmax(step, text),
+                _ => {
+                    line!(text, "        block.stage([&](u32 t) {{");
+                    line!(text, "            u32 items = j.count * units.count;");
+                    line!(text, "            for (u32 item = t; item < items; item += THREADS) {{");
+                    line!(text, "                u32 call = j.first + item / units.count;");
+                    line!(text, "                u32 u = units.first + item % units.count;");
+                    self.element(step, text);
+                    line!(text, "            }}");
+                    line!(text, "        }});");
+                }
+            }
+            line!(text, "    }}");
+        }
+        line!(text, "}}");
+    }
+
+    fn product(&self, index: usize, units: u32, text: &mut String) {
+        let CellStep::Product { weights, rows, width, x, out, mode } = &self.cell.steps[index]
+        else {
+            unreachable!("called for products")
+        };
+        let start = self.weights.of_stack(weights);
+        let groups = rows / units;
+        let column = match groups {
+            1 => "units.first + q".to_string(),
+            _ => format!("q / units.count * {units} + units.first + q % units.count"),
+        };
+        let before = self.entry.phase.steps.start..index;
+        let x = match recomputed(self.cell, before, *x, *width) {
+            None => format!("return {};", self.read(*x, "call", "k")),
+            Some(writer) => self.again(writer, *x),
+        };
+        let to = self.write_to(*out, "call", "n");
+        let sum = match mode {
+            Mode::Set => "sum".to_string(),
+            Mode::Add => format!("add({}, sum)", self.read(*out, "call", "n")),
+            Mode::From(place) => format!("add({}, sum)", self.read(*place, "call", "n")),
+        };
+        line!(text, "        product(block, j.count, {width}, a.weights + {start}, {rows},");
+        line!(text, "                {groups} * units.count, [&](u32 q) {{ return {column}; }},");
+        line!(text, "                [&](u32 r, u32 k) {{ u32 call = j.first + r; {x} }},");
+        line!(text, "                [&](u32 r, u32 n, float sum) {{");
+        line!(text, "                    u32 call = j.first + r;");
+        line!(text, "                    {to} = {sum};");
+        line!(text, "                }});");
+    }
+
+    /// Column `k` of a place that a step makes of arguments alone, computed again.
+    fn again(&self, writer: usize, place: Place) -> String {
+        match self.cell.steps[writer] {
+            CellStep::Copy { from, out, .. } => {
+                let offset = from.offset + place.offset - out.offset;
+                format!("return {};", self.read(Place { offset, ..from }, "call", "k"))
+            }
+            CellStep::Reduce { port, from, by, out, .. } => {
+                let operand = self.tables() + usize::from(port);
+                let (reduce, from) = (reduction(by), from + place.offset - out.offset);
+                format!(
+                    "Values values(a.tape, j.operand({operand}), call); return \
+                     {reduce}(values.count, [&](u32 v) {{ return fresh(a.arena + values.rows[v]{} \
+                     + k); }});",
+                    plus(from)
+                )
+            }
+            _ => unreachable!("only reductions and copies are computed again"),
+        }
+    }
+
+    fn softmax(&self, step: &CellStep, text: &mut String) {
+        let CellStep::Softmax { from, width, out, logarithm } = step else {
+            unreachable!("called for softmax")
+        };
+        let (from, to) = (self.read(*from, "call", "i"), self.write_to(*out, "call", "i"));
+        line!(text, "        block.stage([&](u32 t) {{");
+        line!(text, "            if (t >= j.count * units.count) return;");
+        line!(text, "            u32 call = j.first + t;");
+        line!(text, "            softmax_row({width}, [&](u32 i) {{ return {from}; }},");
+        line!(text, "                        [&](u32 i, float x) {{ {to} = x; }}, {logarithm});");
+        line!(text, "        }});");
+    }
+
+    /// What a thread does for unit `u` of a call.
+    fn element(&self, step: &CellStep, text: &mut String) {
+        let mut put = |out: Place, value: String| {
+            line!(text, "                {} = {value};", self.write_to(out, "call", "u"));
+        };
+        match step {
+            CellStep::Copy { from, out, .. } => put(*out, self.read(*from, "call", "u")),
+            CellStep::Fill { value, out, .. } => put(*out, constant(*value)),
+            CellStep::Expand { from, columns, out, .. } => {
+                put(*out, self.read(*from, "call", &format!("u / {columns}")));
+            }
+            CellStep::Transpose { from, rows, columns, out } => {
+                let column = format!("u % {rows} * {columns} + u / {rows}");
+                put(*out, self.read(*from, "call", &column));
+            }
+            CellStep::Reduce { port, from, by, out, .. } => {
+                let operand = self.tables() + usize::from(*port);
+                let reduce = reduction(*by);
+                let to = self.write_to(*out, "call", "u");
+                line!(text, "                Values values(a.tape, j.operand({operand}), call);");
+                line!(text, "                {to} = {reduce}(values.count, [&](u32 v) {{");
+                line!(
+                    text,
+                    "                    return fresh(a.arena + values.rows[v] + {from} + u);"
+                );
+                line!(text, "                }});");
+            }
+            CellStep::MatMul { left, right, bias, k, n, out, .. } => {
+                line!(text, "                u32 i = u / {n}, c = u % {n};");
+                line!(text, "                float sum = 0.0f;");
+                let mut before = 0;
+                for &(place, depth) in right {
+                    let left = self.read(*left, "call", &format!("i * {k} + {before} + k"));
+                    let right = self.read(place, "call", &format!("k * {n} + c"));
+                    line!(
+                        text,
+                        "                sum = chain({depth}, [&](u32 k) {{ return {left}; }},"
+                    );
+                    line!(
+                        text,
+                        "                            [&](u32 k) {{ return {right}; }}, sum);"
+                    );
+                    before += depth;
+                }
+                let bias = bias.map(|place| self.read(place, "call", "i"));
+                let sum = bias.map_or("sum".into(), |bias| format!("add(sum, {bias})"));
+                line!(text, "                {} = {sum};", self.write_to(*out, "call", "u"));
+            }
+            CellStep::Elementwise { inputs, outputs, program, .. } => {
+                self.elementwise(inputs, outputs, program, text);
+            }
+            CellStep::Product { .. } | CellStep::Softmax { .. } => unreachable!("done by blocks"),
+        }
+    }
+
+    fn elementwise(
+        &self,
+        inputs: &[Place],
+        outputs: &[Place],
+        program: &Elementwise,
+        text: &mut String,
+    ) {
+        for (register, &place) in inputs.iter().enumerate() {
+            let value = self.read(place, "call", "u");
+            line!(text, "                float r{register} = {value};");
+        }
+        let registers = program.inputs()..program.inputs() + outputs.len() + program.temporaries();
+        for register in registers {
+            line!(text, "                float r{register};");
+        }
+        for assignment in program.assignments() {
+            let operand = |index: usize| format!("r{}", assignment.operands[index].index());
+            let value = value(assignment.operation, [0, 1, 2, 3].map(operand));
+            line!(text, "                r{} = {value};", assignment.result.index());
+        }
+        for (index, &place) in outputs.iter().enumerate() {
+            let (to, register) = (self.write_to(place, "call", "u"), program.inputs() + index);
+            line!(text, "                {to} = r{register};");
+        }
+    }
+
+    /// A column of a place of a call.
+    fn read(&self, Place { base, offset }: Place, call: &str, column: &str) -> String {
+        let operand = |index: usize| {
+            format!("row(a.tape, j.operand({index}), {call}){} + {column}", plus(offset))
+        };
+        match base {
+            Base::Table(table) => {
+                let table = usize::from(table);
+                let parameter = self.program.network()[self.entry.cell].tables()[table].parameter;
+                let start = self.weights.of_plain(parameter);
+                format!("a.weights[{start}ull + {}]", operand(table))
+            }
+            Base::Parameter(id) => {
+                let start = self.weights.of_plain(id) + offset as usize;
+                format!("a.weights[{start}ull + {column}]")
+            }
+            Base::Port(port) => {
+                format!("fresh(a.arena + {})", operand(self.tables() + usize::from(port)))
+            }
+            Base::Hoisted => {
+                let ports = self.program.network()[self.entry.cell].ports().len();
+                format!("fresh(a.arena + {})", operand(self.tables() + ports))
+            }
+            Base::Scratch(_) | Base::Output => {
+                let at = self.own(Place { base, offset }, call, column);
+                format!("fresh(a.arena + {at})")
+            }
+        }
+    }
+
+    /// A column of scratch or of the output of a call, to be written.
+    fn write_to(&self, place: Place, call: &str, column: &str) -> String {
+        format!("a.arena[{}]", self.own(place, call, column))
+    }
+
+    /// Where a column of scratch or of the output lies in the arena.
+    fn own(&self, Place { base, offset }: Place, call: &str, column: &str) -> String {
+        match base {
+            Base::Scratch(region) => {
+                let (before, width) = self.scratch[usize::from(region)];
+                let before = match before {
+                    0 => String::new(),
+                    before => format!(" + j.calls() * {before}"),
+                };
+                let offset = plus(offset);
+                format!("j.scratch(){before} + {call} * {width}{offset} + {column}")
+            }
+            Base::Output => {
+                let stride = self.cell.output_stride;
+                format!("j.out() + {call} * {stride}{} + {column}", plus(offset))
+            }
+            other => unreachable!("no step writes {other:?}"),
+        }
+    }
+
+    fn tables(&self) -> usize {
+        self.program.network()[self.entry.cell].tables().len()
+    }
+}
+
+/// The function of `reduce.h`.
+fn reduction(by: Reduction) -> &'static str {
+    match by {
+        Reduction::Sum => "reduce_sum",
+        Reduction::Mean => "reduce_mean",
+        Reduction::Max => "reduce_max",
+    }
+}
+
+/// An offset as a term of a sum.
+fn plus(offset: u32) -> String {
+    if offset == 0 { String::new() } else { format!(" + {offset}") }
+}
+
+/// An operation of the registers a, b, c, d, each rounded where the processor's kernels round.
+fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
+    match operation {
+        Operation::Copy => a,
+        Operation::Add => format!("add({a}, {b})"),
+        Operation::Sub => format!("sub({a}, {b})"),
+        Operation::Mul => format!("mul({a}, {b})"),
+        Operation::Div => format!("div_({a}, {b})"),
+        Operation::Neg => format!("mul(-1.0f, {a})"),
+        Operation::Scale(factor) => format!("mul({a}, {})", constant(factor)),
+        Operation::ScaledSum(factor) => format!("mul(add({a}, {b}), {})", constant(factor)),
+        Operation::AddProduct => format!("add(mul({a}, {b}), {c})"),
+        Operation::SumOfProducts => format!("add(mul({a}, {b}), mul({c}, {d}))"),
+        Operation::Apply(form, function) => {
+            let f = match function {
+                Function::Sigmoid => "sigmoid",
+                Function::Tanh => "tanh_",
+                Function::Relu => "relu",
+                Function::Exp => "exp_",
+                Function::Log => "log_",
+            };
+            match form {
+                Form::Plain => format!("{f}({a})"),
+                Form::OfSum => format!("{f}(add({a}, {b}))"),
+                Form::OfSums => format!("{f}(add(add({a}, {b}), {c}))"),
+                Form::Times => format!("mul({b}, {f}({a}))"),
+                Form::OfSumTimes => format!("mul({c}, {f}(add({a}, {b})))"),
+                Form::Between => format!("add({c}, mul({f}({a}), sub({b}, {c})))"),
+                Form::OfSumBetween => format!("add({d}, mul({f}(add({a}, {b})), sub({c}, {d})))"),
+            }
+        }
+    }
+}
+
+/// A float, bit for bit.
+fn constant(x: f32) -> String {
+    format!("from_bits({:#010x}u)", x.to_bits())
+}

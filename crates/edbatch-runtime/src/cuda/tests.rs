@@ -1,0 +1,168 @@
+//! The kernels on the emulated device, and on a real one if there is one, against those of the
+//! processor, bit by bit.
+
+mod compiled;
+mod functions;
+mod launches;
+mod products;
+mod rows;
+mod stored;
+
+use super::CudaError;
+use super::device::{Arguments, Device, Side, Source};
+use super::emulated::Emulated;
+use super::nvidia::Nvidia;
+use super::store::Store;
+use crate::kernels::Level;
+
+/// How many orders of threads and blocks every comparison is made in: each launch has another.
+const ORDERS: usize = 3;
+
+/// The levels whose bits are the device's: those that fuse.
+fn levels() -> Vec<Level> {
+    let mut levels = Level::available();
+    levels.retain(|&level| level != Level::Portable);
+    if levels.is_empty() {
+        edbatch_testing::skip("this processor has no level that fuses");
+    }
+    levels
+}
+
+/// A compiled source on a device.
+struct Kernel<D: Device> {
+    device: D,
+    program: D::Program,
+}
+
+/// What a launch leaves.
+#[derive(Debug)]
+struct Left {
+    arena: Vec<f32>,
+    indices: Vec<u32>,
+}
+
+/// What is launched: blocks, tape, weights, arena, and floats behind that, which are NaN.
+type Launch<'a> = (u32, &'a [u32], &'a [f32], &'a [f32], usize);
+
+/// Functions in front of `wave`, and what that does, compiled for the host, and for a device if
+/// there is one. Launches it in some orders, and once on the device. `None` where there is no
+/// compiler.
+fn everywhere(
+    functions: &str,
+    wave: &str,
+) -> Option<impl Fn(Launch<'_>) -> Vec<(String, Left)> + use<>> {
+    let emulated = Kernel::emulated(1, functions, wave)?;
+    let nvidia = Nvidia::new(0, Store::of_user()).ok();
+    let nvidia = nvidia.map(|device| Kernel::new(device, functions, wave).unwrap());
+    Some(move |launch: Launch<'_>| {
+        let orders = 0..ORDERS;
+        let orders = orders.map(|order| (format!("order {order}"), emulated.run(launch)));
+        let nvidia = nvidia.iter();
+        let nvidia = nvidia.map(|kernel| (kernel.device.facts().name.clone(), kernel.run(launch)));
+        orders.chain(nvidia).collect()
+    })
+}
+
+impl Kernel<Emulated> {
+    /// On the emulated device; `None` where there is no compiler.
+    fn emulated(seed: u32, functions: &str, wave: &str) -> Option<Self> {
+        Self::with_options(seed, functions, wave, &[])
+    }
+
+    fn with_options(
+        seed: u32,
+        functions: &str,
+        wave: &str,
+        options: &[&'static str],
+    ) -> Option<Self> {
+        match Self::new(Emulated::with_options(seed, options), functions, wave) {
+            Ok(kernel) => Some(kernel),
+            Err(error @ CudaError::NoCompiler { .. }) => {
+                edbatch_testing::skip(&error.to_string());
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl<D: Device> Kernel<D> {
+    fn new(device: D, functions: &str, wave: &str) -> Result<Self, CudaError> {
+        let program = device.compile(&source(functions, wave))?;
+        Ok(Self { device, program })
+    }
+
+    fn run(&self, (blocks, tape, weights, arena, more): Launch<'_>) -> Left {
+        let behind = vec![f32::NAN; more];
+        let tape = self.memory(tape.iter().copied(), Side::Device);
+        let weights = self.memory(weights.iter().map(|x| x.to_bits()), Side::Device);
+        let arena = self.memory(arena.iter().chain(&behind).map(|x| x.to_bits()), Side::Host);
+        let indices = self.memory([0; 16], Side::Host);
+        let arguments = Arguments {
+            tape: self.device.address(&tape),
+            arena: self.device.address(&arena),
+            weights: self.device.address(&weights),
+            indices: self.device.address(&indices),
+            ..Arguments::default()
+        };
+        self.device.launch(&self.program, blocks, &arguments).unwrap();
+        self.device.wait().unwrap();
+        Left {
+            arena: self.device.host_floats(&arena).to_vec(),
+            indices: self.device.host(&indices).to_vec(),
+        }
+    }
+
+    fn memory(&self, words: impl IntoIterator<Item = u32>, side: Side) -> D::Memory {
+        let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
+        let memory = self.device.memory(bytes.len(), side).unwrap();
+        self.device.fill(&memory, &bytes).unwrap();
+        memory
+    }
+}
+
+/// A source with all headers.
+fn source(functions: &str, wave: &str) -> Source {
+    let text = format!(
+        "#include \"functions.h\"\n#include \"matmul.h\"\n#include \"outputs.h\"\n\
+         #include \"product.h\"\n#include \"reduce.h\"\n#include \"softmax.h\"\n\n\
+         {functions}\n\nDEVICE void wave(Block& block, const Arguments& a) {{\n{wave}\n}}\n\n\
+         #include \"launch.h\"\n"
+    );
+    Source { text }
+}
+
+/// Panics at the first place where bits differ; any NaN equals any.
+#[track_caller]
+fn assert_same_bits(got: &[f32], expected: &[f32], what: impl Fn() -> String) {
+    assert_eq!(got.len(), expected.len(), "{}", what());
+    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
+        let same = g.to_bits() == e.to_bits() || (g.is_nan() && e.is_nan());
+        assert!(same, "{}: [{i}] is {g:e}, expected {e:e}", what());
+    }
+}
+
+/// A sequence of numbers that depends on a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) as usize) % limit
+    }
+
+    fn float(&mut self) -> f32 {
+        self.below(1 << 24) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    /// Floats in -1..1, and now and then what sums and comparisons treat in ways of their own.
+    fn floats(&mut self, len: usize, special: bool) -> Vec<f32> {
+        const SPECIAL: [f32; 7] =
+            [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-40, f32::MAX];
+        let mut float = || match self.below(40) {
+            0 if special => SPECIAL[self.below(SPECIAL.len())],
+            _ => self.float(),
+        };
+        (0..len).map(|_| float()).collect()
+    }
+}

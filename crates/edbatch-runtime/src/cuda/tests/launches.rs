@@ -1,0 +1,108 @@
+//! What the emulated device finds, and what it refuses.
+
+use super::super::CudaError;
+use super::super::device::{Device, Side, Source};
+use super::super::emulated::Emulated;
+use super::super::nvidia::Nvidia;
+use super::super::store::Store;
+use super::Kernel;
+
+/// What a launch leaves in 256 floats, for some seeds.
+fn left(wave: &str) -> Option<Vec<Vec<u32>>> {
+    [1, 2, 3]
+        .into_iter()
+        .map(|seed| {
+            let left = Kernel::emulated(seed, "", wave)?.run((1, &[], &[], &[], 256));
+            Some(left.arena.into_iter().map(f32::to_bits).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn two_stages_merged_by_hand_are_found() {
+    let apart = "block.stage([&](u32 t) { block.shared[t] = (float)t; });
+        block.stage([&](u32 t) { a.arena[t] = block.shared[(t + 1) % THREADS]; });";
+    let merged = "block.stage([&](u32 t) {
+            block.shared[t] = (float)t;
+            a.arena[t] = block.shared[(t + 1) % THREADS];
+        });";
+    let Some(right) = left(apart) else { return };
+    let expected: Vec<u32> = (1..257).map(|t| ((t % 256) as f32).to_bits()).collect();
+    assert!(right.iter().all(|left| *left == expected));
+    let wrong = left(merged).expect("there is a compiler");
+    assert!(wrong.iter().all(|left| *left != expected));
+    assert!(wrong[0] != wrong[1] && wrong[1] != wrong[2] && wrong[0] != wrong[2]);
+}
+
+#[test]
+fn memory_holds_nan_until_it_is_written() {
+    // What the first of two blocks leaves in shared memory, the second must not find.
+    let wave = "block.stage([&](u32 t) { a.arena[block.index * THREADS + t] = block.shared[t]; });
+        block.stage([&](u32 t) { block.shared[t] = 1.0f; });";
+    let Some(kernel) = Kernel::emulated(1, "", wave) else { return };
+    assert!(kernel.run((2, &[], &[], &[], 512)).arena.iter().all(|x| x.is_nan()));
+    let memory = kernel.device.memory(10, Side::Host).unwrap();
+    assert_eq!(kernel.device.host(&memory), [f32::NAN.to_bits(); 3]);
+}
+
+#[test]
+fn blocks_and_launches_have_orders_of_their_own() {
+    let wave = "block.stage([&](u32 t) {
+        if (t == 0) a.arena[(u32)(a.arena[0] += 1.0f)] = (float)block.index;
+    });";
+    let Some(kernel) = Kernel::emulated(1, "", wave) else { return };
+    let order = || kernel.run((64, &[], &[], &[0.0], 64)).arena[1..].to_vec();
+    let (first, second) = (order(), order());
+    assert_ne!(first, second);
+    for mut blocks in [first, second] {
+        blocks.sort_by(f32::total_cmp);
+        assert!(blocks.into_iter().eq((0..64).map(|block| block as f32)));
+    }
+}
+
+#[test]
+fn mistakes_are_errors() {
+    let device = Emulated::new(1);
+    match device.compile(&Source { text: "no C++".to_string() }) {
+        Err(CudaError::Compile { log }) => assert!(log.contains("kernels.cpp"), "{log}"),
+        Err(error @ CudaError::NoCompiler { .. }) => edbatch_testing::skip(&error.to_string()),
+        other => panic!("{other:?}"),
+    }
+    let memory = device.memory(4, Side::Device).unwrap();
+    let error = device.fill(&memory, &[0; 5]).unwrap_err();
+    assert_eq!(error.to_string(), "bytes to fill memory with: at most 4 is possible, got 5");
+    let error = device.memory(usize::MAX / 2, Side::Device).unwrap_err();
+    assert!(matches!(error, CudaError::Memory { .. }), "{error}");
+}
+
+#[test]
+#[should_panic(expected = "its own memory")]
+fn the_host_does_not_read_the_devices_memory() {
+    let device = Emulated::new(1);
+    device.host(&device.memory(4, Side::Device).unwrap());
+}
+
+/// All other tests use a device if there is one.
+#[test]
+fn a_machine_without_a_driver_says_what_to_install() {
+    match Nvidia::new(0, Store::of_user()) {
+        Ok(device) => assert!(device.facts().architecture.starts_with("sm_")),
+        Err(error) => {
+            edbatch_testing::skip(&format!("no launch on a device: {error}"));
+            let advice = match error {
+                CudaError::NoDriver => "install NVIDIA's driver",
+                CudaError::DriverTooOld { .. } => "install a newer driver",
+                CudaError::NoDevice { .. } => "no CUDA device 0",
+                CudaError::Architecture { .. } => "8.0",
+                ref other => panic!("{other}"),
+            };
+            assert!(error.to_string().contains(advice), "{error}");
+        }
+    }
+    if let Err(error) = Nvidia::new(1000, Store::of_user()) {
+        assert!(matches!(
+            error,
+            CudaError::NoDriver | CudaError::DriverTooOld { .. } | CudaError::NoDevice { .. }
+        ));
+    }
+}

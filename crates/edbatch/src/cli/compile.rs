@@ -1,0 +1,69 @@
+//! `edbatch compile`: the kernels of a model for a GPU, ahead of time.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::Failure;
+
+/// Compiles a model's kernels for a GPU ahead of time, on a machine that need not have one.
+///
+/// The machine code goes to the user's cache ($XDG_CACHE_HOME/edbatch, or ~/.cache/edbatch), where
+/// `edbatch infer --backend cuda` finds it; copy the folder to another machine, and that one needs
+/// no compiler. It depends on the model's sizes, not on its weights.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  edbatch compile model --arch sm_90a    an H100 or H200
+  edbatch compile model --arch sm_80     an A100")]
+pub(crate) struct Compile {
+    /// Folder with config.json, weights.safetensors and the vocabularies.
+    dir: PathBuf,
+    /// What NVIDIA calls the GPU's generation: sm_80 (A100), sm_86, sm_89, sm_90a (H100, H200),
+    /// sm_100, sm_120.
+    #[arg(long, value_name = "ARCH")]
+    arch: String,
+}
+
+impl Compile {
+    #[cfg(not(feature = "cuda"))]
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let Self { dir: _, arch: _ } = self;
+        Err(Failure::new("this build has no backend cuda: build it with `--features cuda`"))
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        use edbatch_layout::{CellStyle, Program};
+        use edbatch_models::{Folder, Model};
+        use edbatch_runtime::cuda;
+
+        let is_name = |name: &str| {
+            let digits = name.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        if !self.arch.strip_prefix("sm_").is_some_and(is_name) {
+            let got = format!("--arch: expected a name such as sm_90a, got `{}`", self.arch);
+            return Err(Failure::Usage(got));
+        }
+        let model = Folder::read(&self.dir).and_then(|folder| folder.model());
+        let model = model.map_err(Failure::new)?;
+        let program = Program::new(model.network().clone(), CellStyle::default());
+        let program = program.map_err(Failure::new)?;
+        let made = cuda::compile(&program, &self.arch).map_err(Failure::new)?;
+        let stored = made.store();
+        let file = stored.map_err(|error| {
+            Failure::new(format_args!("the compiled kernels cannot be stored: {error}"))
+        })?;
+        match file {
+            Some(file) => println!("{}", file.display()),
+            None => return Err(Failure::new("there is no cache folder: set XDG_CACHE_HOME")),
+        }
+        let cuda::CompiledKernels { bytes, registers, spilled, stack, .. } = made;
+        println!(
+            "{bytes} bytes; {registers} registers a thread, {spilled} bytes spilled, a stack frame \
+             of {stack} bytes"
+        );
+        Ok(())
+    }
+}

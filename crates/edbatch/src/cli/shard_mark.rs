@@ -1,0 +1,245 @@
+//! The mark of a shard that is done: `part-00003.done`, one JSON object.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::shard::{Division, Shard};
+
+/// The longest mark that is read, in bytes.
+const LONGEST: u64 = 64 << 20;
+
+/// What a shard was made of and how it came out. Equal runs write equal marks, byte by byte.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mark {
+    pub(crate) shard: u32,
+    pub(crate) of: u32,
+    /// Lines of the part.
+    pub(crate) lines: u64,
+    /// Those without results.
+    pub(crate) failed: u64,
+    /// SHA-256 of the model's configuration, vocabularies and weights.
+    pub(crate) model: String,
+    /// SHA-256 of the bytes of `files`, one file after the other, compressed if they are.
+    pub(crate) input: String,
+    /// SHA-256 of the part.
+    pub(crate) output: String,
+    /// Bytes of the part.
+    pub(crate) bytes: u64,
+    /// How results were rounded: the same for all shards, or lines would depend on the machine.
+    pub(crate) arithmetic: String,
+    pub(crate) division: Division,
+    /// Files of the whole corpus.
+    pub(crate) inputs: u64,
+    /// Those that the shard read, in their order.
+    pub(crate) files: Vec<MarkedFile>,
+}
+
+/// A file of inputs that a shard has read.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MarkedFile {
+    /// Its place in the list of files, from 0.
+    pub(crate) index: u64,
+    /// Its name, as the command was given it.
+    pub(crate) name: String,
+    /// The number of its first input.
+    pub(crate) first: u64,
+    /// Its inputs, those of other shards too.
+    pub(crate) lines: u64,
+    /// Its size.
+    pub(crate) bytes: u64,
+}
+
+impl Mark {
+    /// The mark of a shard in a folder; none if there is none.
+    ///
+    /// # Errors
+    /// What is wrong with it: it cannot be read, is none, or contradicts itself.
+    pub(crate) fn read(dir: &Path, shard: u32) -> Result<Option<Self>, String> {
+        // The name does not depend on how many shards there are.
+        let path = Shard { number: shard, of: u32::MAX }.mark(dir);
+        let unreadable = |error: io::Error| format!("the mark cannot be read: {error}");
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(unreadable(error)),
+        };
+        let mut text = Vec::new();
+        file.take(LONGEST + 1).read_to_end(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > LONGEST {
+            return Err(format!("the mark has more than {LONGEST} bytes"));
+        }
+        Self::parse(&text, shard).map(Some)
+    }
+
+    /// Reads the mark of a shard of this number.
+    pub(crate) fn parse(text: &[u8], shard: u32) -> Result<Self, String> {
+        let mark: Self =
+            serde_json::from_slice(text).map_err(|error| format!("the mark is none: {error}"))?;
+        if mark.shard != shard {
+            return Err(format!("the mark is that of shard {}", mark.shard));
+        }
+        match mark.is_consistent() {
+            Some(true) => Ok(mark),
+            _ => Err("the mark contradicts itself".into()),
+        }
+    }
+
+    pub(crate) fn to_json(&self) -> String {
+        let json = serde_json::to_string(self).expect("plain data becomes JSON");
+        format!("{json}\n")
+    }
+
+    pub(crate) fn shard(&self) -> Shard {
+        Shard { number: self.shard, of: self.of }
+    }
+
+    /// Inputs of the files that the shard has read.
+    pub(crate) fn inputs_read(&self) -> u64 {
+        self.files.iter().map(|file| file.lines).sum()
+    }
+
+    /// Whether the counts fit each other; none where a sum has more than 64 bits.
+    fn is_consistent(&self) -> Option<bool> {
+        let shard = self.shard();
+        let hex = |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let hashes = [&self.model, &self.input, &self.output].into_iter().all(|text| hex(text));
+        if !hashes || self.shard >= self.of || self.failed > self.lines {
+            return Some(false);
+        }
+        let mut end = 0_u64;
+        let mut sum = 0_u64;
+        for file in &self.files {
+            if file.first < end || file.index >= self.inputs {
+                return Some(false);
+            }
+            end = file.first.checked_add(file.lines)?;
+            sum += file.lines;
+        }
+        let indices = self.files.iter().map(|file| file.index);
+        Some(match self.division {
+            Division::Files => {
+                let own = (u64::from(self.shard)..self.inputs).step_by(self.of as usize);
+                self.lines == sum && self.inputs >= u64::from(self.of) && indices.eq(own)
+            }
+            Division::Lines => {
+                let all = self.lines == shard.count_below(sum) && end == sum;
+                all && self.inputs < u64::from(self.of) && indices.eq(0..self.inputs)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(index: u64, first: u64, lines: u64) -> MarkedFile {
+        MarkedFile { index, name: format!("{index}.txt"), first, lines, bytes: 9 * lines }
+    }
+
+    fn mark(division: Division, lines: u64, inputs: u64, files: Vec<MarkedFile>) -> Mark {
+        let hash = "0123456789abcdef".repeat(4);
+        Mark {
+            shard: 1,
+            of: 3,
+            lines,
+            failed: 1,
+            model: hash.clone(),
+            input: hash.clone(),
+            output: hash,
+            bytes: 100,
+            arithmetic: "fused".into(),
+            division,
+            inputs,
+            files,
+        }
+    }
+
+    fn good() -> [Mark; 2] {
+        [
+            mark(Division::Lines, 3, 2, vec![file(0, 0, 5), file(1, 5, 3)]),
+            mark(Division::Files, 7, 5, vec![file(1, 4, 2), file(4, 20, 5)]),
+        ]
+    }
+
+    #[test]
+    fn marks_come_back() {
+        for mark in good() {
+            assert_eq!(Mark::parse(mark.to_json().as_bytes(), 1).as_ref(), Ok(&mark));
+            let other = Mark::parse(mark.to_json().as_bytes(), 2).unwrap_err();
+            assert!(other.contains("shard 1"), "{other}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        type Change = fn(&mut Mark);
+        let changes: [Change; 12] = [
+            |mark| mark.of = 1,
+            |mark| mark.of = 0,
+            |mark| mark.of = 9,
+            |mark| mark.lines += 1,
+            |mark| mark.failed = mark.lines + 1,
+            |mark| mark.model.clear(),
+            |mark| mark.output.push('0'),
+            |mark| mark.input = "g".repeat(64),
+            |mark| mark.inputs = u64::MAX,
+            |mark| drop(mark.files.pop()),
+            |mark| mark.files[1].first = 0,
+            |mark| mark.files[1].lines = u64::MAX,
+        ];
+        for mark in good() {
+            for (index, change) in changes.iter().enumerate() {
+                let mut bad = mark.clone();
+                change(&mut bad);
+                let got = Mark::parse(bad.to_json().as_bytes(), 1);
+                assert!(got.is_err(), "{:?}, change {index}", mark.division);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_mark_or_an_error(
+            mut text in Just(good().map(|mark| mark.to_json().into_bytes())),
+            which in 0_usize..2,
+            at in any::<prop::sample::Index>(),
+            new in prop::collection::vec(any::<u8>(), 0..20),
+            whole in any::<bool>(),
+        ) {
+            let text = &mut text[which];
+            if whole {
+                *text = new;
+            } else {
+                let at = at.index(text.len());
+                let end = text.len().min(at + new.len());
+                text.splice(at..end, new);
+            }
+            if let Ok(mark) = Mark::parse(text, 1) {
+                prop_assert!(mark.shard < mark.of && mark.failed <= mark.lines);
+                prop_assert_eq!(&Mark::parse(mark.to_json().as_bytes(), 1).unwrap(), &mark);
+            }
+        }
+
+        /// Numbers of any size in place of those that are there.
+        #[test]
+        fn no_number_is_too_large(
+            numbers in prop::collection::vec(any::<u64>(), 8),
+            which in 0..2,
+        ) {
+            let mut mark = good()[which as usize].clone();
+            mark.of = numbers[0] as u32;
+            (mark.lines, mark.failed, mark.inputs) = (numbers[1], numbers[2], numbers[3]);
+            mark.files[0] = file(numbers[4], numbers[5], numbers[6] / 9);
+            mark.files[1].lines = numbers[7];
+            let _ = Mark::parse(mark.to_json().as_bytes(), 1);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! `infer --shard`: a part of a corpus, once.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use edbatch::load;
+use edbatch_models::Folder;
+
+use super::corpus::Corpus;
+use super::failure::Failure;
+use super::infer::Infer;
+use super::sha256::{Hash, of_model};
+use super::shard::{Division, Shard};
+use super::shard_file::{ShardFile, remove_leftovers};
+use super::shard_mark::Mark;
+
+/// What decides the bytes of a shard's part, and is known before its inputs are read.
+struct Job<'a> {
+    shard: Shard,
+    dir: &'a Path,
+    files: &'a [PathBuf],
+    model: String,
+    arithmetic: &'static str,
+}
+
+/// Runs a shard, unless it is done already, and says so on standard error.
+pub(crate) fn run(infer: &Infer, shard: Shard, dir: &Path) -> Result<(), Failure> {
+    let start = Instant::now();
+    let folder = Folder::read(infer.dir()).map_err(Failure::new)?;
+    let files = infer.files(&folder);
+    files.iter().try_for_each(|file| check_file(file))?;
+    let (model, arithmetic) = (of_model(&folder)?, infer.arithmetic());
+    let job = Job { shard, dir, files: &files, model, arithmetic };
+    fs::create_dir_all(dir).map_err(|error| Failure::writing(dir, &error))?;
+    remove_leftovers(dir)?;
+    let again = match job.standing() {
+        Ok(Some(mark)) => {
+            eprintln!("edbatch: {shard}: done before: {}", counts(&mark));
+            return Ok(());
+        }
+        Ok(None) => String::new(),
+        Err(reason) => format!(" (again: {reason})"),
+    };
+    let mark = job.run(infer)?;
+    remove_leftovers(dir)?;
+    let seconds = start.elapsed().as_secs_f64();
+    eprintln!("edbatch: {shard}: done in {seconds:.1} s: {}{again}", counts(&mark));
+    Ok(())
+}
+
+fn counts(mark: &Mark) -> String {
+    format!("{} lines, {} of them without results", mark.lines, mark.failed)
+}
+
+/// Inputs may be read twice, which a pipe does not allow.
+fn check_file(path: &Path) -> Result<(), Failure> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => Ok(()),
+        Ok(_) => Err(Failure::at(path, "expected a file, got a folder, a pipe or a device")),
+        Err(error) => Err(Failure::reading(path, &error)),
+    }
+}
+
+impl Job<'_> {
+    /// The mark of an earlier run, if it is there and fits; else why it does not.
+    fn standing(&self) -> Result<Option<Mark>, String> {
+        let Some(mark) = Mark::read(self.dir, self.shard.number)? else { return Ok(None) };
+        if mark.of != self.shard.of {
+            return Err(format!("it was one of {} shards", mark.of));
+        }
+        if mark.model != self.model {
+            return Err("it was another model".into());
+        }
+        if mark.arithmetic != self.arithmetic {
+            return Err(format!("its arithmetic was {}", mark.arithmetic));
+        }
+        if mark.inputs != self.files.len() as u64 || !self.has_inputs_of(&mark) {
+            return Err("its inputs were others".into());
+        }
+        match verify_part(self.dir, &mark) {
+            Ok(()) => Ok(Some(mark)),
+            Err(reason) => Err(reason),
+        }
+    }
+
+    /// Whether the files that a mark speaks of have the same bytes still, and the same numbers.
+    fn has_inputs_of(&self, mark: &Mark) -> bool {
+        let mut all = Hash::default();
+        for marked in &mark.files {
+            let before = all.bytes;
+            let path = &self.files[marked.index as usize];
+            if all.file(path, |_| ()).is_err() || all.bytes - before != marked.bytes {
+                return false;
+            }
+        }
+        all.hex() == mark.input && self.numbers_fit(mark)
+    }
+
+    /// Whether the files before those of a mark have as many inputs as it says, where other marks
+    /// know; where none does, `shards check` finds out.
+    fn numbers_fit(&self, mark: &Mark) -> bool {
+        let mut known = self.counted();
+        known.extend(mark.files.iter().map(|file| (file.index as usize, file.lines)));
+        let firsts: BTreeMap<usize, u64> =
+            mark.files.iter().map(|file| (file.index as usize, file.first)).collect();
+        let mut number = Some(0_u64);
+        for index in 0..self.files.len() {
+            if let (Some(number), Some(&first)) = (number, firsts.get(&index))
+                && number != first
+            {
+                return false;
+            }
+            let next = number.zip(known.get(&index));
+            number = next.map(|(number, &inputs)| number.saturating_add(inputs));
+        }
+        true
+    }
+
+    /// Inputs of the files that other shards have read, as their marks say.
+    fn counted(&self) -> BTreeMap<usize, u64> {
+        let mut counted = BTreeMap::new();
+        if self.shard.division(self.files.len()) == Division::Lines {
+            return counted;
+        }
+        for number in 0..self.shard.of {
+            let Ok(Some(mark)) = Mark::read(self.dir, number) else { continue };
+            if mark.of != self.shard.of || mark.inputs != self.files.len() as u64 {
+                continue;
+            }
+            for file in &mark.files {
+                let path = &self.files[file.index as usize];
+                let size = fs::metadata(path).map(|metadata| metadata.len());
+                if path.display().to_string() == file.name && size.is_ok_and(|s| s == file.bytes) {
+                    counted.insert(file.index as usize, file.lines);
+                }
+            }
+        }
+        counted
+    }
+
+    fn run(&self, infer: &Infer) -> Result<Mark, Failure> {
+        let (part, mark) = (self.shard.part(self.dir), self.shard.mark(self.dir));
+        // From here on nothing says that the shard is done, until it is.
+        match fs::remove_file(&mark) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Failure::at(&mark, format_args!("cannot be removed: {error}")));
+            }
+            _ => {}
+        }
+        let loaded = load(infer.dir()).map_err(Failure::new)?;
+        if of_model(&loaded.folder)? != self.model {
+            return Err(Failure::at(
+                infer.dir(),
+                "changed while it was loaded; run the shard again",
+            ));
+        }
+        let folder = loaded.folder.clone();
+        let mut corpus = Corpus::shard(&folder, self.files, self.shard, self.counted());
+        let mut output = ShardFile::create(&part)?;
+        let tally = infer.run_corpus(loaded, &mut corpus, None, |text| output.write(text))?;
+        let (files, input) = corpus.into_read();
+        let output = output.finish()?;
+        let made = Mark {
+            shard: self.shard.number,
+            of: self.shard.of,
+            lines: tally.lines,
+            failed: tally.failed,
+            model: self.model.clone(),
+            input: input.hex(),
+            bytes: output.bytes,
+            output: output.hex(),
+            arithmetic: self.arithmetic.into(),
+            division: self.shard.division(self.files.len()),
+            inputs: self.files.len() as u64,
+            files,
+        };
+        let mut file = ShardFile::create(&mark)?;
+        file.write(made.to_json().as_bytes())?;
+        file.finish()?;
+        Ok(made)
+    }
+}
+
+/// Whether a part has the bytes and the lines that its mark says; else what it has.
+pub(crate) fn verify_part(dir: &Path, mark: &Mark) -> Result<(), String> {
+    let mut hash = Hash::default();
+    let mut lines = 0_u64;
+    let count = |piece: &[u8]| lines += piece.iter().filter(|&&byte| byte == b'\n').count() as u64;
+    if let Err(error) = hash.file(&mark.shard().part(dir), count) {
+        return Err(format!("its part cannot be read: {error}"));
+    }
+    if hash.bytes != mark.bytes {
+        return Err(format!("its part has {} bytes instead of {}", hash.bytes, mark.bytes));
+    }
+    if hash.hex() != mark.output || lines != mark.lines {
+        return Err("its part has other bytes than its mark says".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! `infer --shard` and `shards check|cat`: whatever the shards, the lines are those of one process.
+
+use std::fs;
+
+use crate::support::{MODELS, Scratch, gz};
+
+/// Words that run a shard of a corpus.
+fn shard<'a>(inputs: &[&'a str], shard: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut words = vec!["infer", "@model", "--input"];
+    words.extend(inputs);
+    words.extend(["--shard", shard, "--output-dir", "@out"]);
+    words.extend(more);
+    words
+}
+
+/// What `shards check` prints of a folder that is incomplete.
+fn shortcomings(scratch: &Scratch) -> String {
+    let output = scratch.run(&["shards", "check", "@out"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let cat = scratch.run(&["shards", "cat", "@out"]);
+    assert!(cat.status.code() == Some(1) && cat.stdout.is_empty(), "cat writes nothing");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn names(scratch: &Scratch, dir: &str) -> Vec<String> {
+    let entries = fs::read_dir(scratch.path(dir)).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Whole files, lines, more shards than lines; a file of several members, a last line without end.
+#[test]
+fn shards_are_the_lines_of_one_process() {
+    for (model, file, text) in MODELS {
+        let scratch = Scratch::new(&format!("shards-{model}"));
+        scratch.init(model);
+        scratch.write("b.gz", [gz(text.as_bytes()), gz(text.as_bytes())].concat());
+        scratch.write("c.txt", text.trim_end());
+        let inputs = [&*format!("@{file}"), "@b.gz", "@c.txt"];
+        let whole = [&["infer", "@model", "--input"], &inputs[..]].concat();
+        let expected = scratch.ok(&whole);
+        assert_eq!(expected.lines().count(), 32);
+        for of in [1, 2, 3, 4, 5, 40] {
+            let _ = fs::remove_dir_all(scratch.path("out"));
+            for number in (0..of).rev() {
+                let number = format!("{number}/{of}");
+                assert_eq!(scratch.ok(&shard(&inputs, &number, &["--batch", "3"])), "");
+            }
+            let check = scratch.ok(&["shards", "check", "@out"]);
+            let sum = format!("{of} of {of} shards are done: 32 lines, 0 of them without results");
+            assert_eq!(check.trim(), sum, "{model}");
+            assert_eq!(scratch.ok(&["shards", "cat", "@out"]), expected, "{model}, {of} shards");
+            assert_eq!(names(&scratch, "out").len(), 2 * of);
+        }
+    }
+}
+
+/// Arc files are read whole, as their instances take several lines.
+#[test]
+fn shards_of_arc_files() {
+    let scratch = Scratch::new("shards-arcs");
+    let text = "3\n3\n0 5 6\n0\n1 0 7\n2 1 8 0 40\n\n1\n0\n0\n2\n0 0\n0\n1 0 9\n";
+    scratch.write("a.arcs.txt", text);
+    scratch.write("b.arcs.txt.gz", gz(text.as_bytes()));
+    scratch.ok(&["init", "lattice_lstm", "@model", "--hidden", "4", "--input", "@a.arcs.txt"]);
+    let inputs = ["@a.arcs.txt", "@b.arcs.txt.gz"];
+    let expected = scratch.ok(&["infer", "@model", "--input", inputs[0], inputs[1]]);
+    assert_eq!(expected.lines().count(), 6);
+    for of in [2, 3, 4] {
+        for number in (0..of).rev() {
+            scratch.ok(&shard(&inputs, &format!("{number}/{of}"), &[]));
+        }
+        assert_eq!(scratch.ok(&["shards", "cat", "@out"]), expected);
+    }
+}
+
+#[test]
+fn bad_lines_are_recorded_with_their_places() {
+    let scratch = Scratch::new("shards-record");
+    scratch.init("tree_lstm");
+    scratch.write("bad.txt", b"(2 a)\n\n(2 \xe4)\n(2 (2 a) (2 b)\n(2 b)");
+    for inputs in [&["@trees.txt", "@bad.txt"][..], &["@trees.txt", "@bad.txt", "@trees.txt"]] {
+        let record = ["--on-error", "record"];
+        let whole = [&["infer", "@model", "--input"], inputs, &record].concat();
+        let expected = scratch.ok(&whole);
+        assert!(expected.contains("{\"id\": 9, \"error\": ") && expected.contains("bad.txt:2:1: "));
+        for number in ["0/3", "1/3", "2/3"] {
+            scratch.ok(&shard(inputs, number, &record));
+        }
+        let check = scratch.ok(&["shards", "check", "@out"]);
+        assert!(check.contains(" lines, 3 of them without results"), "{check}");
+        assert_eq!(scratch.ok(&["shards", "cat", "@out"]), expected);
+    }
+    let error = scratch.error(&shard(&["@bad.txt"], "0/3", &[]));
+    assert!(error.contains("bad.txt:4:15: expected \")\""), "{error}");
+}
+
+#[test]
+fn a_shard_that_is_done_is_not_run_again() {
+    let scratch = Scratch::new("shards-again");
+    scratch.init("tree_lstm");
+    scratch.write("more.txt", MODELS[0].2);
+    let said = |words: &[&str]| {
+        let output = scratch.run(words);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for inputs in [&["@trees.txt"][..], &["@more.txt", "@trees.txt"]] {
+        let words = shard(inputs, "1/2", &[]);
+        let first = said(&words);
+        assert!(first.starts_with("edbatch: shard 1/2: done in "), "{first}");
+        let part = fs::metadata(scratch.path("out/part-00001.jsonl")).unwrap().modified().unwrap();
+        let again = said(&words);
+        assert!(again.starts_with("edbatch: shard 1/2: done before: "), "{again}");
+        assert!(again.contains(" lines, 0 of them without results"), "{again}");
+        let after = fs::metadata(scratch.path("out/part-00001.jsonl")).unwrap().modified().unwrap();
+        assert_eq!(part, after);
+    }
+    // A part, the inputs, the number of shards or the arithmetic that no longer fits the mark.
+    let words = shard(&["@more.txt", "@trees.txt"], "1/2", &[]);
+    scratch.write("out/part-00001.jsonl", "{}\n");
+    assert!(said(&words).contains("(again: its part has 3 bytes"));
+    fs::remove_file(scratch.path("out/part-00001.jsonl")).unwrap();
+    assert!(said(&words).contains("(again: its part cannot be read"));
+    scratch.write("trees.txt", MODELS[0].2.replacen("(2 ", "(1 ", 1));
+    assert!(said(&words).contains("(again: its inputs were others)"));
+    let words = shard(&["@more.txt", "@trees.txt"], "1/3", &[]);
+    assert!(said(&words).contains("(again: it was one of 2 shards)"));
+    let words = [&words[..], &["--backend", "interpret"]].concat();
+    assert!(said(&words).contains("(again: its arithmetic was "));
+    scratch.write("out/part-00001.done", "no mark");
+    assert!(said(&words).contains("(again: the mark is none: "));
+}
+
+/// A file that grows gives other numbers to the inputs of the files behind it.
+#[test]
+fn files_that_change_between_shards_are_found_out() {
+    let scratch = Scratch::new("shards-changed");
+    scratch.init("tree_lstm");
+    scratch.write("more.txt", MODELS[0].2);
+    let files = ["@more.txt", "@trees.txt"];
+    let lines = ["@more.txt"];
+    for (inputs, found) in [(&files[..], "do not follow"), (&lines[..], "is of the inputs ")] {
+        let run = |number| scratch.ok(&shard(inputs, number, &[]));
+        scratch.write("more.txt", MODELS[0].2);
+        run("1/2");
+        scratch.write("more.txt", format!("(2 a)\n{}", MODELS[0].2));
+        run("0/2");
+        let got = shortcomings(&scratch);
+        assert!(got.contains(found) && got.contains("1 of 2 shards"), "{got}");
+        run("0/2");
+        run("1/2");
+        let expected = scratch.ok(&[&["infer", "@model", "--input"], inputs].concat());
+        assert_eq!(scratch.ok(&["shards", "cat", "@out"]), expected);
+    }
+}
+
+#[test]
+fn a_model_that_changes_between_shards_is_found_out() {
+    let scratch = Scratch::new("shards-model");
+    scratch.init("tree_lstm");
+    let run = |number| drop(scratch.ok(&shard(&["@trees.txt"], number, &[])));
+    ["0/3", "1/3"].into_iter().for_each(run);
+    let words = ["init", "tree_lstm", "@model", "--hidden", "8", "--embed", "6"];
+    scratch.ok(&[&words[..], &["--input", "@trees.txt", "--seed", "1"]].concat());
+    run("2/3");
+    let got = shortcomings(&scratch);
+    assert!(got.contains("shard 2: is of the model ") && got.contains("2 of 3 shards"), "{got}");
+    ["0/3", "1/3", "2/3"].into_iter().for_each(run);
+    let expected = scratch.ok(&["infer", "@model"]);
+    assert_eq!(scratch.ok(&["shards", "cat", "@out"]), expected);
+}
+
+#[test]
+fn what_lacks_is_said() {
+    let scratch = Scratch::new("shards-lack");
+    scratch.init("tree_lstm");
+    let error = scratch.error(&["shards", "check", "@out"]);
+    assert!(error.contains("out: expected a readable file"), "{error}");
+    fs::create_dir(scratch.path("out")).unwrap();
+    let error = scratch.error(&["shards", "cat", "@out"]);
+    assert!(error.contains("expected the marks of shards"), "{error}");
+    for number in ["0/9", "3/9", "7/9"] {
+        scratch.ok(&shard(&["@trees.txt"], number, &[]));
+    }
+    scratch.write("out/part-00003.jsonl", fs::read(scratch.path("out/part-00007.jsonl")).unwrap());
+    scratch.write("out/part-00007.done", fs::read(scratch.path("out/part-00000.done")).unwrap());
+    let got = shortcomings(&scratch);
+    let lines: Vec<&str> = got.lines().collect();
+    assert_eq!(lines[0], "shards 1 to 2: not done");
+    assert!(lines[1].starts_with("shard 3: its part has "), "{got}");
+    assert_eq!(lines[2], "shards 4 to 6: not done");
+    assert_eq!(lines[3], "shard 7: the mark is that of shard 0");
+    assert_eq!(lines[4], "shard 8: not done");
+    assert_eq!(lines[5], "1 of 9 shards are done: 1 lines, 0 of them without results");
+}
+
+/// The mark's hash of the input is that of the file as it lies there.
+#[test]
+fn marks_can_be_compared_with_sha256sum() {
+    let scratch = Scratch::new("shards-sums");
+    scratch.init("tree_lstm");
+    scratch.write("t.gz", gz(MODELS[0].2.as_bytes()));
+    scratch.ok(&shard(&["@t.gz"], "1/2", &[]));
+    let mark = fs::read_to_string(scratch.path("out/part-00001.done")).unwrap();
+    let mark: serde_json::Value = serde_json::from_str(&mark).unwrap();
+    for (what, file) in [("input", "t.gz"), ("output", "out/part-00001.jsonl")] {
+        let mut command = std::process::Command::new("sha256sum");
+        let Ok(output) = command.arg(scratch.path(file)).output() else {
+            return edbatch_testing::skip("there is no sha256sum");
+        };
+        let sum = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(mark[what].as_str(), sum.split(' ').next());
+    }
+    assert_eq!((&mark["lines"], &mark["failed"]), (&4.into(), &0.into()));
+}

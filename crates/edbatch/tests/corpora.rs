@@ -1,0 +1,169 @@
+//! Corpora in 64 shards by schedulers that exist, with processes that are killed meanwhile: the
+//! lines are those of one process, every mark is there, and no partial file is left.
+//!
+//! `cargo xtask ci --only corpora` runs them. A Ray cluster needs a Python with Ray, which
+//! `EDBATCH_PYTHON` names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use edbatch_testing::{shared, skip};
+
+const SHARDS: usize = 64;
+
+const EDBATCH: &str = env!("CARGO_BIN_EXE_edbatch");
+
+/// A model for a corpus, and a folder for its shards.
+struct Corpus {
+    folder: PathBuf,
+    inputs: Vec<PathBuf>,
+}
+
+impl Corpus {
+    fn new(test: &str, model: &str, inputs: Vec<PathBuf>) -> Self {
+        let folder = std::env::temp_dir().join(format!("edbatch-{test}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("out")).unwrap();
+        let mut command = Command::new(EDBATCH);
+        command.args(["init", model]).arg(folder.join("model")).args(["--hidden", "128"]);
+        succeed(command.arg("--input").arg(&inputs[0]));
+        Self { folder, inputs }
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.join("out")
+    }
+
+    /// Compares the shards with one process.
+    fn check(&self) {
+        let names = names(&self.out());
+        for shard in 0..SHARDS {
+            for end in ["jsonl", "done"] {
+                let name = format!("part-{shard:05}.{end}");
+                assert!(names.contains(&name), "{name} of {names:?}");
+            }
+        }
+        assert!(!names.iter().any(|name| name.contains("partial")), "{names:?}");
+        let mut one = Command::new(EDBATCH);
+        one.arg("infer").arg(self.folder.join("model")).arg("--input").args(&self.inputs);
+        let one = succeed(&mut one).stdout;
+        let cat = succeed(Command::new(EDBATCH).args(["shards", "cat"]).arg(self.out())).stdout;
+        assert!(one == cat, "{} and {} bytes", one.len(), cat.len());
+    }
+}
+
+impl Drop for Corpus {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The Stanford treebank, and the newswire lattices.
+fn corpora(test: &str) -> Option<[Corpus; 2]> {
+    let files = |set: &str, end: &str| -> Option<Vec<PathBuf>> {
+        ["train", "dev", "test"]
+            .map(|part| shared(format!("datasets/{set}/{part}.{end}")))
+            .into_iter()
+            .collect()
+    };
+    let (sst, newswire) = (files("sst", "txt.gz")?, files("newswire", "arcs.txt.gz")?);
+    Some([
+        Corpus::new(&format!("{test}-sst"), "tree_lstm", sst),
+        Corpus::new(&format!("{test}-newswire"), "lattice_lstm", newswire),
+    ])
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+    output
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn a_ray_cluster_that_loses_a_worker_and_a_node() {
+    let python = std::env::var_os("EDBATCH_PYTHON").unwrap_or_else(|| "python3".into());
+    let probe = Command::new(&python).args(["-c", "import ray.cluster_utils"]).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        let what = "has no Ray; to get it: pip install ray, and name it in EDBATCH_PYTHON";
+        return skip(&format!("{} {what}", python.display()));
+    }
+    let Some(corpora) = corpora("ray") else { return };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/deploy/ray/check_cluster.py");
+    for corpus in corpora {
+        let mut check = Command::new(&python);
+        check.arg(script).args(["--shards", &SHARDS.to_string(), "--edbatch", EDBATCH]);
+        check.arg("--folder").arg(corpus.out()).arg(corpus.folder.join("model"));
+        let said = succeed(check.args(&corpus.inputs)).stdout;
+        let said = String::from_utf8_lossy(&said);
+        let results: Vec<&str> = said.lines().filter(|line| !line.starts_with('[')).collect();
+        println!("{}", results.join("\n"));
+        corpus.check();
+    }
+}
+
+/// Runs all shards, two at a time; `$1` is the folder, `$2` the command.
+const XARGS: &str = r#"
+cd "$1" && shift
+seq 0 63 | xargs -P 2 -I {} sh -c '
+    shard=$1; edbatch=$2; shift 2
+    "$edbatch" infer model --input "$@" --shard "$shard/64" --output-dir out --threads 1 &
+    echo $! > "pids/$shard"
+    wait $!
+' sh {} "$@"
+"#;
+
+#[test]
+#[ignore = "takes a minute"]
+#[cfg(unix)]
+fn xargs_with_processes_that_are_killed() {
+    if !Command::new("xargs").arg("--version").output().is_ok_and(|output| output.status.success())
+    {
+        return skip("there is no xargs");
+    }
+    let Some(corpora) = corpora("xargs") else { return };
+    for corpus in corpora {
+        let pids = corpus.folder.join("pids");
+        fs::create_dir(&pids).unwrap();
+        let xargs = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", XARGS, "sh"]).arg(&corpus.folder).arg(EDBATCH);
+            command.args(&corpus.inputs).output().unwrap()
+        };
+        let (output, killed) = std::thread::scope(|scope| {
+            let running = scope.spawn(xargs);
+            let mut killed = 0;
+            while !running.is_finished() {
+                killed += usize::from(killed < 5 && kill_one(&corpus.out(), &pids));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            (running.join().unwrap(), killed)
+        });
+        assert!(killed > 0 && !output.status.success(), "{killed} killed: {output:?}");
+        let check = Command::new(EDBATCH).args(["shards", "check"]).arg(corpus.out()).output();
+        assert_eq!(check.unwrap().status.code(), Some(1), "shards lack");
+        assert!(xargs().status.success(), "the same once more");
+        println!("{killed} processes were killed");
+        corpus.check();
+    }
+}
+
+/// Kills the process of a shard that is being written.
+#[cfg(unix)]
+fn kill_one(out: &Path, pids: &Path) -> bool {
+    let partial = names(out).into_iter().find(|name| name.ends_with(".partial"));
+    let Some(partial) = partial else { return false };
+    let shard: usize = partial[".part-".len()..][..5].parse().unwrap();
+    let file = pids.join(shard.to_string());
+    let Ok(pid) = fs::read_to_string(&file) else { return false };
+    fs::remove_file(&file).unwrap();
+    Command::new("kill").args(["-9", pid.trim()]).status().is_ok_and(|status| status.success())
+}

@@ -1,0 +1,159 @@
+//! Plans on an emulated device: the bits of the CPU, for random networks, in any order of threads.
+//!
+//! The models' goldens are compared in `goldens.rs`.
+
+use std::sync::Arc;
+
+use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule};
+use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Program, Want};
+use edbatch_policy::Scheduler;
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, Products, Rows, initial_rows};
+use edbatch_testing::{allocations, skip};
+use rand::SeedableRng;
+
+#[path = "support/emulated.rs"]
+mod emulated;
+#[path = "support/networks.rs"]
+mod networks;
+
+use networks::{Random, random_graph, random_network};
+
+#[global_allocator]
+static ALLOCATOR: edbatch_testing::CountingAllocator = edbatch_testing::CountingAllocator;
+
+/// A random network with its parameters, and a schedule of a graph of it.
+struct Subject {
+    network: Arc<Network>,
+    parameters: Parameters,
+    graph: Graph,
+    schedule: Schedule,
+    initial: Rows,
+}
+
+impl Subject {
+    fn new(seed: u64) -> Self {
+        let mut rng = Random::seed_from_u64(seed);
+        let (network, initial) = random_network(&mut rng);
+        let network = Arc::new(network);
+        let parameters = Parameters::random(&network, &mut rng);
+        let graph = random_graph(&network, initial, &mut rng);
+        let mut schedule = Schedule::new();
+        Scheduler::for_waves().schedule(&graph, &mut schedule);
+        let initial = initial_rows(&network, &parameters);
+        Self { network, parameters, graph, schedule, initial }
+    }
+
+    /// All fields of all nodes, as a backend computes them.
+    fn run(&self, program: &Program, backend: &mut dyn Backend) -> Vec<u32> {
+        let nodes = (0..self.graph.nodes()).map(NodeId::new);
+        let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+        let plan = self.plan(program, backend, &wanted);
+        let given = Given { initial: &self.initial, stayed: 0, host: &[] };
+        backend.run(&plan, &given).unwrap();
+        let outputs = backend.outputs(&plan).unwrap();
+        let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
+        // A NaN is as good as any other.
+        let bits = |&x: &f32| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() };
+        fields.flatten().map(bits).collect()
+    }
+
+    fn plan(
+        &self,
+        program: &Program,
+        backend: &dyn Backend,
+        wanted: &[(edbatch_graph::Value, Want)],
+    ) -> Plan {
+        let (graph, schedule) = (&self.graph, &self.schedule);
+        let mini_batch = MiniBatch { program, graph, schedule, wanted };
+        let mut plan = Plan::default();
+        backend.planner().plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
+        plan
+    }
+}
+
+#[test]
+fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
+    if Level::detect() == Level::Portable {
+        return skip("this level of the CPU rounds products");
+    }
+    for seed in 0..8 {
+        let subject = Subject::new(seed);
+        let styles = [CellStyle::Hoisted, CellStyle::Planned, CellStyle::Declaration];
+        let style = styles[seed as usize % styles.len()];
+        let program = Arc::new(Program::new(subject.network.clone(), style).unwrap());
+        let parameters = &subject.parameters;
+        let cpu = Cpu::new(program.clone(), parameters, Products::Packed, Level::detect());
+        let expected = subject.run(&program, &mut cpu.unwrap());
+        let Some(mut device) = emulated::backend(program.clone(), parameters) else { return };
+        // Each launch has another order of threads, blocks and jobs.
+        for _ in 0..3 {
+            let got = subject.run(&program, &mut *device);
+            assert!(got == expected, "seed {seed}, {style:?}: other bits than the CPU's");
+        }
+        let mut another = device.another();
+        assert!(subject.run(&program, &mut *another) == expected, "another backend");
+    }
+}
+
+/// Once the largest plan has run, neither the host nor the device allocates.
+#[test]
+fn nothing_is_allocated_in_a_steady_state() {
+    let subject = Subject::new(3);
+    let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
+    let program = Arc::new(program);
+    let Some(mut device) = emulated::backend(program.clone(), &subject.parameters) else { return };
+    let last = NodeId::new(subject.graph.nodes() - 1);
+    let plan = subject.plan(&program, &*device, &[(last.into(), Want::Elements)]);
+    let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+    let mut run = || {
+        device.run(&plan, &given).unwrap();
+        device.outputs(&plan).unwrap().fields(0).flatten().sum::<f32>()
+    };
+    let first = run();
+    let mut again = 0.0;
+    assert_eq!(allocations(|| again = run()), 0);
+    assert_eq!(again.to_bits(), first.to_bits());
+}
+
+/// A step alone can be measured, and leaves the backend fit for more.
+#[test]
+fn a_step_runs_once_more_by_itself() {
+    let subject = Subject::new(5);
+    let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
+    let program = Arc::new(program);
+    let Some(mut device) = emulated::backend(program.clone(), &subject.parameters) else { return };
+    let expected = subject.run(&program, &mut *device);
+    let last = NodeId::new(subject.graph.nodes() - 1);
+    let plan = subject.plan(&program, &*device, &[(last.into(), Want::Elements)]);
+    let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+    device.run(&plan, &given).unwrap();
+    (0..plan.steps.len()).for_each(|step| device.step(&plan, step).unwrap());
+    assert!(subject.run(&program, &mut *device) == expected);
+}
+
+/// Steps that run before what they wait for are found: in some order of the jobs they read what is
+/// not written yet.
+#[test]
+fn waves_that_lie_change_bits() {
+    let subject = Subject::new(5);
+    let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
+    let program = Arc::new(program);
+    let Some(device) = emulated::backend(program.clone(), &subject.parameters) else { return };
+    let nodes = (0..subject.graph.nodes()).map(NodeId::new);
+    let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+    let mut plan = subject.plan(&program, &*device, &wanted);
+    let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+    let run = |plan: &Plan| -> Vec<u32> {
+        // Another backend has another arena, full of NaN.
+        let mut device = device.another();
+        device.run(plan, &given).unwrap();
+        let outputs = device.outputs(plan).unwrap();
+        let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
+        fields.flatten().map(|x| x.to_bits()).collect()
+    };
+    let expected = run(&plan);
+    assert!(plan.waves.iter().any(|&wave| wave > 0), "a graph of several waves");
+    plan.waves.fill(0);
+    assert!((0..3).any(|_| run(&plan) != expected));
+}

@@ -1,0 +1,152 @@
+//! How many waves whole sets take on a device that runs batches side by side.
+//!
+//! Waves are exact: they follow from the inputs and the policy alone.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use edbatch::Engine;
+use edbatch_graph::{Dag, Network, NodeId, Schedule};
+use edbatch_layout::{
+    Capacity, CellPlan, CellStyle, MiniBatch, PhaseTable, Plan, Planner, Program, Tape, Want,
+    check, check_phases, check_waves, phases,
+};
+use edbatch_models::{
+    BiLstmTagger, Model, ModelConfig, ModelName, TaggerSizes, TreeGru, TreeLstm, TreeSizes, Zoo,
+    inputs, vocabularies,
+};
+use edbatch_policy::Scheduler;
+use edbatch_runtime::Parameters;
+use edbatch_testing::shared;
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+
+/// What a device is told over a whole set.
+#[derive(Default)]
+struct OnTape {
+    launches: usize,
+    jobs: usize,
+    words: usize,
+}
+
+/// Batches and waves of a set's mini-batches of 64 inputs in the order of the file, outputs
+/// included, and how many mini-batches there are.
+fn count(
+    name: ModelName,
+    file: &str,
+    style: CellStyle,
+    scheduler: fn() -> Scheduler,
+) -> Option<([usize; 3], OnTape)> {
+    let path: PathBuf = shared(Path::new("datasets").join(file))?;
+    let gathered = vocabularies(name.family(), std::slice::from_ref(&path)).unwrap();
+    let config = ModelConfig::of_size(name, 4, None, gathered.outputs);
+    let lexicon = Arc::new(gathered.lexicon);
+    let model = Zoo::new(&config, &lexicon).unwrap();
+    let program = Program::new(model.network().clone(), style).unwrap();
+    let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let all: Vec<_> = inputs(&lexicon, &path).unwrap().map(Result::unwrap).collect();
+    let mut engine = Engine::new(model, parameters).unwrap();
+    let (mut planner, mut scheduler) = (Planner::for_waves(), scheduler());
+    let (mut plan, mut schedule) = (Plan::default(), Schedule::new());
+    let (mut counts, mut on_tape) = ([0; 3], OnTape::default());
+    let (table, mut tape) = (PhaseTable::new(&program), Tape::default());
+    for inputs in all.chunks(64) {
+        for graph in engine.graphs(inputs).unwrap() {
+            scheduler.schedule(&graph, &mut schedule);
+            let nodes = (0..graph.nodes()).map(NodeId::new);
+            let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+            let (graph, schedule) = (&graph, &schedule);
+            let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &wanted };
+            planner.plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
+            check(&plan, &mini_batch).unwrap();
+            check_waves(&plan, &mini_batch).unwrap();
+            let waves = plan.waves.iter().max().map_or(0, |&last| last as usize + 1);
+            counts = [counts[0] + schedule.len(), counts[1] + waves, counts[2] + 1];
+            // The host gives the initial values; a launch a wave, and one before and behind.
+            let initial = (program.network().initial_values().len(), 0);
+            tape.write(&program, &table, &plan, initial).unwrap();
+            on_tape.launches += tape.waves();
+            on_tape.jobs += (0..tape.waves()).map(|wave| tape.jobs(wave)).sum::<usize>();
+            on_tape.words += tape.words().len();
+        }
+    }
+    Some((counts, on_tape))
+}
+
+/// On lattices `Critical` has fewer batches, and by depth there are fewer waves: the least.
+#[test]
+fn lattices_have_fewer_waves_by_depth_and_others_as_many() {
+    let (by_depth, default): (fn() -> _, fn() -> _) = (Scheduler::for_waves, Scheduler::default);
+    let (planned, hoisted) = (CellStyle::Planned, CellStyle::Hoisted);
+    let mut got = String::new();
+    for (name, file) in [
+        (ModelName::TreeLstm, "sst/test.txt.gz"),
+        (ModelName::LatticeLstm, "newswire/test.arcs.txt.gz"),
+        (ModelName::BiLstmTagger, "wikigold/wikigold.txt.gz"),
+    ] {
+        for (how, style, scheduler) in [
+            ("by depth", planned, by_depth),
+            ("by depth, hoisted", hoisted, by_depth),
+            ("default", planned, default),
+        ] {
+            let Some((counts, on_tape)) = count(name, file, style, scheduler) else { return };
+            let ([batches, waves, mini_batches], OnTape { launches, jobs, words }) =
+                (counts, on_tape);
+            let counts = format!("{batches} batches, {waves} waves, {mini_batches} mini-batches");
+            let tape = format!("{launches} launches, {jobs} jobs, {words} words");
+            writeln!(got, "{} {how}: {counts}\n{tape}", name.name()).unwrap();
+        }
+    }
+    // What is hoisted from a table is a wave of its own.
+    let expected = "\
+        tree_lstm by depth: 766 batches, 766 waves, 35 mini-batches\n\
+        801 launches, 258543 jobs, 1763925 words\n\
+        tree_lstm by depth, hoisted: 766 batches, 801 waves, 35 mini-batches\n\
+        836 launches, 259902 jobs, 1793935 words\n\
+        tree_lstm default: 766 batches, 766 waves, 35 mini-batches\n\
+        801 launches, 258543 jobs, 1763925 words\n\
+        lattice_lstm by depth: 1346 batches, 734 waves, 5 mini-batches\n\
+        744 launches, 59042 jobs, 473983 words\n\
+        lattice_lstm by depth, hoisted: 1346 batches, 739 waves, 5 mini-batches\n\
+        749 launches, 59582 jobs, 489890 words\n\
+        lattice_lstm default: 985 batches, 929 waves, 5 mini-batches\n\
+        939 launches, 58783 jobs, 469375 words\n\
+        bilstm_tagger by depth: 7031 batches, 1805 waves, 27 mini-batches\n\
+        1913 launches, 372257 jobs, 2548364 words\n\
+        bilstm_tagger by depth, hoisted: 7031 batches, 1832 waves, 27 mini-batches\n\
+        1940 launches, 374387 jobs, 2605901 words\n\
+        bilstm_tagger default: 7031 batches, 1805 waves, 27 mini-batches\n\
+        1913 launches, 372257 jobs, 2548364 words\n";
+    assert_eq!(got, expected);
+}
+
+/// The phases of each cell of a network, without what is hoisted.
+fn phases_of(network: &Arc<Network>) -> String {
+    let program = Program::new(network.clone(), CellStyle::Planned).unwrap();
+    let of_cell = |cell: &CellPlan| {
+        let phases = phases(network, cell);
+        check_phases(cell, &phases).unwrap();
+        format!("{} {}", cell.name, phases.len())
+    };
+    program.cells().iter().map(of_cell).collect::<Vec<_>>().join(", ")
+}
+
+/// A phase ends where a product needs what the units of others have just computed: the reset state
+/// of a gated recurrent unit, the hidden layer of an output.
+#[test]
+fn an_lstm_is_one_phase_and_a_gru_is_two() {
+    let trees = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };
+    let tagger = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
+    let cells = [
+        phases_of(TreeLstm::new(trees).unwrap().network()),
+        phases_of(TreeGru::new(trees).unwrap().network()),
+        phases_of(BiLstmTagger::new(tagger).unwrap().network()),
+    ];
+    let expected = [
+        "leaf 1, node 1, output 1",
+        "leaf 2, node 2, output 1",
+        // Both directions' results are put side by side, then come two layers.
+        "fwd.0 1, bwd.0 1, output 3",
+    ];
+    assert_eq!(cells, expected);
+}
