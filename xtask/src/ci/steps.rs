@@ -21,6 +21,8 @@ pub(super) enum Action {
     Command(&'static str),
     /// Runs the examples and compares what they print.
     Examples,
+    /// Packs every crate, and builds each from its package.
+    Packages,
 }
 
 /// When a check is run.
@@ -55,7 +57,10 @@ enum Needs {
 
 impl Step {
     const fn new(name: &'static str, command: &'static str) -> Self {
-        let action = Action::Command(command);
+        Self::of(name, Action::Command(command))
+    }
+
+    const fn of(name: &'static str, action: Action) -> Self {
         Self { name, action, env: &[], when: When::Always, needs: Needs::Nothing }
     }
 
@@ -121,13 +126,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("fmt", "cargo fmt --all --check"),
     Step::new("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
     Step::new("tests", "cargo test --workspace --all-features").when(When::Tests),
-    Step {
-        name: "examples",
-        action: Action::Examples,
-        env: &[],
-        when: When::Always,
-        needs: Needs::Nothing,
-    },
+    Step::of("examples", Action::Examples),
     Step::new("avx2", AT_A_LEVEL).env(&[("EDBATCH_CPU", "avx2")]).needs(Needs::Avx2),
     Step::new("portable", AT_A_LEVEL).env(&[("EDBATCH_CPU", "portable")]),
     Step::new(
@@ -140,11 +139,7 @@ pub(super) const STEPS: &[Step] = &[
         "million-leaves",
         "cargo test --release -p pqtree --test golden -- --include-ignored",
     ),
-    Step::new(
-        "packages",
-        "cargo package --workspace --exclude edbatch-benches --exclude edbatch-testing \
-         --exclude xtask --allow-dirty",
-    ),
+    Step::of("packages", Action::Packages),
     Step::new(
         "minimum-rust",
         concat!(
@@ -216,7 +211,9 @@ impl fmt::Display for Step {
         }
         match self.action {
             Action::Command(command) => f.write_str(command),
-            Action::Examples => f.write_str("cargo xtask ci --only examples"),
+            Action::Examples | Action::Packages => {
+                write!(f, "cargo xtask ci --only {}", self.name)
+            }
         }
     }
 }
