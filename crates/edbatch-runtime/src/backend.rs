@@ -77,13 +77,15 @@ enum Elements<'a> {
     /// Where the plan has them.
     Arena(&'a [f32]),
     /// One wanted value after the other; by wanted value, where its elements begin.
-    #[cfg(feature = "cuda")]
     Packed(&'a [f32], &'a [usize]),
 }
 
 impl<'a> Outputs<'a> {
-    /// What is wanted of a plan, where its arena is in the host's memory.
-    pub(crate) fn new(
+    /// What is wanted of a plan, where its arena, of [`Plan::arena`] elements, is in the host's
+    /// memory. `greatest` has an index for each wanted value; it is read where that is what the
+    /// value is wanted for.
+    #[must_use]
+    pub fn new(
         program: &'a Program,
         plan: &'a Plan,
         arena: &'a [f32],
@@ -93,9 +95,9 @@ impl<'a> Outputs<'a> {
     }
 
     /// What is wanted of a plan, copied out of a device: the wanted elements, one value after the
-    /// other, and where each value begins.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn packed(
+    /// other, and where each value begins; `greatest` as for [`new`](Self::new).
+    #[must_use]
+    pub fn packed(
         program: &'a Program,
         plan: &'a Plan,
         (elements, starts): (&'a [f32], &'a [usize]),
@@ -107,14 +109,14 @@ impl<'a> Outputs<'a> {
     /// The elements of a wanted value, a slice for each field.
     ///
     /// # Panics
-    /// If fewer values are wanted, or not its [elements](Want::Elements).
+    /// If fewer values are wanted, or not its [elements](Want::Elements); if the backend gave fewer
+    /// elements than its plan has.
     #[inline]
     pub fn fields(&self, wanted: usize) -> impl Iterator<Item = &'a [f32]> + use<'a> {
         let (row, want) = self.plan.wanted[wanted];
         assert_eq!(want, Want::Elements, "the value is wanted for something else");
         let (elements, mut packed): (_, Option<usize>) = match self.elements {
             Elements::Arena(arena) => (arena, None),
-            #[cfg(feature = "cuda")]
             Elements::Packed(elements, starts) => (elements, Some(starts[wanted])),
         };
         fields(self.program, row).map(move |(start, width)| {

@@ -1,0 +1,172 @@
+//! The host's time of a mini-batch, from parsed inputs on, without what a backend then does: to a
+//! plan for the CPU, and to a tape for a device.
+//!
+//!     cargo bench -p edbatch --bench host_time -- [TREES [ROUNDS]]
+//!
+//! TREES is a file of binary trees, such as the Stanford Sentiment Treebank's test set; without it
+//! generated trees are taken. Both ways take turns, a whole set each, 64 trees at a time; of their
+//! times the median is printed.
+
+use std::array;
+use std::collections::HashMap;
+use std::env;
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use edbatch::{Engine, EngineOptions, Rows, Statistics};
+use edbatch_datasets::{Tree, generate, read_binary_trees};
+use edbatch_layout::{CellStyle, PhaseTable, Plan, Planner, Program, Tape};
+use edbatch_models::{Model, TreeLstm, TreeSizes};
+use edbatch_runtime::{Backend, BackendError, Bytes, Given, Outputs, Parameters};
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+
+const MINI_BATCH: usize = 64;
+
+/// Carries nothing out: results are zeros.
+struct Nothing {
+    program: Arc<Program>,
+    zeros: Vec<f32>,
+    indices: Vec<u32>,
+    /// For a device: what its plans are written with, and where.
+    tape: Option<(PhaseTable, Tape)>,
+    /// How long that took so far, in nanoseconds.
+    writing: Arc<AtomicU64>,
+}
+
+impl Nothing {
+    fn new(program: Arc<Program>, is_device: bool) -> Self {
+        let tape = is_device.then(|| (PhaseTable::new(&program), Tape::default()));
+        Self { program, zeros: Vec::new(), indices: Vec::new(), tape, writing: Arc::default() }
+    }
+}
+
+impl Backend for Nothing {
+    fn run(&mut self, plan: &Plan, given: &Given<'_>) -> Result<(), BackendError> {
+        let Some((table, tape)) = &mut self.tape else { return Ok(()) };
+        let rows = (given.initial.len(), given.stayed);
+        let began = Instant::now();
+        let written = tape.write(&self.program, table, plan, rows);
+        self.writing.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        written.map_err(|error| BackendError::Memory { what: "arena", bytes: 4 * error.elements })
+    }
+
+    fn outputs<'a>(&'a mut self, plan: &'a Plan) -> Result<Outputs<'a>, BackendError> {
+        self.zeros.resize(self.zeros.len().max(plan.arena), 0.0);
+        self.indices.resize(self.indices.len().max(plan.wanted.len()), 0);
+        Ok(Outputs::new(&self.program, plan, &self.zeros, &self.indices))
+    }
+
+    fn step(&mut self, _: &Plan, _: usize) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn bytes(&self) -> Bytes {
+        Bytes::default()
+    }
+
+    fn planner(&self) -> Planner {
+        if self.tape.is_some() { Planner::for_waves() } else { Planner::default() }
+    }
+
+    fn another(&self) -> Box<dyn Backend> {
+        Box::new(Self::new(self.program.clone(), self.tape.is_some()))
+    }
+}
+
+/// One way through a mini-batch, and its times: construction, schedule, plan, tape; microseconds a
+/// mini-batch.
+struct Contestant {
+    name: &'static str,
+    engine: Engine<TreeLstm>,
+    writing: Arc<AtomicU64>,
+    rows: Vec<Rows>,
+    times: Vec<[f64; 4]>,
+}
+
+impl Contestant {
+    fn new(name: &'static str, model: &TreeLstm, is_device: bool) -> Result<Self, Box<dyn Error>> {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let parameters = Parameters::random(model.network(), &mut rng);
+        let program = Arc::new(Program::new(model.network().clone(), CellStyle::default())?);
+        let backend = Nothing::new(program.clone(), is_device);
+        let (writing, backend) = (backend.writing.clone(), Box::new(backend));
+        let options = EngineOptions::new();
+        let engine = Engine::with_backend(model.clone(), &parameters, program, backend, options)?;
+        Ok(Self { name, engine, writing, rows: Vec::new(), times: Vec::new() })
+    }
+
+    /// Takes the whole set once.
+    fn turn(&mut self, trees: &[Tree<u32>]) -> Result<(), Box<dyn Error>> {
+        let before = self.clock();
+        for mini_batch in trees.chunks(MINI_BATCH) {
+            self.engine.run_into(mini_batch, &mut self.rows)?;
+        }
+        let after = self.clock();
+        let mini_batches = trees.chunks(MINI_BATCH).len() as f64;
+        self.times.push(array::from_fn(|part| (after[part] - before[part]) / mini_batches));
+        Ok(())
+    }
+
+    /// What all parts took so far, in microseconds.
+    fn clock(&self) -> [f64; 4] {
+        let Statistics { construct, schedule, plan, .. } = self.engine.statistics();
+        let [construct, schedule, plan] =
+            [construct, schedule, plan].map(|time| time.as_secs_f64() * 1e6);
+        [construct, schedule, plan, self.writing.load(Ordering::Relaxed) as f64 / 1e3]
+    }
+
+    fn median(&self, part: impl Fn(&[f64; 4]) -> f64) -> f64 {
+        let mut times: Vec<f64> = self.times.iter().map(part).collect();
+        times.sort_unstable_by(f64::total_cmp);
+        times[times.len() / 2]
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Cargo adds an option of its own.
+    let mut arguments = env::args().skip(1).filter(|argument| argument != "--bench");
+    let trees = match arguments.next() {
+        Some(path) => read_binary_trees(Path::new(&path))?,
+        None => generate::binary_trees(&mut Xoshiro256PlusPlus::seed_from_u64(1), 2_000),
+    };
+    let rounds: usize = arguments.next().map_or(Ok(51), |rounds| rounds.parse())?;
+    let (trees, vocabulary) = numbered(&trees);
+    let sizes = TreeSizes { vocabulary, embed: 16, hidden: 16, classes: 5 };
+    let model = TreeLstm::new(sizes)?;
+    let mut contestants =
+        [Contestant::new("CPU", &model, false)?, Contestant::new("device", &model, true)?];
+    for _ in 0..rounds {
+        for contestant in &mut contestants {
+            contestant.turn(&trees)?;
+        }
+    }
+    let statistics = contestants[0].engine.statistics();
+    println!(
+        "{} trees, {MINI_BATCH} at a time: {:.0} nodes; medians of {rounds} rounds, in µs:",
+        trees.len(),
+        statistics.nodes as f64 / statistics.graphs as f64
+    );
+    println!("{:>8} construct schedule     plan     tape      sum", "");
+    for contestant in &contestants {
+        print!("{:>8}", contestant.name);
+        for part in 0..4 {
+            print!(" {:8.1}", contestant.median(|times| times[part]));
+        }
+        println!(" {:8.1}", contestant.median(|times| times.iter().sum()));
+    }
+    Ok(())
+}
+
+/// Trees of words as numbers, and how many words there are.
+fn numbered(trees: &[Tree]) -> (Vec<Tree<u32>>, usize) {
+    let mut words = HashMap::new();
+    let mut number = |word: &String| {
+        let next = words.len() as u32;
+        *words.entry(word.clone()).or_insert(next)
+    };
+    let trees = trees.iter().map(|tree| tree.map(|_| 0, &mut number)).collect();
+    (trees, words.len())
+}
