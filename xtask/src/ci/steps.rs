@@ -178,6 +178,23 @@ pub(super) const STEPS: &[Step] = &[
     .env(&[("CXX", "c++ -fsanitize=undefined -fno-sanitize-recover=all")])
     .when(When::Long)
     .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),
+    // The sanitizer's library must be there before the test program's own memory is.
+    Step::new(
+        "device-address-sanitizer",
+        "cargo test -p edbatch-runtime -p edbatch --features edbatch/cuda --lib --test emulated",
+    )
+    .env(&[
+        ("CXX", "c++ -fsanitize=address"),
+        (
+            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER",
+            "env LD_PRELOAD=libasan.so.8 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1",
+        ),
+    ])
+    .when(When::Long)
+    .needs(Needs::Tool {
+        probe: "ls /usr/lib/x86_64-linux-gnu/libasan.so.8",
+        get: "g++ 12 or later on 64-bit Debian",
+    }),
     Step::new(
         "device-code",
         "cargo test --release -p edbatch --features cuda --test device_code -- --include-ignored",
