@@ -20,12 +20,13 @@
 //! it after a few nodes.
 
 use std::hint::select_unpredictable;
-use std::mem;
 use std::ops::Range;
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 use petgraph::algo::TarjanScc;
 use petgraph::graph::{DiGraph, NodeIndex};
+
+use crate::buckets::Buckets;
 
 /// Runs kind after kind, where the kinds of a graph have an order. Reusable memory.
 #[derive(Debug, Default)]
@@ -38,10 +39,7 @@ pub struct InOrder {
     components: TarjanScc<NodeIndex<u16>>,
     /// The nodes, and after them one that stands for no argument.
     nodes: Vec<OfNode>,
-    /// By batch: how many nodes it has; then, where its next one goes.
-    places: Vec<u32>,
-    /// The nodes, batch after batch.
-    nodes_in_order: Vec<NodeId>,
+    buckets: Buckets,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,36 +90,15 @@ impl InOrder {
             kind.first = batches;
             batches += kind.depth;
         }
-        // A batch has a node at least.
-        self.places.clear();
-        self.places.reserve(dag.nodes());
-        self.places.resize(batches as usize, 0);
-        self.nodes_in_order.resize(dag.nodes(), NodeId(0));
-        // As slices: a write might alias a Vec's pointer, which is then reloaded each time.
-        let (kinds, places) = (self.kinds.as_slice(), self.places.as_mut_slice());
-        let (nodes, in_order) =
-            (&mut self.nodes[..dag.nodes()], self.nodes_in_order.as_mut_slice());
-        for node in &mut *nodes {
-            // From here on a level counts all batches.
-            node.level += kinds[node.kind.index()].first;
-            places[node.level as usize] += 1;
-        }
-        let mut start = 0;
-        for place in &mut *places {
-            start += mem::replace(place, start);
-        }
-        for (id, node) in (0..).map(NodeId).zip(nodes) {
-            let place = &mut places[node.level as usize];
-            in_order[*place as usize] = id;
-            *place += 1;
-        }
-        let (mut start, mut ends) = (0, self.places.iter());
+        let (kinds, nodes) = (self.kinds.as_slice(), &self.nodes[..dag.nodes()]);
+        self.buckets.sort(nodes.len(), batches, |node| {
+            let OfNode { level, kind } = nodes[node];
+            kinds[kind.index()].first + level
+        });
+        let mut of_batches = self.buckets.batches();
         for &kind in &self.order {
-            // What was the place of a batch's first node is that behind its last now.
-            for &end in ends.by_ref().take(self.kinds[kind.index()].depth as usize) {
-                schedule.push(kind, &self.nodes_in_order[start..end as usize]);
-                start = end as usize;
-            }
+            let depth = self.kinds[kind.index()].depth as usize;
+            of_batches.by_ref().take(depth).for_each(|nodes| schedule.push(kind, nodes));
         }
         true
     }

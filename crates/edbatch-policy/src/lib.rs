@@ -95,6 +95,7 @@ mod agenda;
 mod backwards;
 mod beam;
 mod bound;
+mod buckets;
 mod by_depth;
 mod chains;
 mod choice;

@@ -4,8 +4,8 @@
 //!     cargo bench -p edbatch --bench host_time -- [TREES [ROUNDS]]
 //!
 //! TREES is a file of binary trees, such as the Stanford Sentiment Treebank's test set; without it
-//! generated trees are taken. Both ways take turns, a whole set each, 64 trees at a time; of their
-//! times the median is printed.
+//! generated trees are taken. Both ways take turns, a whole set each, 64 trees at a time; the
+//! medians of all mini-batches are printed.
 
 use std::array;
 use std::collections::HashMap;
@@ -76,8 +76,8 @@ impl Backend for Nothing {
     }
 }
 
-/// One way through a mini-batch, and its times: construction, schedule, plan, tape; microseconds a
-/// mini-batch.
+/// One way through mini-batches, and the time of each: construction, schedule, plan and tape, in
+/// microseconds.
 struct Contestant {
     name: &'static str,
     engine: Engine<TreeLstm>,
@@ -100,13 +100,12 @@ impl Contestant {
 
     /// Takes the whole set once.
     fn turn(&mut self, trees: &[Tree<u32>]) -> Result<(), Box<dyn Error>> {
-        let before = self.clock();
         for mini_batch in trees.chunks(MINI_BATCH) {
+            let before = self.clock();
             self.engine.run_into(mini_batch, &mut self.rows)?;
+            let after = self.clock();
+            self.times.push(array::from_fn(|part| after[part] - before[part]));
         }
-        let after = self.clock();
-        let mini_batches = trees.chunks(MINI_BATCH).len() as f64;
-        self.times.push(array::from_fn(|part| (after[part] - before[part]) / mini_batches));
         Ok(())
     }
 
