@@ -94,7 +94,8 @@ fn reads(
             }
         };
         match *operand {
-            Operand::Table { .. } | Operand::Unread => {}
+            // No step writes tables, folded or not.
+            Operand::Table { .. } | Operand::Folded { .. } | Operand::Unread => {}
             Operand::Hoisted { start } => {
                 let rows = plan.rows(start, of_step.calls);
                 rows.iter().try_for_each(|&row| read(row, stride))?;

@@ -3,8 +3,9 @@
 
 use std::hint::select_unpredictable;
 
-use edbatch_graph::Kind;
+use edbatch_graph::{Batch, Kind};
 
+use crate::cell_plan::Base;
 use crate::plan::{Action, Operand, Plan};
 use crate::planner::{Capacity, MiniBatch};
 
@@ -42,11 +43,13 @@ impl Distinct {
             1
         });
         self.kinds.resize_with(program.cells().len(), OfKind::default);
-        for ((of_kind, plan), cell) in
-            self.kinds.iter_mut().zip(program.cells()).zip(program.network().cells())
-        {
+        for (kind, cell) in program.network().cells().iter().enumerate() {
+            let of_kind = &mut self.kinds[kind];
             of_kind.rows.clear();
-            of_kind.port = plan.hoisted.as_ref().and_then(|hoisted| hoisted.table());
+            of_kind.port = match program.signature(Kind::new(kind)).hoisted {
+                Some((Base::Table(port), _)) => Some(usize::from(port)),
+                _ => None,
+            };
             if let Some(port) = of_kind.port {
                 let table = &cell.tables()[port];
                 of_kind.width = program.table_width(table);
@@ -102,11 +105,8 @@ impl Distinct {
     }
 
     /// Writes all lists of [`Plan::rows`], and for how many rows something is hoisted.
-    pub(crate) fn write(
-        &mut self,
-        &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>,
-        plan: &mut Plan,
-    ) {
+    pub(crate) fn write(&mut self, mini_batch: &MiniBatch<'_>, plan: &mut Plan) {
+        let &MiniBatch { program, graph, schedule, .. } = mini_batch;
         let Plan { steps, operands, rows, .. } = plan;
         let mut numbers = self.numbers.as_slice();
         let mut batches = schedule.batches();
@@ -124,32 +124,50 @@ impl Distinct {
                 continue;
             }
             let batch = batches.next().expect("a batch for every call");
-            let calls = batch.nodes.len();
-            let tables = program.network()[batch.kind].tables();
             let operands = &operands[step.operands as usize..];
-            for (port, (table, operand)) in tables.iter().zip(operands).enumerate() {
-                // Others are not read, but by what was hoisted.
-                let Operand::Table { start } = *operand else { continue };
-                let width = program.table_width(table);
-                let list = &mut rows[start as usize..][..calls];
-                for (row, &node) in list.iter_mut().zip(batch.nodes) {
-                    *row = graph.rows(node)[port] * width;
-                }
-            }
-            if of_kind.port.is_none() {
+            table_rows(mini_batch, batch, operands, rows);
+            if step.action != Action::Body {
                 continue;
             }
-            let hoisted = program.cell(batch.kind).hoisted.as_ref().expect("a table divides it");
-            let ports = program.network()[batch.kind].ports().len();
-            let Operand::Hoisted { start } = operands[tables.len() + ports] else {
-                unreachable!("the body of a cell reads rows of its prologue's results")
-            };
-            let (own, rest) = numbers.split_at(calls);
-            numbers = rest;
-            let (out, stride) = (of_kind.results, hoisted.prologue.output_stride);
-            for (row, &number) in rows[start as usize..].iter_mut().zip(own) {
-                *row = out + number * stride;
+            // Behind the ports, the rows of what the prologue made.
+            let cell = &program.network()[batch.kind];
+            match operands[cell.tables().len() + cell.ports().len()] {
+                Operand::Folded { start } => {
+                    let folded = program.folded(batch.kind).expect("it reads a folded table");
+                    for (row, &node) in rows[start as usize..].iter_mut().zip(batch.nodes) {
+                        *row = folded.start + graph.rows(node)[folded.port] * folded.stride;
+                    }
+                }
+                Operand::Hoisted { start } => {
+                    let hoisted = program.signature(batch.kind).hoisted;
+                    let (_, stride) = hoisted.expect("a table divides it");
+                    let (own, rest) = numbers.split_at(batch.nodes.len());
+                    numbers = rest;
+                    for (row, &number) in rows[start as usize..].iter_mut().zip(own) {
+                        *row = of_kind.results + number * stride;
+                    }
+                }
+                // A prologue of values leaves its rows where the topology says.
+                _ => {}
             }
+        }
+    }
+}
+
+/// Writes the rows of tables that the calls of a batch read; others are not read, but by a
+/// prologue.
+fn table_rows(
+    &MiniBatch { program, graph, .. }: &MiniBatch<'_>,
+    batch: Batch<'_>,
+    operands: &[Operand],
+    rows: &mut [u32],
+) {
+    let tables = program.network()[batch.kind].tables();
+    for (port, (table, operand)) in tables.iter().zip(operands).enumerate() {
+        let Operand::Table { start } = *operand else { continue };
+        let width = program.table_width(table);
+        for (row, &node) in rows[start as usize..].iter_mut().zip(batch.nodes) {
+            *row = graph.rows(node)[port] * width;
         }
     }
 }

@@ -80,7 +80,7 @@ pub enum Action {
         capacity: u32,
     },
     /// Calls the [body](crate::Hoisted::body) of the cell for the nodes of a batch. The last
-    /// operand is where they find their rows of the prologue's results.
+    /// operand is where they find their rows of the prologue's results, hoisted or folded.
     Body,
 }
 
@@ -133,6 +133,12 @@ pub enum Operand {
     Unread,
     /// Rows of results for distinct rows of a table: call `b` reads at `rows[start + b]`.
     Hoisted {
+        /// Into [`Plan::rows`].
+        start: u32,
+    },
+    /// Rows of a [folded table](crate::FoldedTable): call `b` reads at `rows[start + b]` of the
+    /// memory of all folded tables.
+    Folded {
         /// Into [`Plan::rows`].
         start: u32,
     },
@@ -230,6 +236,9 @@ impl fmt::Display for Plan {
                     Operand::Unread => f.write_str("unread")?,
                     Operand::Hoisted { start } => {
                         write!(f, "hoisted {:?}", self.rows(start, step.calls))?
+                    }
+                    Operand::Folded { start } => {
+                        write!(f, "folded {:?}", self.rows(start, step.calls))?
                     }
                     Operand::Span { first, stride } => write!(f, "span @{first}+{stride}")?,
                     Operand::List { start } => {

@@ -1,5 +1,7 @@
 //! A network, compiled: every cell's plan and every record's layout.
 
+mod fold;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,6 +11,7 @@ use crate::cell_plan::{Base, CellPlan, CellStep};
 use crate::compile::{CellStyle, compile};
 use crate::plan::{Part, Step};
 use crate::record_layout::RecordLayout;
+pub use fold::FoldedTable;
 
 /// Everything that is decided once, when a model is loaded.
 #[derive(Clone, Debug)]
@@ -24,8 +27,11 @@ pub struct Program {
 pub(crate) struct Signature {
     /// Elements from one row of output to the next.
     pub(crate) stride: u32,
-    /// What divides the cell, and elements from one row of its prologue's results to the next.
+    /// What divides the cell, and elements from one row of its prologue's results to the next;
+    /// unless its table is folded.
     pub(crate) hoisted: Option<(Base, u32)>,
+    /// The folded table that the cell reads, if it does.
+    pub(crate) folded: Option<FoldedTable>,
     /// By table port: whether a call reads the row that it names there; what was hoisted does not
     /// count.
     pub(crate) tables: Box<[bool]>,
@@ -147,10 +153,16 @@ impl Signature {
         Self {
             stride: plan.output_stride,
             hoisted: hoisted.map(|hoisted| (hoisted.from, hoisted.prologue.output_stride)),
+            folded: None,
             tables: (0..cell.tables().len()).map(reads).collect(),
             ports: cell.ports()[..single].iter().map(stride).collect(),
             is_variadic: cell.is_variadic(),
         }
+    }
+
+    /// Nothing is hoisted for the cell in a mini-batch: it reads this folded table.
+    fn fold(&mut self, table: FoldedTable) {
+        (self.hoisted, self.folded) = (None, Some(table));
     }
 }
 

@@ -5,7 +5,9 @@
 //! first job of each wave, end    as indices into the list
 //! jobs                           six numbers each: what, then five that depend on it
 //! pieces of rows                 a start and a length each, for the greatest of several fields
-//! steps                          calls, out, scratch; then three numbers an operand
+//! steps                          calls, out, scratch; then three numbers an operand: its form
+//!                                (a span, a list, any number of rows, rows of a folded table),
+//!                                then two that depend on it
 //! lists, rows                    those of the plan
 //! ```
 //!
@@ -265,6 +267,7 @@ impl Tape {
                     Operand::List { start } => [2, lists + start, 0],
                     Operand::Table { start } | Operand::Hoisted { start } => [2, rows + start, 0],
                     Operand::Many { ends, rows } => [3, lists + ends, lists + rows],
+                    Operand::Folded { start } => [4, rows + start, 0],
                 });
             }
         }

@@ -101,7 +101,10 @@ fn gathers<'a>(
     plan.operands_of(index).iter().enumerate().filter_map(move |(position, operand)| {
         let rows = match *operand {
             Operand::Span { .. } | Operand::Unread => return None,
-            Operand::Table { .. } | Operand::Hoisted { .. } | Operand::List { .. } => step.calls,
+            Operand::Table { .. }
+            | Operand::Hoisted { .. }
+            | Operand::Folded { .. }
+            | Operand::List { .. } => step.calls,
             Operand::Many { ends, .. } => plan.list(ends, step.calls).last().copied().unwrap_or(0),
         };
         let elements = match position.checked_sub(tables.len()) {

@@ -21,7 +21,7 @@ use crate::backend::fields;
 use crate::kernels::rows::split_around;
 use crate::kernels::{Aligned, Level, Pass, arg_max};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
-use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters};
+use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Rows};
 use load::Loaded;
 pub use profile::{Profile, Work};
 use tile::{Job, Workspace};
@@ -66,19 +66,21 @@ pub enum Products {
 }
 
 impl Cpu {
-    /// Loads a program and its parameters on one core; packs weights, and keeps of the parameters
-    /// only what is read as it is.
+    /// Loads a program and its parameters on one core: computes its
+    /// [folded tables](Program::fold_tables), packs weights, and keeps of the parameters only what
+    /// is read as it is.
     ///
     /// # Errors
-    /// If memory for the packed weights cannot be had.
+    /// If memory for the packed weights or the folded tables cannot be had.
     pub fn new(
         program: Arc<Program>,
         parameters: &Parameters,
         products: Products,
         level: Level,
     ) -> Result<Self, BackendError> {
-        let loaded = Loaded::new(program, parameters, products, level);
-        let loaded = loaded.map_err(|error| error.of("the packed weights"))?;
+        let folded = fold_tables(&program, parameters, products, level)?;
+        let loaded = Loaded::new(program, parameters, products, level, folded);
+        let loaded = loaded.map_err(|error| error.of(PACKED))?;
         Ok(Self::on(Arc::new(loaded), None))
     }
 
@@ -222,6 +224,28 @@ impl Cpu {
             job.run(tile, out, workspace, workers.as_deref_mut());
         }
     }
+}
+
+/// What memory for weights is for.
+const PACKED: &str = "the packed weights";
+
+/// The memory of all folded tables, as the same kernels that would hoist their rows compute them.
+fn fold_tables(
+    program: &Arc<Program>,
+    parameters: &Parameters,
+    products: Products,
+    level: Level,
+) -> Result<Aligned, BackendError> {
+    let plan = program.folding_plan();
+    if plan.steps.is_empty() {
+        return Ok(Aligned::default());
+    }
+    let loaded = Loaded::to_fold(program.clone(), parameters, products, level);
+    let loaded = loaded.map_err(|error| error.of(PACKED))?;
+    let mut cpu = Cpu::on(Arc::new(loaded), None);
+    cpu.arena.reserve(plan.arena).map_err(|error| error.of("the folded tables"))?;
+    cpu.run(&plan, &Given { initial: &Rows::new(), stayed: 0, host: &[] })?;
+    Ok(cpu.arena)
 }
 
 /// What was locked, whatever a panic left in it.

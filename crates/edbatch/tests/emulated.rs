@@ -77,14 +77,22 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
     if Level::detect() == Level::Portable {
         return skip("this level of the CPU rounds products");
     }
-    for seed in 0..8 {
+    for seed in 0..10 {
         let subject = Subject::new(seed);
-        let styles = [CellStyle::Hoisted, CellStyle::Planned, CellStyle::Declaration];
-        let style = styles[seed as usize % styles.len()];
-        let program = Arc::new(Program::new(subject.network.clone(), style).unwrap());
+        let (style, folded) = [
+            (CellStyle::Hoisted, 0),
+            (CellStyle::Planned, 0),
+            (CellStyle::Hoisted, u64::MAX),
+            (CellStyle::Declaration, 0),
+            (CellStyle::Hoisted, 4000),
+        ][seed as usize % 5];
+        let program = Program::new(subject.network.clone(), style).unwrap().fold_tables(folded);
+        let program = Arc::new(program);
         let parameters = &subject.parameters;
-        let cpu = Cpu::new(program.clone(), parameters, Products::Packed, Level::detect());
-        let expected = subject.run(&program, &mut cpu.unwrap());
+        // The CPU folds nothing.
+        let unfolded = Arc::new(Program::new(subject.network.clone(), style).unwrap());
+        let cpu = Cpu::new(unfolded.clone(), parameters, Products::Packed, Level::detect());
+        let expected = subject.run(&unfolded, &mut cpu.unwrap());
         let Some(mut device) = emulated::backend(program.clone(), parameters) else { return };
         // Each launch has another order of threads, blocks and jobs.
         for _ in 0..3 {
@@ -100,11 +108,18 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
 #[test]
 fn nothing_is_allocated_in_a_steady_state() {
     let subject = Subject::new(3);
-    let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
-    let program = Arc::new(program);
-    let Some(mut device) = emulated::backend(program.clone(), &subject.parameters) else { return };
+    for folded in [0, u64::MAX] {
+        let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
+        let program = Arc::new(program.fold_tables(folded));
+        let device = emulated::backend(program.clone(), &subject.parameters);
+        let Some(mut device) = device else { return };
+        nothing_is_allocated(&subject, &program, &mut *device);
+    }
+}
+
+fn nothing_is_allocated(subject: &Subject, program: &Program, device: &mut dyn Backend) {
     let last = NodeId::new(subject.graph.nodes() - 1);
-    let plan = subject.plan(&program, &*device, &[(last.into(), Want::Elements)]);
+    let plan = subject.plan(program, device, &[(last.into(), Want::Elements)]);
     let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
     let mut run = || {
         device.run(&plan, &given).unwrap();

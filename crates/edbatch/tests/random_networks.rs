@@ -5,7 +5,7 @@ use std::sync::Arc;
 use edbatch_graph::{Dag, Graph, Kind, NodeId, Schedule};
 use edbatch_layout::{
     Capacity, CellStyle, MiniBatch, Part, Phase, Plan, Planner, Program, Want, check, check_cell,
-    check_phases, check_waves, phases,
+    check_folding, check_phases, check_waves, phases,
 };
 use edbatch_policy::{Agenda, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
@@ -41,8 +41,18 @@ fn batched_is_node_by_node(seed: u64) {
     for mut policy in policies {
         let schedule = schedule(&graph, &mut policy);
         schedule.check(&graph).unwrap();
-        for style in [CellStyle::Hoisted, CellStyle::Planned, CellStyle::Declaration] {
-            let program = Arc::new(Program::new(network.clone(), style).unwrap());
+        let hoisted = CellStyle::Hoisted;
+        for (style, folded) in [
+            (hoisted, 0),
+            (hoisted, u64::MAX),
+            // About one table of two.
+            (hoisted, 4000),
+            (CellStyle::Planned, 0),
+            (CellStyle::Declaration, 0),
+        ] {
+            let program = Program::new(network.clone(), style).unwrap().fold_tables(folded);
+            let program = Arc::new(program);
+            check_folding(&program.folding_plan(), &program).unwrap();
             for (kind, cell) in program.cells().iter().enumerate() {
                 check_cell(&program, Kind::new(kind), cell).unwrap();
             }
@@ -65,7 +75,7 @@ fn batched_is_node_by_node(seed: u64) {
                     assert_eq!(
                         first.get_or_insert(got.clone()),
                         &got,
-                        "no policy, and no hoisting, changes a bit"
+                        "no policy, no hoisting and no folding changes a bit"
                     );
                 }
             }

@@ -34,7 +34,7 @@ struct OnTape {
 fn count(
     name: ModelName,
     file: &str,
-    style: CellStyle,
+    (style, folded): (CellStyle, u64),
     scheduler: fn() -> Scheduler,
 ) -> Option<([usize; 3], OnTape)> {
     let path: PathBuf = shared(Path::new("datasets").join(file))?;
@@ -42,7 +42,7 @@ fn count(
     let config = ModelConfig::of_size(name, 4, None, gathered.outputs);
     let lexicon = Arc::new(gathered.lexicon);
     let model = Zoo::new(&config, &lexicon).unwrap();
-    let program = Program::new(model.network().clone(), style).unwrap();
+    let program = Program::new(model.network().clone(), style).unwrap().fold_tables(folded);
     let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1));
     let all: Vec<_> = inputs(&lexicon, &path).unwrap().map(Result::unwrap).collect();
     let mut engine = Engine::new(model, parameters).unwrap();
@@ -77,7 +77,8 @@ fn count(
 #[test]
 fn lattices_have_fewer_waves_by_depth_and_others_as_many() {
     let (by_depth, default): (fn() -> _, fn() -> _) = (Scheduler::for_waves, Scheduler::default);
-    let (planned, hoisted) = (CellStyle::Planned, CellStyle::Hoisted);
+    let (planned, hoisted) = ((CellStyle::Planned, 0), (CellStyle::Hoisted, 0));
+    let folded = (CellStyle::Hoisted, u64::MAX);
     let mut got = String::new();
     for (name, file) in [
         (ModelName::TreeLstm, "sst/test.txt.gz"),
@@ -87,6 +88,7 @@ fn lattices_have_fewer_waves_by_depth_and_others_as_many() {
         for (how, style, scheduler) in [
             ("by depth", planned, by_depth),
             ("by depth, hoisted", hoisted, by_depth),
+            ("by depth, folded", folded, by_depth),
             ("default", planned, default),
         ] {
             let Some((counts, on_tape)) = count(name, file, style, scheduler) else { return };
@@ -97,24 +99,30 @@ fn lattices_have_fewer_waves_by_depth_and_others_as_many() {
             writeln!(got, "{} {how}: {counts}\n{tape}", name.name()).unwrap();
         }
     }
-    // What is hoisted from a table is a wave of its own.
+    // What is hoisted from a table is a wave of its own; what is folded is none.
     let expected = "\
         tree_lstm by depth: 766 batches, 766 waves, 35 mini-batches\n\
         801 launches, 258543 jobs, 1763925 words\n\
         tree_lstm by depth, hoisted: 766 batches, 801 waves, 35 mini-batches\n\
         836 launches, 259902 jobs, 1793935 words\n\
+        tree_lstm by depth, folded: 766 batches, 766 waves, 35 mini-batches\n\
+        801 launches, 258543 jobs, 1764030 words\n\
         tree_lstm default: 766 batches, 766 waves, 35 mini-batches\n\
         801 launches, 258543 jobs, 1763925 words\n\
         lattice_lstm by depth: 1346 batches, 734 waves, 5 mini-batches\n\
         744 launches, 59042 jobs, 473983 words\n\
         lattice_lstm by depth, hoisted: 1346 batches, 739 waves, 5 mini-batches\n\
         749 launches, 59582 jobs, 489890 words\n\
+        lattice_lstm by depth, folded: 1346 batches, 734 waves, 5 mini-batches\n\
+        744 launches, 59042 jobs, 478006 words\n\
         lattice_lstm default: 985 batches, 929 waves, 5 mini-batches\n\
         939 launches, 58783 jobs, 469375 words\n\
         bilstm_tagger by depth: 7031 batches, 1805 waves, 27 mini-batches\n\
         1913 launches, 372257 jobs, 2548364 words\n\
         bilstm_tagger by depth, hoisted: 7031 batches, 1832 waves, 27 mini-batches\n\
         1940 launches, 374387 jobs, 2605901 words\n\
+        bilstm_tagger by depth, folded: 7031 batches, 1805 waves, 27 mini-batches\n\
+        1913 launches, 372257 jobs, 2558870 words\n\
         bilstm_tagger default: 7031 batches, 1805 waves, 27 mini-batches\n\
         1913 launches, 372257 jobs, 2548364 words\n";
     assert_eq!(got, expected);

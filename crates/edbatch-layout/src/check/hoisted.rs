@@ -9,6 +9,7 @@ use super::arena::{Argument, Owner};
 use super::{Checked, Reading, Replay};
 use crate::cell_plan::{Base, Hoisted};
 use crate::plan::{Operand, Step};
+use crate::program::FoldedTable;
 
 impl Replay<'_> {
     /// A step that hoists something of a cell: for distinct rows of a table, or for values.
@@ -18,6 +19,9 @@ impl Replay<'_> {
         let hoisted = cell.ok_or_else(|| format!("nothing of {} is hoisted", step.cell))?;
         if step.calls > capacity {
             return Err(format!("{} rows, beyond the capacity of {capacity}", step.calls));
+        }
+        if program.folded(step.cell).is_some() {
+            return Err(format!("hoists for the table of {}, which is folded", step.cell));
         }
         let stride = hoisted.prologue.output_stride;
         let written = self.arena.rows(step.out, stride, capacity)?;
@@ -131,6 +135,9 @@ impl Replay<'_> {
         let kind = reading.batch.kind;
         let hoisted = self.mini_batch.program.cell(kind).hoisted.as_ref().expect("was looked up");
         let calls = reading.batch.nodes.len();
+        if let Some(folded) = self.mini_batch.program.folded(kind) {
+            return self.folded_rows(reading, folded, operand);
+        }
         let rows = match (hoisted.from, operand) {
             (Base::Table(_), Operand::Hoisted { start }) => self.claim(start, calls)?.to_vec(),
             (Base::Port(_), Operand::Span { first, stride }) => {
@@ -142,6 +149,27 @@ impl Replay<'_> {
         for (call, row) in rows.into_iter().enumerate() {
             let argument = self.argument(hoisted, reading, call);
             self.row(row, stride, Owner::Hoisted(kind, argument), &reading.written)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a folded table that the calls of a batch name.
+    fn folded_rows(
+        &mut self,
+        Reading { batch, .. }: &Reading<'_>,
+        folded: FoldedTable,
+        operand: Operand,
+    ) -> Checked {
+        let Operand::Folded { start } = operand else {
+            return Err(format!("expected rows of a folded table, got {operand:?}"));
+        };
+        let rows = self.claim(start, batch.nodes.len())?;
+        for (&got, &node) in rows.iter().zip(batch.nodes) {
+            let row = self.mini_batch.graph.rows(node)[folded.port];
+            if u64::from(got) != u64::from(folded.start) + u64::from(row) * u64::from(folded.stride)
+            {
+                return Err(format!("{node} reads folded tables at {got}, expected row {row}"));
+            }
         }
         Ok(())
     }

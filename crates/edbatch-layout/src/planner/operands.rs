@@ -95,8 +95,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Where a batch finds its rows of what was hoisted, if anything was: another operand, and what
-    /// is left to do.
+    /// Where a batch finds its rows of what was hoisted or folded, if anything was: another
+    /// operand, and what is left to do.
     pub(super) fn hoisted_rows(
         &self,
         schedule_len: usize,
@@ -105,6 +105,11 @@ impl Planner {
         plan: &mut Plan,
         progress: &mut Progress,
     ) -> Action {
+        if signature.folded.is_some() {
+            plan.operands.push(Operand::Folded { start: progress.rows });
+            progress.rows += calls;
+            return Action::Body;
+        }
         let Some((from, stride)) = signature.hoisted else { return Action::Call };
         let Some(Share { group, first_row }) = self.groups.share(batch) else {
             return Action::Call;

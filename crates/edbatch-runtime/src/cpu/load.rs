@@ -3,60 +3,102 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use edbatch_graph::ParameterId;
-use edbatch_layout::{Action, Base, CellPlan, CellStep, Mode, Place, Program, Step};
+use edbatch_graph::{Kind, ParameterId};
+use edbatch_layout::{Base, CellPlan, CellStep, Mode, Part, Place, Program, Step};
 
 use super::{Products, TILE};
 use crate::Parameters;
-use crate::kernels::{Level, OutOfMemory, PackedWeights};
+use crate::kernels::{Aligned, Level, OutOfMemory, PackedWeights};
 
 /// All that is decided and packed once, shared by backends on the same weights.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) program: Arc<Program>,
     pub(super) level: Level,
-    cells: Vec<LoadedCell>,
+    /// By cell: the [parts](Part) that plans may run.
+    cells: Vec<[Option<LoadedPart>; 3]>,
     /// The parameters that are read as they are: tables, biases, factors of other products.
     kept: Vec<Option<Arc<Vec<f32>>>>,
-    /// Bytes of all weights.
+    /// The folded tables of the program.
+    pub(super) folded: Aligned,
+    /// Bytes of all weights, and of the folded tables.
     pub(super) bytes: usize,
 }
 
 impl Loaded {
+    /// What mini-batches run.
     pub(super) fn new(
         program: Arc<Program>,
         parameters: &Parameters,
         products: Products,
         level: Level,
+        folded: Aligned,
+    ) -> Result<Self, OutOfMemory> {
+        let runs = |program: &Program, kind, part| {
+            // What a table divides never runs as a whole, and what is folded has been computed.
+            let hoisted = program.cell(kind).hoisted.as_ref();
+            match part {
+                Part::Whole => hoisted.is_none_or(|hoisted| hoisted.table().is_none()),
+                Part::Prologue => program.folded(kind).is_none(),
+                Part::Body => true,
+            }
+        };
+        let mut loaded = Self::parts(program, parameters, products, level, runs)?;
+        loaded.bytes += size_of_val(&*folded);
+        loaded.folded = folded;
+        Ok(loaded)
+    }
+
+    /// What computes the folded tables.
+    pub(super) fn to_fold(
+        program: Arc<Program>,
+        parameters: &Parameters,
+        products: Products,
+        level: Level,
+    ) -> Result<Self, OutOfMemory> {
+        let folds = |program: &Program, kind, part| {
+            part == Part::Prologue && program.folded(kind).is_some()
+        };
+        Self::parts(program, parameters, products, level, folds)
+    }
+
+    /// The parts of cells that are needed, and the parameters that they read.
+    fn parts(
+        program: Arc<Program>,
+        parameters: &Parameters,
+        products: Products,
+        level: Level,
+        is_needed: impl Fn(&Program, Kind, Part) -> bool,
     ) -> Result<Self, OutOfMemory> {
         let mut stacks = Stacks { parameters, products, level, packed: HashMap::new() };
-        let cells = program.cells().iter().map(|plan| LoadedCell::new(plan, &mut stacks));
-        let cells = cells.collect::<Result<Vec<_>, _>>()?;
         let mut kept: Vec<Option<Arc<Vec<f32>>>> = vec![None; program.network().parameters().len()];
-        for (cell, plan) in program.network().cells().iter().zip(program.cells()) {
-            let tables = |table: u16| cell.tables()[usize::from(table)].parameter;
-            for (place, _) in plan.steps.iter().flat_map(CellStep::reads) {
-                let id = match place.base {
-                    Base::Parameter(id) => id,
-                    Base::Table(table) => tables(table),
-                    _ => continue,
-                };
-                kept[id.0 as usize] = Some(parameters.get(id).clone());
+        let mut cells = Vec::new();
+        for kind in (0..program.cells().len()).map(Kind::new) {
+            let mut parts = [None, None, None];
+            for part in [Part::Whole, Part::Prologue, Part::Body] {
+                let needed = is_needed(&program, kind, part);
+                let Some(plan) = program.part(kind, part).filter(|_| needed) else { continue };
+                parts[part as usize] = Some(LoadedPart::new(plan, &mut stacks)?);
+                for (place, _) in plan.steps.iter().flat_map(CellStep::reads) {
+                    let tables = program.network()[kind].tables();
+                    let id = match place.base {
+                        Base::Parameter(id) => id,
+                        Base::Table(table) => tables[usize::from(table)].parameter,
+                        _ => continue,
+                    };
+                    kept[id.0 as usize] = Some(parameters.get(id).clone());
+                }
             }
+            cells.push(parts);
         }
         let of_kept = kept.iter().flatten().map(|values| size_of_val(values.as_slice()));
         let bytes = stacks.packed.values().map(|weights| weights.bytes()).chain(of_kept).sum();
-        Ok(Self { program, level, cells, kept, bytes })
+        Ok(Self { program, level, cells, kept, folded: Aligned::default(), bytes })
     }
 
     /// What a step of a plan carries out.
     pub(super) fn carried_out(&self, step: &Step) -> &LoadedPart {
-        let cell = &self.cells[step.cell.index()];
-        let part = match step.action {
-            Action::Call => &cell.whole,
-            Action::Hoist { .. } => &cell.prologue,
-            Action::Body => &cell.body,
-        };
+        let part = &self.cells[step.cell.index()][step.action.part() as usize];
         part.as_ref().expect("planned for this program")
     }
 
@@ -64,14 +106,6 @@ impl Loaded {
     pub(super) fn parameter(&self, id: ParameterId) -> &[f32] {
         self.kept[id.0 as usize].as_ref().expect("kept for the steps that read it")
     }
-}
-
-/// The parts of a cell that its calls may need.
-#[derive(Debug)]
-struct LoadedCell {
-    whole: Option<LoadedPart>,
-    prologue: Option<LoadedPart>,
-    body: Option<LoadedPart>,
 }
 
 /// A cell or a part of it, ready to run.
@@ -142,19 +176,6 @@ impl Stacks<'_> {
         });
         self.packed.insert(weights.to_vec(), packed.clone());
         Ok(packed)
-    }
-}
-
-impl LoadedCell {
-    fn new(plan: &CellPlan, stacks: &mut Stacks<'_>) -> Result<Self, OutOfMemory> {
-        let mut part = |plan: &CellPlan| LoadedPart::new(plan, stacks);
-        let Some(hoisted) = &plan.hoisted else {
-            return Ok(Self { whole: Some(part(plan)?), prologue: None, body: None });
-        };
-        // What a table divides never runs as a whole.
-        let whole = if hoisted.table().is_none() { Some(part(plan)?) } else { None };
-        let prologue = Some(part(&hoisted.prologue)?);
-        Ok(Self { whole, prologue, body: Some(part(&hoisted.body)?) })
     }
 }
 

@@ -190,10 +190,14 @@ impl<'a> Source<'a> {
                 let list = &job.plan.list(start, self.tile.batch)[calls.clone()];
                 then(job.around.shifted(offset).list(list))
             }
+            Operand::Folded { start } => {
+                let data = &job.loaded.folded[offset..];
+                then(RowsRef::List { data, offsets: self.table_rows(start) })
+            }
             Operand::Hoisted { start } => {
                 then(job.around.shifted(offset).list(self.table_rows(start)))
             }
-            operand => unreachable!("{operand:?} is no row of the arena for each call"),
+            operand => unreachable!("{operand:?} is no row for each call"),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use edbatch_layout::{PhaseTable, Plan, Planner, Program, Step, Tape, Want};
+use edbatch_layout::{ArenaTooLarge, PhaseTable, Plan, Planner, Program, Step, Tape, Want};
 
 use super::CudaError;
 use super::device::{Arguments, Device, Side};
@@ -36,6 +36,9 @@ struct Loaded<D: Device> {
     table: PhaseTable,
     kernels: D::Program,
     weights: D::Memory,
+    /// The program's folded tables, if it has any; behind them, the scratch that making them took.
+    folded: Option<D::Memory>,
+    /// Bytes of both.
     weight_bytes: usize,
 }
 
@@ -150,7 +153,8 @@ pub fn kernel_source(program: &Program) -> String {
 }
 
 impl<D: Device> Cuda<D> {
-    /// Compiles a program's kernels, and copies its parameters to a device.
+    /// Compiles a program's kernels, copies its parameters to a device, and lets it compute the
+    /// folded tables.
     fn new(
         device: D,
         program: Arc<Program>,
@@ -164,7 +168,9 @@ impl<D: Device> Cuda<D> {
         let weights = device.memory(weight_bytes.max(4), Side::Device)?;
         let bytes: Vec<u8> = floats.iter().flat_map(|float| float.to_ne_bytes()).collect();
         device.fill(&weights, &bytes)?;
-        let loaded = Loaded { device, program, table, kernels, weights, weight_bytes };
+        let folded = None;
+        let mut loaded = Loaded { device, program, table, kernels, weights, folded, weight_bytes };
+        loaded.fold_tables()?;
         Ok(Self::on(Arc::new(loaded)))
     }
 
@@ -195,10 +201,11 @@ impl<D: Device> Cuda<D> {
         }
         let address =
             |buffer: &Buffer<D>| buffer.memory.as_ref().map_or(0, |memory| device.address(memory));
-        let mut arguments = Arguments {
+        let arguments = Arguments {
             tape: address(&memory.tape),
             arena: address(&memory.arena),
             weights: device.address(&loaded.weights),
+            folded: loaded.folded.as_ref().map_or(0, |memory| device.address(memory)),
             given: address(&memory.given),
             stayed: address(&memory.stay[0]),
             stayed_before: address(&memory.stay[1]),
@@ -206,16 +213,7 @@ impl<D: Device> Cuda<D> {
             indices: address(&memory.indices),
             wave: 0,
         };
-        // More blocks would only wait for each other; each takes several jobs then.
-        let most = BLOCKS * device.facts().processors as usize;
-        for wave in 0..tape.waves() {
-            arguments.wave = wave as u32;
-            let blocks = tape.jobs(wave).min(most) as u32;
-            if blocks > 0 {
-                device.launch(&loaded.kernels, blocks, &arguments)?;
-            }
-        }
-        Ok(())
+        Ok(loaded.launch(tape, arguments)?)
     }
 
     /// Writes the host's given rows where the device reads them.
@@ -231,6 +229,55 @@ impl<D: Device> Cuda<D> {
         }
         Ok(())
     }
+}
+
+impl<D: Device> Loaded<D> {
+    /// Launches all waves of a tape.
+    fn launch(&self, tape: &Tape, mut arguments: Arguments) -> Result<(), CudaError> {
+        // More blocks would only wait for each other; each takes several jobs then.
+        let most = BLOCKS * self.device.facts().processors as usize;
+        for wave in 0..tape.waves() {
+            arguments.wave = wave as u32;
+            let blocks = tape.jobs(wave).min(most) as u32;
+            if blocks > 0 {
+                self.device.launch(&self.kernels, blocks, &arguments)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes the program's folded tables.
+    fn fold_tables(&mut self) -> Result<(), BackendError> {
+        let plan = self.program.folding_plan();
+        if plan.steps.is_empty() {
+            return Ok(());
+        }
+        let mut tape = Tape::default();
+        tape.write(&self.program, &self.table, &plan, (0, 0)).map_err(|error| too_large(&error))?;
+        let device = &self.device;
+        let mut words = device.memory(4 * tape.words().len(), Side::Host)?;
+        device.host_mut(&mut words)[..tape.words().len()].copy_from_slice(tape.words());
+        let folded = device.memory(4 * tape.arena(), Side::Device)?;
+        let arguments = Arguments {
+            tape: device.address(&words),
+            arena: device.address(&folded),
+            weights: device.address(&self.weights),
+            ..Arguments::default()
+        };
+        let launched = self.launch(&tape, arguments);
+        // No memory may go before what was launched has ended.
+        device.wait()?;
+        launched?;
+        self.weight_bytes += 4 * tape.arena();
+        self.folded = Some(folded);
+        Ok(())
+    }
+}
+
+/// A plan whose values and scratch cannot be addressed.
+fn too_large(error: &ArenaTooLarge) -> BackendError {
+    let what = "the arena of a mini-batch's values";
+    BackendError::Memory { what, bytes: 4 * error.elements }
 }
 
 /// Blocks that a processor may have at once.
@@ -272,10 +319,8 @@ impl<D: Device> Backend for Cuda<D> {
         // What an earlier plan wrote is read no more.
         loaded.device.wait()?;
         let rows = (given.initial.len(), given.stayed);
-        self.tape.write(&loaded.program, &loaded.table, plan, rows).map_err(|error| {
-            let what = "the arena of a mini-batch's values";
-            BackendError::Memory { what, bytes: 4 * error.elements }
-        })?;
+        let written = self.tape.write(&loaded.program, &loaded.table, plan, rows);
+        written.map_err(|error| too_large(&error))?;
         self.give(given)?;
         // What the plan before let stay is read while this one lets other rows stay.
         self.memory.stay.swap(0, 1);
@@ -320,10 +365,7 @@ impl<D: Device> Backend for Cuda<D> {
         let loaded = self.loaded.clone();
         loaded.device.wait()?;
         let written = self.tape.write(&loaded.program, &loaded.table, &alone, (0, 0));
-        written.map_err(|error| BackendError::Memory {
-            what: "the arena of a mini-batch's values",
-            bytes: 4 * error.elements,
-        })?;
+        written.map_err(|error| too_large(&error))?;
         self.launch()?;
         Ok(loaded.device.wait()?)
     }

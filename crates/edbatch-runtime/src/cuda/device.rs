@@ -56,6 +56,8 @@ pub(crate) struct Arguments {
     pub(crate) arena: u64,
     /// All parameters.
     pub(crate) weights: u64,
+    /// All folded tables.
+    pub(crate) folded: u64,
     /// Given rows, in the host's memory.
     pub(crate) given: u64,
     /// Where rows are left for the plan after this one.

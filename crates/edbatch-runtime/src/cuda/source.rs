@@ -298,7 +298,8 @@ impl<'a> PhaseWriter<'a> {
             }
             Base::Hoisted => {
                 let ports = self.program.network()[self.entry.cell].ports().len();
-                format!("fresh(a.arena + {})", operand(self.tables() + ports))
+                let index = self.tables() + ports;
+                format!("fresh(hoisted(a, j.operand({index})) + {})", operand(index))
             }
             Base::Scratch(_) | Base::Output => {
                 let at = self.own(Place { base, offset }, call, column);

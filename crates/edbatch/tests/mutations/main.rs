@@ -20,6 +20,7 @@ use std::sync::Arc;
 use edbatch_graph::{Kind, Value};
 use edbatch_layout::{
     Capacity, CellPlan, CellStyle, MiniBatch, Plan, Planner, Program, Want, check, check_cell,
+    check_folding,
 };
 use rand::SeedableRng;
 
@@ -110,6 +111,22 @@ fn a_spoilt_plan_is_refused_or_computes_the_same() {
         free_too_early(&subject, &mut rng, &mut tally);
     }
     tally.check(plan_laws::LAWS, &[("arena", "one more"), ("arena", "a line more")]);
+}
+
+/// What computes folded tables leaves each row where it belongs, and no spoilt plan does.
+#[test]
+fn a_spoilt_plan_that_folds_tables_is_refused() {
+    let (mut rng, mut count) = (Random::seed_from_u64(3), 0);
+    for subject in (0..48).map(Subject::random).chain(Subject::zoo(1)) {
+        let plan = subject.program.folding_plan();
+        check_folding(&plan, &subject.program).unwrap();
+        for (sort, mutant) in plans::mutants(&plan, &mut rng) {
+            let checked = check_folding(&mutant, &subject.program);
+            assert!(checked.is_err(), "{}: {sort:?} is accepted:\n{mutant}", subject.name);
+            count += 1;
+        }
+    }
+    assert!(count > 3_000, "{count} mutants");
 }
 
 /// Spoils a compiled cell in every way. What the checker accepts must compute the same.

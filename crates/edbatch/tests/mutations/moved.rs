@@ -47,7 +47,7 @@ fn relocate(plan: &Plan, step: usize, from: Range<u32>, to: u32) -> Option<Plan>
         let (calls, first) = (plan.steps[index].calls, plan.steps[index].operands as usize);
         for (at, operand) in plan.operands_of(index).iter().enumerate() {
             match *operand {
-                Operand::Unread | Operand::Table { .. } => {}
+                Operand::Unread | Operand::Table { .. } | Operand::Folded { .. } => {}
                 Operand::Hoisted { start } => {
                     moved.rows[start as usize..][..calls as usize].iter_mut().for_each(place);
                 }

@@ -38,7 +38,7 @@ pub(crate) const LAWS: &[Law] = &[
             &NO_FORM,
             &NOT_THERE,
             &NO_ROW,
-            &["nothing of", "values are hoisted"],
+            &["nothing of", "values are hoisted", "which is folded"],
         ],
         harmless: &[],
     },
@@ -50,6 +50,7 @@ pub(crate) const LAWS: &[Law] = &[
             &NO_FORM,
             &NOT_THERE,
             &["a cell that is not divided", "a cell that is divided by a table"],
+            &["which is folded"],
         ],
         harmless: &[],
     },
@@ -95,7 +96,7 @@ pub(crate) const LAWS: &[Law] = &[
     },
     Law {
         what: "operand",
-        says: &[&NO_FORM, &NO_LIST, &NOT_THERE],
+        says: &[&NO_FORM, &NO_LIST, &NO_ROW, &NOT_THERE],
         harmless: &[(
             "another form",
             "a list begins with the very row, or a row is named that is not read",
@@ -108,6 +109,7 @@ pub(crate) const LAWS: &[Law] = &[
     },
     Law { what: "table.start", says: &[&NO_LIST, &NO_ROW], harmless: &[] },
     Law { what: "hoisted.start", says: &[&NO_LIST, &NOT_THERE], harmless: &[] },
+    Law { what: "folded.start", says: &[&NO_LIST, &NO_ROW], harmless: &[] },
     Law { what: "span.first", says: &[&NOT_THERE], harmless: &[] },
     Law {
         what: "span.stride",

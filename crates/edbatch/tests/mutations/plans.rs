@@ -133,6 +133,7 @@ impl Mutants<'_> {
                 Operand::Unread,
                 Operand::Table { start },
                 Operand::Hoisted { start },
+                Operand::Folded { start },
                 Operand::Span { first: start * LINE as u32, stride: LINE as u32 },
                 Operand::List { start },
                 Operand::Many { ends: start, rows: start },
@@ -160,6 +161,9 @@ impl Mutants<'_> {
             Operand::Hoisted { start } => others(start)
                 .into_iter()
                 .for_each(|(how, start)| set("hoisted.start", how, Operand::Hoisted { start })),
+            Operand::Folded { start } => others(start)
+                .into_iter()
+                .for_each(|(how, start)| set("folded.start", how, Operand::Folded { start })),
             Operand::List { start } => others(start)
                 .into_iter()
                 .for_each(|(how, start)| set("list.start", how, Operand::List { start })),

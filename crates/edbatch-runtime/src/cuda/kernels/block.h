@@ -18,6 +18,7 @@ struct Arguments {
     const u32* tape;
     float* arena;
     const float* weights;
+    const float* folded;
     const float* given;
     float* stayed;
     const float* stayed_before;

@@ -28,6 +28,11 @@ DEVICE u32 row(const u32* tape, const u32* operand, u32 call) {
     return operand[0] == 1 ? operand[1] + call * operand[2] : tape[operand[1] + call];
 }
 
+// Where the rows of what a table's prologue makes lie: those of a folded table, or of this plan.
+DEVICE const float* hoisted(const Arguments& a, const u32* operand) {
+    return operand[0] == 4 ? a.folded : a.arena;
+}
+
 // The values of a call at a port that takes any number of them.
 struct Values {
     const u32* rows;

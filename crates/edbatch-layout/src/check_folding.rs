@@ -1,0 +1,111 @@
+//! An independent proof that a plan computes all folded tables of a program.
+
+use edbatch_graph::Kind;
+
+use crate::PlanError;
+use crate::plan::{Action, Operand, Plan, Step};
+use crate::program::Program;
+use crate::record_layout::LINE;
+
+/// Proves that `plan` leaves every row of every [folded table](crate::FoldedTable) in its place,
+/// and writes nothing else; so no two tables overlap. Steps may run in any order.
+///
+/// *Cost*: O(lines of all folded tables).
+///
+/// # Errors
+/// The first violation.
+pub fn check_folding(plan: &Plan, program: &Program) -> Result<(), PlanError> {
+    let end = plan.steps.len();
+    let Plan { steps, operands, lists, rows, arena, waves, given, wanted } = plan;
+    let at = |step| move |what| PlanError { step, what };
+    if *arena != program.folded_elements() || waves.len() != end {
+        let what = format!("{} waves of {end} steps in an arena of {arena}", waves.len());
+        return Err(at(end)(what));
+    }
+    if !(lists.is_empty() && given.is_empty() && wanted.is_empty()) {
+        return Err(at(end)("gives, wants or lists values".into()));
+    }
+    let mut folding = Folding { plan, program, lines: vec![None; arena / LINE] };
+    let (mut next_operand, mut next_row) = (0, 0);
+    for (index, step) in steps.iter().enumerate() {
+        if step.operands as usize != next_operand {
+            let what = format!("operands from {}, expected from {next_operand}", step.operands);
+            return Err(at(index)(what));
+        }
+        next_operand += folding.step(step, next_row).map_err(at(index))?;
+        next_row += step.calls as usize;
+    }
+    if (next_operand, next_row) != (operands.len(), rows.len()) {
+        return Err(at(end)("operands or rows that belong to no step".into()));
+    }
+    folding.is_whole().map_err(at(end))
+}
+
+/// A plan that is being replayed.
+struct Folding<'a> {
+    plan: &'a Plan,
+    program: &'a Program,
+    /// By cache line: the cell and the row of its table that it is computed for, and which line of
+    /// the result it is.
+    lines: Vec<Option<(Kind, u32, u32)>>,
+}
+
+impl Folding<'_> {
+    /// One step, which reads its rows from `first_row` on; how many operands it has.
+    fn step(&mut self, step: &Step, first_row: usize) -> Result<usize, String> {
+        let Self { plan, program, lines } = self;
+        let kinds = program.cells().len();
+        let folded = Some(step.cell).filter(|kind| kind.index() < kinds);
+        let folded = folded.and_then(|kind| program.folded(kind));
+        let folded = folded.ok_or_else(|| format!("the table of {} is not folded", step.cell))?;
+        if step.action != (Action::Hoist { capacity: step.calls }) {
+            return Err(format!("{:?} for {} rows", step.action, step.calls));
+        }
+        let cell = &program.network()[step.cell];
+        let count = cell.tables().len() + cell.ports().len();
+        let operands = plan.operands.get(step.operands as usize..).unwrap_or_default();
+        let operands = operands.get(..count).ok_or("too few operands")?;
+        for (index, operand) in operands.iter().enumerate() {
+            let expected = match index == folded.port {
+                true => Operand::Table { start: first_row as u32 },
+                false => Operand::Unread,
+            };
+            if *operand != expected {
+                return Err(format!("operand {index} is {operand:?}, expected {expected:?}"));
+            }
+        }
+        let rows = plan.rows.get(first_row..first_row + step.calls as usize);
+        let width = program.table_width(&cell.tables()[folded.port]);
+        let mut out = step.out as usize;
+        for &at in rows.ok_or("too few rows")? {
+            if at % width != 0 || at / width >= folded.rows || !out.is_multiple_of(LINE) {
+                return Err(format!("makes {out} of {at}, which is no row of the table"));
+            }
+            for index in 0..folded.stride / LINE as u32 {
+                let line = lines.get_mut(out / LINE).ok_or("a row beyond the folded tables")?;
+                if line.replace((step.cell, at / width, index)).is_some() {
+                    return Err(format!("the line at {out} is written twice"));
+                }
+                out += LINE;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Every row of every folded table is where it belongs.
+    fn is_whole(&self) -> Result<(), String> {
+        for kind in (0..self.program.cells().len()).map(Kind::new) {
+            let Some(folded) = self.program.folded(kind) else { continue };
+            let of_row = folded.stride / LINE as u32;
+            let expected = (0..folded.rows)
+                .flat_map(|row| (0..of_row).map(move |index| Some((kind, row, index))));
+            let first = folded.start as usize / LINE;
+            let lines = self.lines.get(first..).unwrap_or_default();
+            let count = (folded.rows * of_row) as usize;
+            if lines.len() < count || !lines[..count].iter().copied().eq(expected) {
+                return Err(format!("the folded table of {kind} is not where it belongs"));
+            }
+        }
+        Ok(())
+    }
+}
