@@ -51,10 +51,12 @@ impl<M: Model> Engine<M> {
     pub fn with_options(
         model: M,
         parameters: Parameters,
-        options: EngineOptions,
+        mut options: EngineOptions,
     ) -> Result<Self, EngineError> {
         options.check()?;
-        let program = Arc::new(Program::new(model.network().clone(), CellStyle::default())?);
+        let fold = options.fold_tables.take().unwrap_or(0);
+        let program = Program::new(model.network().clone(), CellStyle::default())?;
+        let program = Arc::new(program.fold_tables(fold));
         let pool = options.pool.clone().unwrap_or_else(|| ThreadPool::new(options.threads));
         let cpu = Cpu::new(program.clone(), &parameters, Products::Packed, Level::detect())?;
         let cpu = Box::new(cpu.with_pool(pool.clone()));
@@ -76,6 +78,9 @@ impl<M: Model> Engine<M> {
         mut options: EngineOptions,
     ) -> Result<Self, EngineError> {
         options.check()?;
+        if options.fold_tables.is_some() {
+            return Err(EngineError::FoldedTablesOfBackend);
+        }
         let pool = options.pool.take().unwrap_or_else(|| ThreadPool::new(options.threads));
         let policy = options.policy.take();
         let initial = initial_rows(program.network(), parameters);

@@ -135,6 +135,15 @@ pub enum EngineError {
         /// How many threads were asked for.
         threads: usize,
     },
+    /// Folded tables may take more memory than there may be for them and all else.
+    FoldedTablesOverLimit {
+        /// Bytes that folded tables may take.
+        tables: u64,
+        /// The memory limit.
+        limit: u64,
+    },
+    /// A backend is loaded already, and its program says which tables are folded.
+    FoldedTablesOfBackend,
 }
 
 impl From<TooLarge> for EngineError {
@@ -162,6 +171,15 @@ impl fmt::Display for EngineError {
                 f,
                 "a memory limit goes with 1 thread, got {threads}: run whole mini-batches on an \
                  engine for each thread (`Engine::another`), each with the limit"
+            ),
+            Self::FoldedTablesOverLimit { tables, limit } => write!(
+                f,
+                "folded tables may take {tables} bytes, expected at most the memory limit of \
+                 {limit}"
+            ),
+            Self::FoldedTablesOfBackend => f.write_str(
+                "a backend was loaded with the tables that its program folds: decide by \
+                 `Program::fold_tables`, before it is loaded",
             ),
         }
     }

@@ -27,6 +27,7 @@ pub struct EngineOptions {
     pub(crate) policy: Option<AnyPolicy>,
     pub(crate) plan_cache: usize,
     pub(crate) memory_limit: Option<u64>,
+    pub(crate) fold_tables: Option<u64>,
     pub(crate) counts: bool,
 }
 
@@ -38,6 +39,7 @@ impl Default for EngineOptions {
             policy: None,
             plan_cache: 0,
             memory_limit: None,
+            fold_tables: None,
             counts: false,
         }
     }
@@ -45,7 +47,7 @@ impl Default for EngineOptions {
 
 impl EngineOptions {
     /// One thread, batches as a [`Scheduler`](edbatch_policy::Scheduler) chooses them by default,
-    /// no plans kept, no memory limit.
+    /// no plans kept, no memory limit, no folded tables.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -99,6 +101,21 @@ impl EngineOptions {
         self
     }
 
+    /// Folds tables, the smallest first, as long as all folded tables take at most so many bytes
+    /// (0: none, the default): what a cell makes of a row of a table alone, such as the products of
+    /// a word's embedding, is computed when the engine is built, for every row of the table.
+    /// Mini-batches read it instead of computing it for the rows that they name.
+    ///
+    /// For engines that run many mini-batches: it takes a time to build, and memory that counts as
+    /// that of weights and is shared with [others](crate::Engine::another). Not for weights that
+    /// change. A backend of the caller's choice was loaded with a program in which that is decided
+    /// ([`Program::fold_tables`](edbatch_layout::Program::fold_tables)).
+    #[must_use]
+    pub fn fold_tables(mut self, most_bytes: u64) -> Self {
+        self.fold_tables = Some(most_bytes);
+        self
+    }
+
     /// Counts lower bounds, gathered bytes and the batches of each kind too, which costs about as
     /// much as scheduling.
     #[must_use]
@@ -116,7 +133,12 @@ impl EngineOptions {
         if self.memory_limit.is_some() && threads > 1 {
             return Err(EngineError::MemoryLimitWithThreads { threads });
         }
-        Ok(())
+        match (self.fold_tables, self.memory_limit) {
+            (Some(tables), Some(limit)) if tables > limit => {
+                Err(EngineError::FoldedTablesOverLimit { tables, limit })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The same for another engine, on the caller's thread; policies are made of its engine's.

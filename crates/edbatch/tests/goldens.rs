@@ -7,11 +7,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use edbatch::{Engine, EngineOptions, Rows, interpret};
 use edbatch_datasets::{Lattice, Sentence, Tree, Vocabulary};
 use edbatch_datasets::{read_binary_trees, read_lattices, read_plain, read_sentences};
-use edbatch_graph::{Dag, Graph};
+use edbatch_graph::{Dag, Graph, Network};
+use edbatch_layout::{CellStyle, Program};
 use edbatch_models::*;
 use edbatch_policy::{
     Agenda, Beam, Critical, Depth, LearningConfig, NamedEncoding, Policy, Portfolio, Sufficient,
@@ -240,6 +242,15 @@ impl Golden {
             }
         }
         let first = first.expect("there are policies");
+        for (tables, plans) in [(u64::MAX, 0), (u64::MAX, 1 << 20), (half_of(model.network()), 0)] {
+            let options = EngineOptions::new().fold_tables(tables).plan_cache(plans);
+            let mut engine =
+                Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
+            for size in SIZES {
+                let same = bits(&run(&mut engine, inputs, size)).eq(bits(&first));
+                assert!(same, "folded, mini-batches of {size}: other bits");
+            }
+        }
         #[cfg(feature = "cuda")]
         self.check_emulated(&model, &parameters, inputs, &first);
         first
@@ -254,7 +265,6 @@ impl Golden {
         inputs: &[M::Input],
         expected: &[Rows],
     ) {
-        use edbatch_layout::{CellStyle, Program};
         use edbatch_runtime::kernels::Level;
 
         if Level::detect() == Level::Portable {
@@ -262,10 +272,11 @@ impl Golden {
         }
         // A compile takes seconds.
         let small = self.folder.iter().any(|part| part == "goldens-small");
-        let styles = [CellStyle::Hoisted, CellStyle::Planned];
-        for style in styles.into_iter().take(1 + usize::from(small)) {
+        let (hoisted, planned) = (CellStyle::Hoisted, CellStyle::Planned);
+        let ways = [(hoisted, 0), (hoisted, u64::MAX), (planned, 0)];
+        for (style, folded) in ways.into_iter().take(1 + 2 * usize::from(small)) {
             let program = Program::new(model.network().clone(), style).unwrap();
-            let program = std::sync::Arc::new(program);
+            let program = Arc::new(program.fold_tables(folded));
             let Some(backend) = emulated::backend(program.clone(), parameters) else { return };
             let options = EngineOptions::new();
             let mut engine =
@@ -306,6 +317,12 @@ impl Golden {
 }
 
 const SIZES: [usize; 3] = [1, 3, 64];
+
+/// Bytes that some of a network's tables take when they are folded, if it has several.
+fn half_of(network: &Arc<Network>) -> u64 {
+    let program = Program::new(network.clone(), CellStyle::default()).unwrap();
+    2 * program.fold_tables(u64::MAX).folded_elements() as u64
+}
 
 #[cfg(feature = "cuda")]
 #[path = "support/emulated.rs"]

@@ -43,7 +43,10 @@ Example:
 
 A corpus in 64 shards, of which this is number 3, on as many machines as there are:
   edbatch infer model --input corpus/*.jsonl.gz --shard 3/64 --output-dir out --on-error record
-  edbatch shards check out")]
+  edbatch shards check out
+
+Where a model reads many inputs, with up to 256 MB for tables that are folded into products:
+  edbatch infer model --fold-tables 256000000")]
 pub(crate) struct Infer {
     /// Folder with config.json, weights.safetensors and the vocabularies.
     dir: PathBuf,
@@ -82,6 +85,11 @@ pub(crate) struct Infer {
     /// topology: worth it if inputs come again, and for decoders.
     #[arg(long, value_name = "BYTES", default_value = "0")]
     keep_plans: usize,
+    /// Compute what follows from a row of a table alone, such as a word's embedding, for all rows
+    /// when the model is loaded, in so many bytes for all threads together: worth it if there are
+    /// many inputs. Of several tables the smallest go first.
+    #[arg(long, value_name = "BYTES", default_value = "0")]
+    fold_tables: u64,
     /// What computes.
     #[arg(long, value_name = "B", value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
@@ -136,12 +144,19 @@ impl Infer {
             }
             #[cfg(feature = "cuda")]
             Backend::Cuda | Backend::CudaEmulated => {}
-            Backend::Interpret if self.memory.is_some() || self.keep_plans > 0 => {
-                let message = "--memory and --keep-plans are for backends that run plans; \
-                               interpret has none";
+            Backend::Interpret
+                if self.memory.is_some() || self.keep_plans > 0 || self.fold_tables > 0 =>
+            {
+                let message = "--memory, --keep-plans and --fold-tables are for backends that run \
+                               plans; interpret has none";
                 return Err(Failure::Usage(message.into()));
             }
             Backend::Interpret | Backend::Cpu => {}
+        }
+        if let Some(memory) = self.memory.filter(|&memory| memory < self.fold_tables) {
+            let tables = self.fold_tables;
+            let message = format!("--fold-tables {tables} is more than --memory {memory} allows");
+            return Err(Failure::Usage(message));
         }
         if let (Some(shard), Some(dir)) = (self.shard, &self.output_dir) {
             return shard_run::run(self, shard, dir);
@@ -185,7 +200,8 @@ impl Infer {
                 Runner::Engine(Box::new(engine))
             }
             _ => {
-                let engine = Engine::with_options(model, parameters, self.options(policy));
+                let options = self.options(policy).fold_tables(self.fold_tables);
+                let engine = Engine::with_options(model, parameters, options);
                 Runner::Engine(Box::new(engine.map_err(Failure::new)?))
             }
         });
@@ -260,7 +276,7 @@ impl Infer {
         options: EngineOptions,
     ) -> Result<Engine<Zoo>, Failure> {
         let program = Program::new(model.network().clone(), CellStyle::default());
-        let program = Arc::new(program.map_err(Failure::new)?);
+        let program = Arc::new(program.map_err(Failure::new)?.fold_tables(self.fold_tables));
         let backend = match self.backend {
             Backend::Cuda => cuda::nvidia(program.clone(), parameters, 0),
             _ => cuda::emulated(program.clone(), parameters, 0),
