@@ -5,7 +5,7 @@ use crate::systems::System;
 use crate::table::Table;
 
 /// Pairs whose ratio says what one part of the system gives.
-const PAIRS: [(System, System, &str); 8] = [
+const PAIRS: [(System, System, &str); 9] = [
     (System::Edbatch, System::Unbatched, "/ unbatched"),
     (System::Edbatch, System::CellsAgenda, "/ cells-agenda"),
     (System::Edbatch, System::Paper, "/ paper"),
@@ -14,6 +14,7 @@ const PAIRS: [(System, System, &str); 8] = [
     (System::NoHoisting, System::NoLayout, "planned / declared"),
     (System::Edbatch, System::NoKernel, "kernel"),
     (System::Cached, System::Edbatch, "plans kept"),
+    (System::Folded, System::Edbatch, "tables folded"),
 ];
 
 /// Ratios of instances a second, medians over medians, where both contestants ran; and for several

@@ -36,6 +36,8 @@ pub enum System {
     Across,
     /// As edbatch, with plans kept for equal topologies
     Cached,
+    /// As edbatch, with all tables folded when the model is loaded
+    Folded,
     /// As edbatch, with the policy agenda
     NoPolicy,
     /// As edbatch, without products of looked-up rows done once per distinct row
@@ -62,8 +64,14 @@ impl System {
     ];
 
     /// Our own with one part less, or one part more.
-    pub const ABLATION: [Self; 5] =
-        [Self::NoPolicy, Self::NoHoisting, Self::NoLayout, Self::NoKernel, Self::Cached];
+    pub const ABLATION: [Self; 6] = [
+        Self::NoPolicy,
+        Self::NoHoisting,
+        Self::NoLayout,
+        Self::NoKernel,
+        Self::Cached,
+        Self::Folded,
+    ];
 
     /// What tables and records call it.
     #[must_use]
@@ -127,7 +135,9 @@ impl System {
         threads: usize,
     ) -> Result<(Engine<M>, Arc<Profile>), EngineError> {
         let (style, products) = self.cells();
-        let program = Arc::new(Program::new(model.network().clone(), style)?);
+        let tables = if self == Self::Folded { u64::MAX } else { 0 };
+        let program = Program::new(model.network().clone(), style)?.fold_tables(tables);
+        let program = Arc::new(program);
         let cpu = Cpu::new(program.clone(), parameters, products, Level::detect())?;
         let pool = ThreadPool::new(threads);
         let mut cpu = cpu.with_pool(pool.clone());

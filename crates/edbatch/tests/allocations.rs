@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use edbatch::{Engine, Rows};
+use edbatch::{Engine, EngineOptions, Rows};
 use edbatch_graph::{Kind, Network, Shape, Value};
 use edbatch_models::{Build, BuildError, LstmNmt, Model, NmtSizes, SourceSentence, Stop};
 use edbatch_runtime::Parameters;
@@ -14,9 +14,10 @@ static COUNTING: CountingAllocator = CountingAllocator;
 
 /// What a warm engine allocates for a mini-batch: all of it, from wiring to rows in the caller's
 /// memory.
-fn warm<M: Model>(model: M, inputs: &[M::Input]) -> usize {
+fn warm<M: Model>(model: M, inputs: &[M::Input], tables: u64) -> usize {
     let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
-    let mut engine = Engine::new(model, parameters).unwrap();
+    let options = EngineOptions::new().fold_tables(tables);
+    let mut engine = Engine::with_options(model, parameters, options).unwrap();
     let mut outputs: Vec<Rows> = Vec::new();
     for _ in 0..3 {
         engine.run_into(inputs, &mut outputs).unwrap();
@@ -39,7 +40,8 @@ impl Chain {
         let step = network.cell("step", state, |cell| {
             let x = cell.lookup("word", "embed", &[50, 8]);
             let [h] = cell.one("previous", state);
-            vec![(x + cell.parameter("u", &[8, 8]).matmul(h)).tanh()]
+            let [w, u] = ["w", "u"].map(|name| cell.parameter(name, &[8, 8]));
+            vec![(w.matmul(x) + u.matmul(h)).tanh()]
         });
         Self { network: Arc::new(network), step: step.unwrap(), start }
     }
@@ -66,10 +68,12 @@ impl Model for Chain {
 #[test]
 fn models_that_await_nothing_allocate_no_more_for_more_inputs() {
     let inputs: Vec<Vec<u32>> = (0..64).map(|i| (0..3 + i % 9).collect()).collect();
-    let few = warm(Chain::new(), &inputs[..4]);
-    let many = warm(Chain::new(), &inputs);
-    // Lists of a round double as they grow: their number goes by the logarithm of the inputs.
-    assert!(few <= 16 && many <= few + 12, "{few} for 4 inputs, {many} for 64");
+    for tables in [0, u64::MAX] {
+        let few = warm(Chain::new(), &inputs[..4], tables);
+        let many = warm(Chain::new(), &inputs, tables);
+        // Lists of a round double as they grow: their number goes by the logarithm of the inputs.
+        assert!(few <= 16 && many <= few + 12, "{few} for 4 inputs, {many} for 64");
+    }
 }
 
 /// A decoder's instances wait side by side, so each has a future; a step allocates none.
@@ -79,7 +83,9 @@ fn steps_of_a_decoder_allocate_nothing() {
     let sources = |steps: usize| -> Vec<SourceSentence> {
         vec![SourceSentence { words: vec![3, 1, 4], stop: Stop::After(steps) }; 16]
     };
-    let short = warm(LstmNmt::new(sizes).unwrap(), &sources(20));
-    let long = warm(LstmNmt::new(sizes).unwrap(), &sources(60));
-    assert_eq!(long, short, "60 steps allocate as 20 do");
+    for tables in [0, u64::MAX] {
+        let short = warm(LstmNmt::new(sizes).unwrap(), &sources(20), tables);
+        let long = warm(LstmNmt::new(sizes).unwrap(), &sources(60), tables);
+        assert_eq!(long, short, "60 steps allocate as 20 do");
+    }
 }

@@ -84,6 +84,25 @@ fn too_much_memory_is_refused_before_it_is_taken() {
     assert!(!scratch.path("out").exists());
 }
 
+#[test]
+fn tables_are_folded_where_memory_allows_it() {
+    let scratch = Scratch::new("folded");
+    scratch.init("tree_lstm");
+    let expected = scratch.ok(&["infer", "@model"]);
+    let words = ["infer", "@model", "--fold-tables", "1000000"];
+    assert_eq!(scratch.ok(&words), expected);
+    assert_eq!(scratch.ok(&[&words[..], &["--memory", "1000000000"]].concat()), expected);
+    for (more, says) in [
+        (["--memory", "999999"], "--fold-tables 1000000 is more than --memory 999999 allows"),
+        (["--backend", "interpret"], "--fold-tables are for backends that run plans"),
+    ] {
+        let output = scratch.run(&[&words[..], &more].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains(says), "{message}");
+    }
+}
+
 /// Mini-batches of 4,096 under a limit of address space: whatever cannot be had (a tensor of the
 /// weights, the arena) is an error that says so.
 #[cfg(unix)]
