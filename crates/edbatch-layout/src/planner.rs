@@ -6,9 +6,10 @@
 //! what is written, is read as a span; any other is a list of rows.
 //!
 //! A prologue (what is *hoisted* out of a cell) that depends on a row of a table is run before the
-//! first batch that reads it, once per distinct row. One that depends on a value is run once for
-//! several small batches, before the first, as soon as all their values exist: a product of many
-//! rows in the place of many products of few.
+//! first batch that reads it, once per distinct row; of a [folded](Program::fold_tables) table, it
+//! has been run for all rows. One that depends on a value is run once for several small batches,
+//! before the first, as soon as all their values exist: a product of many rows in the place of many
+//! products of few.
 //!
 //! A first pass over the batches lists what each reads, and so finds who reads a span last. A
 //! second one gives spans their places, and turns those lists into rows.

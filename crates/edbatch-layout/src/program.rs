@@ -150,19 +150,23 @@ impl Signature {
         };
         let single = cell.ports().len() - usize::from(cell.is_variadic());
         let stride = |port: &Port| records[usize::from(port.record.0)].stride;
-        Self {
+        let mut signature = Self {
             stride: plan.output_stride,
-            hoisted: hoisted.map(|hoisted| (hoisted.from, hoisted.prologue.output_stride)),
+            hoisted: None,
             folded: None,
             tables: (0..cell.tables().len()).map(reads).collect(),
             ports: cell.ports()[..single].iter().map(stride).collect(),
             is_variadic: cell.is_variadic(),
-        }
+        };
+        signature.fold(plan, None);
+        signature
     }
 
-    /// Nothing is hoisted for the cell in a mini-batch: it reads this folded table.
-    fn fold(&mut self, table: FoldedTable) {
-        (self.hoisted, self.folded) = (None, Some(table));
+    /// Decides whether the cell reads a folded table; then nothing is hoisted for it.
+    fn fold(&mut self, plan: &CellPlan, folded: Option<FoldedTable>) {
+        let hoisted = plan.hoisted.as_ref().filter(|_| folded.is_none());
+        self.hoisted = hoisted.map(|hoisted| (hoisted.from, hoisted.prologue.output_stride));
+        self.folded = folded;
     }
 }
 

@@ -78,6 +78,8 @@ fn the_smallest_tables_are_folded_first() {
     assert_eq!(folded(words), ("word".into(), words));
     assert_eq!(folded(words + chars - 1), ("word".into(), words));
     assert_eq!(folded(words + chars), ("char word".into(), words + chars));
+    let again = program(u64::MAX).fold_tables(0);
+    assert_eq!(again.folded_elements(), 0, "what was decided last holds");
     let whole = Program::new(model().network().clone(), CellStyle::Planned).unwrap();
     assert_eq!(whole.fold_tables(u64::MAX).folded_elements(), 0, "nothing is hoisted in it");
 }

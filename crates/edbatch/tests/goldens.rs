@@ -242,8 +242,10 @@ impl Golden {
             }
         }
         let first = first.expect("there are policies");
-        for (tables, plans) in [(u64::MAX, 0), (u64::MAX, 1 << 20), (half_of(model.network()), 0)] {
+        let half = half_of(model.network());
+        for (tables, plans, threads) in [(u64::MAX, 0, 1), (u64::MAX, 1 << 20, 2), (half, 0, 3)] {
             let options = EngineOptions::new().fold_tables(tables).plan_cache(plans);
+            let options = options.threads(threads);
             let mut engine =
                 Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
             for size in SIZES {

@@ -54,14 +54,17 @@ impl Program {
             kinds.filter_map(|kind| Some((kind, self.foldable(kind)?))).collect();
         // So that as many as possible fit.
         tables.sort_by_key(|(_, table)| table.elements());
-        let mut end = 0;
+        let (mut folded, mut end) = (vec![None; self.cells.len()], 0);
         for (kind, mut table) in tables {
             table.start = end as u32;
             end += table.elements();
             if end > u64::from(u32::MAX) || 4 * end > most_bytes {
                 break;
             }
-            self.signatures[kind.index()].fold(table);
+            folded[kind.index()] = Some(table);
+        }
+        for ((signature, plan), folded) in self.signatures.iter_mut().zip(&self.cells).zip(folded) {
+            signature.fold(plan, folded);
         }
         self
     }
