@@ -50,7 +50,7 @@ pub struct Planner {
     arena: Arena,
     /// Whether the steps of a wave run in any order, or at once.
     for_waves: bool,
-    /// As [`Planner::spans`]: the wave in which each is written.
+    /// By batch: its wave.
     waves: Vec<u32>,
 }
 
@@ -133,8 +133,8 @@ impl Planner {
                 self.hoisted_rows(schedule.len(), signature, of_batch, plan, &mut progress);
             plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
             // What is read no more makes room for later batches; but steps of a wave run side by
-            // side, so for waves nothing may take the place of anything.
-            let mut dying = self.dying[index].filter(|_| !self.for_waves);
+            // side, so for waves nothing takes the place of anything.
+            let mut dying = self.dying[index];
             while let Some(span) = dying {
                 let Span { start, len, next, .. } = self.spans[span as usize];
                 self.arena.give(start..start + len);
@@ -151,29 +151,13 @@ impl Planner {
         plan.rows.resize(progress.rows as usize, 0);
         self.distinct.write(mini_batch, plan);
         if self.for_waves {
-            self.find_waves(schedule.len(), plan);
+            // What is hoisted waits for nothing.
+            let mut waves = self.waves.iter().copied();
+            let mut next = || waves.next().expect("a batch for each call");
+            let wave = |step: &Step| if step.is_batch() { next() } else { 0 };
+            plan.waves.extend(plan.steps.iter().map(wave));
         }
         Ok(())
-    }
-
-    /// Finds the wave of each step. A batch waits for those that make its values, and for what is
-    /// hoisted for it, which waits for nothing.
-    fn find_waves(&mut self, batches: usize, plan: &mut Plan) {
-        self.waves.clear();
-        let mut first = 0;
-        for batch in 0..batches {
-            let values = &self.values[first..self.ends[batch]];
-            first = self.ends[batch];
-            let wave = |value: &Value| match value.source() {
-                Source::Node(node) => self.waves[self.batch_of[node.index()] as usize] + 1,
-                Source::Given(_) => 0,
-            };
-            let hoisted = u32::from(self.groups.share(batch).is_some());
-            self.waves.push(values.iter().map(wave).fold(hoisted, u32::max));
-        }
-        let mut waves = self.waves.iter().copied();
-        let mut next = || waves.next().expect("a batch for each call");
-        plan.waves.extend(plan.steps.iter().map(|step| if step.is_batch() { next() } else { 0 }));
     }
 
     /// Turns a plan into that of another graph with the same nodes, values and schedule, whose

@@ -13,13 +13,14 @@
 //!
 //! *Cost*: O(nodes + edges), in three passes over the nodes.
 
+use std::mem;
+
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 use petgraph::algo::TarjanScc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 #[cfg(doc)]
 use crate::InOrder;
-use crate::buckets::Buckets;
 use crate::{AnyPolicy, Frontier, Policy};
 
 /// Batches by depth inside each component of kinds. Reusable memory.
@@ -29,7 +30,9 @@ pub struct ByDepth {
     components: Vec<Component>,
     /// By node: how many nodes of its component are before it on the longest chain that ends there.
     levels: Vec<u32>,
-    buckets: Buckets,
+    /// By batch that there may be: how many nodes it has; then, where its next one goes.
+    places: Vec<u32>,
+    nodes_in_order: Vec<NodeId>,
     reads: DiGraph<(), (), u16>,
     tarjan: TarjanScc<NodeIndex<u16>>,
 }
@@ -85,21 +88,36 @@ impl ByDepth {
             component.first = batches;
             batches += component.depth * component.kinds.len() as u32;
         }
-        let Self { kinds, components, levels, buckets, .. } = self;
+        self.places.clear();
+        self.places.resize(batches as usize, 0);
+        self.nodes_in_order.resize(dag.nodes(), NodeId(0));
+        let Self { kinds, components, levels, places, nodes_in_order, .. } = self;
         for (node, level) in (0..).map(NodeId).zip(levels.iter_mut()) {
             let OfKind { component, member, .. } = kinds[dag.kind(node).index()];
             let Component { kinds, first, .. } = &components[component];
             // From here on a level is the node's batch.
             *level = first + *level * kinds.len() as u32 + member;
+            places[*level as usize] += 1;
         }
-        buckets.sort(levels.len(), batches, |node| levels[node]);
+        let mut start = 0;
+        for place in places.iter_mut() {
+            start += mem::replace(place, start);
+        }
+        for (node, &batch) in (0..).map(NodeId).zip(levels.iter()) {
+            let place = &mut places[batch as usize];
+            nodes_in_order[*place as usize] = node;
+            *place += 1;
+        }
+        let mut start = 0;
         let kinds = components.iter().flat_map(|component| {
             (0..component.depth).flat_map(|_| component.kinds.iter().copied())
         });
-        for (nodes, kind) in buckets.batches().zip(kinds) {
-            if !nodes.is_empty() {
-                schedule.push(kind, nodes);
+        for (&end, kind) in places.iter().zip(kinds) {
+            // What was the place of a batch's first node is that behind its last now.
+            if start < end as usize {
+                schedule.push(kind, &nodes_in_order[start..end as usize]);
             }
+            start = end as usize;
         }
         true
     }

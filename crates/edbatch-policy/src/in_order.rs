@@ -20,13 +20,12 @@
 //! it after a few nodes.
 
 use std::hint::select_unpredictable;
+use std::mem;
 use std::ops::Range;
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 use petgraph::algo::TarjanScc;
 use petgraph::graph::{DiGraph, NodeIndex};
-
-use crate::buckets::Buckets;
 
 /// Runs kind after kind, where the kinds of a graph have an order. Reusable memory.
 #[derive(Debug, Default)]
@@ -39,17 +38,16 @@ pub struct InOrder {
     components: TarjanScc<NodeIndex<u16>>,
     /// The nodes, and after them one that stands for no argument.
     nodes: Vec<OfNode>,
-    buckets: Buckets,
+    /// The nodes, batch after batch.
+    nodes_in_order: Vec<NodeId>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct OfKind {
     /// The kinds that its nodes read, a bit each.
     reads: u64,
-    /// How many levels it has.
-    depth: u32,
-    /// The first of its batches.
-    first: u32,
+    /// By level, each of which is a batch: how many nodes it has; then, where its next one goes.
+    places: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,29 +82,39 @@ impl InOrder {
         if dag.kinds() > 64 || !self.find_levels(dag) {
             return false;
         }
-        let mut batches = 0;
+        let mut start = 0;
         for kind in &self.order {
-            let kind = &mut self.kinds[kind.index()];
-            kind.first = batches;
-            batches += kind.depth;
+            for place in &mut self.kinds[kind.index()].places {
+                start += mem::replace(place, start);
+            }
         }
-        let (kinds, nodes) = (self.kinds.as_slice(), &self.nodes[..dag.nodes()]);
-        self.buckets.sort(nodes.len(), batches, |node| {
-            let OfNode { level, kind } = nodes[node];
-            kinds[kind.index()].first + level
-        });
-        let mut of_batches = self.buckets.batches();
+        self.nodes_in_order.resize(dag.nodes(), NodeId(0));
+        // As slices: a write might alias a Vec's pointer, which is then reloaded each time.
+        let (kinds, nodes) = (self.kinds.as_mut_slice(), &self.nodes[..dag.nodes()]);
+        let in_order = self.nodes_in_order.as_mut_slice();
+        for (id, &OfNode { level, kind }) in (0..).map(NodeId).zip(nodes) {
+            let place = &mut kinds[kind.index()].places[level as usize];
+            in_order[*place as usize] = id;
+            *place += 1;
+        }
+        let mut start = 0;
         for &kind in &self.order {
-            let depth = self.kinds[kind.index()].depth as usize;
-            of_batches.by_ref().take(depth).for_each(|nodes| schedule.push(kind, nodes));
+            // What was the place of a batch's first node is that behind its last now.
+            for &end in &self.kinds[kind.index()].places {
+                schedule.push(kind, &self.nodes_in_order[start..end as usize]);
+                start = end as usize;
+            }
         }
         true
     }
 
     /// Finds the levels of all nodes, and the order of their kinds; whether there is one.
     fn find_levels(&mut self, dag: &impl Dag) -> bool {
-        self.kinds.clear();
         self.kinds.resize(dag.kinds(), OfKind::default());
+        for kind in &mut self.kinds {
+            kind.reads = 0;
+            kind.places.clear();
+        }
         self.nodes.resize(dag.nodes() + 1, NO_NODE);
         self.nodes[dag.nodes()] = NO_NODE;
         // One looks for an order after 64 nodes, 128, 256 and so on.
@@ -136,9 +144,16 @@ impl InOrder {
             if of_kind.reads | read != of_kind.reads {
                 of_kind.reads |= read;
             }
-            if level >= of_kind.depth {
-                of_kind.depth = level + 1;
+            if level as usize == of_kind.places.len() {
+                // A kind that reads itself may do so at any depth: the largest graph is the last
+                // to allocate.
+                if level > 0 {
+                    of_kind.places.reserve(dag.nodes() - level as usize);
+                }
+                of_kind.places.push(0);
             }
+            // Counted here, where the counter is stored long before it is needed again.
+            of_kind.places[level as usize] += 1;
         }
     }
 

@@ -95,7 +95,6 @@ mod agenda;
 mod backwards;
 mod beam;
 mod bound;
-mod buckets;
 mod by_depth;
 mod chains;
 mod choice;

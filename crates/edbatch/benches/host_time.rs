@@ -1,10 +1,10 @@
 //! The host's time of a mini-batch, from parsed inputs on, without what a backend then does: to a
-//! plan for the CPU, and to a tape for a device.
+//! plan for the CPU, and to a tape for a device, without and with folded tables.
 //!
 //!     cargo bench -p edbatch --bench host_time -- [TREES [ROUNDS]]
 //!
 //! TREES is a file of binary trees, such as the Stanford Sentiment Treebank's test set; without it
-//! generated trees are taken. Both ways take turns, a whole set each, 64 trees at a time; the
+//! generated trees are taken. They take turns, a whole set each, 64 trees at a time; the
 //! medians of all mini-batches are printed.
 
 use std::array;
@@ -87,10 +87,15 @@ struct Contestant {
 }
 
 impl Contestant {
-    fn new(name: &'static str, model: &TreeLstm, is_device: bool) -> Result<Self, Box<dyn Error>> {
+    fn new(
+        name: &'static str,
+        model: &TreeLstm,
+        (is_device, folded_bytes): (bool, u64),
+    ) -> Result<Self, Box<dyn Error>> {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let parameters = Parameters::random(model.network(), &mut rng);
-        let program = Arc::new(Program::new(model.network().clone(), CellStyle::default())?);
+        let program = Program::new(model.network().clone(), CellStyle::default())?;
+        let program = Arc::new(program.fold_tables(folded_bytes));
         let backend = Nothing::new(program.clone(), is_device);
         let (writing, backend) = (backend.writing.clone(), Box::new(backend));
         let options = EngineOptions::new();
@@ -135,8 +140,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (trees, vocabulary) = numbered(&trees);
     let sizes = TreeSizes { vocabulary, embed: 16, hidden: 16, classes: 5 };
     let model = TreeLstm::new(sizes)?;
-    let mut contestants =
-        [Contestant::new("CPU", &model, false)?, Contestant::new("device", &model, true)?];
+    let mut contestants = [
+        Contestant::new("CPU", &model, (false, 0))?,
+        Contestant::new("device", &model, (true, 0))?,
+        Contestant::new("folded", &model, (true, u64::MAX))?,
+    ];
     for _ in 0..rounds {
         for contestant in &mut contestants {
             contestant.turn(&trees)?;

@@ -6,6 +6,7 @@ use std::ops::Range;
 use edbatch_graph::{Dag, Source};
 
 use super::{Capacity, MiniBatch, Planner};
+use crate::cell_plan::Base;
 
 /// The free ranges of an arena that grows where none is long enough.
 ///
@@ -91,10 +92,12 @@ impl Span {
 }
 
 impl Planner {
-    /// Finds the last reader of every span: of a batch's rows, and of what is hoisted.
+    /// Finds the last reader of every span: of a batch's rows, and of what is hoisted. For waves
+    /// nothing is given back: of each batch its wave is found instead.
     pub(super) fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>, capacity: Capacity) {
         self.list_values(mini_batch);
-        for (value, _) in mini_batch.wanted {
+        let wanted = if self.for_waves { &[] } else { mini_batch.wanted };
+        for (value, _) in wanted {
             if let Source::Node(node) = value.source() {
                 self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
             }
@@ -104,6 +107,9 @@ impl Planner {
         self.spans.extend(self.groups.results(mini_batch).map(|(len, last)| Span::new(len, last)));
         self.dying.clear();
         self.dying.resize(mini_batch.schedule.len(), None);
+        if self.for_waves {
+            return;
+        }
         for (index, span) in (0..).zip(&mut self.spans) {
             if span.last != Span::KEPT {
                 span.next = self.dying[span.last as usize].replace(index);
@@ -111,12 +117,13 @@ impl Planner {
         }
     }
 
-    /// Lists what each batch reads, and notes it as the last reader so far. A batch without a
-    /// reader is its own.
+    /// Lists what each batch reads, and notes it as the last reader so far, or its wave. A batch
+    /// without a reader is its own.
     fn list_values(&mut self, &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>) {
         self.spans.clear();
         self.values.clear();
         self.ends.clear();
+        self.waves.clear();
         self.batch_of.clear();
         self.batch_of.resize(graph.nodes(), u32::MAX);
         self.row_of.resize(graph.nodes(), 0);
@@ -137,13 +144,20 @@ impl Planner {
                 }
             }
             self.ends.push(self.values.len());
-            // Batches come in the order in which they run: the last one to look reads it last.
-            for value in &self.values[first..] {
-                if let Source::Node(argument) = value.source() {
-                    let span = self.batch_of[argument.index()];
-                    self.spans[span as usize].last = index as u32;
-                }
+            let of_nodes = self.values[first..].iter().filter_map(|value| match value.source() {
+                Source::Node(argument) => Some(self.batch_of[argument.index()] as usize),
+                Source::Given(_) => None,
+            });
+            if self.for_waves {
+                // It waits for what is hoisted for it, which waits for nothing, and for the
+                // batches that make its values.
+                let hoisted = u32::from(matches!(signature.hoisted, Some((Base::Table(_), _))));
+                let wave = of_nodes.map(|batch| self.waves[batch] + 1).fold(hoisted, u32::max);
+                self.waves.push(wave);
+                continue;
             }
+            // Batches come in the order in which they run: the last one to look reads it last.
+            of_nodes.for_each(|batch| self.spans[batch].last = index as u32);
         }
     }
 }
