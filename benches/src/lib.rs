@@ -10,7 +10,8 @@
 //!   policies learn on another part of it.
 //! - **Throughput** is from parsed inputs to outputs on the host: construction, scheduling and
 //!   planning included, nothing kept from the last mini-batch but memory ([`throughput`]).
-//!   Contestants take turns, and each figure is the median over its turns, with the quartiles.
+//!   Contestants take turns to the last round ([`rounds`](mod@rounds)), and each figure is the
+//!   median over the rounds, with the quartiles.
 //! - Before anything is timed, every contestant's results are compared with the interpreter's.
 //! - **FLOPs** are those of the equations ([`flops`](mod@flops)), and fractions are of the peak
 //!   measured between the same turns.
@@ -21,26 +22,37 @@
 //! them.
 #![forbid(unsafe_code)]
 
+pub mod against;
 mod agreement;
 pub mod cell_layouts;
+pub mod chart;
 pub mod counts;
 pub mod families;
 pub mod flops;
+pub mod growth;
+pub mod headline;
+pub mod journal;
 pub mod learning;
 pub mod live;
+pub mod machine;
 pub mod options;
 pub mod page;
+pub mod palette;
 pub mod paper_table;
-pub mod plot;
 pub mod policies;
 pub mod pq_trees;
 pub mod record;
 pub mod report;
+pub mod rounds;
+pub mod run;
 pub mod sets;
+pub mod sorted;
 pub mod speedups;
 pub mod spread;
+pub mod summary;
 pub mod systems;
 pub mod table;
+pub mod text;
 pub mod throughput;
 pub mod unrolled;
 pub mod vanilla;

@@ -19,10 +19,10 @@ use crate::systems::System;
                   --data datasets/full --json results.jsonl"
 )]
 pub struct Options {
-    /// A look at everything, in half a minute: few sizes, short measurements
+    /// A look at everything, in two minutes instead of seven: few sizes, short measurements
     #[arg(long)]
     pub quick: bool,
-    /// Which parts [default: all]
+    /// Which parts [default: all but paper]
     #[arg(long, value_delimiter = ',', value_name = "PART,…")]
     pub only: Vec<Part>,
     /// Which models [default: all]
@@ -31,7 +31,7 @@ pub struct Options {
     /// Elements of hidden vectors [default: 128,256; of mv_rnn 64,128]
     #[arg(long, value_delimiter = ',', value_name = "H,…", value_parser = positive)]
     pub hidden: Vec<usize>,
-    /// Instances in a mini-batch [default: 1,8,64; of counts 1,8,64,256]
+    /// Instances in a mini-batch [default: 64; of latency 1,8; of counts 1,8,64,256]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = positive)]
     pub batch: Vec<usize>,
     /// Threads, inside a mini-batch and, by the system across, over several [default: 1]
@@ -43,15 +43,30 @@ pub struct Options {
     /// Also our own with one part less or one more: policy, layout, kernel, kept plans, orders
     #[arg(long)]
     pub ablation: bool,
-    /// The most seconds to spend on one figure of one contestant [default: 0.5]
+    /// The seconds for one figure of one contestant [default: 0.5, less where a run has a limit]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Real sets from this folder, as `cargo xtask data fetch` makes it; else generated ones
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Writes a record a line
+    /// Beside us, other people's programs where they are installed: PyTorch
+    #[arg(long)]
+    pub peers: bool,
+    /// Where records go, one a line, as they come [default: target/bench/records.jsonl]
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Goes on with the records of an interrupted run
+    #[arg(long)]
+    pub resume: bool,
+    /// Shows what changed beyond the noise since the records of this file
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
+    /// Prints whole tables, not only a summary
+    #[arg(long)]
+    pub tables: bool,
+    /// Writes the main tables into README.md and docs/benchmarks.md
+    #[arg(long)]
+    pub docs: bool,
     /// Where the page with plots goes [default: target/bench/index.html]
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -64,6 +79,8 @@ pub enum Part {
     Counts,
     /// Instances per second of every contestant
     Throughput,
+    /// Mini-batches of 1 and 8: how long each takes
+    Latency,
     /// Where the time goes
     Breakdown,
     /// What learning a policy costs and brings
@@ -73,6 +90,8 @@ pub enum Part {
     /// Reductions of PQ-trees
     #[value(name = "pqtree")]
     PqTree,
+    /// What a node costs in graphs of 1,000 nodes up to a million
+    Growth,
 }
 
 impl Options {
@@ -107,10 +126,16 @@ impl Options {
         hidden
     }
 
-    /// Instances in the mini-batches that are timed.
+    /// Instances in the mini-batches whose throughput is measured.
     #[must_use]
     pub fn batches(&self) -> Vec<usize> {
-        or(&self.batch, if self.quick { &[64] } else { &[1, 8, 64] })
+        or(&self.batch, &[64])
+    }
+
+    /// Instances in the mini-batches whose latency is measured.
+    #[must_use]
+    pub fn batches_of_latency(&self) -> Vec<usize> {
+        or(&self.batch, &[1, 8])
     }
 
     /// Instances in the mini-batches whose batches are counted.
@@ -138,16 +163,39 @@ impl Options {
         systems
     }
 
+    /// The contestants whose latency is measured: the slow ones would take all the time.
+    #[must_use]
+    pub fn systems_of_latency(&self) -> Vec<System> {
+        or(&self.systems, &[System::CellsAgenda, System::Paper, System::Edbatch])
+    }
+
     /// Threads; each number is measured.
     #[must_use]
     pub fn threads(&self) -> Vec<usize> {
         or(&self.threads, &[1])
     }
 
-    /// The most seconds to spend on one figure of one contestant.
+    /// The seconds for one figure of one contestant.
     #[must_use]
     pub fn seconds(&self) -> f64 {
-        self.seconds.unwrap_or(if self.quick { 0.1 } else { 0.5 })
+        self.seconds.unwrap_or(if self.quick { 0.2 } else { 0.5 })
+    }
+
+    /// The seconds in which a run should end that measures the usual things: those who choose what
+    /// to measure choose how long it takes. Machines that are slower or busy may take half as long
+    /// again.
+    #[must_use]
+    pub fn limit(&self) -> Option<f64> {
+        let usual = self.only.is_empty()
+            && self.models.is_empty()
+            && self.systems.is_empty()
+            && self.hidden.is_empty()
+            && self.batch.is_empty()
+            && self.threads.is_empty()
+            && self.seconds.is_none()
+            && !self.ablation
+            && !self.peers;
+        usual.then_some(if self.quick { 75.0 } else { 270.0 })
     }
 }
 

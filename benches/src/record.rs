@@ -1,16 +1,34 @@
 //! Measurements as plain data, written as JSON lines.
+//!
+//! The fields are an interface: scripts read them, and so do later runs (`--resume`, `--against`).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-/// One measurement.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+use crate::machine::Machine;
+
+/// A measurement, the step of a run that it belongs to, and where it was made.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// What was measured.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The step that measured it, by which a later run knows what has been done.
+    pub step: String,
+    /// On what, with what, and when.
+    pub machine: Machine,
+}
+
+/// What was measured.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "bench", rename_all = "lowercase")]
-pub enum Record {
+pub enum Figures {
     /// How many batches a policy makes.
     Counts(Counts),
     /// How fast a contestant is.
     Throughput(Throughput),
-    /// Where its time goes.
+    /// The same for small mini-batches, where the time of each counts.
+    Latency(Throughput),
+    /// Where a contestant's time goes.
     Breakdown(Breakdown),
     /// What learning a policy costs and brings.
     Learn(Learn),
@@ -18,10 +36,14 @@ pub enum Record {
     Cells(Cell),
     /// How fast PQ-trees are reduced.
     PqTree(PqTrees),
+    /// What a node costs in graphs of different sizes.
+    Growth(Growth),
+    /// How fast other people's programs are, beside ours in the same run.
+    Peer(Peer),
 }
 
 /// How many batches a policy makes of mini-batches: means over them.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Counts {
     /// The model, or `graph` for a published graph.
     pub model: String,
@@ -42,7 +64,7 @@ pub struct Counts {
 }
 
 /// How fast a contestant is. Counts are means over mini-batches.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Throughput {
     /// The contestant.
     pub system: String,
@@ -60,12 +82,18 @@ pub struct Throughput {
     pub instances_per_second_low: f64,
     /// The upper quartile.
     pub instances_per_second_high: f64,
-    /// How often the mini-batches were run.
+    /// The distance between the quartiles over the median.
+    pub spread: f64,
+    /// How often all mini-batches were run.
     pub repetitions: usize,
-    /// How many mini-batches there were.
+    /// How many different mini-batches there were.
     pub mini_batches: usize,
+    /// How long one mini-batch takes.
+    pub latency_ns: Latency,
     /// Multiply-adds of the products of the equations, times two.
     pub flops_per_instance: f64,
+    /// Those that are really done: products of looked-up rows are done once per distinct row.
+    pub executed_flops_per_instance: f64,
     /// The same for all instances, in 1e9 a second.
     pub gflops: f64,
     /// What the core can do in registers alone, measured between the repetitions.
@@ -92,6 +120,9 @@ pub struct Throughput {
     pub batches: f64,
     /// Lower bound on them.
     pub bound: f64,
+    /// Whether products of tables were computed for all their rows beforehand. The CPU backend does
+    /// not do that.
+    pub folded: bool,
     /// The most bytes held at once: arenas and weights.
     pub peak_bytes: u64,
     /// Weights, and values still to be read or returned at the worst point of the schedule.
@@ -102,10 +133,21 @@ pub struct Throughput {
     pub gathered_bytes: f64,
     /// The set.
     pub input: String,
+    /// What carried the plans out.
+    pub backend: String,
+}
+
+/// How long mini-batches take, over all runs of all of them, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Half of the runs take at most this.
+    pub p50: f64,
+    /// Ninety-nine in a hundred do; of fewer than a hundred runs, all do.
+    pub p99: f64,
 }
 
 /// Where a contestant's time goes: shares of it.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Breakdown {
     /// The contestant.
     pub system: String,
@@ -140,7 +182,7 @@ pub struct Breakdown {
 }
 
 /// What learning a policy costs and brings.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Learn {
     /// The model.
     pub model: String,
@@ -165,7 +207,7 @@ pub struct Learn {
 }
 
 /// What a cell of the paper's table copies.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cell {
     /// The cell.
     pub cell: String,
@@ -184,7 +226,7 @@ pub struct Cell {
 }
 
 /// What is copied by one rule.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Rule {
     /// With variables in the order of their declaration.
     pub declared: Copies,
@@ -193,7 +235,7 @@ pub struct Rule {
 }
 
 /// Passes that do nothing but copy.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Copies {
     /// How many there are.
     pub memory_kernels: usize,
@@ -203,7 +245,7 @@ pub struct Copies {
 
 /// How fast PQ-trees are reduced: making a tree, and all its reductions. Of trees that refuse, the
 /// refusals alone; of the family `new`, making a tree, with its leaves for elements.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PqTrees {
     /// How the sets were drawn.
     pub family: String,
@@ -225,4 +267,60 @@ pub struct PqTrees {
     pub repetitions: usize,
     /// Memory of the reduced tree.
     pub bytes: usize,
+}
+
+/// What a node costs in one graph of many instances.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Growth {
+    /// The model.
+    pub model: String,
+    /// The set.
+    pub input: String,
+    /// What decides the order: a policy, on the whole graph; or `engine`, ours as it is used.
+    pub policy: String,
+    /// Nodes of the graph.
+    pub nodes: usize,
+    /// Batches of the schedule.
+    pub batches: usize,
+    /// Deciding the order of batches: the fastest of the repetitions.
+    pub schedule_ns_per_node: f64,
+    /// Building the graph, where an engine did that.
+    pub construct_ns_per_node: Option<f64>,
+    /// Deciding where values lie, likewise.
+    pub plan_ns_per_node: Option<f64>,
+    /// How often it was done.
+    pub repetitions: usize,
+}
+
+/// How fast another program is, and ours between its turns.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Peer {
+    /// The program, and how it batches.
+    pub system: String,
+    /// Its version.
+    pub version: String,
+    /// The model.
+    pub model: String,
+    /// The set.
+    pub input: String,
+    /// Elements of a hidden vector.
+    pub hidden: usize,
+    /// Instances in a mini-batch.
+    pub batch: usize,
+    /// Threads.
+    pub threads: usize,
+    /// The median over the repetitions.
+    pub instances_per_second: f64,
+    /// The distance between the quartiles over the median.
+    pub spread: f64,
+    /// Ours in the same turns.
+    pub edbatch_instances_per_second: f64,
+    /// Its spread.
+    pub edbatch_spread: f64,
+    /// How often all mini-batches were run.
+    pub repetitions: usize,
+    /// How many different mini-batches there were.
+    pub mini_batches: usize,
+    /// The largest difference between its results and ours, which must be small.
+    pub difference: f64,
 }

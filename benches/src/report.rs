@@ -1,30 +1,32 @@
 //! Tables of the measurements, one for each part, as the terminal shows them.
 
 use crate::paper_table::{PAPER_TABLE, PrintedCell};
-use crate::record::{Breakdown, Cell, Copies, Counts, Learn, PqTrees, Record, Rule, Throughput};
+use crate::record::{
+    Breakdown, Cell, Copies, Counts, Growth, Learn, Peer, PqTrees, Record, Rule, Throughput,
+};
+use crate::sorted::Sorted;
 use crate::speedups::speedups;
 use crate::systems::System;
 use crate::table::Table;
+use crate::text::{duration, percent, whole};
 
 /// A table for each part that has records.
 #[must_use]
 pub fn tables(records: &[Record]) -> Vec<Table> {
-    let (mut counts, mut throughputs, mut breakdowns) = (vec![], vec![], vec![]);
-    let (mut learns, mut cells, mut trees) = (vec![], vec![], vec![]);
-    for record in records {
-        match record {
-            Record::Counts(record) => counts.push(record),
-            Record::Throughput(record) => throughputs.push(record),
-            Record::Breakdown(record) => breakdowns.push(record),
-            Record::Learn(record) => learns.push(record),
-            Record::Cells(record) => cells.push(record),
-            Record::PqTree(record) => trees.push(record),
-        }
-    }
-    let mut tables = vec![count(&counts), ratios(&counts), learn(&learns)];
-    tables.push(throughput(&throughputs));
-    tables.extend(speedups(&throughputs));
-    tables.extend([breakdown(&breakdowns), cell_layouts(&cells), pq_trees(&trees)]);
+    let sorted = Sorted::new(records);
+    let mut tables = vec![throughput(&sorted.throughputs, "Throughput")];
+    tables.extend(speedups(&sorted.throughputs));
+    tables.extend([
+        throughput(&sorted.latencies, "Latency"),
+        breakdown(&sorted.breakdowns),
+        count(&sorted.counts),
+        ratios(&sorted.counts),
+        learn(&sorted.learns),
+        growth(&sorted.growths),
+        cell_layouts(&sorted.cells),
+        pq_trees(&sorted.trees),
+        peers(&sorted.peers),
+    ]);
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
@@ -92,34 +94,39 @@ fn ratios(records: &[&Counts]) -> Table {
     table
 }
 
-fn throughput(records: &[&Throughput]) -> Table {
-    let title = "Throughput in instances a second: medians over turns, quartiles in brackets; the \
-                 best of every mini-batch";
-    let mut table = Table::new(
-        title,
-        3,
-        [
-            "model",
-            "input",
-            "system",
-            "hidden",
-            "batch",
-            "threads",
-            "instances/s",
-            "quartiles",
-            "GFLOP/s",
-            "of peak",
-            "best",
-            "of peak",
-            "plan ns",
-            "nodes",
-            "batches",
-            "bound",
-            "peak MB",
-            "live MB",
-            "lists MB",
-        ],
+fn throughput(records: &[&Throughput], part: &str) -> Table {
+    let title = format!(
+        "{part}: instances a second, medians over rounds with quartiles in brackets; the best of \
+         every mini-batch; how long a mini-batch takes, at the median and of 99 in a hundred; \
+         FLOPs an instance in millions, of the equations and executed"
     );
+    let header = [
+        "model",
+        "input",
+        "system",
+        "H",
+        "batch",
+        "threads",
+        "inst/s",
+        "quartiles",
+        "rounds",
+        "mini-b.",
+        "p50",
+        "p99",
+        "MFLOP",
+        "done",
+        "of peak",
+        "best",
+        "of peak",
+        "plan ns",
+        "nodes",
+        "batches",
+        "bound",
+        "peak MB",
+        "live MB",
+        "lists MB",
+    ];
+    let mut table = Table::new(&title, 3, header);
     for record in records {
         let quartiles = (record.instances_per_second_low, record.instances_per_second_high);
         table.rows.push(vec![
@@ -131,7 +138,12 @@ fn throughput(records: &[&Throughput]) -> Table {
             record.threads.to_string(),
             whole(record.instances_per_second),
             format!("[{} {}]", whole(quartiles.0), whole(quartiles.1)),
-            format!("{:.1}", record.gflops),
+            record.repetitions.to_string(),
+            record.mini_batches.to_string(),
+            duration(record.latency_ns.p50),
+            duration(record.latency_ns.p99),
+            format!("{:.2}", record.flops_per_instance / 1e6),
+            format!("{:.2}", record.executed_flops_per_instance / 1e6),
             percent(record.fraction_of_peak),
             whole(record.best_instances_per_second),
             percent(record.best_fraction_of_peak),
@@ -291,10 +303,68 @@ fn pq_trees(records: &[&PqTrees]) -> Table {
     table
 }
 
-fn whole(number: f64) -> String {
-    format!("{number:.0}")
+fn growth(records: &[&Growth]) -> Table {
+    let title = "Growing graphs: ns a node, the fastest of the repetitions; `engine` is ours, in \
+                 the parts in which it runs a large mini-batch";
+    let header =
+        ["model", "input", "policy", "nodes", "batches", "construct", "schedule", "plan", "times"];
+    let mut table = Table::new(title, 3, header);
+    let optional = |time: Option<f64>| time.map_or("-".into(), |time| format!("{time:.1}"));
+    for record in records {
+        table.rows.push(vec![
+            record.model.clone(),
+            record.input.clone(),
+            record.policy.clone(),
+            whole(record.nodes as f64),
+            whole(record.batches as f64),
+            optional(record.construct_ns_per_node),
+            format!("{:.1}", record.schedule_ns_per_node),
+            optional(record.plan_ns_per_node),
+            record.repetitions.to_string(),
+        ]);
+    }
+    table
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+fn peers(records: &[&Peer]) -> Table {
+    let title = "Other programs in instances a second, and ours in the same rounds";
+    let header = [
+        "model",
+        "input",
+        "system",
+        "version",
+        "H",
+        "batch",
+        "threads",
+        "inst/s",
+        "spread",
+        "ours",
+        "spread",
+        "ratio",
+        "rounds",
+        "mini-b.",
+        "differ by",
+    ];
+    let mut table = Table::new(title, 4, header);
+    for record in records {
+        let (theirs, ours) = (record.instances_per_second, record.edbatch_instances_per_second);
+        table.rows.push(vec![
+            record.model.clone(),
+            record.input.clone(),
+            record.system.clone(),
+            record.version.clone(),
+            record.hidden.to_string(),
+            record.batch.to_string(),
+            record.threads.to_string(),
+            whole(theirs),
+            percent(record.spread),
+            whole(ours),
+            percent(record.edbatch_spread),
+            format!("{:.2}", ours / theirs),
+            record.repetitions.to_string(),
+            record.mini_batches.to_string(),
+            format!("{:.0e}", record.difference),
+        ]);
+    }
+    table
 }

@@ -33,4 +33,28 @@ impl Spread {
         };
         Self { low: at(0.25), median: at(0.5), high: at(0.75) }
     }
+
+    /// The distance between the quartiles, as a share of the median.
+    #[must_use]
+    pub fn relative(&self) -> f64 {
+        (self.high - self.low) / self.median
+    }
+}
+
+/// The least of some figures that at least a share of them does not exceed.
+///
+/// ```
+/// use edbatch_benches::spread::quantile;
+/// assert_eq!(quantile(&[4.0, 1.0, 3.0, 2.0], 0.5), 2.0);
+/// assert_eq!(quantile(&[4.0, 1.0, 3.0, 2.0], 0.99), 4.0);
+/// ```
+///
+/// # Panics
+/// If there are none.
+#[must_use]
+pub fn quantile(figures: &[f64], share: f64) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let place = (share * sorted.len() as f64).ceil() as usize;
+    sorted[place.clamp(1, sorted.len()) - 1]
 }

@@ -14,7 +14,7 @@ use edbatch_models::Model;
 use edbatch_policy::{Fsm, Scheduler, lower_bound};
 use edbatch_runtime::{Parameters, Profile, gathered_bytes};
 
-use crate::flops::flops;
+use crate::flops::{executed_flops, flops};
 use crate::live::live_bytes;
 use crate::sets::Set;
 use crate::systems::System;
@@ -118,13 +118,15 @@ pub trait Contestant {
 /// What running mini-batches comes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Multiply-adds of products, times two.
+    /// Multiply-adds of products of the equations, times two.
     pub flops: u64,
+    /// Those that its plans execute.
+    pub executed_flops: u64,
     /// Nodes of all graphs.
     pub nodes: u64,
     /// Batches of all schedules.
     pub batches: u64,
-    /// Lower bounds on them.
+    /// The lower bound on those of the mini-batch, if it is not divided.
     pub bound: u64,
     /// The most bytes of values that are alive at once, weights apart.
     pub live_bytes: u64,
@@ -321,7 +323,6 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
                 counts.flops += flops(&graph);
                 counts.nodes += graph.nodes() as u64;
                 counts.batches += schedule.len() as u64;
-                counts.bound += lower_bound(&graph) as u64;
                 live = live.max(live_bytes(&graph, &schedule, &wanted));
                 let (program, graph, schedule) = (&self.program, &graph, &schedule);
                 let wanted: Vec<_> =
@@ -331,9 +332,12 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
                 planner.plan(&planned, Capacity::Distinct, &mut plan).expect("it has been run");
                 counts.gathered_rows += plan.lists.len() as u64;
                 counts.gathered_bytes += gathered_bytes(program, &plan);
+                counts.executed_flops += executed_flops(program, &plan);
             }
             live_of_parts.push(live);
         }
+        let whole = unroll(self.engine.model(), inputs).expect("sets fit their models");
+        counts.bound = whole.iter().map(|whole| lower_bound(&whole.graph) as u64).sum();
         // As many parts are alive at once as threads run some.
         live_of_parts.sort_unstable_by(|a, b| b.cmp(a));
         counts.live_bytes = live_of_parts.iter().take(self.inside).sum();

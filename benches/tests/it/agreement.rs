@@ -34,6 +34,9 @@ fn contestants_agree_on_every_workload() {
             let (counted, ran) = (contestant.counts(0), contestant.statistics());
             assert_eq!((counted.nodes, counted.batches), (ran.nodes, ran.batches), "{model}");
             assert!(counted.bound <= counted.batches);
+            // A product may be done once for several calls, and never more often than it is meant.
+            assert!(counted.executed_flops <= counted.flops, "{} of {model}", system.name());
+            assert!(counted.executed_flops > 0);
             counts.push(counted.flops);
         }
         counts.dedup();

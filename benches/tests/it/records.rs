@@ -1,11 +1,20 @@
 //! The fields of records, which scripts read: an interface that must not change by accident.
 
-use edbatch_benches::record::{Record, Throughput};
+use std::fs;
+
+use edbatch_benches::journal::{Journal, read};
+use edbatch_benches::machine::Machine;
+use edbatch_benches::record::{Figures, Record, Throughput};
 use edbatch_benches::report::tables;
+
+fn record(step: &str, throughput: Throughput) -> Record {
+    let figures = Figures::Throughput(throughput);
+    Record { figures, step: step.into(), machine: Machine::here() }
+}
 
 #[test]
 fn a_throughput_record_has_these_fields() {
-    let json = serde_json::to_value(Record::Throughput(Throughput::default())).unwrap();
+    let json = serde_json::to_value(record("a", Throughput::default())).unwrap();
     assert_eq!(json["bench"], "throughput");
     for field in [
         "system",
@@ -28,17 +37,63 @@ fn a_throughput_record_has_these_fields() {
         "peak_bytes",
         "live_bytes",
         "input",
+        "backend",
+        "mini_batches",
+        "executed_flops_per_instance",
+        "spread",
+        "folded",
     ] {
         assert!(json.get(field).is_some(), "{field}");
     }
+    for field in ["p50", "p99"] {
+        assert!(json["latency_ns"].get(field).is_some(), "{field}");
+    }
+    for field in ["processor", "cores", "isa", "device", "rustc", "commit", "date"] {
+        assert!(json["machine"].get(field).is_some(), "{field}");
+    }
+    assert!(json["machine"]["rustc"].as_str().unwrap().starts_with("rustc "), "{json}");
+    assert!(json["machine"]["cores"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn records_come_back_as_they_were_written() {
+    let throughput = Throughput { instances_per_second: 0.1, bound: 1e-300, ..Default::default() };
+    let record = record("a", throughput);
+    let line = serde_json::to_string(&record).unwrap();
+    assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), record);
+}
+
+#[test]
+fn an_interrupted_run_goes_on_after_its_last_whole_step() {
+    let path = std::env::temp_dir().join(format!("edbatch-journal-{}", std::process::id()));
+    let machine = Machine::here();
+    let mut journal = Journal::new(&path);
+    assert!(!path.exists());
+    journal.add(vec![record("a", Throughput::default())]).unwrap();
+    let two = vec![record("b", Throughput::default()), record("b", Throughput::default())];
+    journal.add(two).unwrap();
+
+    // Killed while it wrote the second record of the second step.
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, &text[..text.len() - 9]).unwrap();
+    let mut journal = Journal::resume(&path, &machine).unwrap();
+    assert!(journal.has("a") && !journal.has("b"));
+    journal.add(vec![record("c", Throughput::default())]).unwrap();
+    let steps: Vec<String> = read(&path).unwrap().into_iter().map(|record| record.step).collect();
+    assert_eq!(steps, ["a", "c"]);
+
+    // Other sources: nothing of it stands.
+    let other = Machine { commit: "other".into(), ..machine };
+    assert_eq!(Journal::resume(&path, &other).unwrap().records(), []);
+    fs::remove_file(&path).unwrap();
 }
 
 #[test]
 fn tables_have_a_row_for_each_record() {
-    let record = Throughput { system: "paper".into(), batch: 64, ..Throughput::default() };
-    let table = &tables(&[Record::Throughput(record)])[0];
+    let throughput = Throughput { system: "paper".into(), batch: 64, ..Throughput::default() };
+    let table = &tables(&[record("a", throughput)])[0];
     let text = table.to_string();
     assert!(text.starts_with("Throughput") && text.contains("paper"), "{text}");
-    let page = edbatch_benches::page::page(&[Record::Throughput(Throughput::default())]).unwrap();
+    let page = edbatch_benches::page::page(&[record("a", Throughput::default())]).unwrap();
     assert!(page.contains("<svg") && page.contains("<table>") && page.ends_with("</html>\n"));
 }

@@ -1,0 +1,194 @@
+//! What people want to know first: our speed on every workload, against the bound and the others.
+
+use crate::record::{Peer, Throughput};
+use crate::sorted::Sorted;
+use crate::systems::System;
+use crate::text::{percent, range};
+
+/// Others that ours is compared with: of several variants of one method the fastest counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rival {
+    /// A node at a time.
+    Unbatched,
+    /// Operation by operation, batched by depth or by mean depth, as DyNet does.
+    Vanilla,
+    /// Cells batched by depth or by mean depth, as Cavs does.
+    Cells,
+    /// The system of the paper.
+    Paper,
+    /// Another program.
+    PyTorch,
+}
+
+impl Rival {
+    /// All, the slowest first.
+    pub const ALL: [Self; 5] =
+        [Self::Unbatched, Self::Vanilla, Self::Cells, Self::Paper, Self::PyTorch];
+
+    /// As columns call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unbatched => "unbatched",
+            Self::Vanilla => "op by op",
+            Self::Cells => "cells",
+            Self::Paper => "paper",
+            Self::PyTorch => "PyTorch",
+        }
+    }
+
+    /// As sentences call it.
+    #[must_use]
+    pub fn described(self) -> &'static str {
+        match self {
+            Self::Unbatched => "the same cells without batching",
+            Self::Vanilla => "batching operation by operation (DyNet's method)",
+            Self::Cells => "batching cells by depth or agenda (Cavs's method)",
+            Self::Paper => "the paper's system",
+            Self::PyTorch => "PyTorch level by level",
+        }
+    }
+
+    fn systems(self) -> &'static [System] {
+        match self {
+            Self::Unbatched => &[System::Unbatched],
+            Self::Vanilla => &[System::VanillaDepth, System::VanillaAgenda],
+            Self::Cells => &[System::CellsDepth, System::CellsAgenda],
+            Self::Paper => &[System::Paper],
+            Self::PyTorch => &[],
+        }
+    }
+}
+
+/// A workload.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    /// Ours.
+    pub ours: &'a Throughput,
+    /// Others' speed over ours, where they were measured.
+    pub others: Vec<(Rival, f64)>,
+}
+
+impl Row<'_> {
+    /// How many times as fast as a rival ours is.
+    #[must_use]
+    pub fn over(&self, rival: Rival) -> Option<f64> {
+        self.others.iter().find(|(other, _)| *other == rival).map(|(_, speed)| 1.0 / speed)
+    }
+}
+
+/// A row for every workload and size at which our own system was measured on the fewest threads.
+#[must_use]
+pub fn rows<'a>(sorted: &Sorted<'a>) -> Vec<Row<'a>> {
+    let own = System::Edbatch.name();
+    let measured = &sorted.throughputs;
+    let threads = measured.iter().map(|record| record.threads).min().unwrap_or(1);
+    let ours = measured.iter().filter(|record| record.system == own && record.threads == threads);
+    ours.map(|&ours| Row { ours, others: others(ours, sorted) }).collect()
+}
+
+fn others(ours: &Throughput, sorted: &Sorted<'_>) -> Vec<(Rival, f64)> {
+    let key = |record: &Throughput| {
+        let Throughput { model, input, hidden, batch, threads, .. } = record;
+        (model.clone(), input.clone(), *hidden, *batch, *threads)
+    };
+    let beside: Vec<_> =
+        sorted.throughputs.iter().filter(|record| key(record) == key(ours)).collect();
+    let fastest = |rival: Rival| {
+        let names: Vec<String> = rival.systems().iter().map(|system| system.name()).collect();
+        let found = beside.iter().filter(|record| names.contains(&record.system));
+        let speeds = found.map(|record| record.instances_per_second / ours.instances_per_second);
+        speeds.reduce(f64::max)
+    };
+    Rival::ALL
+        .into_iter()
+        .filter_map(|rival| {
+            let speed = match rival {
+                Rival::PyTorch => best_peer(ours, &sorted.peers),
+                rival => fastest(rival),
+            };
+            Some((rival, speed?))
+        })
+        .collect()
+}
+
+/// A peer at the mini-batch that suits it best, over ours at the one that suits us best: both took
+/// turns in the same run.
+fn best_peer(ours: &Throughput, peers: &[&Peer]) -> Option<f64> {
+    let same = |peer: &&&Peer| {
+        (&peer.model, &peer.input, peer.hidden) == (&ours.model, &ours.input, ours.hidden)
+    };
+    let speeds = peers
+        .iter()
+        .filter(same)
+        .map(|peer| (peer.instances_per_second, peer.edbatch_instances_per_second));
+    let (theirs, own) = speeds.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)))?;
+    Some(theirs / own)
+}
+
+/// Of every workload the row that stands for it: the smallest vectors, the largest mini-batch.
+#[must_use]
+pub fn main_rows<'a>(rows: &[Row<'a>]) -> Vec<Row<'a>> {
+    let mut chosen: Vec<Row<'a>> = Vec::new();
+    for row in rows {
+        let rank = |row: &Row<'_>| (std::cmp::Reverse(row.ours.hidden), row.ours.batch);
+        let same = |known: &&mut Row<'_>| {
+            (&known.ours.model, &known.ours.input) == (&row.ours.model, &row.ours.input)
+        };
+        match chosen.iter_mut().find(same) {
+            Some(known) if rank(known) >= rank(row) => {}
+            Some(known) => *known = row.clone(),
+            None => chosen.push(row.clone()),
+        }
+    }
+    chosen
+}
+
+/// The result in three sentences at most, from the rows that stand for workloads.
+#[must_use]
+pub fn sentences(rows: &[Row<'_>]) -> Vec<String> {
+    let Some(first) = rows.first() else { return Vec::new() };
+    let mut sentences = Vec::new();
+    let peaks: Vec<f64> = rows.iter().map(|row| row.ours.fraction_of_peak * 100.0).collect();
+    let threads = match first.ours.threads {
+        1 => "one core".to_string(),
+        more => format!("{more} threads"),
+    };
+    let workloads = match rows.len() {
+        1 => "1 workload".into(),
+        many => format!("{many} workloads"),
+    };
+    sentences.push(format!(
+        "On {workloads} with mini-batches of {}, ED-Batch does {} of the arithmetic that {threads} \
+         could do at most (median {}).",
+        first.ours.batch,
+        range(&peaks, |share| percent(share / 100.0)),
+        percent(median(&peaks) / 100.0),
+    ));
+    let faster: Vec<String> = [Rival::Paper, Rival::Cells, Rival::Vanilla, Rival::PyTorch]
+        .into_iter()
+        .filter_map(|rival| {
+            let ratios: Vec<f64> = rows.iter().filter_map(|row| row.over(rival)).collect();
+            let times = || range(&ratios, |ratio| format!("{ratio:.1} ×"));
+            (!ratios.is_empty()).then(|| format!("{} {}", times(), rival.described()))
+        })
+        .collect();
+    if !faster.is_empty() {
+        sentences.push(format!("Its speed is {}.", faster.join("; ")));
+    }
+    let deciding: Vec<f64> = rows.iter().map(|row| 1.0 - row.ours.execute_share).collect();
+    let bounds: Vec<f64> =
+        rows.iter().map(|row| row.ours.batches / row.ours.bound.max(1.0)).collect();
+    sentences.push(format!(
+        "Why: it needs {} the least possible number of batches, and building graphs, ordering and \
+         placing them takes {} of the time; the rest is arithmetic on packed weights.",
+        range(&bounds, |ratio| format!("{ratio:.2} ×")),
+        range(&deciding, percent),
+    ));
+    sentences
+}
+
+/// The middle one, or the upper of the two middle ones.
+fn median(figures: &[f64]) -> f64 {
+    crate::spread::quantile(figures, 0.5)
+}

@@ -1,0 +1,128 @@
+//! How fast: every system on every workload, at every size; and other people's programs.
+
+use super::first::systems;
+use super::section::Section;
+use crate::chart::{Axis, Dot, Dots, Lane, Spacing};
+use crate::headline::{main_rows, rows};
+use crate::palette::{OURS, PEER, of_system};
+use crate::record::Throughput;
+use crate::sorted::{Sorted, groups};
+use crate::text::{percent, range, whole};
+use crate::workload::Failure;
+
+const RATE: Axis = Axis { label: "instances a second", spacing: Spacing::Log, format: whole };
+
+pub(super) fn speed(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
+    if sorted.throughputs.is_empty() {
+        return Ok(None);
+    }
+    let rows = rows(sorted);
+    let main = main_rows(&rows);
+    let is_main = |record: &Throughput| {
+        main.iter().any(|row| {
+            (&row.ours.model, &row.ours.input, row.ours.hidden, row.ours.batch)
+                == (&record.model, &record.input, record.hidden, record.batch)
+        })
+    };
+    let (mut plots, mut more) = (Vec::new(), Vec::new());
+    let key = |r: &Throughput| (r.model.clone(), r.input.clone(), r.hidden, r.batch);
+    for group in groups(&sorted.throughputs, key) {
+        let Throughput { model, input, hidden, batch, .. } = group[0];
+        let caption = format!("{model} on {input}, H {hidden}, mini-batches of {batch}");
+        let plot = Dots {
+            says: format!("Instances a second: {caption}"),
+            axis: RATE,
+            limit: Some((group[0].peak_gflops * 1e9 / group[0].flops_per_instance, "the bound")),
+            rows: group.iter().map(|record| lane(record)).collect(),
+        };
+        if is_main(group[0]) { &mut plots } else { &mut more }.push((caption, plot.svg()?));
+    }
+    let spreads: Vec<f64> = rows.iter().map(|row| row.ours.spread / 2.0).collect();
+    let counted: Vec<f64> = rows.iter().map(|row| row.ours.mini_batches as f64).collect();
+    let answer = match rows.is_empty() {
+        true => "Instances a second of the systems that were chosen.".into(),
+        false => format!(
+            "Each figure is the median over rounds on {} different mini-batches; half of ours lie \
+             within ± {} of it.",
+            range(&counted, whole),
+            range(&spreads, percent),
+        ),
+    };
+    Ok(Some(Section {
+        id: "fast",
+        title: "How fast is it?",
+        answer,
+        key: systems(&main),
+        plots,
+        more,
+        method: "From parsed inputs to results on the host: building graphs, scheduling and \
+                 planning included, nothing kept from the last mini-batch but memory. All systems \
+                 take a turn in every round, to the last one, on the same mini-batches and the \
+                 same weights, after their results were compared. The bound is the peak of this \
+                 core, measured between rounds, over the FLOPs of the equations.",
+        bias: "Baselines are our own versions of the published methods, not their authors' \
+               programs. Products of looked-up rows are done once per distinct row, so a workload \
+               with few words can pass the bound. Whatever else the machine does shows in the \
+               spread.",
+        command: "cargo xtask bench --only throughput --hidden 128,256,512",
+    }))
+}
+
+fn lane(record: &Throughput) -> Lane {
+    let threads = match record.threads {
+        1 => String::new(),
+        more => format!(", {more} threads"),
+    };
+    let (rate, share) = (record.instances_per_second, record.fraction_of_peak);
+    Lane {
+        name: format!("{}{threads}", record.system),
+        note: format!("{}/s · {}", whole(rate), percent(share)),
+        dots: vec![Dot { at: rate, to: None, colour: of_system(&record.system) }],
+    }
+}
+
+pub(super) fn peers(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
+    if sorted.peers.is_empty() {
+        return Ok(None);
+    }
+    let ratio =
+        |peer: &crate::record::Peer| peer.edbatch_instances_per_second / peer.instances_per_second;
+    let mut plots = Vec::new();
+    for group in groups(&sorted.peers, |r| (r.model.clone(), r.input.clone(), r.hidden)) {
+        let rows = group.iter().map(|peer| Lane {
+            name: format!("mini-batches of {}", peer.batch),
+            note: format!("{:.1} ×", ratio(peer)),
+            dots: vec![
+                Dot { at: peer.instances_per_second, to: None, colour: PEER },
+                Dot { at: peer.edbatch_instances_per_second, to: None, colour: OURS },
+            ],
+        });
+        let first = group[0];
+        let caption =
+            format!("{} on {}, H {}: {}", first.model, first.input, first.hidden, first.system);
+        let says = format!("Instances a second: {caption}");
+        let plot = Dots { says, axis: RATE, limit: None, rows: rows.collect() };
+        plots.push((caption, plot.svg()?));
+    }
+    let ratios: Vec<f64> = sorted.peers.iter().map(|peer| ratio(peer)).collect();
+    let versions = &sorted.peers[0].version;
+    Ok(Some(Section {
+        id: "peers",
+        title: "Against PyTorch?",
+        answer: format!(
+            "At equal mini-batches ours is {} as fast as PyTorch {versions} with batches made by \
+             hand.",
+            range(&ratios, |ratio| format!("{ratio:.1} ×")),
+        ),
+        key: vec![("PyTorch", PEER), ("edbatch", OURS)],
+        plots,
+        more: Vec::new(),
+        method: "Both take turns in the same rounds: the same inputs, the same weights from one \
+                 safetensors file, results compared before. PyTorch runs level by level, gates \
+                 stacked; sentences go to nn.LSTM, sorted by length and packed. \
+                 torch.inference_mode, one thread as ours.",
+        bias: "In PyTorch's favour: its levels and index tensors are made before the clock runs, \
+               ours are made within. Against it: its compiler (torch.compile) was not tried.",
+        command: "cargo xtask bench --peers --only throughput",
+    }))
+}

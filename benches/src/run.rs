@@ -1,0 +1,303 @@
+//! A run: its steps, one measurement each, in the order in which people want to know.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use edbatch_policy::Fsm;
+
+use crate::cell_layouts::cell_layouts;
+use crate::counts::{counts, counts_of_file};
+use crate::families::{FAMILIES, Family};
+use crate::growth::{GROWING, growth};
+use crate::learning::learning;
+use crate::options::{Options, Part};
+use crate::policies::Effort;
+use crate::pq_trees::pq_trees;
+use crate::record::{Breakdown, Figures, Throughput};
+use crate::sets::{SetError, Source};
+use crate::systems::System;
+use crate::throughput::{Setting, learned_by_paper, throughput};
+use crate::workload::Failure;
+
+/// One measurement of a run.
+pub struct Step<'a> {
+    what: What<'a>,
+    /// Seconds that it takes on the machine that this was written on, of a run with a limit.
+    weight: f64,
+}
+
+enum What<'a> {
+    Throughput { family: &'a Family, hidden: usize, batch: usize },
+    Latency { family: &'a Family, hidden: usize, batch: usize },
+    Counts { family: &'a Family, batch: usize },
+    Learn { family: &'a Family, batch: usize },
+    Published(PathBuf),
+    Growth(&'a Family),
+    Cells,
+    PqTree,
+}
+
+/// The chosen models on all their sets. A set that is not in the folder is left out with a word
+/// about it, unless nothing else is left.
+///
+/// # Errors
+/// If a file is malformed, or there is no set at all.
+pub fn families(options: &Options) -> Result<Vec<Family>, Failure> {
+    let source = options.source();
+    let mut families = Vec::new();
+    let mut missing = None;
+    for (model, meet) in FAMILIES {
+        if options.models.is_empty() || options.models.iter().any(|chosen| chosen == model) {
+            match meet(&source) {
+                Ok(family) => families.push(family),
+                Err(error @ SetError::Missing { .. }) => {
+                    eprintln!("{model}: {error}");
+                    missing = Some(error);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    match missing {
+        Some(error) if families.is_empty() => Err(error.into()),
+        _ => Ok(families),
+    }
+}
+
+/// All steps of a run.
+///
+/// # Errors
+/// If the folder of published graphs cannot be read.
+pub fn steps<'a>(options: &Options, families: &'a [Family]) -> Result<Vec<Step<'a>>, Failure> {
+    let mut steps = Vec::new();
+    let mut add = |what, weight| steps.push(Step { what, weight });
+    let sizes = |family: &Family, batches: Vec<usize>| {
+        let hidden = options.hidden(family).into_iter();
+        hidden.flat_map(move |hidden| batches.clone().into_iter().map(move |batch| (hidden, batch)))
+    };
+    if options.wants(Part::Throughput) || options.wants(Part::Breakdown) {
+        for family in families {
+            for (hidden, batch) in sizes(family, options.batches()) {
+                add(What::Throughput { family, hidden, batch }, 6.0);
+            }
+        }
+    }
+    if options.wants(Part::Latency) {
+        for family in families {
+            // The smallest size, where a mini-batch's costs beside its products weigh most.
+            let hidden = options.hidden(family)[..1].to_vec();
+            let hidden = if options.hidden.is_empty() { hidden } else { options.hidden(family) };
+            for hidden in hidden {
+                for batch in options.batches_of_latency() {
+                    add(What::Latency { family, hidden, batch }, 2.0);
+                }
+            }
+        }
+    }
+    for family in families {
+        if options.wants(Part::Counts) {
+            for batch in options.batches_of_counts() {
+                add(What::Counts { family, batch }, 0.5);
+            }
+        }
+        if options.wants(Part::Learn) {
+            for batch in options.batches_to_learn() {
+                add(What::Learn { family, batch }, 0.6);
+            }
+        }
+    }
+    if options.wants(Part::Counts) {
+        published(&options.source())?.into_iter().for_each(|path| add(What::Published(path), 1.0));
+    }
+    if options.wants(Part::Growth) {
+        for model in GROWING {
+            let family = families.iter().find(|family| family.model == model);
+            family.into_iter().for_each(|family| add(What::Growth(family), 3.0));
+        }
+    }
+    if options.wants(Part::Cells) {
+        add(What::Cells, 0.1);
+    }
+    if options.wants(Part::PqTree) {
+        add(What::PqTree, 2.0);
+    }
+    Ok(steps)
+}
+
+/// What steps of a run share.
+pub struct Context<'a> {
+    options: &'a Options,
+    /// What the paper's system has learned, by model, set and mini-batch.
+    learned: HashMap<(&'static str, &'static str, usize), Fsm>,
+}
+
+impl<'a> Context<'a> {
+    /// Nothing has been learned yet.
+    #[must_use]
+    pub fn new(options: &'a Options) -> Self {
+        Self { options, learned: HashMap::new() }
+    }
+
+    fn learned(&mut self, family: &Family, batch: usize) -> Result<Fsm, Failure> {
+        let key = (family.model, family.input, batch);
+        if let Some(known) = self.learned.get(&key) {
+            return Ok(known.clone());
+        }
+        let learned = learned_by_paper(family, &self.options.systems(), batch)?;
+        Ok(self.learned.entry(key).or_insert(learned).clone())
+    }
+}
+
+impl Step<'_> {
+    /// What is measured: unique in a run, and the same in the next.
+    #[must_use]
+    pub fn name(&self, options: &Options) -> String {
+        let on = |family: &Family| format!("{} on {}", family.model, family.input);
+        match &self.what {
+            What::Throughput { family, hidden, batch } => {
+                let chosen = chosen(options);
+                format!("throughput: {}, H {hidden}, batch {batch}{chosen}", on(family))
+            }
+            What::Latency { family, hidden, batch } => {
+                let chosen = chosen(options);
+                format!("latency: {}, H {hidden}, batch {batch}{chosen}", on(family))
+            }
+            What::Counts { family, batch } => format!("counts: {}, batch {batch}", on(family)),
+            What::Learn { family, batch } => format!("learn: {}, batch {batch}", on(family)),
+            What::Published(path) => {
+                format!("counts: {}", path.file_name().unwrap_or_default().display())
+            }
+            What::Growth(family) => format!("growth: {}", on(family)),
+            What::Cells => "cells".into(),
+            What::PqTree => "pqtree".into(),
+        }
+    }
+
+    /// Measures. `seconds` are those in which it should end, if the run has a limit.
+    ///
+    /// # Errors
+    /// If something cannot be measured, or results are wrong.
+    pub fn run(
+        &self,
+        context: &mut Context<'_>,
+        seconds: Option<f64>,
+        say: impl FnMut(&str),
+    ) -> Result<Vec<Figures>, Failure> {
+        let options = context.options;
+        let effort = options.effort();
+        Ok(match &self.what {
+            &What::Throughput { family, hidden, batch } => {
+                let systems = options.systems();
+                let measured = timed(context, family, (hidden, batch), systems, seconds, say)?;
+                let both = measured.into_iter().flat_map(|(throughput, breakdown)| {
+                    let throughput = Figures::Throughput(throughput);
+                    let breakdown = Figures::Breakdown(breakdown);
+                    let throughput = options.wants(Part::Throughput).then_some(throughput);
+                    let breakdown = options.wants(Part::Breakdown).then_some(breakdown);
+                    throughput.into_iter().chain(breakdown)
+                });
+                both.collect()
+            }
+            &What::Latency { family, hidden, batch } => {
+                let systems = options.systems_of_latency();
+                let measured = timed(context, family, (hidden, batch), systems, seconds, say)?;
+                measured.into_iter().map(|(throughput, _)| Figures::Latency(throughput)).collect()
+            }
+            What::Counts { family, batch } => {
+                let counted = counts(family, *batch, effort, say)?;
+                counted.into_iter().map(Figures::Counts).collect()
+            }
+            What::Learn { family, batch } => {
+                let learned = learning(family, *batch, effort, say)?;
+                learned.into_iter().map(Figures::Learn).collect()
+            }
+            What::Published(path) => {
+                counts_of_file(path, effort)?.into_iter().map(Figures::Counts).collect()
+            }
+            What::Growth(family) => {
+                let effort = if options.quick { Effort::Quick } else { Effort::Full };
+                growth(family, effort, say)?.into_iter().map(Figures::Growth).collect()
+            }
+            What::Cells => cell_layouts()?.into_iter().map(Figures::Cells).collect(),
+            What::PqTree => {
+                let seconds = if effort == Effort::Full { 0.5 } else { 0.1 };
+                pq_trees(effort, seconds, say).into_iter().map(Figures::PqTree).collect()
+            }
+        })
+    }
+}
+
+/// Contestants on one workload, for so many seconds that the step ends in time: setting up takes
+/// some, and counting what was done.
+fn timed(
+    context: &mut Context<'_>,
+    family: &Family,
+    (hidden, batch): (usize, usize),
+    systems: Vec<System>,
+    seconds: Option<f64>,
+    say: impl FnMut(&str),
+) -> Result<Vec<(Throughput, Breakdown)>, Failure> {
+    const TIMED: f64 = 0.6;
+    let threads = context.options.threads();
+    let contestants = (systems.len() * threads.len()) as f64;
+    let seconds = seconds.map_or(context.options.seconds() * contestants, |limit| limit * TIMED);
+    let learned = context.learned(family, batch)?;
+    let setting = Setting { hidden, batch, systems, seconds, threads };
+    throughput(family, &setting, &learned, say)
+}
+
+/// What sets a step apart from the same one with other contestants.
+fn chosen(options: &Options) -> String {
+    let mut chosen: Vec<String> = Vec::new();
+    if !options.systems.is_empty() {
+        chosen.extend(options.systems.iter().map(|system| system.name()));
+    }
+    if options.ablation {
+        chosen.push("ablation".into());
+    }
+    chosen.extend(options.threads.iter().map(|threads| format!("{threads} threads")));
+    if chosen.is_empty() { String::new() } else { format!(" ({})", chosen.join(" ")) }
+}
+
+/// The seconds that each step may take, of those that are left.
+pub struct Budget {
+    started: Instant,
+    seconds: Option<f64>,
+    weight: f64,
+}
+
+impl Budget {
+    /// For these steps, which begin now.
+    #[must_use]
+    pub fn new<'s>(seconds: Option<f64>, steps: impl Iterator<Item = &'s Step<'s>>) -> Self {
+        Self { started: Instant::now(), seconds, weight: steps.map(|step| step.weight).sum() }
+    }
+
+    /// The share of the next step: what earlier ones took too long, later ones have less.
+    pub fn next(&mut self, step: &Step<'_>) -> Option<f64> {
+        let left = self.seconds? - self.started.elapsed().as_secs_f64();
+        let share = step.weight / self.weight;
+        self.weight -= step.weight;
+        Some((left * share).max(0.0))
+    }
+}
+
+/// The published graphs of a folder, by name.
+fn published(source: &Source) -> Result<Vec<PathBuf>, Failure> {
+    let Source::Folder(dir) = source else { return Ok(Vec::new()) };
+    let folder = dir.join("graphs");
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let paths = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths = paths.collect::<Result<Vec<_>, _>>()?;
+    let is_graph = |path: &PathBuf| {
+        let name = path.to_string_lossy();
+        name.ends_with(".txt") || name.ends_with(".txt.gz")
+    };
+    paths.retain(is_graph);
+    paths.sort_unstable();
+    Ok(paths)
+}
