@@ -39,6 +39,7 @@ pub mod options;
 pub mod page;
 pub mod palette;
 pub mod paper_table;
+pub mod peers;
 pub mod policies;
 pub mod pq_trees;
 pub mod record;

@@ -138,6 +138,12 @@ impl Options {
         or(&self.batch, &[1, 8])
     }
 
+    /// Instances in the mini-batches that other programs run: their best counts.
+    #[must_use]
+    pub fn batches_of_peers(&self) -> Vec<usize> {
+        or(&self.batch, if self.quick { &[64] } else { &[64, 256] })
+    }
+
     /// Instances in the mini-batches whose batches are counted.
     #[must_use]
     pub fn batches_of_counts(&self) -> Vec<usize> {

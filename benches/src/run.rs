@@ -13,6 +13,7 @@ use crate::families::{FAMILIES, Family};
 use crate::growth::{GROWING, growth};
 use crate::learning::learning;
 use crate::options::{Options, Part};
+use crate::peers::{self, Pair};
 use crate::policies::Effort;
 use crate::pq_trees::pq_trees;
 use crate::record::{Breakdown, Figures, Throughput};
@@ -35,6 +36,7 @@ enum What<'a> {
     Learn { family: &'a Family, batch: usize },
     Published(PathBuf),
     Growth(&'a Family),
+    Peer { family: &'a Family, hidden: usize, batch: usize },
     Cells,
     PqTree,
 }
@@ -84,6 +86,14 @@ pub fn steps<'a>(options: &Options, families: &'a [Family]) -> Result<Vec<Step<'
             }
         }
     }
+    if options.peers && pytorch_is_there() {
+        let known = families.iter().filter(|family| peers::MODELS.contains(&family.model));
+        for family in known {
+            for (hidden, batch) in sizes(family, options.batches_of_peers()) {
+                add(What::Peer { family, hidden, batch }, 4.0);
+            }
+        }
+    }
     if options.wants(Part::Latency) {
         for family in families {
             // The smallest size, where a mini-batch's costs beside its products weigh most.
@@ -124,6 +134,17 @@ pub fn steps<'a>(options: &Options, families: &'a [Family]) -> Result<Vec<Step<'
         add(What::PqTree, 2.0);
     }
     Ok(steps)
+}
+
+/// Whether other programs can run; if not, says why.
+fn pytorch_is_there() -> bool {
+    eprintln!("{}", peers::DYNET);
+    let found = peers::pytorch();
+    match &found {
+        Ok(version) => eprintln!("PyTorch: {version}, one thread"),
+        Err(missing) => eprintln!("{missing}; skipped"),
+    }
+    found.is_ok()
 }
 
 /// What steps of a run share.
@@ -170,6 +191,9 @@ impl Step<'_> {
                 format!("counts: {}", path.file_name().unwrap_or_default().display())
             }
             What::Growth(family) => format!("growth: {}", on(family)),
+            What::Peer { family, hidden, batch } => {
+                format!("peers: {}, H {hidden}, batch {batch}", on(family))
+            }
             What::Cells => "cells".into(),
             What::PqTree => "pqtree".into(),
         }
@@ -219,6 +243,11 @@ impl Step<'_> {
             What::Growth(family) => {
                 let effort = if options.quick { Effort::Quick } else { Effort::Full };
                 growth(family, effort, say)?.into_iter().map(Figures::Growth).collect()
+            }
+            &What::Peer { family, hidden, batch } => {
+                let seconds = 2.0 * options.seconds();
+                let measured = peers::peer(family, Pair { hidden, batch, seconds }, say)?;
+                measured.into_iter().map(Figures::Peer).collect()
             }
             What::Cells => cell_layouts()?.into_iter().map(Figures::Cells).collect(),
             What::PqTree => {

@@ -1,0 +1,390 @@
+"""The benchmark's workloads in PyTorch, batched by hand: how a good user would write them.
+
+    python3 pytorch.py FOLDER
+
+FOLDER holds `weights.safetensors` and `graphs.json`: the cells' names, and for each mini-batch its
+calls `[cell, rows of tables, values]` in topological order and what is wanted. A value is the index
+of a call, or negative where it is an initial one. The program prints a line of JSON with its
+version, writes the results of the first mini-batch to `results.f32`, and then runs mini-batches:
+a line of their numbers comes in, a line with the seconds of each goes out.
+
+Levels, and every tensor of indices, are made before the clock runs: that favours this program.
+"""
+
+import json
+import os
+import struct
+import sys
+import time
+
+import torch
+
+torch.set_num_threads(int(os.environ.get("EDBATCH_THREADS", "1")))
+
+
+def read_weights(path):
+    """Tensors by name: the format is a length, a header of JSON, and little-endian floats."""
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        data = bytearray(file.read())
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        flat = torch.frombuffer(data[begin:end], dtype=torch.float32)
+        tensors[name] = flat.reshape(entry["shape"])
+    return tensors
+
+
+def index(numbers):
+    return torch.tensor(numbers, dtype=torch.int64)
+
+
+class Calls:
+    """A mini-batch's calls, and the level of each: one more than that of the last it reads."""
+
+    def __init__(self, cells, batch):
+        self.cell = [cells[call[0]] for call in batch["calls"]]
+        self.rows = [call[1] for call in batch["calls"]]
+        self.values = [call[2] for call in batch["calls"]]
+        self.wanted = batch["wanted"]
+        self.level = []
+        for values in self.values:
+            below = [self.level[value] for value in values if value >= 0]
+            self.level.append(1 + max(below, default=-1))
+
+    def of(self, *cells):
+        """The calls of some cells, by level, those of one level by cell."""
+        calls = [call for call, cell in enumerate(self.cell) if cell in cells]
+        return sorted(calls, key=lambda call: (self.level[call], self.cell[call]))
+
+    def groups(self, calls):
+        """Neighbours of the same level and cell: `(cell, calls)`."""
+        groups = []
+        for call in calls:
+            key = (self.level[call], self.cell[call])
+            if not groups or groups[-1][0] != key:
+                groups.append((key, []))
+            groups[-1][1].append(call)
+        return [(cell, calls) for (_, cell), calls in groups]
+
+
+def stacked(weights, names):
+    """The transpose of weights stacked along their rows: `x @ it` is what all of them give."""
+    return torch.cat([weights[name] for name in names]).t().contiguous()
+
+
+def biases(weights, names):
+    return torch.cat([weights[name] for name in names])
+
+
+class Trees:
+    """What models over trees share: leaves, then inner nodes level by level, then the output."""
+
+    def __init__(self, weights, cells):
+        self.weights = weights
+        self.inner = [cell for cell in cells if cell.startswith("node")]
+        self.output = weights["out.weight"].t().contiguous(), weights["out.bias"]
+
+    def prepare(self, calls):
+        leaves, inner = calls.of("leaf"), calls.of(*self.inner)
+        place = {call: row for row, call in enumerate(leaves + inner)}
+        groups = []
+        for cell, group in calls.groups(inner):
+            first = place[group[0]]
+            left = index([place[calls.values[call][0]] for call in group])
+            right = index([place[calls.values[call][1]] for call in group])
+            groups.append((cell, slice(first, first + len(group)), left, right))
+        tokens = index([calls.rows[call][0] for call in leaves])
+        outputs = index([place[calls.values[call][0]] for call in calls.wanted])
+        return len(place), tokens, groups, outputs
+
+    def logits(self, h, outputs):
+        return torch.addmm(self.output[1], h[outputs], self.output[0])
+
+
+class TreeLstm(Trees):
+    def __init__(self, weights, cells):
+        super().__init__(weights, cells)
+        leaf = ["i", "o", "u"]
+        self.leaf = stacked(weights, [f"leaf.w_{gate}" for gate in leaf])
+        self.leaf_bias = biases(weights, [f"leaf.b_{gate}" for gate in leaf])
+        self.gates = {}
+        for cell in self.inner:
+            sides = []
+            for side in ["l", "r"]:
+                sides.append(stacked(weights, [f"{cell}.u_{gate}_{side}" for gate in "iouf"]))
+            self.gates[cell] = (
+                torch.cat([side[:, : 3 * side.shape[0]] for side in sides]).contiguous(),
+                [side[:, 3 * side.shape[0] :].contiguous() for side in sides],
+                biases(weights, [f"{cell}.b_{gate}" for gate in "iou"]),
+                weights[f"{cell}.b_f"],
+            )
+
+    def run(self, prepared):
+        nodes, tokens, groups, outputs = prepared
+        size = self.leaf.shape[1] // 3
+        h, c = torch.empty(nodes, size), torch.empty(nodes, size)
+        leaves = slice(0, len(tokens))
+        embedded = self.weights["embed.weight"][tokens]
+        i, o, u = torch.addmm(self.leaf_bias, embedded, self.leaf).chunk(3, 1)
+        c[leaves] = torch.sigmoid(i) * torch.tanh(u)
+        h[leaves] = torch.sigmoid(o) * torch.tanh(c[leaves])
+        for cell, rows, left, right in groups:
+            both, forget, bias, forget_bias = self.gates[cell]
+            h_left, h_right = h[left], h[right]
+            i, o, u = torch.addmm(bias, torch.cat([h_left, h_right], 1), both).chunk(3, 1)
+            f_left = torch.sigmoid(torch.addmm(forget_bias, h_left, forget[0]))
+            f_right = torch.sigmoid(torch.addmm(forget_bias, h_right, forget[1]))
+            memory = torch.sigmoid(i) * torch.tanh(u) + f_left * c[left] + f_right * c[right]
+            c[rows] = memory
+            h[rows] = torch.sigmoid(o) * torch.tanh(memory)
+        return self.logits(h, outputs)
+
+
+class TreeGru(Trees):
+    def __init__(self, weights, cells):
+        super().__init__(weights, cells)
+        self.leaf = stacked(weights, ["leaf.w_r", "leaf.w_z"])
+        self.leaf_bias = biases(weights, ["leaf.b_r", "leaf.b_z"])
+        self.leaf_c = weights["leaf.w_c"].t().contiguous()
+        self.sides = [
+            (
+                stacked(weights, [f"node.u_r_{side}", f"node.u_z_{side}"]),
+                weights[f"node.u_c_{side}"].t().contiguous(),
+            )
+            for side in ["l", "r"]
+        ]
+        self.bias = biases(weights, ["node.b_r", "node.b_z"])
+
+    def half(self, h, gates, candidate, bias, candidate_bias):
+        r, z = torch.sigmoid(torch.addmm(bias, h, gates)).chunk(2, 1)
+        c = torch.tanh(torch.addmm(candidate_bias, r * h, candidate))
+        return c + z * (h - c)
+
+    def run(self, prepared):
+        nodes, tokens, groups, outputs = prepared
+        h = torch.empty(nodes, self.leaf.shape[0])
+        embedded = self.weights["embed.weight"][tokens]
+        leaf_bias, bias = self.weights["leaf.b_c"], self.weights["node.b_c"]
+        h[: len(tokens)] = self.half(embedded, self.leaf, self.leaf_c, self.leaf_bias, leaf_bias)
+        for _, rows, left, right in groups:
+            halves = [
+                self.half(h[side], gates, candidate, self.bias, bias)
+                for side, (gates, candidate) in zip((left, right), self.sides)
+            ]
+            h[rows] = (halves[0] + halves[1]) * 0.5
+        return self.logits(h, outputs)
+
+
+class MvRnn(Trees):
+    def run(self, prepared):
+        nodes, tokens, groups, outputs = prepared
+        w = self.weights
+        size = w["embed.vector"].shape[1]
+        v, m = torch.empty(nodes, size), torch.empty(nodes, size, size)
+        v[: len(tokens)] = w["embed.vector"][tokens]
+        m[: len(tokens)] = w["embed.matrix"][tokens]
+        w_v = w["node.w_v"].t().contiguous()
+        for _, rows, left, right in groups:
+            m_left, m_right = m[left], m[right]
+            crossed = torch.cat(
+                [
+                    torch.bmm(m_left, v[right].unsqueeze(2)).squeeze(2),
+                    torch.bmm(m_right, v[left].unsqueeze(2)).squeeze(2),
+                ],
+                1,
+            )
+            v[rows] = torch.tanh(torch.addmm(w["node.b_v"], crossed, w_v))
+            both = torch.matmul(w["node.w_m"], torch.cat([m_left, m_right], 1))
+            m[rows] = both + w["node.b_m"].unsqueeze(1)
+        return self.logits(v, outputs)
+
+
+class Tagger:
+    """Two stacks of `nn.LSTM` over sentences sorted by length and packed: no padding at all."""
+
+    def __init__(self, weights, cells):
+        self.weights = weights
+        layers = 1 + max(int(cell[4:]) for cell in cells if cell.startswith("fwd."))
+        self.stacks = {name: self.stack(name, layers) for name in ["fwd", "bwd"]}
+        self.mlp = weights["mlp.weight"].t().contiguous()
+        self.out = weights["out.weight"].t().contiguous()
+
+    def stack(self, name, layers):
+        weights = self.weights
+        size = weights[f"{name}.0.h0"].shape[0]
+        lstm = torch.nn.LSTM(weights[f"{name}.0.w_i"].shape[1], size, layers)
+        state = lstm.state_dict()
+        for k in range(layers):
+            # PyTorch's order of gates is i, f, g, o, and it adds two biases.
+            gates = [f"{name}.{k}.{{}}_{gate}" for gate in "ifgo"]
+            state[f"weight_ih_l{k}"] = torch.cat([weights[g.format("w")] for g in gates])
+            state[f"weight_hh_l{k}"] = torch.cat([weights[g.format("u")] for g in gates])
+            state[f"bias_ih_l{k}"] = torch.cat([weights[g.format("b")] for g in gates])
+            state[f"bias_hh_l{k}"] = torch.zeros(4 * size)
+        lstm.load_state_dict(state)
+        first = [torch.stack([weights[f"{name}.{k}.{s}0"] for k in range(layers)]) for s in "hc"]
+        return lstm, first
+
+    def prepare(self, calls):
+        packed = {}
+        for stack, side in [("fwd", 0), ("bwd", 1)]:
+            bottom = f"{stack}.0"
+            sentences, chain = [], {}
+            for call in range(len(calls.cell)):
+                if calls.cell[call] == bottom:
+                    previous = calls.values[call][-1]
+                    chain[call] = chain[previous] if previous >= 0 else len(sentences)
+                    if previous < 0:
+                        sentences.append([])
+                    sentences[chain[call]].append(call)
+            order = sorted(range(len(sentences)), key=lambda s: -len(sentences[s]))
+            sentences = [sentences[s] for s in order]
+            steps = range(len(sentences[0]))
+            sizes = [sum(1 for sentence in sentences if len(sentence) > t) for t in steps]
+            flat = [sentences[s][t] for t in steps for s in range(sizes[t])]
+            place = {call: row for row, call in enumerate(flat)}
+            # The call of a word in an upper layer stands where that of the lowest does.
+            for call in range(len(calls.cell)):
+                if calls.cell[call].startswith(stack) and calls.cell[call] != bottom:
+                    place[call] = place[calls.values[call][0]]
+            tokens = index([calls.rows[call][0] for call in flat])
+            out = index([place[calls.values[call][side]] for call in calls.wanted])
+            packed[stack] = tokens, index(sizes), out
+        return packed
+
+    def run(self, packed):
+        sides = []
+        for name, (lstm, first) in self.stacks.items():
+            tokens, sizes, out = packed[name]
+            words = torch.nn.utils.rnn.PackedSequence(self.weights["embed.weight"][tokens], sizes)
+            first = tuple(state.unsqueeze(1).repeat(1, int(sizes[0]), 1) for state in first)
+            sides.append(lstm(words, first)[0].data[out])
+        hidden = torch.tanh(torch.addmm(self.weights["mlp.bias"], torch.cat(sides, 1), self.mlp))
+        return torch.addmm(self.weights["out.bias"], hidden, self.out)
+
+
+class Lattice:
+    """Position by position: all arcs that leave a position of any sentence are one batch a cell."""
+
+    def __init__(self, weights, cells, gru):
+        self.weights, self.gru = weights, gru
+        self.cells = {}
+        for cell in ["char", "word"]:
+            gates = "rz" if gru else "ifog"
+            self.cells[cell] = (
+                weights[f"{cell}_embed.weight"],
+                stacked(weights, [f"{cell}.w_{gate}" for gate in gates]),
+                stacked(weights, [f"{cell}.u_{gate}" for gate in gates]),
+                biases(weights, [f"{cell}.b_{gate}" for gate in gates]),
+            )
+        self.output = weights["out.weight"].t().contiguous(), weights["out.bias"]
+
+    def prepare(self, calls):
+        # A state is the mean of its arcs, so calls that read the same arcs read one state.
+        states, level = {}, {}
+        for call in range(len(calls.cell)):
+            arcs = tuple(calls.values[call])
+            if arcs not in level:
+                sources = [tuple(calls.values[arc]) for arc in arcs if arc >= 0]
+                level[arcs] = 1 + max((level[source] for source in sources), default=-1)
+        order = sorted(level, key=lambda arcs: level[arcs])
+        states = {arcs: row for row, arcs in enumerate(order)}
+        arcs = calls.of("char", "word")
+        arcs.sort(key=lambda call: (level[tuple(calls.values[call])], calls.cell[call]))
+        place = {call: row for row, call in enumerate(arcs)}
+        steps, row = [], 0
+        for current in range(1 + max(level.values())):
+            here = [arcs_in for arcs_in in order if level[arcs_in] == current]
+            flat = [place[arc] for arcs_in in here for arc in arcs_in if arc >= 0]
+            segment = [k for k, arcs_in in enumerate(here) for arc in arcs_in if arc >= 0]
+            share = torch.tensor([1.0 / len(arcs_in) for arcs_in in here]).unsqueeze(1)
+            first = row
+            row += len(here)
+            batches = []
+            for cell in ["char", "word"]:
+                leaving = [
+                    call
+                    for call in arcs
+                    if calls.cell[call] == cell and level[tuple(calls.values[call])] == current
+                ]
+                if leaving:
+                    rows = slice(place[leaving[0]], place[leaving[0]] + len(leaving))
+                    tokens = index([calls.rows[call][0] for call in leaving])
+                    source = [states[tuple(calls.values[call])] - first for call in leaving]
+                    batches.append((cell, rows, tokens, index(source)))
+            steps.append((slice(first, row), index(flat), index(segment), share, batches))
+        outputs = index([states[tuple(calls.values[call])] for call in calls.wanted])
+        return len(arcs), row, steps, outputs
+
+    def run(self, prepared):
+        arcs, count, steps, outputs = prepared
+        fields = ["h0"] if self.gru else ["h0", "c0"]
+        starts = [self.weights[field] for field in fields]
+        size = len(starts[0])
+        made = [torch.empty(arcs, size) for _ in fields]
+        states = [torch.empty(count, size) for _ in fields]
+        for rows, flat, segment, share, batches in steps:
+            for start, made_field, state in zip(starts, made, states):
+                if len(flat) == 0:
+                    state[rows] = start
+                else:
+                    sums = torch.zeros(len(share), size)
+                    state[rows] = sums.index_add_(0, segment, made_field[flat]) * share
+            here = [state[rows] for state in states]
+            for cell, out, tokens, source in batches:
+                results = self.cell(cell, tokens, [state[source] for state in here])
+                for made_field, result in zip(made, results):
+                    made_field[out] = result
+        return torch.addmm(self.output[1], states[0][outputs], self.output[0])
+
+    def cell(self, name, tokens, state):
+        embed, w, u, bias = self.cells[name]
+        x, h = embed[tokens], state[0]
+        gates = torch.addmm(torch.addmm(bias, x, w), h, u)
+        if not self.gru:
+            i, f, o, g = gates.chunk(4, 1)
+            c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
+            return torch.sigmoid(o) * torch.tanh(c), c
+        r, z = torch.sigmoid(gates).chunk(2, 1)
+        weights = self.weights
+        c = torch.addmm(weights[f"{name}.b_c"], x, weights[f"{name}.w_c"].t())
+        c = torch.tanh(torch.addmm(c, r * h, weights[f"{name}.u_c"].t()))
+        return (c + z * (h - c),)
+
+
+MODELS = {
+    "tree_lstm": TreeLstm,
+    "tree_lstm_2type": TreeLstm,
+    "tree_gru": TreeGru,
+    "mv_rnn": MvRnn,
+    "bilstm_tagger": Tagger,
+    "lattice_lstm": lambda weights, cells: Lattice(weights, cells, gru=False),
+    "lattice_gru": lambda weights, cells: Lattice(weights, cells, gru=True),
+}
+
+
+def main(folder):
+    with open(os.path.join(folder, "graphs.json")) as file:
+        graphs = json.load(file)
+    weights = read_weights(os.path.join(folder, "weights.safetensors"))
+    model = MODELS[graphs["model"]](weights, graphs["cells"])
+    with torch.inference_mode():
+        prepared = [model.prepare(Calls(graphs["cells"], b)) for b in graphs["mini_batches"]]
+        results = model.run(prepared[0]).flatten().tolist()
+        with open(os.path.join(folder, "results.f32"), "wb") as file:
+            file.write(struct.pack(f"<{len(results)}f", *results))
+        print(json.dumps({"version": torch.__version__}), flush=True)
+        for line in sys.stdin:
+            seconds = []
+            for number in map(int, line.split()):
+                began = time.perf_counter()
+                model.run(prepared[number])
+                seconds.append(time.perf_counter() - began)
+            print(json.dumps(seconds), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
