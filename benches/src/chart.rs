@@ -81,12 +81,19 @@ impl Canvas<'_> {
         self.draw(&Rectangle::new(corners, colour.rgb().filled()))
     }
 
-    /// A scale's ticks between two heights, their labels below, and what it shows.
+    /// A scale's ticks between two heights, and their labels.
     fn ticks(&self, scale: &Scale, axis: &Axis, top: i32, bottom: i32) -> Result<(), Failure> {
         for tick in scale.ticks() {
-            let x = scale.at(tick);
-            self.line((x, top), (x, bottom), GRID, 1)?;
-            self.text(&(axis.format)(tick), (x, bottom + 9), HPos::Center, MUTED)?;
+            self.line((scale.at(tick), top), (scale.at(tick), bottom), GRID, 1)?;
+        }
+        self.labels(scale, axis, bottom)
+    }
+
+    /// The labels of ticks below a plot, and what the scale shows.
+    fn labels(&self, scale: &Scale, axis: &Axis, bottom: i32) -> Result<(), Failure> {
+        for tick in scale.ticks() {
+            let at = (scale.at(tick), bottom + 9);
+            self.text(&(axis.format)(tick), at, HPos::Center, MUTED)?;
         }
         self.text(axis.label, (WIDTH - MARGIN, bottom + 25), HPos::Right, MUTED)
     }

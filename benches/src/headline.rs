@@ -2,6 +2,7 @@
 
 use crate::record::{Peer, Throughput};
 use crate::sorted::Sorted;
+use crate::spread::quantile;
 use crate::systems::System;
 use crate::text::{percent, range};
 
@@ -41,10 +42,10 @@ impl Rival {
     #[must_use]
     pub fn described(self) -> &'static str {
         match self {
-            Self::Unbatched => "the same cells without batching",
-            Self::Vanilla => "batching operation by operation (DyNet's method)",
-            Self::Cells => "batching cells by depth or agenda (Cavs's method)",
-            Self::Paper => "the paper's system",
+            Self::Unbatched => "as fast as the same cells without batching",
+            Self::Vanilla => "operations batched one by one (DyNet's method)",
+            Self::Cells => "cells batched by depth or agenda (Cavs's method)",
+            Self::Paper => "the speed of the paper's system",
             Self::PyTorch => "PyTorch level by level",
         }
     }
@@ -144,12 +145,12 @@ pub fn main_rows<'a>(rows: &[Row<'a>]) -> Vec<Row<'a>> {
     chosen
 }
 
-/// The result in three sentences at most, from the rows that stand for workloads.
+/// The result in three sentences at most, from the rows that stand for workloads and all figures.
 #[must_use]
-pub fn sentences(rows: &[Row<'_>]) -> Vec<String> {
+pub fn sentences(rows: &[Row<'_>], sorted: &Sorted<'_>) -> Vec<String> {
     let Some(first) = rows.first() else { return Vec::new() };
     let mut sentences = Vec::new();
-    let peaks: Vec<f64> = rows.iter().map(|row| row.ours.fraction_of_peak * 100.0).collect();
+    let peaks: Vec<f64> = rows.iter().map(|row| row.ours.fraction_of_peak).collect();
     let threads = match first.ours.threads {
         1 => "one core".to_string(),
         more => format!("{more} threads"),
@@ -159,11 +160,11 @@ pub fn sentences(rows: &[Row<'_>]) -> Vec<String> {
         many => format!("{many} workloads"),
     };
     sentences.push(format!(
-        "On {workloads} with mini-batches of {}, ED-Batch does {} of the arithmetic that {threads} \
-         could do at most (median {}).",
+        "How fast: on {workloads}, mini-batches of {}, {threads} of this machine reaches {} of its \
+         peak (median {}), end to end.",
         first.ours.batch,
-        range(&peaks, |share| percent(share / 100.0)),
-        percent(median(&peaks) / 100.0),
+        range(&peaks, percent),
+        percent(quantile(&peaks, 0.5)),
     ));
     let faster: Vec<String> = [Rival::Paper, Rival::Cells, Rival::Vanilla, Rival::PyTorch]
         .into_iter()
@@ -174,21 +175,26 @@ pub fn sentences(rows: &[Row<'_>]) -> Vec<String> {
         })
         .collect();
     if !faster.is_empty() {
-        sentences.push(format!("Its speed is {}.", faster.join("; ")));
+        sentences.push(format!("Against what, in the same run: {}.", faster.join("; ")));
     }
+    let few = |policy: &str| {
+        let of_policy = sorted.counts.iter().filter(|record| record.policy == policy);
+        let ratios: Vec<f64> = of_policy.map(|r| r.batches / r.bound.max(1.0)).collect();
+        (!ratios.is_empty()).then(|| range(&ratios, |ratio| format!("{ratio:.2} ×")))
+    };
+    let few = match (few("critical"), few("agenda")) {
+        (Some(own), Some(agenda)) => {
+            format!(
+                "its order needs {own} the least possible number of batches (agenda {agenda}), "
+            )
+        }
+        _ => String::new(),
+    };
     let deciding: Vec<f64> = rows.iter().map(|row| 1.0 - row.ours.execute_share).collect();
-    let bounds: Vec<f64> =
-        rows.iter().map(|row| row.ours.batches / row.ours.bound.max(1.0)).collect();
     sentences.push(format!(
-        "Why: it needs {} the least possible number of batches, and building graphs, ordering and \
-         placing them takes {} of the time; the rest is arithmetic on packed weights.",
-        range(&bounds, |ratio| format!("{ratio:.2} ×")),
+        "Why: {few}operands are read where they lie instead of being copied, and building, \
+         ordering and placing a graph takes {} of the time.",
         range(&deciding, percent),
     ));
     sentences
-}
-
-/// The middle one, or the upper of the two middle ones.
-fn median(figures: &[f64]) -> f64 {
-    crate::spread::quantile(figures, 0.5)
 }

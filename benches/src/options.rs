@@ -201,7 +201,7 @@ impl Options {
             && self.seconds.is_none()
             && !self.ablation
             && !self.peers;
-        usual.then_some(if self.quick { 75.0 } else { 270.0 })
+        usual.then_some(if self.quick { 70.0 } else { 240.0 })
     }
 }
 

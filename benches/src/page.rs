@@ -82,7 +82,11 @@ fn write_table(page: &mut String, table: &Table) -> std::fmt::Result {
     writeln!(page, "</table></div></details>")
 }
 
-/// Text as HTML.
+/// Text as HTML; a figure and its unit stay on one line.
 pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    let mut text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    for unit in ["%", "×", "ns", "µs", "ms"] {
+        text = text.replace(&format!(" {unit}"), &format!("\u{a0}{unit}"));
+    }
+    text
 }

@@ -50,9 +50,9 @@ pub fn pytorch() -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().into())
 }
 
-/// What says of DyNet why it is not among the peers.
-pub const DYNET: &str = "DyNet: left out; its package builds with CMake below 4 and Python below \
-                         3.8 only. docs/benchmarks.md has figures of its C++ program";
+/// Why DyNet is not among the peers.
+pub const DYNET: &str = "DyNet: left out: its package on PyPI is source that wants CMake, and \
+                         downloads Eigen while it builds";
 
 fn python() -> Command {
     Command::new(std::env::var_os("EDBATCH_PYTHON").unwrap_or_else(|| "python3".into()))

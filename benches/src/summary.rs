@@ -44,6 +44,10 @@ pub fn outcome(figures: &[Figures]) -> String {
             )
         }));
     }
+    if let (true, Some(first)) = (parts.is_empty(), sorted.breakdowns.last()) {
+        let (time, product) = (first.microseconds_per_instance * 1e3, percent(first.product));
+        parts.push(format!("{}: {} an instance, {product} products", first.system, duration(time)));
+    }
     if let Some(first) = sorted.counts.first() {
         let best = sorted.counts.iter().min_by(|a, b| a.batches.total_cmp(&b.batches));
         let best = best.expect("there is a first");
@@ -88,7 +92,7 @@ pub fn summary(records: &[Record]) -> String {
     let mut lines = vec![String::new()];
     lines.extend(records.last().map(|record| record.machine.to_string()));
     let main = main_rows(&rows(&sorted));
-    for sentence in sentences(&main) {
+    for sentence in sentences(&main, &sorted) {
         lines.extend(wrapped(&sentence, WIDTH));
     }
     if !main.is_empty() {

@@ -7,7 +7,7 @@ use super::{Canvas, MARGIN, WIDTH, svg};
 use crate::palette::{Colour, GRID, INK, LIMIT, MUTED};
 use crate::workload::Failure;
 
-/// Rows of dots; a row's name stands above it, so that phones have room for both.
+/// Rows of dots.
 #[derive(Clone, Debug)]
 pub struct Dots {
     /// What it shows.
@@ -42,10 +42,23 @@ pub struct Dot {
     pub colour: Colour,
 }
 
-/// Pixels of a row: its name, and the dots.
-const NAME: i32 = 17;
-const DOTS: i32 = 15;
-const GAP: i32 = 5;
+/// Where names stand, and with them the sizes of rows.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    /// Pixels that the scale goes from and to.
+    across: (i32, i32),
+    /// Pixels of a row above its first line of dots.
+    name: i32,
+    /// Pixels of a line of dots.
+    line: i32,
+}
+
+/// Names in a column of their own, if they are short.
+const BESIDE: Layout = Layout { across: (108, WIDTH - 104), name: 0, line: 20 };
+/// Else each above its dots, so that phones have room for both.
+const ABOVE: Layout = Layout { across: (MARGIN + 12, WIDTH - MARGIN - 16), name: 20, line: 13 };
+/// The most characters of a short name.
+const SHORT: usize = 14;
 
 impl Dots {
     /// The plot.
@@ -53,30 +66,30 @@ impl Dots {
     /// # Errors
     /// If it cannot be drawn.
     pub fn svg(&self) -> Result<String, Failure> {
-        // Dots with bars would hide each other: each has a line of its own.
-        let lines = |row: &Lane| match row.dots.iter().any(|dot| dot.to.is_some()) {
-            true => row.dots.len().max(1) as i32,
-            false => 1,
-        };
-        let height = |row: &Lane| NAME + GAP + lines(row).max(1) * (DOTS - 4) + 4;
+        let short = self.rows.iter().all(|row| row.name.chars().count() <= SHORT);
+        let layout = if short { BESIDE } else { ABOVE };
+        let height = |row: &Lane| layout.name + layout.line * row.lines() + 2;
         let top = if self.limit.is_some() { 20 } else { 4 };
         let bottom: i32 = top + self.rows.iter().map(height).sum::<i32>();
         svg(&self.says, bottom + 36, |canvas| {
             let figures = self.rows.iter().flat_map(|row| &row.dots);
             let figures = figures.flat_map(|dot| [Some(dot.at), dot.to]).flatten();
             let limit = self.limit.map(|(at, _)| at);
-            let pixels = (MARGIN + 12, WIDTH - MARGIN - 16);
-            let scale = Scale::new(self.axis.spacing, figures.chain(limit), pixels);
-            canvas.ticks(&scale, &self.axis, top, bottom)?;
+            let scale = Scale::new(self.axis.spacing, figures.chain(limit), layout.across);
+            canvas.labels(&scale, &self.axis, bottom)?;
             if let Some((at, name)) = self.limit {
-                let x = scale.at(at);
-                canvas.line((x, top), (x, bottom), LIMIT, 2)?;
-                let side = if x > WIDTH / 2 { HPos::Right } else { HPos::Left };
-                canvas.text(name, (x + if x > WIDTH / 2 { 4 } else { -4 }, 9), side, LIMIT)?;
+                canvas.text(name, (scale.at(at), 9), HPos::Center, LIMIT)?;
             }
             let mut y = top;
             for row in &self.rows {
-                row.draw(canvas, &scale, y, lines(row))?;
+                let lines = (y + layout.name, y + height(row) - 2);
+                for tick in scale.ticks() {
+                    canvas.line((scale.at(tick), lines.0), (scale.at(tick), lines.1), GRID, 1)?;
+                }
+                if let Some(x) = limit.map(|at| scale.at(at)) {
+                    canvas.line((x, lines.0), (x, lines.1), LIMIT, 2)?;
+                }
+                row.draw(canvas, &scale, y, layout)?;
                 y += height(row);
             }
             Ok(())
@@ -85,15 +98,29 @@ impl Dots {
 }
 
 impl Lane {
-    fn draw(&self, canvas: &Canvas<'_>, scale: &Scale, y: i32, lines: i32) -> Result<(), Failure> {
-        canvas.text(&self.name, (MARGIN, y + NAME / 2 + 1), HPos::Left, INK)?;
-        canvas.text(&self.note, (WIDTH - MARGIN, y + NAME / 2 + 1), HPos::Right, MUTED)?;
-        let line = |index: i32| y + NAME + DOTS / 2 + (DOTS - 4) * index;
-        for index in 0..lines {
-            canvas.line((MARGIN, line(index)), (WIDTH - MARGIN, line(index)), GRID, 1)?;
+    /// Dots with bars would hide each other: each has a line of its own.
+    fn lines(&self) -> i32 {
+        let bars = self.dots.iter().any(|dot| dot.to.is_some());
+        if bars { self.dots.len() as i32 } else { 1 }
+    }
+
+    fn draw(
+        &self,
+        canvas: &Canvas<'_>,
+        scale: &Scale,
+        y: i32,
+        layout: Layout,
+    ) -> Result<(), Failure> {
+        let first = y + layout.name + layout.line / 2;
+        let text = if layout.name == 0 { first } else { y + layout.name / 2 };
+        canvas.text(&self.name, (MARGIN, text), HPos::Left, INK)?;
+        canvas.text(&self.note, (WIDTH - MARGIN, text), HPos::Right, MUTED)?;
+        for index in 0..self.lines() {
+            let y = first + layout.line * index;
+            canvas.line((layout.across.0 - 8, y), (layout.across.1 + 8, y), GRID, 1)?;
         }
         for (index, dot) in (0..).zip(&self.dots) {
-            let y = line(if lines > 1 { index } else { 0 });
+            let y = first + layout.line * if self.lines() > 1 { index } else { 0 };
             if let Some(to) = dot.to {
                 canvas.line((scale.at(dot.at), y), (scale.at(to), y), dot.colour, 3)?;
             }

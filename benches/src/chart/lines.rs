@@ -4,7 +4,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::scale::{Axis, Scale, Spacing};
 use super::{Canvas, MARGIN, WIDTH, svg};
-use crate::palette::{Colour, GRID, MUTED};
+use crate::palette::{Colour, GRID, INK, MUTED};
 use crate::workload::Failure;
 
 /// Lines with their names at their ends.
@@ -82,7 +82,7 @@ fn names(canvas: &Canvas<'_>, mut ends: Vec<(i32, &Line)>) -> Result<(), Failure
     for (y, line) in ends.iter_mut().rev() {
         *y = (*y).min(free);
         free = *y - APART;
-        canvas.text(&line.name, (WIDTH - NAMES, *y), HPos::Left, line.colour)?;
+        canvas.text(&line.name, (WIDTH - NAMES, *y), HPos::Left, INK)?;
     }
     Ok(())
 }

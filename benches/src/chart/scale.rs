@@ -81,15 +81,24 @@ impl Scale {
             ..2.1 => &[1.0, 2.0, 5.0],
             _ => &[1.0],
         };
-        let mut ticks = Vec::new();
-        let mut tick = round_down(self.from, steps);
+        let (mut ticks, mut tick) = (Vec::new(), round_down(self.from, steps));
         while tick <= self.to * 1.0001 {
             if tick >= self.from * 0.9999 {
                 ticks.push(tick);
             }
             tick = round_up(tick * 1.01, steps);
         }
-        let every = ticks.len().div_ceil(7);
+        // A label wants some 45 pixels.
+        let (first, last) = self.pixels;
+        let most = ((last - first).unsigned_abs() / 45).max(2) as usize;
+        if ticks.len() > most && steps.len() > 1 {
+            let is_decade = |tick: &f64| (tick.log10() - tick.log10().round()).abs() < 1e-6;
+            let decades: Vec<f64> = ticks.iter().copied().filter(is_decade).collect();
+            if decades.len() > 1 {
+                ticks = decades;
+            }
+        }
+        let every = ticks.len().div_ceil(most);
         ticks.into_iter().step_by(every).collect()
     }
 }
@@ -114,9 +123,11 @@ mod tests {
 
     #[test]
     fn scales_end_at_round_figures() {
-        let scale = Scale::new(Spacing::Log, [0.03, 1.4, 0.0], (0, 100));
-        assert_eq!((scale.at(0.02), scale.at(2.0), scale.at(0.2)), (0, 100, 50));
+        let scale = Scale::new(Spacing::Log, [0.03, 1.4, 0.0], (0, 400));
+        assert_eq!((scale.at(0.02), scale.at(2.0), scale.at(0.2)), (0, 400, 200));
         assert_eq!(scale.ticks().len(), 7);
+        let narrow = Scale::new(Spacing::Log, [0.03, 1.4, 0.0], (0, 100));
+        assert_eq!(narrow.ticks(), [0.1, 1.0]);
         let scale = Scale::new(Spacing::Linear, [3.0, 7.0], (10, 90));
         assert_eq!(scale.ticks(), [0.0, 2.0, 4.0, 6.0, 8.0]);
         assert_eq!((scale.at(0.0), scale.at(4.0), scale.at(9.0)), (10, 50, 90));

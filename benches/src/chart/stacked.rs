@@ -41,7 +41,7 @@ impl Stacked {
         let bottom = 4 + ROW * self.bars.len() as i32;
         svg(&self.says, bottom + 36, |canvas| {
             let lengths = self.bars.iter().map(|bar| bar.parts.iter().map(|part| part.0).sum());
-            let pixels = (MARGIN, WIDTH - MARGIN - 16);
+            let pixels = (MARGIN + 10, WIDTH - MARGIN - 16);
             let scale = Scale::new(self.axis.spacing, lengths, pixels);
             canvas.ticks(&scale, &self.axis, 4, bottom)?;
             for (bar, y) in self.bars.iter().zip((4..).step_by(ROW as usize)) {

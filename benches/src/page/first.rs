@@ -26,7 +26,7 @@ pub(super) fn screen(
     }
     writeln!(page, "<p>{}</p>", escaped(&measured(&rows)))?;
     writeln!(page, "<ul class=\"result\">")?;
-    for sentence in sentences(&rows) {
+    for sentence in sentences(&rows, sorted) {
         writeln!(page, "<li>{}</li>", escaped(&sentence))?;
     }
     writeln!(page, "</ul>\n<nav aria-label=\"Questions\">")?;

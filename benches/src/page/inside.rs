@@ -18,17 +18,17 @@ pub(super) fn why(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
         return Ok(None);
     }
     let mut plots = Vec::new();
-    let mut sizes: Vec<(usize, usize)> = own.iter().map(|r| (r.hidden, r.batch)).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    for (hidden, batch) in sizes {
-        let of_size = own.iter().filter(|r| (r.hidden, r.batch) == (hidden, batch));
-        let bars = of_size.map(|record| Bar {
-            name: format!("{} · {}", record.model, set(&record.input)),
+    // The smallest vectors of every model in one plot, the next in another.
+    let model = |r: &Breakdown| (r.model.clone(), r.input.clone());
+    let models: Vec<&[&Breakdown]> = groups(&own, model).collect();
+    for rank in 0..models.iter().map(|records| records.len()).max().unwrap_or(0) {
+        let bars = models.iter().filter_map(|records| records.get(rank)).map(|record| Bar {
+            name: format!("{} · {}, H {}", record.model, set(&record.input), record.hidden),
             note: duration(record.microseconds_per_instance * 1e3),
             parts: parts(record, 1.0),
         });
-        let caption = format!("edbatch, H {hidden}, mini-batches of {batch}");
+        let caption =
+            format!("edbatch, mini-batches of {}", models[0][rank.min(models[0].len() - 1)].batch);
         let axis =
             Axis { label: "of the time of an instance", spacing: Spacing::Linear, format: percent };
         let says = format!("Where the time goes: {caption}");
@@ -127,7 +127,7 @@ pub(super) fn batches(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
         id: "batches",
         title: "How many batches?",
         answer: format!(
-            "Over a bound that no schedule can beat: agenda needs {}, our default `critical` {}.",
+            "Over a bound that no schedule can beat: agenda needs {}, our default, critical, {}.",
             ratios("agenda"),
             ratios("critical"),
         ),
@@ -142,6 +142,8 @@ pub(super) fn batches(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
         command: "cargo xtask bench --only counts",
     }))
 }
+
+const WORTH: &str = "batches over critical's";
 
 pub(super) fn learning(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
     if sorted.learns.is_empty() {
@@ -158,12 +160,11 @@ pub(super) fn learning(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> 
                 .map(|r| Dot { at: of(r), to: None, colour: of_policy(&r.encoding) })
                 .collect(),
         });
-        let limit = (axis.spacing == Spacing::Linear).then_some((1.0, "critical"));
+        let limit = (axis.label == WORTH).then_some((1.0, "critical"));
         Dots { says: says.into(), axis, limit, rows: rows.collect() }.svg()
     };
     let seconds = Axis { label: "time to learn", spacing: Spacing::Log, format: duration };
-    let worth =
-        Axis { label: "batches over critical's", spacing: Spacing::Linear, format: decimal };
+    let worth = Axis { label: WORTH, spacing: Spacing::Log, format: decimal };
     let spent = |group: &[&Learn]| {
         let times: Vec<f64> = group.iter().map(|learn| learn.seconds * 1e9).collect();
         range(&times, duration)

@@ -3,7 +3,7 @@
 use super::inside::{decimal, set};
 use super::section::Section;
 use crate::chart::{Axis, Dot, Dots, Lane, Line, Lines, Spacing};
-use crate::palette::{CELLS, Colour, OURS, PAPER, PARTS, PLAIN, VANILLA, of_policy, of_system};
+use crate::palette::{CELLS, Colour, OURS, PAPER, PARTS, PLAIN, of_policy, of_system};
 use crate::record::{Growth, PqTrees, Throughput};
 use crate::sorted::{Sorted, groups};
 use crate::systems::System;
@@ -11,35 +11,19 @@ use crate::text::{duration, range, whole};
 use crate::workload::Failure;
 
 pub(super) fn pq_trees(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
-    let mut families: Vec<(&str, Vec<&PqTrees>)> = Vec::new();
-    for &record in &sorted.trees {
-        match families.iter_mut().find(|(family, _)| *family == record.family) {
-            Some((_, known)) => known.push(record),
-            None => families.push((&record.family, vec![record])),
-        }
-    }
-    if families.is_empty() {
+    if sorted.trees.is_empty() {
         return Ok(None);
     }
-    let colours = [OURS, PAPER, VANILLA, CELLS, PLAIN];
-    let lines =
-        families.iter().zip(colours.into_iter().cycle()).map(|((name, records), colour)| {
-            let mut points: Vec<(f64, f64)> =
-                records.iter().map(|tree| (tree.leaves as f64, tree.ns_per_element)).collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            Line { name: (*name).into(), points, colour }
-        });
-    let lines: Vec<Line> = lines.collect();
-    let mut plots = Vec::new();
-    for lines in lines.chunks(5) {
-        let plot = Lines {
-            says: "Time per element of the sets by which PQ-trees are reduced".into(),
-            across: Axis { label: "leaves", spacing: Spacing::Log, format: short },
-            up: Axis { label: "ns an element", spacing: Spacing::Log, format: decimal },
-            lines: lines.to_vec(),
-        };
-        plots.push((format!("Families {}", names(lines)), plot.svg()?));
-    }
+    let lane = |tree: &&PqTrees| Lane {
+        name: format!("{}, {}", tree.family, short(tree.leaves as f64)),
+        note: format!("{}, {} sets", duration(tree.ns_per_element), whole(tree.sets as f64)),
+        dots: vec![Dot { at: tree.ns_per_element, to: None, colour: OURS }],
+    };
+    let axis = Axis { label: "ns an element", spacing: Spacing::Log, format: decimal };
+    let says = "Time per element of the sets by which PQ-trees are reduced".into();
+    let rows = sorted.trees.iter().map(lane).collect();
+    let plot = Dots { says, axis, limit: None, rows };
+    let plots = vec![("Families, and leaves of the tree".into(), plot.svg()?)];
     let times: Vec<f64> = sorted.trees.iter().map(|tree| tree.ns_per_element).collect();
     Ok(Some(Section {
         id: "pqtrees",
@@ -53,45 +37,37 @@ pub(super) fn pq_trees(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> 
         more: Vec::new(),
         method: "Medians over repetitions on seeded families: sets of fixed, growing and random \
                  size, trees that refuse, trees that are only made.",
-        bias: "Families are ours; the largest (a million leaves) run if the part is named.",
+        bias: "Families are ours; those of a million leaves run if the part is named.",
         command: "cargo xtask bench --only pqtree",
     }))
 }
 
-fn names(lines: &[Line]) -> String {
-    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-    names.join(", ")
-}
-
 pub(super) fn latency(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
-    let mut sizes: Vec<(usize, usize)> =
-        sorted.latencies.iter().map(|r| (r.batch, r.hidden)).collect();
+    let mut sizes: Vec<usize> = sorted.latencies.iter().map(|record| record.batch).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let own = System::Edbatch.name();
     let mut plots = Vec::new();
-    for &(batch, hidden) in &sizes {
-        let of_size: Vec<&Throughput> = sorted
-            .latencies
-            .iter()
-            .copied()
-            .filter(|record| (record.batch, record.hidden) == (batch, hidden))
-            .collect();
-        let rows = groups(&of_size, |r| (r.model.clone(), r.input.clone())).map(|group| {
-            let ours = group.iter().find(|record| record.system == own);
-            let note = ours.map_or(String::new(), |record| {
-                let latency = record.latency_ns;
-                format!("{} – {}", duration(latency.p50), duration(latency.p99))
+    for &batch in &sizes {
+        let of_size: Vec<&Throughput> =
+            sorted.latencies.iter().copied().filter(|record| record.batch == batch).collect();
+        let rows =
+            groups(&of_size, |r| (r.model.clone(), r.input.clone(), r.hidden)).map(|group| {
+                let ours = group.iter().find(|record| record.system == own);
+                let note = ours.map_or(String::new(), |record| {
+                    let latency = record.latency_ns;
+                    format!("{} – {}", duration(latency.p50), duration(latency.p99))
+                });
+                let dot = |record: &&Throughput| Dot {
+                    at: record.latency_ns.p50,
+                    to: Some(record.latency_ns.p99),
+                    colour: of_system(&record.system),
+                };
+                let Throughput { model, input, hidden, .. } = group[0];
+                let name = format!("{model} · {}, H {hidden}", set(input));
+                Lane { name, note, dots: group.iter().map(dot).collect() }
             });
-            let dot = |record: &&Throughput| Dot {
-                at: record.latency_ns.p50,
-                to: Some(record.latency_ns.p99),
-                colour: of_system(&record.system),
-            };
-            let name = format!("{} · {}", group[0].model, set(&group[0].input));
-            Lane { name, note, dots: group.iter().map(dot).collect() }
-        });
-        let caption = format!("Mini-batches of {batch}, H {hidden}");
+        let caption = format!("Mini-batches of {batch}");
         let axis = Axis { label: "time of a mini-batch", spacing: Spacing::Log, format: duration };
         let says = format!("Latency at the median and of 99 in a hundred: {caption}");
         let plot = Dots { says, axis, limit: None, rows: rows.collect() };
@@ -100,7 +76,7 @@ pub(super) fn latency(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
     if plots.is_empty() {
         return Ok(None);
     }
-    let ours = sorted.latencies.iter().filter(|r| r.system == own && r.batch == sizes[0].0);
+    let ours = sorted.latencies.iter().filter(|r| r.system == own && r.batch == sizes[0]);
     let p50: Vec<f64> = ours.map(|record| record.latency_ns.p50).collect();
     Ok(Some(Section {
         id: "latency",
@@ -111,7 +87,7 @@ pub(super) fn latency(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
                 "A mini-batch of {} takes {} at the median, by workload. Dots are medians; bars \
                  end where 99 in a hundred are done: inputs differ in size, so most of a bar is \
                  theirs.",
-                sizes[0].0,
+                sizes[0],
                 range(&p50, duration),
             ),
         },
@@ -198,7 +174,7 @@ pub(super) fn growth(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
         let schedule = |record: &Growth| Some(record.schedule_ns_per_node);
         let engine = [
             line("construct", "engine", PARTS[0].1, |r| r.construct_ns_per_node),
-            line("schedule", "engine", PARTS[1].1, schedule),
+            line("schedule", "engine", OURS, schedule),
             line("plan", "engine", PARTS[4].1, |r| r.plan_ns_per_node),
         ];
         let policies = ["depth", "agenda", "critical"]

@@ -1,9 +1,12 @@
 //! Tests of all that the benchmark counts, exactly; nothing that it times.
 
 mod agreement;
+mod browser;
 mod command;
 mod counts;
 mod flops;
 mod live;
 mod paper_table;
 mod records;
+mod sample;
+mod screen;

@@ -1,0 +1,183 @@
+//! Records of every part, with made-up figures.
+
+use edbatch_benches::families::FAMILIES;
+use edbatch_benches::machine::Machine;
+use edbatch_benches::record::{
+    Breakdown, Cell, Copies, Counts, Figures, Growth, Latency, Learn, Peer, PqTrees, Record, Rule,
+    Throughput,
+};
+use edbatch_benches::systems::System;
+
+/// As many as a default run has.
+pub(crate) fn records() -> Vec<Record> {
+    let mut figures = Vec::new();
+    for (index, (model, _)) in FAMILIES.iter().enumerate() {
+        for hidden in [128, 256] {
+            figures.extend(of_size(model, &format!("generated/set{index}"), hidden));
+        }
+        figures.extend(of_model(model, &format!("generated/set{index}")));
+    }
+    figures.extend(["GRUCell", "TreeLSTM-Internal"].map(|cell| Figures::Cells(copies(cell))));
+    figures.extend((3..7).map(|zeros| Figures::PqTree(tree(10usize.pow(zeros)))));
+    let machine = Machine {
+        processor: "a processor with a name that is as long as those of processors are".into(),
+        cores: 2,
+        isa: "avx512".into(),
+        device: "cpu".into(),
+        rustc: "rustc 1.89.0 (29483883e 2025-08-04)".into(),
+        commit: "0123456789+".into(),
+        date: "2026-01-31T12:00:00Z".into(),
+    };
+    let record = |figures| Record { figures, step: "sample".into(), machine: machine.clone() };
+    figures.into_iter().map(record).collect()
+}
+
+fn of_size(model: &str, input: &str, hidden: usize) -> Vec<Figures> {
+    let mut figures = Vec::new();
+    for (rank, system) in (1u32..).zip(System::METHODS) {
+        let speed = 1e5 * f64::from(rank * rank) / hidden as f64;
+        let throughput = Throughput {
+            system: system.name(),
+            model: model.into(),
+            input: input.into(),
+            hidden,
+            batch: 64,
+            threads: 1,
+            instances_per_second: speed,
+            instances_per_second_low: 0.97 * speed,
+            instances_per_second_high: 1.02 * speed,
+            spread: 0.05,
+            repetitions: 7,
+            mini_batches: 20,
+            latency_ns: Latency { p50: 6.4e10 / speed, p99: 9e10 / speed },
+            flops_per_instance: 1e4 * (hidden * hidden) as f64,
+            executed_flops_per_instance: 8e3 * (hidden * hidden) as f64,
+            peak_gflops: 250.0,
+            fraction_of_peak: 0.02 * f64::from(rank * rank),
+            execute_share: 0.9,
+            batches: 30.0,
+            bound: 22.5,
+            peak_bytes: 12_000_000,
+            live_bytes: 10_000_000,
+            backend: "cpu".into(),
+            ..Throughput::default()
+        };
+        if hidden == 128 {
+            for batch in [1, 8] {
+                figures.push(Figures::Latency(Throughput { batch, ..throughput.clone() }));
+            }
+        }
+        figures.push(Figures::Throughput(throughput));
+        figures.push(Figures::Breakdown(Breakdown {
+            system: system.name(),
+            model: model.into(),
+            input: input.into(),
+            hidden,
+            batch: 64,
+            threads: 1,
+            construct: 0.02,
+            schedule: 0.03,
+            plan: 0.05,
+            execute: 0.88,
+            gather: 0.08,
+            product: 0.6,
+            elementwise: 0.2,
+            other: 0.02,
+            microseconds_per_instance: 1e6 / speed,
+        }));
+    }
+    for batch in [64, 256] {
+        figures.push(Figures::Peer(Peer {
+            system: "pytorch-levels".into(),
+            version: "2.9.0".into(),
+            model: model.into(),
+            input: input.into(),
+            hidden,
+            batch,
+            threads: 1,
+            instances_per_second: 1_000.0,
+            edbatch_instances_per_second: 4_000.0,
+            ..Peer::default()
+        }));
+    }
+    figures
+}
+
+fn of_model(model: &str, input: &str) -> Vec<Figures> {
+    let mut figures = Vec::new();
+    for (rank, policy) in (0u32..).zip(["critical", "fsm-sort", "agenda", "depth"]) {
+        for batch in [8, 64] {
+            figures.push(Figures::Counts(Counts {
+                model: model.into(),
+                input: input.into(),
+                batch: Some(batch),
+                policy: policy.into(),
+                batches: 22.0 + 8.0 * f64::from(rank),
+                bound: 22.0,
+                nodes: 5_000.0,
+                mini_batches: 5,
+            }));
+        }
+        for nodes in [1_000, 100_000, 1_000_000] {
+            let policy = if policy == "fsm-sort" { "engine" } else { policy };
+            let whole = (policy == "engine").then_some(12.0);
+            figures.push(Figures::Growth(Growth {
+                model: model.into(),
+                input: input.into(),
+                policy: policy.into(),
+                nodes,
+                batches: 400,
+                schedule_ns_per_node: 5.0 + f64::from(rank),
+                construct_ns_per_node: whole,
+                plan_ns_per_node: whole,
+                repetitions: 3,
+            }));
+        }
+    }
+    for (rank, encoding) in (1u32..).zip(["base", "sort", "pairs"]) {
+        figures.push(Figures::Learn(Learn {
+            model: model.into(),
+            input: input.into(),
+            batch: 64,
+            encoding: encoding.into(),
+            episodes: 50,
+            seconds: 0.004 * f64::from(rank),
+            states: 7,
+            before: 110,
+            after: 100 + rank as usize,
+            bound: 98,
+        }));
+    }
+    figures
+}
+
+fn copies(cell: &str) -> Cell {
+    let rule = |declared, planned| {
+        let copies = |memory_kernels| Copies { memory_kernels, bytes: 1024 };
+        Rule { declared: copies(declared), planned: copies(planned) }
+    };
+    Cell {
+        cell: cell.into(),
+        hidden: 64,
+        calls: 8,
+        batches: 5,
+        paper_rule: rule(6, 2),
+        own_rule: rule(6, 0),
+        compile_microseconds: 12.0,
+    }
+}
+
+fn tree(leaves: usize) -> PqTrees {
+    PqTrees {
+        family: "fix64".into(),
+        leaves,
+        sets: leaves / 64,
+        accepted: leaves / 64,
+        elements: leaves,
+        ns_per_element: 21.0,
+        ns_per_element_low: 20.0,
+        ns_per_element_high: 23.0,
+        repetitions: 5,
+        bytes: 24 * leaves,
+    }
+}
