@@ -3,6 +3,7 @@
 mod agreement;
 mod browser;
 mod command;
+mod counters;
 mod counts;
 mod flops;
 mod live;
