@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use edbatch_benches::against::changes;
+use edbatch_benches::docs::write_docs;
 use edbatch_benches::journal::{Journal, read};
 use edbatch_benches::machine::Machine;
 use edbatch_benches::options::Options;
@@ -56,6 +57,9 @@ fn run(options: &Options) -> Result<(), Failure> {
     }
     let html = options.html.clone().unwrap_or_else(|| beside_target("index.html"));
     write_whole(&html, &page(records)?)?;
+    if options.docs {
+        write_docs(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), records)?;
+    }
     writeln!(out, "Records: {}", journal.path().display())?;
     writeln!(out, "Page: {}", html.display())?;
     Ok(())
@@ -83,12 +87,12 @@ fn measure(
         let figures = step.run(&mut context, seconds, |what| {
             bar.set_message(format!("{name}: {what}"));
         })?;
-        let line = format!(
-            "{number:>3}/{} {} {name}: {}",
-            steps.len(),
-            clock(started.elapsed()),
-            outcome(&figures)
-        );
+        let left = match budget.left() {
+            ..60.0 => String::new(),
+            seconds => format!(" ({} left)", clock(Duration::from_secs_f64(seconds))),
+        };
+        let (of, time) = (steps.len(), clock(started.elapsed()));
+        let line = format!("{number:>3}/{of} {time}{left} {name}: {}", outcome(&figures));
         bar.suspend(|| println!("{line}"));
         let record = |figures| Record { figures, step: name.clone(), machine: machine.clone() };
         journal.add(figures.into_iter().map(record).collect())?;
@@ -97,9 +101,13 @@ fn measure(
     Ok(())
 }
 
-/// Minutes and seconds.
+/// Hours, if there are some, minutes and seconds.
 fn clock(time: Duration) -> String {
-    format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
+    let seconds = time.as_secs();
+    match seconds / 3600 {
+        0 => format!("{}:{:02}", seconds / 60, seconds % 60),
+        hours => format!("{hours}:{:02}:{:02}", seconds / 60 % 60, seconds % 60),
+    }
 }
 
 /// On a terminal: how many measurements are done, and what is being measured.

@@ -92,19 +92,22 @@ pub enum Part {
     PqTree,
     /// What a node costs in graphs of 1,000 nodes up to a million
     Growth,
+    /// The tables and figures of the paper's evaluation, in hours; by name alone
+    Paper,
 }
 
 impl Options {
     /// Whether a part is to be measured.
     #[must_use]
     pub fn wants(&self, part: Part) -> bool {
-        self.only.is_empty() || self.only.contains(&part)
+        self.only.contains(&part) || (self.only.is_empty() && part != Part::Paper)
     }
 
     /// How much time policies may take to compare: all of it for those who name the part.
     #[must_use]
     pub fn effort(&self) -> Effort {
-        if self.quick || self.only.is_empty() { Effort::Quick } else { Effort::Full }
+        let named = self.only.iter().any(|&part| part != Part::Paper);
+        if named && !self.quick { Effort::Full } else { Effort::Quick }
     }
 
     /// Where inputs come from.
@@ -124,6 +127,18 @@ impl Options {
         let mut hidden = or(&self.hidden, default);
         hidden.retain(|&hidden| hidden <= family.largest);
         hidden
+    }
+
+    /// Sizes at which the paper measures throughput: of vectors, and of mini-batches.
+    #[must_use]
+    pub fn sizes_of_paper(&self, family: &Family) -> Vec<(usize, usize)> {
+        // The matrices of mv_rnn's words would fill memory, once for every contestant.
+        let largest = if family.model == "mv_rnn" { 128 } else { family.largest };
+        let mut hidden = or(&self.hidden, &[32, 64, 128, 256, 512]);
+        hidden.retain(|&hidden| hidden <= largest);
+        let batches = or(&self.batch, &[1, 8, 32, 64, 128, 256]);
+        let of_size = |hidden| batches.iter().map(move |&batch| (hidden, batch));
+        hidden.into_iter().flat_map(of_size).collect()
     }
 
     /// Instances in the mini-batches whose throughput is measured.
@@ -167,6 +182,12 @@ impl Options {
             systems.push(System::Across);
         }
         systems
+    }
+
+    /// The contestants of the paper's throughput.
+    #[must_use]
+    pub fn systems_of_paper(&self) -> Vec<System> {
+        or(&self.systems, &System::METHODS[1..])
     }
 
     /// The contestants whose latency is measured: the slow ones would take all the time.

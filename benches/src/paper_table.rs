@@ -1,4 +1,4 @@
-//! The paper's table of memory costs, as it is printed.
+//! What the paper's evaluation prints: its table of memory costs, and figures of other tables.
 //!
 //! By the rule that [`cell_costs`](edbatch_layout::cell_costs) infers, all planned figures are the
 //! paper's but those of TreeLSTM-Internal, 3 kernels and 22 kB. Of these the products, eight of one
@@ -20,7 +20,7 @@ pub struct Printed {
 }
 
 /// A row of the table: a cell, in the order of its declaration, and as the paper plans it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PrintedCell {
     /// The cell's name.
     pub name: &'static str,
@@ -28,22 +28,90 @@ pub struct PrintedCell {
     pub declared: Printed,
     /// With the paper's.
     pub planned: Printed,
+    /// To compile it, by the table "static subgraph compile time".
+    pub compile_milliseconds: f64,
 }
 
 /// The seven rows.
 pub const PAPER_TABLE: [PrintedCell; 7] = [
-    row("GRUCell", [6, 666], [2, 14]),
-    row("LSTMCell", [4, 1054], [1, 16]),
-    row("MVCell", [2, 260], [2, 260]),
-    row("TreeGRU-Internal", [8, 552], [2, 16]),
-    row("TreeGRU-Leaf", [4, 268], [2, 8]),
-    row("TreeLSTM-Internal", [7, 1064], [3, 22]),
-    row("TreeLSTM-Leaf", [3, 396], [1, 6]),
+    row("GRUCell", [6, 666], [2, 14], 4.82),
+    row("LSTMCell", [4, 1054], [1, 16], 12.95),
+    row("MVCell", [2, 260], [2, 260], 1.53),
+    row("TreeGRU-Internal", [8, 552], [2, 16], 10.43),
+    row("TreeGRU-Leaf", [4, 268], [2, 8], 2.91),
+    row("TreeLSTM-Internal", [7, 1064], [3, 22], 29.89),
+    row("TreeLSTM-Leaf", [3, 396], [1, 6], 3.64),
 ];
 
-const fn row(name: &'static str, declared: [u64; 2], planned: [u64; 2]) -> PrintedCell {
+const fn row(
+    name: &'static str,
+    declared: [u64; 2],
+    planned: [u64; 2],
+    compile_milliseconds: f64,
+) -> PrintedCell {
     const fn printed([kernels, kilobytes]: [u64; 2]) -> Printed {
         Printed { kernels: kernels as usize, kilobytes }
     }
-    PrintedCell { name, declared: printed(declared), planned: printed(planned) }
+    let (declared, planned) = (printed(declared), printed(planned));
+    PrintedCell { name, declared, planned, compile_milliseconds }
+}
+
+/// By model: the paper's system over Cavs DyNet on its CPU (section "overall performance"): means
+/// over sizes, or ranges.
+pub const SPEEDUPS: [(&str, &str); 7] = [
+    ("bilstm_tagger", "1.20"),
+    ("lstm_nmt", "1.11"),
+    ("tree_lstm", "1.63"),
+    ("tree_gru", "1.46"),
+    ("mv_rnn", "close to 1"),
+    ("lattice_lstm", "1.32-2.97"),
+    ("lattice_gru", "1.32-2.97"),
+];
+
+/// By model: seconds and iterations of the table "RL training time".
+pub const LEARNING: [(&str, f64, usize); 8] = [
+    ("tree_lstm", 0.154, 50),
+    ("tree_gru", 0.141, 50),
+    ("mv_rnn", 0.254, 50),
+    ("tree_lstm_2type", 2.217, 1000),
+    ("bilstm_tagger", 1.629, 50),
+    ("bilstm_tagger_char", 6.268, 50),
+    ("lattice_lstm", 21.733, 1000),
+    ("lattice_gru", 4.911, 1000),
+];
+
+/// A row of the table "ED-Batch vs. Cortex": milliseconds a mini-batch on a V100.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PrintedLatency {
+    /// The model.
+    pub model: &'static str,
+    /// Elements of a hidden vector.
+    pub hidden: usize,
+    /// Instances in a mini-batch.
+    pub batch: usize,
+    /// Of Cortex.
+    pub cortex: f64,
+    /// Of the paper's system.
+    pub ed_batch: f64,
+}
+
+/// The eight rows.
+pub const CORTEX: [PrintedLatency; 8] = [
+    latency("tree_lstm", 256, 10, [2.244, 2.78]),
+    latency("tree_lstm", 256, 20, [3.46, 3.52]),
+    latency("tree_lstm", 512, 10, [8.5, 4.7]),
+    latency("tree_lstm", 512, 20, [19.21, 4.82]),
+    latency("tree_gru", 256, 10, [2.3, 2.27]),
+    latency("tree_gru", 256, 20, [3.73, 3.03]),
+    latency("tree_gru", 512, 10, [5.6, 3.04]),
+    latency("tree_gru", 512, 20, [11.7, 3.7]),
+];
+
+const fn latency(
+    model: &'static str,
+    hidden: usize,
+    batch: usize,
+    [cortex, ed_batch]: [f64; 2],
+) -> PrintedLatency {
+    PrintedLatency { model, hidden, batch, cortex, ed_batch }
 }

@@ -1,5 +1,6 @@
 //! Tables of the measurements, one for each part, as the terminal shows them.
 
+use crate::paper_report::paper_tables;
 use crate::paper_table::{PAPER_TABLE, PrintedCell};
 use crate::record::{
     Breakdown, Cell, Copies, Counts, Growth, Learn, Peer, PqTrees, Record, Rule, Throughput,
@@ -27,6 +28,7 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         pq_trees(&sorted.trees),
         peers(&sorted.peers),
     ]);
+    tables.extend(paper_tables(&sorted));
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 

@@ -13,6 +13,7 @@ use crate::families::{FAMILIES, Family};
 use crate::growth::{GROWING, growth};
 use crate::learning::learning;
 use crate::options::{Options, Part};
+use crate::paper_table::CORTEX;
 use crate::peers::{self, Pair};
 use crate::policies::Effort;
 use crate::pq_trees::pq_trees;
@@ -32,6 +33,7 @@ pub struct Step<'a> {
 enum What<'a> {
     Throughput { family: &'a Family, hidden: usize, batch: usize },
     Latency { family: &'a Family, hidden: usize, batch: usize },
+    Paper { family: &'a Family, hidden: usize, batch: usize },
     Counts { family: &'a Family, batch: usize },
     Learn { family: &'a Family, batch: usize },
     Published(PathBuf),
@@ -106,6 +108,9 @@ pub fn steps<'a>(options: &Options, families: &'a [Family]) -> Result<Vec<Step<'
             }
         }
     }
+    if options.wants(Part::Paper) {
+        paper_steps(options, families, &mut add);
+    }
     for family in families {
         if options.wants(Part::Counts) {
             for batch in options.batches_of_counts() {
@@ -118,7 +123,7 @@ pub fn steps<'a>(options: &Options, families: &'a [Family]) -> Result<Vec<Step<'
             }
         }
     }
-    if options.wants(Part::Counts) {
+    if options.wants(Part::Counts) || options.wants(Part::Paper) {
         published(&options.source())?.into_iter().for_each(|path| add(What::Published(path), 1.0));
     }
     if options.wants(Part::Growth) {
@@ -127,13 +132,33 @@ pub fn steps<'a>(options: &Options, families: &'a [Family]) -> Result<Vec<Step<'
             family.into_iter().for_each(|family| add(What::Growth(family), 3.0));
         }
     }
-    if options.wants(Part::Cells) {
+    if options.wants(Part::Cells) || options.wants(Part::Paper) {
         add(What::Cells, 0.1);
     }
     if options.wants(Part::PqTree) {
         add(What::PqTree, 2.0);
     }
     Ok(steps)
+}
+
+/// What the paper's evaluation has in tables and figures: throughput at all its sizes, latencies
+/// beside Cortex's, batches by algorithm, learning.
+fn paper_steps<'a>(options: &Options, families: &'a [Family], add: &mut impl FnMut(What<'a>, f64)) {
+    for printed in &CORTEX {
+        let family = families.iter().find(|family| family.model == printed.model);
+        let (hidden, batch) = (printed.hidden, printed.batch);
+        family.into_iter().for_each(|family| add(What::Latency { family, hidden, batch }, 3.0));
+    }
+    for family in families {
+        add(What::Counts { family, batch: 64 }, 20.0);
+        add(What::Learn { family, batch: 64 }, 10.0);
+    }
+    for family in families {
+        for (hidden, batch) in options.sizes_of_paper(family) {
+            let weight = 2.0 + hidden as f64 / 64.0;
+            add(What::Paper { family, hidden, batch }, weight);
+        }
+    }
 }
 
 /// Whether other programs can run; if not, says why.
@@ -185,6 +210,10 @@ impl Step<'_> {
                 let chosen = chosen(options);
                 format!("latency: {}, H {hidden}, batch {batch}{chosen}", on(family))
             }
+            What::Paper { family, hidden, batch } => {
+                let chosen = chosen(options);
+                format!("paper: {}, H {hidden}, batch {batch}{chosen}", on(family))
+            }
             What::Counts { family, batch } => format!("counts: {}, batch {batch}", on(family)),
             What::Learn { family, batch } => format!("learn: {}, batch {batch}", on(family)),
             What::Published(path) => {
@@ -215,14 +244,14 @@ impl Step<'_> {
             &What::Throughput { family, hidden, batch } => {
                 let systems = options.systems();
                 let measured = timed(context, family, (hidden, batch), systems, seconds, say)?;
-                let both = measured.into_iter().flat_map(|(throughput, breakdown)| {
-                    let throughput = Figures::Throughput(throughput);
-                    let breakdown = Figures::Breakdown(breakdown);
-                    let throughput = options.wants(Part::Throughput).then_some(throughput);
-                    let breakdown = options.wants(Part::Breakdown).then_some(breakdown);
-                    throughput.into_iter().chain(breakdown)
-                });
-                both.collect()
+                let wanted = (options.wants(Part::Throughput), options.wants(Part::Breakdown));
+                figures(measured, wanted)
+            }
+            &What::Paper { family, hidden, batch } => {
+                let systems = options.systems_of_paper();
+                let measured = timed(context, family, (hidden, batch), systems, seconds, say)?;
+                // Its figure of the decomposition of time has this size alone.
+                figures(measured, (true, (hidden, batch) == (128, 64)))
             }
             &What::Latency { family, hidden, batch } => {
                 let systems = options.systems_of_latency();
@@ -256,6 +285,19 @@ impl Step<'_> {
             }
         })
     }
+}
+
+/// Speeds, where the time goes, or both.
+fn figures(
+    measured: Vec<(Throughput, Breakdown)>,
+    (throughputs, breakdowns): (bool, bool),
+) -> Vec<Figures> {
+    let both = measured.into_iter().flat_map(|(throughput, breakdown)| {
+        let throughput = throughputs.then_some(Figures::Throughput(throughput));
+        let breakdown = breakdowns.then_some(Figures::Breakdown(breakdown));
+        throughput.into_iter().chain(breakdown)
+    });
+    both.collect()
 }
 
 /// Contestants on one workload, for so many seconds that the step ends in time: setting up takes
@@ -294,14 +336,24 @@ fn chosen(options: &Options) -> String {
 pub struct Budget {
     started: Instant,
     seconds: Option<f64>,
+    /// Of the steps that remain, and of all.
     weight: f64,
+    all: f64,
 }
 
 impl Budget {
     /// For these steps, which begin now.
     #[must_use]
     pub fn new<'s>(seconds: Option<f64>, steps: impl Iterator<Item = &'s Step<'s>>) -> Self {
-        Self { started: Instant::now(), seconds, weight: steps.map(|step| step.weight).sum() }
+        let weight = steps.map(|step| step.weight).sum();
+        Self { started: Instant::now(), seconds, weight, all: weight }
+    }
+
+    /// About how many seconds the steps take that are left, by those that are done.
+    #[must_use]
+    pub fn left(&self) -> f64 {
+        let done = self.all - self.weight;
+        if done > 0.0 { self.started.elapsed().as_secs_f64() * self.weight / done } else { 0.0 }
     }
 
     /// The share of the next step: what earlier ones took too long, later ones have less.
