@@ -19,7 +19,7 @@ import time
 
 import torch
 
-torch.set_num_threads(int(os.environ.get("EDBATCH_THREADS", "1")))
+torch.set_num_threads(1)
 
 
 def read_weights(path):

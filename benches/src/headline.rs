@@ -127,17 +127,18 @@ fn best_peer(ours: &Throughput, peers: &[&Peer]) -> Option<f64> {
     Some(theirs / own)
 }
 
-/// Of every workload the row that stands for it: the smallest vectors, the largest mini-batch.
+/// Of every workload the row that stands for it: vectors nearest to 128, mini-batches nearest to 64.
 #[must_use]
 pub fn main_rows<'a>(rows: &[Row<'a>]) -> Vec<Row<'a>> {
     let mut chosen: Vec<Row<'a>> = Vec::new();
     for row in rows {
-        let rank = |row: &Row<'_>| (std::cmp::Reverse(row.ours.hidden), row.ours.batch);
+        let far = |size: usize, from: f64| (size as f64 / from).ln().abs();
+        let rank = |row: &Row<'_>| far(row.ours.hidden, 128.0) + far(row.ours.batch, 64.0);
         let same = |known: &&mut Row<'_>| {
             (&known.ours.model, &known.ours.input) == (&row.ours.model, &row.ours.input)
         };
         match chosen.iter_mut().find(same) {
-            Some(known) if rank(known) >= rank(row) => {}
+            Some(known) if rank(known) <= rank(row) => {}
             Some(known) => *known = row.clone(),
             None => chosen.push(row.clone()),
         }

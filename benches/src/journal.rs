@@ -40,7 +40,13 @@ impl Journal {
             let (count, path) = (others.len(), path.display());
             eprintln!("{path}: {count} records of another machine or commit are measured anew");
         }
-        journal.add(kept)?;
+        // Whole before it takes the old one's place: an interruption here loses nothing.
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let mut rewritten = Self::new(Path::new(&partial));
+        rewritten.add(kept)?;
+        fs::rename(&partial, path).map_err(|error| format!("{}: {error}", path.display()))?;
+        (journal.file, journal.records) = (rewritten.file, rewritten.records);
         Ok(journal)
     }
 

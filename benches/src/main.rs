@@ -51,7 +51,7 @@ fn run(options: &Options) -> Result<(), Failure> {
             writeln!(out, "\n{table}")?;
         }
     }
-    writeln!(out, "{}", summary(records))?;
+    writeln!(out, "\n{}", summary(records))?;
     if let Some(old) = old {
         write!(out, "\n{}", changes(&old, records))?;
     }

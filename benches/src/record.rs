@@ -120,8 +120,8 @@ pub struct Throughput {
     pub batches: f64,
     /// Lower bound on them.
     pub bound: f64,
-    /// Whether products of tables were computed for all their rows beforehand. The CPU backend does
-    /// not do that.
+    /// Whether products of tables were computed for all their rows beforehand, which is an option
+    /// that no contestant takes.
     pub folded: bool,
     /// The most bytes held at once: arenas and weights.
     pub peak_bytes: u64,

@@ -166,7 +166,7 @@ fn breakdown(records: &[&Breakdown]) -> Table {
     let own = System::Edbatch.name();
     let measured = records.iter().any(|record| record.system == own);
     let title = if measured {
-        "Where the time goes (other systems: on the page and in the JSON)"
+        "Where the time goes; other systems: on the page and in the JSON"
     } else {
         "Where the time goes"
     };

@@ -89,26 +89,19 @@ pub fn outcome(figures: &[Figures]) -> String {
 #[must_use]
 pub fn summary(records: &[Record]) -> String {
     let sorted = Sorted::new(records);
-    let mut lines = vec![String::new()];
-    lines.extend(records.last().map(|record| record.machine.to_string()));
     let main = main_rows(&rows(&sorted));
+    let mut result: Vec<String> =
+        records.last().map(|record| record.machine.to_string()).into_iter().collect();
     for sentence in sentences(&main, &sorted) {
-        lines.extend(wrapped(&sentence, WIDTH));
+        result.extend(wrapped(&sentence, WIDTH));
     }
-    if !main.is_empty() {
-        lines.push(String::new());
-        lines.extend(table(&main).to_string().lines().map(String::from));
-    }
-    lines.push(String::new());
+    let table = if main.is_empty() { String::new() } else { table(&main).to_string() };
     let parts = [latency(&sorted), counts(&sorted), learning(&sorted), growth(&sorted)];
-    lines.extend(parts.into_iter().flatten());
-    lines.extend([cells(&sorted), trees(&sorted)].into_iter().flatten());
-    lines.retain({
-        // No two empty lines, and none at the end.
-        let mut last = true;
-        move |line| !std::mem::replace(&mut last, line.is_empty()) || !line.is_empty()
-    });
-    lines.join("\n")
+    let parts = parts.into_iter().chain([cells(&sorted), trees(&sorted)]).flatten();
+    let parts: Vec<String> = parts.collect();
+    let blocks = [result.join("\n"), table.trim_end().into(), parts.join("\n")];
+    let blocks: Vec<String> = blocks.into_iter().filter(|block| !block.is_empty()).collect();
+    blocks.join("\n\n")
 }
 
 fn table(rows: &[Row<'_>]) -> Table {

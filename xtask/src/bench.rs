@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 use crate::{Failure, root};
 
-/// Measures batches, throughput and where the time goes; ends with tables and a page with plots.
+/// Measures batches, throughput and where the time goes; ends with a summary and a page with plots.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
