@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use edbatch::cell_schedule;
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{
-    CellStyle, Compared, Moved, PAPER_CELLS, Program, cell_costs, inner_batches, paper_cell,
+    CellStyle, Compared, Moved, PAPER_CELLS, Program, batches_of, paper_cell, paper_rule,
 };
 
 use crate::record::{Cell, Copies, Rule};
@@ -28,15 +29,18 @@ pub fn cell_layouts() -> Result<Vec<Cell>, Failure> {
     for network in networks {
         let network = Arc::new(network?);
         let (program, microseconds) = compile(&network)?;
-        for kind in (0..network.cells().len()).map(Kind::new) {
-            let costs = cell_costs(&program, kind, &inner_batches(&network[kind]), CALLS);
+        let declared = Program::new(network.clone(), CellStyle::Declaration)?;
+        for (kind, cell) in network.cells().iter().enumerate() {
+            let batches = batches_of(cell, &cell_schedule(cell));
+            let moved = |program: &Program| program.cell(Kind::new(kind)).moved(CALLS);
+            let own = Compared { declared: moved(&declared), planned: moved(&program) };
             cells.push(Cell {
-                cell: costs.cell,
+                cell: cell.name().into(),
                 hidden: SIZE,
                 calls: CALLS,
-                batches: costs.batches,
-                paper_rule: rule(costs.paper_rule),
-                own_rule: rule(costs.own_rule),
+                batches: batches.len(),
+                paper_rule: rule(paper_rule(cell, &batches, CALLS)),
+                own_rule: rule(own),
                 compile_microseconds: microseconds,
             });
         }

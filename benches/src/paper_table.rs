@@ -1,6 +1,6 @@
 //! What the paper's evaluation prints: its table of memory costs, and figures of other tables.
 //!
-//! By the rule that [`cell_costs`](edbatch_layout::cell_costs) infers, all planned figures are the
+//! By the rule that [`paper_rule`](edbatch_layout::paper_rule) infers, all planned figures are the
 //! paper's but those of TreeLSTM-Internal, 3 kernels and 22 kB. Of these the products, eight of one
 //! shape, account for 1 kernel and 16 kB; all else in the cell has an ideal layout, which is found.
 //! No rule is known by which two kernels and 6 kB remain. The declared figures depend on the order

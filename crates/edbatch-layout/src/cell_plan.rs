@@ -2,10 +2,12 @@
 
 mod access;
 mod display;
+mod moved;
 
 use edbatch_graph::{ParameterId, Reduction};
 
 use crate::elementwise::Elementwise;
+pub use moved::Moved;
 
 /// The steps that compute a cell.
 ///

@@ -3,7 +3,8 @@
 //!
 //! - **Inside a cell**, once, when a model is loaded: [`Program::new`] compiles the equations of
 //!   every cell to a [`CellPlan`], a few steps over scratch. It takes well under a millisecond a
-//!   cell. [`cell_text`] and [`cell_dot`] draw a plan; [`cell_costs`] counts what it copies.
+//!   cell. [`cell_text`] and [`cell_dot`] draw a plan; [`CellPlan::moved`] counts what it copies,
+//!   and [`Program::copied`] says why.
 //! - **Across batches**, for each mini-batch: [`Planner`] gives every node a row in an arena, takes
 //!   it back after the last reader, and [`check`] proves it legal. A plan can be refilled for a
 //!   mini-batch of the same topology.
@@ -12,13 +13,12 @@
 //!
 //! ```
 //! use edbatch_graph::Kind;
-//! use edbatch_layout::{CellStyle, Program, cell_costs, inner_batches, paper_cell};
+//! use edbatch_layout::{CellStyle, Program, paper_cell};
 //!
 //! let network = paper_cell("LSTMCell", 64).unwrap()?;
-//! let batches = inner_batches(&network.cells()[0]);
 //! let program = Program::new(network.into(), CellStyle::Planned)?;
 //! assert_eq!(program.cell(Kind(0)).steps.len(), 3);
-//! assert_eq!(cell_costs(&program, Kind(0), &batches, 8).own_rule.planned.bytes, 0);
+//! assert_eq!(program.cell(Kind(0)).moved(8).bytes, 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -26,18 +26,20 @@
 #![forbid(unsafe_code)]
 
 pub mod aligned;
-mod cell_costs;
 mod cell_plan;
 mod check;
 mod check_cell;
 mod check_folding;
 mod check_waves;
 mod compile;
+mod copied;
 mod distinct;
 mod elementwise;
 mod inner_batches;
+mod inner_problem;
 mod names;
 mod paper_cells;
+mod paper_rule;
 mod phase_table;
 mod phases;
 mod picture;
@@ -47,21 +49,22 @@ mod program;
 mod record_layout;
 mod tape;
 
-pub use cell_costs::{CellCosts, Compared, Copied, Moved, cell_costs};
-pub use cell_plan::{Base, CellPlan, CellStep, Hoisted, Mode, Place};
+pub use cell_plan::{Base, CellPlan, CellStep, Hoisted, Mode, Moved, Place};
 pub use check::{PlanError, check};
 pub use check_cell::check_cell;
 pub use check_folding::check_folding;
 pub use check_waves::check_waves;
 pub use compile::CellStyle;
+pub use copied::Copied;
 pub use elementwise::{Assignment, Elementwise, Form, Function, Operation, Register};
 pub use inner_batches::inner_batches;
 pub use paper_cells::{PAPER_CELLS, paper_cell};
+pub use paper_rule::{Compared, paper_rule};
 pub use phase_table::{PhaseEntry, PhaseTable};
 pub use phases::{Phase, check_phases, phases, recomputed};
 pub use picture::{cell_dot, cell_text};
 pub use plan::{Action, Operand, Part, Plan, Step, ValueRow, Want};
 pub use planner::{ArenaTooLarge, Capacity, MiniBatch, Planner};
-pub use program::{FoldedTable, Program, TooLarge};
+pub use program::{FoldedTable, Program, TooLarge, batches_of, compile_cell};
 pub use record_layout::{LINE, RecordLayout, next_line};
 pub use tape::{CopyJob, TILE, Tape, scratch};

@@ -48,7 +48,7 @@ pub fn cell_text(program: &Program, kind: Kind) -> String {
         let names: Vec<&str> = steps.iter().map(step_name).collect();
         names.join(", ")
     };
-    let moves = plan.steps.iter().filter(|step| is_move(step)).map(ToString::to_string);
+    let moves = plan.steps.iter().filter(|step| step.is_move()).map(ToString::to_string);
     let mut moves: Vec<String> = moves.collect();
     if moves.is_empty() {
         moves.push("nothing".into());
@@ -79,7 +79,7 @@ pub fn cell_dot(program: &Program, kind: Kind) -> String {
         writeln!(dot, "  {} [label=\"{name}{cells}\"]", identifier(base)).expect(INFALLIBLE);
     }
     for (index, step) in plan.steps.iter().enumerate() {
-        let colour = if is_move(step) { ", color=red, fontcolor=red" } else { "" };
+        let colour = if step.is_move() { ", color=red, fontcolor=red" } else { "" };
         let name = step_name(step);
         writeln!(dot, "  step{index} [label=\"{name}\", shape=ellipse{colour}]").expect(INFALLIBLE);
         let field = |place: Place| {
@@ -176,17 +176,6 @@ fn step_name(step: &CellStep) -> &'static str {
         CellStep::Transpose { .. } => "transpose",
         CellStep::Fill { .. } => "fill",
     }
-}
-
-/// Whether a step computes nothing.
-pub(crate) fn is_move(step: &CellStep) -> bool {
-    matches!(
-        step,
-        CellStep::Copy { .. }
-            | CellStep::Expand { .. }
-            | CellStep::Transpose { .. }
-            | CellStep::Fill { .. }
-    )
 }
 
 fn base_name(base: Base) -> String {

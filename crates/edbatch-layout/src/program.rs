@@ -5,10 +5,12 @@ mod fold;
 use std::fmt;
 use std::sync::Arc;
 
-use edbatch_graph::{Cell, Kind, Network, Port, RecordId, Table};
+use edbatch_graph::{Cell, Kind, Network, Port, RecordId, Schedule, Table, Var};
 
 use crate::cell_plan::{Base, CellPlan, CellStep};
-use crate::compile::{CellStyle, compile};
+use crate::compile::{CellStyle, Compiled, compile};
+use crate::copied::{Copied, Move, copied};
+use crate::inner_batches::inner_batches;
 use crate::plan::{Part, Step};
 use crate::record_layout::RecordLayout;
 pub use fold::FoldedTable;
@@ -19,6 +21,8 @@ pub struct Program {
     network: Arc<Network>,
     records: Vec<RecordLayout>,
     cells: Vec<CellPlan>,
+    /// For each cell, the steps of its plan that only move.
+    moves: Vec<Vec<Move>>,
     signatures: Vec<Signature>,
 }
 
@@ -42,12 +46,40 @@ pub(crate) struct Signature {
 }
 
 impl Program {
-    /// Compiles all cells of a network.
+    /// Compiles all cells of a network. Where the style has batches inside cells, those are
+    /// [`inner_batches`].
     ///
     /// # Errors
     /// If a cell's tensors together have 2³¹ elements or more for a single call, if it has 16,384
     /// operations or more, or if a table has 2³² elements or more.
     pub fn new(network: Arc<Network>, style: CellStyle) -> Result<Self, TooLarge> {
+        Self::of_batches(network, style, |_, cell| match style {
+            CellStyle::Batched | CellStyle::Paper => inner_batches(cell),
+            _ => Vec::new(),
+        })
+    }
+
+    /// The same, with a schedule for the operations of each cell: of its [`Cell::dag`].
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    ///
+    /// # Panics
+    /// If there are not as many schedules as cells, or one is not legal.
+    pub fn scheduled(
+        network: Arc<Network>,
+        style: CellStyle,
+        schedules: &[Schedule],
+    ) -> Result<Self, TooLarge> {
+        assert_eq!(schedules.len(), network.cells().len(), "a schedule for each cell");
+        Self::of_batches(network, style, |kind, cell| batches_of(cell, &schedules[kind.index()]))
+    }
+
+    fn of_batches(
+        network: Arc<Network>,
+        style: CellStyle,
+        batches: impl Fn(Kind, &Cell) -> Vec<Vec<Var>>,
+    ) -> Result<Self, TooLarge> {
         for cell in network.cells() {
             let instructions = cell.instructions().iter().map(|i| i.shape.elements());
             let inputs = cell.ports().iter().map(|port| network.fields(port.record));
@@ -66,11 +98,16 @@ impl Program {
             }
         }
         let records = RecordLayout::all(&network);
-        let cells = network.cells().iter().map(|cell| compile(&records, cell, style));
-        let cells: Vec<CellPlan> = cells.collect();
+        let (mut cells, mut moves) = (Vec::new(), Vec::new());
+        for (kind, cell) in network.cells().iter().enumerate() {
+            let batches = batches(Kind::new(kind), cell);
+            let compiled: Compiled = compile(&records, cell, style, &batches);
+            cells.push(compiled.plan);
+            moves.push(compiled.moves);
+        }
         let signature = |(cell, plan)| Signature::new(&records, cell, plan);
         let signatures = network.cells().iter().zip(&cells).map(signature).collect();
-        Ok(Self { network, records, cells, signatures })
+        Ok(Self { network, records, cells, moves, signatures })
     }
 
     /// The network that was compiled.
@@ -116,6 +153,13 @@ impl Program {
         &self.cells[kind.index()]
     }
 
+    /// What the plan of a cell copies and why, a memory kernel each: all that
+    /// [`CellPlan::moved`] counts.
+    #[must_use]
+    pub fn copied(&self, kind: Kind) -> Vec<Copied> {
+        copied(&self.network, &self.network[kind], self.cell(kind), &self.moves[kind.index()])
+    }
+
     /// What a step of a plan carries out: a cell or one of its parts.
     ///
     /// # Panics
@@ -136,6 +180,31 @@ impl Program {
             Part::Body => cell.hoisted.as_ref().map(|hoisted| &hoisted.body),
         }
     }
+}
+
+/// Compiles a cell of a program once more, perhaps in another style and with other batches.
+#[must_use]
+pub fn compile_cell(
+    program: &Program,
+    kind: Kind,
+    style: CellStyle,
+    batches: &[Vec<Var>],
+) -> CellPlan {
+    compile(&program.records, &program.network[kind], style, batches).plan
+}
+
+/// The batches of a cell's operations that a schedule of its [`Cell::dag`] makes.
+///
+/// # Panics
+/// If the schedule is not legal.
+#[must_use]
+pub fn batches_of(cell: &Cell, schedule: &Schedule) -> Vec<Vec<Var>> {
+    let (dag, vars) = cell.dag();
+    if let Err(error) = schedule.check(&dag) {
+        panic!("the schedule of cell {}: {error}", cell.name());
+    }
+    let batches = schedule.batches().filter(|batch| !batch.nodes.is_empty());
+    batches.map(|batch| batch.nodes.iter().map(|node| vars[node.index()]).collect()).collect()
 }
 
 impl Signature {

@@ -16,6 +16,15 @@ use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 /// If the graph has more nodes. (Far fewer already take for ever, unless it has few kinds.)
 #[must_use]
 pub fn exhaustive(dag: &impl Dag) -> Schedule {
+    exhaustive_within(dag, usize::MAX).expect("no graph has so many sets of nodes")
+}
+
+/// The same, unless it has to look at more than so many sets of nodes: then none.
+///
+/// # Panics
+/// If the graph has more than 128 nodes.
+#[must_use]
+pub fn exhaustive_within(dag: &impl Dag, sets: usize) -> Option<Schedule> {
     assert!(dag.nodes() <= 128, "the exhaustive search is for small graphs");
     let all = if dag.nodes() == 0 { 0 } else { u128::MAX >> (128 - dag.nodes()) };
     let needs: Vec<u128> = (0..dag.nodes())
@@ -34,9 +43,12 @@ pub fn exhaustive(dag: &impl Dag) -> Schedule {
                 });
             }
         }
+        if from.len() > sets {
+            return None;
+        }
         level = next;
     }
-    backtrack(&from, all)
+    Some(backtrack(&from, all))
 }
 
 /// The batches that can follow when `ran` ran, by kind.

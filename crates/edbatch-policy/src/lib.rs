@@ -137,7 +137,7 @@ pub use depth::Depth;
 pub use distill::distill;
 pub use encoding::{CriticalBits, Encoding, NamedEncoding, Symbol, UnknownEncoding};
 pub use evaluation::{Comparison, compare};
-pub use exhaustive::exhaustive;
+pub use exhaustive::{exhaustive, exhaustive_within};
 pub use file::{FileError, Learned, OtherKinds, Trained};
 pub use frontier::Frontier;
 pub use fsm::{Fsm, FsmTable};

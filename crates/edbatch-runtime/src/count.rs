@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use edbatch_layout::{Base, CellStep, Operand, Plan, Program};
+use edbatch_layout::{Base, CellStep, Operand, Place, Plan, Program};
 
 use crate::{Backend, BackendError, Bytes, Given, Outputs};
 
@@ -24,6 +24,11 @@ pub struct KernelCounts {
     pub batches: u64,
     /// Steps of cells: what a device would launch.
     pub kernels: u64,
+    /// Memory kernels among them: passes that only move. Copies that go on where the one before
+    /// ended are one.
+    pub memory_kernels: u64,
+    /// Bytes that those write.
+    pub moved_bytes: u64,
     /// Operands read through a list of rows instead of as a span, tables included.
     pub gathers: u64,
     /// Rows in those lists.
@@ -64,6 +69,15 @@ impl Backend for Count {
         let calls = u64::from(plan.steps[step].calls);
         self.counts.batches += u64::from(plan.steps[step].is_batch());
         self.counts.kernels += cell.steps.len() as u64;
+        let mut end = None;
+        for step in &cell.steps {
+            let moved = moved_by(step);
+            if let Some((out, width)) = moved {
+                self.counts.memory_kernels += u64::from(end != Some(out));
+                self.counts.moved_bytes += calls * u64::from(width) * 4;
+            }
+            end = moved.map(|(out, width)| Place { offset: out.offset + width, ..out });
+        }
         self.counts.written_bytes += calls * u64::from(cell.output_width) * 4;
         for (rows, elements) in gathers(&self.program, plan, step) {
             self.counts.gathers += 1;
@@ -80,6 +94,16 @@ impl Backend for Count {
 
     fn another(&self) -> Box<dyn Backend> {
         Box::new(Self::new(self.program.clone()))
+    }
+}
+
+/// Where a step writes that only moves, and how many elements of each call.
+fn moved_by(step: &CellStep) -> Option<(Place, u32)> {
+    match *step {
+        CellStep::Copy { width, out, .. } | CellStep::Fill { width, out, .. } => Some((out, width)),
+        CellStep::Expand { rows, columns, out, .. }
+        | CellStep::Transpose { rows, columns, out, .. } => Some((out, rows * columns)),
+        _ => None,
     }
 }
 
@@ -132,9 +156,12 @@ impl fmt::Display for KernelCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} batches, {} kernels, {} gathers of {} rows ({} bytes), {} bytes written",
+            "{} batches, {} kernels ({} of them move {} bytes), {} gathers of {} rows ({} bytes), \
+             {} bytes written",
             self.batches,
             self.kernels,
+            self.memory_kernels,
+            self.moved_bytes,
             self.gathers,
             self.gathered_rows,
             self.gathered_bytes,

@@ -13,6 +13,7 @@ mod learn;
 mod learning_data;
 mod memory;
 mod mini_batch;
+mod one_batch;
 mod output;
 mod progress;
 mod runner;

@@ -128,6 +128,7 @@ pub use edbatch_runtime as runtime;
 
 mod engine;
 mod error;
+mod inner_schedules;
 mod interpret;
 mod load;
 mod options;
@@ -141,6 +142,7 @@ mod workers;
 pub use edbatch_runtime::Rows;
 pub use engine::Engine;
 pub use error::{EngineError, InputError, RunError};
+pub use inner_schedules::{cell_schedule, cell_schedules, cell_schedules_by};
 pub use interpret::{Interpreted, interpret};
 pub use load::{LoadError, Loaded, load};
 pub use options::{EngineOptions, RunOptions};

@@ -22,6 +22,14 @@ mod networks;
 
 use networks::{Random, random_graph, random_network};
 
+const STYLES: [CellStyle; 5] = [
+    CellStyle::Hoisted,
+    CellStyle::Planned,
+    CellStyle::Paper,
+    CellStyle::Batched,
+    CellStyle::Declaration,
+];
+
 fn batched_is_node_by_node(seed: u64) {
     let mut rng = Random::seed_from_u64(seed);
     let (network, initial) = random_network(&mut rng);
@@ -41,15 +49,10 @@ fn batched_is_node_by_node(seed: u64) {
     for mut policy in policies {
         let schedule = schedule(&graph, &mut policy);
         schedule.check(&graph).unwrap();
-        let hoisted = CellStyle::Hoisted;
-        for (style, folded) in [
-            (hoisted, 0),
-            (hoisted, u64::MAX),
-            // About one table of two.
-            (hoisted, 4000),
-            (CellStyle::Planned, 0),
-            (CellStyle::Declaration, 0),
-        ] {
+        // Besides, tables folded: all of them, and about one of two.
+        let unfolded = STYLES.map(|style| (style, 0));
+        let folded = [u64::MAX, 4000].map(|bytes| (CellStyle::Hoisted, bytes));
+        for (style, folded) in unfolded.into_iter().chain(folded) {
             let program = Program::new(network.clone(), style).unwrap().fold_tables(folded);
             let program = Arc::new(program);
             check_folding(&program.folding_plan(), &program).unwrap();

@@ -3,6 +3,8 @@
 //! A step may not read what lies in a region, or in the output, that it writes: such an operand is
 //! copied before.
 
+mod batch;
+
 use edbatch_graph::{Op, Shape, Var};
 
 use super::equations::Equations;
@@ -10,7 +12,14 @@ use super::idioms::{Idiom, Idioms};
 use super::place::{Places, is_read_later, target};
 use super::stack::Group;
 use crate::cell_plan::{Base, CellPlan, CellStep, Mode, Place};
+use crate::copied::{Move, Why};
 use crate::elementwise::{Elementwise, Register};
+
+/// A compiled cell, and why it moves what it moves.
+pub(crate) struct Compiled {
+    pub(crate) plan: CellPlan,
+    pub(crate) moves: Vec<Move>,
+}
 
 /// The steps of a cell whose variables have their places.
 pub(super) fn emit(
@@ -18,15 +27,17 @@ pub(super) fn emit(
     idioms: &Idioms,
     groups: &[Group],
     places: Places,
-) -> CellPlan {
+) -> Compiled {
     let terms_run = vec![0; equations.len()];
-    let mut emitter = Emitter { equations, idioms, places, terms_run, steps: Vec::new() };
+    let (steps, moves) = (Vec::new(), Vec::new());
+    let mut emitter = Emitter { equations, idioms, places, terms_run, steps, moves };
     for group in groups {
         match group {
             Group::Stacks(stacks) => {
                 stacks.iter().for_each(|stack| emitter.products(&stack.products));
             }
             Group::Elementwise(run) => emitter.elementwise(run),
+            Group::Batch(batch) => emitter.batch(batch),
             &Group::Expand(var, shape) => emitter.expand(var, shape),
             &Group::Other(var) => emitter.other(var),
         }
@@ -34,14 +45,15 @@ pub(super) fn emit(
     emitter.return_elsewhere();
     let output = equations.output();
     let last = output.offsets.len() - 1;
-    CellPlan {
+    let plan = CellPlan {
         name: equations.cell.name().into(),
         hoisted: None,
         regions: emitter.places.regions,
         output_stride: output.stride,
         output_width: output.offsets[last] + output.widths[last],
         steps: emitter.steps,
-    }
+    };
+    Compiled { plan, moves: emitter.moves }
 }
 
 struct Emitter<'a> {
@@ -51,22 +63,30 @@ struct Emitter<'a> {
     /// For each sum of products, how many of its terms have run.
     terms_run: Vec<usize>,
     steps: Vec<CellStep>,
+    /// Which of them only move.
+    moves: Vec<Move>,
 }
 
 impl Emitter<'_> {
+    /// A step that moves a variable.
+    fn move_by(&mut self, step: CellStep, var: Var, why: Why) {
+        self.moves.push(Move { step: self.steps.len(), var, why });
+        self.steps.push(step);
+    }
+
     /// Where a tensor is, or a copy of it if it lies in what is about to be written.
-    fn apart(&mut self, from: Place, width: u32, written: &[Base]) -> Place {
+    fn apart(&mut self, (from, width): (Place, u32), var: Var, written: &[Base]) -> Place {
         let may_clash = matches!(from.base, Base::Scratch(_) | Base::Output);
         if !may_clash || !written.contains(&from.base) {
             return from;
         }
         let out = self.places.allot(width);
-        self.steps.push(CellStep::Copy { from, width, out });
+        self.move_by(CellStep::Copy { from, width, out }, var, Why::Overwritten);
         out
     }
 
     fn read(&mut self, var: Var, written: &[Base]) -> Place {
-        self.apart(self.places.of(var), self.equations.width(var), written)
+        self.apart((self.places.of(var), self.equations.width(var)), var, written)
     }
 
     /// Products of several weights and one vector, in one step where their results lie side by
@@ -108,11 +128,14 @@ impl Emitter<'_> {
     fn elementwise(&mut self, run: &[Var]) {
         let (equations, width) = (self.equations, self.equations.width(run[0]));
         let mut inputs: Vec<Place> = Vec::new();
+        let mut vars: Vec<Var> = Vec::new();
         for &var in run {
-            let given = equations.operands(var).iter().filter(|&operand| !run.contains(operand));
-            for place in given.map(|&operand| self.places.of_operand(equations, operand, var)) {
+            for &operand in equations.operands(var).iter().filter(|operand| !run.contains(operand))
+            {
+                let place = self.places.of_operand(equations, operand, var);
                 if !inputs.contains(&place) {
                     inputs.push(place);
+                    vars.push(operand);
                 }
             }
         }
@@ -140,8 +163,8 @@ impl Emitter<'_> {
         let (outputs, registers): (Vec<Place>, Vec<Register>) = outputs.into_iter().unzip();
         let program = Elementwise::new(inputs.len() as u16, &ops, &registers);
         let written: Vec<Base> = outputs.iter().map(|place| place.base).collect();
-        for input in &mut inputs {
-            *input = self.apart(*input, width, &written);
+        for (input, var) in inputs.iter_mut().zip(vars) {
+            *input = self.apart((*input, width), var, &written);
         }
         self.steps.push(CellStep::Elementwise { width, inputs, outputs, program });
     }
@@ -150,7 +173,7 @@ impl Emitter<'_> {
         let (from, rows) = (self.places.of(var), self.equations.width(var));
         let columns = shape.elements() as u32 / rows;
         let out = self.places.of_expanded(var, shape);
-        self.steps.push(CellStep::Expand { from, rows, columns, out });
+        self.move_by(CellStep::Expand { from, rows, columns, out }, var, Why::Repeated);
     }
 
     /// What is neither a product of a parameter and a vector nor element-wise.
@@ -171,13 +194,16 @@ impl Emitter<'_> {
                 let from = self.equations.field_offset(port, field);
                 CellStep::Reduce { port, from, width, by, out }
             }
-            Op::Constant(value) => CellStep::Fill { value, width, out },
+            Op::Constant(value) => {
+                return self.move_by(CellStep::Fill { value, width, out }, var, Why::Constant);
+            }
             Op::Softmax => CellStep::Softmax { from: from[0], width, out, logarithm: false },
             Op::LogSoftmax => CellStep::Softmax { from: from[0], width, out, logarithm: true },
             Op::Transpose => {
                 let (rows, columns) = self.equations.shape(operands[0]).rows_and_columns();
                 let (rows, columns) = (rows as u32, columns as u32);
-                CellStep::Transpose { from: from[0], rows, columns, out }
+                let step = CellStep::Transpose { from: from[0], rows, columns, out };
+                return self.move_by(step, operands[0], Why::Transposed);
             }
             op => unreachable!("{op} is run elsewhere"),
         };
@@ -218,8 +244,9 @@ impl Emitter<'_> {
         for &part in self.equations.operands(var) {
             let (from, width) = (self.places.of(part), self.equations.width(part));
             if from != out {
-                let from = self.apart(from, width, &[out.base]);
-                self.steps.push(CellStep::Copy { from, width, out });
+                let from = self.apart((from, width), part, &[out.base]);
+                let why = Why::Concatenated(var);
+                self.move_by(CellStep::Copy { from, width, out }, part, why);
             }
             out.offset += width;
         }
@@ -232,7 +259,7 @@ impl Emitter<'_> {
             let out = Place { base: Base::Output, offset };
             if self.places.of(var) != out {
                 let (from, width) = (self.read(var, &[Base::Output]), self.equations.width(var));
-                self.steps.push(CellStep::Copy { from, width, out });
+                self.move_by(CellStep::Copy { from, width, out }, var, Why::Returned);
             }
         }
     }
@@ -275,6 +302,31 @@ mod tests {
     }
 
     #[test]
+    fn batches_are_kernels_of_their_own() {
+        let cell = "x h:c -> i = w1 x + b1, f = w2 x + b2, g = tanh i * c, e = tanh f * h | g e";
+        check(
+            cell,
+            CellStyle::Paper,
+            &[
+                "s0+0 = (w2 ; w0) port0+0 [8, 4]",
+                "element-wise [4]: r0 = s0+0; r1 = w3+0; r2 = s0+4; r3 = w1+0; \
+                 r4 = r0 + r1; r5 = r2 + r3; s1+0 = r4; s1+4 = r5",
+                "element-wise [8]: r0 = s1+0; r1 = tanh r0; s2+0 = r1",
+                "element-wise [4]: r0 = s2+0; r1 = port1+0; r2 = s2+4; r3 = port1+4; \
+                 r5 = r0 * r1; r4 = r2 * r3; out+0 = r4; out+4 = r5",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_does_not_lie_side_by_side_is_gathered() {
+        let cell = "x -> a = tanh x, b = sigmoid x, c = w1 a, d = w2 b, p = c * a, q = d * b | p q";
+        let gathered = ["s3+0 = s0+0 [4]", "s3+4 = s1+0 [4]"];
+        let steps = CellText::parse(cell).compiled(CellStyle::Batched);
+        assert!(gathered.iter().all(|step| steps.contains(step)), "{steps}");
+    }
+
+    #[test]
     fn a_run_of_operations_is_one_program() {
         check(
             "x y -> p = tanh x, q = y * p, z = [p q], r = v1 z | r",
@@ -290,13 +342,12 @@ mod tests {
     #[test]
     fn what_a_step_would_overwrite_is_copied_first() {
         check(
-            "x -> c = tanh x, z = [c c], r = v1 z | r",
+            "x -> h = tanh x, r = w1 h | h r",
             CellStyle::Planned,
             &[
-                "element-wise [4]: r0 = port0+0; r1 = tanh r0; s0+0 = r1",
-                "s1+0 = s0+0 [4]",
-                "s0+4 = s1+0 [4]",
-                "out+0 = (w0) s0+0 [4, 8]",
+                "element-wise [4]: r0 = port0+0; r1 = tanh r0; out+0 = r1",
+                "s0+0 = out+0 [4]",
+                "out+4 = (w0) s0+0 [4, 4]",
             ],
         );
     }

@@ -66,6 +66,13 @@ impl<'a> Equations<'a> {
         !self.op(var).is_source() && !matches!(self.op(var), Op::Slice { .. })
     }
 
+    /// Whether a layout may say where the variable lies: a step of the cell makes it, it is no part
+    /// of another, and no caller waits for it in the output.
+    pub(super) fn is_free(&self, var: Var) -> bool {
+        let given = matches!(self.op(var), Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_));
+        !given && !matches!(self.op(var), Op::Slice { .. }) && !self.is_returned(var)
+    }
+
     /// Where a field begins in the record at a port.
     pub(super) fn field_offset(&self, port: u16, field: u16) -> u32 {
         let record = self.cell.ports()[usize::from(port)].record;

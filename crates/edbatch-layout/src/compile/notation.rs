@@ -90,7 +90,8 @@ impl CellText {
 
     /// The steps of its plan, one line each.
     pub(super) fn compiled(&self, style: CellStyle) -> String {
-        super::compile(&self.records, &self.cell, style).to_string()
+        let batches = crate::inner_batches(&self.cell);
+        super::compile(&self.records, &self.cell, style, &batches).plan.to_string()
     }
 
     pub(super) fn name(&self, var: Var) -> String {
@@ -115,6 +116,7 @@ impl CellText {
                 stacks.collect::<Vec<_>>().join(" ")
             }
             Group::Elementwise(run) => format!("fused {}", self.list(run)),
+            Group::Batch(batch) => format!("batch {}", self.list(batch)),
             Group::Expand(var, _) => format!("expand {}", self.name(*var)),
             Group::Other(var) => format!("run {}", self.name(*var)),
         };

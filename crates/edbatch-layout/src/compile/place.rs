@@ -22,13 +22,15 @@ use crate::cell_plan::{Base, Place};
 
 /// Effort for stacks that no order serves all: a cell has few, and compiling it should take well
 /// under a millisecond.
-const SEARCH: Search = Search { seed: 0, restarts: 4, tests: 64 };
+pub(super) const SEARCH: Search = Search { seed: 0, restarts: 4, tests: 64 };
 
 /// Which results share a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Regions {
     /// None; operands of concatenations are copied.
     Declared,
+    /// None, but for operands of concatenations.
+    Apart,
     /// Those of products that read one vector, in the order of their declaration.
     ByVector,
     /// Those of products that read one vector or add to each other's results, in an order that
@@ -67,7 +69,12 @@ pub(super) fn place(
                 for stack in stacks {
                     let targets = stack.products.iter().map(|&var| target(idioms, var)).collect();
                     let unplaced = places.unplaced(targets);
-                    places.place_in_order(equations, &unplaced);
+                    match regions {
+                        Regions::Apart | Regions::Declared => {
+                            unplaced.iter().for_each(|&var| places.place_result(equations, var));
+                        }
+                        _ => places.place_in_order(equations, &unplaced),
+                    }
                 }
             }
             Group::Elementwise(run) => {
@@ -75,13 +82,25 @@ pub(super) fn place(
                     .filter(|&&var| is_read_later(equations, var, run))
                     .for_each(|&var| places.place_result(equations, var));
             }
-            &Group::Expand(var, shape) => {
-                let place = places.allot(shape.elements() as u32);
-                places.expanded.insert((var, shape), place);
-            }
-            &Group::Other(var) => places.place_other(equations, idioms, var),
+            other => places.place_plain(equations, idioms, other),
         }
     }
+    places
+}
+
+/// Gives all variables their places: those of each block lie side by side, in their order.
+pub(super) fn place_blocks(
+    equations: &Equations<'_>,
+    groups: &[Group],
+    blocks: &[Vec<Var>],
+) -> Places {
+    let place = vec![None; equations.len()];
+    let mut places = Places { place, expanded: HashMap::new(), regions: Vec::new() };
+    let idioms = Idioms::none(equations);
+    places.place_arguments(equations);
+    blocks.iter().for_each(|block| places.place_in_order(equations, block));
+    places.place_outputs(equations);
+    groups.iter().for_each(|group| places.place_plain(equations, &idioms, group));
     places
 }
 
@@ -182,6 +201,24 @@ impl Places {
             self.place[var.index()] = Some(place);
         } else if idioms.of(var) != Idiom::Pieces {
             self.place_result(equations, target(idioms, var));
+        }
+    }
+
+    /// Places what has no place yet of a group that is not fused.
+    fn place_plain(&mut self, equations: &Equations<'_>, idioms: &Idioms, group: &Group) {
+        match group {
+            Group::Stacks(stacks) => {
+                let products = stacks.iter().flat_map(|stack| &stack.products);
+                products.for_each(|&var| self.place_result(equations, var));
+            }
+            Group::Elementwise(vars) | Group::Batch(vars) => {
+                vars.iter().for_each(|&var| self.place_result(equations, var));
+            }
+            &Group::Expand(var, shape) => {
+                let place = self.allot(shape.elements() as u32);
+                self.expanded.insert((var, shape), place);
+            }
+            &Group::Other(var) => self.place_other(equations, idioms, var),
         }
     }
 

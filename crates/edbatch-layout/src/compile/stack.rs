@@ -28,6 +28,8 @@ pub(super) enum Group {
     Stacks(Vec<Stack>),
     /// Element-wise operations of one width, each after its operands.
     Elementwise(Vec<Var>),
+    /// Element-wise operations of one name and one width, none of which reads another's result.
+    Batch(Vec<Var>),
     /// A tensor of fewer elements, repeated to a shape that an element-wise operation wants.
     Expand(Var, Shape),
     /// Any other operation.
@@ -122,7 +124,9 @@ impl<'a> Order<'a> {
             Group::Stacks(stacks) => {
                 stacks.iter().flat_map(|stack| &stack.products).for_each(|&var| self.add(var));
             }
-            Group::Elementwise(vars) => vars.iter().for_each(|var| self.ready[var.index()] = true),
+            Group::Elementwise(vars) | Group::Batch(vars) => {
+                vars.iter().for_each(|var| self.ready[var.index()] = true)
+            }
             Group::Expand(var, shape) => {
                 self.expanded.insert((*var, *shape));
             }
@@ -223,7 +227,7 @@ impl<'a> Order<'a> {
 
 /// The elements of a vector, as a range of a variable: where two variables are the same elements,
 /// so are the ranges.
-fn elements(equations: &Equations<'_>, mut var: Var) -> (Var, u32, u32) {
+pub(super) fn elements(equations: &Equations<'_>, mut var: Var) -> (Var, u32, u32) {
     let (width, mut first) = (equations.width(var), 0);
     while let Op::Slice { start, .. } = equations.op(var) {
         var = equations.operands(var)[0];

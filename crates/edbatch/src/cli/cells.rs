@@ -1,33 +1,35 @@
-//! `edbatch cells`: what the memory of each cell costs, as declared and as planned.
+//! `edbatch cells`: what each of a cell's plans moves, and how long it takes.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use edbatch::{cell_schedule, cell_schedules};
 use edbatch_datasets::Vocabulary;
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{
-    CellCosts, CellStyle, Compared, Moved, PAPER_CELLS, Program, cell_costs, cell_dot, cell_text,
-    inner_batches, paper_cell,
+    CellStyle, Compared, Copied, Moved, PAPER_CELLS, Program, batches_of, cell_dot, cell_text,
+    compile_cell, paper_cell, paper_rule,
 };
 use edbatch_models::{Family, Folder, Lexicon, Model, ModelConfig, ModelName, Zoo};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::at_least_one;
 use super::failure::Failure;
+use super::one_batch::{counted, nanoseconds};
 
-/// Prints, for each cell of a model, the batches inside it and the memory kernels and bytes that
-/// they need, with variables in the order of their declaration and as planned.
+/// Prints, for each cell of a model, the batches inside it; the memory kernels and bytes that they
+/// need by the paper's rule; and what three plans of it really move, and how long they take.
 ///
-/// Two rules count: the paper's, and what our own plans really do. The seven cells of the paper's
-/// table are models by their names there.
+/// The seven cells of the paper's table are models by their names there.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   edbatch cells LSTMCell
   edbatch cells paper --hidden 64 --batch 8
   edbatch cells tree_lstm --hidden 128 --json
+  edbatch cells TreeLSTM-Internal --layout paper --picture text
   edbatch cells my-model --picture dot > cells.dot")]
 pub(crate) struct Cells {
     /// A model's folder, the name of a model or of one of the paper's cells, or `paper` for all
@@ -42,20 +44,43 @@ pub(crate) struct Cells {
     /// One JSON array instead of a table.
     #[arg(long)]
     json: bool,
-    /// Whether variables are planned at all.
-    #[arg(long, value_name = "L", value_enum, default_value_t = Layout::Planned)]
+    /// Which plan's copies are listed, or drawn.
+    #[arg(long, value_name = "L", value_enum, default_value_t = Layout::Ours)]
     layout: Layout,
     /// A picture of each plan instead of the table: which variable lies where.
     #[arg(long, value_name = "P", value_enum, conflicts_with = "json")]
     picture: Option<Picture>,
 }
 
+/// A plan of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Layout {
-    /// By the planner.
-    Planned,
-    /// In the order of declaration.
+    /// Batches inside the cell, laid out by Alg. 2; each operation is a kernel.
+    Paper,
+    /// An operation at a time, in the order of declaration.
     Declaration,
+    /// Products stacked, element-wise operations fused.
+    Ours,
+}
+
+impl Layout {
+    const ALL: [Self; 3] = [Self::Paper, Self::Declaration, Self::Ours];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Paper => "paper",
+            Self::Declaration => "declaration",
+            Self::Ours => "ours",
+        }
+    }
+
+    fn style(self) -> CellStyle {
+        match self {
+            Self::Paper => CellStyle::Paper,
+            Self::Declaration => CellStyle::Declaration,
+            Self::Ours => CellStyle::Planned,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -66,21 +91,32 @@ enum Picture {
     Dot,
 }
 
+/// Calls in a batch at most.
+const LARGEST_BATCH: usize = 1 << 30;
+
 impl Cells {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        if self.batch > LARGEST_BATCH {
+            let what = format!("a batch of {}: expected at most {LARGEST_BATCH}", self.batch);
+            return Err(Failure::Message(what));
+        }
         let mut reports = Vec::new();
         for network in self.networks()? {
-            let style = match self.layout {
-                Layout::Planned => CellStyle::Planned,
-                Layout::Declaration => CellStyle::Declaration,
-            };
             let network = Arc::new(network);
-            let program = Program::new(network.clone(), style).map_err(Failure::new)?;
+            let schedules = cell_schedules(&network);
+            let program = |layout: Layout| {
+                let program = Program::scheduled(network.clone(), layout.style(), &schedules);
+                program.map(Arc::new).map_err(Failure::new)
+            };
             for kind in (0..network.cells().len()).map(Kind::new) {
                 match self.picture {
-                    Some(Picture::Text) => print!("{}", cell_text(&program, kind)),
-                    Some(Picture::Dot) => print!("{}", cell_dot(&program, kind)),
-                    None => reports.push(self.report(&program, kind, style)),
+                    Some(Picture::Text) => print!("{}", cell_text(&*program(self.layout)?, kind)),
+                    Some(Picture::Dot) => print!("{}", cell_dot(&*program(self.layout)?, kind)),
+                    None => {
+                        let programs = Layout::ALL.map(|layout| Ok((layout, program(layout)?)));
+                        let programs = programs.into_iter().collect::<Result<Vec<_>, _>>()?;
+                        reports.push(self.report(&programs, kind)?);
+                    }
                 }
             }
         }
@@ -90,7 +126,7 @@ impl Cells {
                 let reports: Vec<Value> = reports.iter().map(Report::json).collect();
                 println!("{}", Value::from(reports));
             }
-            (None, false) => print_table(&reports),
+            (None, false) => print_table(&reports, self.layout),
         }
         Ok(())
     }
@@ -126,14 +162,27 @@ impl Cells {
         Ok(vec![Network::clone(model.network())])
     }
 
-    fn report(&self, program: &Program, kind: Kind, style: CellStyle) -> Report {
-        let batches = inner_batches(&program.network()[kind]);
-        let mut costs = cell_costs(program, kind, &batches, self.batch as u64);
-        if self.layout == Layout::Declaration {
-            costs.paper_rule.planned = costs.paper_rule.declared;
-            costs.own_rule.planned = costs.own_rule.declared;
-        }
-        Report { costs, compile_microseconds: compile_time(program, style) }
+    fn report(&self, programs: &[(Layout, Arc<Program>)], kind: Kind) -> Result<Report, Failure> {
+        let network = programs[0].1.network().clone();
+        let cell = &network[kind];
+        let batches = batches_of(cell, &cell_schedule(cell));
+        let plan = |(layout, program): &(Layout, Arc<Program>)| {
+            let counts = counted(program, kind)
+                .ok_or_else(|| Failure::Message(format!("{} is too large", cell.name())))?;
+            let bytes = self.batch as u64 * counts.moved_bytes;
+            let moved = Moved { bytes, kernels: counts.memory_kernels as usize };
+            let copied = program.copied(kind);
+            let nanoseconds = nanoseconds(program, kind, self.batch);
+            Ok(PlanReport { layout: *layout, moved, copied, nanoseconds })
+        };
+        Ok(Report {
+            cell: cell.name().into(),
+            batches: batches.len(),
+            calls: self.batch as u64,
+            paper_rule: paper_rule(cell, &batches, self.batch as u64),
+            plans: programs.iter().map(plan).collect::<Result<_, Failure>>()?,
+            compile_microseconds: compile_time(&programs[0].1, kind, self.layout.style()),
+        })
     }
 }
 
@@ -151,15 +200,18 @@ fn small_lexicon(family: Family) -> Lexicon {
     }
 }
 
-/// The median time to compile one of the network's cells, in microseconds.
-fn compile_time(program: &Program, style: CellStyle) -> f64 {
-    let network = program.network();
+/// The median time to schedule, lay out and compile one cell, in microseconds.
+fn compile_time(program: &Program, kind: Kind, style: CellStyle) -> f64 {
+    let cell = &program.network()[kind];
     let mut times: Vec<f64> = (0..15)
         .map(|_| {
             let started = Instant::now();
-            let compiled = Program::new(network.clone(), style).expect("it compiled before");
-            let cells = compiled.cells().len() as f64;
-            started.elapsed().as_secs_f64() * 1e6 / cells
+            let batches = match style {
+                CellStyle::Paper => batches_of(cell, &cell_schedule(cell)),
+                _ => Vec::new(),
+            };
+            std::hint::black_box(compile_cell(program, kind, style, &batches));
+            started.elapsed().as_secs_f64() * 1e6
         })
         .collect();
     times.sort_by(f64::total_cmp);
@@ -167,59 +219,71 @@ fn compile_time(program: &Program, style: CellStyle) -> f64 {
 }
 
 struct Report {
-    costs: CellCosts,
+    cell: String,
+    batches: usize,
+    calls: u64,
+    paper_rule: Compared,
+    plans: Vec<PlanReport>,
     compile_microseconds: f64,
+}
+
+/// What a plan really does.
+struct PlanReport {
+    layout: Layout,
+    moved: Moved,
+    copied: Vec<Copied>,
+    /// None where a batch would take too much memory.
+    nanoseconds: Option<f64>,
 }
 
 impl Report {
     fn json(&self) -> Value {
         let moved = |moved: Moved| json!({"memory_kernels": moved.kernels, "bytes": moved.bytes});
-        let compared =
-            |by: Compared| json!({"declared": moved(by.declared), "planned": moved(by.planned)});
-        let copied = self.costs.copied.iter().map(|copied| {
+        let copied = |copied: &Copied| {
             json!({
                 "operation": copied.operation,
                 "variables": copied.variables,
-                "bytes": copied.bytes,
+                "bytes": self.calls * copied.bytes,
                 "why": copied.why,
             })
-        });
+        };
+        let plan = |plan: &PlanReport| {
+            let value = json!({
+                "memory_kernels": plan.moved.kernels,
+                "bytes": plan.moved.bytes,
+                "copied": plan.copied.iter().map(copied).collect::<Vec<_>>(),
+                "nanoseconds": plan.nanoseconds,
+            });
+            (plan.layout.name().into(), value)
+        };
+        let Compared { declared, planned } = self.paper_rule;
         json!({
-            "cell": self.costs.cell,
-            "batches": self.costs.batches,
-            "paper_rule": compared(self.costs.paper_rule),
-            "own_rule": compared(self.costs.own_rule),
-            "copied": copied.collect::<Vec<_>>(),
+            "cell": self.cell,
+            "batches": self.batches,
+            "paper_rule": {"declared": moved(declared), "planned": moved(planned)},
+            "plans": self.plans.iter().map(plan).collect::<Map<String, Value>>(),
             "compile_microseconds": self.compile_microseconds,
         })
     }
 }
 
-fn print_table(reports: &[Report]) {
-    println!(
-        "{:18} {:>7} | {:^25} | {:^25} | {:>8}",
-        "memory kernels, kB", "batches", "paper rule", "own rule", "compile"
-    );
-    let compared = |Compared { declared, planned }: Compared| {
-        let kilobytes = |moved: Moved| moved.bytes as f64 / 1024.0;
-        format!(
-            "{:3} {:7.1} -> {:3} {:7.1}",
-            declared.kernels,
-            kilobytes(declared),
-            planned.kernels,
-            kilobytes(planned)
-        )
-    };
-    for Report { costs, compile_microseconds } in reports {
-        println!(
-            "{:18} {:>7} | {} | {} | {compile_microseconds:5.0} us",
-            costs.cell,
-            costs.batches,
-            compared(costs.paper_rule),
-            compared(costs.own_rule),
-        );
-        for copied in &costs.copied {
-            println!("    {}: {} ({})", copied.operation, copied.variables.join(" "), copied.why);
+fn print_table(reports: &[Report], listed: Layout) {
+    print!("{:18} {:>7} | {:^25}", "memory kernels, kB", "batches", "paper's rule");
+    Layout::ALL.iter().for_each(|layout| print!(" | {:^21}", layout.name()));
+    println!(" | {:>8}", "compile");
+    let kilobytes = |moved: Moved| moved.bytes as f64 / 1024.0;
+    for report in reports {
+        let Compared { declared, planned } = report.paper_rule;
+        let rule = [declared, planned].map(|by| format!("{:3} {:7.1}", by.kernels, kilobytes(by)));
+        print!("{:18} {:>7} | {}", report.cell, report.batches, rule.join(" -> "));
+        for PlanReport { moved, nanoseconds, .. } in &report.plans {
+            let time = nanoseconds.map_or("-".into(), |time| format!("{:.1}", time / 1e3));
+            print!(" | {:3} {:7.1} {time:>6} us", moved.kernels, kilobytes(*moved));
+        }
+        println!(" | {:5.0} us", report.compile_microseconds);
+        let plan = report.plans.iter().find(|plan| plan.layout == listed);
+        for Copied { operation, variables, why, .. } in plan.iter().flat_map(|plan| &plan.copied) {
+            println!("    {operation}: {} ({why})", variables.join(" "));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod cells;
 mod goldens;
 mod hostile;
 mod infer;

@@ -1,0 +1,87 @@
+//! One batch of calls of a cell, counted and timed on a backend.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use edbatch_graph::{Arity, Graph, Kind, Schedule};
+use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Program, Want};
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{
+    Backend, BackendError, Count, Cpu, Given, KernelCounts, Parameters, Products, initial_rows,
+};
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+/// The most elements of weights, and of a batch's values, that are made up to time a cell: 1 GiB.
+const LARGEST: usize = 1 << 28;
+/// How long a cell is timed, and how often it is run at least.
+const TIME: (Duration, usize) = (Duration::from_millis(20), 5);
+
+/// What a call of a cell comes to, as a backend counts that runs nothing.
+pub(super) fn counted(program: &Arc<Program>, kind: Kind) -> Option<KernelCounts> {
+    let plan = planned(program, kind, 1)?;
+    let mut count = Count::new(program.clone());
+    count.step(&plan, 0).ok()?;
+    Some(count.counts())
+}
+
+/// The nanoseconds of a batch of so many calls on a core, with random weights and arguments: the
+/// median; none if that takes too much memory.
+pub(super) fn nanoseconds(program: &Arc<Program>, kind: Kind, calls: usize) -> Option<f64> {
+    let network = program.network();
+    let weights: usize = network.parameters().iter().map(|parameter| parameter.elements()).sum();
+    let ports = network[kind].ports().iter().map(|port| program.record(port.record).stride);
+    let cell = program.cell(kind);
+    let call = ports.chain([cell.output_stride]).chain(cell.regions.iter().copied());
+    let values = call.map(|elements| elements as usize).sum::<usize>().checked_mul(calls)?;
+    if weights > LARGEST || values > LARGEST {
+        return None;
+    }
+    let plan = planned(program, kind, calls)?;
+    timed(program, &plan).ok()
+}
+
+/// A batch of calls of the cell, and nothing else.
+fn planned(program: &Arc<Program>, kind: Kind, calls: usize) -> Option<Plan> {
+    let mut graph = Graph::new(program.network().clone());
+    let cell = &program.network()[kind];
+    for call in 0..calls {
+        let rows: Vec<u32> = cell.tables().iter().map(|table| call as u32 % table.rows).collect();
+        // A port of any number has two values: their sum is something to compute.
+        let values = cell.ports().iter().flat_map(|port| {
+            let count = if port.arity == Arity::Many { 2 } else { 1 };
+            std::iter::repeat_n(port.record, count)
+        });
+        let values: Vec<_> = values.map(|record| graph.give(record)).collect();
+        graph.call(kind, &rows, &values).ok()?;
+    }
+    let nodes: Vec<_> = (0..calls).map(edbatch_graph::NodeId::new).collect();
+    let mut schedule = Schedule::new();
+    schedule.push(kind, &nodes);
+    let wanted: Vec<_> = nodes.iter().map(|&node| (node.into(), Want::Elements)).collect();
+    let mini_batch = MiniBatch { program, graph: &graph, schedule: &schedule, wanted: &wanted };
+    let mut plan = Plan::default();
+    Planner::default().plan(&mini_batch, Capacity::Distinct, &mut plan).ok()?;
+    Some(plan)
+}
+
+fn timed(program: &Arc<Program>, plan: &Plan) -> Result<f64, BackendError> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let network = program.network();
+    let parameters = Parameters::random(network, &mut rng);
+    let mut cpu = Cpu::new(program.clone(), &parameters, Products::Packed, Level::detect())?;
+    let initial = initial_rows(network, &parameters);
+    let records = plan.given[initial.len()..].iter().map(|row| program.record(row.record));
+    let elements: u32 = records.flat_map(|record| &record.widths).sum();
+    let host: Vec<f32> = (0..elements).map(|element| (element % 7) as f32 / 7.0 - 0.4).collect();
+    cpu.run(plan, &Given { initial: &initial, stayed: 0, host: &host })?;
+    let (budget, fewest) = TIME;
+    let (begun, mut times) = (Instant::now(), Vec::new());
+    while times.len() < fewest || begun.elapsed() < budget {
+        let started = Instant::now();
+        cpu.step(plan, 0)?;
+        times.push(started.elapsed().as_secs_f64() * 1e9);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}

@@ -1,0 +1,104 @@
+//! Every style of random cells, for every schedule of their operations: what is computed is what is
+//! declared, and no planner copies more than the declaration does.
+
+use std::sync::Arc;
+
+use edbatch::{cell_schedules, cell_schedules_by};
+use edbatch_graph::{Dag, Kind, Network, Value};
+use edbatch_layout::{
+    Capacity, CellStyle, MiniBatch, Moved, Plan, Planner, Program, Step, check_cell,
+};
+use edbatch_policy::{Agenda, Depth, Policy, Sufficient, exhaustive, schedule};
+use edbatch_runtime::{Backend, Count};
+use proptest::prelude::*;
+use rand::SeedableRng;
+
+#[path = "support/networks.rs"]
+mod networks;
+
+use networks::{Random, random_graph, random_network};
+
+/// What all cells of a network move in a style, cell by cell.
+fn moved(program: &Program) -> Vec<Moved> {
+    for (kind, plan) in program.cells().iter().enumerate() {
+        check_cell(program, Kind::new(kind), plan).unwrap();
+        let copied = program.copied(Kind::new(kind));
+        let bytes = copied.iter().map(|copied| copied.bytes).sum();
+        assert_eq!(plan.moved(1), Moved { bytes, kernels: copied.len() }, "{plan}");
+    }
+    program.cells().iter().map(|plan| plan.moved(1)).collect()
+}
+
+fn never_worse(network: Network) {
+    let network = Arc::new(network);
+    let style = |style| moved(&Program::new(network.clone(), style).unwrap());
+    let declared = style(CellStyle::Declaration);
+    for (planned, declared) in style(CellStyle::Planned).iter().zip(&declared) {
+        assert!(planned <= declared, "{planned:?}, {declared:?}");
+    }
+    let mut policies: [Box<dyn Policy>; 3] =
+        [Box::new(Depth::new()), Box::new(Agenda::new()), Box::new(Sufficient::new())];
+    let by_policies =
+        policies.iter_mut().map(|policy| cell_schedules_by(&network, policy)).collect::<Vec<_>>();
+    let best = cell_schedules(&network);
+    for schedules in by_policies.iter().chain([&best]) {
+        for (best, schedule) in best.iter().zip(schedules) {
+            assert!(best.len() <= schedule.len());
+        }
+        let scheduled = |style| Program::scheduled(network.clone(), style, schedules).unwrap();
+        let batched = moved(&scheduled(CellStyle::Batched));
+        let paper = moved(&scheduled(CellStyle::Paper));
+        for ((paper, batched), declared) in paper.iter().zip(&batched).zip(&declared) {
+            assert!(paper <= batched, "{paper:?}, {batched:?}");
+            assert!(paper <= declared, "{paper:?}, {declared:?}");
+        }
+    }
+}
+
+/// What a backend counts is what the plans of the cells say.
+fn counted(network: Network, initial: Value, rng: &mut Random) {
+    let network = Arc::new(network);
+    let graph = random_graph(&network, initial, rng);
+    let schedule = schedule(&graph, &mut Agenda::new());
+    for style in [CellStyle::Declaration, CellStyle::Batched, CellStyle::Paper, CellStyle::Planned]
+    {
+        let program = Arc::new(Program::new(network.clone(), style).unwrap());
+        let mini_batch =
+            MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &[] };
+        let mut plan = Plan::default();
+        Planner::default().plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
+        let mut count = Count::new(program.clone());
+        (0..plan.steps.len()).for_each(|step| count.step(&plan, step).unwrap());
+        let moved = |step: &Step| program.cell(step.cell).moved(step.calls.into());
+        let moved: Moved = plan.steps.iter().map(moved).sum();
+        let counts = count.counts();
+        assert_eq!(
+            (counts.memory_kernels, counts.moved_bytes),
+            (moved.kernels as u64, moved.bytes)
+        );
+    }
+}
+
+/// Where it is feasible, a cell's schedule is the exhaustive search's.
+#[test]
+fn small_cells_have_shortest_schedules() {
+    for name in edbatch_layout::PAPER_CELLS {
+        let network = edbatch_layout::paper_cell(name, 8).unwrap().unwrap();
+        let (dag, _) = network.cells()[0].dag();
+        assert_eq!(cell_schedules(&network)[0].len(), exhaustive(&dag).len(), "{name}");
+        assert!(schedule(&dag, &mut Agenda::new()).len() >= exhaustive(&dag).len());
+        assert!(dag.nodes() > exhaustive(&dag).len());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_planner_copies_more_than_the_declaration(seed: u64) {
+        let mut rng = Random::seed_from_u64(seed);
+        let (network, initial) = random_network(&mut rng);
+        counted(network.clone(), initial, &mut rng);
+        never_worse(network);
+    }
+}
