@@ -28,7 +28,7 @@ fn swapped() -> PlainDag {
 }
 
 #[test]
-fn no_table_over_base_max_or_sort_is_optimal() {
+fn figure_10_no_table_over_base_max_or_sort_is_optimal() {
     let dag = swapped();
     let optimum = exhaustive(&dag).len();
     // Five I and all O; then five O and all I.
@@ -39,7 +39,7 @@ fn no_table_over_base_max_or_sort_is_optimal() {
 }
 
 #[test]
-fn phase_and_critical_bits_solve_it() {
+fn figure_10_phase_and_critical_bits_solve_it() {
     let dag = swapped();
     let set = TrainingSet::new(std::slice::from_ref(&dag), &[]).unwrap();
     let phase = NamedEncoding::Phase;

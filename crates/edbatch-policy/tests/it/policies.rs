@@ -183,6 +183,33 @@ fn figure_2_ratios_of_the_second_iteration_are_five_sevenths_and_one() {
     assert_eq!(ratio(Kind(0)), (1, 1));
 }
 
+/// Fig. 7 of the paper: a chain of character cells with jump links of word cells. Both words can
+/// run at once, after the first half of the characters; by depth, and by mean depth, they do not.
+#[test]
+fn figure_7_words_wait_for_each_other() {
+    let mut dag = PlainDag::new(["char", "word"]);
+    let mut states: Vec<Vec<NodeId>> = vec![vec![]];
+    for end in 1..=8 {
+        let mut arcs = vec![dag.push(Kind(0), &states[end - 1]).unwrap()];
+        // Words that begin at the first and the third state end at the fourth and the sixth.
+        if let Some(start) = [(4, 1), (6, 3)].iter().find(|word| word.0 == end) {
+            arcs.push(dag.push(Kind(1), &states[start.1]).unwrap());
+        }
+        states.push(arcs);
+    }
+    let batches_of = |policy: &mut dyn Policy, kind| {
+        schedule(&dag, policy).batches().filter(|batch| batch.kind == Kind(kind)).count()
+    };
+    assert_eq!(batches_of(&mut Depth::new(), 1), 2);
+    assert_eq!(batches_of(&mut Agenda::new(), 1), 2);
+    assert_eq!(batches_of(&mut Sufficient::new(), 1), 1);
+    assert_eq!(batches_of(&mut Critical::new(), 1), 1);
+    let mut fsm = learned(&dag, &NamedEncoding::Sort, 200);
+    assert_eq!(batches_of(&mut fsm, 1), 1);
+    assert!(fsm.states() > 0 && fsm.unseen() == 0, "by its table, not by its fallback");
+    assert_eq!(schedule(&dag, &mut Critical::new()).len(), exhaustive(&dag).len());
+}
+
 #[test]
 fn published_graphs_schedule_with_every_policy() {
     for (name, dag) in support::published_graphs() {
