@@ -42,6 +42,7 @@ pub mod palette;
 pub mod paper_report;
 pub mod paper_table;
 pub mod peers;
+pub mod plain;
 pub mod policies;
 pub mod pq_trees;
 pub mod record;

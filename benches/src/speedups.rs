@@ -5,13 +5,14 @@ use crate::systems::System;
 use crate::table::Table;
 
 /// Pairs whose ratio says what one part of the system gives.
-const PAIRS: [(System, System, &str); 9] = [
+const PAIRS: [(System, System, &str); 10] = [
     (System::Edbatch, System::Unbatched, "/ unbatched"),
     (System::Edbatch, System::CellsAgenda, "/ cells-agenda"),
     (System::Edbatch, System::Paper, "/ paper"),
     (System::Edbatch, System::NoPolicy, "policy"),
     (System::Edbatch, System::NoHoisting, "hoisting"),
-    (System::NoHoisting, System::NoLayout, "planned / declared"),
+    (System::NoHoisting, System::NoFusion, "fusion"),
+    (System::NoFusion, System::NoLayout, "layout"),
     (System::Edbatch, System::NoKernel, "kernel"),
     (System::Cached, System::Edbatch, "plans kept"),
     (System::Folded, System::Edbatch, "tables folded"),

@@ -1,18 +1,22 @@
 //! The systems that are compared: ours, parts of it, and other published methods of batching.
 //!
-//! All run on the same runtime, so that differences are those of the methods.
+//! All run on the same runtime. What others' systems have in common is their backend, [`Plain`]:
+//! whole batches, a kernel an operation, and the best of others' matrix products for each shape.
+//! Our own runs on ours; `no-kernel` says what that alone gives.
 
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use edbatch::{Engine, EngineError, EngineOptions};
-use edbatch_graph::Kind;
-use edbatch_layout::{CellStyle, Program};
+use edbatch::{Engine, EngineError, EngineOptions, cell_schedules, cell_schedules_by};
+use edbatch_graph::{Kind, Network};
+use edbatch_layout::{CellStyle, Program, TooLarge};
 use edbatch_models::Model;
 use edbatch_policy::{Agenda, AnyPolicy, Depth, Frontier, Fsm, Policy};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Cpu, Parameters, Products, Profile, ThreadPool};
+use edbatch_runtime::{Backend, Cpu, Parameters, Profile, ThreadPool};
 use serde::Serialize;
+
+use crate::plain::Plain;
 
 /// A way to run a model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, ValueEnum, Serialize)]
@@ -24,11 +28,11 @@ pub enum System {
     VanillaDepth,
     /// Operation by operation, no cells, batched by mean depth
     VanillaAgenda,
-    /// Cells in declaration order, batched by depth
+    /// Cells batched by depth, and inside them operations, laid out as they come
     CellsDepth,
-    /// Cells in declaration order, batched by mean depth: what the paper calls Cavs
+    /// Cells batched by mean depth, and inside them operations: what the paper calls Cavs DyNet
     CellsAgenda,
-    /// As in the paper: a learned FSM-sort, planned cells, another's matrix products
+    /// As in the paper: a learned FSM-sort, cells batched inside and laid out by Alg. 2
     Paper,
     /// Our best: `Critical`, planned cells, our own kernels
     Edbatch,
@@ -42,9 +46,11 @@ pub enum System {
     NoPolicy,
     /// As edbatch, without products of looked-up rows done once per distinct row
     NoHoisting,
-    /// As edbatch, without planned cells: nothing stacked, hoisted or fused
+    /// The same, and nothing stacked or fused: cells as the paper lays them out
+    NoFusion,
+    /// The same, and no layout: an operation at a time, as declared
     NoLayout,
-    /// As edbatch, with another's matrix products
+    /// As edbatch, on the others' backend
     NoKernel,
 }
 
@@ -64,9 +70,10 @@ impl System {
     ];
 
     /// Our own with one part less, or one part more.
-    pub const ABLATION: [Self; 6] = [
+    pub const ABLATION: [Self; 7] = [
         Self::NoPolicy,
         Self::NoHoisting,
+        Self::NoFusion,
         Self::NoLayout,
         Self::NoKernel,
         Self::Cached,
@@ -101,24 +108,37 @@ impl System {
         }
     }
 
-    /// Whether threads divide its mini-batches; otherwise they share each batch.
+    /// Whether one thread runs parts of a mini-batch where its values leave the cache.
     #[must_use]
     pub fn divides(self) -> bool {
         !Self::METHODS[..6].contains(&self)
     }
 
-    /// How its cells are compiled, and what multiplies.
+    /// Whether it runs on the others' backend.
     #[must_use]
-    pub fn cells(self) -> (CellStyle, Products) {
+    pub fn is_plain(self) -> bool {
+        !matches!(self, Self::Unbatched) && (!self.divides() || self == Self::NoKernel)
+    }
+
+    /// How it compiles the cells of a network.
+    ///
+    /// # Errors
+    /// If a cell is too large to be addressed.
+    pub fn program(self, network: &Arc<Network>) -> Result<Program, TooLarge> {
+        let of = |style| Program::new(network.clone(), style);
+        let scheduled =
+            |style, schedules: &[_]| Program::scheduled(network.clone(), style, schedules);
         match self {
-            Self::Unbatched | Self::NoHoisting => (CellStyle::Planned, Products::Packed),
-            Self::Paper => (CellStyle::Planned, Products::MatrixMultiply),
-            Self::NoLayout => (CellStyle::Declaration, Products::Packed),
-            Self::NoKernel => (CellStyle::Hoisted, Products::MatrixMultiply),
-            Self::VanillaDepth | Self::VanillaAgenda | Self::CellsDepth | Self::CellsAgenda => {
-                (CellStyle::Declaration, Products::MatrixMultiply)
+            Self::VanillaDepth | Self::VanillaAgenda | Self::NoLayout => of(CellStyle::Declaration),
+            Self::CellsDepth => {
+                scheduled(CellStyle::Batched, &cell_schedules_by(network, &mut Depth::new()))
             }
-            _ => (CellStyle::Hoisted, Products::Packed),
+            Self::CellsAgenda => {
+                scheduled(CellStyle::Batched, &cell_schedules_by(network, &mut Agenda::new()))
+            }
+            Self::Paper | Self::NoFusion => scheduled(CellStyle::Paper, &cell_schedules(network)),
+            Self::Unbatched | Self::NoHoisting => of(CellStyle::Planned),
+            _ => of(CellStyle::Hoisted),
         }
     }
 
@@ -134,14 +154,19 @@ impl System {
         learned: &Fsm,
         threads: usize,
     ) -> Result<(Engine<M>, Arc<Profile>), EngineError> {
-        let (style, products) = self.cells();
         let tables = if self == Self::Folded { u64::MAX } else { 0 };
-        let program = Program::new(model.network().clone(), style)?.fold_tables(tables);
-        let program = Arc::new(program);
-        let cpu = Cpu::new(program.clone(), parameters, products, Level::detect())?;
+        let program = Arc::new(self.program(model.network())?.fold_tables(tables));
         let pool = ThreadPool::new(threads);
-        let mut cpu = cpu.with_pool(pool.clone());
-        let profile = cpu.profile();
+        let (backend, profile): (Box<dyn Backend>, _) = if self.is_plain() {
+            let plain = Plain::new(program.clone(), parameters);
+            let profile = plain.profile();
+            (Box::new(plain), profile)
+        } else {
+            let cpu = Cpu::new(program.clone(), parameters, Level::detect())?;
+            let mut cpu = cpu.with_pool(pool.clone());
+            let profile = cpu.profile();
+            (Box::new(cpu), profile)
+        };
         let mut options = EngineOptions::new().pool(pool);
         if let Some(policy) = self.policy(learned) {
             options = options.policy(policy);
@@ -149,7 +174,7 @@ impl System {
         if self == Self::Cached {
             options = options.plan_cache(CACHE);
         }
-        let engine = Engine::with_backend(model, parameters, program, Box::new(cpu), options)?;
+        let engine = Engine::with_backend(model, parameters, program, backend, options)?;
         Ok((engine, profile))
     }
 }

@@ -225,7 +225,7 @@ impl<M: Model + Clone> Running<M> {
         threads: usize,
     ) -> Result<Self, EngineError> {
         let across = system == System::Across;
-        let program = Program::new(model.network().clone(), system.cells().0)?;
+        let program = system.program(model.network())?;
         let inside = if across { 1 } else { threads };
         let (mut engine, profile) = system.engine(model, parameters, learned, inside)?;
         let others = (1..if across { threads } else { 1 }).map(|_| engine.another()).collect();
@@ -237,7 +237,7 @@ impl<M: Model + Clone> Running<M> {
 impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
     fn run(&mut self, mini_batch: usize) -> Result<&[Rows], RunError> {
         let (inputs, outputs) = (&self.inputs[mini_batch], &mut self.outputs);
-        if self.system.divides() {
+        if self.system.divides() || self.inside > 1 {
             self.engine.run_into(inputs, outputs)?;
         } else {
             // Others' methods batch the whole mini-batch, as a stream of that width does.
@@ -312,7 +312,8 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
         let mut counts = Counts::default();
         let mut live_of_parts = Vec::new();
         let whole = || std::iter::once(0..inputs.len()).collect();
-        let parts = if self.system.divides() { self.engine.parts(inputs) } else { whole() };
+        let divides = self.system.divides() || self.inside > 1;
+        let parts = if divides { self.engine.parts(inputs) } else { whole() };
         for part in parts {
             let mut live = 0;
             let unrolled =

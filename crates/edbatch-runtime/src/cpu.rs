@@ -2,10 +2,9 @@
 //!
 //! A batch is cut into tiles of rows, and a tile passes through all steps of its cell before the
 //! next begins, so that intermediate results, and what several steps read, stay in the cache. Rows
-//! are read through the plan's lists; nothing is gathered before (but for
-//! [`Products::MatrixMultiply`]). Threads share the tiles of a large batch; of a batch with few
-//! rows they share the columns of each product, and one with little work is left to a single
-//! thread. The bits are the same.
+//! are read through the plan's lists; nothing is gathered before. Threads share the tiles of a
+//! large batch; of a batch with few rows they share the columns of each product, and one with
+//! little work is left to a single thread. The bits are the same.
 
 mod load;
 mod multiply;
@@ -23,7 +22,7 @@ use crate::kernels::{Aligned, Level, Pass, arg_max};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
 use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Rows};
 use load::Loaded;
-pub use profile::{Profile, Work};
+pub use profile::{Profile, Timer, Work};
 use tile::{Job, Workspace};
 
 /// Rows of a tile: kernels are fast from 8 on, and gain nothing beyond 64.
@@ -54,17 +53,6 @@ pub struct Cpu {
     pass: Pass,
 }
 
-/// Which kernel multiplies rows by weights.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Products {
-    /// Our own, on weights packed once.
-    #[default]
-    Packed,
-    /// The crate `matrixmultiply`, on rows gathered before. For comparison, and bit by bit
-    /// dependent on the number of rows.
-    MatrixMultiply,
-}
-
 impl Cpu {
     /// Loads a program and its parameters on one core: computes its
     /// [folded tables](Program::fold_tables), packs weights, and keeps of the parameters only what
@@ -75,11 +63,10 @@ impl Cpu {
     pub fn new(
         program: Arc<Program>,
         parameters: &Parameters,
-        products: Products,
         level: Level,
     ) -> Result<Self, BackendError> {
-        let folded = fold_tables(&program, parameters, products, level)?;
-        let loaded = Loaded::new(program, parameters, products, level, folded);
+        let folded = fold_tables(&program, parameters, level)?;
+        let loaded = Loaded::new(program, parameters, level, folded);
         let loaded = loaded.map_err(|error| error.of(PACKED))?;
         Ok(Self::on(Arc::new(loaded), None))
     }
@@ -233,14 +220,13 @@ const PACKED: &str = "the packed weights";
 fn fold_tables(
     program: &Arc<Program>,
     parameters: &Parameters,
-    products: Products,
     level: Level,
 ) -> Result<Aligned, BackendError> {
     let plan = program.folding_plan();
     if plan.steps.is_empty() {
         return Ok(Aligned::default());
     }
-    let loaded = Loaded::to_fold(program.clone(), parameters, products, level);
+    let loaded = Loaded::to_fold(program.clone(), parameters, level);
     let loaded = loaded.map_err(|error| error.of(PACKED))?;
     let mut cpu = Cpu::on(Arc::new(loaded), None);
     cpu.arena.reserve(plan.arena).map_err(|error| error.of("the folded tables"))?;

@@ -42,7 +42,7 @@ mod thread_pool;
 
 pub use backend::{Backend, BackendError, Bytes, Given, Outputs, Rows, initial_rows};
 pub use count::{Count, KernelCounts, gathered_bytes};
-pub use cpu::{Cpu, Products, Profile, Work};
+pub use cpu::{Cpu, Profile, Timer, Work};
 #[cfg(feature = "cuda")]
 pub use cuda::CudaError;
 pub use interpret::{ReferenceTensor, initial_values, interpret};

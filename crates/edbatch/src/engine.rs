@@ -13,7 +13,7 @@ use edbatch_policy::{
     AnyPolicy, CostModel, LearningConfig, NamedEncoding, Outcome, TrainingSet, hold_out,
 };
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Parameters, Products, Rows, ThreadPool, initial_rows};
+use edbatch_runtime::{Backend, Cpu, Parameters, Rows, ThreadPool, initial_rows};
 use rand::Rng;
 
 use crate::session::Session;
@@ -58,7 +58,7 @@ impl<M: Model> Engine<M> {
         let program = Program::new(model.network().clone(), CellStyle::default())?;
         let program = Arc::new(program.fold_tables(fold));
         let pool = options.pool.clone().unwrap_or_else(|| ThreadPool::new(options.threads));
-        let cpu = Cpu::new(program.clone(), &parameters, Products::Packed, Level::detect())?;
+        let cpu = Cpu::new(program.clone(), &parameters, Level::detect())?;
         let cpu = Box::new(cpu.with_pool(pool.clone()));
         Self::with_backend(model, &parameters, program, cpu, options.pool(pool))
     }

@@ -8,7 +8,7 @@ use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule};
 use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Program, Want};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Given, Parameters, Products, Rows, initial_rows};
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, Rows, initial_rows};
 use edbatch_testing::{allocations, skip};
 use rand::SeedableRng;
 
@@ -91,7 +91,7 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
         let parameters = &subject.parameters;
         // The CPU folds nothing.
         let unfolded = Arc::new(Program::new(subject.network.clone(), style).unwrap());
-        let cpu = Cpu::new(unfolded.clone(), parameters, Products::Packed, Level::detect());
+        let cpu = Cpu::new(unfolded.clone(), parameters, Level::detect());
         let expected = subject.run(&unfolded, &mut cpu.unwrap());
         let Some(mut device) = emulated::backend(program.clone(), parameters) else { return };
         // Each launch has another order of threads, blocks and jobs.

@@ -12,7 +12,7 @@ use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Planner, Program, che
 use edbatch_models::{LatticeLstm, LatticeSizes, Model};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Count, Cpu, Given, KernelCounts, Parameters, Products, Rows};
+use edbatch_runtime::{Backend, Count, Cpu, Given, KernelCounts, Parameters, Rows};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// Rows of its two tables; four gates of 4 elements are a row of 16 of what is folded.
@@ -148,7 +148,7 @@ fn folded_tables_are_weights_that_engines_share() {
     let parameters = parameters(&model);
     let bytes = |most_bytes: u64| {
         let program = Arc::new(program(most_bytes));
-        let cpu = Cpu::new(program, &parameters, Products::Packed, Level::detect()).unwrap();
+        let cpu = Cpu::new(program, &parameters, Level::detect()).unwrap();
         assert_eq!(cpu.another().bytes(), cpu.bytes());
         cpu.bytes().weights
     };
@@ -167,7 +167,7 @@ fn what_cannot_be_had_together_is_refused() {
     let error = Engine::with_options(model.clone(), parameters.clone(), options).err().unwrap();
     assert_eq!(error, EngineError::FoldedTablesOverLimit { tables: 1001, limit: 1000 });
     let program = Arc::new(program(u64::MAX));
-    let cpu = Cpu::new(program.clone(), &parameters, Products::Packed, Level::detect()).unwrap();
+    let cpu = Cpu::new(program.clone(), &parameters, Level::detect()).unwrap();
     let options = EngineOptions::new().fold_tables(1 << 20);
     let engine = Engine::with_backend(model, &parameters, program, Box::new(cpu), options);
     let error = engine.err().unwrap();

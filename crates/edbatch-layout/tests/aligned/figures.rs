@@ -26,8 +26,8 @@ fn figure_3_two_gathers_and_a_scatter_become_none() {
     assert!(plan(&example(), Search::default()).feasible);
 }
 
-/// Every operand consecutive; then what one operand demands of the other of its batch: x6 beside x7,
-/// as x4 is beside x5. A node of two children is shown in round brackets.
+/// Every operand consecutive; then what one operand demands of the other of its batch: x6 beside
+/// x7, as x4 is beside x5. A node of two children is shown in round brackets.
 #[test]
 fn figure_4_the_tree_before_and_after_the_first_pass() {
     let mut tree = PqTree::new(8);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use edbatch_graph::{Kind, ParameterId};
 use edbatch_layout::{Base, CellPlan, CellStep, Mode, Part, Place, Program, Step};
 
-use super::{Products, TILE};
+use super::TILE;
 use crate::Parameters;
 use crate::kernels::{Aligned, Level, OutOfMemory, PackedWeights};
 
@@ -30,7 +30,6 @@ impl Loaded {
     pub(super) fn new(
         program: Arc<Program>,
         parameters: &Parameters,
-        products: Products,
         level: Level,
         folded: Aligned,
     ) -> Result<Self, OutOfMemory> {
@@ -43,7 +42,7 @@ impl Loaded {
                 Part::Body => true,
             }
         };
-        let mut loaded = Self::parts(program, parameters, products, level, runs)?;
+        let mut loaded = Self::parts(program, parameters, level, runs)?;
         loaded.bytes += size_of_val(&*folded);
         loaded.folded = folded;
         Ok(loaded)
@@ -53,24 +52,22 @@ impl Loaded {
     pub(super) fn to_fold(
         program: Arc<Program>,
         parameters: &Parameters,
-        products: Products,
         level: Level,
     ) -> Result<Self, OutOfMemory> {
         let folds = |program: &Program, kind, part| {
             part == Part::Prologue && program.folded(kind).is_some()
         };
-        Self::parts(program, parameters, products, level, folds)
+        Self::parts(program, parameters, level, folds)
     }
 
     /// The parts of cells that are needed, and the parameters that they read.
     fn parts(
         program: Arc<Program>,
         parameters: &Parameters,
-        products: Products,
         level: Level,
         is_needed: impl Fn(&Program, Kind, Part) -> bool,
     ) -> Result<Self, OutOfMemory> {
-        let mut stacks = Stacks { parameters, products, level, packed: HashMap::new() };
+        let mut stacks = Stacks { parameters, level, packed: HashMap::new() };
         let mut kept: Vec<Option<Arc<Vec<f32>>>> = vec![None; program.network().parameters().len()];
         let mut cells = Vec::new();
         for kind in (0..program.cells().len()).map(Kind::new) {
@@ -134,46 +131,31 @@ pub(super) struct LoadedStep {
 #[derive(Debug)]
 pub(super) enum Run {
     /// A stack of weights times a vector.
-    Product { weights: Arc<Weights>, x: Place, out: Place, mode: Mode },
+    Product { weights: Arc<PackedWeights>, x: Place, out: Place, mode: Mode },
     /// Anything else, as it was planned.
     Planned(CellStep),
-}
-
-/// A stack of weights (N, K).
-#[derive(Debug)]
-pub(super) enum Weights {
-    /// In panels, for our kernel.
-    Packed(PackedWeights),
-    /// Row-major, for matrixmultiply.
-    Dense { values: Vec<f32>, outputs: usize, depth: usize },
 }
 
 /// Stacks of weights, each packed once, whichever cells and parts of cells multiply by it.
 struct Stacks<'a> {
     parameters: &'a Parameters,
-    products: Products,
     level: Level,
-    packed: HashMap<Vec<ParameterId>, Arc<Weights>>,
+    packed: HashMap<Vec<ParameterId>, Arc<PackedWeights>>,
 }
 
 impl Stacks<'_> {
-    /// Weights stacked along their rows, `outputs` together, of `depth` columns.
+    /// Weights of `depth` columns, stacked along their rows.
     fn stack(
         &mut self,
         weights: &[ParameterId],
-        outputs: u32,
         depth: u32,
-    ) -> Result<Arc<Weights>, OutOfMemory> {
+    ) -> Result<Arc<PackedWeights>, OutOfMemory> {
         if let Some(packed) = self.packed.get(weights) {
             return Ok(packed.clone());
         }
         let stack: Vec<&[f32]> =
             weights.iter().map(|&id| self.parameters.get(id).as_slice()).collect();
-        let (outputs, depth) = (outputs as usize, depth as usize);
-        let packed = Arc::new(match self.products {
-            Products::Packed => Weights::Packed(PackedWeights::new(self.level, &stack, depth)?),
-            Products::MatrixMultiply => Weights::Dense { values: stack.concat(), outputs, depth },
-        });
+        let packed = Arc::new(PackedWeights::new(self.level, &stack, depth as usize)?);
         self.packed.insert(weights.to_vec(), packed.clone());
         Ok(packed)
     }
@@ -185,8 +167,8 @@ impl LoadedPart {
             let written: BTreeSet<Option<usize>> =
                 step.writes().iter().map(|(place, _)| region(place.base)).collect();
             let run = match step {
-                CellStep::Product { weights, rows, width, x, out, mode } => {
-                    let weights = stacks.stack(weights, *rows, *width)?;
+                CellStep::Product { weights, width, x, out, mode, .. } => {
+                    let weights = stacks.stack(weights, *width)?;
                     Run::Product { weights, x: *x, out: *out, mode: *mode }
                 }
                 other => Run::Planned(other.clone()),
@@ -241,31 +223,6 @@ fn reused(plan: &CellPlan) -> usize {
     reads.sort_unstable();
     let again = reads.chunk_by(|a, b| a == b).filter(|same| same.len() > 1).map(|same| same[0].1);
     plan.regions.iter().copied().chain(again).map(|width| width as usize).sum::<usize>().max(1)
-}
-
-impl Weights {
-    /// N, rows of all weights together.
-    pub(super) fn outputs(&self) -> usize {
-        match self {
-            Self::Packed(packed) => packed.outputs(),
-            Self::Dense { outputs, .. } => *outputs,
-        }
-    }
-
-    /// K, columns of each weight.
-    pub(super) fn depth(&self) -> usize {
-        match self {
-            Self::Packed(packed) => packed.depth(),
-            Self::Dense { depth, .. } => *depth,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Packed(packed) => packed.bytes(),
-            Self::Dense { values, .. } => values.len() * size_of::<f32>(),
-        }
-    }
 }
 
 /// The region that a place lies in, if any.

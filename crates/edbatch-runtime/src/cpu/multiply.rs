@@ -1,11 +1,8 @@
-//! Rows times a stack of weights, by whichever kernel it is loaded for.
+//! Rows times a stack of weights.
 
-use ndarray::linalg::general_mat_mul;
-use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use smallvec::SmallVec;
 
-use super::load::Weights;
-use super::target::{each_row, writable};
+use super::target::writable;
 use super::{Profile, SHARED, Work};
 use crate::kernels::{self, PackedWeights, Pass, RowsMut, RowsRef, Start};
 use crate::thread_pool::ClaimedPool;
@@ -13,46 +10,19 @@ use crate::thread_pool::ClaimedPool;
 /// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. Workers, if there are any, share
 /// the columns.
 pub(super) fn multiply(
-    (weights, pass): (&Weights, Pass),
+    (weights, pass): (&PackedWeights, Pass),
     x: &RowsRef<'_>,
     start: &Start<'_>,
     (out, stride): (&mut [f32], usize),
-    gathered: &mut Vec<f32>,
     (workers, profile): (Option<&mut ClaimedPool<'_>>, Option<&Profile>),
 ) {
-    let calls = x.len();
-    let (outputs, depth) = (weights.outputs(), weights.depth());
-    match weights {
-        Weights::Packed(packed) => {
-            let out = writable(out, calls, outputs, stride);
-            let worth = calls * outputs * depth >= SHARED;
-            let _timer = profile.map(|profile| profile.time_of(Work::Product));
-            match workers.filter(|_| worth) {
-                None => kernels::product(packed, 0..packed.panels(), pass, x, start, out),
-                Some(workers) => by_columns(workers, packed, pass, x, start, out),
-            }
-        }
-        Weights::Dense { values, .. } => {
-            gathered.clear();
-            {
-                let _timer = profile.map(|profile| profile.time_of(Work::Gather));
-                (0..calls).for_each(|call| gathered.extend_from_slice(x.row(call, depth)));
-            }
-            if let Start::Rows(rows) = start {
-                each_row((&mut *out, stride), calls, outputs, |call, out| {
-                    out.copy_from_slice(rows.row(call, outputs));
-                });
-            }
-            let before = if matches!(start, Start::Nothing) { 0.0 } else { 1.0 };
-            let x = ArrayView2::from_shape((calls, depth), gathered).expect("gathered above");
-            let w = ArrayView2::from_shape((outputs, depth), values).expect("checked at load");
-            let end = calls.saturating_sub(1) * stride + outputs;
-            let shape = (calls, outputs).strides((stride, 1));
-            let mut out =
-                ArrayViewMut2::from_shape(shape, &mut out[..end]).expect("rows do not overlap");
-            let _timer = profile.map(|profile| profile.time_of(Work::Product));
-            general_mat_mul(1.0, &x, &w.t(), before, &mut out);
-        }
+    let (calls, outputs) = (x.len(), weights.outputs());
+    let out = writable(out, calls, outputs, stride);
+    let worth = calls * outputs * weights.depth() >= SHARED;
+    let _timer = profile.map(|profile| profile.time_of(Work::Product));
+    match workers.filter(|_| worth) {
+        None => kernels::product(weights, 0..weights.panels(), pass, x, start, out),
+        Some(workers) => by_columns(workers, weights, pass, x, start, out),
     }
 }
 

@@ -37,15 +37,16 @@ impl Profile {
     }
 
     /// Measures a piece of work: until the timer is dropped.
-    pub(super) fn time_of(&self, work: Work) -> Timer<'_> {
+    pub fn time_of(&self, work: Work) -> Timer<'_> {
         let started = self.on.load(Ordering::Relaxed).then(Instant::now);
         Timer { profile: self, work, started }
     }
 }
 
-/// A piece of work that is measured, if anything is.
+/// A piece of work that is measured until this is dropped, if anything is.
 #[must_use]
-pub(super) struct Timer<'a> {
+#[derive(Debug)]
+pub struct Timer<'a> {
     profile: &'a Profile,
     work: Work,
     started: Option<Instant>,

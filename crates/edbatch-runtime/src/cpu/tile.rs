@@ -33,8 +33,6 @@ pub(super) struct Job<'a> {
 #[repr(align(128))]
 pub(super) struct Workspace {
     regions: Vec<Aligned>,
-    /// Rows gathered for a kernel that takes no list.
-    gathered: Vec<f32>,
     /// Ends of the ranges of a reduction, counted from the tile's first.
     ends: Vec<u32>,
     /// What the step at hand writes.
@@ -68,7 +66,7 @@ impl<'a> Job<'a> {
     ) {
         let step = self.plan.steps[self.index];
         let cell = self.loaded.carried_out(&step);
-        let Workspace { regions, gathered, ends, taken } = workspace;
+        let Workspace { regions, ends, taken } = workspace;
         // A panic may have left something.
         taken.clear();
         let shape = (calls.len(), cell.stride);
@@ -95,7 +93,7 @@ impl<'a> Job<'a> {
                     let workers = workers.as_deref_mut();
                     let out = target.place(*out);
                     let weights = (&**weights, self.pass);
-                    multiply(weights, &x, &start, out, gathered, (workers, self.profile));
+                    multiply(weights, &x, &start, out, (workers, self.profile));
                 }
                 Run::Planned(CellStep::Elementwise { width, inputs, outputs, program }) => {
                     let (level, width) = (self.loaded.level, *width as usize);

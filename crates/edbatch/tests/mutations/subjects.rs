@@ -9,7 +9,7 @@ use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Planner, Program, Wan
 use edbatch_models::{Folder, Model, ModelName};
 use edbatch_policy::{Agenda, Critical, Policy, schedule};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Given, Parameters, Products, Rows};
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, Rows};
 use rand::{RngExt, SeedableRng};
 
 use crate::networks::{Random, random_graph, random_network};
@@ -110,7 +110,7 @@ impl Subject {
     }
 
     pub(crate) fn backend(&self) -> Cpu {
-        Cpu::new(self.program.clone(), &self.parameters, Products::Packed, Level::detect()).unwrap()
+        Cpu::new(self.program.clone(), &self.parameters, Level::detect()).unwrap()
     }
 
     /// The bits of all wanted values, as a backend computes them by a plan.
