@@ -39,8 +39,8 @@ fn figure_4_the_tree_before_and_after_the_first_pass() {
     assert_eq!(tree.canonical().to_string(), "([1 0 2 (3 4)] ((5 6) 7))");
 }
 
-/// Of the sixteen choices of four directions two are aligned, each other's mirror: those of x2 to x5
-/// and of x6 to x8 are one, and the pairs inside them do not turn against them.
+/// Of the sixteen choices of four directions two are aligned, each other's mirror: those of x2 to
+/// x5 and of x6 to x8 are one, and the pairs inside them do not turn against them.
 #[test]
 fn figure_5_directions_are_decided_together() {
     let aligned = |turned: &u32| {
