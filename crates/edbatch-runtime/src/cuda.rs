@@ -15,8 +15,10 @@ mod emulated;
 mod error;
 mod nvidia;
 mod nvrtc;
+mod on_tape;
 mod source;
 mod store;
+mod tape_reader;
 mod weights;
 
 #[cfg(test)]
@@ -24,3 +26,4 @@ mod tests;
 
 pub use backend::{CompiledKernels, compile, emulated, kernel_source, nvidia};
 pub use error::CudaError;
+pub use tape_reader::tape_reader;

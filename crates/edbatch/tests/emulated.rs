@@ -8,7 +8,7 @@ use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule};
 use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Program, Want};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Given, Parameters, Rows, initial_rows};
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, Rows, cuda, initial_rows};
 use edbatch_testing::{allocations, skip};
 use rand::SeedableRng;
 
@@ -21,6 +21,15 @@ use networks::{Random, random_graph, random_network};
 
 #[global_allocator]
 static ALLOCATOR: edbatch_testing::CountingAllocator = edbatch_testing::CountingAllocator;
+
+/// How cells are compiled, and how many bytes of tables are folded: none, about one of two, all.
+const WAYS: [(CellStyle, u64); 5] = [
+    (CellStyle::Hoisted, 0),
+    (CellStyle::Planned, 0),
+    (CellStyle::Hoisted, u64::MAX),
+    (CellStyle::Declaration, 0),
+    (CellStyle::Hoisted, 4000),
+];
 
 /// A random network with its parameters, and a schedule of a graph of it.
 struct Subject {
@@ -79,13 +88,7 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
     }
     for seed in 0..10 {
         let subject = Subject::new(seed);
-        let (style, folded) = [
-            (CellStyle::Hoisted, 0),
-            (CellStyle::Planned, 0),
-            (CellStyle::Hoisted, u64::MAX),
-            (CellStyle::Declaration, 0),
-            (CellStyle::Hoisted, 4000),
-        ][seed as usize % 5];
+        let (style, folded) = WAYS[seed as usize % WAYS.len()];
         let program = Program::new(subject.network.clone(), style).unwrap().fold_tables(folded);
         let program = Arc::new(program);
         let parameters = &subject.parameters;
@@ -101,6 +104,26 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
         }
         let mut another = device.another();
         assert!(subject.run(&program, &mut *another) == expected, "another backend");
+    }
+}
+
+/// Read a second time, by the CPU's kernels, tapes say what plans say: so where a device has other
+/// bits, its kernels are wrong.
+#[test]
+fn tapes_have_the_bits_of_the_cpu_at_every_level() {
+    for seed in 0..96 {
+        let subject = Subject::new(seed);
+        let levels = Level::available();
+        let level = levels[seed as usize % levels.len()];
+        let (style, folded) = WAYS[seed as usize % WAYS.len()];
+        let program = Program::new(subject.network.clone(), style).unwrap().fold_tables(folded);
+        let (program, parameters) = (Arc::new(program), &subject.parameters);
+        let mut cpu = Cpu::new(program.clone(), parameters, level).unwrap();
+        let mut reader = cuda::tape_reader(program.clone(), parameters, level).unwrap();
+        let expected = subject.run(&program, &mut cpu);
+        assert!(subject.run(&program, &mut *reader) == expected, "seed {seed}, {style:?}, {level}");
+        let mut another = reader.another();
+        assert!(subject.run(&program, &mut *another) == expected, "another reader");
     }
 }
 
@@ -136,15 +159,18 @@ fn nothing_is_allocated(subject: &Subject, program: &Program, device: &mut dyn B
 fn a_step_runs_once_more_by_itself() {
     let subject = Subject::new(5);
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
-    let program = Arc::new(program);
-    let Some(mut device) = emulated::backend(program.clone(), &subject.parameters) else { return };
-    let expected = subject.run(&program, &mut *device);
-    let last = NodeId::new(subject.graph.nodes() - 1);
-    let plan = subject.plan(&program, &*device, &[(last.into(), Want::Elements)]);
-    let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
-    device.run(&plan, &given).unwrap();
-    (0..plan.steps.len()).for_each(|step| device.step(&plan, step).unwrap());
-    assert!(subject.run(&program, &mut *device) == expected);
+    let (program, parameters) = (Arc::new(program), &subject.parameters);
+    let read = cuda::tape_reader(program.clone(), parameters, Level::detect()).unwrap();
+    let emulated = emulated::backend(program.clone(), parameters);
+    for mut device in [Some(read), emulated].into_iter().flatten() {
+        let expected = subject.run(&program, &mut *device);
+        let last = NodeId::new(subject.graph.nodes() - 1);
+        let plan = subject.plan(&program, &*device, &[(last.into(), Want::Elements)]);
+        let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+        device.run(&plan, &given).unwrap();
+        (0..plan.steps.len()).for_each(|step| device.step(&plan, step).unwrap());
+        assert!(subject.run(&program, &mut *device) == expected);
+    }
 }
 
 /// Steps that run before what they wait for are found: in some order of the jobs they read what is
@@ -153,22 +179,25 @@ fn a_step_runs_once_more_by_itself() {
 fn waves_that_lie_change_bits() {
     let subject = Subject::new(5);
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
-    let program = Arc::new(program);
-    let Some(device) = emulated::backend(program.clone(), &subject.parameters) else { return };
-    let nodes = (0..subject.graph.nodes()).map(NodeId::new);
-    let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
-    let mut plan = subject.plan(&program, &*device, &wanted);
-    let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
-    let run = |plan: &Plan| -> Vec<u32> {
-        // Another backend has another arena, full of NaN.
-        let mut device = device.another();
-        device.run(plan, &given).unwrap();
-        let outputs = device.outputs(plan).unwrap();
-        let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
-        fields.flatten().map(|x| x.to_bits()).collect()
-    };
-    let expected = run(&plan);
-    assert!(plan.waves.iter().any(|&wave| wave > 0), "a graph of several waves");
-    plan.waves.fill(0);
-    assert!((0..3).any(|_| run(&plan) != expected));
+    let (program, parameters) = (Arc::new(program), &subject.parameters);
+    let read = cuda::tape_reader(program.clone(), parameters, Level::detect()).unwrap();
+    let emulated = emulated::backend(program.clone(), parameters);
+    for device in [Some(read), emulated].into_iter().flatten() {
+        let nodes = (0..subject.graph.nodes()).map(NodeId::new);
+        let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+        let mut plan = subject.plan(&program, &*device, &wanted);
+        let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+        let run = |plan: &Plan| -> Vec<u32> {
+            // Another backend has another arena, full of NaN.
+            let mut device = device.another();
+            device.run(plan, &given).unwrap();
+            let outputs = device.outputs(plan).unwrap();
+            let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
+            fields.flatten().map(|x| x.to_bits()).collect()
+        };
+        let expected = run(&plan);
+        assert!(plan.waves.iter().any(|&wave| wave > 0), "a graph of several waves");
+        plan.waves.fill(0);
+        assert!((0..3).any(|_| run(&plan) != expected));
+    }
 }

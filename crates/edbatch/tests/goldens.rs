@@ -20,6 +20,8 @@ use edbatch_policy::{
     TrainingSet, learn,
 };
 use edbatch_runtime::Parameters;
+#[cfg(feature = "cuda")]
+use edbatch_runtime::{cuda, kernels::Level};
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use serde_json::Value;
@@ -254,24 +256,20 @@ impl Golden {
             }
         }
         #[cfg(feature = "cuda")]
-        self.check_emulated(&model, &parameters, inputs, &first);
+        self.check_on_tape(&model, &parameters, inputs, &first);
         first
     }
 
-    /// A device computes the bits of the CPU, in any order of its threads, blocks and jobs.
+    /// A device computes the bits of the CPU, in any order of its threads, blocks and jobs; so does
+    /// the host by the same tapes.
     #[cfg(feature = "cuda")]
-    fn check_emulated<M: Model + Clone>(
+    fn check_on_tape<M: Model + Clone>(
         &self,
         model: &M,
         parameters: &Parameters,
         inputs: &[M::Input],
         expected: &[Rows],
     ) {
-        use edbatch_runtime::kernels::Level;
-
-        if Level::detect() == Level::Portable {
-            return edbatch_testing::skip("this level of the CPU rounds products");
-        }
         // A compile takes seconds.
         let small = self.folder.iter().any(|part| part == "goldens-small");
         let (hoisted, planned) = (CellStyle::Hoisted, CellStyle::Planned);
@@ -279,15 +277,26 @@ impl Golden {
         for (style, folded) in ways.into_iter().take(1 + 2 * usize::from(small)) {
             let program = Program::new(model.network().clone(), style).unwrap();
             let program = Arc::new(program.fold_tables(folded));
-            let Some(backend) = emulated::backend(program.clone(), parameters) else { return };
-            let options = EngineOptions::new();
-            let mut engine =
-                Engine::with_backend(model.clone(), parameters, program, backend, options).unwrap();
-            for size in SIZES {
-                let outputs = run(&mut engine, inputs, size);
-                self.compare(&outputs, &format!("emulated, {style:?}, mini-batches of {size}"));
-                let same = bits(&outputs).eq(bits(expected));
-                assert!(same, "emulated, {style:?}, mini-batches of {size}: other bits");
+            let read = cuda::tape_reader(program.clone(), parameters, Level::detect()).unwrap();
+            let emulated = match Level::detect() {
+                Level::Portable => {
+                    edbatch_testing::skip("this level of the CPU rounds products");
+                    None
+                }
+                _ => emulated::backend(program.clone(), parameters),
+            };
+            for (name, backend) in [("read", Some(read)), ("emulated", emulated)] {
+                let Some(backend) = backend else { continue };
+                let (model, program) = (model.clone(), program.clone());
+                let options = EngineOptions::new();
+                let engine = Engine::with_backend(model, parameters, program, backend, options);
+                let mut engine = engine.unwrap();
+                for size in SIZES {
+                    let outputs = run(&mut engine, inputs, size);
+                    let what = format!("{name}, {style:?}, mini-batches of {size}");
+                    self.compare(&outputs, &what);
+                    assert!(bits(&outputs).eq(bits(expected)), "{what}: other bits");
+                }
             }
         }
     }

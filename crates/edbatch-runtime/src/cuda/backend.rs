@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use edbatch_layout::{ArenaTooLarge, PhaseTable, Plan, Planner, Program, Step, Tape, Want};
+use edbatch_layout::{PhaseTable, Plan, Planner, Program, Tape};
 
 use super::CudaError;
 use super::device::{Arguments, Device, Side};
 use super::emulated::Emulated;
 use super::nvidia::Nvidia;
 use super::nvrtc;
+use super::on_tape::{alone, find_wanted, too_large};
 use super::source::source;
 use super::store::{Key, Store};
 use super::weights::WeightLayout;
@@ -274,12 +275,6 @@ impl<D: Device> Loaded<D> {
     }
 }
 
-/// A plan whose values and scratch cannot be addressed.
-fn too_large(error: &ArenaTooLarge) -> BackendError {
-    let what = "the arena of a mini-batch's values";
-    BackendError::Memory { what, bytes: 4 * error.elements }
-}
-
 /// Blocks that a processor may have at once.
 const BLOCKS: usize = 8;
 
@@ -331,40 +326,17 @@ impl<D: Device> Backend for Cuda<D> {
         let Self { loaded, memory, starts, greatest, .. } = self;
         loaded.device.wait()?;
         let indices = memory.indices.memory.as_ref();
-        let mut indices = indices.map_or(&[][..], |memory| loaded.device.host(memory)).iter();
-        let mut at = 0;
-        starts.clear();
-        greatest.clear();
-        for &(row, want) in &plan.wanted {
-            starts.push(at);
-            greatest.push(match want {
-                Want::ArgMax => *indices.next().expect("an index for each"),
-                Want::Elements | Want::Stay => 0,
-            });
-            if want == Want::Elements {
-                at += loaded.program.record(row.record).widths.iter().sum::<u32>() as usize;
-            }
-        }
+        let indices = indices.map_or(&[][..], |memory| loaded.device.host(memory));
+        find_wanted(&loaded.program, plan, indices, starts, greatest);
         let elements = memory.outputs.memory.as_ref();
         let elements = elements.map_or(&[][..], |memory| loaded.device.host_floats(memory));
         Ok(Outputs::packed(&loaded.program, plan, (elements, starts), greatest))
     }
 
     fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
-        // The step alone: its operands lie where they lay.
-        let alone = Plan {
-            steps: vec![Step { operands: 0, ..plan.steps[step] }],
-            operands: plan.operands_of(step).to_vec(),
-            lists: plan.lists.clone(),
-            rows: plan.rows.clone(),
-            arena: plan.arena,
-            waves: vec![0],
-            given: Vec::new(),
-            wanted: Vec::new(),
-        };
         let loaded = self.loaded.clone();
         loaded.device.wait()?;
-        let written = self.tape.write(&loaded.program, &loaded.table, &alone, (0, 0));
+        let written = self.tape.write(&loaded.program, &loaded.table, &alone(plan, step), (0, 0));
         written.map_err(|error| too_large(&error))?;
         self.launch()?;
         Ok(loaded.device.wait()?)
