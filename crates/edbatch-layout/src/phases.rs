@@ -14,7 +14,8 @@
 //! What only reduces or copies arguments ends no phase: where a product needs whole rows of it,
 //! each block computes them again as it loads them ([`recomputed`]).
 //!
-//! An LSTM, a node of a tree and an arc of a lattice are one phase, a GRU is two.
+//! An LSTM, a node of a tree and an arc of a lattice are one phase, a GRU is two; an output of two
+//! layers is two, though it puts several arguments side by side first.
 
 use std::fmt;
 use std::ops::Range;
@@ -52,7 +53,7 @@ pub fn phases(network: &Network, cell: &CellPlan) -> Vec<Phase> {
         let units = units(network, step);
         let mut accesses = accesses(step, units);
         if let (Some(phase), CellStep::Product { x, width, .. }) = (phases.last(), step)
-            && recomputed(cell, phase.steps.clone(), *x, *width).is_some()
+            && !recomputed(cell, phase.steps.clone(), *x, *width).is_empty()
         {
             accesses.retain(|access| access.units.is_some());
         }
@@ -72,21 +73,35 @@ pub fn phases(network: &Network, cell: &CellPlan) -> Vec<Phase> {
     phases
 }
 
-/// The last of some steps of a cell that writes a place, if it writes all of it and does no more
-/// than reduce or copy arguments: then a block can compute any column again, without waiting for
-/// whoever writes it.
+/// The steps that make the columns of a place, and which columns each makes, ascending; if the last
+/// of some steps to write each column does no more than reduce or copy arguments. Then a block can
+/// compute any column again, without waiting for whoever writes it. Else nothing.
 #[must_use]
-pub fn recomputed(cell: &CellPlan, steps: Range<usize>, place: Place, width: u32) -> Option<usize> {
-    let end = place.offset + width;
-    let touches = |&index: &usize| {
-        cell.steps[index].writes().iter().any(|&(out, width)| {
-            out.base == place.base && out.offset < end && place.offset < out.offset + width
-        })
+pub fn recomputed(
+    cell: &CellPlan,
+    steps: Range<usize>,
+    place: Place,
+    width: u32,
+) -> Vec<(Range<u32>, usize)> {
+    let written: Vec<(usize, Vec<(Place, u32)>)> =
+        steps.rev().map(|index| (index, cell.steps[index].writes())).collect();
+    let writer = |column: u32| {
+        let writes = |&(out, width): &(Place, u32)| {
+            out.base == place.base && (out.offset..out.offset + width).contains(&column)
+        };
+        let (index, _) = written.iter().find(|(_, places)| places.iter().any(writes))?;
+        of_arguments(&cell.steps[*index]).map(|_| *index)
     };
-    let writer = steps.rev().find(touches)?;
-    let (out, written) = of_arguments(&cell.steps[writer])?;
-    let covers = out.offset <= place.offset && end <= out.offset + written;
-    covers.then_some(writer)
+    let writers: Option<Vec<usize>> = (place.offset..place.offset + width).map(writer).collect();
+    let mut end = 0;
+    let pieces = writers.iter().flat_map(|writers| writers.chunk_by(|a, b| a == b));
+    pieces
+        .map(|piece| {
+            let first = end;
+            end += piece.len() as u32;
+            (first..end, piece[0])
+        })
+        .collect()
 }
 
 /// Where a step's result goes and how wide it is, if the step only reduces or copies arguments.
@@ -211,11 +226,12 @@ fn check_phase(cell: &CellPlan, phase: &Phase) -> Result<(), String> {
         for access in accesses(step, units) {
             let (base, offset) = (access.place.base, access.place.offset);
             if matches!(step, CellStep::Product { .. }) && access.units.is_none() {
-                // Whole rows are computed again, if one step made all of them from arguments.
-                let mut writers = (offset..offset + access.width).map(|c| written.get(&(base, c)));
-                let first = writers.next().flatten().copied();
-                let again = first.filter(|&first| writers.all(|other| other == Some(&first)));
-                if again.is_some_and(|writer: usize| of_arguments(&cell.steps[writer]).is_some()) {
+                // Whole rows are computed again, if all of them were made from arguments.
+                let again = |column| {
+                    let writer: Option<&usize> = written.get(&(base, column));
+                    writer.is_some_and(|&writer| of_arguments(&cell.steps[writer]).is_some())
+                };
+                if (offset..offset + access.width).all(again) {
                     continue;
                 }
             }

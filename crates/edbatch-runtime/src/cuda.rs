@@ -16,6 +16,7 @@ mod error;
 mod nvidia;
 mod nvrtc;
 mod on_tape;
+mod operations;
 mod source;
 mod store;
 mod tape_reader;

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule};
-use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Program, Want};
+use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule, Shape, Value};
+use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Program, Want, phases};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Given, Parameters, Rows, cuda, initial_rows};
@@ -45,8 +45,38 @@ impl Subject {
         let mut rng = Random::seed_from_u64(seed);
         let (network, initial) = random_network(&mut rng);
         let network = Arc::new(network);
-        let parameters = Parameters::random(&network, &mut rng);
         let graph = random_graph(&network, initial, &mut rng);
+        Self::of(network, graph, &mut rng)
+    }
+
+    /// A cell that multiplies arguments side by side: a row, a value and another; and a sum.
+    fn side_by_side() -> Self {
+        let mut rng = Random::seed_from_u64(1);
+        let mut network = Network::new();
+        let state = network.record("state", [("h", Shape::Vector(5))]).unwrap();
+        let start = network.initial(state, &["h0"]).unwrap();
+        let join = network.cell("join", state, |cell| {
+            let [[left], [right]] = ["left", "right"].map(|name| cell.one(name, state));
+            let [sum] = cell.many("rest", state).sum();
+            let row = cell.lookup("row", "table", &[3, 2]);
+            let all = cell.concat(&[row, left, right]);
+            let [w, u] = [("w", 12), ("u", 5)].map(|(name, k)| cell.parameter(name, &[5, k]));
+            vec![(w.matmul(all) + u.matmul(sum)).tanh()]
+        });
+        let (join, network) = (join.unwrap(), Arc::new(network));
+        let mut graph = Graph::new(network.clone());
+        let mut values = vec![start];
+        for call in 0..40 {
+            let rest = values.iter().rev().step_by(3).take(1 + call % 4);
+            let single = [values[call / 2], values[call / 3]];
+            let arguments: Vec<Value> = single.iter().chain(rest).copied().collect();
+            values.push(graph.call(join, &[call as u32 % 3], &arguments).unwrap());
+        }
+        Self::of(network, graph, &mut rng)
+    }
+
+    fn of(network: Arc<Network>, graph: Graph, rng: &mut Random) -> Self {
+        let parameters = Parameters::random(&network, rng);
         let mut schedule = Schedule::new();
         Scheduler::for_waves().schedule(&graph, &mut schedule);
         let initial = initial_rows(&network, &parameters);
@@ -67,12 +97,7 @@ impl Subject {
         fields.flatten().map(bits).collect()
     }
 
-    fn plan(
-        &self,
-        program: &Program,
-        backend: &dyn Backend,
-        wanted: &[(edbatch_graph::Value, Want)],
-    ) -> Plan {
+    fn plan(&self, program: &Program, backend: &dyn Backend, wanted: &[(Value, Want)]) -> Plan {
         let (graph, schedule) = (&self.graph, &self.schedule);
         let mini_batch = MiniBatch { program, graph, schedule, wanted };
         let mut plan = Plan::default();
@@ -104,6 +129,27 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
         }
         let mut another = device.another();
         assert!(subject.run(&program, &mut *another) == expected, "another backend");
+    }
+}
+
+/// Arguments that are put side by side are read again by each block that needs them.
+#[test]
+fn arguments_side_by_side_are_one_phase_with_the_bits_of_the_cpu() {
+    let subject = Subject::side_by_side();
+    let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
+    let (program, parameters) = (Arc::new(program), &subject.parameters);
+    assert_eq!(phases(program.network(), &program.cells()[0]).len(), 1, "{}", program.cells()[0]);
+    let level = Level::detect();
+    let mut cpu = Cpu::new(program.clone(), parameters, level).unwrap();
+    let expected = subject.run(&program, &mut cpu);
+    let mut read = cuda::tape_reader(program.clone(), parameters, level).unwrap();
+    assert!(subject.run(&program, &mut *read) == expected, "as the host reads the tape");
+    if level == Level::Portable {
+        return skip("this level of the CPU rounds products");
+    }
+    let Some(mut device) = emulated::backend(program.clone(), parameters) else { return };
+    for _ in 0..3 {
+        assert!(subject.run(&program, &mut *device) == expected, "on the device");
     }
 }
 

@@ -4,14 +4,16 @@
 //! the same source, and share a compiled binary.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use edbatch_graph::Reduction;
 use edbatch_layout::{
-    Base, CellPlan, CellStep, CopyJob, Elementwise, Form, Function, Mode, Operation, PhaseEntry,
-    PhaseTable, Place, Program, recomputed, scratch,
+    Base, CellPlan, CellStep, CopyJob, Elementwise, Mode, PhaseEntry, PhaseTable, Place, Program,
+    recomputed, scratch,
 };
 
 use super::device::Source;
+use super::operations::{constant, value};
 use super::weights::WeightLayout;
 
 /// Writes a line of a source; memory takes every write.
@@ -143,9 +145,14 @@ impl<'a> PhaseWriter<'a> {
             _ => format!("q / units.count * {units} + units.first + q % units.count"),
         };
         let before = self.entry.phase.steps.start..index;
-        let x = match recomputed(self.cell, before, *x, *width) {
-            None => format!("return {};", self.read(*x, "call", "k")),
-            Some(writer) => self.again(writer, *x),
+        let x = match recomputed(self.cell, before, *x, *width).as_slice() {
+            [] => format!("return {};", self.read(*x, "call", "k")),
+            [others @ .., (_, last)] => {
+                let of = |(columns, writer): &(Range<u32>, usize)| {
+                    format!("if (k < {}) {{ {} }} ", columns.end, self.again(*writer, *x))
+                };
+                others.iter().map(of).collect::<String>() + &self.again(*last, *x)
+            }
         };
         let to = self.write_to(*out, "call", "n");
         let sum = match mode {
@@ -162,21 +169,27 @@ impl<'a> PhaseWriter<'a> {
         line!(text, "                }});");
     }
 
-    /// Column `k` of a place that a step makes of arguments alone, computed again.
+    /// Column `k` of a place, computed again by the step that makes it of arguments alone.
     fn again(&self, writer: usize, place: Place) -> String {
+        // The step's own column: `k` counts from the place, which may begin before what it makes.
+        let own = |out: Place| match place.offset.checked_sub(out.offset) {
+            Some(behind) => (behind, "k".to_string()),
+            None => (0, format!("(k - {})", out.offset - place.offset)),
+        };
         match self.cell.steps[writer] {
             CellStep::Copy { from, out, .. } => {
-                let offset = from.offset + place.offset - out.offset;
-                format!("return {};", self.read(Place { offset, ..from }, "call", "k"))
+                let (behind, column) = own(out);
+                let from = Place { offset: from.offset + behind, ..from };
+                format!("return {};", self.read(from, "call", &column))
             }
             CellStep::Reduce { port, from, by, out, .. } => {
                 let operand = self.tables() + usize::from(port);
-                let (reduce, from) = (reduction(by), from + place.offset - out.offset);
+                let (reduce, (behind, column)) = (reduction(by), own(out));
                 format!(
                     "Values values(a.tape, j.operand({operand}), call); return \
                      {reduce}(values.count, [&](u32 v) {{ return fresh(a.arena + values.rows[v]{} \
-                     + k); }});",
-                    plus(from)
+                     + {column}); }});",
+                    plus(from + behind)
                 )
             }
             _ => unreachable!("only reductions and copies are computed again"),
@@ -350,43 +363,4 @@ fn reduction(by: Reduction) -> &'static str {
 /// An offset as a term of a sum.
 fn plus(offset: u32) -> String {
     if offset == 0 { String::new() } else { format!(" + {offset}") }
-}
-
-/// An operation of the registers a, b, c, d, each rounded where the processor's kernels round.
-fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
-    match operation {
-        Operation::Copy => a,
-        Operation::Add => format!("add({a}, {b})"),
-        Operation::Sub => format!("sub({a}, {b})"),
-        Operation::Mul => format!("mul({a}, {b})"),
-        Operation::Div => format!("div_({a}, {b})"),
-        Operation::Neg => format!("mul(-1.0f, {a})"),
-        Operation::Scale(factor) => format!("mul({a}, {})", constant(factor)),
-        Operation::ScaledSum(factor) => format!("mul(add({a}, {b}), {})", constant(factor)),
-        Operation::AddProduct => format!("add(mul({a}, {b}), {c})"),
-        Operation::SumOfProducts => format!("add(mul({a}, {b}), mul({c}, {d}))"),
-        Operation::Apply(form, function) => {
-            let f = match function {
-                Function::Sigmoid => "sigmoid",
-                Function::Tanh => "tanh_",
-                Function::Relu => "relu",
-                Function::Exp => "exp_",
-                Function::Log => "log_",
-            };
-            match form {
-                Form::Plain => format!("{f}({a})"),
-                Form::OfSum => format!("{f}(add({a}, {b}))"),
-                Form::OfSums => format!("{f}(add(add({a}, {b}), {c}))"),
-                Form::Times => format!("mul({b}, {f}({a}))"),
-                Form::OfSumTimes => format!("mul({c}, {f}(add({a}, {b})))"),
-                Form::Between => format!("add({c}, mul({f}({a}), sub({b}, {c})))"),
-                Form::OfSumBetween => format!("add({d}, mul({f}(add({a}, {b})), sub({c}, {d})))"),
-            }
-        }
-    }
-}
-
-/// A float, bit for bit.
-fn constant(x: f32) -> String {
-    format!("from_bits({:#010x}u)", x.to_bits())
 }

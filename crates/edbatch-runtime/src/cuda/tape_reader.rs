@@ -266,11 +266,16 @@ impl<'a> Call<'a> {
     /// What a product reads: if some steps of its phase make it of arguments alone, made again, as
     /// others may not have written theirs.
     fn read_again(&self, place: Place, width: u32, steps: Range<usize>) -> Vec<f32> {
-        let Some(writer) = recomputed(self.cell, steps, place, width) else {
+        let pieces = recomputed(self.cell, steps, place, width);
+        if pieces.is_empty() {
             return self.read(place, width).to_vec();
+        }
+        let again = |(columns, writer): (Range<u32>, usize)| {
+            let (written, elements) = self.compute(writer).remove(0);
+            let first = (place.offset + columns.start - written.offset) as usize;
+            elements[first..first + columns.len()].to_vec()
         };
-        let (written, elements) = self.compute(writer).remove(0);
-        elements[(place.offset - written.offset) as usize..][..width as usize].to_vec()
+        pieces.into_iter().flat_map(again).collect()
     }
 
     fn read(&self, place: Place, width: u32) -> &'a [f32] {
