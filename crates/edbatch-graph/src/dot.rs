@@ -1,15 +1,12 @@
 //! Drawings in Graphviz' DOT language: of a graph, of a bare DAG, and of a cell.
 //!
-//! Graphviz draws them: `dot -Tsvg graph.dot > graph.svg`. petgraph's [`Dot`] writes the language.
+//! Graphviz draws them: `dot -Tsvg graph.dot > graph.svg`.
 //!
 //! Edges lead from an argument to its user. Nodes of one kind have one colour: what may run in one
 //! batch is what looks alike.
 
 use std::collections::BTreeMap;
 use std::fmt;
-
-use ::petgraph::dot::{Config, Dot};
-use ::petgraph::graph::{DiGraph, EdgeReference, NodeIndex};
 
 use crate::{Arity, Cell, Dag, Graph, Instruction, Network, NodeId, Op, PlainDag, Source};
 
@@ -36,7 +33,7 @@ impl PlainDag {
             let kind = self.kind(node).index();
             let drawn = drawing.node(&[&node.to_string(), &self.kind_names()[kind]], filled(kind));
             for argument in self.arguments(node) {
-                drawing.edge(NodeIndex::new(argument.index()), drawn, "");
+                drawing.edge(argument.index(), drawn, "");
             }
         }
         drawing
@@ -60,7 +57,7 @@ impl Graph {
             let ports = self.network()[self.kind(node)].ports();
             for (position, value) in self.values(node).enumerate() {
                 let from = match value.source() {
-                    Source::Node(argument) => NodeIndex::new(argument.index()),
+                    Source::Node(argument) => argument.index(),
                     Source::Given(index) => *given.entry(index).or_insert_with(|| {
                         drawing.node(&[format!("g{index}"), given_label(self, index)], NOTE)
                     }),
@@ -69,7 +66,7 @@ impl Graph {
                     [_] => "",
                     _ => &ports[position.min(ports.len() - 1)].name,
                 };
-                drawing.edge(from, NodeIndex::new(node.index()), port);
+                drawing.edge(from, node.index(), port);
             }
         }
         drawing
@@ -91,12 +88,12 @@ impl Cell {
             let drawn = drawing.node(&[format!("v{v}"), what, shape.to_string()], style);
             for (i, operand) in operands.iter().enumerate() {
                 let position = if operands.len() > 1 { i.to_string() } else { String::new() };
-                drawing.edge(NodeIndex::new(operand.index()), drawn, &position);
+                drawing.edge(operand.index(), drawn, &position);
             }
         }
         for (field, output) in network.fields(self.record()).fields.iter().zip(self.outputs()) {
             let drawn = drawing.node(&[&field.name, &field.shape.to_string()], RESULT);
-            drawing.edge(NodeIndex::new(output.index()), drawn, "");
+            drawing.edge(output.index(), drawn, "");
         }
         drawing
     }
@@ -146,55 +143,58 @@ fn given_label(graph: &Graph, index: usize) -> String {
     }
 }
 
-/// What is drawn: nodes and edges with their labels.
+/// What is drawn.
 #[derive(Default)]
 struct Drawing {
     title: String,
-    graph: DiGraph<Drawn, String>,
-}
-
-/// A node, which displays as its label.
-struct Drawn {
-    label: String,
-    style: String,
+    /// Labels and styles of nodes.
+    nodes: Vec<(String, String)>,
+    /// From, to, and the label.
+    edges: Vec<(usize, usize, String)>,
 }
 
 impl Drawing {
-    fn node(&mut self, lines: &[impl AsRef<str>], style: impl Into<String>) -> NodeIndex {
+    /// Adds a node; its index.
+    fn node(&mut self, lines: &[impl AsRef<str>], style: impl Into<String>) -> usize {
         let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
-        self.graph.add_node(Drawn { label: shown(&lines.join("\n")), style: style.into() })
+        self.nodes.push((lines.join("\n"), style.into()));
+        self.nodes.len() - 1
     }
 
-    fn edge(&mut self, from: NodeIndex, to: NodeIndex, label: &str) {
-        self.graph.add_edge(from, to, shown(label));
+    fn edge(&mut self, from: usize, to: usize, label: &str) {
+        self.edges.push((from, to, label.into()));
     }
 }
 
-/// Names come from users: a control character, for which DOT has no notation, becomes the
-/// replacement character. (petgraph escapes quotes and backslashes.)
-fn shown(text: &str) -> String {
-    let is_shown = |c: char| c == '\n' || !c.is_control();
-    text.chars().map(|c| if is_shown(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+/// A label between quotation marks, its lines flush left. Names come from users: a control
+/// character, for which DOT has no notation, becomes the replacement character.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '\n' => quoted.push_str("\\l"),
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.push(char::REPLACEMENT_CHARACTER),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 impl fmt::Display for Drawing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "digraph {{")?;
         if !self.title.is_empty() {
-            let title = shown(&self.title).replace('\\', "\\\\").replace('"', "\\\"");
-            writeln!(f, "    label = \"{title}\"")?;
+            writeln!(f, "    label = {}", quoted(&self.title))?;
         }
         writeln!(f, "    node [shape=box, style=filled, colorscheme=set312]")?;
-        let of_edge = |_, _: EdgeReference<'_, String>| String::new();
-        let of_node = |_, (_, node): (NodeIndex, &Drawn)| node.style.clone();
-        let config = [Config::GraphContentOnly];
-        let content = Dot::with_attr_getters(&self.graph, &config, &of_edge, &of_node);
-        writeln!(f, "{content}}}")
-    }
-}
-
-impl fmt::Display for Drawn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.label)
+        for (index, (label, style)) in self.nodes.iter().enumerate() {
+            writeln!(f, "    {index} [ label = {} {style}]", quoted(label))?;
+        }
+        for (from, to, label) in &self.edges {
+            writeln!(f, "    {from} -> {to} [ label = {} ]", quoted(label))?;
+        }
+        writeln!(f, "}}")
     }
 }

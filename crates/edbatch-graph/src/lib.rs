@@ -28,8 +28,10 @@
 //! A call is checked in full (cell, counts, rows, records) and appends to flat arrays: nothing is
 //! allocated per node, and a cleared graph keeps its memory. A node takes 16 bytes, an argument 4.
 //! `cargo run --release -p edbatch-graph --example build_cost` prints the time per node, tens of
-//! nanoseconds at most. [`Schedule::check`] is O(nodes + edges), and so is building the
-//! [`Petgraph`] view, on which petgraph's algorithms run.
+//! nanoseconds at most. [`Schedule::check`] is O(nodes + edges).
+//!
+//! The feature `petgraph`, off by default, adds `Petgraph`, a view on which petgraph's algorithms
+//! run; building it is O(nodes + edges) too. Without it the crate has no dependency.
 //!
 //! # Example
 //!
@@ -105,6 +107,7 @@ mod graph;
 mod id;
 mod network;
 mod op;
+#[cfg(feature = "petgraph")]
 mod petgraph;
 mod plain_dag;
 mod schedule;
@@ -119,8 +122,14 @@ pub use graph::Graph;
 pub use id::{Kind, NodeId, Source, Value};
 pub use network::{CellError, Field, Initial, Network, Parameter, Record};
 pub use op::{Op, Reduction};
+#[cfg(feature = "petgraph")]
 pub use petgraph::{EdgeId, EdgeReference, Edges, Neighbors, Petgraph, Visited};
 pub use plain_dag::{PlainDag, PushError};
 pub use schedule::{Batch, Schedule, ScheduleError, Violation};
 pub use shape::Shape;
 pub use text::{TextError, TextErrorKind, parse_text, write_text};
+
+/// The README's example, compiled and run by the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
