@@ -4,6 +4,7 @@ mod examples;
 mod packages;
 mod skips;
 mod steps;
+mod versions;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -21,8 +22,9 @@ pub(crate) struct Args {
     #[arg(long)]
     skip_tests: bool,
 
-    /// Also the checks that need minutes or tools that are not everywhere: the minimum Rust, a
-    /// target without std, advisories, the address sanitizer, corpora by shards, all floats.
+    /// Also the checks that need minutes or tools that are not everywhere: the minimum Rust, the
+    /// oldest versions of dependencies, licences and advisories, the book, a target without std,
+    /// sanitizers, corpora by shards, all floats.
     #[arg(long)]
     long: bool,
 
@@ -84,6 +86,8 @@ impl Step {
             Action::Command(command) => command,
             Action::Examples => return examples::pass(),
             Action::Packages => return packages::pass(),
+            Action::MinimalVersions => return versions::oldest_suffice(),
+            Action::Semver => return versions::numbers_tell(),
         };
         let mut words = command.split(' ');
         let program = words.next().expect("a command begins with a program");

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::{Failure, root};
 
-const COMMAND: &str = "package --workspace --exclude edbatch-benches --exclude edbatch-testing \
-                       --exclude xtask --allow-dirty --target-dir";
+/// All that publishing does, but for the upload.
+const COMMAND: &str = "publish --workspace --dry-run --allow-dirty --target-dir";
 
 /// Whether every package builds.
 ///

@@ -23,6 +23,10 @@ pub(super) enum Action {
     Examples,
     /// Packs every crate, and builds each from its package.
     Packages,
+    /// Resolves to the oldest versions of other people's crates, and compiles.
+    MinimalVersions,
+    /// Compares interfaces with those of the version before.
+    Semver,
 }
 
 /// When a check is run.
@@ -159,6 +163,17 @@ pub(super) const STEPS: &[Step] = &[
             name: "thumbv7em-none-eabi",
             get: "rustup target add thumbv7em-none-eabi",
         }),
+    Step::of("minimal-versions", Action::MinimalVersions).when(When::Long),
+    Step::of("semver", Action::Semver).when(When::Long).needs(Needs::Tool {
+        probe: "cargo semver-checks --version",
+        get: "cargo install cargo-semver-checks",
+    }),
+    Step::new("book", "mdbook build docs")
+        .when(When::Long)
+        .needs(Needs::Tool { probe: "mdbook --version", get: "cargo install mdbook" }),
+    Step::new("licences", "cargo deny check bans licenses sources")
+        .when(When::Long)
+        .needs(Needs::Tool { probe: "cargo deny --version", get: "cargo install cargo-deny" }),
     Step::new("advisories", "cargo deny check advisories").when(When::Long).needs(Needs::Tool {
         probe: "cargo deny fetch",
         get: "cargo install cargo-deny, and access to github.com/rustsec/advisory-db",
@@ -228,7 +243,7 @@ impl fmt::Display for Step {
         }
         match self.action {
             Action::Command(command) => f.write_str(command),
-            Action::Examples | Action::Packages => {
+            Action::Examples | Action::Packages | Action::MinimalVersions | Action::Semver => {
                 write!(f, "cargo xtask ci --only {}", self.name)
             }
         }
