@@ -82,3 +82,8 @@ pub use sentence::{Sentence, parse_plain, parse_sentences, read_plain, read_sent
 pub use tree::{Tree, TreeBuilder};
 pub use vocabulary::{UNKNOWN, Vocabulary};
 pub use write::{write_arcs, write_lattices, write_pairs, write_sentences, write_trees};
+
+/// The README's example, compiled and run by the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

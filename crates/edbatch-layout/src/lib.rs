@@ -68,3 +68,8 @@ pub use planner::{ArenaTooLarge, Capacity, MiniBatch, Planner};
 pub use program::{FoldedTable, Program, TooLarge, batches_of, compile_cell};
 pub use record_layout::{LINE, RecordLayout, next_line};
 pub use tape::{CopyJob, TILE, Tape, scratch};
+
+/// The README's example, compiled and run by the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

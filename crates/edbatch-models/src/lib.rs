@@ -59,3 +59,8 @@ pub use tree_lstm::TreeLstm;
 pub use tree_lstm_2type::{IndexedTree, TreeLstm2Type};
 pub use vocabularies::{Vocabularies, VocabularyError, vocabularies};
 pub use zoo::{NamedOutputs, Zoo};
+
+/// The README's example, compiled and run by the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

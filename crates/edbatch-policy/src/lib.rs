@@ -155,3 +155,8 @@ pub use scheduler::Scheduler;
 pub use search::{Beam, Found, beam, branch_and_bound, replay};
 pub use sufficient::Sufficient;
 pub use training_set::{EmptyTrainingSet, TrainingSet, hold_out, set_aside};
+
+/// The README's example, compiled and run by the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -48,3 +48,8 @@ pub use cuda::CudaError;
 pub use interpret::{ReferenceTensor, initial_values, interpret};
 pub use parameters::{ParameterError, Parameters};
 pub use thread_pool::{ClaimedPool, ThreadPool};
+
+/// The README's example, compiled and run by the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

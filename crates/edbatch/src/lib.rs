@@ -126,6 +126,8 @@ pub use edbatch_models as models;
 pub use edbatch_policy as policy;
 pub use edbatch_runtime as runtime;
 
+#[cfg(doctest)]
+mod book;
 mod engine;
 mod error;
 mod inner_schedules;
@@ -153,3 +155,8 @@ pub use statistics::{Counts, Statistics};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The example of the crate's own README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct CrateReadme;

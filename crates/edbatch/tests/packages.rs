@@ -1,0 +1,65 @@
+//! What every published crate must have, so that registries can show it and others can use it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const PUBLISHED: [&str; 8] = [
+    "crates/edbatch",
+    "crates/edbatch-graph",
+    "crates/edbatch-layout",
+    "crates/edbatch-models",
+    "crates/edbatch-policy",
+    "crates/edbatch-runtime",
+    "crates/pqtree",
+    "datasets",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn every_published_crate_is_listed() {
+    let manifests = fs::read_dir(root().join("crates")).unwrap();
+    let manifests = manifests.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    for folder in manifests {
+        let published = !read(&folder.join("Cargo.toml")).contains("\npublish = false");
+        let name = folder.file_name().expect("a folder has a name").to_string_lossy();
+        assert_eq!(PUBLISHED.contains(&format!("crates/{name}").as_str()), published, "{name}");
+    }
+}
+
+#[test]
+fn manifests_say_what_registries_show() {
+    for folder in PUBLISHED {
+        let manifest = read(&root().join(folder).join("Cargo.toml"));
+        for line in ["readme = \"README.md\"", "repository.workspace = true", "all-features = true"]
+        {
+            assert!(manifest.lines().any(|other| other == line), "{folder}: {line}");
+        }
+        for (key, most) in [("keywords", 5), ("categories", 5)] {
+            let start = format!("{key} = [");
+            let list = manifest.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or("");
+            let words = list.trim_end_matches(']').split(", ").filter(|word| !word.is_empty());
+            assert!((1..=most).contains(&words.count()), "{folder}: {key}");
+        }
+    }
+}
+
+#[test]
+fn readmes_are_tested_and_licences_are_ours() {
+    for folder in PUBLISHED {
+        let folder = root().join(folder);
+        let library = read(&folder.join("src/lib.rs"));
+        assert!(library.contains("include_str!(\"../README.md\")"), "{}", folder.display());
+        assert!(read(&folder.join("README.md")).contains("```rust"), "{}", folder.display());
+        for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            let expected = read(&root().join(licence));
+            assert_eq!(read(&folder.join(licence)), expected, "{}", folder.display());
+        }
+    }
+}
