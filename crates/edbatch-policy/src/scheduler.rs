@@ -35,12 +35,12 @@ enum First {
     Policy,
     InOrder(InOrder),
     /// The same batches where the kinds have an order, in a third of the time.
-    InOrderOrByDepth(InOrder, ByDepth),
+    InOrderOrByDepth(InOrder, Box<ByDepth>),
 }
 
 impl First {
     fn for_waves() -> Self {
-        Self::InOrderOrByDepth(InOrder::default(), ByDepth::default())
+        Self::InOrderOrByDepth(InOrder::default(), Box::default())
     }
 
     /// The same without its memory.
