@@ -152,6 +152,7 @@ pub fn sentences(rows: &[Row<'_>], sorted: &Sorted<'_>) -> Vec<String> {
     let Some(first) = rows.first() else { return Vec::new() };
     let mut sentences = Vec::new();
     let peaks: Vec<f64> = rows.iter().map(|row| row.ours.fraction_of_peak).collect();
+    let best: Vec<f64> = rows.iter().map(|row| row.ours.best_fraction_of_peak).collect();
     let threads = match first.ours.threads {
         1 => "one core".to_string(),
         more => format!("{more} threads"),
@@ -162,10 +163,11 @@ pub fn sentences(rows: &[Row<'_>], sorted: &Sorted<'_>) -> Vec<String> {
     };
     sentences.push(format!(
         "How fast: on {workloads}, mini-batches of {}, {threads} of this machine reaches {} of its \
-         peak (median {}), end to end.",
+         peak, end to end (median {}; in the fastest run of every mini-batch {}).",
         first.ours.batch,
         range(&peaks, percent),
         percent(quantile(&peaks, 0.5)),
+        range(&best, percent),
     ));
     let faster: Vec<String> = [Rival::Paper, Rival::Cells, Rival::Vanilla, Rival::PyTorch]
         .into_iter()

@@ -16,7 +16,7 @@ pub(super) fn pq_trees(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> 
     }
     let lane = |tree: &&PqTrees| Lane {
         name: format!("{}, {}", tree.family, short(tree.leaves as f64)),
-        note: format!("{}, {} sets", duration(tree.ns_per_element), whole(tree.sets as f64)),
+        note: duration(tree.ns_per_element),
         dots: vec![Dot { at: tree.ns_per_element, to: None, colour: OURS }],
     };
     let axis = Axis { label: "ns an element", spacing: Spacing::Log, format: decimal };
@@ -85,8 +85,7 @@ pub(super) fn latency(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
             true => "Dots are medians; bars end where 99 in a hundred are done.".into(),
             false => format!(
                 "A mini-batch of {} takes {} at the median, by workload. Dots are medians; bars \
-                 end where 99 in a hundred are done: inputs differ in size, so most of a bar is \
-                 theirs.",
+                 end where 99 in a hundred are done: inputs differ in size, and machines are busy.",
                 sizes[0],
                 range(&p50, duration),
             ),
