@@ -93,7 +93,7 @@ fn measure(
         };
         let (of, time) = (steps.len(), clock(started.elapsed()));
         let line = format!("{number:>3}/{of} {time}{left} {name}: {}", outcome(&figures));
-        bar.suspend(|| println!("{line}"));
+        bar.suspend(|| writeln!(std::io::stdout(), "{line}"))?;
         let record = |figures| Record { figures, step: name.clone(), machine: machine.clone() };
         journal.add(figures.into_iter().map(record).collect())?;
     }

@@ -32,7 +32,7 @@ pub struct Step<'a> {
 
 enum What<'a> {
     Throughput { family: &'a Family, hidden: usize, batch: usize },
-    Latency { family: &'a Family, hidden: usize, batch: usize },
+    Latency { family: &'a Family, hidden: usize, batch: usize, systems: Vec<System> },
     Paper { family: &'a Family, hidden: usize, batch: usize },
     Counts { family: &'a Family, batch: usize },
     Learn { family: &'a Family, batch: usize },
@@ -99,11 +99,11 @@ pub fn steps<'a>(options: &Options, families: &'a [Family]) -> Result<Vec<Step<'
     if options.wants(Part::Latency) {
         for family in families {
             // The smallest size, where a mini-batch's costs beside its products weigh most.
-            let hidden = options.hidden(family)[..1].to_vec();
-            let hidden = if options.hidden.is_empty() { hidden } else { options.hidden(family) };
-            for hidden in hidden {
+            let sizes = if options.hidden.is_empty() { 1 } else { options.hidden.len() };
+            for hidden in options.hidden(family).into_iter().take(sizes) {
                 for batch in options.batches_of_latency() {
-                    add(What::Latency { family, hidden, batch }, 2.0);
+                    let systems = options.systems_of_latency();
+                    add(What::Latency { family, hidden, batch, systems }, 2.0);
                 }
             }
         }
@@ -147,7 +147,10 @@ fn paper_steps<'a>(options: &Options, families: &'a [Family], add: &mut impl FnM
     for printed in &CORTEX {
         let family = families.iter().find(|family| family.model == printed.model);
         let (hidden, batch) = (printed.hidden, printed.batch);
-        family.into_iter().for_each(|family| add(What::Latency { family, hidden, batch }, 3.0));
+        if let Some(family) = family {
+            let systems = vec![System::Edbatch];
+            add(What::Latency { family, hidden, batch, systems }, 3.0);
+        }
     }
     for family in families {
         add(What::Counts { family, batch: 64 }, 20.0);
@@ -204,9 +207,15 @@ impl Step<'_> {
         match &self.what {
             What::Throughput { family, hidden, batch } => {
                 let chosen = chosen(options);
-                format!("throughput: {}, H {hidden}, batch {batch}{chosen}", on(family))
+                let parts = match (options.wants(Part::Throughput), options.wants(Part::Breakdown))
+                {
+                    (true, true) => "speed",
+                    (true, false) => "throughput",
+                    _ => "breakdown",
+                };
+                format!("{parts}: {}, H {hidden}, batch {batch}{chosen}", on(family))
             }
-            What::Latency { family, hidden, batch } => {
+            What::Latency { family, hidden, batch, .. } => {
                 let chosen = chosen(options);
                 format!("latency: {}, H {hidden}, batch {batch}{chosen}", on(family))
             }
@@ -253,9 +262,9 @@ impl Step<'_> {
                 // Its figure of the decomposition of time has this size alone.
                 figures(measured, (true, (hidden, batch) == (128, 64)))
             }
-            &What::Latency { family, hidden, batch } => {
-                let systems = options.systems_of_latency();
-                let measured = timed(context, family, (hidden, batch), systems, seconds, say)?;
+            What::Latency { family, hidden, batch, systems } => {
+                let (size, systems) = ((*hidden, *batch), systems.clone());
+                let measured = timed(context, family, size, systems, seconds, say)?;
                 measured.into_iter().map(|(throughput, _)| Figures::Latency(throughput)).collect()
             }
             What::Counts { family, batch } => {
