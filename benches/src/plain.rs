@@ -133,8 +133,11 @@ impl Plain {
                 Want::Elements => {}
                 Want::Stay => fields.for_each(|field| self.stayed.extend_from_slice(&arena[field])),
                 Want::ArgMax => {
-                    let all: Vec<f32> = fields.flat_map(|field| arena[field].to_vec()).collect();
-                    greatest = arg_max(self.loaded.level, &all) as u32;
+                    let fields: Vec<&[f32]> = fields.map(|field| &arena[field]).collect();
+                    greatest = match fields[..] {
+                        [field] => arg_max(self.loaded.level, field),
+                        _ => arg_max(self.loaded.level, &fields.concat()),
+                    } as u32;
                 }
             }
             self.greatest.push(greatest);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use edbatch_graph::{CellError, Graph, Kind, Network, RecordId, Value};
-use edbatch_models::{Answer, Awaited, Build, BuildError, Exchange, Model, arg_max};
+use edbatch_models::{Answer, Awaited, Build, BuildError, Exchange, Model};
 
 use calls::Calls;
 use explosion::{Explosion, shapes};
@@ -110,11 +110,7 @@ impl<M: Model> Model for Vanilla<M> {
             };
             let carried = exchange.borrow().carried.clone();
             let fields = carried.iter().flat_map(|&value| calls.fields(value)).copied().collect();
-            let (elements, fields) = fetch(build, value, fields).await?;
-            let answer = match awaited {
-                Awaited::Elements(_) => Answer::Elements(elements),
-                Awaited::ArgMax(_) => Answer::ArgMax(arg_max(&elements)),
-            };
+            let (answer, fields) = fetch(build, awaited, value, fields).await?;
             given.truncate(self.initial.len());
             given.extend(fields);
             hand_over(&mut graph.borrow_mut(), &mut exchange.borrow_mut(), answer);
@@ -122,18 +118,29 @@ impl<M: Model> Model for Vanilla<M> {
     }
 }
 
-/// As [`Build::fetch`], for a number of values that is known when it is called.
+/// As [`Build::fetch`] or [`Build::arg_max`], for a number of values that is known when it is
+/// called.
 async fn fetch(
     build: &Build<'_>,
+    awaited: Awaited,
     value: Value,
     carried: Vec<Value>,
-) -> Result<(Vec<f32>, Vec<Value>), BuildError> {
+) -> Result<(Answer, Vec<Value>), BuildError> {
     macro_rules! by_count {
         ($($count:literal)*) => {
             match carried.len() {
                 $($count => {
                     let carried = carried.try_into().expect("matched");
-                    let (answer, carried) = build.fetch::<$count>(value, carried).await;
+                    let (answer, carried) = match awaited {
+                        Awaited::Elements(_) => {
+                            let (elements, carried) = build.fetch::<$count>(value, carried).await;
+                            (Answer::Elements(elements), carried)
+                        }
+                        Awaited::ArgMax(_) => {
+                            let (index, carried) = build.arg_max::<$count>(value, carried).await;
+                            (Answer::ArgMax(index), carried)
+                        }
+                    };
                     Ok((answer, carried.into()))
                 })*
                 more => Err(BuildError::Input(format!("{more} values carried, at most 8 here"))),

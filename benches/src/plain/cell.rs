@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use edbatch_graph::ParameterId;
-use edbatch_layout::{Base, CellPlan, CellStep, Mode, Operand, Place, Plan};
+use edbatch_layout::{Base, CellPlan, CellStep, LINE, Mode, Operand, Place, Plan};
 use edbatch_runtime::kernels::rows::Around;
 use edbatch_runtime::kernels::{self, Input, RowsMut, RowsRef, math};
 use edbatch_runtime::{Profile, Work};
@@ -55,7 +55,7 @@ impl Batch<'_> {
             regions.resize_with(self.cell.regions.len(), Aligned::default);
         }
         for (region, &width) in regions.iter_mut().zip(&self.cell.regions) {
-            region.reserve(calls * width as usize);
+            region.reserve(calls * stride(width));
         }
         for (step, weight) in self.cell.steps.iter().zip(weights) {
             let mut written: Vec<Base> =
@@ -73,7 +73,7 @@ impl Batch<'_> {
             };
             let mut targets: Vec<Target<'_>> = Vec::new();
             for (base, region) in &mut taken {
-                let stride = self.width_of(*base);
+                let stride = self.stride_of(*base);
                 let memory = &mut region.get_mut()[..calls * stride];
                 targets.push(Target { base: *base, memory, stride });
             }
@@ -102,9 +102,9 @@ impl Batch<'_> {
         self.plan.steps[self.index].calls as usize
     }
 
-    fn width_of(&self, base: Base) -> usize {
+    fn stride_of(&self, base: Base) -> usize {
         match base {
-            Base::Scratch(region) => self.cell.regions[usize::from(region)] as usize,
+            Base::Scratch(region) => stride(self.cell.regions[usize::from(region)]),
             _ => self.cell.output_stride as usize,
         }
     }
@@ -268,6 +268,13 @@ impl Target<'_> {
     }
 }
 
+/// From one row of a region to the next: rows at distances of many powers of two would share few
+/// sets of the cache.
+fn stride(width: u32) -> usize {
+    let width = width as usize;
+    if width.is_multiple_of(256) { width + LINE } else { width }
+}
+
 /// The target of a step that writes to one place.
 fn only<'t, 'a>(targets: &'t mut [Target<'a>]) -> &'t mut Target<'a> {
     targets.first_mut().expect("a step writes something")
@@ -309,11 +316,11 @@ impl<'a> Source<'a> {
         let operand = match place.base {
             Base::Scratch(region) => {
                 let data = &self.regions[usize::from(region)].get()[offset..];
-                return span(data, batch.width_of(place.base), calls, width);
+                return span(data, batch.stride_of(place.base), calls, width);
             }
             Base::Output => {
                 let output = self.output.expect("no step reads what it writes");
-                return span(&output[offset..], batch.width_of(place.base), calls, width);
+                return span(&output[offset..], batch.stride_of(place.base), calls, width);
             }
             Base::Parameter(id) => {
                 return RowsRef::List { data: parameter(id), offsets: &self.zeros[..calls] };
