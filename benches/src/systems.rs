@@ -117,7 +117,7 @@ impl System {
     /// Whether it runs on the others' backend.
     #[must_use]
     pub fn is_plain(self) -> bool {
-        !matches!(self, Self::Unbatched) && (!self.divides() || self == Self::NoKernel)
+        !self.divides() || self == Self::NoKernel
     }
 
     /// How it compiles the cells of a network.
