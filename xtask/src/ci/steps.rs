@@ -170,7 +170,7 @@ pub(super) const STEPS: &[Step] = &[
     }),
     Step::new("book", "mdbook build docs")
         .when(When::Long)
-        .needs(Needs::Tool { probe: "mdbook --version", get: "cargo install mdbook" }),
+        .needs(Needs::Tool { probe: "mdbook --version", get: "cargo install mdbook@0.4.52" }),
     Step::new("licences", "cargo deny check bans licenses sources")
         .when(When::Long)
         .needs(Needs::Tool { probe: "cargo deny --version", get: "cargo install cargo-deny" }),
