@@ -127,7 +127,8 @@ fn best_peer(ours: &Throughput, peers: &[&Peer]) -> Option<f64> {
     Some(theirs / own)
 }
 
-/// Of every workload the row that stands for it: vectors nearest to 128, mini-batches nearest to 64.
+/// Of every workload the row that stands for it: vectors nearest to 128, mini-batches nearest to
+/// 64.
 #[must_use]
 pub fn main_rows<'a>(rows: &[Row<'a>]) -> Vec<Row<'a>> {
     let mut chosen: Vec<Row<'a>> = Vec::new();
