@@ -30,12 +30,12 @@ impl Journal {
     /// If the file cannot be read, or a line that is whole is no record.
     pub fn resume(path: &Path, machine: &Machine) -> Result<Self, Failure> {
         let mut journal = Self::new(path);
-        let records = match read(path) {
+        let lines = match read_lines(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(journal),
-            records => records.map_err(|error| format!("{}: {error}", path.display()))?,
+            lines => lines.map_err(|error| format!("{}: {error}", path.display()))?,
         };
         let (kept, others): (Vec<_>, Vec<_>) =
-            records.into_iter().partition(|record| record.machine.agrees(machine));
+            lines.into_iter().partition(|(_, record)| record.machine.agrees(machine));
         if !others.is_empty() {
             let (count, path) = (others.len(), path.display());
             eprintln!("{path}: {count} records of another machine or commit are measured anew");
@@ -43,10 +43,11 @@ impl Journal {
         // Whole before it takes the old one's place: an interruption here loses nothing.
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
+        let (lines, records): (Vec<String>, Vec<Record>) = kept.into_iter().unzip();
         let mut rewritten = Self::new(Path::new(&partial));
-        rewritten.add(kept)?;
+        rewritten.write(&lines.concat())?;
         fs::rename(&partial, path).map_err(|error| format!("{}: {error}", path.display()))?;
-        (journal.file, journal.records) = (rewritten.file, rewritten.records);
+        (journal.file, journal.records) = (rewritten.file, records);
         Ok(journal)
     }
 
@@ -61,9 +62,16 @@ impl Journal {
     /// # Errors
     /// If the file cannot be written.
     pub fn add(&mut self, records: Vec<Record>) -> Result<(), Failure> {
-        let failure = |error| format!("{}: {error}", self.path.display());
         let lines = records.iter().map(|record| Ok(serde_json::to_string(record)? + "\n"));
         let lines: String = lines.collect::<Result<_, Failure>>()?;
+        // At once, so that a step is there wholly or not at all.
+        self.write(&lines)?;
+        self.records.extend(records);
+        Ok(())
+    }
+
+    fn write(&mut self, lines: &str) -> Result<(), Failure> {
+        let failure = |error| format!("{}: {error}", self.path.display());
         if self.file.is_none() {
             if let Some(folder) = self.path.parent() {
                 fs::create_dir_all(folder).map_err(failure)?;
@@ -72,10 +80,8 @@ impl Journal {
             let file = options.write(true).create(true).truncate(true).open(&self.path);
             self.file = Some(file.map_err(failure)?);
         }
-        // At once, so that a step is there wholly or not at all.
         let file = self.file.as_mut().expect("it has been opened");
         file.write_all(lines.as_bytes()).map_err(failure)?;
-        self.records.extend(records);
         Ok(())
     }
 
@@ -97,6 +103,11 @@ impl Journal {
 /// # Errors
 /// If it cannot be read, or another line is no record.
 pub fn read(path: &Path) -> std::io::Result<Vec<Record>> {
+    Ok(read_lines(path)?.into_iter().map(|(_, record)| record).collect())
+}
+
+/// The same with the lines as they are: a figure that is read and written again may lose a bit.
+fn read_lines(path: &Path) -> std::io::Result<Vec<(String, Record)>> {
     let text = fs::read_to_string(path)?;
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     let mut records = Vec::new();
@@ -104,11 +115,11 @@ pub fn read(path: &Path) -> std::io::Result<Vec<Record>> {
         let record: Record = serde_json::from_str(line).map_err(|error| {
             std::io::Error::new(ErrorKind::InvalidData, format!("line {number}: {error}"))
         })?;
-        records.push(record);
+        records.push((format!("{line}\n"), record));
     }
     if whole < text.len() {
-        let last = records.last().map(|record: &Record| record.step.clone());
-        records.retain(|record| Some(&record.step) != last.as_ref());
+        let last = records.last().map(|(_, record)| record.step.clone());
+        records.retain(|(_, record)| Some(&record.step) != last.as_ref());
     }
     Ok(records)
 }
