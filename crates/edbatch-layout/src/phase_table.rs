@@ -29,7 +29,8 @@ pub struct PhaseEntry {
     pub part: Part,
     /// Steps of that part.
     pub phase: Phase,
-    /// Into how many slices its units are divided.
+    /// Into how many slices its units are divided; 0: the device divides them by itself, and a job
+    /// is for all.
     pub slices: u32,
 }
 
@@ -65,6 +66,14 @@ impl PhaseTable {
     #[must_use]
     pub fn entries(&self) -> &[PhaseEntry] {
         &self.entries
+    }
+
+    /// Lets the device divide the units of a phase.
+    ///
+    /// # Panics
+    /// If there is no phase of this number.
+    pub fn leave_undivided(&mut self, number: usize) {
+        self.entries[number].slices = 0;
     }
 
     /// The numbers of the phases of what a step carries out.

@@ -14,7 +14,9 @@
 //! A job is what a block does without waiting: a [phase](crate::Phase) of a step for a tile of its
 //! calls and a slice of its units, or a copy. No two jobs of a wave depend on each other. Waves are
 //! those of the plan, one for each phase; before them come the given rows, behind them what is
-//! wanted. Scratch lies behind the plan's arena, and every wave of the plan uses it again.
+//! wanted. In a wave the jobs come first whose units the device divides by itself
+//! ([`PhaseEntry::slices`](crate::PhaseEntry::slices)). Scratch lies behind the plan's arena, and
+//! every wave of the plan uses it again.
 
 use std::fmt;
 
@@ -209,15 +211,20 @@ impl Tape {
             let most = of_wave.iter().map(|&(_, step)| table.of(&plan.steps[step as usize]).len());
             for phase in 0..most.max().unwrap_or(0) {
                 begin(words);
-                for &(_, step) in of_wave {
-                    let of_step = &plan.steps[step as usize];
-                    let Some(number) = table.of(of_step).nth(phase) else { continue };
-                    let slices = table.entries()[number as usize].slices;
-                    for first in (0..of_step.calls).step_by(TILE as usize) {
-                        let count = TILE.min(of_step.calls - first);
-                        for slice in 0..slices {
+                let of_phase = of_wave.iter().filter_map(|&(_, step)| {
+                    let number = table.of(&plan.steps[step as usize]).nth(phase)?;
+                    Some((step as usize, number, table.entries()[number as usize].slices))
+                });
+                // Those without slices first.
+                let undivided = of_phase.clone().filter(|&(_, _, slices)| slices == 0);
+                let divided = of_phase.filter(|&(_, _, slices)| slices > 0);
+                for (step, number, slices) in undivided.chain(divided) {
+                    let calls = plan.steps[step].calls;
+                    for first in (0..calls).step_by(TILE as usize) {
+                        let count = TILE.min(calls - first);
+                        for slice in 0..slices.max(1) {
                             from_steps.push(words.len() + 1);
-                            let step = steps[step as usize].0;
+                            let step = steps[step].0;
                             words.extend([number, step, first, count, slice, slices]);
                         }
                     }

@@ -1,12 +1,13 @@
 //! What carries plans out, what it is given, and what it hands out.
 
 use std::fmt;
+use std::sync::Arc;
 
 use edbatch_graph::Network;
 use edbatch_layout::{Plan, Planner, Program, ValueRow, Want};
 
-use crate::Parameters;
 use crate::kernels::OutOfMemory;
+use crate::{Parameters, Parts};
 
 /// An interpreter of plans over an arena of f32 elements.
 ///
@@ -43,9 +44,19 @@ pub trait Backend: Send {
         Planner::default()
     }
 
+    /// Makes the plans that run from now on those of parts of mini-batches, which a device launches
+    /// together. Backends of the same parts are [others](Self::another) of each other.
+    fn join(&mut self, _parts: &Arc<Parts>) {}
+
     /// Another backend on the same weights, on the caller's thread alone. It takes memory of its
     /// own when it first runs a plan.
     fn another(&self) -> Box<dyn Backend>;
+
+    /// [Another](Self::another) backend for an engine of its own. Where there are several devices,
+    /// such backends are on each of them in turn.
+    fn of_another_engine(&self) -> Box<dyn Backend> {
+        self.another()
+    }
 }
 
 /// The values that are there before a plan runs, in the order of [`Plan::given`].

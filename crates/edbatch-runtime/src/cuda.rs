@@ -2,21 +2,31 @@
 //! of.
 //!
 //! A device compiles a source, holds memory and launches the kernel. There are two: NVIDIA's, by
-//! the driver ([`nvidia()`]), and one on the host ([`emulated()`]), which compiles the same text
-//! with the host's C++ compiler and runs threads and blocks in shuffled orders. Kernels are written
-//! in stages (`kernels/block.h`), compute the bits of the processor's kernels, and are compared
-//! with these on machines without a device.
+//! the driver ([`nvidia()`]), and one on the host ([`EmulatedDevice`]), which compiles the same
+//! text with the host's C++ compiler and runs threads and blocks in shuffled orders. Kernels are
+//! written in stages (`kernels/block.h`), compute the bits of the processor's kernels, and are
+//! compared with these on machines without a device.
 //!
-//! Read `device.rs`, then `kernels/block.h` and `kernels/product.h`.
+//! Plans are carried out by teams of blocks, which `place.rs` divides weights between, `slots.rs`
+//! shares a device with, and `kernels/team.h` is about; or, to find errors, a launch a wave.
+//!
+//! Read `device.rs`, then `kernels/block.h`, `kernels/product.h` and `kernels/team.h`.
 
 mod backend;
+mod cpp;
 mod device;
 mod emulated;
 mod error;
+mod loaded;
+mod memory;
 mod nvidia;
 mod nvrtc;
 mod on_tape;
+mod open;
 mod operations;
+mod options;
+mod place;
+mod slots;
 mod source;
 mod store;
 mod tape_reader;
@@ -25,6 +35,11 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
-pub use backend::{CompiledKernels, compile, emulated, kernel_source, nvidia};
+pub(crate) use device::TeamPart;
 pub use error::CudaError;
+pub use loaded::{CompiledKernels, compile, kernel_source};
+pub use open::{EmulatedDevice, nvidia};
+pub use options::{CudaOptions, Driver, Precision};
+pub use place::{TeamSize, team_size};
+pub(crate) use slots::Flight;
 pub use tape_reader::tape_reader;

@@ -37,6 +37,7 @@ pub mod cuda;
 mod interpret;
 pub mod kernels;
 mod parameters;
+mod parts;
 pub mod pytorch;
 mod thread_pool;
 
@@ -47,6 +48,7 @@ pub use cpu::{Cpu, Profile, Timer, Work};
 pub use cuda::CudaError;
 pub use interpret::{ReferenceTensor, initial_values, interpret};
 pub use parameters::{ParameterError, Parameters};
+pub use parts::{PartUnderWay, Parts};
 pub use thread_pool::{ClaimedPool, ThreadPool};
 
 /// The README's example, compiled and run by the tests.

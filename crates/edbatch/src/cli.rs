@@ -15,6 +15,7 @@ mod memory;
 mod mini_batch;
 mod one_batch;
 mod output;
+mod precision;
 mod progress;
 mod runner;
 mod schedule;

@@ -103,7 +103,7 @@ impl<M: Model> Engine<M> {
         M: Clone,
     {
         let options = self.options.another();
-        let session = self.workers.first().another(&options);
+        let session = self.workers.first().of_another_engine(&options);
         let workers = Workers::new(std::iter::once(session), ThreadPool::new(1));
         let tally = Tally::new(options.counts);
         Self { model: self.model.clone(), options, workers, tally, results: Vec::new() }

@@ -10,7 +10,7 @@ use edbatch_graph::{Dag, Graph, Schedule, Value};
 use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Program, Want};
 use edbatch_models::Model;
 use edbatch_policy::{AnyPolicy, Sample, Scheduler, lower_bound};
-use edbatch_runtime::{Backend, BackendError, Given, Outputs, Rows, gathered_bytes};
+use edbatch_runtime::{Backend, BackendError, Given, Outputs, Parts, Rows, gathered_bytes};
 
 use crate::plan_cache::PlanCache;
 use crate::statistics::Tally;
@@ -68,8 +68,16 @@ impl Session {
 
     /// Another session on the same weights, with a policy of its own.
     pub(crate) fn another(&self, options: &EngineOptions) -> Self {
-        let (backend, initial) = (self.backend.another(), self.initial.clone());
-        let mut another = Self::new(self.program.clone(), backend, initial, options);
+        self.on(self.backend.another(), options)
+    }
+
+    /// The same for another engine.
+    pub(crate) fn of_another_engine(&self, options: &EngineOptions) -> Self {
+        self.on(self.backend.of_another_engine(), options)
+    }
+
+    fn on(&self, backend: Box<dyn Backend>, options: &EngineOptions) -> Self {
+        let mut another = Self::new(self.program.clone(), backend, self.initial.clone(), options);
         another.scheduler = self.scheduler.another();
         another
     }
@@ -240,6 +248,11 @@ impl Session {
     pub(crate) fn set_policy(&mut self, policy: AnyPolicy) {
         self.scheduler = Scheduler::by(policy);
         self.cache.iter_mut().for_each(PlanCache::clear);
+    }
+
+    /// Makes what runs from now on parts of mini-batches.
+    pub(crate) fn join(&mut self, parts: &Arc<Parts>) {
+        self.backend.join(parts);
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {

@@ -11,10 +11,10 @@
 
 use std::mem;
 use std::ops::Range;
-use std::sync::{LockResult, Mutex, PoisonError};
+use std::sync::{Arc, LockResult, Mutex, PoisonError};
 
 use edbatch_models::Model;
-use edbatch_runtime::{Rows, ThreadPool};
+use edbatch_runtime::{Parts, Rows, ThreadPool};
 
 use crate::session::Session;
 use crate::statistics::Tally;
@@ -34,6 +34,8 @@ const CACHED: u128 = 8 << 20;
 pub(crate) struct Workers {
     /// The first one runs what is not divided; its backend may claim the pool then.
     sessions: Vec<Mutex<Session>>,
+    /// Which parts are under way: a device launches them together.
+    parts: Arc<Parts>,
     pool: ThreadPool,
 }
 
@@ -43,9 +45,14 @@ impl Workers {
     /// # Panics
     /// If there are not as many.
     pub(crate) fn new(sessions: impl Iterator<Item = Session>, pool: ThreadPool) -> Self {
-        let sessions: Vec<_> = sessions.map(Mutex::new).collect();
+        let parts = Arc::default();
+        let joined = sessions.map(|mut session| {
+            session.join(&parts);
+            Mutex::new(session)
+        });
+        let sessions: Vec<_> = joined.collect();
         assert_eq!(sessions.len(), pool.threads(), "a session for each thread");
-        Self { sessions, pool }
+        Self { sessions, parts, pool }
     }
 
     /// The session that runs what is not divided.
@@ -103,8 +110,10 @@ impl Workers {
             (part.start, &inputs[part], outputs)
         });
         let parts: Vec<_> = parts.collect();
-        let (sessions, all) = (&self.sessions, Mutex::new((Tally::default(), None)));
+        let (sessions, under_way) = (&self.sessions, &*self.parts);
+        let all = Mutex::new((Tally::default(), None));
         let run = |worker: usize, (first, inputs, outputs): (usize, &[M::Input], &mut [_])| {
+            let _part = under_way.part();
             let mut session = unpoisoned(sessions[worker].lock());
             let still_wanted = |input: usize| still_wanted(first + input);
             let ran = session.run(model, inputs.len(), inputs, &mut Into(outputs), &still_wanted);
@@ -120,8 +129,14 @@ impl Workers {
         };
         // Another engine may have claimed the pool: then this thread runs all parts.
         match self.pool.claim() {
-            Some(mut pool) => pool.share(parts.into_iter(), run),
-            None => parts.into_iter().for_each(|part| run(0, part)),
+            Some(mut pool) => {
+                under_way.begin(pool.threads(), parts.len());
+                pool.share(parts.into_iter(), run);
+            }
+            None => {
+                under_way.begin(1, parts.len());
+                parts.into_iter().for_each(|part| run(0, part));
+            }
         }
         match unpoisoned(all.into_inner()) {
             (_, Some((_, error))) => Err(error),

@@ -121,14 +121,17 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
         let unfolded = Arc::new(Program::new(subject.network.clone(), style).unwrap());
         let cpu = Cpu::new(unfolded.clone(), parameters, Level::detect());
         let expected = subject.run(&unfolded, &mut cpu.unwrap());
-        let Some(mut device) = emulated::backend(program.clone(), parameters) else { return };
-        // Each launch has another order of threads, blocks and jobs.
-        for _ in 0..3 {
-            let got = subject.run(&program, &mut *device);
-            assert!(got == expected, "seed {seed}, {style:?}: other bits than the CPU's");
+        for driver in emulated::DRIVERS {
+            let backend = emulated::backend(program.clone(), parameters, driver);
+            let Some(mut device) = backend else { return };
+            // Each launch has another order of threads, blocks and jobs.
+            for _ in 0..3 {
+                let got = subject.run(&program, &mut *device);
+                assert!(got == expected, "seed {seed}, {style:?}, {driver:?}: other bits");
+            }
+            let mut another = device.another();
+            assert!(subject.run(&program, &mut *another) == expected, "another backend");
         }
-        let mut another = device.another();
-        assert!(subject.run(&program, &mut *another) == expected, "another backend");
     }
 }
 
@@ -147,9 +150,12 @@ fn arguments_side_by_side_are_one_phase_with_the_bits_of_the_cpu() {
     if level == Level::Portable {
         return skip("this level of the CPU rounds products");
     }
-    let Some(mut device) = emulated::backend(program.clone(), parameters) else { return };
-    for _ in 0..3 {
-        assert!(subject.run(&program, &mut *device) == expected, "on the device");
+    for driver in emulated::DRIVERS {
+        let backend = emulated::backend(program.clone(), parameters, driver);
+        let Some(mut device) = backend else { return };
+        for _ in 0..3 {
+            assert!(subject.run(&program, &mut *device) == expected, "on the device");
+        }
     }
 }
 
@@ -180,9 +186,11 @@ fn nothing_is_allocated_in_a_steady_state() {
     for folded in [0, u64::MAX] {
         let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
         let program = Arc::new(program.fold_tables(folded));
-        let device = emulated::backend(program.clone(), &subject.parameters);
-        let Some(mut device) = device else { return };
-        nothing_is_allocated(&subject, &program, &mut *device);
+        for driver in emulated::DRIVERS {
+            let device = emulated::backend(program.clone(), &subject.parameters, driver);
+            let Some(mut device) = device else { return };
+            nothing_is_allocated(&subject, &program, &mut *device);
+        }
     }
 }
 
@@ -207,8 +215,9 @@ fn a_step_runs_once_more_by_itself() {
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
     let (program, parameters) = (Arc::new(program), &subject.parameters);
     let read = cuda::tape_reader(program.clone(), parameters, Level::detect()).unwrap();
-    let emulated = emulated::backend(program.clone(), parameters);
-    for mut device in [Some(read), emulated].into_iter().flatten() {
+    let load = |driver| emulated::backend(program.clone(), parameters, driver);
+    let emulated = emulated::DRIVERS.map(load);
+    for mut device in emulated.into_iter().flatten().chain([read]) {
         let expected = subject.run(&program, &mut *device);
         let last = NodeId::new(subject.graph.nodes() - 1);
         let plan = subject.plan(&program, &*device, &[(last.into(), Want::Elements)]);
@@ -227,8 +236,9 @@ fn waves_that_lie_change_bits() {
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
     let (program, parameters) = (Arc::new(program), &subject.parameters);
     let read = cuda::tape_reader(program.clone(), parameters, Level::detect()).unwrap();
-    let emulated = emulated::backend(program.clone(), parameters);
-    for device in [Some(read), emulated].into_iter().flatten() {
+    let load = |driver| emulated::backend(program.clone(), parameters, driver);
+    let emulated = emulated::DRIVERS.map(load);
+    for device in emulated.into_iter().flatten().chain([read]) {
         let nodes = (0..subject.graph.nodes()).map(NodeId::new);
         let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
         let mut plan = subject.plan(&program, &*device, &wanted);

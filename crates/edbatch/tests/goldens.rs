@@ -278,14 +278,15 @@ impl Golden {
             let program = Program::new(model.network().clone(), style).unwrap();
             let program = Arc::new(program.fold_tables(folded));
             let read = cuda::tape_reader(program.clone(), parameters, Level::detect()).unwrap();
-            let emulated = match Level::detect() {
+            let emulated = |driver| match Level::detect() {
                 Level::Portable => {
                     edbatch_testing::skip("this level of the CPU rounds products");
                     None
                 }
-                _ => emulated::backend(program.clone(), parameters),
+                _ => emulated::backend(program.clone(), parameters, driver),
             };
-            for (name, backend) in [("read", Some(read)), ("emulated", emulated)] {
+            let devices = emulated::DRIVERS.map(|driver| (format!("{driver:?}"), emulated(driver)));
+            for (name, backend) in devices.into_iter().chain([("read".into(), Some(read))]) {
                 let Some(backend) = backend else { continue };
                 let (model, program) = (model.clone(), program.clone());
                 let options = EngineOptions::new();

@@ -188,7 +188,8 @@ pub(super) const STEPS: &[Step] = &[
     // No bit of a stage may depend on what C++ leaves open.
     Step::new(
         "undefined-behaviour",
-        "cargo test -p edbatch-runtime -p edbatch --features edbatch/cuda --lib --test emulated",
+        "cargo test -p edbatch-runtime -p edbatch --features edbatch/cuda --lib --test emulated \
+         --test teams",
     )
     .env(&[("CXX", "c++ -fsanitize=undefined -fno-sanitize-recover=all")])
     .when(When::Long)
@@ -210,6 +211,11 @@ pub(super) const STEPS: &[Step] = &[
         probe: "ls /usr/lib/x86_64-linux-gnu/libasan.so.8",
         get: "g++ 12 or later on 64-bit Debian",
     }),
+    // Blocks that meet, a thread each: whether one reads what another may still be writing.
+    Step::new("thread-sanitizer", "cargo test -p edbatch-runtime --features cuda --lib meetings")
+        .env(&[("CXX", "c++ -fsanitize=thread")])
+        .when(When::Long)
+        .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),
     Step::new(
         "device-code",
         "cargo test --release -p edbatch --features cuda --test device_code -- --include-ignored",

@@ -2,26 +2,22 @@
 //!
 //! Blocks of a launch run one after the other in a shuffled order, the threads of each stage
 //! likewise, and memory holds NaN until it is written: what a device might compute by chance
-//! differs from launch to launch, or is NaN.
+//! differs from launch to launch, or is NaN. Teams are at waves of their own, as on a device.
 
 use std::alloc::{self, Layout};
 use std::env;
-use std::ffi::OsString;
-use std::fs;
-use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use libloading::Library;
 
 use super::CudaError;
-use super::device::{Arguments, Device, Facts, HEADERS, Side, Source};
-
-/// The variable with the compiler's name, and options for it if there are any.
-const COMPILER: &str = "CXX";
+use super::cpp::{Folder, compile};
+use super::device::{Arguments, Device, Facts, Kernel, ROW_BYTES, Side, Source, TeamArguments};
+use super::slots::Slots;
 
 /// Nothing is contracted but what is written so: a chain has the same bits as on a device.
 const OPTIONS: [&str; 6] =
@@ -35,7 +31,20 @@ pub(crate) struct Emulated {
     seed: AtomicU32,
     /// Further options of the compiler.
     options: Vec<&'static str>,
+    slots: Slots<HostMemory>,
+    /// How often a driver would have been called, but for waiting.
+    calls: AtomicU64,
+    /// Of these, launches.
+    launches: AtomicU64,
+    /// A block that never arrives where the others meet; [`NONE`] if all do.
+    absent: AtomicU32,
 }
+
+/// No block.
+const NONE: u32 = u32::MAX;
+
+/// What a launch of teams never waits for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Emulated {
     /// A device whose orders of threads and blocks depend on `seed`.
@@ -48,23 +57,71 @@ impl Emulated {
         let facts = Facts {
             name: "emulated on the host".to_string(),
             architecture: env::consts::ARCH.to_string(),
-            processors: 4,
-            shared_bytes: 48 << 10,
+            processors: 12,
+            shared_bytes: ROW_BYTES + (48 << 10),
         };
+        let slots = Slots::new(facts.processors, PATIENCE);
         // Seeds side by side begin sequences of their own.
         let seed = AtomicU32::new(seed.wrapping_mul(0x9E37_79B9));
-        Self { facts, seed, options: options.to_vec() }
+        let (calls, launches) = (AtomicU64::new(0), AtomicU64::new(0));
+        let absent = AtomicU32::new(NONE);
+        Self { facts, seed, options: options.to_vec(), slots, calls, launches, absent }
+    }
+
+    /// The same with so many processors, and so many bytes of shared memory for what a block keeps.
+    pub(crate) fn with_size(self, processors: u32, kept_bytes: usize) -> Self {
+        let shared_bytes = ROW_BYTES + kept_bytes;
+        let facts = Facts { processors, shared_bytes, ..self.facts };
+        Self { facts, slots: Slots::new(processors, PATIENCE), ..self }
+    }
+
+    /// How often a driver would have been called, but for waiting.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Of these, launches.
+    pub(crate) fn launches(&self) -> u64 {
+        self.launches.load(Ordering::Relaxed)
+    }
+
+    /// From now on a block of each launch of teams never arrives where the others meet; or all do.
+    #[cfg(test)]
+    pub(crate) fn set_absent(&self, block: Option<u32>) {
+        self.absent.store(block.unwrap_or(NONE), Ordering::Relaxed);
+    }
+
+    fn call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The seed of a launch.
+    fn next_seed(&self) -> u32 {
+        self.call();
+        self.launches.fetch_add(1, Ordering::Relaxed);
+        self.seed.fetch_add(1, Ordering::Relaxed)
     }
 }
 
 /// `wave_kernel` of `kernels/launch.h` on the host: all blocks of a launch, for a seed.
 type Launch = unsafe extern "C" fn(*const Arguments, u32, u32);
 
+/// `plan_kernel` of `kernels/team.h` on the host: so many teams, with so many bytes of shared
+/// memory for each block, for a seed; and the block that never arrives.
+type LaunchTeams = unsafe extern "C" fn(*const TeamArguments, u32, u32, u32, u32);
+
+/// The kernel of a library.
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    Wave(Launch),
+    Plan(LaunchTeams),
+}
+
 /// A loaded library.
 #[derive(Debug)]
 pub(crate) struct EmulatedProgram {
-    launch: Launch,
-    /// Holds what `launch` points into.
+    entry: Entry,
+    /// Holds what `entry` points into.
     _library: Library,
 }
 
@@ -83,13 +140,19 @@ impl Device for Emulated {
         // compiler's own.
         let library = unsafe { Library::new(&path) };
         let library = library.map_err(failed("the compiled kernels"))?;
-        // SAFETY: `launch.h` defines it, as `Launch` has it.
-        let launch = unsafe { library.get::<Launch>(b"wave_kernel\0") };
-        let launch = *launch.map_err(failed("`wave_kernel` of the compiled kernels"))?;
-        Ok(EmulatedProgram { launch, _library: library })
+        let name = source.kernel.name().to_bytes_with_nul();
+        let entry = match source.kernel {
+            // SAFETY: `launch.h` defines it, as `Launch` has it.
+            Kernel::Wave => unsafe { library.get(name) }.map(|found| Entry::Wave(*found)),
+            // SAFETY: `team.h` defines it, as `LaunchTeams` has it.
+            Kernel::Plan => unsafe { library.get(name) }.map(|found| Entry::Plan(*found)),
+        };
+        let entry = entry.map_err(failed("a function of the compiled kernels"))?;
+        Ok(EmulatedProgram { entry, _library: library })
     }
 
     fn memory(&self, bytes: usize, side: Side) -> Result<HostMemory, CudaError> {
+        self.call();
         HostMemory::new(bytes, side).ok_or(CudaError::Memory { what: "the host", bytes })
     }
 
@@ -99,6 +162,7 @@ impl Device for Emulated {
             let what = "bytes to fill memory with";
             return Err(CudaError::Refused { what, expected, got: bytes.len() });
         }
+        self.call();
         // SAFETY: so many bytes were allocated there, and nothing refers to them: by the contract
         // of `Device`, no slice of `host` is in use while memory is filled.
         unsafe { memory.start.cast::<u8>().copy_from(NonNull::from(bytes).cast(), bytes.len()) };
@@ -134,6 +198,48 @@ impl Device for Emulated {
         memory.start.as_ptr().expose_provenance() as u64
     }
 
+    fn word(&self, memory: &HostMemory, index: usize) -> u32 {
+        assert!(index < memory.words, "word {index} of {}", memory.words);
+        // SAFETY: so many words were allocated, and aligned; launches on other threads write it
+        // like this.
+        unsafe { AtomicU32::from_ptr(memory.of_host().as_ptr().add(index)) }.load(Ordering::Acquire)
+    }
+
+    fn slots(&self) -> &Slots<HostMemory> {
+        &self.slots
+    }
+
+    fn launch_teams(
+        &self,
+        program: &EmulatedProgram,
+        _stream: usize,
+        teams: usize,
+        shared_bytes: usize,
+        arguments: &TeamArguments,
+    ) -> Result<(), CudaError> {
+        let Facts { processors, shared_bytes: most, .. } = self.facts;
+        let (blocks, processors) = (teams * arguments.blocks as usize, processors as usize);
+        if blocks > processors {
+            let what = "blocks that run at the same time";
+            return Err(CudaError::Refused { what, expected: processors, got: blocks });
+        }
+        if shared_bytes > most {
+            let what = "bytes of shared memory";
+            return Err(CudaError::Refused { what, expected: most, got: shared_bytes });
+        }
+        let Entry::Plan(launch) = program.entry else { return Err(other_kernel()) };
+        let (seed, absent) = (self.next_seed(), self.absent.load(Ordering::Relaxed));
+        // SAFETY: the arguments lie as `team.h` has them, with so many parts, and by the contract
+        // of `Device` the source reads and writes inside of the memory that they name.
+        unsafe { launch(arguments, teams as u32, shared_bytes as u32, seed, absent) };
+        Ok(())
+    }
+
+    fn is_idle(&self, _stream: usize) -> Result<bool, CudaError> {
+        // A launch returns when it is done.
+        Ok(true)
+    }
+
     fn launch(
         &self,
         program: &EmulatedProgram,
@@ -143,10 +249,10 @@ impl Device for Emulated {
         if blocks == 0 {
             return Err(CudaError::failed("a launch", "it needs a block at least"));
         }
-        let seed = self.seed.fetch_add(1, Ordering::Relaxed);
+        let Entry::Wave(launch) = program.entry else { return Err(other_kernel()) };
         // SAFETY: the arguments lie as `block.h` has them, and by the contract of `Device` the
         // source reads and writes inside of the memory that they name.
-        unsafe { (program.launch)(arguments, blocks, seed) };
+        unsafe { launch(arguments, blocks, self.next_seed()) };
         Ok(())
     }
 
@@ -206,64 +312,12 @@ impl Drop for HostMemory {
 
 /// Builds a shared library from a source in a folder.
 fn build(folder: &Path, source: &Source, options: &[&str]) -> Result<PathBuf, CudaError> {
-    let write = |name: &str, text: &str| {
-        fs::write(folder.join(name), text).map_err(failed("a file for the compiler"))
-    };
-    HEADERS.iter().try_for_each(|(name, text)| write(name, text))?;
-    write("kernels.cpp", &source.text)?;
-    let mut words = compiler().into_iter();
-    let name = words.next().unwrap_or_default();
-    let mut command = Command::new(&name);
-    command.args(words).args(OPTIONS).current_dir(folder);
-    if cfg!(target_arch = "x86_64") {
-        command.arg("-mfma");
-    }
-    command.args(options).args(["kernels.cpp", "-o", "kernels.so"]);
-    let output = command.output().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => CudaError::NoCompiler {
-            compiler: format!("C++ compiler `{}`", name.display()),
-            advice: "install g++ or clang++, or name one in the variable CXX",
-        },
-        _ => failed("the C++ compiler")(error),
-    })?;
-    if !output.status.success() {
-        return Err(CudaError::Compile { log: String::from_utf8_lossy(&output.stderr).into() });
-    }
-    Ok(folder.join("kernels.so"))
+    let options = [&OPTIONS[..], options].concat();
+    compile(folder, &source.text, &options, "kernels.so")
 }
 
-/// The words of the variable, or what every system calls its compiler.
-fn compiler() -> Vec<OsString> {
-    let variable = env::var(COMPILER).unwrap_or_default();
-    let words: Vec<OsString> = variable.split_whitespace().map(OsString::from).collect();
-    if words.is_empty() { vec!["c++".into()] } else { words }
-}
-
-/// A folder of our own for temporary files, removed when dropped.
-struct Folder {
-    path: PathBuf,
-}
-
-impl Folder {
-    fn new() -> io::Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = env::temp_dir().join(format!("edbatch-{}-{number}", std::process::id()));
-            // What exists already, for whatever reason, is not ours.
-            match fs::create_dir(&path) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                created => return created.map(|()| Self { path }),
-            }
-        }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed is left to the system: the library is loaded all the same.
-        let _ = fs::remove_dir_all(&self.path);
-    }
+fn other_kernel() -> CudaError {
+    CudaError::failed("a launch", "the program has another kernel")
 }
 
 fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> CudaError {

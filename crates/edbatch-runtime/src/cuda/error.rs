@@ -1,6 +1,7 @@
 //! What can be missing or go wrong on the way to a device.
 
 use std::fmt;
+use std::time::Duration;
 
 /// Why a device cannot be used, or what of it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,11 @@ pub enum CudaError {
         /// What was reported.
         why: String,
     },
+    /// The blocks of a team waited for each other in vain, and gave the plan up.
+    Late {
+        /// How long they waited.
+        patience: Duration,
+    },
     /// A call with an argument that is out of range.
     Refused {
         /// What the argument means.
@@ -104,6 +110,11 @@ impl fmt::Display for CudaError {
                 write!(f, "{what} does not give {:.1} MB of memory", *bytes as f64 / 1e6)
             }
             CudaError::Failed { what, why } => write!(f, "{what}: {why}"),
+            CudaError::Late { patience } => write!(
+                f,
+                "a plan was given up: the blocks of a team waited for each other for more than \
+                 {patience:?}; the variable EDBATCH_CUDA=waves chooses a driver that does not wait"
+            ),
             CudaError::Refused { what, expected, got } => {
                 write!(f, "{what}: at most {expected} is possible, got {got}")
             }

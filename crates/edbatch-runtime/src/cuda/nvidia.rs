@@ -1,17 +1,23 @@
-//! A device of NVIDIA's, by its driver: the only file that names the driver's functions.
+//! A device of NVIDIA's, by its driver: no other files name the driver's functions.
 
+mod memory;
+
+use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::ptr::NonNull;
 use std::slice;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::{CudaContext, CudaStream, sys};
 
 use super::CudaError;
-use super::device::{Arguments, Device, Facts, Side, Source};
+use super::device::{Arguments, Device, Facts, Kernel, Side, Source, TeamArguments};
 use super::nvrtc;
+use super::slots::Slots;
 use super::store::{Key, Store};
+use memory::NvidiaMemory;
 
 /// Threads of a block: `THREADS` of `kernels/block.h`.
 const THREADS: u32 = 256;
@@ -19,16 +25,40 @@ const THREADS: u32 = 256;
 /// The oldest generation whose instructions the kernels use.
 const OLDEST: (u32, u32) = (8, 0);
 
-/// A device, and one stream of launches.
+/// How long a block of a team waits for the others: a thousand times what the longest wave takes.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A device, and its streams of launches.
 #[derive(Debug)]
 pub(crate) struct Nvidia {
     facts: Facts,
     context: Arc<CudaContext>,
+    /// Of copies, and launches of waves.
     stream: Arc<CudaStream>,
+    /// Of launches of teams; made when they are first needed.
+    team_streams: Vec<OnceLock<Arc<CudaStream>>>,
+    slots: Slots<NvidiaMemory>,
     store: Store,
 }
 
+/// The devices of this process that are open.
+static OPEN: Mutex<BTreeMap<usize, Weak<Nvidia>>> = Mutex::new(BTreeMap::new());
+
 impl Nvidia {
+    /// A device, counted from 0, whose teams all of the process share.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn open(index: usize, store: Store) -> Result<Arc<Self>, CudaError> {
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = open.get(&index).and_then(Weak::upgrade) {
+            return Ok(device);
+        }
+        let device = Arc::new(Self::new(index, store)?);
+        open.insert(index, Arc::downgrade(&device));
+        Ok(device)
+    }
+
     /// Opens a device, counted from 0.
     ///
     /// # Errors
@@ -48,7 +78,9 @@ impl Nvidia {
         unsafe { context.disable_event_tracking() };
         let facts = facts(&context)?;
         let stream = context.new_stream().map_err(failed("a stream of launches"))?;
-        Ok(Self { facts, context, stream, store })
+        let team_streams = (0..facts.processors).map(|_| OnceLock::new()).collect();
+        let slots = Slots::new(facts.processors, PATIENCE);
+        Ok(Self { facts, context, stream, team_streams, slots, store })
     }
 
     /// Makes the device that of the calling thread.
@@ -56,7 +88,7 @@ impl Nvidia {
         self.context.bind_to_thread().map_err(failed("using the device on another thread"))
     }
 
-    fn load(&self, code: &[u8]) -> Result<NvidiaProgram, CudaError> {
+    fn load(&self, code: &[u8], kernel: Kernel) -> Result<NvidiaProgram, CudaError> {
         self.bind()?;
         // SAFETY: the code is the compiler's, as a whole.
         let module = unsafe { result::module::load_data(code.as_ptr().cast()) };
@@ -64,9 +96,29 @@ impl Nvidia {
         let mut program =
             NvidiaProgram { module, function: std::ptr::null_mut(), context: self.context.clone() };
         // SAFETY: the module was loaded just now.
-        let function = unsafe { result::module::get_function(module, c"wave_kernel".into()) };
-        program.function = function.map_err(failed("`wave_kernel` of the kernels"))?;
+        let function = unsafe { result::module::get_function(module, kernel.name().into()) };
+        program.function = function.map_err(failed("a function of the kernels"))?;
+        if kernel == Kernel::Plan {
+            use sys::CUfunction_attribute_enum as Attribute;
+            let shared = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let most = self.facts.shared_bytes as i32;
+            // SAFETY: the function was found just now.
+            let set =
+                unsafe { result::function::set_function_attribute(program.function, shared, most) };
+            set.map_err(failed("all shared memory for a block"))?;
+        }
         Ok(program)
+    }
+
+    /// A stream of launches of teams.
+    fn team_stream(&self, stream: usize) -> Result<&CudaStream, CudaError> {
+        let place = &self.team_streams[stream];
+        if place.get().is_none() {
+            let made = self.context.new_stream().map_err(failed("a stream of launches"))?;
+            // Another thread may have been faster.
+            let _ = place.set(made);
+        }
+        Ok(place.get().expect("set above"))
     }
 }
 
@@ -131,12 +183,12 @@ impl Device for Nvidia {
         // Without the compiler, what the pinned one made elsewhere may be stored.
         let version = nvrtc::version().unwrap_or(nvrtc::PINNED);
         let key = Key::new(source, &nvrtc::OPTIONS, version, architecture);
-        let stored = self.store.get(&key).map(|code| self.load(&code));
+        let stored = self.store.get(&key).map(|code| self.load(&code, source.kernel));
         if let Some(Ok(program)) = stored {
             return Ok(program);
         }
         let binary = nvrtc::compile(source, architecture)?;
-        let program = self.load(&binary.code)?;
+        let program = self.load(&binary.code, source.kernel)?;
         // Where nothing can be stored, it is compiled again the next time.
         let _ = self.store.put(&key, &binary.code);
         Ok(program)
@@ -185,6 +237,53 @@ impl Device for Nvidia {
 
     fn address(&self, memory: &NvidiaMemory) -> u64 {
         memory.address
+    }
+
+    fn word(&self, memory: &NvidiaMemory, index: usize) -> u32 {
+        assert!(index < memory.words, "word {index} of {}", memory.words);
+        // SAFETY: so many words were allocated, and aligned; the device writes words whole.
+        unsafe { AtomicU32::from_ptr(memory.of_host().as_ptr().add(index)) }.load(Ordering::Acquire)
+    }
+
+    fn slots(&self) -> &Slots<NvidiaMemory> {
+        &self.slots
+    }
+
+    fn launch_teams(
+        &self,
+        program: &NvidiaProgram,
+        stream: usize,
+        teams: usize,
+        shared_bytes: usize,
+        arguments: &TeamArguments,
+    ) -> Result<(), CudaError> {
+        self.bind()?;
+        let stream = self.team_stream(stream)?;
+        let parameter: *const TeamArguments = arguments;
+        // SAFETY: the kernel takes one parameter, which lies as `team.h` has it and is copied
+        // before the call returns; what it points to is by the contract of `Device` there until
+        // the launch has ended.
+        let launched = unsafe {
+            result::launch_cooperative_kernel(
+                program.function,
+                (teams as u32 * arguments.blocks, 1, 1),
+                (THREADS, 1, 1),
+                shared_bytes as u32,
+                stream.cu_stream(),
+                &mut [parameter.cast_mut().cast::<c_void>()],
+            )
+        };
+        launched.map_err(failed("a launch of teams"))
+    }
+
+    fn is_idle(&self, stream: usize) -> Result<bool, CudaError> {
+        self.bind()?;
+        let stream = self.team_stream(stream)?;
+        // SAFETY: the stream lives.
+        match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            other => other.result().map(|()| true).map_err(failed("waiting for the device")),
+        }
     }
 
     fn launch(
@@ -237,93 +336,6 @@ impl Drop for NvidiaProgram {
             // SAFETY: the module was loaded, and by the contract of `Device` no launch uses it.
             let _ = unsafe { result::module::unload(self.module) };
         }
-    }
-}
-
-/// Memory of the device, or of the host where the device sees it.
-#[derive(Debug)]
-pub(crate) struct NvidiaMemory {
-    address: u64,
-    words: usize,
-    /// Where the host finds it, if it is the host's.
-    host: Option<NonNull<u32>>,
-    context: Arc<CudaContext>,
-}
-
-// SAFETY: it is memory of its own, like a `Box`; who may read and write it when is the contract of
-// `Device`.
-unsafe impl Send for NvidiaMemory {}
-// SAFETY: likewise.
-unsafe impl Sync for NvidiaMemory {}
-
-impl NvidiaMemory {
-    fn new(context: &Arc<CudaContext>, bytes: usize, side: Side) -> Result<Self, CudaError> {
-        let words = bytes.div_ceil(size_of::<u32>());
-        // The driver has no memory of no bytes.
-        let bytes = words.max(1).saturating_mul(size_of::<u32>());
-        let (address, host) = match side {
-            Side::Device => (on_device(bytes)?, None),
-            Side::Host => {
-                let (address, host) = on_host(bytes)?;
-                (address, Some(host))
-            }
-        };
-        Ok(Self { address, words, host, context: context.clone() })
-    }
-
-    fn of_host(&self) -> NonNull<u32> {
-        self.host.expect("the host reads and writes its own memory")
-    }
-}
-
-impl Drop for NvidiaMemory {
-    fn drop(&mut self) {
-        if self.context.bind_to_thread().is_ok() {
-            // SAFETY: it was allocated so, and by the contract of `Device` no launch uses it.
-            // Errors cannot be helped here.
-            let _ = unsafe {
-                match self.host {
-                    Some(host) => result::free_host(host.as_ptr().cast()),
-                    None => result::free_sync(self.address),
-                }
-            };
-        }
-    }
-}
-
-/// Memory of the device that the thread is bound to.
-fn on_device(bytes: usize) -> Result<u64, CudaError> {
-    // SAFETY: any bits are a word.
-    unsafe { result::malloc_sync(bytes) }.map_err(no_memory("the device", bytes))
-}
-
-/// Zeroed memory of the host that stays where it is, where the device sees it and where the host
-/// does.
-fn on_host(bytes: usize) -> Result<(u64, NonNull<u32>), CudaError> {
-    let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
-    // SAFETY: it is written before it is read, just below.
-    let start = unsafe { result::malloc_host(bytes, flags) };
-    let start = start.map_err(no_memory("the host (pinned)", bytes))?;
-    let host = NonNull::new(start.cast::<u32>()).expect("the driver reported success");
-    // SAFETY: so many bytes were allocated.
-    unsafe { start.cast::<u8>().write_bytes(0, bytes) };
-    let mut address = 0;
-    // SAFETY: the memory was allocated to be seen by the device.
-    let mapped = unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, start, 0) };
-    match mapped.result() {
-        Ok(()) => Ok((address, host)),
-        Err(error) => {
-            // SAFETY: it was allocated so, and nothing uses it.
-            let _ = unsafe { result::free_host(start) };
-            Err(failed("the device's view of the host's memory")(error))
-        }
-    }
-}
-
-fn no_memory(what: &'static str, bytes: usize) -> impl Fn(DriverError) -> CudaError {
-    move |error| match error {
-        DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => CudaError::Memory { what, bytes },
-        error => failed(what)(error),
     }
 }
 

@@ -12,8 +12,10 @@ use edbatch_layout::{
     recomputed, scratch,
 };
 
-use super::device::Source;
+use super::Precision;
+use super::device::{Kernel, Source};
 use super::operations::{constant, value};
+use super::place::Recurrent;
 use super::weights::WeightLayout;
 
 /// Writes a line of a source; memory takes every write.
@@ -23,64 +25,57 @@ macro_rules! line {
     };
 }
 
-/// The kernels of a program.
-pub(crate) fn source(program: &Program, table: &PhaseTable, weights: &WeightLayout) -> Source {
+/// The kernel of a program: for teams, which keep recurrent weights if they can, or for waves.
+pub(crate) fn source(
+    program: &Program,
+    table: &PhaseTable,
+    weights: &WeightLayout,
+    recurrent: Option<&[Recurrent]>,
+    precision: Precision,
+) -> Source {
     let mut text = String::new();
-    for header in ["functions", "job", "matmul", "outputs", "product", "reduce", "softmax"] {
+    let headers = ["functions", "job", "matmul", "reduce", "softmax", "copies", "kept", "tf32"];
+    for header in headers {
         line!(text, "#include \"{header}.h\"");
     }
     for (number, entry) in table.entries().iter().enumerate() {
         let cell = program.part(entry.cell, entry.part).expect("it has phases");
-        PhaseWriter::new(program, entry, cell, weights).write(number, &mut text);
+        let phases = table.entries().len();
+        let writer = PhaseWriter::new(program, entry, cell, weights, precision);
+        let kept = |step| {
+            let mut stacks = recurrent.unwrap_or_default().iter();
+            let stack = stacks.position(|stack| (stack.phase, stack.step) == (number, step))?;
+            Some((stack, 2 * phases + stack))
+        };
+        writer.write(number, &kept, &mut text);
     }
     choice(table.entries().len(), &mut text);
-    line!(text, "#include \"launch.h\"");
-    Source { text }
+    let (kernel, headers) = match recurrent {
+        Some(_) => (Kernel::Plan, &["team"][..]),
+        None => (Kernel::Wave, &["waves", "launch"][..]),
+    };
+    headers.iter().for_each(|header| line!(text, "#include \"{header}.h\""));
+    Source { text, kernel }
 }
 
-/// Carries out a block's jobs of a wave.
+/// Carries a job out.
 fn choice(phases: usize, text: &mut String) {
-    line!(text, "\nDEVICE void wave(Block& block, const Arguments& a) {{");
-    line!(text, "    u32 end = a.tape[a.wave + 2];");
-    line!(text, "    for (u32 at = a.tape[a.wave + 1] + 6 * block.index; at < end;");
-    line!(text, "         at += 6 * block.blocks) {{");
-    line!(text, "        const u32* job = a.tape + at;");
-    line!(text, "        Job j{{a.tape + job[1], job[2], job[3], job[4], job[5]}};");
-    line!(text, "        switch (job[0]) {{");
+    line!(text, "\nDEVICE void carry_out(Block& block, const Arguments& a, const u32* job,");
+    line!(text, "                      u32 slice, u32 slices) {{");
+    line!(text, "    Job j{{a.tape + job[1], job[2], job[3], slice, slices}};");
+    line!(text, "    switch (job[0]) {{");
     for phase in 0..phases {
-        line!(text, "        case {phase}: phase_{phase}(block, a, j); break;");
+        line!(text, "    case {phase}: phase_{phase}(block, a, j); break;");
     }
-    let copies = [
-        (CopyJob::Given, "a.arena[job[2] + i]", "a.given[job[1] + i]"),
-        (CopyJob::Stayed, "a.arena[job[2] + i]", "fresh(a.stayed_before + job[1] + i)"),
-        (CopyJob::Output, "a.outputs[job[2] + i]", "fresh(a.arena + job[1] + i)"),
-        (CopyJob::Stay, "a.stayed[job[2] + i]", "fresh(a.arena + job[1] + i)"),
-    ];
-    for (what, to, from) in copies {
-        line!(text, "        case {}u:", what as u32);
-        line!(text, "            copy(block, job[3], [&](u32 i) {{ return {from}; }},");
-        line!(text, "                 [&](u32 i, float x) {{ {to} = x; }});");
-        line!(text, "            break;");
-    }
-    line!(text, "        case {}u: {{", CopyJob::ArgMax as u32);
-    line!(text, "            const u32* pieces = a.tape + job[1];");
-    line!(text, "            u32 width = 0;");
-    line!(text, "            for (u32 p = 0; p < job[2]; ++p) width += pieces[2 * p + 1];");
-    line!(text, "            auto from = [&](u32 i) {{");
-    line!(text, "                u32 p = 0;");
-    line!(text, "                for (; i >= pieces[2 * p + 1]; ++p) i -= pieces[2 * p + 1];");
-    line!(text, "                return fresh(a.arena + pieces[2 * p] + i);");
-    line!(text, "            }};");
-    line!(
-        text,
-        "            arg_max(block, from, width, [&](u32 i) {{ a.indices[job[3]] = i; }});"
-    );
-    line!(text, "            break;");
-    line!(text, "        }}");
-    line!(text, "        }}");
+    line!(text, "    default: copy_job(block, a, job);");
     line!(text, "    }}");
     line!(text, "}}\n");
+    line!(text, "static_assert(GIVEN == {}u, \"as the tape has it\");", CopyJob::Given as u32);
 }
+
+/// By step, if it is a product whose weights may be kept: its number, and its entry in the table of
+/// where they lie.
+type KeptStack<'a> = dyn Fn(usize) -> Option<(usize, usize)> + 'a;
 
 /// Writes the function of a phase.
 struct PhaseWriter<'a> {
@@ -90,6 +85,8 @@ struct PhaseWriter<'a> {
     weights: &'a WeightLayout,
     /// By region: elements of a call in the regions before, and in its own.
     scratch: Vec<(u32, u32)>,
+    /// The function of products.
+    multiply: &'static str,
 }
 
 impl<'a> PhaseWriter<'a> {
@@ -98,12 +95,17 @@ impl<'a> PhaseWriter<'a> {
         entry: &'a PhaseEntry,
         cell: &'a CellPlan,
         weights: &'a WeightLayout,
+        precision: Precision,
     ) -> Self {
         let (scratch, _) = scratch(cell);
-        Self { program, entry, cell, weights, scratch }
+        let multiply = match precision {
+            Precision::Exact => "product",
+            Precision::Tf32 => "product_tf32",
+        };
+        Self { program, entry, cell, weights, scratch, multiply }
     }
 
-    fn write(&self, number: usize, text: &mut String) {
+    fn write(&self, number: usize, kept: &KeptStack<'_>, text: &mut String) {
         let PhaseEntry { part, phase, .. } = self.entry;
         line!(text, "\n// {}, {part:?}, {phase}", self.cell.name);
         line!(
@@ -115,7 +117,7 @@ impl<'a> PhaseWriter<'a> {
             line!(text, "    {{");
             line!(text, "        Units units({units}, j);");
             match step {
-                CellStep::Product { .. } => self.product(index, units, text),
+                CellStep::Product { .. } => self.product(index, units, kept(index), text),
                 CellStep::Softmax { .. } => self.softmax(step, text),
                 _ => {
                     line!(text, "        block.stage([&](u32 t) {{");
@@ -133,7 +135,7 @@ impl<'a> PhaseWriter<'a> {
         line!(text, "}}");
     }
 
-    fn product(&self, index: usize, units: u32, text: &mut String) {
+    fn product(&self, index: usize, units: u32, kept: Option<(usize, usize)>, text: &mut String) {
         let CellStep::Product { weights, rows, width, x, out, mode } = &self.cell.steps[index]
         else {
             unreachable!("called for products")
@@ -160,13 +162,25 @@ impl<'a> PhaseWriter<'a> {
             Mode::Add => format!("add({}, sum)", self.read(*out, "call", "n")),
             Mode::From(place) => format!("add({}, sum)", self.read(*place, "call", "n")),
         };
-        line!(text, "        product(block, j.count, {width}, a.weights + {start}, {rows},");
-        line!(text, "                {groups} * units.count, [&](u32 q) {{ return {column}; }},");
-        line!(text, "                [&](u32 r, u32 k) {{ u32 call = j.first + r; {x} }},");
-        line!(text, "                [&](u32 r, u32 n, float sum) {{");
-        line!(text, "                    u32 call = j.first + r;");
-        line!(text, "                    {to} = {sum};");
-        line!(text, "                }});");
+        line!(text, "        Streamed streamed{{a.weights + {start}, {rows}}};");
+        line!(text, "        u32 columns = {groups} * units.count;");
+        line!(text, "        auto column = [&](u32 q) {{ return {column}; }};");
+        line!(text, "        auto x = [&](u32 r, u32 k) {{ u32 call = j.first + r; {x} }};");
+        line!(text, "        auto finish = [&](u32 r, u32 n, float sum) {{");
+        line!(text, "            u32 call = j.first + r;");
+        line!(text, "            {to} = {sum};");
+        line!(text, "        }};");
+        let product = |weights: &str| {
+            let multiply = self.multiply;
+            format!("{multiply}(block, j.count, {width}, {weights}, columns, column, x, finish);")
+        };
+        if let Some((number, entry)) = kept {
+            let own = format!("{number}, {entry}, {width}, streamed, columns, column");
+            line!(text, "        if (const float* own = kept(block, {own}))");
+            line!(text, "            {}", product("Kept{own, columns}"));
+            line!(text, "        else");
+        }
+        line!(text, "        {}", product("streamed"));
     }
 
     /// Column `k` of a place, computed again by the step that makes it of arguments alone.

@@ -4,12 +4,16 @@
 mod compiled;
 mod functions;
 mod launches;
+mod meetings;
+mod placed;
 mod products;
 mod rows;
 mod stored;
+mod teams;
+mod tf32;
 
 use super::CudaError;
-use super::device::{Arguments, Device, Side, Source};
+use super::device::{self, Arguments, Device, Side, Source};
 use super::emulated::Emulated;
 use super::nvidia::Nvidia;
 use super::store::Store;
@@ -125,11 +129,12 @@ impl<D: Device> Kernel<D> {
 fn source(functions: &str, wave: &str) -> Source {
     let text = format!(
         "#include \"functions.h\"\n#include \"matmul.h\"\n#include \"outputs.h\"\n\
-         #include \"product.h\"\n#include \"reduce.h\"\n#include \"softmax.h\"\n\n\
+         #include \"product.h\"\n#include \"reduce.h\"\n#include \"softmax.h\"\n\
+         #include \"kept.h\"\n#include \"tf32.h\"\n\n\
          {functions}\n\nDEVICE void wave(Block& block, const Arguments& a) {{\n{wave}\n}}\n\n\
          #include \"launch.h\"\n"
     );
-    Source { text }
+    Source { text, kernel: device::Kernel::Wave }
 }
 
 /// Panics at the first place where bits differ; any NaN equals any.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::failure::Failure;
+use super::precision::Precision;
 
 /// Compiles a model's kernels for a GPU ahead of time, on a machine that need not have one.
 ///
@@ -23,12 +24,15 @@ pub(crate) struct Compile {
     /// sm_100, sm_120.
     #[arg(long, value_name = "ARCH")]
     arch: String,
+    /// How products are to be rounded.
+    #[arg(long, value_name = "P", value_enum, default_value_t = Precision::Exact)]
+    precision: Precision,
 }
 
 impl Compile {
     #[cfg(not(feature = "cuda"))]
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let Self { dir: _, arch: _ } = self;
+        let Self { dir: _, arch: _, precision: _ } = self;
         Err(Failure::new("this build has no backend cuda: build it with `--features cuda`"))
     }
 
@@ -50,7 +54,8 @@ impl Compile {
         let model = model.map_err(Failure::new)?;
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = program.map_err(Failure::new)?;
-        let made = cuda::compile(&program, &self.arch).map_err(Failure::new)?;
+        let made =
+            cuda::compile(&program, &self.precision.options(), &self.arch).map_err(Failure::new)?;
         let stored = made.store();
         let file = stored.map_err(|error| {
             Failure::new(format_args!("the compiled kernels cannot be stored: {error}"))

@@ -15,9 +15,11 @@ use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Zoo;
 use edbatch_models::{Folder, Model};
 use edbatch_policy::{AnyPolicy, ChoiceError, PolicyChoice};
-use edbatch_runtime::kernels::Level;
 #[cfg(feature = "cuda")]
-use edbatch_runtime::{Parameters, cuda};
+use edbatch_runtime::Parameters;
+#[cfg(feature = "cuda")]
+use edbatch_runtime::cuda::{self, EmulatedDevice};
+use edbatch_runtime::kernels::Level;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
@@ -26,6 +28,7 @@ use super::failure::Failure;
 use super::in_order::in_order;
 use super::mini_batch::{Done, OnError, Work, mini_batches};
 use super::output::Output;
+use super::precision::Precision;
 use super::runner::Runner;
 use super::shard::Shard;
 use super::{at_least_one, progress, shard_run};
@@ -93,6 +96,12 @@ pub(crate) struct Infer {
     /// What computes.
     #[arg(long, value_name = "B", value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
+    /// Devices of backend cuda, which threads take in turn: numbers from 0, divided by commas.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
+    devices: Vec<usize>,
+    /// How products are rounded.
+    #[arg(long, value_name = "P", value_enum, default_value_t = Precision::Exact)]
+    precision: Precision,
     /// What becomes of an input that cannot be read, does not fit the model or has no finite
     /// results.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
@@ -144,6 +153,12 @@ impl Infer {
             }
             #[cfg(feature = "cuda")]
             Backend::Cuda | Backend::CudaEmulated => {}
+            Backend::Cpu | Backend::Interpret if self.precision != Precision::Exact => {
+                return Err(Failure::Usage("--precision tf32 is for backend cuda".into()));
+            }
+            Backend::Cpu | Backend::Interpret if self.devices != [0] => {
+                return Err(Failure::Usage("--devices is for backend cuda".into()));
+            }
             Backend::Interpret
                 if self.memory.is_some() || self.keep_plans > 0 || self.fold_tables > 0 =>
             {
@@ -246,6 +261,9 @@ impl Infer {
     pub(crate) fn arithmetic(&self) -> &'static str {
         match (self.backend, Level::detect()) {
             (Backend::Interpret, _) => "interpret",
+            // A device adds up in an order of its own.
+            (Backend::Cuda, _) if self.precision == Precision::Tf32 => "tf32",
+            (Backend::CudaEmulated, _) if self.precision == Precision::Tf32 => "tf32-emulated",
             (Backend::Cuda | Backend::CudaEmulated, _) => "fused",
             (_, Level::Portable) => "portable",
             _ => "fused",
@@ -277,9 +295,12 @@ impl Infer {
     ) -> Result<Engine<Zoo>, Failure> {
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = Arc::new(program.map_err(Failure::new)?.fold_tables(self.fold_tables));
+        let cuda_options = self.precision.options();
         let backend = match self.backend {
-            Backend::Cuda => cuda::nvidia(program.clone(), parameters, 0),
-            _ => cuda::emulated(program.clone(), parameters, 0),
+            Backend::Cuda => {
+                cuda::nvidia(program.clone(), parameters, &cuda_options, &self.devices)
+            }
+            _ => EmulatedDevice::new(0).load(program.clone(), parameters, &cuda_options),
         };
         let backend = backend.map_err(Failure::new)?;
         Engine::with_backend(model, parameters, program, backend, options).map_err(Failure::new)

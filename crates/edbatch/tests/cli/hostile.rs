@@ -90,6 +90,13 @@ fn wrong_inputs_are_placed() {
     check(&scratch, &["infer", "@model", "--input", "@latin1"], &["latin1:2:4: expected UTF-8"]);
     check(&scratch, &["infer", "@model", "--input", "@none"], &["none", "expected a readable"]);
     check(&scratch, &["infer", "@none"], &["none", "config.json", "expected a readable file"]);
+    for backend in ["cpu", "interpret"] {
+        for (option, value) in [("--precision", "tf32"), ("--devices", "0,1")] {
+            let words = ["infer", "@model", "--backend", backend, option, value];
+            let message = scratch.error_of_usage(&words);
+            assert!(message.contains("is for backend cuda"), "{message}");
+        }
+    }
     let device = ["infer", "@model", "--backend", "cuda"];
     if !cfg!(feature = "cuda") {
         check(&scratch, &device, &["no backend cuda", "--features cuda"]);

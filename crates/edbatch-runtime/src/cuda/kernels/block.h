@@ -6,6 +6,7 @@
 #pragma once
 
 typedef unsigned int u32;
+typedef unsigned long long u64;
 
 // Threads of a block.
 enum : u32 { THREADS = 256 };
@@ -40,6 +41,9 @@ template <class T> struct PerThread {
 struct Block {
     float* shared;
     u32 index, blocks;
+    // Of a team's block: where weights are kept, and a bit for each product whose are (`kept.h`).
+    const u32* places;
+    u64 kept;
 
     // All threads carry `f(thread)` out, then wait for each other.
     template <class F> DEVICE void stage(F f) {
@@ -59,6 +63,7 @@ DEVICE float from_bits(u32 x) { return __uint_as_float(x); }
 
 // Four floats that begin at a multiple of 16 bytes: of shared memory, or of what no kernel writes.
 DEVICE float4 load4(const float* from) { return *(const float4*)from; }
+DEVICE void store4(float* to, float4 four) { *(float4*)to = four; }
 DEVICE float4 constant4(const float* from) { return __ldg((const float4*)from); }
 
 // What another block may have written in an earlier launch or wave: past the processor's own cache.
@@ -98,6 +103,8 @@ struct Block {
     float* shared;
     u32 index, blocks;
     Shuffle* shuffle;
+    const u32* places;
+    u64 kept;
 
     template <class F> void stage(F f) {
         u32 order[THREADS];
@@ -136,6 +143,11 @@ DEVICE float4 load4(const float* from) {
     return four;
 }
 DEVICE float4 constant4(const float* from) { return load4(from); }
+
+DEVICE void store4(float* to, float4 four) {
+    if ((uintptr_t)to % sizeof(float4)) __builtin_trap();
+    memcpy(to, &four, sizeof four);
+}
 
 DEVICE float fresh(const float* from) { return *from; }
 

@@ -13,7 +13,7 @@
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
 wave_kernel(const __grid_constant__ Arguments a) {
     __shared__ alignas(16) float shared[SHARED];
-    Block block{shared, blockIdx.x, gridDim.x};
+    Block block{shared, blockIdx.x, gridDim.x, nullptr, 0};
     wave(block, a);
 }
 
@@ -30,7 +30,7 @@ extern "C" void wave_kernel(const Arguments* a, u32 blocks, u32 seed) {
     alignas(16) static thread_local float shared[SHARED];
     for (u32 index : order) {
         for (float& x : shared) x = from_bits(0x7fc00000u);
-        Block block{shared, index, blocks, &shuffle};
+        Block block{shared, index, blocks, &shuffle, nullptr, 0};
         wave(block, *a);
     }
 }

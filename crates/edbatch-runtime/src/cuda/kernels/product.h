@@ -16,14 +16,28 @@ struct Sums {
     float of[MOST_ROWS];
 };
 
-// The sums of R rows, `length` terms further. `x` are the rows in shared memory, `weights` the
-// fours of the column, `step` floats apart.
-template <u32 R>
-DEVICE void multiply(Sums& sums, const float* x, const float* weights, u32 step, u32 length) {
+// Packed weights [⌈depth / 4⌉][width][4], of all columns, where the device has them.
+struct Streamed {
+    const float* weights;
+    u32 width;
+
+    // The first four of a column, from `k` on, a multiple of four: the block's q-th, and which it
+    // is of all.
+    DEVICE const float* fours(u32 k, u32, u32 column) const {
+        return weights + (k / 4 * width + column) * 4;
+    }
+    DEVICE float4 four(const float* fours, u32 k) const { return constant4(fours + k * width); }
+};
+
+// The sums of R rows, `length` terms further. `x` are the rows in shared memory, `fours` those of
+// the column.
+template <u32 R, class Weights>
+DEVICE void multiply(Sums& sums, const float* x, Weights weights, const float* fours,
+                     u32 length) {
     u32 k = 0;
 #pragma unroll 4
     for (; k + 4 <= length; k += 4) {
-        float4 w = constant4(weights + k / 4 * step);
+        float4 w = weights.four(fours, k);
 #pragma unroll
         for (u32 r = 0; r < R; ++r) {
             float4 a = load4(x + r * STRIDE + k);
@@ -35,7 +49,7 @@ DEVICE void multiply(Sums& sums, const float* x, const float* weights, u32 step,
     }
     // A chain has its terms and no others: a product of zeros would turn -0 into 0, and ∞ into NaN.
     if (k < length) {
-        float4 w = constant4(weights + k / 4 * step);
+        float4 w = weights.four(fours, k);
 #pragma unroll
         for (u32 r = 0; r < R; ++r) {
             const float* a = x + r * STRIDE + k;
@@ -61,13 +75,12 @@ DEVICE u32 rows_of_a_thread(u32 count, u32 columns) {
 //
 //     finish(r, column(q), Σ_k x(r, k) · weights[k, column(q)])
 //
-// where the sum is one chain of fused multiply-adds over k in 0..depth from zero. `weights` are
-// packed, [⌈depth / 4⌉][width][4], and begin at a multiple of 16 bytes. `finish` writes nothing
-// that `x` reads. Takes all of the block's shared memory; all threads must call it, with the same
-// numbers.
-template <class Column, class X, class Finish>
-DEVICE void product(Block& block, u32 count, u32 depth, const float* weights, u32 width,
-                    u32 columns, Column column, X x, Finish finish) {
+// where the sum is one chain of fused multiply-adds over k in 0..depth from zero. Weights begin at
+// a multiple of 16 bytes. `finish` writes nothing that `x` reads. Takes the shared memory in front
+// of kept weights; all threads must call it, with the same numbers.
+template <class Weights, class Column, class X, class Finish>
+DEVICE void product(Block& block, u32 count, u32 depth, Weights weights, u32 columns,
+                    Column column, X x, Finish finish) {
     if (count == 0) return;
     // Threads side by side have columns side by side, so that they read weights side by side.
     u32 rows = rows_of_a_thread(count, columns);
@@ -93,10 +106,10 @@ DEVICE void product(Block& block, u32 count, u32 depth, const float* weights, u3
                 u32 q = first + t % across, group = t / across;
                 if (q >= columns || group >= groups) return;
                 const float* own = block.shared + group * rows * STRIDE;
-                const float* fours = weights + (from / 4 * width + column(q)) * 4;
-                if (rows == 2) multiply<2>(sums[t], own, fours, width * 4, length);
-                else if (rows == 4) multiply<4>(sums[t], own, fours, width * 4, length);
-                else multiply<MOST_ROWS>(sums[t], own, fours, width * 4, length);
+                const float* fours = weights.fours(from, q, column(q));
+                if (rows == 2) multiply<2>(sums[t], own, weights, fours, length);
+                else if (rows == 4) multiply<4>(sums[t], own, weights, fours, length);
+                else multiply<MOST_ROWS>(sums[t], own, weights, fours, length);
             });
         }
         block.stage([&](u32 t) {

@@ -1,7 +1,7 @@
 //! NVIDIA's compiler, where its library is: all headers, for all generations.
 
 use super::super::CudaError;
-use super::super::device::Source;
+use super::super::device::{Kernel, Source};
 use super::super::nvidia::architecture;
 use super::super::nvrtc::{self, Binary, Usage};
 use super::source;
@@ -12,7 +12,7 @@ const EVERYTHING: &str = "const u32* job = a.tape + block.index * 16;
     float* arena = a.arena;
     switch (job[0]) {
     case 0:
-        product(block, count, depth, a.weights + job[6], width, columns,
+        product(block, count, depth, Streamed{a.weights + job[6], width}, columns,
                 [&](u32 q) { return first + q; },
                 [&](u32 r, u32 k) { return fresh(arena + job[16 + r] + k); },
                 [&](u32 r, u32 column, float sum) {
@@ -69,6 +69,42 @@ fn all_headers_compile_for_all_generations_without_spilling() {
     }
 }
 
+/// A product of weights that are kept, if they are, by a team.
+const TEAM: &str = "#include \"kept.h\"
+#include \"copies.h\"
+#include \"tf32.h\"
+DEVICE void carry_out(Block& block, const Arguments& a, const u32* job, u32 slice, u32 slices) {
+    if (job[0] >= GIVEN) return copy_job(block, a, job);
+    u32 depth = job[2], columns = job[3] / slices;
+    Streamed streamed{a.weights + job[4], job[3]};
+    auto column = [&](u32 q) { return slice * columns + q; };
+    auto x = [&](u32 r, u32 k) { return fresh(a.arena + job[6 + r] + k); };
+    auto finish = [&](u32 r, u32 n, float sum) { a.arena[job[22 + r] + n] = sum; };
+    if (const float* own = kept(block, 0, 1, depth, streamed, columns, column))
+        PRODUCT(block, job[1], depth, Kept{own, columns}, columns, column, x, finish);
+    else
+        PRODUCT(block, job[1], depth, streamed, columns, column, x, finish);
+}
+#include \"team.h\"
+";
+
+#[test]
+fn teams_compile_for_all_generations_without_spilling() {
+    for generation in [(8, 0), (8, 9), (9, 0), (10, 0), (12, 0)] {
+        let architecture = architecture(generation);
+        for product in ["product", "product_tf32"] {
+            let text = TEAM.replace("PRODUCT", product);
+            let Some(binary) = compiled(&Source { text, kernel: Kernel::Plan }, &architecture)
+            else {
+                return;
+            };
+            let usage = binary.unwrap().usage().expect("the log says what the kernel takes");
+            eprintln!("{architecture}, {product}: {usage:?}");
+            assert_eq!((usage.spilled, usage.stack), (0, 0), "{architecture}, {product}");
+        }
+    }
+}
+
 /// Registers cannot be indexed: such an array is a thread's memory, which the test above forbids.
 #[test]
 fn a_stack_frame_is_found() {
@@ -97,7 +133,7 @@ fn what_the_compiler_refuses_is_an_error() {
         }
         other => panic!("{other:?}"),
     }
-    let error = compiled(&Source { text: "\0".to_string() }, "sm_90a");
+    let error = compiled(&Source { text: "\0".to_string(), kernel: Kernel::Wave }, "sm_90a");
     assert!(matches!(error, Some(Err(CudaError::Compile { .. }))));
 }
 

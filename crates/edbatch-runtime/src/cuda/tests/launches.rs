@@ -1,7 +1,7 @@
 //! What the emulated device finds, and what it refuses.
 
 use super::super::CudaError;
-use super::super::device::{Device, Side, Source};
+use super::super::device::{self, Device, Side, Source};
 use super::super::emulated::Emulated;
 use super::super::nvidia::Nvidia;
 use super::super::store::Store;
@@ -63,7 +63,7 @@ fn blocks_and_launches_have_orders_of_their_own() {
 #[test]
 fn mistakes_are_errors() {
     let device = Emulated::new(1);
-    match device.compile(&Source { text: "no C++".to_string() }) {
+    match device.compile(&Source { text: "no C++".to_string(), kernel: device::Kernel::Wave }) {
         Err(CudaError::Compile { log }) => assert!(log.contains("kernels.cpp"), "{log}"),
         Err(error @ CudaError::NoCompiler { .. }) => edbatch_testing::skip(&error.to_string()),
         other => panic!("{other:?}"),

@@ -10,7 +10,8 @@ const PRODUCT: &str =
     "u32 count = a.tape[0], depth = a.tape[1], width = a.tape[2], columns = a.tape[3];
     const u32* rows = a.tape + 5;
     const u32* wanted = rows + count;
-    product(block, count, depth, a.weights, width, columns, [&](u32 q) { return wanted[q]; },
+    product(block, count, depth, Streamed{a.weights, width}, columns,
+            [&](u32 q) { return wanted[q]; },
             [&](u32 r, u32 k) { return fresh(a.arena + rows[r] + k); },
             [&](u32 r, u32 column, float sum) { a.arena[a.tape[4] + r * width + column] = sum; });";
 

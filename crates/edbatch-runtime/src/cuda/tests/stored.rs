@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::super::device::Source;
+use super::super::device::{Kernel, Source};
 use super::super::store::{Key, Store};
 
 /// A folder of the test's own, removed at its end.
@@ -32,12 +32,17 @@ impl Drop for Folder {
 }
 
 fn key(text: &str) -> Key {
-    Key::new(&Source { text: text.to_string() }, &["--fast", "--loud"], (13, 0), "sm_90a")
+    Key::new(
+        &Source { text: text.to_string(), kernel: Kernel::Wave },
+        &["--fast", "--loud"],
+        (13, 0),
+        "sm_90a",
+    )
 }
 
 #[test]
 fn a_key_depends_on_all_that_a_binary_depends_on() {
-    let source = |text: &str| Source { text: text.to_string() };
+    let source = |text: &str| Source { text: text.to_string(), kernel: Kernel::Wave };
     let keys = [
         key("a"),
         key("b"),

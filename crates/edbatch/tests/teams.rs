@@ -1,0 +1,261 @@
+//! Plans by teams of an emulated device: a launch a mini-batch, and several engines on one device.
+
+use std::sync::Arc;
+
+use edbatch::{Engine, EngineOptions, Rows};
+use edbatch_datasets::generate;
+use edbatch_graph::Network;
+use edbatch_layout::{CellStyle, Program};
+use edbatch_models::*;
+use edbatch_runtime::Parameters;
+use edbatch_runtime::cuda::{CudaOptions, Driver, EmulatedDevice, Precision};
+use edbatch_runtime::kernels::Level;
+use edbatch_testing::skip;
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+#[path = "support/emulated.rs"]
+#[expect(dead_code, reason = "other tests need a device of their own")]
+mod emulated;
+
+/// A model and what the CPU makes of its inputs.
+struct Subject<M: Model> {
+    model: M,
+    parameters: Parameters,
+    inputs: Vec<M::Input>,
+    expected: Vec<Rows>,
+}
+
+impl<M: Model + Clone> Subject<M> {
+    /// `None` where the CPU has other bits than a device.
+    fn new(model: M, inputs: Vec<M::Input>) -> Option<Self> {
+        if Level::detect() == Level::Portable {
+            skip("this level of the CPU rounds products");
+            return None;
+        }
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+        let parameters = Parameters::random(model.network(), &mut rng);
+        let mut cpu = Engine::new(model.clone(), parameters.clone()).unwrap();
+        let expected = cpu.run(&inputs).unwrap();
+        Some(Self { model, parameters, inputs, expected })
+    }
+
+    fn engine(&self, device: &EmulatedDevice, threads: usize, driver: Driver) -> Option<Engine<M>> {
+        let program = Program::new(self.model.network().clone(), CellStyle::default()).unwrap();
+        let (program, parameters) = (Arc::new(program), &self.parameters);
+        let backend = emulated::load(device, program.clone(), parameters, driver)?;
+        let options = EngineOptions::new().threads(threads);
+        let engine =
+            Engine::with_backend(self.model.clone(), parameters, program, backend, options);
+        Some(engine.unwrap())
+    }
+}
+
+fn trees() -> Option<Subject<TreeLstm>> {
+    let sizes = TreeSizes { vocabulary: 9, embed: 5, hidden: 13, classes: 2 };
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let trees = generate::binary_trees(&mut rng, 16);
+    let mut word = || rng.random_range(0..9);
+    let trees = trees.iter().map(|tree| tree.map(|_| 0, |_| word())).collect();
+    Subject::new(TreeLstm::new(sizes).unwrap(), trees)
+}
+
+/// A decoder: as many graphs as its longest sentence has words.
+fn translator() -> Option<Subject<LstmNmt>> {
+    let sizes = NmtSizes { source: 9, target: 9, embed: 4, hidden: 5 };
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
+    let mut source = |_| {
+        let words = (0..rng.random_range(1..6)).map(|_| rng.random_range(0..9)).collect();
+        SourceSentence { words, stop: Stop::After(rng.random_range(1..8)) }
+    };
+    Subject::new(LstmNmt::new(sizes).unwrap(), (0..16).map(&mut source).collect())
+}
+
+/// Bringing values in and out is part of the launch, and so are all parts of the mini-batch.
+#[test]
+fn a_mini_batch_is_one_call_of_the_driver() {
+    let Some(subject) = trees() else { return };
+    for threads in [1, 2, 3] {
+        let device = EmulatedDevice::with_size(5, 12, 64 << 10);
+        let Some(mut engine) = subject.engine(&device, threads, Driver::Teams) else { return };
+        assert_eq!(engine.parts(&subject.inputs).len(), threads);
+        assert!(engine.run(&subject.inputs).unwrap() == subject.expected);
+        for _ in 0..3 {
+            let (calls, launches) = (device.calls(), device.launches());
+            assert!(engine.run(&subject.inputs).unwrap() == subject.expected);
+            assert_eq!(device.launches() - launches, 1, "{threads} threads");
+            // Which thread takes which part is chance, and so is when its memory has grown.
+            assert!(threads > 1 || device.calls() - calls == 1);
+        }
+    }
+    // Beside it, a launch a wave: leaves, at least as many levels as log₂ of the leaves, outputs.
+    let device = EmulatedDevice::new(5);
+    let Some(mut engine) = subject.engine(&device, 1, Driver::Waves) else { return };
+    let before = device.launches();
+    assert!(engine.run(&subject.inputs).unwrap() == subject.expected);
+    assert!(device.launches() - before > 4);
+}
+
+/// Parts of a decoder end after different numbers of graphs; each graph is a launch, of all parts
+/// that still go on.
+#[test]
+fn parts_that_go_on_are_launched_together() {
+    let Some(subject) = translator() else { return };
+    let device = EmulatedDevice::with_size(6, 12, 64 << 10);
+    let Some(mut engine) = subject.engine(&device, 3, Driver::Teams) else { return };
+    let parts = engine.parts(&subject.inputs);
+    assert_eq!(parts.len(), 3);
+    // As many as the part that goes on longest has by itself.
+    let graphs = parts.into_iter().map(|part| {
+        let mut cpu = Engine::new(subject.model.clone(), subject.parameters.clone()).unwrap();
+        cpu.run(&subject.inputs[part]).unwrap();
+        cpu.statistics().graphs
+    });
+    let longest = graphs.max().expect("three parts");
+    assert!(longest > 3);
+    for _ in 0..3 {
+        let before = device.launches();
+        assert!(engine.run(&subject.inputs).unwrap() == subject.expected);
+        assert_eq!(device.launches() - before, longest);
+    }
+}
+
+/// More engines than the device has teams: each waits for its turn, and parts that do not fit side
+/// by side are launched one after the other.
+#[test]
+fn engines_share_the_teams_of_a_device() {
+    let (Some(trees), Some(translator)) = (trees(), translator()) else { return };
+    // Two teams of four.
+    let device = EmulatedDevice::with_size(7, 8, 64 << 10);
+    let Some(mut first) = trees.engine(&device, 3, Driver::Teams) else { return };
+    let Some(mut second) = translator.engine(&device, 1, Driver::Teams) else { return };
+    let mut others: Vec<_> = (0..3).map(|_| first.another()).collect();
+    std::thread::scope(|scope| {
+        for engine in others.iter_mut().chain([&mut first]) {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    assert!(engine.run(&trees.inputs).unwrap() == trees.expected);
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..2 {
+                assert!(second.run(&translator.inputs).unwrap() == translator.expected);
+            }
+        });
+    });
+}
+
+/// Wherever weights lie, in few blocks, in many or in the device's memory, bits are the same.
+#[test]
+fn no_bit_depends_on_the_size_of_the_teams() {
+    let Some(subject) = trees() else { return };
+    for (processors, kept_bytes) in [(1, 1 << 20), (3, 0), (5, 1 << 10), (40, 3 << 10), (70, 700)] {
+        let device = EmulatedDevice::with_size(8, processors, kept_bytes);
+        let Some(mut engine) = subject.engine(&device, 1, Driver::Teams) else { return };
+        let outputs = engine.run(&subject.inputs).unwrap();
+        assert!(outputs == subject.expected, "{processors} processors, {kept_bytes} bytes");
+    }
+}
+
+/// Engines are on each of several devices in turn, and the parts of a mini-batch on one.
+#[test]
+fn engines_take_devices_in_turn() {
+    let Some(subject) = trees() else { return };
+    let devices = [(8, 64 << 10), (12, 1 << 10)]
+        .map(|(processors, kept)| EmulatedDevice::with_size(3, processors, kept));
+    let program = Program::new(subject.model.network().clone(), CellStyle::default()).unwrap();
+    let (program, parameters) = (Arc::new(program), &subject.parameters);
+    if emulated::load(&devices[0], program.clone(), parameters, Driver::Teams).is_none() {
+        return;
+    }
+    let options = CudaOptions::new();
+    let load = |devices: &[EmulatedDevice]| {
+        EmulatedDevice::load_on(devices, program.clone(), parameters, &options)
+    };
+    let backend = load(&devices).unwrap();
+    let (model, options) = (subject.model.clone(), EngineOptions::new().threads(2));
+    let engine = Engine::with_backend(model, parameters, program.clone(), backend, options);
+    let mut engines = vec![engine.unwrap()];
+    for _ in 0..4 {
+        let another = engines[0].another();
+        engines.push(another);
+    }
+    for (index, engine) in engines.iter_mut().enumerate() {
+        let before = devices.each_ref().map(EmulatedDevice::launches);
+        assert!(engine.run(&subject.inputs).unwrap() == subject.expected);
+        let after = devices.each_ref().map(EmulatedDevice::launches);
+        let launches = [after[0] - before[0], after[1] - before[1]];
+        assert_eq!(launches, if index % 2 == 0 { [1, 0] } else { [0, 1] }, "engine {index}");
+    }
+    let error = load(&[]).err().expect("no device").to_string();
+    assert!(error.contains("at least one"), "{error}");
+}
+
+/// From operands of 10 bits: near the CPU's results, and the same bits in all mini-batches and
+/// teams.
+#[test]
+fn tf32_is_near_and_does_not_depend_on_the_mini_batch() {
+    let Some(subject) = trees() else { return };
+    let mut first: Option<Vec<Rows>> = None;
+    for (processors, kept_bytes) in [(12, 64 << 10), (5, 1 << 10)] {
+        let device = EmulatedDevice::with_size(9, processors, kept_bytes);
+        let program = Program::new(subject.model.network().clone(), CellStyle::default()).unwrap();
+        let (program, parameters) = (Arc::new(program), &subject.parameters);
+        for driver in emulated::DRIVERS {
+            let options = CudaOptions::new().driver(driver).precision(Precision::Tf32);
+            let Some(backend) = emulated::with(&device, program.clone(), parameters, &options)
+            else {
+                return;
+            };
+            let (model, options) = (subject.model.clone(), EngineOptions::new());
+            let engine = Engine::with_backend(model, parameters, program.clone(), backend, options);
+            let mut engine = engine.unwrap();
+            for size in [1, 3, 16] {
+                let chunks = subject.inputs.chunks(size);
+                let got: Vec<_> = chunks.flat_map(|inputs| engine.run(inputs).unwrap()).collect();
+                let first = first.get_or_insert_with(|| got.clone());
+                assert!(got == *first, "{driver:?}, {processors} processors, {size} trees");
+            }
+        }
+    }
+    let elements = |outputs: &[Rows]| -> Vec<f32> {
+        outputs.iter().flat_map(Rows::iter).flatten().copied().collect()
+    };
+    let (got, expected) = (elements(&first.expect("it ran")), elements(&subject.expected));
+    let errors = got.iter().zip(&expected).map(|(got, expected)| (got - expected).abs());
+    let worst = errors.fold(0.0, f32::max);
+    assert!((1e-5..5e-3).contains(&worst), "{worst}");
+}
+
+/// A translator that cannot bear sources of seven words.
+#[derive(Clone)]
+struct Superstitious(LstmNmt);
+
+impl Model for Superstitious {
+    type Input = SourceSentence;
+
+    fn network(&self) -> &Arc<Network> {
+        self.0.network()
+    }
+
+    async fn build(&self, build: &Build<'_>, input: &SourceSentence) -> Result<(), BuildError> {
+        assert_ne!(input.words.len(), 7, "seven words");
+        self.0.build(build, input).await
+    }
+}
+
+/// Parts do not wait for one that has panicked, and the engine goes on.
+#[test]
+fn a_panic_of_a_part_leaves_the_others() {
+    let Some(Subject { model, parameters, mut inputs, expected }) = translator() else { return };
+    let subject = Subject { model: Superstitious(model), parameters, inputs: vec![], expected };
+    let device = EmulatedDevice::with_size(9, 12, 64 << 10);
+    let Some(mut engine) = subject.engine(&device, 3, Driver::Teams) else { return };
+    for at in [0, 15, 7] {
+        let words = std::mem::replace(&mut inputs[at].words, vec![3; 7]);
+        let run = std::panic::AssertUnwindSafe(|| engine.run(&inputs));
+        std::panic::catch_unwind(run).unwrap_err();
+        inputs[at].words = words;
+        assert!(engine.run(&inputs).unwrap() == subject.expected);
+    }
+}
