@@ -95,8 +95,8 @@ impl Drop for PartUnderWay<'_> {
         let mut state = self.0.state();
         state.left = state.left.saturating_sub(1);
         if thread::panicking() {
-            // This thread takes no further part.
-            state.threads = state.threads.saturating_sub(1);
+            // Other threads may not even begin now, so nobody waits for anybody any more.
+            state.threads = 0;
         }
         drop(state);
         self.0.changed.notify_all();
