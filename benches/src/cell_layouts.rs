@@ -1,4 +1,5 @@
-//! The part `cells`: memory copied by the cells of the paper's table, and their compile time.
+//! The part `cells`: memory copied by the cells of the paper's table, their latency and compile
+//! time.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,6 +10,7 @@ use edbatch_layout::{
     CellStyle, Compared, Moved, PAPER_CELLS, Program, batches_of, paper_cell, paper_rule,
 };
 
+use crate::cell_latency::cell_latency;
 use crate::record::{Cell, Copies, Rule};
 use crate::spread::Spread;
 use crate::workload::Failure;
@@ -41,6 +43,7 @@ pub fn cell_layouts() -> Result<Vec<Cell>, Failure> {
                 batches: batches.len(),
                 paper_rule: rule(paper_rule(cell, &batches, CALLS)),
                 own_rule: rule(own),
+                microseconds: cell_latency(&network, Kind::new(kind), CALLS)?,
                 compile_microseconds: microseconds,
             });
         }

@@ -221,8 +221,19 @@ pub struct Cell {
     pub paper_rule: Rule,
     /// By what our plans really do.
     pub own_rule: Rule,
+    /// The median time of a batch, by the baselines' backend.
+    pub microseconds: CellLatency,
     /// The median time to compile it.
     pub compile_microseconds: f64,
+}
+
+/// How long a batch of a cell takes, in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CellLatency {
+    /// With variables as the cell's batches come.
+    pub declared: f64,
+    /// As Algorithm 2 lays them out.
+    pub planned: f64,
 }
 
 /// What is copied by one rule.
