@@ -128,7 +128,8 @@ fn peers(peers: &[&Peer]) -> Table {
 
 /// A table in Markdown: text columns at the left, figures at the right.
 fn markdown(table: &Table) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    // Without spaces: the widest row is as long as a line may be.
+    let line = |cells: &[String]| format!("|{}|\n", cells.join("|"));
     let sides = (0..table.header.len()).map(|column| match column < table.text_columns {
         true => "---".to_string(),
         false => "--:".to_string(),

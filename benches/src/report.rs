@@ -244,8 +244,8 @@ fn learn(records: &[&Learn]) -> Table {
 
 fn cell_layouts(records: &[&Cell]) -> Table {
     let title = "Memory kernels of a cell and the kB that they write, declared -> planned, as the \
-                 paper prints them (at size 64, 8 calls), by the paper's rule and by our own; and the \
-                 time of a batch, laid out as it comes -> by Algorithm 2";
+                 paper prints them (at size 64, 8 calls), by the paper's rule and by our own; and \
+                 the time of a batch, laid out as it comes -> by Algorithm 2";
     let header = [
         "cell",
         "hidden",
