@@ -61,9 +61,20 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// The short name of a set: without its folder, or, where several are tested, as the folder:
+/// `wikigold`, `trees` of `generated/trees`, `newswire` of `newswire/test`.
+#[must_use]
+pub fn set(input: &str) -> &str {
+    match input.rsplit_once('/') {
+        Some((folder, "test")) => folder,
+        Some((_, name)) => name,
+        None => input,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{duration, percent, range, whole, wrapped};
+    use super::{duration, percent, range, set, whole, wrapped};
 
     #[test]
     fn numbers_are_readable() {
@@ -75,6 +86,10 @@ mod tests {
         );
         assert_eq!(range(&[2.0, 1.0, 3.0], whole), "1 to 3");
         assert_eq!(range(&[2.0, 2.1], whole), "2");
+        assert_eq!(
+            ["wikigold", "generated/trees", "sst/test"].map(set),
+            ["wikigold", "trees", "sst"]
+        );
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
     }
 }

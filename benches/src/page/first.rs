@@ -9,7 +9,7 @@ use crate::headline::{Rival, Row, main_rows, rows, sentences};
 use crate::palette::{OURS, of_rival};
 use crate::record::{Record, Throughput};
 use crate::sorted::Sorted;
-use crate::text::{percent, whole};
+use crate::text::{percent, set, whole};
 use crate::workload::Failure;
 
 /// What was measured, where, the result, and one plot.
@@ -82,7 +82,7 @@ fn plot(rows: &[Row<'_>]) -> Result<String, Failure> {
             row.others.iter().map(|&(rival, speed)| dot(fraction_of_peak * speed, of_rival(rival)));
         let speed = format!("{} · {}/s", percent(*fraction_of_peak), whole(*instances_per_second));
         Lane {
-            name: format!("{model} · {}", input.rsplit('/').next().unwrap_or(input)),
+            name: format!("{model} · {}", set(input)),
             note: speed,
             dots: others.chain([dot(*fraction_of_peak, OURS)]).collect(),
         }

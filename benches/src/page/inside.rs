@@ -7,7 +7,7 @@ use crate::paper_table::PAPER_TABLE;
 use crate::record::{Breakdown, Counts, Learn};
 use crate::sorted::{Sorted, groups};
 use crate::systems::System;
-use crate::text::{duration, percent, range, whole};
+use crate::text::{duration, percent, range, set, whole};
 use crate::workload::Failure;
 
 pub(super) fn why(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
@@ -260,12 +260,6 @@ pub(super) fn cells(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
         command: "cargo xtask bench --only cells",
     }))
 }
-
-/// The name of a set without its folder.
-pub(super) fn set(input: &str) -> &str {
-    input.rsplit('/').next().unwrap_or(input)
-}
-
 /// A figure with as many digits as it needs: `1`, `1.5`, `20`.
 pub(super) fn decimal(figure: f64) -> String {
     let text = format!("{figure:.2}");

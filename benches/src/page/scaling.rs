@@ -1,13 +1,13 @@
 //! What sizes do: PQ-trees, small mini-batches, memory, growing graphs.
 
-use super::inside::{decimal, set};
+use super::inside::decimal;
 use super::section::Section;
 use crate::chart::{Axis, Dot, Dots, Lane, Line, Lines, Spacing};
 use crate::palette::{CELLS, Colour, OURS, PAPER, PARTS, PLAIN, of_policy, of_system};
 use crate::record::{Growth, PqTrees, Throughput};
 use crate::sorted::{Sorted, groups};
 use crate::systems::System;
-use crate::text::{duration, range, whole};
+use crate::text::{duration, range, set, whole};
 use crate::workload::Failure;
 
 pub(super) fn pq_trees(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
