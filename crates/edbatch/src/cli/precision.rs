@@ -4,7 +4,8 @@ use clap::ValueEnum;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Precision {
-    /// As on the CPU, bit for bit.
+    /// 32-bit floats as on the CPU, bit for bit.
+    #[value(name = "f32")]
     Exact,
     /// On tensor cores, from operands rounded to 10 bits behind the point; for backend cuda.
     Tf32,

@@ -103,6 +103,16 @@ fn tables_are_folded_where_memory_allows_it() {
     }
 }
 
+#[test]
+fn floats_of_32_bits_are_the_default_precision() {
+    let scratch = Scratch::new("precision");
+    scratch.init("tree_lstm");
+    let expected = scratch.ok(&["infer", "@model"]);
+    assert_eq!(scratch.ok(&["infer", "@model", "--precision", "f32"]), expected);
+    let message = scratch.error_of_usage(&["infer", "@model", "--precision", "f16"]);
+    assert!(message.contains("f32, tf32"), "{message}");
+}
+
 /// Mini-batches of 4,096 under a limit of address space: whatever cannot be had (a tensor of the
 /// weights, the arena) is an error that says so.
 #[cfg(unix)]
