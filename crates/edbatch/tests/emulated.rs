@@ -208,16 +208,21 @@ fn nothing_is_allocated(subject: &Subject, program: &Program, device: &mut dyn B
     assert_eq!(again.to_bits(), first.to_bits());
 }
 
+/// What reads a program's tapes: the emulated device by each of its drivers, where there is a
+/// compiler, and the host.
+fn readers_of_tapes(program: &Arc<Program>, parameters: &Parameters) -> Vec<Box<dyn Backend>> {
+    let read = cuda::tape_reader(program.clone(), parameters, Level::detect()).unwrap();
+    let load = |driver| emulated::backend(program.clone(), parameters, driver);
+    emulated::DRIVERS.map(load).into_iter().flatten().chain([read]).collect()
+}
+
 /// A step alone can be measured, and leaves the backend fit for more.
 #[test]
 fn a_step_runs_once_more_by_itself() {
     let subject = Subject::new(5);
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
     let (program, parameters) = (Arc::new(program), &subject.parameters);
-    let read = cuda::tape_reader(program.clone(), parameters, Level::detect()).unwrap();
-    let load = |driver| emulated::backend(program.clone(), parameters, driver);
-    let emulated = emulated::DRIVERS.map(load);
-    for mut device in emulated.into_iter().flatten().chain([read]) {
+    for mut device in readers_of_tapes(&program, parameters) {
         let expected = subject.run(&program, &mut *device);
         let last = NodeId::new(subject.graph.nodes() - 1);
         let plan = subject.plan(&program, &*device, &[(last.into(), Want::Elements)]);
@@ -235,10 +240,7 @@ fn waves_that_lie_change_bits() {
     let subject = Subject::new(5);
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
     let (program, parameters) = (Arc::new(program), &subject.parameters);
-    let read = cuda::tape_reader(program.clone(), parameters, Level::detect()).unwrap();
-    let load = |driver| emulated::backend(program.clone(), parameters, driver);
-    let emulated = emulated::DRIVERS.map(load);
-    for device in emulated.into_iter().flatten().chain([read]) {
+    for device in readers_of_tapes(&program, parameters) {
         let nodes = (0..subject.graph.nodes()).map(NodeId::new);
         let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
         let mut plan = subject.plan(&program, &*device, &wanted);
