@@ -3,6 +3,7 @@
 use std::{fmt, slice, vec};
 
 use crate::graph::Node;
+use crate::id::Contents;
 use crate::{Cell, Kind, Network, NodeId, Port, RecordId, Source, Table, Value};
 
 /// What [`Graph::call`](crate::Graph::call) checks, by cell: no more than that, for it is read at
@@ -51,15 +52,15 @@ impl Signatures {
         cell: Kind,
         rows: &[u32],
         values: &[Value],
-        nodes: &[Node],
-        given: &[RecordId],
+        (nodes, given, contents): (&[Node], &[RecordId], Contents),
     ) -> Option<RecordId> {
         let Signature { tables, ports, surplus, record } = self.0.get(cell.index())?;
-        let is = |value: Value, expected: RecordId| match value.source() {
-            Source::Node(node) => {
-                nodes.get(node.index()).is_some_and(|node| node.record == expected)
-            }
-            Source::Given(index) => given.get(index) == Some(&expected),
+        let is = |value: Value, expected: RecordId| {
+            let record = match value.source() {
+                Source::Node(node) => nodes.get(node.index()).map(|node| node.record),
+                Source::Given(index) => given.get(index).copied(),
+            };
+            value.may_be_of(contents) && record == Some(expected)
         };
         let rows_fit = rows.len() == tables.len() && rows.iter().zip(tables).all(|(a, b)| a < b);
         let (values, others) = values.split_at_checked(ports.len())?;
@@ -235,13 +236,13 @@ impl<'a> Arguments<'a> {
         {
             let few: &[Value; FEW] = few.try_into().expect("they are as many");
             // The bit that marks a given value is mostly in none of the words.
-            let all = Value(few.iter().fold(0, |all, value| all | value.0));
-            if matches!(all.source(), Source::Node(_)) {
-                return Self::of_few(few.map(|value| NodeId(value.0)), end - start);
+            let all = few.iter().fold(0, |all, value| all | value.name);
+            if all < Value::LIMIT as u32 {
+                return Self::of_few(few.map(|value| NodeId(value.name)), end - start);
             }
             let (mut nodes, mut count) = ([NodeId(0); FEW], 0);
             for (place, value) in few.iter().enumerate() {
-                nodes[count % FEW] = NodeId(value.0);
+                nodes[count % FEW] = NodeId(value.name);
                 let is_node = matches!(value.source(), Source::Node(_));
                 count += usize::from(is_node & (place < end - start));
             }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::call::{self, Signatures};
+use crate::id::Contents;
 use crate::{Arguments, CallError, Dag, Kind, Network, NodeId, RecordId, Source, Value};
 
 /// A DAG of cell calls in flat, append-only arrays.
@@ -41,6 +42,7 @@ pub struct Graph {
     rows: Vec<u32>,
     /// Values that are read, node after node.
     values: Vec<Value>,
+    contents: Contents,
 }
 
 /// A call, with all that must be known to find its arguments: they are asked for at random.
@@ -61,7 +63,8 @@ impl Graph {
     pub fn new(network: Arc<Network>) -> Self {
         let given = network.initial_values().iter().map(|initial| initial.record).collect();
         let signatures = Signatures::new(&network);
-        Self { network, given, signatures, nodes: vec![], rows: vec![], values: vec![] }
+        let (nodes, rows, values) = (vec![], vec![], vec![]);
+        Self { network, given, signatures, nodes, rows, values, contents: Contents::new() }
     }
 
     /// Forgets all nodes and all carried values, and keeps the memory.
@@ -70,6 +73,7 @@ impl Graph {
         self.nodes.clear();
         self.rows.clear();
         self.values.clear();
+        self.contents = Contents::new();
     }
 
     /// The network whose cells are called.
@@ -90,7 +94,8 @@ impl Graph {
     // vanish. `build_cost` shows it on the tree; the lattice, which does not know, gains little.
     #[inline(always)]
     pub fn call(&mut self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
-        let Some(record) = self.signatures.fit(cell, rows, values, &self.nodes, &self.given) else {
+        let known = (&*self.nodes, &*self.given, self.contents);
+        let Some(record) = self.signatures.fit(cell, rows, values, known) else {
             return Err(self.explain(cell, rows, values));
         };
         let (node, first_row, first) = (self.nodes.len(), self.rows.len(), self.values.len());
@@ -101,7 +106,7 @@ impl Graph {
         values.iter().for_each(|&value| self.values.push(value));
         let values = (first as u32, end as u32);
         self.nodes.push(Node { kind: cell, record, rows: first_row as u32, values });
-        Ok(Value(node as u32))
+        Ok(Value::of_node(node, self.contents))
     }
 
     #[cold]
@@ -120,7 +125,7 @@ impl Graph {
             "a record of the graph's network"
         );
         self.given.push(record);
-        Value::given(self.given.len() - 1)
+        Value::given(self.given.len() - 1, self.contents)
     }
 
     /// The records of the values that exist beforehand; the network's initial values come first.
@@ -133,6 +138,9 @@ impl Graph {
     #[inline]
     #[must_use]
     pub fn record_of(&self, value: Value) -> Option<RecordId> {
+        if !value.may_be_of(self.contents) {
+            return None;
+        }
         match value.source() {
             Source::Node(node) => self.nodes.get(node.index()).map(|node| node.record),
             Source::Given(index) => self.given.get(index).copied(),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use crate::builder::CellBuilder;
+use crate::id::Contents;
 use crate::{Cell, Kind, ParameterId, RecordId, Shape, Tensor, Value};
 
 /// What a model declares once, before it sees an input.
@@ -191,7 +192,7 @@ impl Network {
             parameters.push(self.add_parameter(name, &dims[..rank])?);
         }
         self.initial.push(Initial { record, parameters });
-        Ok(Value::given(self.initial.len() - 1))
+        Ok(Value::given(self.initial.len() - 1, Contents::ANY))
     }
 
     /// The cells; a cell's index is its kind.

@@ -147,6 +147,67 @@ fn a_failure_between_awaits_leaves_the_others_their_bits() {
     one_bad_input_in_64(FailsLater(nmt()), good, (source(3, 4), true));
 }
 
+/// A model that goes on with a value, or emits it, which it did not carry across its await; in the
+/// next graph another value has the same number.
+#[cfg(debug_assertions)]
+#[derive(Clone)]
+struct DoesNotCarry {
+    network: std::sync::Arc<edbatch_graph::Network>,
+    start: edbatch_graph::Value,
+}
+
+#[cfg(debug_assertions)]
+#[derive(Clone, Copy)]
+enum Misuse {
+    None,
+    Call,
+    Emit,
+}
+
+#[cfg(debug_assertions)]
+impl Model for DoesNotCarry {
+    type Input = Misuse;
+
+    fn network(&self) -> &std::sync::Arc<edbatch_graph::Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, misuse: &Misuse) -> Result<(), BuildError> {
+        let step = edbatch_graph::Kind::new(0);
+        let stale = build.call(step, &[], &[self.start])?;
+        let (_, [carried]) = build.arg_max(stale, [stale]).await;
+        let next = build.call(step, &[], &[carried])?;
+        build.emit(match misuse {
+            Misuse::None => next,
+            Misuse::Call => build.call(step, &[], &[stale])?,
+            Misuse::Emit => stale,
+        });
+        Ok(())
+    }
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_value_that_was_not_carried_is_refused_though_another_has_its_number() {
+    let mut network = edbatch_graph::Network::new();
+    let state = network.record("state", [("h", edbatch_graph::Shape::Vector(3))]).unwrap();
+    let start = network.initial(state, &["start"]).unwrap();
+    network.cell("step", state, |cell| vec![cell.one::<1>("previous", state)[0].tanh()]).unwrap();
+    let model = DoesNotCarry { network: network.into(), start };
+    let parameters =
+        Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(11));
+    let mut engine = Engine::new(model, parameters).unwrap();
+    let inputs = [Misuse::None, Misuse::Call, Misuse::Emit, Misuse::None];
+    let results = engine.run_each(&inputs, &RunOptions::new()).unwrap();
+    assert!(
+        matches!(&results[1], Err(InputError::Build(error))
+        if error.to_string().ends_with("must be carried across it")),
+        "{results:?}"
+    );
+    assert_eq!(results[2], Err(InputError::NotCarried));
+    assert!(results[0].is_ok() && results[0] == results[3], "{results:?}");
+}
+
 #[test]
 fn a_cancelled_decoder_leaves_at_its_next_round() {
     let model = nmt();

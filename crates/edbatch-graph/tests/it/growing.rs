@@ -43,6 +43,25 @@ fn run_clear_give_and_call_on() {
     assert!(graph.call(any, &[], &[start]).is_ok());
 }
 
+/// Its number is that of another value by then: only builds with debug assertions tell.
+#[test]
+#[cfg(debug_assertions)]
+fn a_value_of_cleared_contents_is_refused_though_its_number_is_taken() {
+    let (network, [leaf, pair, _], start) = network();
+    let mut graph = Graph::new(network);
+    let stale = graph.call(leaf, &[1], &[]).unwrap();
+    let given = graph.give(graph.record_of(start).unwrap());
+    graph.clear();
+    let fresh = graph.call(leaf, &[2], &[]).unwrap();
+    graph.give(graph.record_of(start).unwrap());
+    assert_eq!(stale, fresh, "values are equal by what they name");
+    assert_eq!((graph.record_of(stale), graph.record_of(given)), (None, None));
+    assert!(graph.call(pair, &[], &[start, stale]).is_err());
+    assert!(graph.call(pair, &[], &[given, fresh]).is_err());
+    assert!(graph.call(pair, &[], &[start, fresh]).is_ok());
+    assert!(graph.call(pair, &[], &[start, NodeId(0).into()]).is_ok(), "by its number, on purpose");
+}
+
 #[test]
 #[should_panic(expected = "a record of the graph's network")]
 fn a_record_of_another_network_cannot_be_given() {
