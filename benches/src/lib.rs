@@ -51,6 +51,7 @@ pub mod report;
 pub mod rounds;
 pub mod run;
 pub mod sets;
+pub mod soak;
 pub mod sorted;
 pub mod speedups;
 pub mod spread;

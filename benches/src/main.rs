@@ -16,6 +16,7 @@ use edbatch_benches::page::page;
 use edbatch_benches::record::Record;
 use edbatch_benches::report::tables;
 use edbatch_benches::run::{Budget, Context, Step, families, steps};
+use edbatch_benches::sorted::Sorted;
 use edbatch_benches::summary::{outcome, summary};
 use edbatch_benches::workload::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -62,7 +63,9 @@ fn run(options: &Options) -> Result<(), Failure> {
     }
     writeln!(out, "Records: {}", journal.path().display())?;
     writeln!(out, "Page: {}", html.display())?;
-    Ok(())
+    // Measured and written, and still not what must be.
+    let failure = Sorted::new(records).soaks.iter().find_map(|soak| soak.failure());
+    failure.map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// Runs the steps that the journal lacks, and says of each what came out.
@@ -85,7 +88,11 @@ fn measure(
         }
         let seconds = budget.next(step);
         let figures = step.run(&mut context, seconds, |what| {
-            bar.set_message(format!("{name}: {what}"));
+            if step.is_long() {
+                bar.suspend(|| println!("{what}"));
+            } else {
+                bar.set_message(format!("{name}: {what}"));
+            }
         })?;
         let left = match budget.left() {
             ..60.0 => String::new(),

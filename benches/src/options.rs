@@ -7,6 +7,7 @@ use clap::{Parser, ValueEnum};
 use crate::families::{FAMILIES, Family};
 use crate::policies::Effort;
 use crate::sets::Source;
+use crate::soak::HOUR;
 use crate::systems::System;
 
 /// Measures batches, throughput and where the time goes; see also docs/ARCHITECTURE.md.
@@ -22,7 +23,7 @@ pub struct Options {
     /// A look at everything, in two minutes instead of seven: few sizes, short measurements
     #[arg(long)]
     pub quick: bool,
-    /// Which parts [default: all but paper]
+    /// Which parts [default: all but paper and soak]
     #[arg(long, value_delimiter = ',', value_name = "PART,…")]
     pub only: Vec<Part>,
     /// Which models [default: all]
@@ -43,7 +44,8 @@ pub struct Options {
     /// Also our own with one part less or one more: policy, layout, kernel, kept plans, orders
     #[arg(long)]
     pub ablation: bool,
-    /// The seconds for one figure of one contestant [default: 0.5, less where a run has a limit]
+    /// The seconds for one figure of one contestant [default: 0.5, less where a run has a limit];
+    /// of soak, for all of it [default: 3600]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Real sets from this folder, as `cargo xtask data fetch` makes it; else generated ones
@@ -94,13 +96,16 @@ pub enum Part {
     Growth,
     /// The tables and figures of the paper's evaluation, in hours; by name alone
     Paper,
+    /// An hour of mini-batches of changing shape: memory and bits must stay; by name alone
+    Soak,
 }
 
 impl Options {
     /// Whether a part is to be measured.
     #[must_use]
     pub fn wants(&self, part: Part) -> bool {
-        self.only.contains(&part) || (self.only.is_empty() && part != Part::Paper)
+        let by_name_alone = matches!(part, Part::Paper | Part::Soak);
+        self.only.contains(&part) || (self.only.is_empty() && !by_name_alone)
     }
 
     /// How much time policies may take to compare: all of it for those who name the part.
@@ -206,6 +211,12 @@ impl Options {
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(if self.quick { 0.2 } else { 0.5 })
+    }
+
+    /// The seconds of a soak.
+    #[must_use]
+    pub fn seconds_of_soak(&self) -> f64 {
+        self.seconds.unwrap_or(HOUR)
     }
 
     /// The seconds in which a run should end that measures the usual things: those who choose what

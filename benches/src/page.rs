@@ -8,6 +8,7 @@ mod first;
 mod inside;
 mod scaling;
 mod section;
+mod steady;
 
 use std::fmt::Write;
 
@@ -36,6 +37,7 @@ pub fn page(records: &[Record]) -> Result<String, Failure> {
         scaling::memory(&sorted)?,
         scaling::growth(&sorted)?,
         fast::peers(&sorted)?,
+        steady::soak(&sorted)?,
     ]
     .into_iter()
     .flatten()

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
+use crate::soak::Soak;
 
 /// A measurement, the step of a run that it belongs to, and where it was made.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -40,6 +41,8 @@ pub enum Figures {
     Growth(Growth),
     /// How fast other people's programs are, beside ours in the same run.
     Peer(Peer),
+    /// Whether memory and bits stay for an hour.
+    Soak(Soak),
 }
 
 /// How many batches a policy makes of mini-batches: means over them.

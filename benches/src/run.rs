@@ -19,6 +19,7 @@ use crate::policies::Effort;
 use crate::pq_trees::pq_trees;
 use crate::record::{Breakdown, Figures, Throughput};
 use crate::sets::{SetError, Source};
+use crate::soak::soak;
 use crate::systems::System;
 use crate::throughput::{Setting, learned_by_paper, throughput};
 use crate::workload::Failure;
@@ -41,6 +42,7 @@ enum What<'a> {
     Peer { family: &'a Family, hidden: usize, batch: usize },
     Cells,
     PqTree,
+    Soak(&'a [Family]),
 }
 
 /// The chosen models on all their sets. A set that is not in the folder is left out with a word
@@ -138,6 +140,9 @@ pub fn steps<'a>(options: &Options, families: &'a [Family]) -> Result<Vec<Step<'
     if options.wants(Part::PqTree) {
         add(What::PqTree, 2.0);
     }
+    if options.wants(Part::Soak) {
+        add(What::Soak(families), 1.0);
+    }
     Ok(steps)
 }
 
@@ -234,7 +239,14 @@ impl Step<'_> {
             }
             What::Cells => "cells".into(),
             What::PqTree => "pqtree".into(),
+            What::Soak(_) => format!("soak: {} s", options.seconds_of_soak()),
         }
+    }
+
+    /// Whether what it says on the way is to stay on the terminal: it runs for long.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        matches!(self.what, What::Soak(_))
     }
 
     /// Measures. `seconds` are those in which it should end, if the run has a limit.
@@ -291,6 +303,9 @@ impl Step<'_> {
             What::PqTree => {
                 let seconds = if effort == Effort::Full { 0.5 } else { 0.1 };
                 pq_trees(effort, seconds, say).into_iter().map(Figures::PqTree).collect()
+            }
+            What::Soak(families) => {
+                vec![Figures::Soak(soak(families, options.seconds_of_soak(), say)?)]
             }
         })
     }

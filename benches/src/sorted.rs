@@ -3,6 +3,7 @@
 use crate::record::{
     Breakdown, Cell, Counts, Figures, Growth, Learn, Peer, PqTrees, Record, Throughput,
 };
+use crate::soak::Soak;
 
 /// The figures of some records.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,8 @@ pub struct Sorted<'a> {
     pub growths: Vec<&'a Growth>,
     /// Speeds of others.
     pub peers: Vec<&'a Peer>,
+    /// What hours of mini-batches showed.
+    pub soaks: Vec<&'a Soak>,
 }
 
 impl<'a> Sorted<'a> {
@@ -47,6 +50,7 @@ impl<'a> Sorted<'a> {
                 Figures::PqTree(figures) => sorted.trees.push(figures),
                 Figures::Growth(figures) => sorted.growths.push(figures),
                 Figures::Peer(figures) => sorted.peers.push(figures),
+                Figures::Soak(figures) => sorted.soaks.push(figures),
             }
         }
         sorted

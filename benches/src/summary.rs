@@ -82,6 +82,7 @@ pub fn outcome(figures: &[Figures]) -> String {
             whole(peer.instances_per_second)
         ));
     }
+    parts.extend(sorted.soaks.iter().map(ToString::to_string));
     parts.join("; ")
 }
 
@@ -97,7 +98,7 @@ pub fn summary(records: &[Record]) -> String {
     }
     let table = if main.is_empty() { String::new() } else { table(&main).to_string() };
     let parts = [latency(&sorted), counts(&sorted), learning(&sorted), growth(&sorted)];
-    let parts = parts.into_iter().chain([cells(&sorted), trees(&sorted)]).flatten();
+    let parts = parts.into_iter().chain([cells(&sorted), trees(&sorted), soaks(&sorted)]).flatten();
     let parts: Vec<String> = parts.collect();
     let blocks = [result.join("\n"), table.trim_end().into(), parts.join("\n")];
     let blocks: Vec<String> = blocks.into_iter().filter(|block| !block.is_empty()).collect();
@@ -190,4 +191,8 @@ fn cells(sorted: &Sorted<'_>) -> Option<String> {
 fn trees(sorted: &Sorted<'_>) -> Option<String> {
     let times: Vec<f64> = sorted.trees.iter().map(|tree| tree.ns_per_element).collect();
     (!times.is_empty()).then(|| format!("PQ-trees, an element: {}", range(&times, duration)))
+}
+
+fn soaks(sorted: &Sorted<'_>) -> Option<String> {
+    sorted.soaks.last().map(|soak| format!("Soak: {soak}"))
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use edbatch::{Engine, EngineError, Rows, RunError, Statistics, interpret};
+use edbatch::{Engine, EngineError, EngineOptions, Rows, RunError, Statistics, interpret};
 use edbatch_graph::{Dag, Network, Schedule};
 use edbatch_layout::{Capacity, Plan, Planner, Program, Want};
 use edbatch_models::Model;
@@ -17,6 +17,7 @@ use edbatch_runtime::{Parameters, Profile, gathered_bytes};
 use crate::flops::{executed_flops, flops};
 use crate::live::live_bytes;
 use crate::sets::Set;
+use crate::soak::{AnyInstances, OnAnyInstances};
 use crate::systems::System;
 use crate::unrolled::{Unrolled, unroll};
 use crate::vanilla::Vanilla;
@@ -74,6 +75,16 @@ pub trait Workload {
         mini_batches: &[MiniBatch],
         threads: usize,
     ) -> Result<Box<dyn Contestant>, Failure>;
+
+    /// An engine that runs any instances of the part to measure on.
+    ///
+    /// # Errors
+    /// If a cell is too large to be addressed.
+    fn any_instances(
+        &self,
+        parameters: Parameters,
+        options: EngineOptions,
+    ) -> Result<Box<dyn AnyInstances>, Failure>;
 
     /// The results of a mini-batch of the part to measure on, node by node.
     ///
@@ -190,6 +201,15 @@ impl<M: Model<Input: Clone + Sync> + Clone + Send + Sync + 'static> Workload for
         } else {
             Box::new(Running::new(model, system, parameters, learned, inputs, threads)?)
         })
+    }
+
+    fn any_instances(
+        &self,
+        parameters: Parameters,
+        options: EngineOptions,
+    ) -> Result<Box<dyn AnyInstances>, Failure> {
+        let (model, set) = (self.model.clone(), self.test.clone());
+        Ok(Box::new(OnAnyInstances::new(model, set, parameters, options)?))
     }
 
     fn interpret(

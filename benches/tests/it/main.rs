@@ -11,3 +11,4 @@ mod paper_table;
 mod records;
 mod sample;
 mod screen;
+mod soak;

@@ -6,6 +6,7 @@ use edbatch_benches::record::{
     Breakdown, Cell, CellLatency, Copies, Counts, Figures, Growth, Latency, Learn, Peer, PqTrees,
     Record, Rule, Throughput,
 };
+use edbatch_benches::soak::{Memory, Soak, SoakSample, Trend};
 use edbatch_benches::systems::System;
 
 /// As many as a default run has.
@@ -19,6 +20,7 @@ pub(crate) fn records() -> Vec<Record> {
     }
     figures.extend(["GRUCell", "TreeLSTM-Internal"].map(|cell| Figures::Cells(copies(cell))));
     figures.extend((3..7).map(|zeros| Figures::PqTree(tree(10usize.pow(zeros)))));
+    figures.push(Figures::Soak(soak()));
     let machine = Machine {
         processor: "a processor with a name that is as long as those of processors are".into(),
         cores: 2,
@@ -180,5 +182,31 @@ fn tree(leaves: usize) -> PqTrees {
         ns_per_element_high: 23.0,
         repetitions: 5,
         bytes: 24 * leaves,
+    }
+}
+
+fn soak() -> Soak {
+    let sample = |minute: u32| SoakSample {
+        seconds: 60.0 * f64::from(minute),
+        mini_batches: 40_000 * u64::from(minute),
+        resident_bytes: Some(312_000_000),
+        held_bytes: 101_000_000,
+        reference_seconds: 0.2,
+    };
+    Soak {
+        seed: 1,
+        models: FAMILIES.iter().map(|(model, _)| (*model).into()).collect(),
+        engines: 48,
+        threads: 2,
+        plans_reused: 500_000,
+        seconds: 3600.0,
+        mini_batches: 2_400_000,
+        memory: Memory::Flat(Trend {
+            before: 312_000_000.0,
+            after: 312_100_000.0,
+            bytes_per_mini_batch: 0.06,
+        }),
+        moved: None,
+        samples: (1..=60).map(sample).collect(),
     }
 }
