@@ -68,6 +68,7 @@ mod pair;
 mod sentence;
 mod tree;
 mod vocabulary;
+mod whole_file;
 mod write;
 
 pub use arcs::{Arcs, MAX_ARCS, parse_arcs, read_arcs};
@@ -81,6 +82,7 @@ pub use pair::{Pair, Pairs, parse_pairs, read_pairs};
 pub use sentence::{Sentence, parse_plain, parse_sentences, read_plain, read_sentences};
 pub use tree::{Tree, TreeBuilder};
 pub use vocabulary::{UNKNOWN, Vocabulary};
+pub use whole_file::{WholeFile, partial_files, remove_leftovers, write_whole};
 pub use write::{write_arcs, write_lattices, write_pairs, write_sentences, write_trees};
 
 /// The README's example, compiled and run by the tests.

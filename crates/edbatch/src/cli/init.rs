@@ -11,7 +11,6 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use super::failure::Failure;
-use super::output::{Partial, beside};
 use super::{at_least_one, memory};
 
 /// Makes a model folder: vocabularies, random weights, a configuration.
@@ -72,7 +71,9 @@ impl Init {
         if let Some(parent) = dir.parent() {
             fs::create_dir_all(parent)?;
         }
-        let partial = Partial(beside(&dir));
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        let beside = dir.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        let partial = PartialFolder(beside);
         fs::create_dir(&partial.0)?;
         Folder::write(config, lexicon, &partial.0)?;
         let parameters =
@@ -87,6 +88,16 @@ impl Init {
             fs::rename(file.path(), dir.join(file.file_name()))?;
         }
         Ok(())
+    }
+}
+
+/// A folder that is removed, unless it was renamed before.
+struct PartialFolder(PathBuf);
+
+impl Drop for PartialFolder {
+    fn drop(&mut self) {
+        // After success it is no longer there; after failure the error is already on its way.
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
