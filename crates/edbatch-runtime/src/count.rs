@@ -110,8 +110,12 @@ fn moved_by(step: &CellStep) -> Option<(Place, u32)> {
 /// The bytes that a plan reads through lists of rows instead of as spans.
 #[must_use]
 pub fn gathered_bytes(program: &Program, plan: &Plan) -> u64 {
-    let steps = (0..plan.steps.len()).flat_map(|step| gathers(program, plan, step));
-    steps.map(|(rows, elements)| rows * elements * 4).sum()
+    (0..plan.steps.len()).map(|step| bytes_gathered_by(program, plan, step)).sum()
+}
+
+/// The bytes that a step reads through lists of rows.
+pub(crate) fn bytes_gathered_by(program: &Program, plan: &Plan, step: usize) -> u64 {
+    gathers(program, plan, step).map(|(rows, elements)| rows * elements * 4).sum()
 }
 
 /// For each operand of a step that is a list: its rows, and the elements that are read of each.

@@ -17,10 +17,12 @@ use std::sync::{Arc, LockResult, Mutex, PoisonError};
 use edbatch_layout::{Plan, Program, ValueRow, Want};
 
 use crate::backend::fields;
+#[cfg(feature = "tracing")]
+use crate::count::bytes_gathered_by;
 use crate::kernels::rows::split_around;
 use crate::kernels::{Aligned, Level, Pass, arg_max};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
-use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Rows};
+use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Rows, span};
 use load::Loaded;
 pub use profile::{Profile, Timer, Work};
 use tile::{Job, Workspace};
@@ -174,6 +176,18 @@ impl Cpu {
     fn execute(&mut self, plan: &Plan, index: usize, mut workers: Option<&mut ClaimedPool<'_>>) {
         let step = plan.steps[index];
         let (calls, out) = (step.calls as usize, step.out as usize);
+        let program = &*self.loaded.program;
+        let _span = if step.is_batch() {
+            span!(
+                TRACE,
+                "batch",
+                cell = program.network()[step.cell].name(),
+                calls,
+                gathered_bytes = bytes_gathered_by(program, plan, index),
+            )
+        } else {
+            span!(TRACE, "prologue", cell = program.network()[step.cell].name(), calls)
+        };
         let cell = self.loaded.carried_out(&step);
         let stride = cell.stride;
         // A batch never writes a row that it reads.
@@ -197,6 +211,7 @@ impl Cpu {
             let tiles = written.chunks_mut(rows * stride).enumerate();
             workers.share(tiles, |worker, (tile, out)| {
                 let first = tile * rows;
+                let _span = span!(TRACE, "tile", calls = (out.len() / stride.max(1)) as u64);
                 let mut workspace = unpoisoned(workspaces[worker].lock());
                 job.run(first..calls.min(first + rows), out, &mut workspace, None);
             });
@@ -226,6 +241,7 @@ fn fold_tables(
     if plan.steps.is_empty() {
         return Ok(Aligned::default());
     }
+    let _span = span!(INFO, "fold tables");
     let loaded = Loaded::to_fold(program.clone(), parameters, level);
     let loaded = loaded.map_err(|error| error.of(PACKED))?;
     let mut cpu = Cpu::on(Arc::new(loaded), None);

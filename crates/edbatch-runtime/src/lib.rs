@@ -39,6 +39,7 @@ pub mod kernels;
 mod parameters;
 mod parts;
 pub mod pytorch;
+mod span;
 mod thread_pool;
 
 pub use backend::{Backend, BackendError, Bytes, Given, Outputs, Rows, initial_rows};
@@ -49,7 +50,17 @@ pub use cuda::CudaError;
 pub use interpret::{ReferenceTensor, initial_values, interpret};
 pub use parameters::{ParameterError, Parameters};
 pub use parts::{PartUnderWay, Parts};
+#[doc(hidden)]
+#[cfg(not(feature = "tracing"))]
+pub use span::NoSpan;
+#[doc(hidden)]
+pub use span::SPAN_TARGET;
 pub use thread_pool::{ClaimedPool, ThreadPool};
+
+/// For [`span!`], which names it in other crates.
+#[cfg(feature = "tracing")]
+#[doc(hidden)]
+pub use tracing;
 
 /// The README's example, compiled and run by the tests.
 #[cfg(doctest)]

@@ -157,7 +157,8 @@ impl Helpers {
         });
         let help = |index| {
             let shared = shared.clone();
-            thread::spawn(move || shared.help(index))
+            let helper = thread::Builder::new().name(format!("helper {}", index + 1));
+            helper.spawn(move || shared.help(index)).expect("the system gives a thread")
         };
         let threads = (0..helpers).map(help).collect();
         Self { shared, threads, number: 0 }

@@ -26,6 +26,7 @@ mod shard_mark;
 mod shard_run;
 mod shards;
 mod svg;
+mod trace;
 
 use std::process::ExitCode;
 

@@ -13,7 +13,7 @@ use edbatch_policy::{
     AnyPolicy, CostModel, LearningConfig, NamedEncoding, Outcome, TrainingSet, hold_out,
 };
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Parameters, Rows, ThreadPool, initial_rows};
+use edbatch_runtime::{Backend, Cpu, Parameters, Rows, ThreadPool, initial_rows, span};
 use rand::Rng;
 
 use crate::session::Session;
@@ -266,6 +266,7 @@ impl<M: Model> Engine<M> {
         mut done: impl FnMut(usize, Result<&mut Rows, InputError>),
     ) -> Result<(), RunError> {
         assert!(width > 0, "at least one input at a time");
+        let _stream = span!(INFO, "stream", width = width as u64);
         let first = self.workers.first();
         first.run(&self.model, width, inputs, &mut done, &|_| true)?;
         let took = first.tally().clone();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use edbatch_graph::{Graph, Source, Value};
 use edbatch_layout::Want;
 use edbatch_models::{Model, arg_max};
-use edbatch_runtime::{BackendError, Parameters, ReferenceTensor, initial_values};
+use edbatch_runtime::{BackendError, Parameters, ReferenceTensor, initial_values, span};
 
 use crate::wiring::{Results, Round, Wiring};
 use crate::{InputError, Rows, RunError, Statistics};
@@ -39,12 +39,25 @@ pub fn interpret<M: Model>(
     let round = Round::new(&graph, inputs.len(), inputs, &|_| true);
     let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
     let started = Instant::now();
-    while wiring.advance() {
+    let _mini_batch = span!(INFO, "mini-batch", inputs = inputs.len() as u64);
+    loop {
+        let _round = span!(DEBUG, "round");
+        let wired = {
+            let _stage = span!(DEBUG, "construct");
+            wiring.advance()
+        };
+        if !wired {
+            break;
+        }
         if let Some((instance, error)) = wiring.failed() {
             return Err(RunError::Input { instance, error });
         }
         host_tensors(&graph.borrow(), &round.given(), &mut given);
-        let nodes = edbatch_runtime::interpret(&graph.borrow(), parameters, &given);
+        let nodes = {
+            let _stage = span!(DEBUG, "execute");
+            edbatch_runtime::interpret(&graph.borrow(), parameters, &given)
+        };
+        let _stage = span!(DEBUG, "read");
         statistics.graphs += 1;
         statistics.nodes += nodes.len() as u64;
         statistics.batches += nodes.len() as u64;

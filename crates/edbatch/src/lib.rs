@@ -128,6 +128,8 @@ pub use edbatch_runtime as runtime;
 
 #[cfg(doctest)]
 mod book;
+#[cfg(feature = "tracing")]
+mod chrome_trace;
 mod engine;
 mod error;
 mod inner_schedules;
@@ -141,6 +143,8 @@ mod statistics;
 mod wiring;
 mod workers;
 
+#[cfg(feature = "tracing")]
+pub use chrome_trace::ChromeTrace;
 pub use edbatch_runtime::Rows;
 pub use engine::Engine;
 pub use error::{EngineError, InputError, RunError};

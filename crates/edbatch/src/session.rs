@@ -10,7 +10,7 @@ use edbatch_graph::{Dag, Graph, Schedule, Value};
 use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Program, Want};
 use edbatch_models::Model;
 use edbatch_policy::{AnyPolicy, Sample, Scheduler, lower_bound};
-use edbatch_runtime::{Backend, BackendError, Given, Outputs, Parts, Rows, gathered_bytes};
+use edbatch_runtime::{Backend, BackendError, Given, Outputs, Parts, Rows, gathered_bytes, span};
 
 use crate::plan_cache::PlanCache;
 use crate::statistics::Tally;
@@ -102,14 +102,19 @@ impl Session {
         // How many rows the graph before left in the backend, for this one's given values.
         let mut stayed = 0;
         loop {
+            let _round = span!(DEBUG, "round");
             let wiring_began = Instant::now();
-            let wired = wiring.advance();
+            let wired = {
+                let _stage = span!(DEBUG, "construct");
+                wiring.advance()
+            };
             self.tally.statistics.construct += wiring_began.elapsed();
             if !wired {
                 break;
             }
             self.schedule(&graph.borrow(), &round.wanted())?;
             self.execute(&graph.borrow(), stayed, &round.given())?;
+            let _stage = span!(DEBUG, "read");
             let reading = Instant::now();
             stayed = wiring.read(&self.backend.outputs(&self.plan)?, sink)?;
             self.tally.statistics.execute += reading.elapsed();
@@ -161,9 +166,13 @@ impl Session {
             return self.check_memory_limit();
         }
         let scheduling = Instant::now();
-        self.scheduler.schedule(graph, &mut self.schedule);
+        {
+            let _stage = span!(DEBUG, "schedule", nodes = graph.nodes() as u64);
+            self.scheduler.schedule(graph, &mut self.schedule);
+        }
         self.tally.statistics.schedule += scheduling.elapsed();
 
+        let _stage = span!(DEBUG, "plan");
         let planning = Instant::now();
         let mini_batch =
             MiniBatch { program: &self.program, graph, schedule: &self.schedule, wanted };
@@ -182,6 +191,7 @@ impl Session {
         let Some(cache) = &mut self.cache else {
             return false;
         };
+        let _stage = span!(DEBUG, "plan");
         let planning = Instant::now();
         let found = cache.get(graph, wanted).is_some_and(|entry| {
             let (program, schedule) = (&*self.program, &entry.schedule);
@@ -214,7 +224,10 @@ impl Session {
         let given = Given { initial: &self.initial, stayed, host };
         let Tally { statistics, report } = &mut self.tally;
         let started = Instant::now();
-        self.backend.run(&self.plan, &given)?;
+        {
+            let _stage = span!(DEBUG, "execute");
+            self.backend.run(&self.plan, &given)?;
+        }
         statistics.execute += started.elapsed();
         if let Some(samples) = &mut self.samples {
             // Each step once more, in the caches as the run has left them: its own time, without

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::{Arc, LockResult, Mutex, PoisonError};
 
 use edbatch_models::Model;
-use edbatch_runtime::{Parts, Rows, ThreadPool};
+use edbatch_runtime::{Parts, Rows, ThreadPool, span};
 
 use crate::session::Session;
 use crate::statistics::Tally;
@@ -96,6 +96,7 @@ impl Workers {
         outputs: &mut [Result<Rows, InputError>],
         still_wanted: &(dyn Fn(usize) -> bool + Sync),
     ) -> Result<Tally, RunError> {
+        let _mini_batch = span!(INFO, "mini-batch", inputs = inputs.len() as u64);
         if self.parts_of(model, inputs) == 1 {
             let first = self.first();
             first.run(model, inputs.len(), inputs, &mut Into(outputs), still_wanted)?;
@@ -114,6 +115,7 @@ impl Workers {
         let all = Mutex::new((Tally::default(), None));
         let run = |worker: usize, (first, inputs, outputs): (usize, &[M::Input], &mut [_])| {
             let _part = under_way.part();
+            let _span = span!(INFO, "part", first = first as u64, inputs = inputs.len() as u64);
             let mut session = unpoisoned(sessions[worker].lock());
             let still_wanted = |input: usize| still_wanted(first + input);
             let ran = session.run(model, inputs.len(), inputs, &mut Into(outputs), &still_wanted);

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::target::writable;
 use super::{Profile, SHARED, Work};
 use crate::kernels::{self, PackedWeights, Pass, RowsMut, RowsRef, Start};
+use crate::span;
 use crate::thread_pool::ClaimedPool;
 
 /// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. Workers, if there are any, share
@@ -48,6 +49,7 @@ fn by_columns(
         })
         .collect();
     workers.share(parts.into_iter(), |_, (panels, out)| {
+        let _span = span!(TRACE, "columns", panels = panels.len() as u64);
         kernels::product(weights, panels, pass, x, start, out);
     });
 }

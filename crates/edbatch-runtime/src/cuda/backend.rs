@@ -11,7 +11,7 @@ use super::memory::PlanMemory;
 use super::on_tape::{alone, find_wanted, too_large};
 use super::slots::Flight;
 use super::{CudaError, CudaOptions};
-use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Parts};
+use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Parts, span};
 
 /// Carries plans out on a CUDA device, or on an emulated one.
 ///
@@ -67,6 +67,7 @@ impl<D: Device> Cuda<D> {
     /// Copies a tape to where the device reads it, and launches its waves.
     fn launch(&mut self) -> Result<(), BackendError> {
         let Self { loaded, memory, tape, .. } = self;
+        let _span = span!(TRACE, "launch", words = tape.words().len() as u64);
         let device = &*loaded.device;
         // Teams copy it by fours.
         let words = tape.words().len().next_multiple_of(4);
@@ -103,6 +104,7 @@ impl<D: Device> Cuda<D> {
 
     /// Waits until all that was launched has ended.
     fn wait(&mut self) -> Result<(), CudaError> {
+        let _span = span!(TRACE, "wait");
         let device = &*self.loaded.device;
         match (&self.loaded.teams, self.flight.take()) {
             (Some(_), Some(flight)) => device.slots().wait(device, flight),

@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use edbatch_runtime::span;
+
 use super::failure::Failure;
 
 /// Pieces that may be waiting for a thread, in work, or done before an earlier one; per thread.
@@ -26,9 +28,11 @@ pub(crate) fn in_order<T: Send, R: Send, W: FnMut(T) -> Result<R, Failure>>(
     let (deliver, results) = channel();
     let claims = Mutex::new(claims);
     thread::scope(|scope| {
-        for _ in 0..threads {
+        for number in 1..=threads {
             let (claims, worker, deliver) = (&claims, &worker, deliver.clone());
-            scope.spawn(move || labour(claims, &deliver, worker));
+            let named = thread::Builder::new().name(format!("worker {number}"));
+            let spawned = named.spawn_scoped(scope, move || labour(claims, &deliver, worker));
+            spawned.expect("the system gives a thread");
         }
         drop(deliver);
         conduct(threads * AHEAD, pieces, claim, &results, take)
@@ -41,6 +45,7 @@ fn labour<T, R, W: FnMut(T) -> Result<R, Failure>>(
     deliver: &Sender<(usize, Result<R, Failure>)>,
     worker: &(impl Fn() -> Result<W, Failure> + Sync),
 ) {
+    let _span = span!(INFO, "worker");
     let next = || claims.lock().expect("nothing panics under this lock").recv();
     let mut own: Option<W> = None;
     while let Ok((index, piece)) = next() {

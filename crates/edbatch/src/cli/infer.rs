@@ -31,6 +31,7 @@ use super::output::Output;
 use super::precision::Precision;
 use super::runner::Runner;
 use super::shard::Shard;
+use super::trace::Trace;
 use super::{at_least_one, progress, shard_run};
 
 /// Writes a model's outputs for every line of a file, as JSON lines in the order of the input.
@@ -42,7 +43,7 @@ use super::{at_least_one, progress, shard_run};
 #[command(after_help = "\
 Example:
   edbatch init tree_lstm model --hidden 64 --input trees.txt
-  edbatch infer model --output logits.jsonl --stats stats.json
+  edbatch infer model --output logits.jsonl --stats stats.json --trace trace.json
 
 A corpus in 64 shards, of which this is number 3, on as many machines as there are:
   edbatch infer model --input corpus/*.jsonl.gz --shard 3/64 --output-dir out --on-error record
@@ -111,6 +112,11 @@ pub(crate) struct Infer {
     /// batched and why not better, and the largest missed opportunity.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
+    /// File for a Chrome trace, which ui.perfetto.dev shows as a timeline: on a track for each
+    /// thread its mini-batches, their rounds, the stages of these and, on cpu, each batch, called
+    /// by its cell. About 150 bytes a batch. A shard that was done before writes none.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
 }
 
 /// How many lines there were, and how many of them have no results.
@@ -205,6 +211,7 @@ impl Infer {
         let policy = self.policy.0.as_ref().map(|choice| choice.open(&kinds)).transpose();
         let policy = policy.map_err(|error| Failure::policy(&error))?;
         let mut stats = self.stats.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+        let trace = self.trace.as_deref().map(Trace::begin).transpose()?;
 
         let engines = AtomicUsize::new(0);
         let runner = Mutex::new(match self.backend {
@@ -244,6 +251,7 @@ impl Infer {
         if let Some(stats) = &mut stats {
             stats.write(self.report(&by_engine).as_bytes())?;
         }
+        trace.map_or(Ok(()), Trace::finish)?;
         stats.map_or(Ok(()), Output::finish)?;
         Ok(tally)
     }

@@ -10,3 +10,4 @@ mod on_error;
 mod policies;
 mod shard_failures;
 mod shards;
+mod trace;
