@@ -6,6 +6,7 @@ mod cells;
 mod goldens;
 mod hostile;
 mod infer;
+mod killed;
 mod on_error;
 mod policies;
 mod shard_failures;
