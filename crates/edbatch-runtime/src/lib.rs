@@ -34,6 +34,7 @@ mod count;
 mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod finite;
 mod interpret;
 pub mod kernels;
 mod parameters;
@@ -47,6 +48,7 @@ pub use count::{Count, KernelCounts, gathered_bytes};
 pub use cpu::{Cpu, Profile, Timer, Work};
 #[cfg(feature = "cuda")]
 pub use cuda::CudaError;
+pub use finite::{NotFinite, NotFiniteWeight};
 pub use interpret::{ReferenceTensor, initial_values, interpret};
 pub use parameters::{ParameterError, Parameters};
 pub use parts::{PartUnderWay, Parts};

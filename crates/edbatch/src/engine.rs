@@ -84,7 +84,10 @@ impl<M: Model> Engine<M> {
         let pool = options.pool.take().unwrap_or_else(|| ThreadPool::new(options.threads));
         let policy = options.policy.take();
         let initial = initial_rows(program.network(), parameters);
-        let first = Session::new(program, backend, initial, &options);
+        let mut first = Session::new(program, backend, initial, &options);
+        if options.check_finite {
+            first.check_finite(parameters.clone());
+        }
         let others: Vec<_> = (1..options.threads).map(|_| first.another(&options)).collect();
         let workers = Workers::new(std::iter::once(first).chain(others), pool);
         let tally = Tally::new(options.counts);

@@ -5,7 +5,7 @@ use std::fmt;
 use edbatch_layout::{ArenaTooLarge, TooLarge};
 use edbatch_models::BuildError;
 use edbatch_policy::EmptyTrainingSet;
-use edbatch_runtime::BackendError;
+use edbatch_runtime::{BackendError, NotFinite, NotFiniteWeight};
 
 /// Why a mini-batch could not be run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,6 +100,58 @@ pub enum InputError {
     NotCarried,
     /// It was no longer [wanted](crate::RunOptions::still_wanted).
     Cancelled,
+    /// One of its calls made something that is not finite, which was to be
+    /// [checked](crate::EngineOptions::check_finite).
+    NotFinite(Box<NotFiniteCall>),
+}
+
+/// The first call of an input whose record has an element that is not finite.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotFiniteCall {
+    /// The number of the call among those that the input makes, from 0, in the model's order.
+    pub call: usize,
+    /// The cell that is called.
+    pub cell: String,
+    /// The field of the record.
+    pub field: String,
+    /// The element's index in each dimension of the field.
+    pub index: Vec<usize>,
+    /// What the element is.
+    pub value: NotFinite,
+    /// Where it comes from.
+    pub cause: NotFiniteCause,
+}
+
+/// Why a call makes something that is not finite: no call before it does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum NotFiniteCause {
+    /// It reads a weight that is not finite.
+    Weight(NotFiniteWeight),
+    /// It reads a [given](edbatch_models::Build::give) value that is not finite.
+    Given,
+    /// All that it reads is finite, but not what its operations make of it.
+    Operations,
+}
+
+impl fmt::Display for NotFiniteCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { call, cell, field, index, value, cause } = self;
+        write!(f, "expected finite values, got {value} at {index:?} of field {field} of ")?;
+        write!(f, "cell {cell}, call {call} of the input, counted from 0: ")?;
+        match cause {
+            NotFiniteCause::Weight(weight) => {
+                write!(f, "it reads {weight}: correct the weights")
+            }
+            NotFiniteCause::Given => {
+                f.write_str("it reads a given value that is not finite: correct what is given")
+            }
+            NotFiniteCause::Operations => f.write_str(
+                "all that it reads is finite, so one of its operations overflows or is undefined: \
+                 make the cell's weights smaller, or correct its equations",
+            ),
+        }
+    }
 }
 
 impl fmt::Display for InputError {
@@ -110,6 +162,7 @@ impl fmt::Display for InputError {
                 f.write_str("a value from before an await is used after it; carry it across")
             }
             Self::Cancelled => f.write_str("cancelled: the input was no longer wanted"),
+            Self::NotFinite(call) => call.fmt(f),
         }
     }
 }

@@ -8,6 +8,7 @@ use edbatch_layout::Want;
 use edbatch_models::{Model, arg_max};
 use edbatch_runtime::{BackendError, Parameters, ReferenceTensor, initial_values, span};
 
+use crate::finite::Calls;
 use crate::wiring::{Results, Round, Wiring};
 use crate::{InputError, Rows, RunError, Statistics};
 
@@ -29,6 +30,35 @@ pub fn interpret<M: Model>(
     model: &M,
     parameters: &Parameters,
     inputs: &[M::Input],
+) -> Result<Interpreted, RunError> {
+    node_by_node(model, parameters, inputs, Look::Away)
+}
+
+/// As [`interpret`], but an input fails of which a call makes something that is not finite, as it
+/// does where an engine [checks](crate::EngineOptions::check_finite) it.
+///
+/// # Errors
+/// If an input does not fit the model, or a record has an element that is not finite.
+pub fn interpret_finite<M: Model>(
+    model: &M,
+    parameters: &Parameters,
+    inputs: &[M::Input],
+) -> Result<Interpreted, RunError> {
+    node_by_node(model, parameters, inputs, Look::AtCalls)
+}
+
+/// Whether what calls make is looked at.
+#[derive(PartialEq, Eq)]
+enum Look {
+    Away,
+    AtCalls,
+}
+
+fn node_by_node<M: Model>(
+    model: &M,
+    parameters: &Parameters,
+    inputs: &[M::Input],
+    look: Look,
 ) -> Result<Interpreted, RunError> {
     let mut outputs = vec![Rows::new(); inputs.len()];
     let mut statistics = Statistics { instances: inputs.len() as u64, ..Statistics::default() };
@@ -58,6 +88,18 @@ pub fn interpret<M: Model>(
             edbatch_runtime::interpret(&graph.borrow(), parameters, &given)
         };
         let _stage = span!(DEBUG, "read");
+        if look == Look::AtCalls {
+            let (graph, host) = (&*graph.borrow(), &*round.given());
+            let calls = Calls { graph, weights: parameters, host };
+            wiring.fail_where(|called, before| {
+                calls.not_finite(called, before, |node| {
+                    nodes[node].iter().map(|tensor| tensor.iter().copied())
+                })
+            });
+            if let Some((instance, error)) = wiring.failed() {
+                return Err(RunError::Input { instance, error });
+            }
+        }
         statistics.graphs += 1;
         statistics.nodes += nodes.len() as u64;
         statistics.batches += nodes.len() as u64;

@@ -29,6 +29,7 @@ pub struct EngineOptions {
     pub(crate) memory_limit: Option<u64>,
     pub(crate) fold_tables: Option<u64>,
     pub(crate) counts: bool,
+    pub(crate) check_finite: bool,
 }
 
 impl Default for EngineOptions {
@@ -41,6 +42,7 @@ impl Default for EngineOptions {
             memory_limit: None,
             fold_tables: None,
             counts: false,
+            check_finite: false,
         }
     }
 }
@@ -124,6 +126,18 @@ impl EngineOptions {
         self
     }
 
+    /// Looks at the records of all calls, and fails each input of which one has an element that is
+    /// not finite ([`InputError::NotFinite`](crate::InputError::NotFinite)), also where what the
+    /// input emits would be finite again. The others keep their bits.
+    ///
+    /// To find out where infinities and NaN come from: no value takes another's memory, every value
+    /// is read once more, and the weights are kept beside the backend's. Otherwise it costs nothing.
+    #[must_use]
+    pub fn check_finite(mut self) -> Self {
+        self.check_finite = true;
+        self
+    }
+
     /// Refuses what cannot be had together.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         let threads = self.threads;
@@ -143,8 +157,8 @@ impl EngineOptions {
 
     /// The same for another engine, on the caller's thread; policies are made of its engine's.
     pub(crate) fn another(&self) -> Self {
-        let Self { plan_cache, memory_limit, counts, .. } = *self;
-        Self { plan_cache, memory_limit, counts, ..Self::new() }
+        let Self { plan_cache, memory_limit, counts, check_finite, .. } = *self;
+        Self { plan_cache, memory_limit, counts, check_finite, ..Self::new() }
     }
 }
 

@@ -10,8 +10,11 @@ use edbatch_graph::{Dag, Graph, Schedule, Value};
 use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Program, Want};
 use edbatch_models::Model;
 use edbatch_policy::{AnyPolicy, Sample, Scheduler, lower_bound};
-use edbatch_runtime::{Backend, BackendError, Given, Outputs, Parts, Rows, gathered_bytes, span};
+use edbatch_runtime::{
+    Backend, BackendError, Given, Outputs, Parameters, Parts, Rows, gathered_bytes, span,
+};
 
+use crate::finite::{Calls, with_every_call};
 use crate::plan_cache::PlanCache;
 use crate::statistics::Tally;
 use crate::wiring::{Results, Round, Sink, Wiring};
@@ -36,6 +39,8 @@ pub(crate) struct Session {
     tally: Tally,
     /// The time of each batch, if it is to be measured.
     samples: Option<Vec<Sample>>,
+    /// The weights, if calls are looked at for what is not finite.
+    weights: Option<Parameters>,
 }
 
 impl Session {
@@ -63,6 +68,7 @@ impl Session {
             graph: None,
             tally: Tally::new(options.counts),
             samples: None,
+            weights: None,
         }
     }
 
@@ -79,7 +85,13 @@ impl Session {
     fn on(&self, backend: Box<dyn Backend>, options: &EngineOptions) -> Self {
         let mut another = Self::new(self.program.clone(), backend, self.initial.clone(), options);
         another.scheduler = self.scheduler.another();
+        another.weights.clone_from(&self.weights);
         another
+    }
+
+    /// Fails inputs whose calls make something that is not finite; the weights say why.
+    pub(crate) fn check_finite(&mut self, weights: Parameters) {
+        self.weights = Some(weights);
     }
 
     /// Runs inputs, at most `width` of them at a time: when one ends, the next joins the others.
@@ -112,11 +124,23 @@ impl Session {
             if !wired {
                 break;
             }
-            self.schedule(&graph.borrow(), &round.wanted())?;
+            let wanted = round.wanted();
+            let with_calls =
+                self.weights.is_some().then(|| with_every_call(&wanted, &graph.borrow()));
+            self.schedule(&graph.borrow(), with_calls.as_deref().unwrap_or(&wanted))?;
             self.execute(&graph.borrow(), stayed, &round.given())?;
             let _stage = span!(DEBUG, "read");
             let reading = Instant::now();
-            stayed = wiring.read(&self.backend.outputs(&self.plan)?, sink)?;
+            let outputs = self.backend.outputs(&self.plan)?;
+            if let Some(weights) = &self.weights {
+                let calls = Calls { graph: &graph.borrow(), weights, host: &round.given() };
+                wiring.fail_where(|nodes, before| {
+                    calls.not_finite(nodes, before, |node| {
+                        outputs.fields(wanted.len() + node).map(|field| field.iter().copied())
+                    })
+                });
+            }
+            stayed = wiring.read(&outputs, sink)?;
             self.tally.statistics.execute += reading.elapsed();
         }
         self.tally.statistics.instances += round.begun() as u64;

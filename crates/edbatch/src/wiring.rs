@@ -9,10 +9,11 @@ use std::borrow::Borrow;
 use std::cell::{Cell, Ref, RefCell};
 use std::iter::Peekable;
 use std::mem;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
-use edbatch_graph::{Graph, RecordId, Value};
+use edbatch_graph::{Dag, Graph, RecordId, Value};
 use edbatch_layout::Want;
 use edbatch_models::{Answer, Awaited, Build, Exchange, Model};
 use edbatch_runtime::BackendError;
@@ -75,6 +76,8 @@ struct Turn {
     instance: usize,
     wirer: usize,
     began: bool,
+    /// The nodes that it called.
+    nodes: Range<usize>,
     /// How many values it emitted.
     emitted: usize,
     then: Then,
@@ -165,7 +168,8 @@ impl<'g, I: Iterator> Round<'g, I> {
         exchange.awaited = None;
         self.given.borrow_mut().append(&mut exchange.given);
         let (instance, began) = (self.instance.get(), self.began.get());
-        let turn = Turn { instance, wirer, began, emitted: 0, then: Then::Failed(error) };
+        let (nodes, then) = (self.nodes_of_turn(), Then::Failed(error));
+        let turn = Turn { instance, wirer, began, nodes, emitted: 0, then };
         self.turns.borrow_mut().push(turn);
     }
 
@@ -196,9 +200,16 @@ impl<'g, I: Iterator> Round<'g, I> {
         }
         let then = awaited.map_or(Then::Ended, Then::Waits);
         let (instance, began) = (self.instance.get(), self.began.get());
-        let turn = Turn { instance, wirer, began, emitted: emitted_values, then };
+        let (nodes, emitted) = (self.nodes_of_turn(), emitted_values);
+        let turn = Turn { instance, wirer, began, nodes, emitted, then };
         self.turns.borrow_mut().push(turn);
         true
+    }
+
+    /// The nodes that were called since the turn before ended.
+    fn nodes_of_turn(&self) -> Range<usize> {
+        let first = self.turns.borrow().last().map_or(0, |turn| turn.nodes.end);
+        first..self.graph.borrow().nodes()
     }
 }
 
@@ -221,6 +232,10 @@ struct Wirer<W> {
     /// What it goes on using: the values' names in the graph of the next round.
     carried: Vec<Value>,
     answer: Option<Answer>,
+    /// How many calls it made, as far as these are [looked at](Wiring::fail_where).
+    calls: usize,
+    /// Why it goes on no more.
+    failed: Option<InputError>,
 }
 
 impl<'r, 'g, I: Iterator, W, S> Wiring<'r, 'g, I, W, S>
@@ -267,6 +282,23 @@ where
             Then::Waits(_) | Then::Ended => None,
         });
         failed.min_by_key(|&(instance, _)| instance)
+    }
+
+    /// Ends every instance with whose calls of this round something is wrong: `wrong` looks at their
+    /// nodes, before which the instance made so many calls.
+    pub(crate) fn fail_where(&mut self, wrong: impl Fn(Range<usize>, usize) -> Option<InputError>) {
+        for turn in self.round.turns.borrow_mut().iter_mut() {
+            let wirer = &mut self.wirers[turn.wirer];
+            let before = if turn.began { 0 } else { wirer.calls };
+            wirer.calls = before + turn.nodes.len();
+            let Some(error) = wrong(turn.nodes.clone(), before) else { continue };
+            match turn.then {
+                Then::Ended => turn.then = Then::Failed(error),
+                // What it wants is there, and it learns in the next round that it failed.
+                Then::Waits(_) => wirer.failed = Some(error),
+                Then::Failed(_) => {}
+            }
+        }
     }
 
     /// Whether an instance awaits a value.
@@ -350,7 +382,8 @@ impl Turn {
 impl<W: Future<Output = ()>> Wirer<W> {
     fn new() -> Self {
         let (future, output) = (Box::pin(None), Rows::new());
-        Self { future, instance: 0, output, carried: Vec::new(), answer: None }
+        let (carried, answer, failed) = (Vec::new(), None, None);
+        Self { future, instance: 0, output, carried, answer, calls: 0, failed }
     }
 
     /// Lets the wirer go on until its instance awaits a value, or until no more inputs may begin.
@@ -359,10 +392,14 @@ impl<W: Future<Output = ()>> Wirer<W> {
         round.instance.set(self.instance);
         round.began.set(false);
         // An instance that has an answer began in an earlier round.
-        if self.answer.is_some() && !(round.still_wanted)(self.instance) {
+        let failed = self.failed.take().or_else(|| {
+            let cancelled = self.answer.is_some() && !(round.still_wanted)(self.instance);
+            cancelled.then_some(InputError::Cancelled)
+        });
+        if let Some(error) = failed {
             (self.answer, self.carried) = (None, Vec::new());
             self.future.set(None);
-            round.fail(number, InputError::Cancelled);
+            round.fail(number, error);
             return;
         }
         {

@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
-use edbatch::{Engine, EngineOptions, KindReport, Loaded, Report, Statistics, load};
+use edbatch::{
+    Engine, EngineOptions, KindReport, Loaded, Report, Statistics, interpret, interpret_finite,
+    load,
+};
 #[cfg(feature = "cuda")]
 use edbatch_layout::{CellStyle, Program};
 #[cfg(feature = "cuda")]
@@ -107,6 +110,12 @@ pub(crate) struct Infer {
     /// results.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
     on_error: OnError,
+    /// Refuse an input of which a cell makes a NaN or an infinity, also where its results would be
+    /// finite again: the error names the first such call, its value, and the weight at fault, if
+    /// one is. To do so every value of a mini-batch is kept in memory, handed out, and read once
+    /// more; other lines keep their bytes.
+    #[arg(long)]
+    check_finite: bool,
     /// File for one JSON object: instances, graphs, plans reused, nodes, batches, their lower
     /// bound, seconds by phase (summed over the threads), bytes gathered, peak bytes, how each kind
     /// batched and why not better, and the largest missed opportunity.
@@ -208,6 +217,8 @@ impl Infer {
         let Loaded { model, parameters, folder } = loaded;
         // Before any work: a policy that does not fit is found out at once.
         let kinds = model.network().kind_names();
+        let network = model.network();
+        let weight = self.check_finite.then(|| parameters.not_finite(network)).flatten();
         let policy = self.policy.0.as_ref().map(|choice| choice.open(&kinds)).transpose();
         let policy = policy.map_err(|error| Failure::policy(&error))?;
         let mut stats = self.stats.as_deref().map(|path| Output::open(Some(path))).transpose()?;
@@ -215,7 +226,10 @@ impl Infer {
 
         let engines = AtomicUsize::new(0);
         let runner = Mutex::new(match self.backend {
-            Backend::Interpret => Runner::reference(model, parameters),
+            Backend::Interpret => {
+                let interpreter = if self.check_finite { interpret_finite } else { interpret };
+                Runner::reference(interpreter, model, parameters)
+            }
             #[cfg(feature = "cuda")]
             Backend::Cuda | Backend::CudaEmulated => {
                 let engine = self.on_device(model, &parameters, self.options(policy))?;
@@ -253,6 +267,10 @@ impl Infer {
         }
         trace.map_or(Ok(()), Trace::finish)?;
         stats.map_or(Ok(()), Output::finish)?;
+        // Perhaps no input reads it, or none shows it.
+        if let Some(weight) = weight {
+            eprintln!("edbatch: there is a weight that is not finite, of {weight}");
+        }
         Ok(tally)
     }
 
@@ -265,8 +283,14 @@ impl Infer {
         if self.input.is_empty() { vec![folder.input()] } else { self.input.clone() }
     }
 
-    /// How results are rounded: two runs with the same answer give the same bits.
-    pub(crate) fn arithmetic(&self) -> &'static str {
+    /// How results are rounded, and whether they are checked: two runs with the same answer give
+    /// the same lines.
+    pub(crate) fn arithmetic(&self) -> String {
+        let checked = if self.check_finite { ", finite" } else { "" };
+        format!("{}{checked}", self.rounding())
+    }
+
+    fn rounding(&self) -> &'static str {
         match (self.backend, Level::detect()) {
             (Backend::Interpret, _) => "interpret",
             // A device adds up in an order of its own.
@@ -286,6 +310,9 @@ impl Infer {
         }
         if self.stats.is_some() {
             options = options.counts();
+        }
+        if self.check_finite {
+            options = options.check_finite();
         }
         if let Some(bytes) = self.memory {
             options = options.memory_limit(bytes);

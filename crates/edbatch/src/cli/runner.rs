@@ -1,8 +1,6 @@
 //! What computes the mini-batches of `infer`: an engine, or the reference.
 
-use edbatch::{
-    Engine, InputError, Interpreted, Report, Rows, RunError, RunOptions, Statistics, interpret,
-};
+use edbatch::{Engine, InputError, Interpreted, Report, Rows, RunError, RunOptions, Statistics};
 use edbatch_models::{Zoo, ZooInput};
 use edbatch_runtime::Parameters;
 
@@ -14,17 +12,21 @@ pub(crate) enum Runner {
     Reference(Box<Reference>),
 }
 
-/// A model for [`interpret`], and what that took so far.
+/// [`interpret`](edbatch::interpret), or the same with a look at what is not finite.
+pub(crate) type Interpret = fn(&Zoo, &Parameters, &[ZooInput]) -> Result<Interpreted, RunError>;
+
+/// A model for the interpreter, and what that took so far.
 pub(crate) struct Reference {
+    interpret: Interpret,
     model: Zoo,
     parameters: Parameters,
     statistics: Statistics,
 }
 
 impl Runner {
-    pub(crate) fn reference(model: Zoo, parameters: Parameters) -> Self {
+    pub(crate) fn reference(interpret: Interpret, model: Zoo, parameters: Parameters) -> Self {
         let statistics = Statistics::default();
-        Self::Reference(Box::new(Reference { model, parameters, statistics }))
+        Self::Reference(Box::new(Reference { interpret, model, parameters, statistics }))
     }
 
     /// The same for another thread, with nothing counted yet.
@@ -32,7 +34,8 @@ impl Runner {
         match self {
             Self::Engine(engine) => Self::Engine(Box::new(engine.another())),
             Self::Reference(reference) => {
-                Self::reference(reference.model.clone(), reference.parameters.clone())
+                let Reference { interpret, model, parameters, .. } = &**reference;
+                Self::reference(*interpret, model.clone(), parameters.clone())
             }
         }
     }
@@ -68,7 +71,7 @@ impl Runner {
 
 impl Reference {
     fn run(&mut self, input: &[ZooInput]) -> Result<Result<Rows, InputError>, RunError> {
-        match interpret(&self.model, &self.parameters, input) {
+        match (self.interpret)(&self.model, &self.parameters, input) {
             Ok(Interpreted { mut outputs, statistics }) => {
                 self.statistics.add(&statistics);
                 Ok(Ok(outputs.pop().expect("as many outputs as inputs")))

@@ -23,7 +23,7 @@ struct Job<'a> {
     dir: &'a Path,
     files: &'a [PathBuf],
     model: String,
-    arithmetic: &'static str,
+    arithmetic: String,
 }
 
 /// Runs a shard, unless it is done already, and says so on standard error.
@@ -172,7 +172,7 @@ impl Job<'_> {
             input: input.hex(),
             bytes: output.bytes,
             output: output.hex(),
-            arithmetic: self.arithmetic.into(),
+            arithmetic: self.arithmetic.clone(),
             division: self.shard.division(self.files.len()),
             inputs: self.files.len() as u64,
             files,

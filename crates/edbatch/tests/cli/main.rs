@@ -3,6 +3,7 @@
 mod support;
 
 mod cells;
+mod check_finite;
 mod goldens;
 mod hostile;
 mod infer;

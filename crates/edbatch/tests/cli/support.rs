@@ -32,6 +32,11 @@ pub(crate) const POLICIES: [&str; 9] = [
     "exact:0.01",
 ];
 
+/// Models with weights, vocabularies and inputs.
+pub(crate) fn goldens_small() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small")
+}
+
 /// A folder that is removed with everything in it.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 

@@ -1,0 +1,111 @@
+//! Numbers that are not finite, and where weights have them.
+
+use std::fmt;
+use std::ops::Range;
+
+use edbatch_graph::{Network, ParameterId};
+
+use crate::Parameters;
+
+/// What an element is that is not finite.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NotFinite {
+    /// Not a number.
+    NaN,
+    /// Positive infinity.
+    Infinity,
+    /// Negative infinity.
+    MinusInfinity,
+}
+
+impl NotFinite {
+    /// The first of some elements that is not finite: its index, and what it is.
+    ///
+    /// ```
+    /// use edbatch_runtime::NotFinite;
+    ///
+    /// let found = NotFinite::first([1.0, f32::MAX, -f32::INFINITY, f32::NAN]);
+    /// assert_eq!(found, Some((2, NotFinite::MinusInfinity)));
+    /// ```
+    #[must_use]
+    pub fn first(elements: impl IntoIterator<Item = f32>) -> Option<(usize, Self)> {
+        let (index, element) =
+            elements.into_iter().enumerate().find(|(_, element)| !element.is_finite())?;
+        let what = match element {
+            _ if element.is_nan() => Self::NaN,
+            _ if element > 0.0 => Self::Infinity,
+            _ => Self::MinusInfinity,
+        };
+        Some((index, what))
+    }
+}
+
+impl fmt::Display for NotFinite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NaN => "NaN",
+            Self::Infinity => "inf",
+            Self::MinusInfinity => "-inf",
+        })
+    }
+}
+
+/// An element of a tensor that is not finite.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotFiniteWeight {
+    /// The tensor.
+    pub name: String,
+    /// The element's index in each dimension.
+    pub index: Vec<usize>,
+    /// What it is.
+    pub value: NotFinite,
+}
+
+impl fmt::Display for NotFiniteWeight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, index, value } = self;
+        write!(f, "tensor {name}, which is {value} at {index:?}")
+    }
+}
+
+impl Parameters {
+    /// The first element that is not finite, of the tensors in the order of declaration.
+    #[must_use]
+    pub fn not_finite(&self, network: &Network) -> Option<NotFiniteWeight> {
+        let ids = (0..network.parameters().len()).map(|id| ParameterId(id as u32));
+        ids.into_iter().find_map(|id| self.not_finite_within(network, id, 0..self.get(id).len()))
+    }
+
+    /// The first one of some elements of a tensor, which are counted row by row.
+    ///
+    /// # Panics
+    /// If the tensor has fewer elements.
+    #[must_use]
+    pub fn not_finite_within(
+        &self,
+        network: &Network,
+        id: ParameterId,
+        elements: Range<usize>,
+    ) -> Option<NotFiniteWeight> {
+        let start = elements.start;
+        let (index, value) = NotFinite::first(self.get(id)[elements].iter().copied())?;
+        let parameter = network.parameter(id);
+        let index = index_in(&parameter.dims, start + index);
+        Some(NotFiniteWeight { name: parameter.name.clone(), index, value })
+    }
+}
+
+/// The index in each dimension of an element of a row-major tensor.
+fn index_in(dims: &[usize], mut element: usize) -> Vec<usize> {
+    let mut index: Vec<usize> = dims
+        .iter()
+        .rev()
+        .map(|&dim| {
+            let within = element % dim;
+            element /= dim;
+            within
+        })
+        .collect();
+    index.reverse();
+    index
+}
