@@ -3,8 +3,9 @@
 //! Shapes are inferred as each operation is stated. The first that does not fit is remembered and
 //! returned when the cell is finished, so that equations read without a `?` on every sign.
 
+mod operators;
+
 use std::cell::RefCell;
-use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::network::{CellError, Declarations, FEW, FOREIGN_RECORD, POSSIBLE};
 use crate::{Arity, Cell, Instruction, Op, Port, RecordId, Reduction, Shape, Table, Var};
@@ -118,6 +119,18 @@ impl CellBuilder {
             (tables.len() - 1) as u16
         };
         self.push(Op::Lookup { table }, &[], shape)
+    }
+
+    /// The row of a table that the greatest of `scores` names, one of which belongs to each row:
+    /// what [`lookup`](Self::lookup) gives for the index, with no need that the caller knows it.
+    /// Of equal scores the lowest index counts; NaN is never greatest, unless there is nothing
+    /// else: then it is the last.
+    ///
+    /// `table` is (rows, columns), mostly a [`parameter`](Self::parameter), and `scores` (rows); the
+    /// result is (columns). For decoders that read what they wrote; see
+    /// `edbatch_models::LstmNmt::with_steps_per_graph`.
+    pub fn lookup_arg_max<'c>(&'c self, table: Tensor<'c>, scores: Tensor<'c>) -> Tensor<'c> {
+        self.apply(Op::LookupArgMax, &[table, scores])
     }
 
     /// A parameter of the network, by the name that a file of weights gives it.
@@ -370,30 +383,5 @@ impl<'c> Values<'c> {
     fn reduce<const N: usize>(self, by: Reduction) -> [Tensor<'c>; N] {
         let port = self.port;
         self.cell.fields(&self.name(), self.record, |field| Op::Reduce { port, field, by })
-    }
-}
-
-macro_rules! operator {
-    ($trait:ident, $method:ident) => {
-        impl<'c> $trait for Tensor<'c> {
-            type Output = Tensor<'c>;
-
-            fn $method(self, other: Self) -> Self {
-                self.cell.apply(Op::$trait, &[self, other])
-            }
-        }
-    };
-}
-
-operator!(Add, add);
-operator!(Sub, sub);
-operator!(Mul, mul);
-operator!(Div, div);
-
-impl<'c> Neg for Tensor<'c> {
-    type Output = Tensor<'c>;
-
-    fn neg(self) -> Self {
-        self.cell.apply(Op::Neg, &[self])
     }
 }

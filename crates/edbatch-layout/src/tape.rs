@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A job is what a block does without waiting: a [phase](crate::Phase) of a step for a tile of its
-//! calls and a slice of its units, or a copy. No two jobs of a wave depend on each other. Waves are
+//! calls, or for one of them, and a slice of its units; or a copy. No two jobs of a wave depend on each other. Waves are
 //! those of the plan, one for each phase; before them come the given rows, behind them what is
 //! wanted. In a wave the jobs come first whose units the device divides by itself
 //! ([`PhaseEntry::slices`](crate::PhaseEntry::slices)). Scratch lies behind the plan's arena, and
@@ -21,7 +21,7 @@
 use std::fmt;
 
 use crate::cell_plan::CellPlan;
-use crate::phase_table::PhaseTable;
+use crate::phase_table::{PhaseEntry, PhaseTable};
 use crate::plan::{Operand, Plan, ValueRow, Want};
 use crate::planner::ArenaTooLarge;
 use crate::program::Program;
@@ -213,15 +213,16 @@ impl Tape {
                 begin(words);
                 let of_phase = of_wave.iter().filter_map(|&(_, step)| {
                     let number = table.of(&plan.steps[step as usize]).nth(phase)?;
-                    Some((step as usize, number, table.entries()[number as usize].slices))
+                    Some((step as usize, number, &table.entries()[number as usize]))
                 });
                 // Those without slices first.
-                let undivided = of_phase.clone().filter(|&(_, _, slices)| slices == 0);
-                let divided = of_phase.filter(|&(_, _, slices)| slices > 0);
-                for (step, number, slices) in undivided.chain(divided) {
+                let undivided = of_phase.clone().filter(|(.., entry)| entry.slices == 0);
+                let divided = of_phase.filter(|(.., entry)| entry.slices > 0);
+                for (step, number, entry) in undivided.chain(divided) {
+                    let &PhaseEntry { slices, most_calls, .. } = entry;
                     let calls = plan.steps[step].calls;
-                    for first in (0..calls).step_by(TILE as usize) {
-                        let count = TILE.min(calls - first);
+                    for first in (0..calls).step_by(most_calls as usize) {
+                        let count = most_calls.min(calls - first);
                         for slice in 0..slices.max(1) {
                             from_steps.push(words.len() + 1);
                             let step = steps[step].0;

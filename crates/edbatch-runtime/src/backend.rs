@@ -219,6 +219,12 @@ impl Rows {
         self.ends.clear();
     }
 
+    /// Keeps the first rows, so many of them, if there are more.
+    pub fn truncate(&mut self, rows: usize) {
+        self.ends.truncate(rows);
+        self.elements.truncate(self.ends.last().copied().unwrap_or(0));
+    }
+
     /// Appends a row that `write` appends to the elements.
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<f32>)) {
         write(&mut self.elements);

@@ -20,7 +20,7 @@ pub enum Work {
     Gather,
     /// Products of matrices, hoisted ones among them.
     Product,
-    /// Element-wise programs, reductions, softmax.
+    /// Element-wise programs, reductions, softmax, lookups of an arg-max.
     Elementwise,
 }
 

@@ -1,0 +1,31 @@
+//! The signs of arithmetic on [`Tensor`]s.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use super::Tensor;
+use crate::Op;
+
+macro_rules! operator {
+    ($trait:ident, $method:ident) => {
+        impl<'c> $trait for Tensor<'c> {
+            type Output = Tensor<'c>;
+
+            fn $method(self, other: Self) -> Self {
+                self.cell.apply(Op::$trait, &[self, other])
+            }
+        }
+    };
+}
+
+operator!(Add, add);
+operator!(Sub, sub);
+operator!(Mul, mul);
+operator!(Div, div);
+
+impl<'c> Neg for Tensor<'c> {
+    type Output = Tensor<'c>;
+
+    fn neg(self) -> Self {
+        self.cell.apply(Op::Neg, &[self])
+    }
+}
