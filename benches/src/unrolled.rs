@@ -37,9 +37,8 @@ pub fn unroll<M: Model>(model: &M, inputs: &[M::Input]) -> Result<Vec<Unrolled>,
             waiting |= advance(slot)?;
         }
         let wanted = exchanges.iter().flat_map(|exchange| {
-            let Exchange { emitted, awaited, carried, .. } = &*exchange.borrow();
-            let awaited = awaited.map(Awaited::value);
-            emitted.iter().chain(&awaited).chain(carried).copied().collect::<Vec<_>>()
+            let Exchange { emitted, asked, carried, .. } = &*exchange.borrow();
+            emitted.iter().chain(asked).chain(carried).copied().collect::<Vec<_>>()
         });
         let wanted = wanted.collect();
         unrolled.push(Unrolled { graph: graph.borrow().clone(), wanted });
@@ -69,14 +68,19 @@ fn answer(graph: &mut Graph, exchanges: &[RefCell<Exchange>]) {
     let mut records = Vec::new();
     for exchange in exchanges {
         let exchange = &mut *exchange.borrow_mut();
+        exchange.earlier += exchange.emitted.len();
         exchange.emitted.clear();
         exchange.answer = exchange.awaited.take().map(|awaited| match awaited {
-            Awaited::ArgMax(_) => Answer::ArgMax(0),
-            Awaited::Elements(value) => {
-                let fields = &graph.network().fields(record(graph, value)).fields;
+            Awaited::ArgMax => {
+                exchange.greatest = vec![0; exchange.asked.len()];
+                Answer::ArgMax
+            }
+            Awaited::Elements => {
+                let fields = &graph.network().fields(record(graph, exchange.asked[0])).fields;
                 Answer::Elements(vec![0.0; fields.iter().map(|field| field.shape.elements()).sum()])
             }
         });
+        exchange.asked.clear();
         if exchange.answer.is_none() {
             // The instance has ended: what it carried last is read by nothing.
             exchange.carried.clear();

@@ -95,36 +95,52 @@ impl<M: Model> Model for Vanilla<M> {
         let inner = Build::new(&graph, &exchange);
         let mut wiring = pin!(self.model.build(&inner, input));
         let mut given = self.initial.clone();
+        // How many fields each output has, as long as it is not taken back.
+        let mut fields_of = Vec::new();
         loop {
             let poll = wiring.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             let calls = Calls::new(self, build, &graph.borrow(), &given)?;
-            for value in exchange.borrow_mut().emitted.drain(..) {
-                calls.fields(value).iter().for_each(|&field| build.emit(field));
+            {
+                let Exchange { emitted, earlier, .. } = &mut *exchange.borrow_mut();
+                build.take_back(fields_of.drain(*earlier..).sum());
+                for value in emitted.drain(..) {
+                    let fields = calls.fields(value);
+                    fields.iter().for_each(|&field| build.emit(field));
+                    fields_of.push(fields.len());
+                }
+                *earlier = fields_of.len();
             }
             if let Poll::Ready(result) = poll {
                 return result;
             }
-            let awaited = exchange.borrow_mut().awaited.take().expect("or it would have ended");
-            let &[value] = calls.fields(awaited.value()) else {
-                return Err(BuildError::Input("awaited values have one field each here".into()));
+            let Exchange { awaited, asked, carried, .. } = exchange.take();
+            let awaited = awaited.expect("or it would have ended");
+            let only = |&value: &Value| match *calls.fields(value) {
+                [field] => Ok(field),
+                _ => Err(BuildError::Input("awaited values have one field each here".into())),
             };
-            let carried = exchange.borrow().carried.clone();
+            let asked = asked.iter().map(only).collect::<Result<Vec<_>, _>>()?;
             let fields = carried.iter().flat_map(|&value| calls.fields(value)).copied().collect();
-            let (answer, fields) = fetch(build, awaited, value, fields).await?;
+            let mut greatest = Vec::new();
+            let (answer, fields) = fetch(build, awaited, &asked, fields, &mut greatest).await?;
             given.truncate(self.initial.len());
             given.extend(fields);
+            let earlier = fields_of.len();
+            let after = Exchange { carried, greatest, earlier, ..Exchange::default() };
+            exchange.replace(after);
             hand_over(&mut graph.borrow_mut(), &mut exchange.borrow_mut(), answer);
         }
     }
 }
 
-/// As [`Build::fetch`] or [`Build::arg_max`], for a number of values that is known when it is
-/// called.
+/// As [`Build::fetch`] or [`Build::arg_max_each`], for a number of carried values that is known when
+/// it is called.
 async fn fetch(
     build: &Build<'_>,
     awaited: Awaited,
-    value: Value,
+    asked: &[Value],
     carried: Vec<Value>,
+    greatest: &mut Vec<u32>,
 ) -> Result<(Answer, Vec<Value>), BuildError> {
     macro_rules! by_count {
         ($($count:literal)*) => {
@@ -132,13 +148,14 @@ async fn fetch(
                 $($count => {
                     let carried = carried.try_into().expect("matched");
                     let (answer, carried) = match awaited {
-                        Awaited::Elements(_) => {
-                            let (elements, carried) = build.fetch::<$count>(value, carried).await;
+                        Awaited::Elements => {
+                            let (elements, carried) =
+                                build.fetch::<$count>(asked[0], carried).await;
                             (Answer::Elements(elements), carried)
                         }
-                        Awaited::ArgMax(_) => {
-                            let (index, carried) = build.arg_max::<$count>(value, carried).await;
-                            (Answer::ArgMax(index), carried)
+                        Awaited::ArgMax => {
+                            let carried = build.arg_max_each(asked, carried, greatest).await;
+                            (Answer::ArgMax, carried)
                         }
                     };
                     Ok((answer, carried.into()))

@@ -21,13 +21,19 @@ pub struct Build<'g> {
 pub struct Exchange {
     /// Outputs since the engine last looked, in order.
     pub emitted: Vec<Value>,
-    /// What the instance waits for.
+    /// How many of the outputs before these are not taken back.
+    pub earlier: usize,
+    /// What the instance waits for: this of the values in `asked`.
     pub awaited: Option<Awaited>,
+    /// What values it asks about.
+    pub asked: Vec<Value>,
     /// While it waits: the values that it will still use. Afterwards: the same values in the next
     /// graph.
     pub carried: Vec<Value>,
     /// What it waited for, once it has been computed.
     pub answer: Option<Answer>,
+    /// Where that is [`Answer::ArgMax`]: an index for each value.
+    pub greatest: Vec<u32>,
     /// The elements of the values that were given since the engine last looked, row after row.
     pub given: Vec<f32>,
 }
@@ -36,19 +42,9 @@ pub struct Exchange {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Awaited {
     /// The elements of a value, field after field.
-    Elements(Value),
-    /// The index of its greatest element, as [`arg_max`] defines it.
-    ArgMax(Value),
-}
-
-impl Awaited {
-    /// The value that must have been computed.
-    #[must_use]
-    pub fn value(self) -> Value {
-        match self {
-            Self::Elements(value) | Self::ArgMax(value) => value,
-        }
-    }
+    Elements,
+    /// The index of the greatest element of each of some values, as [`arg_max`] defines it.
+    ArgMax,
 }
 
 /// What an instance waited for; of the same variant as what it asked.
@@ -56,8 +52,8 @@ impl Awaited {
 pub enum Answer {
     /// The elements of the awaited value, field after field.
     Elements(Vec<f32>),
-    /// The index of its greatest element.
-    ArgMax(u32),
+    /// The indices of the greatest elements: [`Exchange::greatest`].
+    ArgMax,
 }
 
 impl<'g> Build<'g> {
@@ -106,6 +102,20 @@ impl<'g> Build<'g> {
         self.exchange.borrow_mut().emitted.push(value);
     }
 
+    /// Takes the instance's last outputs back, so many of them: of steps that were called before it
+    /// was known that they are not needed.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn take_back(&self, outputs: usize) {
+        let exchange = &mut *self.exchange.borrow_mut();
+        let all = exchange.earlier + exchange.emitted.len();
+        let kept = all.checked_sub(outputs);
+        let kept = kept.unwrap_or_else(|| panic!("{outputs} outputs taken back, of {all}"));
+        exchange.emitted.truncate(kept.saturating_sub(exchange.earlier));
+        exchange.earlier = exchange.earlier.min(kept);
+    }
+
     /// Calls a cell without tables for each of these lists of values, and makes what it yields the
     /// instance's next outputs.
     ///
@@ -138,9 +148,9 @@ impl<'g> Build<'g> {
         value: Value,
         carried: [Value; N],
     ) -> (Vec<f32>, [Value; N]) {
-        match self.wait(Awaited::Elements(value), carried).await {
+        match self.wait(Awaited::Elements, &[value], carried).await {
             (Answer::Elements(elements), carried) => (elements, carried),
-            (answer, _) => unreachable!("{answer:?} for elements"),
+            (Answer::ArgMax, _) => unreachable!("an index for elements"),
         }
     }
 
@@ -151,20 +161,35 @@ impl<'g> Build<'g> {
         value: Value,
         carried: [Value; N],
     ) -> (u32, [Value; N]) {
-        match self.wait(Awaited::ArgMax(value), carried).await {
-            (Answer::ArgMax(index), carried) => (index, carried),
-            (answer, _) => unreachable!("{answer:?} for an index"),
-        }
+        let (_, carried) = self.wait(Awaited::ArgMax, &[value], carried).await;
+        (self.exchange.borrow().greatest[0], carried)
+    }
+
+    /// As [`arg_max`](Self::arg_max), of several values at once: writes an index for each of them
+    /// to `greatest`, whatever stands there, and returns the carried values. For decoders that call
+    /// several steps before they look at what these have chosen.
+    pub async fn arg_max_each<const N: usize>(
+        &self,
+        values: &[Value],
+        carried: [Value; N],
+        greatest: &mut Vec<u32>,
+    ) -> [Value; N] {
+        let (_, carried) = self.wait(Awaited::ArgMax, values, carried).await;
+        greatest.clone_from(&self.exchange.borrow().greatest);
+        carried
     }
 
     async fn wait<const N: usize>(
         &self,
         awaited: Awaited,
+        asked: &[Value],
         carried: [Value; N],
     ) -> (Answer, [Value; N]) {
         {
             let mut exchange = self.exchange.borrow_mut();
             exchange.awaited = Some(awaited);
+            exchange.asked.clear();
+            exchange.asked.extend(asked);
             exchange.carried.clear();
             exchange.carried.extend(carried);
         }

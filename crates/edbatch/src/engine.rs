@@ -1,6 +1,8 @@
 //! From inputs to outputs: an engine divides mini-batches between its threads, whose sessions do
 //! the rest.
 
+mod arg_max;
+
 use std::borrow::Borrow;
 use std::mem;
 use std::ops::Range;
@@ -16,6 +18,7 @@ use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Rows, ThreadPool, initial_rows, span};
 use rand::Rng;
 
+use crate::emitted::{Emitted, Sink};
 use crate::session::Session;
 use crate::statistics::Tally;
 use crate::workers::Workers;
@@ -268,10 +271,19 @@ impl<M: Model> Engine<M> {
         inputs: impl IntoIterator<Item: Borrow<M::Input>>,
         mut done: impl FnMut(usize, Result<&mut Rows, InputError>),
     ) -> Result<(), RunError> {
+        self.stream_into(width, inputs, &mut done)
+    }
+
+    fn stream_into<E: Emitted>(
+        &mut self,
+        width: usize,
+        inputs: impl IntoIterator<Item: Borrow<M::Input>>,
+        sink: &mut impl Sink<E>,
+    ) -> Result<(), RunError> {
         assert!(width > 0, "at least one input at a time");
         let _stream = span!(INFO, "stream", width = width as u64);
         let first = self.workers.first();
-        first.run(&self.model, width, inputs, &mut done, &|_| true)?;
+        first.run(&self.model, width, inputs, sink, &|_| true)?;
         let took = first.tally().clone();
         self.count(&took);
         Ok(())

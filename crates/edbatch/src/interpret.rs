@@ -8,8 +8,9 @@ use edbatch_layout::Want;
 use edbatch_models::{Model, arg_max};
 use edbatch_runtime::{BackendError, Parameters, ReferenceTensor, initial_values, span};
 
+use crate::emitted::Results;
 use crate::finite::Calls;
-use crate::wiring::{Results, Round, Wiring};
+use crate::wiring::{Round, Wiring};
 use crate::{InputError, Rows, RunError, Statistics};
 
 /// What a mini-batch comes to, node by node.
@@ -66,7 +67,7 @@ fn node_by_node<M: Model>(
     let mut given = initial_values(network, parameters);
     let initial = given.len();
     let graph = RefCell::new(Graph::new(network.clone()));
-    let round = Round::new(&graph, inputs.len(), inputs, &|_| true);
+    let round = Round::new::<Rows>(&graph, inputs.len(), inputs, &|_| true);
     let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
     let started = Instant::now();
     let _mini_batch = span!(INFO, "mini-batch", inputs = inputs.len() as u64);

@@ -130,6 +130,7 @@ pub use edbatch_runtime as runtime;
 mod book;
 #[cfg(feature = "tracing")]
 mod chrome_trace;
+mod emitted;
 mod engine;
 mod error;
 mod finite;

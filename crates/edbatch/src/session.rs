@@ -14,10 +14,11 @@ use edbatch_runtime::{
     Backend, BackendError, Given, Outputs, Parameters, Parts, Rows, gathered_bytes, span,
 };
 
+use crate::emitted::{Emitted, Results, Sink};
 use crate::finite::{Calls, with_every_call};
 use crate::plan_cache::PlanCache;
 use crate::statistics::Tally;
-use crate::wiring::{Results, Round, Sink, Wiring};
+use crate::wiring::{Round, Wiring};
 use crate::{EngineOptions, InputError, RunError};
 
 /// A backend, with all that deciding what it runs needs. Memory is kept from one mini-batch to the
@@ -95,21 +96,21 @@ impl Session {
     }
 
     /// Runs inputs, at most `width` of them at a time: when one ends, the next joins the others.
-    /// `sink` takes the rows that each of them emits, or why it failed; `still_wanted` is asked
-    /// before each round whether an input is still to go on.
-    pub(crate) fn run<M: Model, I: Borrow<M::Input>>(
+    /// `sink` takes what each of them emits, or why it failed; `still_wanted` is asked before each
+    /// round whether an input is still to go on.
+    pub(crate) fn run<M: Model, I: Borrow<M::Input>, E: Emitted>(
         &mut self,
         model: &M,
         width: usize,
         inputs: impl IntoIterator<Item = I>,
-        sink: &mut impl Sink,
+        sink: &mut impl Sink<E>,
         still_wanted: &dyn Fn(usize) -> bool,
     ) -> Result<(), RunError> {
         // Of this run alone: what fails on the way is forgotten with it.
         self.tally.clear();
         // Wiring writes the graph and the session reads it, in turns.
         let graph = RefCell::new(self.take_graph());
-        let round = Round::new(&graph, width, inputs, still_wanted);
+        let round = Round::new::<E>(&graph, width, inputs, still_wanted);
         let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
         // How many rows the graph before left in the backend, for this one's given values.
         let mut stayed = 0;
@@ -159,7 +160,7 @@ impl Session {
     ) -> Result<Vec<Graph>, RunError> {
         let mut graphs = Vec::new();
         let graph = RefCell::new(self.take_graph());
-        let round = Round::new(&graph, inputs.len(), inputs, &|_| true);
+        let round = Round::new::<Rows>(&graph, inputs.len(), inputs, &|_| true);
         let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
         let mut stayed = 0;
         while wiring.advance() {

@@ -18,34 +18,8 @@ use edbatch_layout::Want;
 use edbatch_models::{Answer, Awaited, Build, Exchange, Model};
 use edbatch_runtime::BackendError;
 
-use crate::{InputError, Rows};
-
-/// What takes the rows that inputs emit.
-pub(crate) trait Sink {
-    /// An input begins: its rows are gathered in `rows`, for which memory may be lent.
-    fn begin(&mut self, _input: usize, _rows: &mut Rows) {}
-
-    /// An input ended, or failed.
-    fn done(&mut self, input: usize, rows: Result<&mut Rows, InputError>);
-}
-
-impl<F: FnMut(usize, Result<&mut Rows, InputError>)> Sink for F {
-    fn done(&mut self, input: usize, rows: Result<&mut Rows, InputError>) {
-        self(input, rows);
-    }
-}
-
-/// What ran a graph, when it hands out what instances want of it.
-pub(crate) trait Results {
-    /// Appends the elements of a wanted value, field after field.
-    ///
-    /// # Errors
-    /// If there is no memory for them.
-    fn append(&self, wanted: usize, elements: &mut Vec<f32>) -> Result<(), BackendError>;
-
-    /// The index of the greatest element of a wanted value.
-    fn arg_max(&self, wanted: usize) -> u32;
-}
+use crate::InputError;
+use crate::emitted::{Emitted, Results, Sink};
 
 /// What wirers and the loop around them share. Only one wirer goes on at a time.
 pub(crate) struct Round<'g, I: Iterator> {
@@ -63,11 +37,15 @@ pub(crate) struct Round<'g, I: Iterator> {
     began: Cell<bool>,
     /// Whether the caller still wants an input.
     still_wanted: &'g dyn Fn(usize) -> bool,
+    /// What emitted values are wanted for.
+    emitted: Want,
     /// The elements of the values that were given in this round.
     given: RefCell<Vec<f32>>,
     /// What each instance that went on in this round wants, and all of that in the same order.
     turns: RefCell<Vec<Turn>>,
     wanted: RefCell<Vec<(Value, Want)>>,
+    /// For each value that was asked about, turn by turn: which of the wanted ones it is.
+    asked: RefCell<Vec<usize>>,
 }
 
 /// What one instance did in a round.
@@ -78,8 +56,12 @@ struct Turn {
     began: bool,
     /// The nodes that it called.
     nodes: Range<usize>,
-    /// How many values it emitted.
-    emitted: usize,
+    /// How many of the outputs of its earlier turns it keeps.
+    kept: usize,
+    /// The values that it emitted, among the wanted ones.
+    emitted: Range<usize>,
+    /// How many values it asked about.
+    asked: usize,
     then: Then,
 }
 
@@ -92,8 +74,9 @@ enum Then {
 }
 
 impl<'g, I: Iterator> Round<'g, I> {
-    /// Instances of these inputs, at most `width` at a time, whose calls go into `graph`.
-    pub(crate) fn new(
+    /// Instances of these inputs, at most `width` at a time, whose calls go into `graph`, and whose
+    /// outputs become what `E` is.
+    pub(crate) fn new<E: Emitted>(
         graph: &'g RefCell<Graph>,
         width: usize,
         inputs: impl IntoIterator<IntoIter = I>,
@@ -110,9 +93,11 @@ impl<'g, I: Iterator> Round<'g, I> {
             instance: Cell::default(),
             began: Cell::default(),
             still_wanted,
+            emitted: E::WANT,
             given: RefCell::default(),
             turns: RefCell::default(),
             wanted: RefCell::default(),
+            asked: RefCell::default(),
         }
     }
 
@@ -148,6 +133,7 @@ impl<'g, I: Iterator> Round<'g, I> {
             self.next.set(instance + 1);
             self.instance.set(instance);
             self.began.set(true);
+            self.exchange.borrow_mut().earlier = 0;
             if !(self.still_wanted)(instance) {
                 self.fail(wirer, InputError::Cancelled);
                 continue;
@@ -169,7 +155,7 @@ impl<'g, I: Iterator> Round<'g, I> {
         self.given.borrow_mut().append(&mut exchange.given);
         let (instance, began) = (self.instance.get(), self.began.get());
         let (nodes, then) = (self.nodes_of_turn(), Then::Failed(error));
-        let turn = Turn { instance, wirer, began, nodes, emitted: 0, then };
+        let turn = Turn { instance, wirer, began, nodes, kept: 0, emitted: 0..0, asked: 0, then };
         self.turns.borrow_mut().push(turn);
     }
 
@@ -177,31 +163,41 @@ impl<'g, I: Iterator> Round<'g, I> {
     /// go on in the next round.
     fn end_turn(&self, wirer: usize) -> bool {
         let mut exchange = self.exchange.borrow_mut();
-        let Exchange { emitted, awaited, carried, given, .. } = &mut *exchange;
+        let Exchange { emitted, earlier, awaited, asked, carried, given, .. } = &mut *exchange;
         self.given.borrow_mut().append(given);
         let mut wanted = self.wanted.borrow_mut();
-        let first = wanted.len();
+        let mut positions = self.asked.borrow_mut();
+        let (first, first_asked, kept) = (wanted.len(), positions.len(), *earlier);
         let awaited = awaited.take();
-        let emitted_values = emitted.len();
-        wanted.extend(emitted.drain(..).map(|value| (value, Want::Elements)));
+        wanted.extend(emitted.drain(..).map(|value| (value, self.emitted)));
+        let emitted = first..wanted.len();
         if let Some(awaited) = awaited {
-            wanted.push(match awaited {
-                Awaited::Elements(value) => (value, Want::Elements),
-                Awaited::ArgMax(value) => (value, Want::ArgMax),
-            });
+            for value in asked.drain(..) {
+                let wants = match awaited {
+                    Awaited::Elements => (value, Want::Elements),
+                    Awaited::ArgMax => (value, Want::ArgMax),
+                };
+                // What is emitted for the same is not wanted twice.
+                let known = wanted[emitted.clone()].iter().rposition(|&known| known == wants);
+                positions.push(known.map_or(wanted.len(), |known| first + known));
+                if known.is_none() {
+                    wanted.push(wants);
+                }
+            }
             wanted.extend(carried.iter().map(|&value| (value, Want::Stay)));
         }
         let graph = self.graph.borrow();
         if wanted[first..].iter().any(|&(value, _)| graph.record_of(value).is_none()) {
             wanted.truncate(first);
+            positions.truncate(first_asked);
             drop(exchange);
             self.fail(wirer, InputError::NotCarried);
             return false;
         }
         let then = awaited.map_or(Then::Ended, Then::Waits);
         let (instance, began) = (self.instance.get(), self.began.get());
-        let (nodes, emitted) = (self.nodes_of_turn(), emitted_values);
-        let turn = Turn { instance, wirer, began, nodes, emitted, then };
+        let (nodes, asked) = (self.nodes_of_turn(), positions.len() - first_asked);
+        let turn = Turn { instance, wirer, began, nodes, kept, emitted, asked, then };
         self.turns.borrow_mut().push(turn);
         true
     }
@@ -214,34 +210,37 @@ impl<'g, I: Iterator> Round<'g, I> {
 }
 
 /// The wirers of a mini-batch. `start` makes the future of one, by its number.
-pub(crate) struct Wiring<'r, 'g, I: Iterator, W, S> {
+pub(crate) struct Wiring<'r, 'g, I: Iterator, W, S, E> {
     round: &'r Round<'g, I>,
     start: S,
-    wirers: Vec<Wirer<W>>,
+    wirers: Vec<Wirer<W, E>>,
     /// The records of the values that stay, for their memory.
     records: Vec<RecordId>,
 }
 
-struct Wirer<W> {
+struct Wirer<W, E> {
     /// Until it ends for want of inputs.
     future: Pin<Box<Option<W>>>,
     /// The input whose instance waits.
     instance: usize,
     /// What that instance has emitted so far.
-    output: Rows,
+    output: E,
     /// What it goes on using: the values' names in the graph of the next round.
     carried: Vec<Value>,
     answer: Option<Answer>,
+    /// The indices that are part of the answer.
+    greatest: Vec<u32>,
     /// How many calls it made, as far as these are [looked at](Wiring::fail_where).
     calls: usize,
     /// Why it goes on no more.
     failed: Option<InputError>,
 }
 
-impl<'r, 'g, I: Iterator, W, S> Wiring<'r, 'g, I, W, S>
+impl<'r, 'g, I: Iterator, W, S, E> Wiring<'r, 'g, I, W, S, E>
 where
     W: Future<Output = ()>,
     S: Fn(usize) -> W,
+    E: Emitted,
 {
     pub(crate) fn new(round: &'r Round<'g, I>, start: S) -> Self {
         Self { round, start, wirers: Vec::new(), records: Vec::new() }
@@ -252,6 +251,7 @@ where
         let Self { round, start, wirers, .. } = self;
         round.turns.borrow_mut().clear();
         round.wanted.borrow_mut().clear();
+        round.asked.borrow_mut().clear();
         round.given.borrow_mut().clear();
         let waiting = wirers.iter().filter(|wirer| wirer.future.is_some()).count();
         round.free.set(round.width - waiting);
@@ -314,40 +314,41 @@ where
     pub(crate) fn read(
         &mut self,
         results: &impl Results,
-        sink: &mut impl Sink,
+        sink: &mut impl Sink<E>,
     ) -> Result<usize, BackendError> {
-        let mut wanted = 0..;
-        let mut next = || wanted.next().expect("as many as there are");
+        let asked = self.round.asked.borrow();
+        let mut asked = asked.iter().copied();
         for turn in self.round.turns.borrow().iter() {
             let wirer = &mut self.wirers[turn.wirer];
             if turn.began {
                 sink.begin(turn.instance, &mut wirer.output);
-                wirer.output.clear();
             }
-            for _ in 0..turn.emitted {
-                wirer.output.try_push_with(|elements| results.append(next(), elements))?;
+            wirer.output.keep(turn.kept);
+            for wanted in turn.emitted.clone() {
+                wirer.output.append(results, wanted)?;
             }
             match &turn.then {
                 Then::Ended => {
                     sink.done(turn.instance, Ok(&mut wirer.output));
-                    wirer.output.clear();
-                    continue;
+                    wirer.output.keep(0);
                 }
                 Then::Failed(error) => {
                     sink.done(turn.instance, Err(error.clone()));
-                    wirer.output.clear();
-                    continue;
+                    wirer.output.keep(0);
                 }
-                Then::Waits(Awaited::ArgMax(_)) => {
-                    wirer.answer = Some(Answer::ArgMax(results.arg_max(next())));
+                Then::Waits(Awaited::ArgMax) => {
+                    let greatest = asked.by_ref().take(turn.asked);
+                    wirer.greatest.clear();
+                    wirer.greatest.extend(greatest.map(|wanted| results.arg_max(wanted)));
+                    wirer.answer = Some(Answer::ArgMax);
                 }
-                Then::Waits(Awaited::Elements(_)) => {
+                Then::Waits(Awaited::Elements) => {
                     let mut elements = Vec::new();
-                    results.append(next(), &mut elements)?;
+                    let asked = asked.by_ref().take(turn.asked);
+                    asked.into_iter().try_for_each(|w| results.append(w, &mut elements))?;
                     wirer.answer = Some(Answer::Elements(elements));
                 }
             }
-            wirer.carried.iter().for_each(|_| _ = next());
         }
         Ok(self.carry())
     }
@@ -379,11 +380,11 @@ impl Turn {
     }
 }
 
-impl<W: Future<Output = ()>> Wirer<W> {
+impl<W: Future<Output = ()>, E: Emitted> Wirer<W, E> {
     fn new() -> Self {
-        let (future, output) = (Box::pin(None), Rows::new());
-        let (carried, answer, failed) = (Vec::new(), None, None);
-        Self { future, instance: 0, output, carried, answer, calls: 0, failed }
+        let (future, output) = (Box::pin(None), E::default());
+        let (carried, answer, greatest) = (Vec::new(), None, Vec::new());
+        Self { future, instance: 0, output, carried, answer, greatest, calls: 0, failed: None }
     }
 
     /// Lets the wirer go on until its instance awaits a value, or until no more inputs may begin.
@@ -405,9 +406,12 @@ impl<W: Future<Output = ()>> Wirer<W> {
         {
             let exchange = &mut *round.exchange.borrow_mut();
             mem::swap(&mut exchange.carried, &mut self.carried);
+            mem::swap(&mut exchange.greatest, &mut self.greatest);
             exchange.answer = self.answer.take();
             exchange.awaited = None;
+            exchange.asked.clear();
             exchange.emitted.clear();
+            exchange.earlier = self.output.outputs();
             exchange.given.clear();
         }
         if future.poll(&mut Context::from_waker(Waker::noop())).is_ready() {

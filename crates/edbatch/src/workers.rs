@@ -14,11 +14,11 @@ use std::ops::Range;
 use std::sync::{Arc, LockResult, Mutex, PoisonError};
 
 use edbatch_models::Model;
-use edbatch_runtime::{Parts, Rows, ThreadPool, span};
+use edbatch_runtime::{Parts, ThreadPool, span};
 
+use crate::emitted::{Emitted, Sink};
 use crate::session::Session;
 use crate::statistics::Tally;
-use crate::wiring::Sink;
 use crate::{InputError, RunError};
 
 /// Fewer inputs for each thread are run by all threads together.
@@ -87,13 +87,13 @@ impl Workers {
         parts.filter(|part| !part.is_empty()).collect()
     }
 
-    /// Runs a mini-batch; as many outputs take the rows that each input emits, and lend their
-    /// memory, or take why it failed. Returns what it took, of all threads together.
-    pub(crate) fn run<M: Model>(
+    /// Runs a mini-batch; as many outputs take what each input emits, and lend their memory, or
+    /// take why it failed. Returns what it took, of all threads together.
+    pub(crate) fn run<M: Model, E: Emitted>(
         &mut self,
         model: &M,
         inputs: &[M::Input],
-        outputs: &mut [Result<Rows, InputError>],
+        outputs: &mut [Result<E, InputError>],
         still_wanted: &(dyn Fn(usize) -> bool + Sync),
     ) -> Result<Tally, RunError> {
         let _mini_batch = span!(INFO, "mini-batch", inputs = inputs.len() as u64);
@@ -147,18 +147,18 @@ impl Workers {
     }
 }
 
-/// What becomes of each input of a mini-batch. Rows that stand there beforehand lend their memory.
-struct Into<'a>(&'a mut [Result<Rows, InputError>]);
+/// What becomes of each input of a mini-batch. What stands there beforehand lends its memory.
+struct Into<'a, E>(&'a mut [Result<E, InputError>]);
 
-impl Sink for Into<'_> {
-    fn begin(&mut self, input: usize, rows: &mut Rows) {
+impl<E: Emitted> Sink<E> for Into<'_, E> {
+    fn begin(&mut self, input: usize, emitted: &mut E) {
         if let Ok(lent) = &mut self.0[input] {
-            *rows = mem::take(lent);
+            *emitted = mem::take(lent);
         }
     }
 
-    fn done(&mut self, input: usize, rows: Result<&mut Rows, InputError>) {
-        self.0[input] = rows.map(mem::take);
+    fn done(&mut self, input: usize, emitted: Result<&mut E, InputError>) {
+        self.0[input] = emitted.map(mem::take);
     }
 }
 

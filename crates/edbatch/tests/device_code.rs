@@ -28,6 +28,10 @@ fn networks(hidden: usize) -> Result<Vec<(&'static str, Arc<Network>)>, CellErro
         ("bilstm_tagger", BiLstmTagger::new(tagger)?.network().clone()),
         ("bilstm_tagger_char", BiLstmTaggerChar::new(char_tagger)?.network().clone()),
         ("lstm_nmt", LstmNmt::new(translator)?.network().clone()),
+        (
+            "lstm_nmt in eights",
+            LstmNmt::new(translator)?.with_steps_per_graph(8)?.network().clone(),
+        ),
         ("lattice_lstm", LatticeLstm::new(lattice)?.network().clone()),
         ("lattice_gru", LatticeGru::new(lattice)?.network().clone()),
     ])

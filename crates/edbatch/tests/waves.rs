@@ -13,8 +13,8 @@ use edbatch_layout::{
     check, check_phases, check_waves, phases,
 };
 use edbatch_models::{
-    BiLstmTagger, Model, ModelConfig, ModelName, TaggerSizes, TreeGru, TreeLstm, TreeSizes, Zoo,
-    inputs, vocabularies,
+    BiLstmTagger, LstmNmt, Model, ModelConfig, ModelName, NmtSizes, TaggerSizes, TreeGru, TreeLstm,
+    TreeSizes, Zoo, inputs, vocabularies,
 };
 use edbatch_policy::Scheduler;
 use edbatch_runtime::Parameters;
@@ -145,16 +145,21 @@ fn phases_of(network: &Arc<Network>) -> String {
 fn an_lstm_is_one_phase_and_a_gru_is_two() {
     let trees = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };
     let tagger = TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
+    let translator = NmtSizes { source: 9, target: 9, embed: 4, hidden: 4 };
+    let translator = LstmNmt::new(translator).unwrap();
     let cells = [
         phases_of(TreeLstm::new(trees).unwrap().network()),
         phases_of(TreeGru::new(trees).unwrap().network()),
         phases_of(BiLstmTagger::new(tagger).unwrap().network()),
+        phases_of(translator.with_steps_per_graph(2).unwrap().network()),
     ];
     let expected = [
         "leaf 1, node 1, output 1",
         "leaf 2, node 2, output 1",
         // Two layers, the first of which reads both directions' results side by side.
         "fwd.0 1, bwd.0 1, output 2",
+        // A word's row, which is looked up by calls, what is made of it, and the gates.
+        "encoder 2, decoder 2, output 1, decoder.next 3",
     ];
     assert_eq!(cells, expected);
 }
