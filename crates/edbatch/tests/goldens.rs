@@ -108,8 +108,13 @@ fn lstm_nmt() {
                 stop: Stop::AtEnd,
             })
             .collect();
-        let outputs = golden.check(LstmNmt::new(sizes).unwrap(), &inputs);
+        let model = LstmNmt::new(sizes).unwrap();
+        let outputs = golden.check(model.clone(), &inputs);
         golden.check_names("tokens", &outputs, target.tokens(), Some(END));
+        for steps in [2, 8] {
+            let ahead = golden.check(model.clone().with_steps_per_graph(steps).unwrap(), &inputs);
+            assert!(bits(&ahead).eq(bits(&outputs)), "{steps} steps a graph: other bits");
+        }
     }
 }
 
@@ -253,7 +258,14 @@ impl Golden {
             for size in SIZES {
                 let same = bits(&run(&mut engine, inputs, size)).eq(bits(&first));
                 assert!(same, "folded, mini-batches of {size}: other bits");
+                check_indices(&mut engine, inputs, size, &first);
             }
+            let mut streamed = vec![Vec::new(); inputs.len()];
+            let done = |number: usize, indices: Result<&mut Vec<u32>, _>| {
+                streamed[number] = indices.unwrap().clone();
+            };
+            engine.stream_arg_max(3, inputs, done).unwrap();
+            assert_eq!(streamed, indices(&first), "streamed");
         }
         #[cfg(feature = "cuda")]
         self.check_on_tape(&model, &parameters, inputs, &first);
@@ -297,6 +309,7 @@ impl Golden {
                     let what = format!("{name}, {style:?}, mini-batches of {size}");
                     self.compare(&outputs, &what);
                     assert!(bits(&outputs).eq(bits(expected)), "{what}: other bits");
+                    check_indices(&mut engine, inputs, size, expected);
                 }
             }
         }
@@ -342,6 +355,22 @@ mod emulated;
 
 fn run<M: Model>(engine: &mut Engine<M>, inputs: &[M::Input], size: usize) -> Vec<Rows> {
     inputs.chunks(size).flat_map(|mini_batch| engine.run(mini_batch).unwrap()).collect()
+}
+
+/// What a run gives that copies no scores: the index of the greatest of each row.
+fn check_indices<M: Model>(
+    engine: &mut Engine<M>,
+    inputs: &[M::Input],
+    size: usize,
+    expected: &[Rows],
+) {
+    let chunks = inputs.chunks(size);
+    let got: Vec<_> = chunks.flat_map(|chunk| engine.run_arg_max(chunk).unwrap()).collect();
+    assert_eq!(got, indices(expected), "mini-batches of {size}");
+}
+
+fn indices(outputs: &[Rows]) -> Vec<Vec<u32>> {
+    outputs.iter().map(|rows| rows.iter().map(arg_max).collect()).collect()
 }
 
 fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {

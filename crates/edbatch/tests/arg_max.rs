@@ -1,0 +1,230 @@
+//! Runs that give the index of the greatest element of each row, and copy no row. All models are in
+//! `goldens.rs`.
+
+use std::sync::Arc;
+
+use edbatch::{Engine, EngineOptions, InputError, Rows, RunError, RunOptions};
+use edbatch_graph::{Kind, Network, Shape};
+use edbatch_models::{
+    Build, BuildError, LstmNmt, Model, NmtSizes, SourceSentence, Stop, TreeLstm, TreeSizes, arg_max,
+};
+use edbatch_runtime::Parameters;
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+/// Emits a record of two fields, a vector and a matrix, for each number; fails at 7.
+#[derive(Clone)]
+struct Records {
+    network: Arc<Network>,
+    cell: Kind,
+}
+
+impl Records {
+    fn new() -> Self {
+        let mut network = Network::new();
+        let fields = [("v", Shape::Vector(3)), ("m", Shape::Matrix(2, 5))];
+        let record = network.record("record", fields).unwrap();
+        let cell = network.cell("cell", record, |cell| {
+            let v = cell.lookup("row", "vectors", &[9, 3]);
+            vec![v, cell.lookup("row again", "matrices", &[9, 2, 5]).scale(1.1)]
+        });
+        Self { network: Arc::new(network), cell: cell.unwrap() }
+    }
+}
+
+impl Model for Records {
+    type Input = Vec<u32>;
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, rows: &Vec<u32>) -> Result<(), BuildError> {
+        for &row in rows {
+            if row == 7 {
+                return Err(BuildError::Input("seven".into()));
+            }
+            build.emit(build.call(self.cell, &[row, row], &[])?);
+        }
+        Ok(())
+    }
+}
+
+fn engine<M: Model>(model: M, options: EngineOptions) -> Engine<M> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+    let parameters = Parameters::random(model.network(), &mut rng);
+    Engine::with_options(model, parameters, options).unwrap()
+}
+
+fn indices(outputs: &[Rows]) -> Vec<Vec<u32>> {
+    outputs.iter().map(|rows| rows.iter().map(arg_max).collect()).collect()
+}
+
+/// Over all fields and all rows of a matrix, as a row has them.
+#[test]
+fn records_and_matrices_count_all_their_elements() {
+    let inputs: Vec<Vec<u32>> = vec![vec![0, 1, 2], vec![], vec![3, 4, 5, 6, 8]];
+    let mut engine = engine(Records::new(), EngineOptions::new());
+    let expected = indices(&engine.run(&inputs).unwrap());
+    assert_eq!(engine.run_arg_max(&inputs).unwrap(), expected);
+    let all: Vec<u32> = expected.into_iter().flatten().collect();
+    assert!(all.iter().any(|&index| index < 3) && all.iter().any(|&index| index > 3), "{all:?}");
+}
+
+#[test]
+fn an_input_that_fails_takes_nothing_with_it() {
+    let inputs: Vec<Vec<u32>> = (0..9).map(|i| vec![i, (i + 1) % 9]).collect();
+    for threads in [1, 2] {
+        let mut engine = engine(Records::new(), EngineOptions::new().threads(threads));
+        let cancelled = |input: usize| input != 3;
+        let options = RunOptions::new().still_wanted(&cancelled);
+        let got = engine.run_each_arg_max(&inputs, &options).unwrap();
+        let rows = engine.run_each(&inputs, &options).unwrap();
+        for (got, rows) in got.iter().zip(&rows) {
+            match (got, rows) {
+                (Ok(got), Ok(rows)) => {
+                    assert_eq!(*got, rows.iter().map(arg_max).collect::<Vec<_>>())
+                }
+                (got, rows) => assert_eq!(got.as_ref().err(), rows.as_ref().err()),
+            }
+        }
+        assert_eq!(got[3], Err(InputError::Cancelled));
+        assert_eq!(got.iter().filter(|got| got.is_err()).count(), 3);
+        // A run that fails as a whole is not counted.
+        let counted = engine.statistics().instances;
+        let error = engine.run_arg_max(&inputs).unwrap_err();
+        assert!(matches!(error, RunError::Input { instance: 6, .. }), "{error}");
+        assert_eq!(engine.statistics().instances, counted);
+        engine.run_arg_max(&inputs[..6]).unwrap();
+        assert_eq!(engine.statistics().instances, counted + 6);
+    }
+}
+
+/// A plan that is kept is for what is wanted: runs of both sorts take their own.
+#[test]
+fn kept_plans_are_told_apart() {
+    let inputs: Vec<Vec<u32>> = vec![vec![0, 1, 2], vec![4]];
+    let mut engine = engine(Records::new(), EngineOptions::new().plan_cache(1 << 20));
+    let expected = engine.run(&inputs).unwrap();
+    for turn in 0..3 {
+        assert_eq!(engine.run_arg_max(&inputs).unwrap(), indices(&expected));
+        assert_eq!(engine.run(&inputs).unwrap(), expected);
+        // The first of each sort was planned.
+        assert_eq!(engine.statistics().plans_reused, 1 + 2 * turn);
+    }
+}
+
+fn trees() -> (TreeLstm, Vec<edbatch_datasets::Tree<u32>>) {
+    let sizes = TreeSizes { vocabulary: 9, embed: 5, hidden: 13, classes: 5 };
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let trees = edbatch_datasets::generate::binary_trees(&mut rng, 16);
+    let mut word = || rng.random_range(0..9);
+    let trees = trees.iter().map(|tree| tree.map(|_| 0, |_| word())).collect();
+    (TreeLstm::new(sizes).unwrap(), trees)
+}
+
+fn translator() -> (LstmNmt, Vec<SourceSentence>) {
+    let sizes = NmtSizes { source: 9, target: 30, embed: 5, hidden: 13 };
+    let sentence =
+        |steps: usize| SourceSentence { words: vec![3; steps], stop: Stop::After(steps) };
+    (LstmNmt::new(sizes).unwrap(), (1..20).map(sentence).collect())
+}
+
+#[test]
+fn parts_of_mini_batches_give_the_same() {
+    let (model, inputs) = trees();
+    let mut alone = engine(model.clone(), EngineOptions::new());
+    let expected = indices(&alone.run(&inputs).unwrap());
+    for threads in 1..=3 {
+        let mut engine = engine(model.clone(), EngineOptions::new().threads(threads));
+        assert_eq!(engine.parts(&inputs).len(), threads);
+        assert_eq!(engine.run_arg_max(&inputs).unwrap(), expected);
+    }
+}
+
+#[cfg(feature = "cuda")]
+mod on_devices {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use edbatch_layout::{CellStyle, PhaseTable, Plan, Planner, Program, Tape};
+    use edbatch_runtime::cuda::Driver;
+    use edbatch_runtime::{Backend, BackendError, Bytes, Given, Outputs};
+
+    use super::*;
+    use crate::emulated;
+
+    /// A device's backend that counts the bytes which its plans hand to the host.
+    struct Counting {
+        backend: Box<dyn Backend>,
+        program: Arc<Program>,
+        bytes: Arc<AtomicUsize>,
+    }
+
+    impl Backend for Counting {
+        fn run(&mut self, plan: &Plan, given: &Given<'_>) -> Result<(), BackendError> {
+            let mut tape = Tape::default();
+            let rows = (given.initial.len(), given.stayed);
+            tape.write(&self.program, &PhaseTable::new(&self.program), plan, rows).unwrap();
+            self.bytes.fetch_add(4 * (tape.outputs() + tape.indices()), Ordering::Relaxed);
+            self.backend.run(plan, given)
+        }
+
+        fn outputs<'a>(&'a mut self, plan: &'a Plan) -> Result<Outputs<'a>, BackendError> {
+            self.backend.outputs(plan)
+        }
+
+        fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
+            self.backend.step(plan, step)
+        }
+
+        fn bytes(&self) -> Bytes {
+            self.backend.bytes()
+        }
+
+        fn planner(&self) -> Planner {
+            self.backend.planner()
+        }
+
+        fn another(&self) -> Box<dyn Backend> {
+            unreachable!("one thread has one backend")
+        }
+    }
+
+    /// The bytes that leave a device for whole rows, and for indices; both have the same meaning.
+    fn bytes<M: Model>(model: M, inputs: &[M::Input]) -> Option<[usize; 2]> {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        let parameters = Parameters::random(model.network(), &mut rng);
+        let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
+        let program = Arc::new(program);
+        let backend = emulated::backend(program.clone(), &parameters, Driver::Teams)?;
+        let bytes = Arc::new(AtomicUsize::new(0));
+        let counting = Counting { backend, program: program.clone(), bytes: bytes.clone() };
+        let options = EngineOptions::new();
+        let engine = Engine::with_backend(model, &parameters, program, Box::new(counting), options);
+        let mut engine = engine.unwrap();
+        let rows = engine.run(inputs).unwrap();
+        let of_rows = bytes.swap(0, Ordering::Relaxed);
+        assert_eq!(engine.run_arg_max(inputs).unwrap(), indices(&rows));
+        Some([of_rows, bytes.load(Ordering::Relaxed)])
+    }
+
+    #[test]
+    fn an_index_leaves_a_device_for_each_row() {
+        let (model, inputs) = trees();
+        let nodes: usize = inputs.iter().map(edbatch_datasets::Tree::len).sum();
+        let Some(trees) = bytes(model, &inputs) else { return };
+        assert_eq!(trees, [4 * 5 * nodes, 4 * nodes]);
+        // A decoder's indices are awaited too, and leave once for both.
+        let (model, inputs) = translator();
+        let steps: usize = (1..20).sum();
+        for steps_per_graph in [1, 8] {
+            let model = model.clone().with_steps_per_graph(steps_per_graph).unwrap();
+            let Some(words) = bytes(model, &inputs) else { return };
+            assert_eq!(words, [4 * (30 + 1) * steps, 4 * steps]);
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+#[path = "support/emulated.rs"]
+#[expect(dead_code, reason = "other tests need both ways to launch a plan")]
+mod emulated;
