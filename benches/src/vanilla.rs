@@ -133,8 +133,8 @@ impl<M: Model> Model for Vanilla<M> {
     }
 }
 
-/// As [`Build::fetch`] or [`Build::arg_max_each`], for a number of carried values that is known when
-/// it is called.
+/// As [`Build::fetch`] or [`Build::arg_max_each`], for a number of carried values that is known
+/// when it is called.
 async fn fetch(
     build: &Build<'_>,
     awaited: Awaited,

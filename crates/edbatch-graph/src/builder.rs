@@ -126,8 +126,8 @@ impl CellBuilder {
     /// Of equal scores the lowest index counts; NaN is never greatest, unless there is nothing
     /// else: then it is the last.
     ///
-    /// `table` is (rows, columns), mostly a [`parameter`](Self::parameter), and `scores` (rows); the
-    /// result is (columns). For decoders that read what they wrote; see
+    /// `table` is (rows, columns), mostly a [`parameter`](Self::parameter), and `scores` (rows);
+    /// the result is (columns). For decoders that read what they wrote; see
     /// `edbatch_models::LstmNmt::with_steps_per_graph`.
     pub fn lookup_arg_max<'c>(&'c self, table: Tensor<'c>, scores: Tensor<'c>) -> Tensor<'c> {
         self.apply(Op::LookupArgMax, &[table, scores])

@@ -12,11 +12,11 @@
 //! ```
 //!
 //! A job is what a block does without waiting: a [phase](crate::Phase) of a step for a tile of its
-//! calls, or for one of them, and a slice of its units; or a copy. No two jobs of a wave depend on each other. Waves are
-//! those of the plan, one for each phase; before them come the given rows, behind them what is
-//! wanted. In a wave the jobs come first whose units the device divides by itself
-//! ([`PhaseEntry::slices`](crate::PhaseEntry::slices)). Scratch lies behind the plan's arena, and
-//! every wave of the plan uses it again.
+//! calls, or for one of them, and a slice of its units; or a copy. No two jobs of a wave depend on
+//! each other. Waves are those of the plan, one for each phase; before them come the given rows,
+//! behind them what is wanted. In a wave the jobs come first whose units the device divides by
+//! itself ([`PhaseEntry::slices`](crate::PhaseEntry::slices)). Scratch lies behind the plan's
+//! arena, and every wave of the plan uses it again.
 
 use std::fmt;
 

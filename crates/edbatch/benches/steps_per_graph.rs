@@ -5,8 +5,8 @@
 //! REFERENCES is a file of sentences, plain or .gz, such as IWSLT15's tst2013.en.gz; without it
 //! lengths from 5 to 40 are taken. A translation has as many words as its reference and as its
 //! source; where a graph has several steps, it is as if it ended within one: steps up to the end of
-//! the graph are computed in vain. All take turns, 64 sentences at a time; the medians of mini-batches
-//! are printed, and those of the ratios to one step a graph.
+//! the graph are computed in vain. All take turns, 64 sentences at a time; the medians of
+//! mini-batches are printed, and those of the ratios to one step a graph.
 
 use std::env;
 use std::error::Error;

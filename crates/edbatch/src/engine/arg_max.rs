@@ -8,9 +8,9 @@ use super::Engine;
 use crate::{InputError, RunError, RunOptions};
 
 impl<M: Model> Engine<M> {
-    /// Runs one mini-batch as [`run`](Self::run) does, for the index of the greatest element of each
-    /// row alone: classes, tags, words. The scores stay where they are computed, and none of them
-    /// is copied, which a device with many scores gains most from.
+    /// Runs one mini-batch as [`run`](Self::run) does, for the index of the greatest element of
+    /// each row alone: classes, tags, words. The scores stay where they are computed, and none of
+    /// them is copied, which a device with many scores gains most from.
     ///
     /// Indices are [`arg_max`](edbatch_models::arg_max) of the rows: of equal elements the lowest;
     /// NaN is never greatest. Of a value of several fields, or of a matrix, they count all elements
