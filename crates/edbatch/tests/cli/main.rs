@@ -4,6 +4,8 @@ mod support;
 
 mod cells;
 mod check_finite;
+#[cfg(feature = "cuda")]
+mod devices;
 mod goldens;
 mod hostile;
 mod infer;
