@@ -5,9 +5,12 @@
 use std::fs;
 use std::path::Path;
 
+use edbatch_datasets::write_whole;
+
 use crate::headline::{Rival, Row, main_rows, rows};
 use crate::paper_report::cortex;
 use crate::record::{Peer, Record, Throughput};
+use crate::soak::Soak;
 use crate::sorted::{Sorted, groups};
 use crate::table::Table;
 use crate::text::{percent, whole, wrapped};
@@ -38,7 +41,8 @@ pub fn write_docs(root: &Path, records: &[Record]) -> Result<(), Failure> {
                 None => {}
             }
         }
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        write_whole(&path, text.as_bytes())
+            .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
 }
@@ -58,7 +62,7 @@ fn splice(text: &str, block: &str, content: &str) -> std::io::Result<String> {
 }
 
 /// The blocks by name, and what there are records for.
-fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 4] {
+fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 5] {
     let sorted = Sorted::new(records);
     let rows = rows(&sorted);
     let measured = records.last().map(|record| {
@@ -74,7 +78,12 @@ fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 4] {
         ("sizes", block(speeds(&rows))),
         ("peers", block(peers(&sorted.peers))),
         ("cortex", block(cortex(&sorted))),
+        ("soak", sorted.soaks.last().zip(measured.as_ref()).map(|(soak, m)| paragraphs(m, soak))),
     ]
+}
+
+fn paragraphs(measured: &str, soak: &Soak) -> String {
+    format!("{measured}\n\n{}.", wrapped(&soak.to_string(), WIDTH).join("\n"))
 }
 
 fn speeds(rows: &[Row<'_>]) -> Table {

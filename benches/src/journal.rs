@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use edbatch_datasets::write_whole;
+
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::workload::Failure;
@@ -41,13 +43,11 @@ impl Journal {
             eprintln!("{path}: {count} records of another machine or commit are measured anew");
         }
         // Whole before it takes the old one's place: an interruption here loses nothing.
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
         let (lines, records): (Vec<String>, Vec<Record>) = kept.into_iter().unzip();
-        let mut rewritten = Self::new(Path::new(&partial));
-        rewritten.write(&lines.concat())?;
-        fs::rename(&partial, path).map_err(|error| format!("{}: {error}", path.display()))?;
-        (journal.file, journal.records) = (rewritten.file, records);
+        let rewritten = write_whole(path, lines.concat().as_bytes())
+            .and_then(|()| OpenOptions::new().append(true).open(path));
+        let file = rewritten.map_err(|error| format!("{}: {error}", path.display()))?;
+        (journal.file, journal.records) = (Some(file), records);
         Ok(journal)
     }
 

@@ -57,7 +57,7 @@ fn run(options: &Options) -> Result<(), Failure> {
         write!(out, "\n{}", changes(&old, records))?;
     }
     let html = options.html.clone().unwrap_or_else(|| beside_target("index.html"));
-    write_whole(&html, &page(records)?)?;
+    write_page(&html, &page(records)?)?;
     if options.docs {
         write_docs(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), records)?;
     }
@@ -131,17 +131,11 @@ fn beside_target(name: &str) -> PathBuf {
     target.unwrap_or(Path::new("target")).join("bench").join(name)
 }
 
-/// Writes a file whole or not at all.
-fn write_whole(path: &Path, contents: &str) -> Result<(), Failure> {
+/// Writes a file, and the folder that it lies in.
+fn write_page(path: &Path, contents: &str) -> Result<(), Failure> {
     let failure = |error| format!("{}: {error}", path.display());
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(failure)?;
     }
-    let written = fs::write(&partial, contents).and_then(|()| fs::rename(&partial, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&partial);
-    }
-    Ok(written.map_err(failure)?)
+    Ok(edbatch_datasets::write_whole(path, contents.as_bytes()).map_err(failure)?)
 }

@@ -78,3 +78,35 @@ impl std::fmt::Display for Soak {
         drift.map_or(Ok(()), |drift| write!(f, "; speed {drift} of the first"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Trend;
+    use super::*;
+
+    #[test]
+    fn a_moved_bit_and_growing_memory_are_failures() {
+        let trend = Trend { before: 1e8, after: 2e8, bytes_per_mini_batch: 5.0 };
+        let of = |memory, moved: Option<&str>| Soak {
+            seed: 1,
+            models: Vec::new(),
+            engines: 4,
+            threads: 2,
+            plans_reused: 0,
+            seconds: 3600.0,
+            mini_batches: 1,
+            memory,
+            moved: moved.map(String::from),
+            samples: Vec::new(),
+        };
+        assert_eq!(of(Memory::Flat(trend), None).failure(), None);
+        assert_eq!(of(Memory::Unknown, None).failure(), None);
+        let grows = of(Memory::Grows(trend), None).failure().unwrap();
+        assert_eq!(
+            grows,
+            "memory grows, 100.0 MB resident, then 200.0 MB, +5.0 bytes a mini-batch"
+        );
+        let moved = of(Memory::Flat(trend), Some("a tree")).failure().unwrap();
+        assert_eq!(moved, "the bits of the reference mini-batch moved: a tree");
+    }
+}

@@ -6,6 +6,7 @@ mod command;
 mod counters;
 mod counts;
 mod flops;
+mod killed;
 mod live;
 mod paper_table;
 mod records;

@@ -1,24 +1,30 @@
-//! A soak of two seconds, and what it writes.
+//! A soak of two seconds, what it writes, and how it ends.
 
 use std::fs;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 
 use edbatch_benches::journal::read;
 use edbatch_benches::record::Figures;
 use edbatch_benches::soak::Memory;
 
+fn run(folder: &Path, more: &[&str]) -> Output {
+    let [json, html] = ["records.jsonl", "page.html"].map(|name| folder.join(name));
+    Command::new(env!("CARGO_BIN_EXE_edbatch-benches"))
+        .args(["--only", "soak", "--seconds", "2", "--models", "tree_lstm,lstm_nmt"])
+        .args(["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()])
+        .args(more)
+        .output()
+        .unwrap()
+}
+
 #[test]
 fn two_seconds_keep_all_bits() {
     let folder = std::env::temp_dir().join(format!("edbatch-soak-{}", std::process::id()));
     let [json, html] = ["records.jsonl", "page.html"].map(|name| folder.join(name));
-    let output = Command::new(env!("CARGO_BIN_EXE_edbatch-benches"))
-        .args(["--only", "soak", "--seconds", "2", "--models", "tree_lstm,lstm_nmt"])
-        .args(["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()])
-        .output()
-        .unwrap();
-    let [said, message] =
-        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert!(output.status.success(), "{message}");
+    let Output { status, stdout, stderr } = run(&folder, &[]);
+    let [said, message] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(status.success(), "{message}");
     let records = read(&json).unwrap();
     let [Figures::Soak(soak)] = &records.iter().map(|r| r.figures.clone()).collect::<Vec<_>>()[..]
     else {
@@ -35,5 +41,21 @@ fn two_seconds_keep_all_bits() {
     assert!(soak.plans_reused > 0, "{soak:?}");
     assert!(said.contains("reference bits equal"), "{said}");
     assert!(fs::read_to_string(&html).unwrap().contains("<section id=\"soak\">"));
+
+    // Had memory grown, or a bit moved, the run would have failed: as this one, which goes on with
+    // another's records, and finds nothing left to do.
+    let text = fs::read_to_string(&json).unwrap();
+    let trend = "{\"before\":1e8,\"after\":2e8,\"bytes_per_mini_batch\":5.0}";
+    for (was, is, expected) in [
+        ("\"unknown\"", format!("{{\"grows\":{trend}}}"), "memory grows, 100.0 MB resident, then"),
+        ("\"moved\":null", "\"moved\":\"a tree\"".into(), "mini-batch moved: a tree"),
+    ] {
+        assert!(text.contains(was), "{text}");
+        fs::write(&json, text.replace(was, &is)).unwrap();
+        let Output { status, stderr, .. } = run(&folder, &["--resume"]);
+        let message = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(1), "{message}");
+        assert!(message.contains(expected), "{message}");
+    }
     fs::remove_dir_all(&folder).unwrap();
 }
