@@ -125,7 +125,7 @@ pub(crate) struct Infer {
     stats: Option<PathBuf>,
     /// File for a Chrome trace, which ui.perfetto.dev shows as a timeline: on a track for each
     /// thread its mini-batches, their rounds, the stages of these and, on cpu, each batch, called
-    /// by its cell. About 150 bytes a batch. A shard that was done before writes none.
+    /// by its cell. About 120 bytes a slice. A shard that was done before writes none.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
