@@ -1,4 +1,5 @@
-//! What tests share: where real data lies, and which tests were skipped for the lack of something.
+//! What tests share: where real data lies, and which tests were skipped for the lack of something;
+//! with the feature `networks` random networks, which the benches verify devices by as well.
 //!
 //! Each test that is skipped appends a line to the file that `EDBATCH_SKIPS` names, so that it does
 //! not count as one that passed: `cargo xtask ci` prints and counts them.
@@ -6,6 +7,10 @@
 //! Crates name this one by its path alone, without a version: it is left out of what they publish.
 
 mod allocations;
+#[cfg(feature = "networks")]
+pub mod networks;
+#[cfg(feature = "networks")]
+mod subject;
 
 use std::env;
 use std::fs::OpenOptions;
@@ -14,6 +19,8 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 
 pub use allocations::{CountingAllocator, allocations};
+#[cfg(feature = "networks")]
+pub use subject::Subject;
 
 /// The variable with the file that lists what was skipped.
 const SKIPS: &str = "EDBATCH_SKIPS";

@@ -10,13 +10,9 @@ use edbatch_layout::{
 };
 use edbatch_policy::{Agenda, Depth, Policy, Sufficient, exhaustive, schedule};
 use edbatch_runtime::{Backend, Count};
+use edbatch_testing::networks::{Random, random_graph, random_network};
 use proptest::prelude::*;
 use rand::SeedableRng;
-
-#[path = "support/networks.rs"]
-mod networks;
-
-use networks::{Random, random_graph, random_network};
 
 /// What all cells of a network move in a style, cell by cell.
 fn moved(program: &Program) -> Vec<Moved> {

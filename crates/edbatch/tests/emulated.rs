@@ -4,20 +4,16 @@
 
 use std::sync::Arc;
 
-use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule, Shape, Value};
-use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Program, Want, phases};
-use edbatch_policy::Scheduler;
+use edbatch_graph::{Dag, Graph, Network, NodeId, Shape, Value};
+use edbatch_layout::{CellStyle, Plan, Program, Want, phases};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Given, Parameters, Rows, cuda, initial_rows};
-use edbatch_testing::{allocations, skip};
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, cuda};
+use edbatch_testing::networks::Random;
+use edbatch_testing::{Subject, allocations, skip};
 use rand::SeedableRng;
 
 #[path = "support/emulated.rs"]
 mod emulated;
-#[path = "support/networks.rs"]
-mod networks;
-
-use networks::{Random, random_graph, random_network};
 
 #[global_allocator]
 static ALLOCATOR: edbatch_testing::CountingAllocator = edbatch_testing::CountingAllocator;
@@ -31,79 +27,30 @@ const WAYS: [(CellStyle, u64); 5] = [
     (CellStyle::Hoisted, 4000),
 ];
 
-/// A random network with its parameters, and a schedule of a graph of it.
-struct Subject {
-    network: Arc<Network>,
-    parameters: Parameters,
-    graph: Graph,
-    schedule: Schedule,
-    initial: Rows,
-}
-
-impl Subject {
-    fn new(seed: u64) -> Self {
-        let mut rng = Random::seed_from_u64(seed);
-        let (network, initial) = random_network(&mut rng);
-        let network = Arc::new(network);
-        let graph = random_graph(&network, initial, &mut rng);
-        Self::of(network, graph, &mut rng)
+/// Calls of a cell that multiplies arguments side by side: a row, a value and another; and a sum.
+fn side_by_side() -> Subject {
+    let mut rng = Random::seed_from_u64(1);
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Shape::Vector(5))]).unwrap();
+    let start = network.initial(state, &["h0"]).unwrap();
+    let join = network.cell("join", state, |cell| {
+        let [[left], [right]] = ["left", "right"].map(|name| cell.one(name, state));
+        let [sum] = cell.many("rest", state).sum();
+        let row = cell.lookup("row", "table", &[3, 2]);
+        let all = cell.concat(&[row, left, right]);
+        let [w, u] = [("w", 12), ("u", 5)].map(|(name, k)| cell.parameter(name, &[5, k]));
+        vec![(w.matmul(all) + u.matmul(sum)).tanh()]
+    });
+    let (join, network) = (join.unwrap(), Arc::new(network));
+    let mut graph = Graph::new(network.clone());
+    let mut values = vec![start];
+    for call in 0..40 {
+        let rest = values.iter().rev().step_by(3).take(1 + call % 4);
+        let single = [values[call / 2], values[call / 3]];
+        let arguments: Vec<Value> = single.iter().chain(rest).copied().collect();
+        values.push(graph.call(join, &[call as u32 % 3], &arguments).unwrap());
     }
-
-    /// A cell that multiplies arguments side by side: a row, a value and another; and a sum.
-    fn side_by_side() -> Self {
-        let mut rng = Random::seed_from_u64(1);
-        let mut network = Network::new();
-        let state = network.record("state", [("h", Shape::Vector(5))]).unwrap();
-        let start = network.initial(state, &["h0"]).unwrap();
-        let join = network.cell("join", state, |cell| {
-            let [[left], [right]] = ["left", "right"].map(|name| cell.one(name, state));
-            let [sum] = cell.many("rest", state).sum();
-            let row = cell.lookup("row", "table", &[3, 2]);
-            let all = cell.concat(&[row, left, right]);
-            let [w, u] = [("w", 12), ("u", 5)].map(|(name, k)| cell.parameter(name, &[5, k]));
-            vec![(w.matmul(all) + u.matmul(sum)).tanh()]
-        });
-        let (join, network) = (join.unwrap(), Arc::new(network));
-        let mut graph = Graph::new(network.clone());
-        let mut values = vec![start];
-        for call in 0..40 {
-            let rest = values.iter().rev().step_by(3).take(1 + call % 4);
-            let single = [values[call / 2], values[call / 3]];
-            let arguments: Vec<Value> = single.iter().chain(rest).copied().collect();
-            values.push(graph.call(join, &[call as u32 % 3], &arguments).unwrap());
-        }
-        Self::of(network, graph, &mut rng)
-    }
-
-    fn of(network: Arc<Network>, graph: Graph, rng: &mut Random) -> Self {
-        let parameters = Parameters::random(&network, rng);
-        let mut schedule = Schedule::new();
-        Scheduler::for_waves().schedule(&graph, &mut schedule);
-        let initial = initial_rows(&network, &parameters);
-        Self { network, parameters, graph, schedule, initial }
-    }
-
-    /// All fields of all nodes, as a backend computes them.
-    fn run(&self, program: &Program, backend: &mut dyn Backend) -> Vec<u32> {
-        let nodes = (0..self.graph.nodes()).map(NodeId::new);
-        let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
-        let plan = self.plan(program, backend, &wanted);
-        let given = Given { initial: &self.initial, stayed: 0, host: &[] };
-        backend.run(&plan, &given).unwrap();
-        let outputs = backend.outputs(&plan).unwrap();
-        let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
-        // A NaN is as good as any other.
-        let bits = |&x: &f32| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() };
-        fields.flatten().map(bits).collect()
-    }
-
-    fn plan(&self, program: &Program, backend: &dyn Backend, wanted: &[(Value, Want)]) -> Plan {
-        let (graph, schedule) = (&self.graph, &self.schedule);
-        let mini_batch = MiniBatch { program, graph, schedule, wanted };
-        let mut plan = Plan::default();
-        backend.planner().plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
-        plan
-    }
+    Subject::of(network, graph, &mut rng)
 }
 
 #[test]
@@ -112,7 +59,7 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
         return skip("this level of the CPU rounds products");
     }
     for seed in 0..10 {
-        let subject = Subject::new(seed);
+        let subject = Subject::random(seed);
         let (style, folded) = WAYS[seed as usize % WAYS.len()];
         let program = Program::new(subject.network.clone(), style).unwrap().fold_tables(folded);
         let program = Arc::new(program);
@@ -120,17 +67,17 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
         // The CPU folds nothing.
         let unfolded = Arc::new(Program::new(subject.network.clone(), style).unwrap());
         let cpu = Cpu::new(unfolded.clone(), parameters, Level::detect());
-        let expected = subject.run(&unfolded, &mut cpu.unwrap());
+        let expected = subject.run(&unfolded, &mut cpu.unwrap()).unwrap();
         for driver in emulated::DRIVERS {
             let backend = emulated::backend(program.clone(), parameters, driver);
             let Some(mut device) = backend else { return };
             // Each launch has another order of threads, blocks and jobs.
             for _ in 0..3 {
-                let got = subject.run(&program, &mut *device);
+                let got = subject.run(&program, &mut *device).unwrap();
                 assert!(got == expected, "seed {seed}, {style:?}, {driver:?}: other bits");
             }
             let mut another = device.another();
-            assert!(subject.run(&program, &mut *another) == expected, "another backend");
+            assert!(subject.run(&program, &mut *another).unwrap() == expected, "another backend");
         }
     }
 }
@@ -160,15 +107,15 @@ fn launches_are_slices() {
 /// Arguments that are put side by side are read again by each block that needs them.
 #[test]
 fn arguments_side_by_side_are_one_phase_with_the_bits_of_the_cpu() {
-    let subject = Subject::side_by_side();
+    let subject = side_by_side();
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
     let (program, parameters) = (Arc::new(program), &subject.parameters);
     assert_eq!(phases(program.network(), &program.cells()[0]).len(), 1, "{}", program.cells()[0]);
     let level = Level::detect();
     let mut cpu = Cpu::new(program.clone(), parameters, level).unwrap();
-    let expected = subject.run(&program, &mut cpu);
+    let expected = subject.run(&program, &mut cpu).unwrap();
     let mut read = cuda::tape_reader(program.clone(), parameters, level).unwrap();
-    assert!(subject.run(&program, &mut *read) == expected, "as the host reads the tape");
+    assert!(subject.run(&program, &mut *read).unwrap() == expected, "as the host reads the tape");
     if level == Level::Portable {
         return skip("this level of the CPU rounds products");
     }
@@ -176,7 +123,7 @@ fn arguments_side_by_side_are_one_phase_with_the_bits_of_the_cpu() {
         let backend = emulated::backend(program.clone(), parameters, driver);
         let Some(mut device) = backend else { return };
         for _ in 0..3 {
-            assert!(subject.run(&program, &mut *device) == expected, "on the device");
+            assert!(subject.run(&program, &mut *device).unwrap() == expected, "on the device");
         }
     }
 }
@@ -186,7 +133,7 @@ fn arguments_side_by_side_are_one_phase_with_the_bits_of_the_cpu() {
 #[test]
 fn tapes_have_the_bits_of_the_cpu_at_every_level() {
     for seed in 0..96 {
-        let subject = Subject::new(seed);
+        let subject = Subject::random(seed);
         let levels = Level::available();
         let level = levels[seed as usize % levels.len()];
         let (style, folded) = WAYS[seed as usize % WAYS.len()];
@@ -194,17 +141,20 @@ fn tapes_have_the_bits_of_the_cpu_at_every_level() {
         let (program, parameters) = (Arc::new(program), &subject.parameters);
         let mut cpu = Cpu::new(program.clone(), parameters, level).unwrap();
         let mut reader = cuda::tape_reader(program.clone(), parameters, level).unwrap();
-        let expected = subject.run(&program, &mut cpu);
-        assert!(subject.run(&program, &mut *reader) == expected, "seed {seed}, {style:?}, {level}");
+        let expected = subject.run(&program, &mut cpu).unwrap();
+        assert!(
+            subject.run(&program, &mut *reader).unwrap() == expected,
+            "seed {seed}, {style:?}, {level}"
+        );
         let mut another = reader.another();
-        assert!(subject.run(&program, &mut *another) == expected, "another reader");
+        assert!(subject.run(&program, &mut *another).unwrap() == expected, "another reader");
     }
 }
 
 /// Once the largest plan has run, neither the host nor the device allocates.
 #[test]
 fn nothing_is_allocated_in_a_steady_state() {
-    let subject = Subject::new(3);
+    let subject = Subject::random(3);
     for folded in [0, u64::MAX] {
         let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
         let program = Arc::new(program.fold_tables(folded));
@@ -241,17 +191,17 @@ fn readers_of_tapes(program: &Arc<Program>, parameters: &Parameters) -> Vec<Box<
 /// A step alone can be measured, and leaves the backend fit for more.
 #[test]
 fn a_step_runs_once_more_by_itself() {
-    let subject = Subject::new(5);
+    let subject = Subject::random(5);
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
     let (program, parameters) = (Arc::new(program), &subject.parameters);
     for mut device in readers_of_tapes(&program, parameters) {
-        let expected = subject.run(&program, &mut *device);
+        let expected = subject.run(&program, &mut *device).unwrap();
         let last = NodeId::new(subject.graph.nodes() - 1);
         let plan = subject.plan(&program, &*device, &[(last.into(), Want::Elements)]);
         let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
         device.run(&plan, &given).unwrap();
         (0..plan.steps.len()).for_each(|step| device.step(&plan, step).unwrap());
-        assert!(subject.run(&program, &mut *device) == expected);
+        assert!(subject.run(&program, &mut *device).unwrap() == expected);
     }
 }
 
@@ -259,7 +209,7 @@ fn a_step_runs_once_more_by_itself() {
 /// not written yet.
 #[test]
 fn waves_that_lie_change_bits() {
-    let subject = Subject::new(5);
+    let subject = Subject::random(5);
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
     let (program, parameters) = (Arc::new(program), &subject.parameters);
     for device in readers_of_tapes(&program, parameters) {

@@ -12,14 +12,10 @@ use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
     Backend, Count, Cpu, Given, Parameters, ThreadPool, initial_rows, initial_values, interpret,
 };
+use edbatch_testing::networks::{Random, random_graph, random_network};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
-
-#[path = "support/networks.rs"]
-mod networks;
-
-use networks::{Random, random_graph, random_network};
 
 const STYLES: [CellStyle; 5] = [
     CellStyle::Hoisted,

@@ -8,8 +8,6 @@ mod evaluate;
 mod forms;
 mod live;
 mod moved;
-#[path = "../support/networks.rs"]
-mod networks;
 mod plan_laws;
 mod plans;
 mod subjects;
@@ -22,6 +20,7 @@ use edbatch_layout::{
     Capacity, CellPlan, CellStyle, MiniBatch, Plan, Planner, Program, Want, check, check_cell,
     check_folding,
 };
+use edbatch_testing::networks;
 use rand::SeedableRng;
 
 use evaluate::Call;

@@ -8,7 +8,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::IndexedRandom;
 
 /// The generator of all of them.
-pub(crate) type Random = Xoshiro256PlusPlus;
+pub type Random = Xoshiro256PlusPlus;
 
 /// Widths around the sizes of vectors and tiles.
 const WIDTHS: [usize; 7] = [1, 2, 5, 16, 17, 33, 40];
@@ -17,7 +17,7 @@ const ROWS: usize = 6;
 
 /// Two records, three cells that make each, the first of them from a table alone; and an initial
 /// value of the first record.
-pub(crate) fn random_network(rng: &mut Random) -> (Network, Value) {
+pub fn random_network(rng: &mut Random) -> (Network, Value) {
     let mut network = Network::new();
     let mut width = || *WIDTHS.choose(rng).expect("some widths") as u32;
     let (a, b, m) = (Shape::Vector(width()), Shape::Vector(width()), rng.random_range(1..6));
@@ -189,7 +189,7 @@ fn sum_of_products<'c>(
 }
 
 /// A graph of calls of random cells.
-pub(crate) fn random_graph(network: &Arc<Network>, initial: Value, rng: &mut Random) -> Graph {
+pub fn random_graph(network: &Arc<Network>, initial: Value, rng: &mut Random) -> Graph {
     let mut graph = Graph::new(network.clone());
     let mut values = vec![initial];
     for i in 0..rng.random_range(2..60) {

@@ -1,0 +1,82 @@
+//! A graph of a network, and what backends make of it.
+
+use std::sync::Arc;
+
+use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule, Value};
+use edbatch_layout::{Capacity, MiniBatch, Plan, Program, Want};
+use edbatch_policy::Scheduler;
+use edbatch_runtime::{Backend, BackendError, Given, Parameters, Rows, initial_rows};
+use rand::SeedableRng;
+
+use crate::networks::{Random, random_graph, random_network};
+
+/// A network with random parameters, and a schedule of a graph of it for few waves.
+pub struct Subject {
+    /// The cells.
+    pub network: Arc<Network>,
+    /// Their parameters.
+    pub parameters: Parameters,
+    /// Calls of the cells.
+    pub graph: Graph,
+    /// The calls' batches.
+    pub schedule: Schedule,
+    /// The network's initial values.
+    pub initial: Rows,
+}
+
+impl Subject {
+    /// A random network, and a random graph of it.
+    #[must_use]
+    pub fn random(seed: u64) -> Self {
+        let mut rng = Random::seed_from_u64(seed);
+        let (network, initial) = random_network(&mut rng);
+        let network = Arc::new(network);
+        let graph = random_graph(&network, initial, &mut rng);
+        Self::of(network, graph, &mut rng)
+    }
+
+    /// A graph of a network.
+    #[must_use]
+    pub fn of(network: Arc<Network>, graph: Graph, rng: &mut Random) -> Self {
+        let parameters = Parameters::random(&network, rng);
+        let mut schedule = Schedule::new();
+        Scheduler::for_waves().schedule(&graph, &mut schedule);
+        let initial = initial_rows(&network, &parameters);
+        Self { network, parameters, graph, schedule, initial }
+    }
+
+    /// The bits of all fields of all nodes, as a backend computes them; those of any NaN are those
+    /// of one NaN, as good as any other.
+    ///
+    /// # Errors
+    /// If the backend does not carry the plan out.
+    pub fn run(
+        &self,
+        program: &Program,
+        backend: &mut dyn Backend,
+    ) -> Result<Vec<u32>, BackendError> {
+        let nodes = (0..self.graph.nodes()).map(NodeId::new);
+        let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+        let plan = self.plan(program, backend, &wanted);
+        let given = Given { initial: &self.initial, stayed: 0, host: &[] };
+        backend.run(&plan, &given)?;
+        let outputs = backend.outputs(&plan)?;
+        let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
+        let bits = |&x: &f32| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() };
+        Ok(fields.flatten().map(bits).collect())
+    }
+
+    /// A plan for a backend.
+    ///
+    /// # Panics
+    /// If the graph is too large to be planned.
+    #[must_use]
+    pub fn plan(&self, program: &Program, backend: &dyn Backend, wanted: &[(Value, Want)]) -> Plan {
+        let (graph, schedule) = (&self.graph, &self.schedule);
+        let mini_batch = MiniBatch { program, graph, schedule, wanted };
+        let mut plan = Plan::default();
+        let planned = backend.planner().plan(&mini_batch, Capacity::Distinct, &mut plan);
+        planned.expect("graphs of tests are small");
+        plan
+    }
+}
