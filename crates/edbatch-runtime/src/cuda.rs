@@ -18,6 +18,7 @@ mod device;
 mod emulated;
 mod error;
 mod loaded;
+pub mod measure;
 mod memory;
 mod nvidia;
 mod nvrtc;

@@ -123,6 +123,21 @@ fn compiled(
     Some(all)
 }
 
+/// So that its figures are the device's, and not those of a thread's memory.
+#[test]
+fn the_measuring_kernel_compiles() {
+    for architecture in ["sm_80", "sm_90a", "sm_100"] {
+        let kernel = match cuda::measure::compile(architecture) {
+            Err(error @ CudaError::NoCompiler { .. }) => {
+                return edbatch_testing::skip(&error.to_string());
+            }
+            compiled => compiled.unwrap(),
+        };
+        assert_eq!((kernel.spilled, kernel.stack), (0, 0), "{architecture}");
+        assert!(kernel.registers <= 64, "{architecture}: {}", kernel.registers);
+    }
+}
+
 #[test]
 fn teams_compile_for_hopper() {
     let registers = compiled(Driver::Teams, "sm_90a", CellStyle::Hoisted, 256);

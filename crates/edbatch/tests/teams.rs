@@ -155,6 +155,17 @@ fn no_bit_depends_on_the_size_of_the_teams() {
         let outputs = engine.run(&subject.inputs).unwrap();
         assert!(outputs == subject.expected, "{processors} processors, {kept_bytes} bytes");
     }
+    let device = EmulatedDevice::with_size(8, 40, 48 << 10);
+    let program = Program::new(subject.model.network().clone(), CellStyle::default()).unwrap();
+    let (program, parameters) = (Arc::new(program), &subject.parameters);
+    for blocks in [4, 7, 32, 99] {
+        let options = CudaOptions::new().fewest_blocks(blocks);
+        let backend = device.load(program.clone(), parameters, &options).unwrap();
+        let (model, options) = (subject.model.clone(), EngineOptions::new());
+        let engine = Engine::with_backend(model, parameters, program.clone(), backend, options);
+        let outputs = engine.unwrap().run(&subject.inputs).unwrap();
+        assert!(outputs == subject.expected, "teams of {blocks} blocks at least");
+    }
 }
 
 /// Engines are on each of several devices in turn, and the parts of a mini-batch on one.

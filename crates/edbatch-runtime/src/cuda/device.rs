@@ -49,6 +49,8 @@ pub(crate) enum Kernel {
     Wave,
     /// `plan_kernel` of `kernels/team.h`, which carries out whole plans.
     Plan,
+    /// `probe_kernel` of `kernels/probe.cu`, which measures a device of NVIDIA's.
+    Probe,
 }
 
 impl Kernel {
@@ -57,6 +59,7 @@ impl Kernel {
         match self {
             Self::Wave => c"wave_kernel",
             Self::Plan => c"plan_kernel",
+            Self::Probe => c"probe_kernel",
         }
     }
 }

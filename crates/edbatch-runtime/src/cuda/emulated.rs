@@ -146,6 +146,7 @@ impl Device for Emulated {
             Kernel::Wave => unsafe { library.get(name) }.map(|found| Entry::Wave(*found)),
             // SAFETY: `team.h` defines it, as `LaunchTeams` has it.
             Kernel::Plan => unsafe { library.get(name) }.map(|found| Entry::Plan(*found)),
+            Kernel::Probe => return Err(other_kernel()),
         };
         let entry = entry.map_err(failed("a function of the compiled kernels"))?;
         Ok(EmulatedProgram { entry, _library: library })

@@ -57,6 +57,24 @@ pub struct CompiledKernels {
 }
 
 impl CompiledKernels {
+    /// Compiles a source for an architecture.
+    pub(super) fn of(source: &Source, architecture: &str) -> Result<Self, CudaError> {
+        let binary = nvrtc::compile(source, architecture)?;
+        let usage = binary.usage().ok_or_else(|| CudaError::Failed {
+            what: "NVRTC",
+            why: format!("its log does not say what the kernels take: {}", binary.log),
+        })?;
+        let key = Key::new(source, &nvrtc::OPTIONS, nvrtc::version()?, architecture);
+        Ok(Self {
+            bytes: binary.code.len(),
+            registers: usage.registers,
+            spilled: usage.spilled,
+            stack: usage.stack,
+            code: binary.code,
+            key,
+        })
+    }
+
     /// Puts the kernels where [`nvidia`](super::nvidia()) finds them, into the user's cache; where
     /// that is, if the user has one. On a machine without a compiler a copy of the folder will do.
     ///
@@ -79,21 +97,7 @@ pub fn compile(
     options: &CudaOptions,
     architecture: &str,
 ) -> Result<CompiledKernels, CudaError> {
-    let Decided { source, .. } = Decided::new(program, options, None)?;
-    let binary = nvrtc::compile(&source, architecture)?;
-    let usage = binary.usage().ok_or_else(|| CudaError::Failed {
-        what: "NVRTC",
-        why: format!("its log does not say what the kernels take: {}", binary.log),
-    })?;
-    let key = Key::new(&source, &nvrtc::OPTIONS, nvrtc::version()?, architecture);
-    Ok(CompiledKernels {
-        bytes: binary.code.len(),
-        registers: usage.registers,
-        spilled: usage.spilled,
-        stack: usage.stack,
-        code: binary.code,
-        key,
-    })
+    CompiledKernels::of(&Decided::new(program, options, None)?.source, architecture)
 }
 
 /// The C++ of a program's kernels. It includes the headers of this crate's `src/cuda/kernels`.
@@ -120,7 +124,8 @@ impl Decided {
         let placement = recurrent.zip(facts).map(|(recurrent, facts)| {
             recurrent.iter().for_each(|stack| table.leave_undivided(stack.phase));
             let phases = table.entries().len();
-            Placement::new(&recurrent, phases, facts.processors, facts.shared_bytes)
+            let Facts { processors, shared_bytes, .. } = *facts;
+            Placement::new(&recurrent, phases, processors, shared_bytes, options.fewest_blocks)
         });
         Ok(Self { table, layout, source, placement })
     }

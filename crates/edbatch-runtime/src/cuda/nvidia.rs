@@ -1,6 +1,7 @@
 //! A device of NVIDIA's, by its driver: no other files name the driver's functions.
 
 mod memory;
+mod timed;
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;

@@ -18,6 +18,8 @@ pub struct CudaOptions {
     pub driver: Driver,
     /// How products are rounded.
     pub precision: Precision,
+    /// Teams have at least so many blocks, if the device has as many processors.
+    pub fewest_blocks: u32,
 }
 
 /// How a product of weights and a vector is rounded; all else is as on the CPU.
@@ -60,6 +62,12 @@ impl CudaOptions {
     #[must_use]
     pub fn precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
+    }
+
+    /// By teams of at least so many blocks, where fewer could keep the recurrent weights as well.
+    #[must_use]
+    pub fn fewest_blocks(self, fewest_blocks: u32) -> Self {
+        Self { fewest_blocks, ..self }
     }
 
     /// The driver that the environment chooses, or else these options.

@@ -94,7 +94,7 @@ pub fn team_size(program: &Program, processors: u32, shared_bytes: usize) -> Tea
     let recurrent = recurrent(program, &table);
     let phases = table.entries().len();
     let Placement { blocks, shared_bytes, kept, .. } =
-        Placement::new(&recurrent, phases, processors, shared_bytes);
+        Placement::new(&recurrent, phases, processors, shared_bytes, 0);
     let bytes = |stack: &Recurrent| {
         size_of::<f32>() * (stack.units * stack.columns) as usize * stack.depth as usize
     };
@@ -121,15 +121,17 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// The smallest teams that can keep all recurrent weights; if none can, the largest, and some
-    /// are streamed.
+    /// The smallest teams of at least `fewest` blocks that can keep all recurrent weights; if none
+    /// can, the largest, and some are streamed.
     pub(crate) fn new(
         recurrent: &[Recurrent],
         phases: usize,
         processors: u32,
         shared_bytes: usize,
+        fewest: u32,
     ) -> Self {
-        let sizes = TEAMS.into_iter().filter(|&size| size < processors).chain([processors]);
+        let smaller = TEAMS.into_iter().filter(|&size| fewest <= size && size < processors);
+        let sizes = smaller.chain([processors]);
         let placements = sizes.map(|blocks| Self::of_size(recurrent, phases, blocks, shared_bytes));
         let mut last = None;
         for placement in placements {

@@ -11,7 +11,7 @@ fn stack(phase: usize, units: u32, columns: u32, depth: u32) -> Recurrent {
 /// What a block of so many kept bytes can have.
 fn placed(stacks: &[Recurrent], processors: u32, kept_bytes: usize) -> Placement {
     let phases = 1 + stacks.iter().map(|stack| stack.phase).max().unwrap_or(0);
-    Placement::new(stacks, phases, processors, ROW_BYTES + kept_bytes)
+    Placement::new(stacks, phases, processors, ROW_BYTES + kept_bytes, 0)
 }
 
 #[test]
@@ -34,6 +34,13 @@ fn teams_are_as_small_as_their_shared_memory_allows() {
     assert_eq!(placed(&weights, 2, 1 << 20).blocks, 2);
     // Nothing to keep: the smallest.
     assert_eq!(placed(&[], 132, 0).blocks, 4);
+}
+
+#[test]
+fn teams_may_be_asked_to_be_larger() {
+    let weights = [stack(0, 64, 4, 1024)];
+    let blocks = |fewest| Placement::new(&weights, 1, 132, ROW_BYTES + (256 << 10), fewest).blocks;
+    assert_eq!([0, 4, 5, 33, 65, 1000].map(blocks), [4, 4, 8, 64, 132, 132]);
 }
 
 #[test]
