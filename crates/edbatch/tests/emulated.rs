@@ -86,7 +86,7 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
 #[test]
 #[cfg(feature = "tracing")]
 fn launches_are_slices() {
-    let subject = Subject::new(3);
+    let subject = Subject::random(3);
     let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
     let program = Arc::new(program);
     for driver in emulated::DRIVERS {
