@@ -53,10 +53,7 @@ pub use interpret::{ReferenceTensor, initial_values, interpret};
 pub use parameters::{ParameterError, Parameters};
 pub use parts::{PartUnderWay, Parts};
 #[doc(hidden)]
-#[cfg(not(feature = "tracing"))]
-pub use span::NoSpan;
-#[doc(hidden)]
-pub use span::SPAN_TARGET;
+pub use span::{SPAN_TARGET, SpanGuard};
 pub use thread_pool::{ClaimedPool, ThreadPool};
 
 /// For [`span!`], which names it in other crates.
