@@ -58,6 +58,11 @@ pub(crate) struct Node {
 }
 
 impl Graph {
+    /// So many nodes, arguments, rows of tables and given values can be numbered, by 31 bits. What
+    /// bounds nodes before that is memory: 20 bytes for a node and 4 for each argument, and about
+    /// as much again for scheduling and planning.
+    pub const MOST: usize = Value::LIMIT - 1;
+
     /// A graph without nodes.
     #[must_use]
     pub fn new(network: Arc<Network>) -> Self {
@@ -86,10 +91,8 @@ impl Graph {
     ///
     /// # Errors
     /// If the cell does not exist, there are too few or too many rows or values, a row is not in
-    /// its table, or a value is of another record or of a later node. The graph is then as before.
-    ///
-    /// # Panics
-    /// If the graph would have 2³¹ nodes or arguments.
+    /// its table, or a value is of another record or of a later node; or if the graph would have
+    /// more than [`MOST`](Self::MOST) nodes or arguments. The graph is then as before.
     // A call site mostly knows how many rows and values it passes: inlined, the loops over them
     // vanish. `build_cost` shows it on the tree; the lattice, which does not know, gains little.
     #[inline(always)]
@@ -100,7 +103,9 @@ impl Graph {
         };
         let (node, first_row, first) = (self.nodes.len(), self.rows.len(), self.values.len());
         let end = first + values.len();
-        assert!(node | first_row | end < Value::LIMIT, "fewer than 2^31 nodes and arguments");
+        if !has_numbers(node, first_row, end) {
+            return Err(self.full(cell));
+        }
         // One at a time: there are few, and a call of memcpy costs more than it copies.
         rows.iter().for_each(|&row| self.rows.push(row));
         values.iter().for_each(|&value| self.values.push(value));
@@ -115,10 +120,17 @@ impl Graph {
         call::explain(&self.network, cell, rows, values, record_of)
     }
 
+    #[cold]
+    fn full(&self, cell: Kind) -> CallError {
+        let message = "the graph has as many nodes or arguments as can be numbered, 2^31: make \
+                       mini-batches smaller";
+        CallError { cell: self.network[cell].name().into(), message: message.into() }
+    }
+
     /// Declares a value that exists before the graph runs, beside the network's initial ones.
     ///
     /// # Panics
-    /// If the network has no such record.
+    /// If the network has no such record, or there are [`MOST`](Self::MOST) such values.
     pub fn give(&mut self, record: RecordId) -> Value {
         assert!(
             usize::from(record.0) < self.network.records().len(),
@@ -199,6 +211,13 @@ impl Graph {
     }
 }
 
+/// Whether a call can be numbered that has so many nodes and rows before it, and whose values end
+/// here.
+#[inline(always)]
+fn has_numbers(nodes: usize, rows: usize, values: usize) -> bool {
+    nodes | rows | values < Value::LIMIT
+}
+
 impl Dag for Graph {
     fn nodes(&self) -> usize {
         self.nodes.len()
@@ -234,5 +253,22 @@ impl fmt::Display for Graph {
             writeln!(f, "{})", arguments.join(", "))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No test has the memory for so many nodes.
+    #[test]
+    fn nodes_and_arguments_are_numbered_by_31_bits() {
+        let most = Graph::MOST;
+        assert_eq!(most, (1 << 31) - 1);
+        assert!(has_numbers(most, most, most));
+        let above = most + 1;
+        for (nodes, rows, values) in [(above, 0, 0), (0, above, 0), (0, 0, above)] {
+            assert!(!has_numbers(nodes, rows, values));
+        }
     }
 }

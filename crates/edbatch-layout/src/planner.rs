@@ -58,7 +58,7 @@ pub struct Planner {
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     /// Of [`Plan::rows`], which are only counted.
-    rows: u32,
+    rows: u64,
     /// Of [`Planner::values`].
     values: usize,
 }
@@ -104,7 +104,8 @@ impl Planner {
     /// Plans a mini-batch, writing over `plan`. Given values lie at the front of the arena.
     ///
     /// # Errors
-    /// If the arena would have 2³² elements or more.
+    /// If the arena would have 2³² elements or more, or a list of the plan as many numbers. Nothing
+    /// of the arena's size is allocated before.
     ///
     /// # Panics
     /// If the schedule is not one of the graph, or the graph not one of the program's network.
@@ -132,6 +133,7 @@ impl Planner {
             let action =
                 self.hoisted_rows(schedule.len(), signature, of_batch, plan, &mut progress);
             plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
+            numbered(plan.operands.len(), plan.lists.len(), progress.rows)?;
             // What is read no more makes room for later batches; but steps of a wave run side by
             // side, so for waves nothing takes the place of anything.
             let mut dying = self.dying[index];
@@ -210,25 +212,82 @@ impl Planner {
 
 /// An offset into the arena, where 32 bits hold it.
 fn offset(elements: u64) -> Result<u32, ArenaTooLarge> {
-    u32::try_from(elements).map_err(|_| ArenaTooLarge { elements })
+    let what = Addressed::Values;
+    u32::try_from(elements).map_err(|_| ArenaTooLarge { elements, what })
 }
 
-/// A mini-batch whose values cannot be addressed.
+/// Refuses a plan with lists of which 32 bits cannot number the elements. They are looked at behind
+/// each batch, so that nothing is made of a number that was cut off before.
+fn numbered(operands: usize, lists: usize, rows: u64) -> Result<(), ArenaTooLarge> {
+    let elements = rows.max(operands.max(lists) as u64);
+    match u32::try_from(elements) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(ArenaTooLarge { elements, what: Addressed::Lists }),
+    }
+}
+
+/// A mini-batch of whose plan something cannot be addressed: 32 bits number its elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArenaTooLarge {
-    /// Elements that would be needed.
+    /// Elements that would be needed at least.
     pub elements: u64,
+    /// Elements of what.
+    pub what: Addressed,
+}
+
+/// What the numbers of a plan address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Addressed {
+    /// The arena, with a device's scratch.
+    Values,
+    /// A list of the plan, or the [tape](crate::Tape) of numbers that a device reads.
+    Lists,
+    /// What a device hands out: all wanted elements, one after the other.
+    Results,
 }
 
 impl fmt::Display for ArenaTooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the mini-batch needs at least {} MB for its values, expected below 16 GB: \
-             make mini-batches smaller",
-            self.elements * 4 / 1_000_000
-        )
+        let elements = self.elements;
+        match self.what {
+            Addressed::Values => {
+                let megabytes = u128::from(elements) * 4 / 1_000_000;
+                write!(
+                    f,
+                    "the mini-batch needs at least {megabytes} MB for its values, expected "
+                )?;
+                f.write_str("below 17179 MB, which are 2^32 elements")
+            }
+            Addressed::Lists => {
+                write!(f, "the mini-batch's plan has {elements} numbers, expected below 2^32")
+            }
+            Addressed::Results => {
+                write!(f, "the mini-batch has {elements} elements of results, expected below 2^32")
+            }
+        }?;
+        f.write_str(": make mini-batches smaller")
     }
 }
 
 impl std::error::Error for ArenaTooLarge {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No test has the memory for such lists.
+    #[test]
+    fn lists_have_fewer_than_two_to_the_32_numbers() {
+        let most = u32::MAX as usize;
+        assert_eq!(numbered(most, most, most as u64), Ok(()));
+        let over = most as u64 + 1;
+        let error = ArenaTooLarge { elements: over, what: Addressed::Lists };
+        for (operands, lists, rows) in [(most + 1, 0, 0), (0, most + 1, 0), (0, 0, over)] {
+            assert_eq!(numbered(operands, lists, rows), Err(error));
+        }
+        let expected = "the mini-batch's plan has 4294967296 numbers, expected below 2^32: make \
+                        mini-batches smaller";
+        assert_eq!(error.to_string(), expected);
+    }
+}

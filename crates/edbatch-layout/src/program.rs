@@ -12,7 +12,7 @@ use crate::compile::{CellStyle, Compiled, compile};
 use crate::copied::{Copied, Move, copied};
 use crate::inner_batches::inner_batches;
 use crate::plan::{Part, Step};
-use crate::record_layout::RecordLayout;
+use crate::record_layout::{RecordLayout, next_line};
 pub use fold::FoldedTable;
 
 /// Everything that is decided once, when a model is loaded.
@@ -51,7 +51,7 @@ impl Program {
     ///
     /// # Errors
     /// If a cell's tensors together have 2³¹ elements or more for a single call, if it has 16,384
-    /// operations or more, or if a table has 2³² elements or more.
+    /// operations or more, or if a table or a record has 2³² elements or more.
     pub fn new(network: Arc<Network>, style: CellStyle) -> Result<Self, TooLarge> {
         Self::of_batches(network, style, |_, cell| match style {
             CellStyle::Batched | CellStyle::Paper => inner_batches(cell),
@@ -95,6 +95,13 @@ impl Program {
             if parameter.elements() > u32::MAX as usize {
                 let (what, elements) = (format!("table {}", parameter.name), parameter.elements());
                 return Err(TooLarge { what, elements });
+            }
+        }
+        for record in network.records() {
+            // Fields and rows may be padded to whole cache lines.
+            let elements = record.fields.iter().map(|f| next_line(f.shape.elements())).sum();
+            if elements > u32::MAX as usize {
+                return Err(TooLarge { what: format!("record {}", record.name), elements });
             }
         }
         let records = RecordLayout::all(&network);
@@ -239,10 +246,10 @@ impl Signature {
     }
 }
 
-/// A cell or a table that cannot be addressed.
+/// A cell, a table or a record that cannot be addressed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TooLarge {
-    /// The cell or the table.
+    /// The cell, the table or the record.
     pub what: String,
     /// Its elements; for a cell, an upper bound on what one call needs.
     pub elements: usize,
@@ -253,8 +260,9 @@ impl fmt::Display for TooLarge {
         let Self { what, elements } = self;
         write!(
             f,
-            "{what} is too large: {elements} elements; expected a table of fewer than 2^32, or a \
-             cell of fewer than 2^31 elements and 2^14 operations"
+            "{what} is too large: {elements} elements; expected a table or a record of fewer than \
+             2^32, or a cell of fewer than 2^31 elements and 2^14 operations: make it smaller, or \
+             divide it"
         )
     }
 }

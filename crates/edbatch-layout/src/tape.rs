@@ -23,7 +23,7 @@ use std::fmt;
 use crate::cell_plan::CellPlan;
 use crate::phase_table::{PhaseEntry, PhaseTable};
 use crate::plan::{Operand, Plan, ValueRow, Want};
-use crate::planner::ArenaTooLarge;
+use crate::planner::{Addressed, ArenaTooLarge};
 use crate::program::Program;
 
 /// The most calls of a job.
@@ -75,7 +75,8 @@ impl Tape {
     /// so many in between stayed.
     ///
     /// # Errors
-    /// If arena and scratch together have 2³² elements or more.
+    /// If arena and scratch together have 2³² elements or more, or what is wanted, or the tape as
+    /// many numbers.
     ///
     /// # Panics
     /// If the plan has no waves.
@@ -90,6 +91,7 @@ impl Tape {
         self.order.clear();
         self.order.extend((0..).zip(&plan.waves).map(|(step, &wave)| (wave, step)));
         self.order.sort_unstable();
+        of_lists(numbers_of_steps(plan))?;
         self.place_scratch(program, plan)?;
         let given = !plan.given.is_empty();
         let wanted = !plan.wanted.is_empty();
@@ -97,7 +99,7 @@ impl Tape {
         self.words.clear();
         self.words.resize(waves + 2, 0);
         self.words[0] = waves as u32;
-        let steps_at = self.lay_out_jobs(program, table, plan, (initial, stayed));
+        let steps_at = self.lay_out_jobs(program, table, plan, (initial, stayed))?;
         self.write_steps(plan, steps_at);
         Ok(())
     }
@@ -167,10 +169,7 @@ impl Tape {
             most = most.max(end);
         }
         self.arena = most as usize;
-        if most > u64::from(u32::MAX) {
-            return Err(ArenaTooLarge { elements: most });
-        }
-        Ok(())
+        at_most(most, Addressed::Values)
     }
 
     /// How many waves the phases of all steps take.
@@ -187,7 +186,7 @@ impl Tape {
         table: &PhaseTable,
         plan: &Plan,
         given: (usize, usize),
-    ) -> usize {
+    ) -> Result<usize, ArenaTooLarge> {
         let Self { words, order, steps, from_steps, from_pieces, pieces, .. } = self;
         from_steps.clear();
         from_pieces.clear();
@@ -251,13 +250,15 @@ impl Tape {
                 }
             }
         }
+        at_most(self.outputs.max(self.stay) as u64, Addressed::Results)?;
+        of_lists((words.len() + pieces.len()) as u64 + numbers_of_steps(plan))?;
         let end = words.len() as u32;
         words[wave] = end;
         let steps_at = end + pieces.len() as u32;
         from_pieces.iter().for_each(|&word| words[word] += end);
         from_steps.iter().for_each(|&word| words[word] += steps_at);
         words.extend(&*pieces);
-        steps_at as usize
+        Ok(steps_at as usize)
     }
 
     /// Writes calls, places and operands of all steps, and the plan's lists.
@@ -281,6 +282,24 @@ impl Tape {
         }
         self.words.extend(&plan.lists);
         self.words.extend(&plan.rows);
+    }
+}
+
+/// How many numbers stand behind the jobs and the pieces.
+fn numbers_of_steps(plan: &Plan) -> u64 {
+    let of_steps = 3 * (plan.steps.len() as u64 + plan.operands.len() as u64);
+    of_steps + plan.lists.len() as u64 + plan.rows.len() as u64
+}
+
+fn of_lists(numbers: u64) -> Result<(), ArenaTooLarge> {
+    at_most(numbers, Addressed::Lists)
+}
+
+/// Refuses what 32 bits cannot number.
+fn at_most(elements: u64, what: Addressed) -> Result<(), ArenaTooLarge> {
+    match elements > u64::from(u32::MAX) {
+        true => Err(ArenaTooLarge { elements, what }),
+        false => Ok(()),
     }
 }
 

@@ -80,8 +80,8 @@ impl<'g> Build<'g> {
     /// carried across.
     ///
     /// # Errors
-    /// If the network has no such record, or its fields have another number of elements together.
-    /// The graph is then as before.
+    /// If the network has no such record, or its fields have another number of elements together,
+    /// or the graph has [too many](Graph::MOST) given values. The graph is then as before.
     pub fn give(&self, record: RecordId, elements: &[f32]) -> Result<Value, GiveError> {
         let mut graph = self.graph.borrow_mut();
         let Some(declared) = graph.network().records().get(usize::from(record.0)) else {
@@ -91,6 +91,9 @@ impl<'g> Build<'g> {
         if elements.len() != expected {
             let (record, got) = (declared.name.clone(), elements.len());
             return Err(GiveError::Elements { record, expected, got });
+        }
+        if graph.given().len() >= Graph::MOST {
+            return Err(GiveError::TooMany);
         }
         self.exchange.borrow_mut().given.extend_from_slice(elements);
         Ok(graph.give(record))
@@ -228,6 +231,8 @@ pub enum GiveError {
         /// Elements that were given.
         got: usize,
     },
+    /// The graph has as many given values as [can be numbered](Graph::MOST).
+    TooMany,
 }
 
 impl fmt::Display for GiveError {
@@ -242,6 +247,12 @@ impl fmt::Display for GiveError {
                     "a given value of record {record}: expected {expected} elements, got {got}"
                 )
             }
+            Self::TooMany => write!(
+                f,
+                "the mini-batch has {} given values, and no more can be numbered: make \
+                 mini-batches smaller",
+                Graph::MOST
+            ),
         }
     }
 }

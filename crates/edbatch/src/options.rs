@@ -131,7 +131,8 @@ impl EngineOptions {
     /// input emits would be finite again. The others keep their bits.
     ///
     /// To find out where infinities and NaN come from: no value takes another's memory, every value
-    /// is read once more, and the weights are kept beside the backend's. Otherwise it costs nothing.
+    /// is read once more, and the weights are kept beside the backend's. Without the option nothing
+    /// of this is done.
     #[must_use]
     pub fn check_finite(mut self) -> Self {
         self.check_finite = true;

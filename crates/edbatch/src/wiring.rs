@@ -96,8 +96,8 @@ where
         failed.min_by_key(|&(instance, _)| instance)
     }
 
-    /// Ends every instance with whose calls of this round something is wrong: `wrong` looks at their
-    /// nodes, before which the instance made so many calls.
+    /// Ends every instance whose calls of this round are wrong: `wrong` looks at their nodes, and
+    /// is told how many calls the instance made before.
     pub(crate) fn fail_where(&mut self, wrong: impl Fn(Range<usize>, usize) -> Option<InputError>) {
         for turn in self.round.turns.borrow_mut().iter_mut() {
             let wirer = &mut self.wirers[turn.wirer];

@@ -1,5 +1,5 @@
-//! `EngineOptions::check_finite`: the first call of an input that makes something that is not finite
-//! is found, wherever it comes from, and changes nothing for other inputs. Compared with a naive
+//! `EngineOptions::check_finite`: the first call of an input that makes something not finite is
+//! found, wherever it comes from, and changes nothing for other inputs. Compared with a naive
 //! search of the interpreter's values.
 
 use std::sync::Arc;

@@ -23,9 +23,9 @@ impl Planner {
         let Plan { given, operands, lists, .. } = plan;
         let calls = nodes.len();
         for &is_read in &signature.tables {
-            let start = progress.rows;
+            let start = progress.rows as u32;
             operands.push(if is_read { Operand::Table { start } } else { Operand::Unread });
-            progress.rows += if is_read { calls as u32 } else { 0 };
+            progress.rows += if is_read { calls as u64 } else { 0 };
         }
         let mut next = |count| {
             let values = &self.values[progress.values..][..count];
@@ -80,8 +80,8 @@ impl Planner {
                 listed(&mut plan.lists, start, stride, out)
             }
             _ => {
-                let start = progress.rows;
-                progress.rows += capacity;
+                let start = progress.rows as u32;
+                progress.rows += u64::from(capacity);
                 Operand::Table { start }
             }
         };
@@ -106,8 +106,8 @@ impl Planner {
         progress: &mut Progress,
     ) -> Action {
         if signature.folded.is_some() {
-            plan.operands.push(Operand::Folded { start: progress.rows });
-            progress.rows += calls;
+            plan.operands.push(Operand::Folded { start: progress.rows as u32 });
+            progress.rows += u64::from(calls);
             return Action::Body;
         }
         let Some((from, stride)) = signature.hoisted else { return Action::Call };
@@ -120,8 +120,8 @@ impl Planner {
                 Operand::Span { first: start + first_row * stride, stride }
             }
             _ => {
-                let start = progress.rows;
-                progress.rows += calls;
+                let start = progress.rows as u32;
+                progress.rows += u64::from(calls);
                 Operand::Hoisted { start }
             }
         });

@@ -1,0 +1,315 @@
+//! What 32 bits cannot number is refused, by an error that names the limit and says what to do.
+//! Just below 2³² elements and just above, planned and counted, without any memory of that size.
+
+use std::sync::Arc;
+
+use edbatch::{Engine, EngineOptions, RunError};
+use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, RecordId, Schedule, Shape, Value};
+use edbatch_layout::{
+    Addressed, ArenaTooLarge, Capacity, CellStyle, MiniBatch, PhaseTable, Plan, Planner, Program,
+    Tape, TooLarge, Want,
+};
+use edbatch_models::{Build, BuildError, Model};
+use edbatch_runtime::{Backend, Count, Given, Parameters, Rows};
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+
+/// Elements of a large record; sixteen of them are one element too many.
+const LARGE: u32 = 1 << 28;
+/// What is left after fifteen of them, in whole cache lines.
+const REST: u32 = LARGE - 16;
+const ABOVE: u64 = 1 << 32;
+
+/// A cell that makes a large record, and one that makes what is left.
+#[derive(Clone)]
+struct Huge {
+    network: Arc<Network>,
+    record: RecordId,
+    large: Kind,
+    rest: Kind,
+}
+
+impl Huge {
+    fn new() -> Self {
+        let mut network = Network::new();
+        let mut cell = |name: &str, elements| {
+            let shape = Shape::Vector(elements);
+            let record = network.record(name, [("x", shape)]).unwrap();
+            (record, network.cell(name, record, |cell| vec![cell.constant(0.5, shape)]).unwrap())
+        };
+        let (record, large) = cell("large", LARGE);
+        let (_, rest) = cell("rest", REST);
+        Self { network: Arc::new(network), record, large, rest }
+    }
+
+    fn program(&self) -> Arc<Program> {
+        Arc::new(Program::new(self.network.clone(), CellStyle::default()).unwrap())
+    }
+}
+
+impl Model for Huge {
+    /// How many large values an input emits.
+    type Input = usize;
+
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    async fn build(&self, build: &Build<'_>, count: &usize) -> Result<(), BuildError> {
+        for _ in 0..*count {
+            build.emit(build.call(self.large, &[], &[])?);
+        }
+        Ok(())
+    }
+}
+
+/// All nodes of a graph, wanted.
+fn every(graph: &Graph) -> Vec<(Value, Want)> {
+    (0..graph.nodes()).map(|node| (NodeId::new(node).into(), Want::Elements)).collect()
+}
+
+/// Plans calls, those of each kind a batch of `width`.
+fn planned(
+    planner: &mut Planner,
+    program: &Program,
+    calls: &[Kind],
+    (width, wanted): (usize, impl Fn(&Graph) -> Vec<(Value, Want)>),
+) -> Result<Plan, ArenaTooLarge> {
+    let mut graph = Graph::new(program.network().clone());
+    calls.iter().for_each(|&kind| _ = graph.call(kind, &[], &[]).unwrap());
+    let mut schedule = Schedule::new();
+    let nodes: Vec<NodeId> = (0..graph.nodes()).map(NodeId::new).collect();
+    for same in nodes.chunk_by(|&a, &b| graph.kind(a) == graph.kind(b)) {
+        same.chunks(width).for_each(|nodes| schedule.push(graph.kind(nodes[0]), nodes));
+    }
+    let wanted = wanted(&graph);
+    let mini_batch = MiniBatch { program, graph: &graph, schedule: &schedule, wanted: &wanted };
+    let mut plan = Plan::default();
+    planner.plan(&mini_batch, Capacity::Distinct, &mut plan)?;
+    Ok(plan)
+}
+
+/// That no batch writes into another one's rows, nor behind the arena: `check` would take memory of
+/// the arena's size to say so.
+fn disjoint(program: &Program, plan: &Plan) {
+    let mut end = 0;
+    let mut spans: Vec<_> = plan
+        .steps
+        .iter()
+        .map(|step| {
+            let stride = program.cell(step.cell).output_stride;
+            (u64::from(step.out), u64::from(step.calls) * u64::from(stride))
+        })
+        .collect();
+    spans.sort_unstable();
+    for (start, len) in spans {
+        assert!(start >= end, "@{start} lies before @{end}");
+        end = start + len;
+    }
+    assert_eq!(end, plan.arena as u64);
+}
+
+#[test]
+fn an_arena_has_fewer_than_two_to_the_32_elements() {
+    let huge = Huge::new();
+    let program = huge.program();
+    let below = [&[huge.large; 15][..], &[huge.rest]].concat();
+    for planner in [Planner::default, Planner::for_waves] {
+        for width in [1, 4, 16] {
+            let plan = planned(&mut planner(), &program, &below, (width, every)).unwrap();
+            assert_eq!(plan.arena as u64, ABOVE - 16);
+            disjoint(&program, &plan);
+            let mut count = Count::new(program.clone());
+            let given = Given { initial: &Rows::new(), stayed: 0, host: &[] };
+            count.run(&plan, &given).unwrap();
+            assert_eq!(count.counts().written_bytes, 4 * (ABOVE - 16));
+
+            let error = planned(&mut planner(), &program, &[huge.large; 16], (width, every));
+            let error = error.unwrap_err();
+            assert_eq!(error, ArenaTooLarge { elements: ABOVE, what: Addressed::Values });
+            assert_eq!(
+                error.to_string(),
+                "the mini-batch needs at least 17179 MB for its values, expected below 17179 MB, \
+                 which are 2^32 elements: make mini-batches smaller"
+            );
+        }
+    }
+    // Where rows are read no more, others take their place.
+    let none = |_: &Graph| Vec::new();
+    let plan = planned(&mut Planner::default(), &program, &[huge.large; 100], (1, none)).unwrap();
+    assert_eq!(plan.arena, LARGE as usize);
+}
+
+#[test]
+fn given_values_count_too() {
+    let huge = Huge::new();
+    let program = huge.program();
+    for (values, fits) in [(15, true), (16, false), (17, false)] {
+        let mut graph = Graph::new(huge.network.clone());
+        (0..values).for_each(|_| _ = graph.give(huge.record));
+        let (schedule, wanted) = (Schedule::new(), []);
+        let mini_batch =
+            MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
+        let planned =
+            Planner::default().plan(&mini_batch, Capacity::Distinct, &mut Plan::default());
+        assert_eq!(planned.is_ok(), fits, "{values} given values");
+    }
+}
+
+#[test]
+fn a_device_hands_out_fewer_than_two_to_the_32_elements() {
+    let huge = Huge::new();
+    let program = huge.program();
+    let table = PhaseTable::new(&program);
+    // One value, wanted again and again.
+    let wanted = |large: usize| {
+        move |_: &Graph| {
+            let want = |node| (NodeId::new(node).into(), Want::Elements);
+            [vec![want(0); large], vec![want(1)]].concat()
+        }
+    };
+    let write = |large: usize| {
+        let calls = [huge.large, huge.rest];
+        let planned = planned(&mut Planner::for_waves(), &program, &calls, (1, wanted(large)));
+        let mut tape = Tape::default();
+        tape.write(&program, &table, &planned.unwrap(), (0, 0)).map(|()| tape.outputs() as u64)
+    };
+    assert_eq!(write(15), Ok(ABOVE - 16));
+    let error = write(16).unwrap_err();
+    let elements = ABOVE + u64::from(REST);
+    assert_eq!(error, ArenaTooLarge { elements, what: Addressed::Results });
+    assert!(
+        error.to_string().ends_with("of results, expected below 2^32: make mini-batches smaller")
+    );
+}
+
+#[test]
+fn the_arena_of_a_device_has_room_for_scratch_below_two_to_the_32() {
+    let mut network = Network::new();
+    let shape = Shape::Vector(1 << 26);
+    let record = network.record("scores", [("y", shape)]).unwrap();
+    let cell = network.cell("scores", record, |cell| {
+        vec![cell.constant(0.5, shape).tanh().softmax().log_softmax()]
+    });
+    let cell = cell.unwrap();
+    let program = Program::new(Arc::new(network), CellStyle::default()).unwrap();
+    let scratch: u64 = program.cell(cell).regions.iter().map(|&width| u64::from(width)).sum();
+    assert!(scratch > 0, "the cell keeps something on the way");
+    let call = scratch + u64::from(program.record(record).stride);
+    let (most, table) = ((ABOVE - 1) / call, PhaseTable::new(&program));
+    for (calls, fits) in [(most, true), (most + 1, false)] {
+        let calls = vec![cell; calls as usize];
+        let plan = planned(&mut Planner::for_waves(), &program, &calls, (64, every)).unwrap();
+        let mut tape = Tape::default();
+        let written = tape.write(&program, &table, &plan, (0, 0));
+        let elements = call * calls.len() as u64;
+        match fits {
+            true => assert_eq!((written, tape.arena() as u64), (Ok(()), elements)),
+            false => {
+                assert_eq!(written, Err(ArenaTooLarge { elements, what: Addressed::Values }));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_engine_says_so_before_it_takes_memory() {
+    let huge = Huge::new();
+    let program = huge.program();
+    let parameters = Parameters::random(&huge.network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let count = Box::new(Count::new(program.clone()));
+    let options = EngineOptions::new;
+    let counting =
+        Engine::with_backend(huge.clone(), &parameters, program, count, options()).unwrap();
+    let on_cpu = Engine::with_options(huge, parameters, options()).unwrap();
+    for mut engine in [counting, on_cpu] {
+        let error = engine.run(&[9, 0, 7]).unwrap_err();
+        assert!(matches!(error, RunError::Arena(_)), "{error}");
+        assert!(error.to_string().ends_with("2^32 elements: make mini-batches smaller"), "{error}");
+        assert!(engine.run(&[0]).is_ok(), "it goes on");
+    }
+}
+
+/// What a network of one cell comes to.
+fn compiled(declare: impl FnOnce(&mut Network)) -> Result<Program, TooLarge> {
+    let mut network = Network::new();
+    declare(&mut network);
+    Program::new(Arc::new(network), CellStyle::default())
+}
+
+#[test]
+fn cells_tables_and_records_have_limits() {
+    let cell = |elements| {
+        compiled(|network| {
+            let shape = Shape::Vector(elements);
+            let record = network.record("r", [("x", shape)]).unwrap();
+            network.cell("c", record, |cell| vec![cell.constant(1.0, shape)]).unwrap();
+        })
+    };
+    // Three times the elements, each with a cache line of padding, are below 2³¹.
+    let most = ((1_u64 << 31) - 1) / 3 - 16;
+    assert!(cell(most as u32).is_ok());
+    let error = cell(most as u32 + 1).unwrap_err();
+    assert!(error.elements >= 1 << 31 && error.what == "cell c", "{error}");
+
+    let table = |dims: [usize; 2]| {
+        compiled(|network| {
+            let record = network.record("r", [("x", Shape::Vector(dims[1] as u32))]).unwrap();
+            network.cell("c", record, |cell| vec![cell.lookup("t", "embed", &dims)]).unwrap();
+        })
+    };
+    assert!(table([65_537, 65_535]).is_ok(), "2^32 - 1 elements");
+    let error = table([65_536, 65_536]).unwrap_err();
+    assert_eq!((error.what.as_str(), error.elements as u64), ("table embed", ABOVE));
+    assert!(
+        error.to_string().contains("expected a table or a record of fewer than 2^32"),
+        "{error}"
+    );
+
+    let record = |last| {
+        compiled(|network| {
+            let shapes = [(1 << 31) - 16, (1 << 31) - 16, last];
+            let fields = ["a", "b", "c"].into_iter().zip(shapes.map(Shape::Vector));
+            network.record("r", fields).unwrap();
+        })
+    };
+    assert!(record(16).is_ok(), "2^32 - 16 elements");
+    let error = record(17).unwrap_err();
+    assert_eq!((error.what.as_str(), error.elements as u64), ("record r", ABOVE));
+}
+
+#[test]
+fn tables_are_folded_into_fewer_than_two_to_the_32_elements() {
+    let folded = |rows: usize| {
+        let program = compiled(|network| {
+            let record = network.record("r", [("x", Shape::Vector(4))]).unwrap();
+            let cell = network.cell("c", record, |cell| {
+                let [h] = cell.one("h", record);
+                let x = cell.lookup("t", "embed", &[rows, 1]);
+                let product = cell.parameter("w", &[4, 1]).matmul(x);
+                vec![(product + cell.parameter("u", &[4, 4]).matmul(h)).tanh()]
+            });
+            cell.unwrap();
+        });
+        program.unwrap().fold_tables(u64::MAX).folded_elements() as u64
+    };
+    assert_eq!(folded((1 << 28) - 1), ABOVE - 16);
+    assert_eq!(folded(1 << 28), 0, "it is hoisted for each mini-batch");
+}
+
+#[test]
+fn shapes_and_parameters_have_limits() {
+    let mut network = Network::new();
+    let most = (1 << 31) - 1;
+    assert!(network.record("below", [("x", Shape::Vector(most))]).is_ok());
+    let error = network.record("above", [("x", Shape::Vector(most + 1))]).unwrap_err();
+    assert!(error.to_string().contains("at least one element and fewer than 2^31"), "{error}");
+    let square = |side: u32| [("x", Shape::Matrix(side, side))];
+    assert!(network.record("square", square(46_340)).is_ok());
+    assert!(network.record("larger", square(46_341)).is_err());
+    let most = most as usize;
+    assert!(network.add_parameter("below", &[most]).is_ok());
+    let error = network.add_parameter("above", &[most + 1]).unwrap_err();
+    assert!(error.to_string().contains("dimensions below 2^31"), "{error}");
+    assert!(network.add_parameter("in memory", &[1 << 30, 1 << 30]).is_ok());
+    assert!(network.add_parameter("in none", &[most, most]).is_err());
+}
