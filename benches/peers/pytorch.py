@@ -252,7 +252,8 @@ class Tagger:
                     place[call] = place[calls.values[call][0]]
             tokens = index([calls.rows[call][0] for call in flat])
             out = index([place[calls.values[call][side]] for call in calls.wanted])
-            packed[stack] = tokens, index(sizes), out
+            # On the host, whatever the device.
+            packed[stack] = tokens, torch.tensor(sizes, dtype=torch.int64, device="cpu"), out
         return packed
 
     def run(self, packed):

@@ -31,6 +31,8 @@ pub mod counts;
 pub mod docs;
 pub mod families;
 pub mod flops;
+#[cfg(feature = "cuda")]
+pub mod gpu;
 pub mod growth;
 pub mod headline;
 pub mod journal;

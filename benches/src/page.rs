@@ -63,7 +63,7 @@ pub fn page(records: &[Record]) -> Result<String, Failure> {
 }
 
 /// A table that unfolds, and that scrolls by itself where it is too wide.
-fn write_table(page: &mut String, table: &Table) -> std::fmt::Result {
+pub(crate) fn write_table(page: &mut String, table: &Table) -> std::fmt::Result {
     let (name, explained) =
         table.title.split_once(['.', ':', ';', ',']).unwrap_or((&table.title, ""));
     let (name, explained) = (escaped(name), escaped(explained.trim()));

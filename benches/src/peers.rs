@@ -54,7 +54,7 @@ pub fn pytorch() -> Result<String, String> {
 pub const DYNET: &str = "DyNet: left out: its package on PyPI is source that wants CMake, and \
                          downloads Eigen while it builds";
 
-fn python() -> Command {
+pub(crate) fn python() -> Command {
     Command::new(std::env::var_os("EDBATCH_PYTHON").unwrap_or_else(|| "python3".into()))
 }
 
@@ -236,7 +236,7 @@ impl Drop for Folder {
 
 /// What a peer is given to run.
 #[derive(Serialize)]
-struct Graphs<'a> {
+pub(crate) struct Graphs<'a> {
     model: &'a str,
     cells: Vec<String>,
     mini_batches: Vec<Calls>,
@@ -251,7 +251,7 @@ struct Calls {
 }
 
 impl<'a> Graphs<'a> {
-    fn new(model: &'a str, workload: &dyn Workload, mini_batches: &[MiniBatch]) -> Self {
+    pub(crate) fn new(model: &'a str, workload: &dyn Workload, mini_batches: &[MiniBatch]) -> Self {
         let cells = workload.network().cells().iter().map(|cell| cell.name().into()).collect();
         let calls = |&mini_batch: &MiniBatch| {
             let unrolled = workload.unroll(Part::Test, mini_batch);

@@ -15,6 +15,8 @@ use edbatch_policy::{Fsm, Scheduler, lower_bound};
 use edbatch_runtime::{Parameters, Profile, gathered_bytes};
 
 use crate::flops::{executed_flops, flops};
+#[cfg(feature = "cuda")]
+use crate::gpu::on_device::{OnDevice, Way, on_device};
 use crate::live::live_bytes;
 use crate::sets::Set;
 use crate::soak::{AnyInstances, OnAnyInstances};
@@ -95,6 +97,18 @@ pub trait Workload {
         parameters: &Parameters,
         mini_batch: MiniBatch,
     ) -> Result<Vec<Rows>, Failure>;
+
+    /// The model on a device, with these mini-batches of the part to measure on.
+    ///
+    /// # Errors
+    /// If its kernels cannot be compiled, or memory cannot be had.
+    #[cfg(feature = "cuda")]
+    fn on_device(
+        &self,
+        parameters: &Parameters,
+        mini_batches: &[MiniBatch],
+        way: &Way<'_>,
+    ) -> Result<Box<dyn OnDevice>, Failure>;
 }
 
 /// One way to run a workload, with the mini-batches that it runs.
@@ -218,6 +232,17 @@ impl<M: Model<Input: Clone + Sync> + Clone + Send + Sync + 'static> Workload for
         mini_batch: MiniBatch,
     ) -> Result<Vec<Rows>, Failure> {
         Ok(interpret(&self.model, parameters, &mini_batch.of(&self.test))?.outputs)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn on_device(
+        &self,
+        parameters: &Parameters,
+        mini_batches: &[MiniBatch],
+        way: &Way<'_>,
+    ) -> Result<Box<dyn OnDevice>, Failure> {
+        let inputs = mini_batches.iter().map(|mini_batch| mini_batch.of(&self.test)).collect();
+        on_device(self.model.clone(), parameters, inputs, way)
     }
 }
 

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: builds the benchmark in release, and runs it with the given options.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use crate::{Failure, root};
+use crate::{Failure, measuring};
 
 /// Measures batches, throughput and where the time goes; ends with a summary and a page with plots.
 #[derive(clap::Args)]
@@ -15,10 +15,5 @@ pub(crate) struct Args {
 
 /// The exit code is that of the measurement.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
-    let mut cargo = Command::new("cargo");
-    let manifest = root().join("Cargo.toml");
-    cargo.args(["run", "--quiet", "--release", "--package", "edbatch-benches", "--manifest-path"]);
-    let status = cargo.arg(manifest).arg("--").args(args.options).status();
-    let status = status.map_err(|error| format!("cargo does not start: {error}"))?;
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, Into::into))
+    measuring::run(&["--bin", "edbatch-benches"], &args.options)
 }

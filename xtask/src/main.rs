@@ -1,10 +1,12 @@
-//! The project's tasks, `cargo xtask bench`, `data` and `ci`; a file for each.
+//! The project's tasks, `cargo xtask bench`, `data`, `gpu` and `ci`; a file for each.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod bench;
 mod ci;
 mod data;
+mod gpu;
+mod measuring;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,6 +25,7 @@ struct Args {
 enum Verb {
     Bench(bench::Args),
     Data(data::Args),
+    Gpu(gpu::Args),
     Ci(ci::Args),
 }
 
@@ -32,6 +35,7 @@ type Failure = Box<dyn std::error::Error>;
 fn main() -> ExitCode {
     let outcome = match Args::parse().verb {
         Verb::Bench(args) => bench::run(args),
+        Verb::Gpu(args) => gpu::run(args),
         Verb::Data(args) => data::run(args).map(|()| ExitCode::SUCCESS),
         Verb::Ci(args) => ci::run(args).map(|()| ExitCode::SUCCESS),
     };

@@ -6,6 +6,8 @@ mod command;
 mod counters;
 mod counts;
 mod flops;
+#[cfg(feature = "cuda")]
+mod gpu;
 mod killed;
 mod live;
 mod paper_table;
