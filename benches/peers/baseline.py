@@ -18,6 +18,7 @@ import time
 
 import torch
 
+import protocol
 import pytorch
 
 # By how much results may differ: products are summed up in other orders.
@@ -92,9 +93,8 @@ def main():
     torch.backends.cudnn.allow_tf32 = False
     torch.set_default_device(options.device)
     for folder in options.folders:
-        with open(os.path.join(folder, "graphs.json")) as file:
-            graphs = json.load(file)
-        weights = pytorch.read_weights(os.path.join(folder, "weights.safetensors"))
+        graphs = protocol.read_graphs(folder)
+        weights = pytorch.read_weights(folder)
         weights = {name: tensor.to(options.device) for name, tensor in weights.items()}
         expected = floats(os.path.join(folder, "expected.f32"))
         with torch.inference_mode():

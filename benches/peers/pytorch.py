@@ -2,39 +2,26 @@
 
     python3 pytorch.py FOLDER
 
-FOLDER holds `weights.safetensors` and `graphs.json`: the cells' names, and for each mini-batch its
-calls `[cell, rows of tables, values]` in topological order and what is wanted. A value is the index
-of a call, or negative where it is an initial one. The program prints a line of JSON with its
-version, writes the results of the first mini-batch to `results.f32`, and then runs mini-batches:
-a line of their numbers comes in, a line with the seconds of each goes out.
-
-Levels, and every tensor of indices, are made before the clock runs: that favours this program.
+What FOLDER holds and what is said on the pipes stands in `protocol.py`. Levels, and every tensor of
+indices, are made once, before the clock runs: that favours this program.
 """
 
-import json
-import os
-import struct
 import sys
 import time
 
 import torch
 
+import protocol
+
 torch.set_num_threads(1)
 
 
-def read_weights(path):
-    """Tensors by name: the format is a length, a header of JSON, and little-endian floats."""
-    with open(path, "rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(length))
-        data = bytearray(file.read())
-    header.pop("__metadata__", None)
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        flat = torch.frombuffer(data[begin:end], dtype=torch.float32)
-        tensors[name] = flat.reshape(entry["shape"])
-    return tensors
+def read_weights(folder):
+    """Tensors by name."""
+    return {
+        name: torch.frombuffer(data, dtype=torch.float32).reshape(shape)
+        for name, shape, data in protocol.read_weights(folder)
+    }
 
 
 def index(numbers):
@@ -368,23 +355,26 @@ MODELS = {
 
 
 def main(folder):
-    with open(os.path.join(folder, "graphs.json")) as file:
-        graphs = json.load(file)
-    weights = read_weights(os.path.join(folder, "weights.safetensors"))
-    model = MODELS[graphs["model"]](weights, graphs["cells"])
+    graphs = protocol.read_graphs(folder)
+    model = MODELS[graphs["model"]](read_weights(folder), graphs["cells"])
+
+    def timed(work, argument):
+        began = time.perf_counter()
+        result = work(argument)
+        return result, time.perf_counter() - began
+
+    def prepare(batch):
+        return model.prepare(Calls(graphs["cells"], batch))
+
     with torch.inference_mode():
-        prepared = [model.prepare(Calls(graphs["cells"], b)) for b in graphs["mini_batches"]]
-        results = model.run(prepared[0]).flatten().tolist()
-        with open(os.path.join(folder, "results.f32"), "wb") as file:
-            file.write(struct.pack(f"<{len(results)}f", *results))
-        print(json.dumps({"version": torch.__version__}), flush=True)
-        for line in sys.stdin:
-            seconds = []
-            for number in map(int, line.split()):
-                began = time.perf_counter()
-                model.run(prepared[number])
-                seconds.append(time.perf_counter() - began)
-            print(json.dumps(seconds), flush=True)
+        prepared = [timed(prepare, batch) for batch in graphs["mini_batches"]]
+
+        def run(number):
+            made, preparing = prepared[number]
+            return timed(model.run, made)[1], preparing
+
+        results = model.run(prepared[0][0]).flatten().tolist()
+        protocol.serve(folder, torch.__version__, results, run)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ use edbatch_datasets::write_whole;
 
 use crate::headline::{Rival, Row, main_rows, rows};
 use crate::paper_report::cortex;
+use crate::peers::Program;
 use crate::record::{Peer, Record, Throughput};
 use crate::soak::Soak;
 use crate::sorted::{Sorted, groups};
@@ -107,32 +108,51 @@ fn speeds(rows: &[Row<'_>]) -> Table {
     table
 }
 
-/// Of every workload and size the peer's best mini-batch, and ours.
+/// Of every workload and size each program's best mini-batch, and ours.
 fn peers(peers: &[&Peer]) -> Table {
-    let header = ["model", "set", "H", "PyTorch, best", "batch", "ours, best", "batch", "ratio"];
-    let mut table = Table::new("", 2, header);
+    let all = Program::ALL.into_iter();
+    let programs: Vec<Program> =
+        all.filter(|&program| of_program(program, peers).next().is_some()).collect();
+    let header = ["model", "set", "H"].map(String::from).into_iter();
+    let names = programs.iter().map(|program| format!("{}, best", program.name()));
+    let names = names.chain(["ours, best".into()]).flat_map(|name| [name, "batch".into()]);
+    let ratios = programs.iter().map(|program| format!("/ {}", program.name()));
+    let mut table = Table::new("", 2, header.chain(names).chain(ratios));
     for group in groups(peers, |peer| (peer.model.clone(), peer.input.clone(), peer.hidden)) {
-        let best = |speed: fn(&Peer) -> f64| {
-            let rank = |a: &&&Peer, b: &&&Peer| speed(a).total_cmp(&speed(b));
-            let best = group.iter().max_by(rank).expect("a group has a record");
-            (speed(best), best.batch)
-        };
-        let (theirs, ours) = (
-            best(|peer| peer.instances_per_second),
-            best(|peer| peer.edbatch_instances_per_second),
-        );
-        table.rows.push(vec![
-            format!("`{}`", group[0].model),
-            group[0].input.clone(),
-            group[0].hidden.to_string(),
-            whole(theirs.0),
-            theirs.1.to_string(),
-            whole(ours.0),
-            ours.1.to_string(),
-            format!("{:.1}", ours.0 / theirs.0),
-        ]);
+        let first = group[0];
+        let mut row = vec![format!("`{}`", first.model), first.input.clone()];
+        row.push(first.hidden.to_string());
+        let theirs = |&program| best(of_program(program, group), |peer| peer.instances_per_second);
+        let ours = best(group.iter().copied(), |peer| peer.edbatch_instances_per_second);
+        let speeds: Vec<Option<(f64, usize)>> = programs.iter().map(theirs).collect();
+        for speed in speeds.iter().chain([&ours]) {
+            let cells = speed.map_or(["-".into(), "-".into()], |(speed, batch)| {
+                [whole(speed), batch.to_string()]
+            });
+            row.extend(cells);
+        }
+        row.extend(speeds.iter().map(|speed| match (ours, speed) {
+            (Some((ours, _)), Some((theirs, _))) => format!("{:.1}", ours / theirs),
+            _ => "-".into(),
+        }));
+        table.rows.push(row);
     }
     table
+}
+
+/// The records of a program.
+fn of_program<'a>(program: Program, peers: &[&'a Peer]) -> impl Iterator<Item = &'a Peer> {
+    let of = move |peer: &&Peer| Program::of_system(&peer.system) == Some(program);
+    peers.iter().copied().filter(of)
+}
+
+/// The highest speed of some records, and the mini-batch that it was reached with.
+fn best<'a>(
+    peers: impl Iterator<Item = &'a Peer>,
+    speed: fn(&Peer) -> f64,
+) -> Option<(f64, usize)> {
+    let speeds = peers.map(|peer| (speed(peer), peer.batch));
+    speeds.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// A table in Markdown: text columns at the left, figures at the right.

@@ -1,5 +1,6 @@
 //! What people want to know first: our speed on every workload, against the bound and the others.
 
+use crate::peers::Program;
 use crate::record::{Peer, Throughput};
 use crate::sorted::Sorted;
 use crate::spread::quantile;
@@ -17,14 +18,20 @@ pub enum Rival {
     Cells,
     /// The system of the paper.
     Paper,
-    /// Another program.
-    PyTorch,
+    /// Another program, at the mini-batch that suits it best.
+    Peer(Program),
 }
 
 impl Rival {
     /// All, the slowest first.
-    pub const ALL: [Self; 5] =
-        [Self::Unbatched, Self::Vanilla, Self::Cells, Self::Paper, Self::PyTorch];
+    pub const ALL: [Self; 6] = [
+        Self::Unbatched,
+        Self::Vanilla,
+        Self::Cells,
+        Self::Paper,
+        Self::Peer(Program::DyNet),
+        Self::Peer(Program::PyTorch),
+    ];
 
     /// As columns call it.
     #[must_use]
@@ -34,7 +41,7 @@ impl Rival {
             Self::Vanilla => "op by op",
             Self::Cells => "cells",
             Self::Paper => "paper",
-            Self::PyTorch => "PyTorch",
+            Self::Peer(program) => program.name(),
         }
     }
 
@@ -46,7 +53,8 @@ impl Rival {
             Self::Vanilla => "operations batched one by one (DyNet's method)",
             Self::Cells => "cells batched by depth or agenda (Cavs's method)",
             Self::Paper => "the speed of the paper's system",
-            Self::PyTorch => "PyTorch level by level",
+            Self::Peer(Program::PyTorch) => "PyTorch level by level",
+            Self::Peer(Program::DyNet) => "DyNet, autobatched",
         }
     }
 
@@ -56,7 +64,7 @@ impl Rival {
             Self::Vanilla => &[System::VanillaDepth, System::VanillaAgenda],
             Self::Cells => &[System::CellsDepth, System::CellsAgenda],
             Self::Paper => &[System::Paper],
-            Self::PyTorch => &[],
+            Self::Peer(_) => &[],
         }
     }
 }
@@ -105,7 +113,7 @@ fn others(ours: &Throughput, sorted: &Sorted<'_>) -> Vec<(Rival, f64)> {
         .into_iter()
         .filter_map(|rival| {
             let speed = match rival {
-                Rival::PyTorch => best_peer(ours, &sorted.peers),
+                Rival::Peer(program) => best_peer(ours, program, &sorted.peers),
                 rival => fastest(rival),
             };
             Some((rival, speed?))
@@ -115,9 +123,10 @@ fn others(ours: &Throughput, sorted: &Sorted<'_>) -> Vec<(Rival, f64)> {
 
 /// A peer at the mini-batch that suits it best, over ours at the one that suits us best: both took
 /// turns in the same run.
-fn best_peer(ours: &Throughput, peers: &[&Peer]) -> Option<f64> {
+fn best_peer(ours: &Throughput, program: Program, peers: &[&Peer]) -> Option<f64> {
     let same = |peer: &&&Peer| {
         (&peer.model, &peer.input, peer.hidden) == (&ours.model, &ours.input, ours.hidden)
+            && Program::of_system(&peer.system) == Some(program)
     };
     let speeds = peers
         .iter()
@@ -170,9 +179,9 @@ pub fn sentences(rows: &[Row<'_>], sorted: &Sorted<'_>) -> Vec<String> {
         percent(quantile(&peaks, 0.5)),
         range(&best, percent),
     ));
-    let faster: Vec<String> = [Rival::Paper, Rival::Cells, Rival::Vanilla, Rival::PyTorch]
-        .into_iter()
-        .filter_map(|rival| {
+    let named = Rival::ALL.iter().rev().filter(|rival| **rival != Rival::Unbatched);
+    let faster: Vec<String> = named
+        .filter_map(|&rival| {
             let ratios: Vec<f64> = rows.iter().filter_map(|row| row.over(rival)).collect();
             let times = || range(&ratios, |ratio| format!("{ratio:.1} ×"));
             (!ratios.is_empty()).then(|| format!("{} {}", times(), rival.described()))

@@ -51,7 +51,7 @@ pub struct Options {
     /// Real sets from this folder, as `cargo xtask data fetch` makes it; else generated ones
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Beside us, other people's programs where they are installed: PyTorch
+    /// Beside us, other people's programs where they are installed: PyTorch, DyNet
     #[arg(long)]
     pub peers: bool,
     /// Where records go, one a line, as they come [default: target/bench/records.jsonl]

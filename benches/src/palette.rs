@@ -8,6 +8,7 @@ use std::fmt::Write;
 use plotters::style::RGBColor;
 
 use crate::headline::Rival;
+use crate::peers::Program;
 use crate::systems::System;
 
 /// A colour on light and on dark ground.
@@ -36,8 +37,10 @@ pub const CELLS: Colour = Colour { light: [64, 160, 220], dark: [142, 205, 248] 
 pub const VANILLA: Colour = Colour { light: [0, 140, 105], dark: [46, 196, 150] };
 /// Nothing batched, and whatever is no system.
 pub const PLAIN: Colour = Colour { light: [132, 138, 145], dark: [125, 133, 144] };
-/// Other people's programs.
-pub const PEER: Colour = Colour { light: [180, 80, 140], dark: [232, 150, 200] };
+/// PyTorch.
+pub const PYTORCH: Colour = Colour { light: [180, 80, 140], dark: [232, 150, 200] };
+/// DyNet.
+pub const DYNET: Colour = Colour { light: [94, 60, 153], dark: [178, 150, 232] };
 
 /// Parts of the time: deciding, copying, computing, the rest.
 pub const PARTS: [(&str, Colour); 7] = [
@@ -81,8 +84,8 @@ pub fn of_system(system: &str) -> Colour {
         VANILLA
     } else if named(&[System::Unbatched]) {
         PLAIN
-    } else if system.starts_with("pytorch") {
-        PEER
+    } else if let Some(program) = Program::of_system(system) {
+        of_program(program)
     } else {
         OURS
     }
@@ -96,7 +99,16 @@ pub fn of_rival(rival: Rival) -> Colour {
         Rival::Vanilla => VANILLA,
         Rival::Cells => CELLS,
         Rival::Paper => PAPER,
-        Rival::PyTorch => PEER,
+        Rival::Peer(program) => of_program(program),
+    }
+}
+
+/// The colour of another program.
+#[must_use]
+pub fn of_program(program: Program) -> Colour {
+    match program {
+        Program::PyTorch => PYTORCH,
+        Program::DyNet => DYNET,
     }
 }
 
@@ -114,7 +126,7 @@ pub fn of_policy(policy: &str) -> Colour {
 /// Rules of a style sheet that give all colours of plots their dark twins.
 #[must_use]
 pub fn dark_rules() -> String {
-    let systems = [INK, MUTED, GRID, LIMIT, OURS, PAPER, CELLS, VANILLA, PLAIN, PEER];
+    let systems = [INK, MUTED, GRID, LIMIT, OURS, PAPER, CELLS, VANILLA, PLAIN, PYTORCH, DYNET];
     let mut rules = String::new();
     for colour in systems.into_iter().chain(PARTS.map(|(_, colour)| colour)) {
         let (light, dark) = (hex(colour.light), hex(colour.dark));
@@ -130,11 +142,11 @@ pub fn dark_rules() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CELLS, Colour, GRID, OURS, PAPER, PARTS, PEER, PLAIN, VANILLA, hex};
+    use super::{CELLS, Colour, DYNET, GRID, OURS, PAPER, PARTS, PLAIN, PYTORCH, VANILLA, hex};
 
     #[test]
     fn no_two_colours_have_the_same_name() {
-        let systems = [GRID, OURS, PAPER, CELLS, VANILLA, PLAIN, PEER];
+        let systems = [GRID, OURS, PAPER, CELLS, VANILLA, PLAIN, PYTORCH, DYNET];
         let all = systems.into_iter().chain(PARTS.map(|(_, colour)| colour));
         let mut names: Vec<String> = all.map(|colour: Colour| hex(colour.light)).collect();
         names.sort();

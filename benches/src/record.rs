@@ -331,6 +331,10 @@ pub struct Peer {
     pub edbatch_instances_per_second: f64,
     /// Its spread.
     pub edbatch_spread: f64,
+    /// Its speed if the clock ran too while Python prepared what it ran: levels, or the
+    /// description of the graph.
+    #[serde(default)]
+    pub prepared_instances_per_second: f64,
     /// How often all mini-batches were run.
     pub repetitions: usize,
     /// How many different mini-batches there were.

@@ -334,7 +334,8 @@ fn growth(records: &[&Growth]) -> Table {
 }
 
 fn peers(records: &[&Peer]) -> Table {
-    let title = "Other programs in instances a second, and ours in the same rounds";
+    let title = "Other programs in instances a second, with what Python prepares in the time as \
+                 `prepared`, and ours in the same rounds";
     let header = [
         "model",
         "input",
@@ -345,6 +346,7 @@ fn peers(records: &[&Peer]) -> Table {
         "threads",
         "inst/s",
         "spread",
+        "prepared",
         "ours",
         "spread",
         "ratio",
@@ -365,6 +367,7 @@ fn peers(records: &[&Peer]) -> Table {
             record.threads.to_string(),
             whole(theirs),
             percent(record.spread),
+            whole(record.prepared_instances_per_second),
             whole(ours),
             percent(record.edbatch_spread),
             format!("{:.2}", ours / theirs),

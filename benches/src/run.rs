@@ -14,7 +14,7 @@ use crate::growth::{GROWING, growth};
 use crate::learning::learning;
 use crate::options::{Options, Part};
 use crate::paper_table::CORTEX;
-use crate::peers::{self, Pair};
+use crate::peers::{Peers, Program, peers};
 use crate::policies::Effort;
 use crate::pq_trees::pq_trees;
 use crate::record::{Breakdown, Figures, Throughput};
@@ -39,7 +39,7 @@ enum What<'a> {
     Learn { family: &'a Family, batch: usize },
     Published(PathBuf),
     Growth(&'a Family),
-    Peer { family: &'a Family, hidden: usize, batch: usize },
+    Peers { family: &'a Family, hidden: usize, batch: usize, programs: Vec<Program> },
     Cells,
     PqTree,
     Soak(&'a [Family]),
@@ -90,11 +90,14 @@ pub fn steps<'a>(options: &Options, families: &'a [Family]) -> Result<Vec<Step<'
             }
         }
     }
-    if options.peers && pytorch_is_there() {
-        let known = families.iter().filter(|family| peers::MODELS.contains(&family.model));
-        for family in known {
+    let installed = if options.peers { installed() } else { Vec::new() };
+    for family in families {
+        let knows = |program: &Program| program.knows(family.model);
+        let programs: Vec<Program> = installed.iter().copied().filter(knows).collect();
+        if !programs.is_empty() {
             for (hidden, batch) in sizes(family, options.batches_of_peers()) {
-                add(What::Peer { family, hidden, batch }, 4.0);
+                let programs = programs.clone();
+                add(What::Peers { family, hidden, batch, programs }, 4.0);
             }
         }
     }
@@ -169,15 +172,17 @@ fn paper_steps<'a>(options: &Options, families: &'a [Family], add: &mut impl FnM
     }
 }
 
-/// Whether other programs can run; if not, says why.
-fn pytorch_is_there() -> bool {
-    eprintln!("{}", peers::DYNET);
-    let found = peers::pytorch();
-    match &found {
-        Ok(version) => eprintln!("PyTorch: {version}, one thread"),
-        Err(missing) => eprintln!("{missing}; skipped"),
-    }
-    found.is_ok()
+/// Other programs that can run; of the rest, says why they cannot.
+fn installed() -> Vec<Program> {
+    let found = |program: &Program| {
+        let version = program.version();
+        match &version {
+            Ok(version) => eprintln!("{}: {version}, one thread", program.name()),
+            Err(missing) => eprintln!("{missing}; skipped"),
+        }
+        version.is_ok()
+    };
+    Program::ALL.into_iter().filter(found).collect()
 }
 
 /// What steps of a run share.
@@ -234,7 +239,7 @@ impl Step<'_> {
                 format!("counts: {}", path.file_name().unwrap_or_default().display())
             }
             What::Growth(family) => format!("growth: {}", on(family)),
-            What::Peer { family, hidden, batch } => {
+            What::Peers { family, hidden, batch, .. } => {
                 format!("peers: {}, H {hidden}, batch {batch}", on(family))
             }
             What::Cells => "cells".into(),
@@ -294,10 +299,10 @@ impl Step<'_> {
                 let effort = if options.quick { Effort::Quick } else { Effort::Full };
                 growth(family, effort, say)?.into_iter().map(Figures::Growth).collect()
             }
-            &What::Peer { family, hidden, batch } => {
-                let seconds = 2.0 * options.seconds();
-                let measured = peers::peer(family, Pair { hidden, batch, seconds }, say)?;
-                measured.into_iter().map(Figures::Peer).collect()
+            What::Peers { family, hidden, batch, programs } => {
+                let (hidden, batch, seconds) = (*hidden, *batch, options.seconds());
+                let setting = Peers { programs, hidden, batch, seconds };
+                peers(family, setting, say)?.into_iter().map(Figures::Peer).collect()
             }
             What::Cells => cell_layouts()?.into_iter().map(Figures::Cells).collect(),
             What::PqTree => {

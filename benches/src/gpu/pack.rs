@@ -82,7 +82,7 @@ fn fill(options: &Options, files: &Files, folder: &Path) -> Result<u64, Failure>
     copy_program(&files.program, &folder.join("edbatch-gpu"))?;
     let peers = folder.join("peers");
     fs::create_dir(&peers)?;
-    for script in ["baseline.py", "pytorch.py"] {
+    for script in ["baseline.py", "protocol.py", "pytorch.py"] {
         fs::copy(files.scripts.join(script), peers.join(script))?;
     }
     for name in ModelName::ALL.map(ModelName::name) {

@@ -4,8 +4,9 @@ use super::first::systems;
 use super::section::Section;
 use crate::chart::{Axis, Dot, Dots, Lane, Spacing};
 use crate::headline::{main_rows, rows};
-use crate::palette::{OURS, PEER, of_system};
-use crate::record::Throughput;
+use crate::palette::{OURS, of_program, of_system};
+use crate::peers::Program;
+use crate::record::{Peer, Throughput};
 use crate::sorted::{Sorted, groups};
 use crate::text::{percent, range, whole};
 use crate::workload::Failure;
@@ -82,47 +83,61 @@ fn lane(record: &Throughput) -> Lane {
 }
 
 pub(super) fn peers(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
-    if sorted.peers.is_empty() {
+    let named = Program::ALL.into_iter().map(|program| {
+        let of = |peer: &&&Peer| Program::of_system(&peer.system) == Some(program);
+        (program, sorted.peers.iter().filter(of).copied().collect::<Vec<&Peer>>())
+    });
+    let programs: Vec<(Program, Vec<&Peer>)> =
+        named.filter(|(_, records)| !records.is_empty()).collect();
+    if programs.is_empty() {
         return Ok(None);
     }
-    let ratio =
-        |peer: &crate::record::Peer| peer.edbatch_instances_per_second / peer.instances_per_second;
     let mut plots = Vec::new();
     for group in groups(&sorted.peers, |r| (r.model.clone(), r.input.clone(), r.hidden)) {
-        let rows = group.iter().map(|peer| Lane {
-            name: format!("mini-batches of {}", peer.batch),
-            note: format!("{:.1} ×", ratio(peer)),
-            dots: vec![
-                Dot { at: peer.instances_per_second, to: None, colour: PEER },
-                Dot { at: peer.edbatch_instances_per_second, to: None, colour: OURS },
-            ],
+        let rows = groups(group, |r| r.batch).map(|group| {
+            let colour = |peer: &Peer| of_system(&peer.system);
+            let dot = |at, colour| Dot { at, to: None, colour };
+            let theirs = group.iter().map(|peer| dot(peer.instances_per_second, colour(peer)));
+            let ratios = group.iter().map(|peer| format!("{:.1} ×", ratio(peer)));
+            Lane {
+                name: format!("batch {}", group[0].batch),
+                note: ratios.collect::<Vec<_>>().join(", "),
+                dots: theirs.chain([dot(group[0].edbatch_instances_per_second, OURS)]).collect(),
+            }
         });
         let first = group[0];
-        let caption =
-            format!("{} on {}, H {}: {}", first.model, first.input, first.hidden, first.system);
+        let caption = format!("{} on {}, H {}", first.model, first.input, first.hidden);
         let says = format!("Instances a second: {caption}");
         let plot = Dots { says, axis: RATE, limit: None, rows: rows.collect() };
         plots.push((caption, plot.svg()?));
     }
-    let ratios: Vec<f64> = sorted.peers.iter().map(|peer| ratio(peer)).collect();
-    let versions = &sorted.peers[0].version;
+    let faster = programs.iter().map(|(program, records)| {
+        let ratios: Vec<f64> = records.iter().map(|peer| ratio(peer)).collect();
+        let times = range(&ratios, |ratio| format!("{ratio:.1} ×"));
+        format!("{times} as fast as {} {}", program.name(), records[0].version)
+    });
+    let faster: Vec<String> = faster.collect();
+    let key = programs.iter().map(|&(program, _)| (program.name(), of_program(program)));
     Ok(Some(Section {
         id: "peers",
-        title: "Against PyTorch?",
-        answer: format!(
-            "At equal mini-batches ours is {} as fast as PyTorch {versions} with batches made by \
-             hand.",
-            range(&ratios, |ratio| format!("{ratio:.1} ×")),
-        ),
-        key: vec![("PyTorch", PEER), ("edbatch", OURS)],
+        title: "Against other programs?",
+        answer: format!("At equal mini-batches ours is {}.", faster.join("; and ")),
+        key: key.chain([("edbatch", OURS)]).collect(),
         plots,
         more: Vec::new(),
-        method: "Both take turns in the same rounds: the same inputs, the same weights from one \
-                 safetensors file, results compared before. PyTorch runs level by level, gates \
-                 stacked; sentences go to nn.LSTM, sorted by length and packed. \
-                 torch.inference_mode, one thread as ours.",
-        bias: "In PyTorch's favour: its levels and index tensors are made before the clock runs, \
-               ours are made within. Against it: its compiler (torch.compile) was not tried.",
+        method: "All take turns in the same rounds: the same inputs, the same weights from one \
+                 safetensors file, results compared before, one thread. PyTorch runs level by \
+                 level, gates stacked, under torch.inference_mode; sentences go to nn.LSTM, sorted \
+                 by length and packed. DyNet batches by itself, as its users run it: a node at a \
+                 time, its own operations for LSTMs.",
+        bias: "In the others' favour: what Python prepares (levels and index tensors, the \
+               description of DyNet's graph) is done before the clock runs, ours within; the \
+               records have their speeds with it too. Against them: PyTorch's compiler was not \
+               tried, and how a program was built matters: its version says what is known.",
         command: "cargo xtask bench --peers --only throughput",
     }))
+}
+
+fn ratio(peer: &Peer) -> f64 {
+    peer.edbatch_instances_per_second / peer.instances_per_second
 }
