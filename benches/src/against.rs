@@ -2,14 +2,15 @@
 
 use crate::record::{Record, Throughput};
 use crate::sorted::Sorted;
+use crate::spread::differ;
 use crate::table::Table;
 use crate::text::{percent, whole};
 
 /// The most rows.
 const ROWS: usize = 30;
 
-/// Speeds and batches that differ: a speed, as a fraction of its run's peak, by more than both
-/// spreads together; a number of batches, which has no noise, at all.
+/// Speeds and batches that [differ]: a speed, as a fraction of its run's peak, by more than both
+/// spreads together, which are printed behind ±; a number of batches, which has no noise, at all.
 #[must_use]
 pub fn changes(old: &[Record], new: &[Record]) -> Table {
     let (old, new) = (Sorted::new(old), Sorted::new(new));
@@ -22,11 +23,9 @@ pub fn changes(old: &[Record], new: &[Record]) -> Table {
             compared += 1;
             let ratio = new.fraction_of_peak / old.fraction_of_peak;
             let noise = old.spread + new.spread;
-            if ratio > 1.0 + noise || 1.0 / ratio > 1.0 + noise {
-                changed.push((
-                    ratio,
-                    row(new, [old.fraction_of_peak, new.fraction_of_peak], ratio, noise),
-                ));
+            let [old, measured] = [*old, *new].map(|r| (r.fraction_of_peak, r.spread));
+            if differ(old, measured) {
+                changed.push((ratio, row(new, [old.0, new.fraction_of_peak], ratio, noise)));
             }
         }
     }
@@ -70,8 +69,9 @@ pub fn changes(old: &[Record], new: &[Record]) -> Table {
 
 fn same(old: &Throughput, new: &Throughput) -> bool {
     let key = |record: &Throughput| {
-        let Throughput { system, model, input, hidden, batch, threads, .. } = record;
-        (system.clone(), model.clone(), input.clone(), *hidden, *batch, *threads)
+        let Throughput { system, model, input, hidden, batch, threads, backend, .. } = record;
+        let texts = [system, model, input, backend].map(String::clone);
+        (texts, *hidden, *batch, *threads)
     };
     key(old) == key(new)
 }

@@ -2,7 +2,7 @@
 
 use crate::peers::Program;
 use crate::record::{Peer, Throughput};
-use crate::sorted::Sorted;
+use crate::sorted::{Sorted, on_cpu};
 use crate::spread::quantile;
 use crate::systems::System;
 use crate::text::{percent, range};
@@ -92,7 +92,9 @@ pub fn rows<'a>(sorted: &Sorted<'a>) -> Vec<Row<'a>> {
     let own = System::Edbatch.name();
     let measured = &sorted.throughputs;
     let threads = measured.iter().map(|record| record.threads).min().unwrap_or(1);
-    let ours = measured.iter().filter(|record| record.system == own && record.threads == threads);
+    let ours = measured
+        .iter()
+        .filter(|record| record.system == own && record.threads == threads && on_cpu(record));
     ours.map(|&ours| Row { ours, others: others(ours, sorted) }).collect()
 }
 

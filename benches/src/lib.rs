@@ -24,6 +24,7 @@
 
 pub mod against;
 mod agreement;
+pub mod backends;
 pub mod cell_latency;
 pub mod cell_layouts;
 pub mod chart;

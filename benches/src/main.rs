@@ -15,7 +15,8 @@ use edbatch_benches::options::Options;
 use edbatch_benches::page::page;
 use edbatch_benches::record::Record;
 use edbatch_benches::report::tables;
-use edbatch_benches::run::{Budget, Context, Step, families, steps};
+use edbatch_benches::rounds::LAPS;
+use edbatch_benches::run::{Budget, Context, Step, families, steps, visits};
 use edbatch_benches::sorted::Sorted;
 use edbatch_benches::summary::{outcome, summary};
 use edbatch_benches::workload::Failure;
@@ -43,7 +44,8 @@ fn run(options: &Options) -> Result<(), Failure> {
         true => Journal::resume(&path, &machine)?,
         false => Journal::new(&path),
     };
-    measure(options, &steps, &machine, &mut journal)?;
+    let context = Context::new(options, &families)?;
+    measure(options, &steps, context, &machine, &mut journal)?;
 
     let records = journal.records();
     let mut out = std::io::stdout().lock();
@@ -72,28 +74,30 @@ fn run(options: &Options) -> Result<(), Failure> {
 fn measure(
     options: &Options,
     steps: &[Step<'_>],
+    mut context: Context<'_>,
     machine: &Machine,
     journal: &mut Journal,
 ) -> Result<(), Failure> {
-    let bar = bar(steps.len());
+    let left: Vec<&Step<'_>> =
+        steps.iter().filter(|step| !journal.has(&step.name(options))).collect();
+    let visits = visits(&left);
+    let bar = bar(visits.len());
     let started = Instant::now();
-    let left = || steps.iter().filter(|step| !journal.has(&step.name(options)));
-    let mut budget = Budget::new(options.limit(), left());
-    let mut context = Context::new(options);
-    for (number, step) in (1..).zip(steps) {
+    let mut budget = Budget::new(options.limit(), visits.iter().map(|&(_, step)| step));
+    let mut number = steps.len() - left.len();
+    for (lap, step) in visits {
         let name = step.name(options);
-        bar.set_position(number - 1);
-        if journal.has(&name) {
-            continue;
-        }
         let seconds = budget.next(step);
         let figures = step.run(&mut context, seconds, |what| {
             if step.is_long() {
                 bar.suspend(|| println!("{what}"));
             } else {
-                bar.set_message(format!("{name}: {what}"));
+                bar.set_message(format!("lap {} of {LAPS}: {name}: {what}", lap + 1));
             }
         })?;
+        bar.inc(1);
+        let Some(figures) = figures else { continue };
+        number += 1;
         let left = match budget.left() {
             ..60.0 => String::new(),
             seconds => format!(" ({} left)", clock(Duration::from_secs_f64(seconds))),

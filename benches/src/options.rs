@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
+use crate::backends::BackendName;
 use crate::families::{FAMILIES, Family};
 use crate::policies::Effort;
 use crate::sets::Source;
@@ -41,6 +42,9 @@ pub struct Options {
     /// Which contestants [default: those that are systems of their own, up to edbatch]
     #[arg(long, value_delimiter = ',', value_name = "SYSTEM,…")]
     pub systems: Vec<System>,
+    /// Ours on further backends too, where there is a device: cuda
+    #[arg(long, value_delimiter = ',', value_name = "BACKEND,…")]
+    pub backends: Vec<BackendName>,
     /// Also our own with one part less or one more: policy, layout, kernel, kept plans, orders
     #[arg(long)]
     pub ablation: bool,
@@ -230,6 +234,7 @@ impl Options {
             && self.hidden.is_empty()
             && self.batch.is_empty()
             && self.threads.is_empty()
+            && self.backends.is_empty()
             && self.seconds.is_none()
             && !self.ablation
             && !self.peers;

@@ -20,13 +20,13 @@ pub use self::program::Program;
 pub(crate) use self::program::python;
 use crate::families::Family;
 use crate::record::Peer;
-use crate::rounds::{Entrant, Rounds, choose, rounds};
+use crate::rounds::{Entrant, LAPS, Rounds, choose, rate, rounds};
 use crate::systems::System;
 use crate::throughput::weights;
 use crate::workload::{Contestant, Failure, MiniBatch, Part};
 
 /// Instances of all mini-batches together: what they are made into takes memory in Python.
-const INSTANCES: usize = 1024;
+const INSTANCES: usize = 512;
 /// By how much results may differ.
 const TOLERANCE: f64 = 1e-4;
 
@@ -39,19 +39,30 @@ pub struct Peers<'a> {
     pub hidden: usize,
     /// Instances in a mini-batch.
     pub batch: usize,
-    /// About how many seconds each is timed.
+    /// About how many seconds each is timed in a lap.
     pub seconds: f64,
+    /// Those of all laps, as a [`Setting`](crate::throughput::Setting) has them.
+    pub nominal: f64,
 }
 
-/// Measures the programs that know a model, and our own system, on one workload, a thread each.
+/// What the laps have shown so far, but for the last.
+#[derive(Default)]
+pub struct Laps {
+    chosen: Vec<usize>,
+    rounds: Vec<Rounds>,
+}
+
+/// Measures the programs that know a model, and our own system, on one workload, a thread each, in
+/// a further lap, with processes of their own; in the last lap, these are the figures of all.
 ///
 /// # Errors
 /// If a program does not run, or its results are wrong.
 pub fn peers(
     family: &Family,
     peers: Peers<'_>,
+    laps: &mut Laps,
     mut progress: impl FnMut(&str),
-) -> Result<Vec<Peer>, Failure> {
+) -> Result<Option<Vec<Peer>>, Failure> {
     let Peers { programs, hidden, batch, .. } = peers;
     let workload = family.at(hidden)?;
     let parameters = weights(&*workload);
@@ -85,20 +96,25 @@ pub fn peers(
     }
 
     progress("taking turns");
+    if laps.rounds.is_empty() {
+        laps.chosen = choose(all, 1, ours.counts(0).flops as f64, peers.nominal);
+    }
     let mut ours = Ours(ours);
     let seconds = peers.seconds * (known.len() + 1) as f64;
     let mut entrants: Vec<&mut dyn Entrant> =
         processes.iter_mut().map(|process| process as &mut dyn Entrant).collect();
     entrants.push(&mut ours);
-    let chosen = choose(&mut entrants, all, 1, seconds)?;
-    let Rounds { times, .. } = rounds(&mut entrants, &chosen, seconds)?;
+    laps.rounds.push(rounds(&mut entrants, &laps.chosen, seconds)?);
+    if laps.rounds.len() < LAPS {
+        return Ok(None);
+    }
+    let Laps { chosen, rounds } = laps;
     let work = (chosen.len() * batch) as f64;
-    let (own, theirs) = times.split_last().expect("ours is the last");
-    let own = own.rate(work);
-    let records = known.iter().zip(&processes).zip(theirs).zip(differences);
-    let record = |(((program, process), times), difference): (((&Program, &Process), _), f64)| {
-        let times: &crate::rounds::Times = times;
-        let rate = times.rate(work);
+    let own = rate(rounds, known.len(), work);
+    let repetitions = rounds.iter().map(|lap| lap.times[0].turns.len()).sum();
+    let records = known.iter().zip(&processes).zip(differences).enumerate();
+    let records = records.map(|(index, ((program, process), difference))| {
+        let rate = rate(rounds, index, work);
         let whole = 1.0 + process.preparing / process.computing;
         Peer {
             system: program.system(family.model).into(),
@@ -109,16 +125,16 @@ pub fn peers(
             batch,
             threads: 1,
             instances_per_second: rate.median,
-            spread: rate.relative(),
+            spread: rate.reach(),
             prepared_instances_per_second: rate.median / whole,
             edbatch_instances_per_second: own.median,
-            edbatch_spread: own.relative(),
-            repetitions: times.turns.len(),
+            edbatch_spread: own.reach(),
+            repetitions,
             mini_batches: chosen.len(),
             difference,
         }
-    };
-    Ok(records.map(record).collect())
+    });
+    Ok(Some(records.collect()))
 }
 
 /// The largest difference between the floats of a file and others.

@@ -79,15 +79,15 @@ pub struct Throughput {
     pub batch: usize,
     /// Threads.
     pub threads: usize,
-    /// The median over the repetitions.
+    /// The median over laps, each the median over its rounds.
     pub instances_per_second: f64,
-    /// The lower quartile.
+    /// The slowest lap's.
     pub instances_per_second_low: f64,
-    /// The upper quartile.
+    /// The fastest lap's.
     pub instances_per_second_high: f64,
-    /// The distance between the quartiles over the median.
+    /// How far from the median the farthest lap is, over the median: what stands behind ±.
     pub spread: f64,
-    /// How often all mini-batches were run.
+    /// How often all mini-batches were run, in all laps.
     pub repetitions: usize,
     /// How many different mini-batches there were.
     pub mini_batches: usize,
@@ -323,9 +323,9 @@ pub struct Peer {
     pub batch: usize,
     /// Threads.
     pub threads: usize,
-    /// The median over the repetitions.
+    /// The median over laps, each the median over its rounds.
     pub instances_per_second: f64,
-    /// The distance between the quartiles over the median.
+    /// How far from the median the farthest lap is, over the median.
     pub spread: f64,
     /// Ours in the same turns.
     pub edbatch_instances_per_second: f64,

@@ -99,48 +99,28 @@ fn ratios(records: &[&Counts]) -> Table {
 
 fn throughput(records: &[&Throughput], part: &str) -> Table {
     let title = format!(
-        "{part}: instances a second, medians over rounds with quartiles in brackets; the best of \
+        "{part}: instances a second, medians over laps with the slowest and the fastest; the best of \
          every mini-batch; how long a mini-batch takes, at the median and of 99 in a hundred; \
          FLOPs an instance in millions, of the equations and executed"
     );
     let header = [
-        "model",
-        "input",
-        "system",
-        "H",
-        "batch",
-        "threads",
-        "inst/s",
-        "quartiles",
-        "rounds",
-        "mini-b.",
-        "p50",
-        "p99",
-        "MFLOP",
-        "done",
-        "of peak",
-        "best",
-        "of peak",
-        "plan ns",
-        "nodes",
-        "batches",
-        "bound",
-        "peak MB",
-        "live MB",
-        "lists MB",
+        "model", "input", "system", "backend", "H", "batch", "threads", "inst/s", "laps", "rounds",
+        "mini-b.", "p50", "p99", "MFLOP", "done", "of peak", "best", "of peak", "plan ns", "nodes",
+        "batches", "bound", "peak MB", "live MB", "lists MB",
     ];
-    let mut table = Table::new(&title, 3, header);
+    let mut table = Table::new(&title, 4, header);
     for record in records {
-        let quartiles = (record.instances_per_second_low, record.instances_per_second_high);
+        let laps = (record.instances_per_second_low, record.instances_per_second_high);
         table.rows.push(vec![
             record.model.clone(),
             record.input.clone(),
             record.system.clone(),
+            record.backend.clone(),
             record.hidden.to_string(),
             record.batch.to_string(),
             record.threads.to_string(),
             whole(record.instances_per_second),
-            format!("[{} {}]", whole(quartiles.0), whole(quartiles.1)),
+            format!("[{} {}]", whole(laps.0), whole(laps.1)),
             record.repetitions.to_string(),
             record.mini_batches.to_string(),
             duration(record.latency_ns.p50),

@@ -2,13 +2,15 @@
 //!
 //! In a round every contestant has one turn, a pass over all mini-batches, to the very last round:
 //! whatever else the machine does falls on all alike. The one that begins changes from round to
-//! round. Between rounds the core's peak is measured, since its clock moves with its load.
+//! round. Between rounds the core's peak is measured, since its clock moves with its load. The
+//! rounds of a lap follow each other; laps are visits of the same step, other steps between them,
+//! with contestants made anew.
 
 use std::time::Instant;
 
 use edbatch_runtime::kernels::{Level, roofline};
 
-use crate::spread::{Spread, quantile};
+use crate::spread::{OverLaps, quantile};
 use crate::workload::Failure;
 
 /// What is timed.
@@ -24,8 +26,15 @@ pub trait Entrant {
     ) -> Result<(), Failure>;
 }
 
-/// The rounds that there should be at least, and at most.
-const ROUNDS: (usize, usize) = (3, 25);
+/// How often a thing is measured in a run, the steps of the run between one time and the next.
+pub const LAPS: usize = 5;
+/// The rounds of a lap that there should be at least, and at most.
+const ROUNDS: (usize, usize) = (2, 25);
+/// FLOPs a second by which it is told how many mini-batches there is time for: about what the
+/// contestants of most workloads reach.
+const NOMINAL: f64 = 40e9;
+/// The mini-batches that a figure should rest on at least, and needs at most.
+const MINI_BATCHES: (usize, usize) = (2, 128);
 
 /// What rounds showed.
 pub struct Rounds {
@@ -44,27 +53,19 @@ pub struct Times {
     pub runs: Vec<f64>,
 }
 
-/// Runs a mini-batch on each entrant, which warms caches up, and chooses those that are timed:
-/// as many as the fewest rounds have time for, at equal distances among all of them.
-///
-/// # Errors
-/// If a mini-batch cannot be run.
-pub fn choose(
-    entrants: &mut [&mut dyn Entrant],
-    all: usize,
-    fewest: usize,
-    seconds: f64,
-) -> Result<Vec<usize>, Failure> {
-    let started = Instant::now();
-    for entrant in entrants.iter_mut() {
-        entrant.turn(&[0], &mut |_, _| {})?;
-    }
-    let affordable = seconds / ROUNDS.0 as f64 / started.elapsed().as_secs_f64();
-    let count = (affordable as usize).clamp(fewest.min(all), all);
-    Ok((0..count).map(|i| i * all / count).collect())
+/// The mini-batches that are timed, at equal distances among all of them: as many as there is time
+/// for in the rounds of all laps, if an entrant has so many seconds. It follows from the work in one
+/// and not from a clock, so that all laps and runs time the same ones.
+#[must_use]
+pub fn choose(all: usize, fewest: usize, flops: f64, seconds: f64) -> Vec<usize> {
+    let turns = (LAPS * ROUNDS.0) as f64;
+    let affordable = seconds / turns * NOMINAL / flops.max(1.0);
+    let (least, most) = (fewest.max(MINI_BATCHES.0).min(all), fewest.max(MINI_BATCHES.1).min(all));
+    let count = (affordable as usize).clamp(least, most);
+    (0..count).map(|i| i * all / count).collect()
 }
 
-/// Times entrants on mini-batches for about some seconds altogether.
+/// A lap: times entrants, which have run once, on mini-batches for about some seconds altogether.
 ///
 /// # Errors
 /// If a mini-batch cannot be run.
@@ -94,11 +95,18 @@ pub fn rounds(
     Ok(Rounds { times, peaks })
 }
 
+/// The median rate of an entrant with some work a turn, over laps.
+#[must_use]
+pub fn rate(laps: &[Rounds], entrant: usize, work: f64) -> OverLaps {
+    let lap = |lap: &Rounds| lap.times[entrant].turns.iter().map(|turn| work / turn).collect();
+    OverLaps::of(&laps.iter().map(lap).collect::<Vec<Vec<f64>>>())
+}
+
 impl Times {
-    /// The median rate of some work a turn, and its quartiles.
-    #[must_use]
-    pub fn rate(&self, work: f64) -> Spread {
-        Spread::of(&self.turns.iter().map(|seconds| work / seconds).collect::<Vec<_>>())
+    /// Those of another lap too.
+    pub fn extend(&mut self, other: &Self) {
+        self.turns.extend(&other.turns);
+        self.runs.extend(&other.runs);
     }
 
     /// The seconds of all mini-batches, each in its fastest run.
@@ -123,7 +131,7 @@ impl Times {
 mod tests {
     use std::cell::RefCell;
 
-    use super::{Entrant, Failure, Times, choose, rounds};
+    use super::{Entrant, Failure, OverLaps, Times, choose, rate, rounds};
 
     /// Takes a second for mini-batch 0, two for mini-batch 1, and so on; notes who ran.
     struct Noted<'a>(char, &'a RefCell<String>);
@@ -145,12 +153,12 @@ mod tests {
         let order = RefCell::new(String::new());
         let (mut a, mut b) = (Noted('a', &order), Noted('b', &order));
         let mut entrants: [&mut dyn Entrant; 2] = [&mut a, &mut b];
-        let chosen = choose(&mut entrants, 2, 1, 1e3).unwrap();
-        let rounds = rounds(&mut entrants, &chosen, 1e3).unwrap();
-        // One turn each to warm up; then pairs that begin with the one and the other in turns.
-        assert!(order.borrow().starts_with("ababbaab"), "{order:?}");
-        assert_eq!(chosen, [0, 1]);
-        for times in rounds.times {
+        let rounds = rounds(&mut entrants, &[0, 1], 1e3).unwrap();
+        // Pairs that begin with the one and the other in turns.
+        assert!(order.borrow().starts_with("abbaab"), "{order:?}");
+        let laps = [rounds];
+        assert_eq!(rate(&laps, 1, 30.0), OverLaps { low: 10.0, median: 10.0, high: 10.0 });
+        for times in &laps[0].times {
             assert_eq!(times.turns, [3.0; 25]);
             assert_eq!((times.best(), times.latency(0.5), times.latency(0.99)), (3.0, 1.0, 2.0));
         }
@@ -158,8 +166,20 @@ mod tests {
 
     #[test]
     fn the_best_is_of_every_mini_batch() {
-        let times = Times { turns: vec![5.0, 4.0], runs: vec![1.0, 4.0, 2.0, 2.0] };
-        assert_eq!(times.best(), 3.0);
-        assert_eq!(times.rate(20.0).median, 4.5);
+        let mut times = Times { turns: vec![5.0], runs: vec![1.0, 4.0] };
+        times.extend(&Times { turns: vec![4.0], runs: vec![2.0, 2.0] });
+        assert_eq!((times.best(), times.turns.len()), (3.0, 2));
+    }
+
+    #[test]
+    fn the_same_mini_batches_are_timed_in_every_run() {
+        // 10 turns of 0.1 s at 40 GFLOP/s have time for four mini-batches of a GFLOP.
+        assert_eq!(choose(16, 1, 1e9, 1.0), [0, 4, 8, 12]);
+        assert_eq!(choose(4, 1, 1e6, 1.0), [0, 1, 2, 3]);
+        assert_eq!(choose(1_000, 1, 1e6, 1.0).len(), 128);
+        // Too large for their time: a figure rests on two all the same, if there are two.
+        assert_eq!(choose(10, 1, 1e12, 1.0), [0, 5]);
+        assert_eq!(choose(10, 4, 1e12, 1.0), [0, 2, 5, 7]);
+        assert_eq!(choose(1, 4, 1e12, 1.0), [0]);
     }
 }

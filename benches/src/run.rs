@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use edbatch_policy::Fsm;
 
+use crate::backends::devices;
 use crate::cell_layouts::cell_layouts;
 use crate::counts::{counts, counts_of_file};
 use crate::families::{FAMILIES, Family};
@@ -14,14 +15,15 @@ use crate::growth::{GROWING, growth};
 use crate::learning::learning;
 use crate::options::{Options, Part};
 use crate::paper_table::CORTEX;
-use crate::peers::{Peers, Program, peers};
+use crate::peers::{self, Peers, Program, peers};
 use crate::policies::Effort;
 use crate::pq_trees::pq_trees;
 use crate::record::{Breakdown, Figures, Throughput};
+use crate::rounds::LAPS;
 use crate::sets::{SetError, Source};
 use crate::soak::soak;
 use crate::systems::System;
-use crate::throughput::{Setting, learned_by_paper, throughput};
+use crate::throughput::{self, Setting, learned_by_paper, throughput};
 use crate::workload::Failure;
 
 /// One measurement of a run.
@@ -185,18 +187,85 @@ fn installed() -> Vec<Program> {
     Program::ALL.into_iter().filter(found).collect()
 }
 
-/// What steps of a run share.
+/// How many steps have laps among each other. Laps are to lie far apart; an interruption loses
+/// those of the steps that have not had all of theirs.
+const WINDOW: usize = 64;
+
+/// In which order steps are visited, with the number of the lap: those of a window one after the
+/// other, lap after lap. Those that need one visit are divided among the laps.
+#[must_use]
+pub fn visits<'s, 'a>(steps: &[&'s Step<'a>]) -> Vec<(usize, &'s Step<'a>)> {
+    let mut visits = Vec::new();
+    for window in steps.chunks(WINDOW) {
+        for lap in 0..LAPS {
+            let mut single = 0;
+            for &step in window {
+                single += usize::from(!step.has_laps());
+                if step.has_laps() || single % LAPS == lap {
+                    visits.push((lap, step));
+                }
+            }
+        }
+    }
+    visits
+}
+
+/// What steps of a run share, and what laps have shown of those that have begun.
 pub struct Context<'a> {
     options: &'a Options,
+    /// Contestants on devices that are there.
+    devices: Vec<System>,
     /// What the paper's system has learned, by model, set and mini-batch.
     learned: HashMap<(&'static str, &'static str, usize), Fsm>,
+    timed: HashMap<String, throughput::Laps>,
+    peers: HashMap<String, peers::Laps>,
 }
 
 impl<'a> Context<'a> {
-    /// Nothing has been learned yet.
-    #[must_use]
-    pub fn new(options: &'a Options) -> Self {
-        Self { options, learned: HashMap::new() }
+    /// Nothing has been learned yet. Says which of the chosen backends are not there.
+    ///
+    /// # Errors
+    /// If a model cannot be declared.
+    pub fn new(options: &'a Options, families: &[Family]) -> Result<Self, Failure> {
+        let found = match families.first() {
+            Some(family) if !options.backends.is_empty() => devices(&options.backends, family)?,
+            _ => Vec::new(),
+        };
+        let on_device = |system: &System| found.contains(&system.backend());
+        let devices = System::DEVICES.into_iter().filter(on_device).collect();
+        let (timed, peers) = (HashMap::new(), HashMap::new());
+        Ok(Self { options, devices, learned: HashMap::new(), timed, peers })
+    }
+
+    /// Contestants for so many seconds that the visit ends in time: setting up takes some, and
+    /// counting what was done.
+    fn setting(
+        &self,
+        hidden: usize,
+        batch: usize,
+        mut systems: Vec<System>,
+        seconds: Option<f64>,
+    ) -> Setting {
+        systems.extend(&self.devices);
+        const TIMED: f64 = 0.6;
+        let (threads, nominal) = (self.options.threads(), self.options.seconds());
+        let contestants = (systems.len() * threads.len()) as f64;
+        let usual = nominal * contestants / LAPS as f64;
+        let seconds = seconds.map_or(usual, |limit| limit * TIMED);
+        Setting { hidden, batch, systems, seconds, nominal, threads }
+    }
+
+    /// A further lap of a step.
+    fn timed(
+        &mut self,
+        step: String,
+        family: &Family,
+        setting: &Setting,
+        say: impl FnMut(&str),
+    ) -> Result<Option<Vec<(Throughput, Breakdown)>>, Failure> {
+        let learned = self.learned(family, setting.batch)?;
+        let laps = self.timed.entry(step).or_default();
+        throughput(family, setting, &learned, laps, say)
     }
 
     fn learned(&mut self, family: &Family, batch: usize) -> Result<Fsm, Failure> {
@@ -254,7 +323,30 @@ impl Step<'_> {
         matches!(self.what, What::Soak(_))
     }
 
-    /// Measures. `seconds` are those in which it should end, if the run has a limit.
+    /// Whether it is measured in laps, and not in one visit.
+    fn has_laps(&self) -> bool {
+        match &self.what {
+            What::Throughput { .. }
+            | What::Latency { .. }
+            | What::Paper { .. }
+            | What::Peers { .. } => true,
+            What::Counts { .. }
+            | What::Learn { .. }
+            | What::Published(_)
+            | What::Growth(_)
+            | What::Cells
+            | What::PqTree
+            | What::Soak(_) => false,
+        }
+    }
+
+    /// What a visit weighs.
+    fn weight(&self) -> f64 {
+        if self.has_laps() { self.weight / LAPS as f64 } else { self.weight }
+    }
+
+    /// Measures; before the last lap, there are no figures yet. `seconds` are those in which the
+    /// visit should end, if the run has a limit.
     ///
     /// # Errors
     /// If something cannot be measured, or results are wrong.
@@ -263,26 +355,30 @@ impl Step<'_> {
         context: &mut Context<'_>,
         seconds: Option<f64>,
         say: impl FnMut(&str),
-    ) -> Result<Vec<Figures>, Failure> {
+    ) -> Result<Option<Vec<Figures>>, Failure> {
         let options = context.options;
         let effort = options.effort();
-        Ok(match &self.what {
+        let name = self.name(options);
+        Ok(Some(match &self.what {
             &What::Throughput { family, hidden, batch } => {
-                let systems = options.systems();
-                let measured = timed(context, family, (hidden, batch), systems, seconds, say)?;
+                let setting = context.setting(hidden, batch, options.systems(), seconds);
                 let wanted = (options.wants(Part::Throughput), options.wants(Part::Breakdown));
-                figures(measured, wanted)
+                let measured = context.timed(name, family, &setting, say)?;
+                return Ok(measured.map(|measured| figures(measured, wanted)));
             }
             &What::Paper { family, hidden, batch } => {
-                let systems = options.systems_of_paper();
-                let measured = timed(context, family, (hidden, batch), systems, seconds, say)?;
+                let setting = context.setting(hidden, batch, options.systems_of_paper(), seconds);
+                let measured = context.timed(name, family, &setting, say)?;
                 // Its figure of the decomposition of time has this size alone.
-                figures(measured, (true, (hidden, batch) == (128, 64)))
+                let wanted = (true, (hidden, batch) == (128, 64));
+                return Ok(measured.map(|measured| figures(measured, wanted)));
             }
             What::Latency { family, hidden, batch, systems } => {
-                let (size, systems) = ((*hidden, *batch), systems.clone());
-                let measured = timed(context, family, size, systems, seconds, say)?;
-                measured.into_iter().map(|(throughput, _)| Figures::Latency(throughput)).collect()
+                let setting = context.setting(*hidden, *batch, systems.clone(), seconds);
+                let measured = context.timed(name, family, &setting, say)?.into_iter().flatten();
+                let figures = measured.map(|(throughput, _)| Figures::Latency(throughput));
+                let figures: Vec<Figures> = figures.collect();
+                return Ok(Some(figures).filter(|figures| !figures.is_empty()));
             }
             What::Counts { family, batch } => {
                 let counted = counts(family, *batch, effort, say)?;
@@ -300,9 +396,13 @@ impl Step<'_> {
                 growth(family, effort, say)?.into_iter().map(Figures::Growth).collect()
             }
             What::Peers { family, hidden, batch, programs } => {
-                let (hidden, batch, seconds) = (*hidden, *batch, options.seconds());
-                let setting = Peers { programs, hidden, batch, seconds };
-                peers(family, setting, say)?.into_iter().map(Figures::Peer).collect()
+                let (hidden, batch, nominal) = (*hidden, *batch, options.seconds());
+                let seconds = nominal / LAPS as f64;
+                let setting = Peers { programs, hidden, batch, seconds, nominal };
+                let mut laps = context.peers.remove(&name).unwrap_or_default();
+                let measured = peers(family, setting, &mut laps, say)?;
+                context.peers.insert(name, laps);
+                return Ok(measured.map(|peers| peers.into_iter().map(Figures::Peer).collect()));
             }
             What::Cells => cell_layouts()?.into_iter().map(Figures::Cells).collect(),
             What::PqTree => {
@@ -312,7 +412,7 @@ impl Step<'_> {
             What::Soak(families) => {
                 vec![Figures::Soak(soak(families, options.seconds_of_soak(), say)?)]
             }
-        })
+        }))
     }
 }
 
@@ -329,25 +429,6 @@ fn figures(
     both.collect()
 }
 
-/// Contestants on one workload, for so many seconds that the step ends in time: setting up takes
-/// some, and counting what was done.
-fn timed(
-    context: &mut Context<'_>,
-    family: &Family,
-    (hidden, batch): (usize, usize),
-    systems: Vec<System>,
-    seconds: Option<f64>,
-    say: impl FnMut(&str),
-) -> Result<Vec<(Throughput, Breakdown)>, Failure> {
-    const TIMED: f64 = 0.6;
-    let threads = context.options.threads();
-    let contestants = (systems.len() * threads.len()) as f64;
-    let seconds = seconds.map_or(context.options.seconds() * contestants, |limit| limit * TIMED);
-    let learned = context.learned(family, batch)?;
-    let setting = Setting { hidden, batch, systems, seconds, threads };
-    throughput(family, &setting, &learned, say)
-}
-
 /// What sets a step apart from the same one with other contestants.
 fn chosen(options: &Options) -> String {
     let mut chosen: Vec<String> = Vec::new();
@@ -357,11 +438,12 @@ fn chosen(options: &Options) -> String {
     if options.ablation {
         chosen.push("ablation".into());
     }
+    chosen.extend(options.backends.iter().map(|backend| backend.name().into()));
     chosen.extend(options.threads.iter().map(|threads| format!("{threads} threads")));
     if chosen.is_empty() { String::new() } else { format!(" ({})", chosen.join(" ")) }
 }
 
-/// The seconds that each step may take, of those that are left.
+/// The seconds that each visit of a step may take, of those that are left.
 pub struct Budget {
     started: Instant,
     seconds: Option<f64>,
@@ -371,10 +453,13 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For these steps, which begin now.
+    /// For these visits of steps, which begin now.
     #[must_use]
-    pub fn new<'s>(seconds: Option<f64>, steps: impl Iterator<Item = &'s Step<'s>>) -> Self {
-        let weight = steps.map(|step| step.weight).sum();
+    pub fn new<'s, 'a: 's>(
+        seconds: Option<f64>,
+        visits: impl Iterator<Item = &'s Step<'a>>,
+    ) -> Self {
+        let weight = visits.map(Step::weight).sum();
         Self { started: Instant::now(), seconds, weight, all: weight }
     }
 
@@ -385,11 +470,11 @@ impl Budget {
         if done > 0.0 { self.started.elapsed().as_secs_f64() * self.weight / done } else { 0.0 }
     }
 
-    /// The share of the next step: what earlier ones took too long, later ones have less.
+    /// The share of the next visit: what earlier ones took too long, later ones have less.
     pub fn next(&mut self, step: &Step<'_>) -> Option<f64> {
         let left = self.seconds? - self.started.elapsed().as_secs_f64();
-        let share = step.weight / self.weight;
-        self.weight -= step.weight;
+        let share = step.weight() / self.weight;
+        self.weight -= step.weight();
         Some((left * share).max(0.0))
     }
 }

@@ -1,5 +1,6 @@
 //! Records by what was measured, as tables and pages want them.
 
+use crate::backends::BackendName;
 use crate::record::{
     Breakdown, Cell, Counts, Figures, Growth, Learn, Peer, PqTrees, Record, Throughput,
 };
@@ -28,6 +29,12 @@ pub struct Sorted<'a> {
     pub peers: Vec<&'a Peer>,
     /// What hours of mini-batches showed.
     pub soaks: Vec<&'a Soak>,
+}
+
+/// Whether plans were carried out by the processor, which peaks and rivals are those of.
+#[must_use]
+pub fn on_cpu(record: &Throughput) -> bool {
+    record.backend == BackendName::Cpu.name()
 }
 
 impl<'a> Sorted<'a> {

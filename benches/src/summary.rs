@@ -2,7 +2,7 @@
 
 use crate::headline::{Rival, Row, main_rows, rows, sentences};
 use crate::record::{Figures, Record, Throughput};
-use crate::sorted::{Sorted, groups};
+use crate::sorted::{Sorted, groups, on_cpu};
 use crate::systems::System;
 use crate::table::Table;
 use crate::text::{duration, percent, range, whole, wrapped};
@@ -26,7 +26,7 @@ pub fn outcome(figures: &[Figures]) -> String {
         parts.push(format!(
             "{}/s ± {}, {} of peak, {} on {mini_batches} mini-batches",
             whole(*instances_per_second),
-            percent(spread / 2.0),
+            percent(*spread),
             percent(*fraction_of_peak),
             if ratios.is_empty() { "alone".into() } else { ratios.join(", ") },
         ));
@@ -119,7 +119,7 @@ fn table(rows: &[Row<'_>]) -> Table {
         let Throughput { model, input, hidden, batch, .. } = row.ours;
         let mut cells = vec![model.clone(), input.clone(), hidden.to_string(), batch.to_string()];
         cells.push(whole(row.ours.instances_per_second));
-        cells.push(percent(row.ours.spread / 2.0));
+        cells.push(percent(row.ours.spread));
         cells.push(percent(row.ours.fraction_of_peak));
         cells.extend([row.ours.batches, row.ours.bound].map(|count| format!("{count:.1}")));
         let ratio = |rival: &Rival| row.over(*rival).map_or("-".into(), |r| format!("{r:.1}"));
@@ -130,8 +130,11 @@ fn table(rows: &[Row<'_>]) -> Table {
 }
 
 fn latency(sorted: &Sorted<'_>) -> Option<String> {
-    let own: Vec<&&Throughput> =
-        sorted.latencies.iter().filter(|r| r.system == System::Edbatch.name()).collect();
+    let own: Vec<&&Throughput> = sorted
+        .latencies
+        .iter()
+        .filter(|r| r.system == System::Edbatch.name() && on_cpu(r))
+        .collect();
     let mut sizes: Vec<usize> = own.iter().map(|record| record.batch).collect();
     sizes.sort_unstable();
     sizes.dedup();

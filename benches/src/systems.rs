@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use edbatch::{Engine, EngineError, EngineOptions, cell_schedules, cell_schedules_by};
+use edbatch::{Engine, EngineOptions, cell_schedules, cell_schedules_by};
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{CellStyle, Program, TooLarge};
 use edbatch_models::Model;
@@ -16,7 +16,9 @@ use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Cpu, Parameters, Profile, ThreadPool};
 use serde::Serialize;
 
+use crate::backends::BackendName;
 use crate::plain::Plain;
+use crate::workload::Failure;
 
 /// A way to run a model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, ValueEnum, Serialize)]
@@ -52,6 +54,8 @@ pub enum System {
     NoLayout,
     /// As edbatch, on the others' backend
     NoKernel,
+    /// Our best, on a CUDA device: what `--backends cuda` adds
+    Cuda,
 }
 
 /// Bytes of kept plans.
@@ -80,11 +84,26 @@ impl System {
         Self::Folded,
     ];
 
-    /// What tables and records call it.
+    /// Ours on a device, one for each backend that `--backends` may name.
+    pub const DEVICES: [Self; 1] = [Self::Cuda];
+
+    /// What the command line calls it.
     #[must_use]
     pub fn name(self) -> String {
         let value = self.to_possible_value().expect("no system is hidden");
         value.get_name().into()
+    }
+
+    /// What records call it: our best has one name on all backends.
+    #[must_use]
+    pub fn recorded(self) -> String {
+        if self == Self::Cuda { Self::Edbatch.name() } else { self.name() }
+    }
+
+    /// What carries its plans out.
+    #[must_use]
+    pub fn backend(self) -> BackendName {
+        if self == Self::Cuda { BackendName::Cuda } else { BackendName::Cpu }
     }
 
     /// Whether it runs operations, not cells.
@@ -146,18 +165,22 @@ impl System {
     /// the time of its steps goes.
     ///
     /// # Errors
-    /// If a cell is too large to be addressed, or memory for its weights cannot be had.
+    /// If a cell is too large to be addressed, memory for its weights cannot be had, or there is no
+    /// device.
     pub fn engine<M: Model>(
         self,
         model: M,
         parameters: &Parameters,
         learned: &Fsm,
         threads: usize,
-    ) -> Result<(Engine<M>, Arc<Profile>), EngineError> {
+    ) -> Result<(Engine<M>, Arc<Profile>), Failure> {
         let tables = if self == Self::Folded { u64::MAX } else { 0 };
         let program = Arc::new(self.program(model.network())?.fold_tables(tables));
         let pool = ThreadPool::new(threads);
-        let (backend, profile): (Box<dyn Backend>, _) = if self.is_plain() {
+        let (backend, profile): (Box<dyn Backend>, _) = if self.backend() != BackendName::Cpu {
+            // Nothing that it does is timed step by step.
+            (self.backend().load(&program, parameters)?, Arc::default())
+        } else if self.is_plain() {
             let plain = Plain::new(program.clone(), parameters);
             let profile = plain.profile();
             (Box::new(plain), profile)

@@ -1,6 +1,7 @@
 //! The parts `throughput`, `breakdown` and `latency`: contestants on the same mini-batches.
 //!
-//! The median over [rounds](mod@crate::rounds) is what a user sees on this machine now. Beside it
+//! The median over laps of [rounds](mod@crate::rounds) is what a user sees on this machine now, and
+//! how far the farthest lap is from it says how much to make of a difference. Beside it
 //! stands the best: each mini-batch's fastest run, as a fraction of the highest peak. It is what
 //! the machine would give if nothing else ran on it, and the figure to compare between busy
 //! machines.
@@ -13,11 +14,12 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::agreement::Agreement;
+use crate::backends::BackendName;
 use crate::families::Family;
 use crate::policies::TrainingGraphs;
 use crate::record::{Breakdown, Latency, Throughput};
-use crate::rounds::{Entrant, Rounds, Times, choose, rounds};
-use crate::spread::Spread;
+use crate::rounds::{Entrant, LAPS, Rounds, Times, choose, rate, rounds};
+use crate::spread::OverLaps;
 use crate::systems::System;
 use crate::workload::{Contestant, Counts, Failure, MiniBatch, Part, Workload};
 
@@ -30,9 +32,12 @@ pub struct Setting {
     pub batch: usize,
     /// The contestants.
     pub systems: Vec<System>,
-    /// About how many seconds all of them together are timed.
+    /// About how many seconds all of them together are timed in a lap.
     pub seconds: f64,
-    /// Threads: every contestant runs once with each number.
+    /// The seconds of one contestant in all laps that say how many mini-batches are timed: those
+    /// that were chosen, whatever time is left, so that all runs time the same ones.
+    pub nominal: f64,
+    /// Threads: every contestant runs once with each number, but those on devices with one.
     pub threads: Vec<usize>,
 }
 
@@ -61,7 +66,28 @@ pub fn weights(workload: &dyn Workload) -> Parameters {
     Parameters::random(workload.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1))
 }
 
-/// Measures all contestants on one workload. `progress` is called with what is measured next.
+/// What the laps of a setting have shown so far.
+#[derive(Default)]
+pub struct Laps {
+    /// The mini-batches that are timed.
+    chosen: Vec<usize>,
+    rounds: Vec<Rounds>,
+    /// By contestant: what all its laps took.
+    spent: Vec<Spent>,
+}
+
+/// What a contestant's turns took, in seconds.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    nodes: f64,
+    construct: f64,
+    schedule: f64,
+    plan: f64,
+    execute: f64,
+}
+
+/// Measures all contestants on one workload in a further lap, with engines of their own; in the
+/// last lap, these are the figures of all. `progress` is called with what is measured next.
 ///
 /// # Errors
 /// If the model cannot be that large, or a contestant's results are wrong.
@@ -69,16 +95,20 @@ pub fn throughput(
     family: &Family,
     setting: &Setting,
     learned: &Fsm,
+    laps: &mut Laps,
     mut progress: impl FnMut(&str),
-) -> Result<Vec<(Throughput, Breakdown)>, Failure> {
+) -> Result<Option<Vec<(Throughput, Breakdown)>>, Failure> {
     let workload = family.at(setting.hidden)?;
     let parameters = weights(&*workload);
-    let all = (workload.instances(Part::Test) / setting.batch).max(1);
-    let mini_batches = MiniBatch::spread(workload.instances(Part::Test), setting.batch, all);
+    let instances = workload.instances(Part::Test);
+    let all = (instances / setting.batch).max(1);
+    let mini_batches = MiniBatch::spread(instances, setting.batch, all);
+
     let mut agreement = Agreement::new(&*workload, &parameters, mini_batches[0])?;
     let mut running = Vec::new();
-    for &threads in &setting.threads {
-        for &system in &setting.systems {
+    for &system in &setting.systems {
+        let on_device = system.backend() != BackendName::Cpu;
+        for &threads in if on_device { &[1][..] } else { &setting.threads } {
             progress(&format!("checking {}", system.name()));
             let contestant =
                 workload.contestant(system, &parameters, learned, &mini_batches, threads)?;
@@ -89,34 +119,51 @@ pub fn throughput(
         }
     }
     progress("taking turns");
-    let most_threads = setting.threads.iter().copied().max().unwrap_or(1);
-    // Threads that run whole mini-batches need some each.
-    let fewest = if most_threads > 1 { 2 * most_threads } else { 1 };
-    let mut entrants: Vec<&mut dyn Entrant> =
-        running.iter_mut().map(|entrant| entrant as &mut dyn Entrant).collect();
-    let chosen = choose(&mut entrants, all, fewest, setting.seconds)?;
+    if laps.rounds.is_empty() {
+        let most_threads = setting.threads.iter().copied().max().unwrap_or(1);
+        // Threads that run whole mini-batches need some each.
+        let fewest = if most_threads > 1 { 2 * most_threads } else { 1 };
+        let flops = running[0].contestant.counts(0).flops as f64;
+        laps.chosen = choose(all, fewest, flops, setting.nominal);
+        laps.spent = vec![Spent::default(); running.len()];
+    }
     let before: Vec<_> = running.iter().map(|entrant| entrant.contestant.statistics()).collect();
     let mut entrants: Vec<&mut dyn Entrant> =
         running.iter_mut().map(|entrant| entrant as &mut dyn Entrant).collect();
-    let Rounds { times, peaks } = rounds(&mut entrants, &chosen, setting.seconds)?;
+    laps.rounds.push(rounds(&mut entrants, &laps.chosen, setting.seconds)?);
+    for ((spent, entrant), before) in laps.spent.iter_mut().zip(&running).zip(&before) {
+        spent.add(before, &entrant.contestant.statistics());
+    }
+    if laps.rounds.len() < LAPS {
+        return Ok(None);
+    }
+    let peaks: Vec<Vec<f64>> = laps.rounds.iter().map(|rounds| rounds.peaks.clone()).collect();
     let timed = Timed {
         family,
         setting,
-        chosen: &chosen,
-        peak: Spread::of(&peaks).median,
-        highest: peaks.iter().copied().fold(0.0, f64::max),
+        laps,
+        peak: OverLaps::of(&peaks).median,
+        highest: peaks.iter().flatten().copied().fold(0.0, f64::max),
         copy: roofline::copy_bandwidth(COPIED),
         weights: parameters.bytes() as u64,
     };
-    let entrants = running.iter_mut().zip(&before).zip(&times);
-    entrants
-        .map(|((entrant, before), times)| {
-            progress(&format!("profiling {}", entrant.system.name()));
-            let after = entrant.contestant.statistics();
-            let work = entrant.profile(&chosen)?;
-            Ok(timed.records(entrant, [before, &after], times, work))
-        })
-        .collect()
+    let records = running.iter_mut().enumerate().map(|(index, entrant)| {
+        progress(&format!("profiling {}", entrant.system.name()));
+        let work = entrant.profile(&timed.laps.chosen)?;
+        Ok(timed.records(entrant, index, work))
+    });
+    records.collect::<Result<_, Failure>>().map(Some)
+}
+
+impl Spent {
+    /// Adds what happened between two readings.
+    fn add(&mut self, before: &Statistics, after: &Statistics) {
+        self.nodes += (after.nodes - before.nodes) as f64;
+        self.construct += (after.construct - before.construct).as_secs_f64();
+        self.schedule += (after.schedule - before.schedule).as_secs_f64();
+        self.plan += (after.plan - before.plan).as_secs_f64();
+        self.execute += (after.execute - before.execute).as_secs_f64();
+    }
 }
 
 /// A contestant.
@@ -154,8 +201,7 @@ impl Running {
 struct Timed<'a> {
     family: &'a Family,
     setting: &'a Setting,
-    /// The mini-batches.
-    chosen: &'a [usize],
+    laps: &'a Laps,
     /// The core's FLOPs in 1e9 a second: the median, and the most that was seen.
     peak: f64,
     highest: f64,
@@ -166,18 +212,15 @@ struct Timed<'a> {
 }
 
 impl Timed<'_> {
-    fn records(
-        &self,
-        entrant: &Running,
-        [before, after]: [&Statistics; 2],
-        times: &Times,
-        work: [f64; 3],
-    ) -> (Throughput, Breakdown) {
+    fn records(&self, entrant: &Running, index: usize, work: [f64; 3]) -> (Throughput, Breakdown) {
         let Setting { hidden, batch, .. } = *self.setting;
-        let instances = (self.chosen.len() * batch) as f64;
-        let rate = times.rate(instances);
-        let step = self.chosen.len().div_ceil(COUNTED);
-        let counted = self.chosen.iter().step_by(step);
+        let Laps { chosen, rounds, spent } = self.laps;
+        let instances = (chosen.len() * batch) as f64;
+        let rate = rate(rounds, index, instances);
+        let mut times = Times::default();
+        rounds.iter().for_each(|lap| times.extend(&lap.times[index]));
+        let step = chosen.len().div_ceil(COUNTED);
+        let counted = chosen.iter().step_by(step);
         let counts: Vec<_> = counted.map(|&index| entrant.contestant.counts(index)).collect();
         let mean = |of: fn(&Counts) -> u64| {
             counts.iter().map(of).sum::<u64>() as f64 / counts.len() as f64
@@ -186,16 +229,11 @@ impl Timed<'_> {
         let best = instances / times.best();
         let gflops = flops_per_instance * rate.median / 1e9;
         let live = counts.iter().map(|counts| counts.live_bytes).max().unwrap_or(0);
-
-        let nodes = (after.nodes - before.nodes) as f64;
-        let construct = (after.construct - before.construct).as_secs_f64();
-        let schedule = (after.schedule - before.schedule).as_secs_f64();
-        let plan = (after.plan - before.plan).as_secs_f64();
-        let execute = (after.execute - before.execute).as_secs_f64();
-        let all: f64 = times.turns.iter().sum();
+        let Spent { nodes, construct, schedule, plan, execute } = spent[index];
+        let deciding = construct + schedule + plan;
 
         let throughput = Throughput {
-            system: entrant.system.name(),
+            system: entrant.system.recorded(),
             model: self.family.model.into(),
             hidden,
             batch,
@@ -203,9 +241,9 @@ impl Timed<'_> {
             instances_per_second: rate.median,
             instances_per_second_low: rate.low,
             instances_per_second_high: rate.high,
-            spread: rate.relative(),
+            spread: rate.reach(),
             repetitions: times.turns.len(),
-            mini_batches: self.chosen.len(),
+            mini_batches: chosen.len(),
             latency_ns: Latency { p50: times.latency(0.5) * 1e9, p99: times.latency(0.99) * 1e9 },
             flops_per_instance,
             executed_flops_per_instance: mean(|counts| counts.executed_flops) / batch as f64,
@@ -218,20 +256,21 @@ impl Timed<'_> {
             construct_ns_per_node: construct * 1e9 / nodes,
             schedule_ns_per_node: schedule * 1e9 / nodes,
             plan_ns_per_node: plan * 1e9 / nodes,
-            execute_share: execute / (construct + schedule + plan + execute),
+            execute_share: execute / (deciding + execute),
             nodes: mean(|counts| counts.nodes),
             batches: mean(|counts| counts.batches),
             bound: mean(|counts| counts.bound),
             folded: false,
-            peak_bytes: after.peak_bytes(),
+            peak_bytes: entrant.contestant.statistics().peak_bytes(),
             live_bytes: self.weights + live,
             gathered_rows: mean(|counts| counts.gathered_rows),
             gathered_bytes: mean(|counts| counts.gathered_bytes),
             input: self.family.input.into(),
-            backend: "cpu".into(),
+            backend: entrant.system.backend().name().into(),
         };
+        let all: f64 = times.turns.iter().sum();
         let breakdown = Breakdown {
-            system: entrant.system.name(),
+            system: entrant.system.recorded(),
             model: self.family.model.into(),
             input: self.family.input.into(),
             hidden,
@@ -244,7 +283,7 @@ impl Timed<'_> {
             gather: work[0] * execute / all,
             product: work[1] * execute / all,
             elementwise: work[2] * execute / all,
-            other: 1.0 - (construct + schedule + plan + execute) / all,
+            other: 1.0 - (deciding + execute) / all,
             microseconds_per_instance: 1e6 / rate.median,
         };
         (throughput, breakdown)

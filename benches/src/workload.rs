@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use edbatch::{Engine, EngineError, EngineOptions, Rows, RunError, Statistics, interpret};
+use edbatch::{Engine, EngineOptions, Rows, RunError, Statistics, interpret};
 use edbatch_graph::{Dag, Network, Schedule};
 use edbatch_layout::{Capacity, Plan, Planner, Program, Want};
 use edbatch_models::Model;
@@ -268,7 +268,7 @@ impl<M: Model + Clone> Running<M> {
         learned: &Fsm,
         inputs: Vec<Vec<M::Input>>,
         threads: usize,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, Failure> {
         let across = system == System::Across;
         let program = system.program(model.network())?;
         let inside = if across { 1 } else { threads };

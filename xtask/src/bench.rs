@@ -15,5 +15,8 @@ pub(crate) struct Args {
 
 /// The exit code is that of the measurement.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
-    measuring::run(&["--bin", "edbatch-benches"], &args.options)
+    // Devices are built for only where they are asked for.
+    let for_devices = args.options.iter().any(|option| option.starts_with("--backends"));
+    let features: &[&str] = if for_devices { &["--features", "cuda"] } else { &[] };
+    measuring::run(&[&["--bin", "edbatch-benches"], features].concat(), &args.options)
 }

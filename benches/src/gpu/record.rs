@@ -71,8 +71,8 @@ impl Figure {
     /// If there are none.
     #[must_use]
     pub fn of(samples: &[f64], unit: &str) -> Self {
-        let spread = Spread::of(samples);
-        let (median, relative) = (spread.median, spread.relative());
+        let Spread { low, median, high } = Spread::of(samples);
+        let relative = (high - low) / median;
         let spread = if relative.is_finite() { relative } else { 0.0 };
         Self { unit: unit.into(), median, spread, samples: samples.len() }
     }

@@ -7,7 +7,8 @@ use crate::headline::{main_rows, rows};
 use crate::palette::{OURS, of_program, of_system};
 use crate::peers::Program;
 use crate::record::{Peer, Throughput};
-use crate::sorted::{Sorted, groups};
+use crate::rounds::LAPS;
+use crate::sorted::{Sorted, groups, on_cpu};
 use crate::text::{percent, range, whole};
 use crate::workload::Failure;
 
@@ -38,13 +39,13 @@ pub(super) fn speed(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
         };
         if is_main(group[0]) { &mut plots } else { &mut more }.push((caption, plot.svg()?));
     }
-    let spreads: Vec<f64> = rows.iter().map(|row| row.ours.spread / 2.0).collect();
+    let spreads: Vec<f64> = rows.iter().map(|row| row.ours.spread).collect();
     let counted: Vec<f64> = rows.iter().map(|row| row.ours.mini_batches as f64).collect();
     let answer = match rows.is_empty() {
         true => "Instances a second of the systems that were chosen.".into(),
         false => format!(
-            "Each figure is the median over rounds on {} different mini-batches; half of ours lie \
-             within ± {} of it.",
+            "Each figure is the median of {LAPS} laps over the whole run, with engines made anew, \
+             on {} different mini-batches; the farthest lap of ours is {} from it.",
             range(&counted, whole),
             range(&spreads, percent),
         ),
@@ -71,7 +72,8 @@ pub(super) fn speed(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
 
 fn lane(record: &Throughput) -> Lane {
     let threads = match record.threads {
-        1 => String::new(),
+        1 if on_cpu(record) => String::new(),
+        1 => format!(", {}", record.backend),
         more => format!(", {more} threads"),
     };
     let (rate, share) = (record.instances_per_second, record.fraction_of_peak);

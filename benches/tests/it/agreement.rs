@@ -21,7 +21,9 @@ fn contestants_agree_on_every_workload() {
         let mini_batches = [MiniBatch { first: 4, size: 3 }];
         let expected = workload.interpret(&parameters, mini_batches[0]).unwrap();
         let mut counts = Vec::new();
-        for &system in System::value_variants() {
+        let devices = System::DEVICES;
+        let all = System::value_variants().iter().filter(|system| !devices.contains(system));
+        for &system in all {
             let contestant = workload.contestant(system, &parameters, &fsm, &mini_batches, 2);
             let mut contestant = contestant.unwrap();
             let got = contestant.run(0).unwrap();

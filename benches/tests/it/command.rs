@@ -13,6 +13,8 @@ fn wrong_usage_exits_2_and_names_what_is_possible() {
         (["--models", "tree"], "tree_lstm"),
         (["--systems", "ours"], "edbatch"),
         (["--batch", "0"], "from 1"),
+        (["--backends", "cuda-emulated"], "say nothing"),
+        (["--backends", "gpu"], "cpu or cuda"),
     ] {
         let output = bench(&options);
         let message = String::from_utf8(output.stderr).unwrap();
@@ -31,6 +33,30 @@ fn what_cannot_be_done_exits_1_and_leaves_no_file() {
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("sst/train.txt"), "{message}");
     assert!(!json.exists());
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_a_line_and_the_others_go_on() {
+    let folder = std::env::temp_dir().join(format!("edbatch-backends-{}", std::process::id()));
+    let [json, html] = ["records.jsonl", "page.html"].map(|name| folder.join(name));
+    // No device can be seen, should there be one.
+    let output = Command::new(env!("CARGO_BIN_EXE_edbatch-benches"))
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .args(["--only", "throughput", "--models", "tree_gru", "--hidden", "8", "--batch", "4"])
+        .args(["--systems", "edbatch", "--seconds", "0.001", "--backends", "cpu,cuda"])
+        .args(["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{message}");
+    let lines: Vec<&str> = message.lines().filter(|line| line.starts_with("cuda: ")).collect();
+    assert!(lines.len() == 1 && lines[0].ends_with("; skipped"), "{message}");
+    let records = std::fs::read_to_string(&json).unwrap();
+    let records: Vec<serde_json::Value> =
+        records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 1);
+    assert_eq!((&records[0]["system"], &records[0]["backend"]), (&"edbatch".into(), &"cpu".into()));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
