@@ -104,7 +104,11 @@ impl Work<'_> {
                 let at = |error: &dyn fmt::Display| self.at_line(*place, error);
                 failed.clone().map_or(Ok(()), Err)?;
                 let rows = results.next().expect("a result for each input");
-                let rows = rows.as_ref().map_err(|error| at(error))?;
+                let rows = rows.as_ref().map_err(|error| match error {
+                    // What is looked for in a corpus is known by its number there.
+                    InputError::NotFinite(_) => at(&format_args!("id {}: {error}", place.number)),
+                    _ => at(error),
+                })?;
                 write_line(self.lexicon, place.number, rows, &mut text).map_err(|error| at(&error))
             });
             if let Err(error) = written {

@@ -47,7 +47,8 @@ fn the_line_the_cell_and_the_weight_are_named() {
         for batch in ["1", "3", "64"] {
             let words = ["infer", ".", "--check-finite", "--backend", backend, "--batch", batch];
             let error = scratch.error(&words);
-            let place = format!("trees.txt:{}: expected finite values, got NaN at [", id + 1);
+            let place =
+                format!("trees.txt:{}: id {id}: expected finite values, got NaN at", id + 1);
             assert!(error.contains(&place), "{error}");
             let cause = format!("is NaN at [{row}, 1]: correct the weights");
             assert!(

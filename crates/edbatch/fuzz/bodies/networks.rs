@@ -1,0 +1,205 @@
+//! Random networks and graphs, drawn from bytes: compiled, planned, checked, and run by every
+//! backend that runs here. No policy, no style, no backend changes a bit.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, Value};
+use edbatch_layout::{
+    Capacity, CellStyle, MiniBatch, Part, Plan, Planner, Program, Want, check, check_cell,
+    check_folding, check_phases, check_waves, phases,
+};
+use edbatch_policy::{Agenda, ByDepth, Critical, Depth, Policy, Sufficient, schedule};
+use edbatch_runtime::cuda::tape_reader;
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{
+    Backend, Count, Cpu, Given, Parameters, ReferenceTensor, ThreadPool, initial_rows,
+    initial_values, interpret,
+};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, RngExt, SeedableRng, TryRng};
+
+#[path = "../../tests/support/networks.rs"]
+#[allow(dead_code)] // The generator that others draw from.
+mod generator;
+
+use generator::{random_graph, random_network};
+
+/// Where a graph's values are larger, rounding may change them without bound, as in `a − b`.
+const LARGEST: f32 = 16.0;
+
+/// Draws a network, a graph, a policy and so on, and runs the graph in every way.
+pub(crate) fn run(bytes: &[u8]) {
+    let mut rng = Drawn { bytes: bytes.iter(), rest: Xoshiro256PlusPlus::seed_from_u64(0) };
+    let levels = Level::available();
+    let level = levels[rng.random_range(0..levels.len())];
+    let threads = rng.random_range(1..=2);
+    let capacity = [Capacity::Any, Capacity::Distinct][rng.random_range(0..2)];
+    let policies: [Box<dyn Policy>; 5] = [
+        Box::new(Depth::new()),
+        Box::new(Agenda::new()),
+        Box::new(Sufficient::new()),
+        Box::new(Critical::new()),
+        Box::new(ByDepth::default()),
+    ];
+    let chosen = rng.random_range(0..policies.len());
+    let mut policy = policies.into_iter().nth(chosen).expect("it was drawn from them");
+    let (network, initial) = random_network(&mut rng);
+    let network = Arc::new(network);
+    let parameters = Parameters::random(&network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let graph = random_graph(&network, initial, &mut rng);
+    let expected = interpret(&graph, &parameters, &initial_values(&network, &parameters));
+    let schedule = schedule(&graph, &mut policy);
+    schedule.check(&graph).expect("a legal schedule");
+    let nodes = (0..graph.nodes()).map(NodeId::new);
+    let wanted: Vec<(Value, Want)> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+    let mut first: Option<Vec<Vec<u32>>> = None;
+    for (style, folded) in STYLES {
+        let program = compiled(&network, style, folded);
+        let mini_batch =
+            MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
+        let subject = Subject { program: &program, parameters: &parameters, mini_batch };
+        let cpu = Cpu::new(program.clone(), &parameters, level).expect("little memory");
+        let all = subject.run_in_every_plan(cpu.with_pool(ThreadPool::new(threads)), capacity);
+        assert_eq!(first.get_or_insert_with(|| all.clone()), &all, "{style:?} changes no bit");
+        let mut reader = tape_reader(program.clone(), &parameters, level).expect("little memory");
+        let waves = subject.plan_in_waves();
+        assert_eq!(subject.read(&mut *reader, &waves, &wanted), all, "tapes change no bit");
+    }
+    compare(&expected, &first.expect("there are styles"), &graph);
+}
+
+/// With how many bytes of folded tables.
+const STYLES: [(CellStyle, u64); 5] = [
+    (CellStyle::Hoisted, 0),
+    (CellStyle::Hoisted, u64::MAX),
+    (CellStyle::Planned, 0),
+    (CellStyle::Paper, 0),
+    (CellStyle::Declaration, 0),
+];
+
+/// A network of which every cell computes what it declares.
+fn compiled(network: &Arc<Network>, style: CellStyle, folded: u64) -> Arc<Program> {
+    let program = Program::new(network.clone(), style).expect("small cells").fold_tables(folded);
+    check_folding(&program.folding_plan(), &program).expect("folded tables");
+    for (kind, cell) in program.cells().iter().enumerate() {
+        check_cell(&program, Kind::new(kind), cell).expect("a cell as it is declared");
+        for part in [Part::Whole, Part::Prologue, Part::Body] {
+            let Some(cell) = program.part(Kind::new(kind), part) else { continue };
+            check_phases(cell, &phases(network, cell)).expect("phases");
+        }
+    }
+    Arc::new(program)
+}
+
+/// A graph that is to be run.
+struct Subject<'a> {
+    program: &'a Arc<Program>,
+    parameters: &'a Parameters,
+    mini_batch: MiniBatch<'a>,
+}
+
+impl Subject<'_> {
+    /// The bits of all nodes, which are the same however the graph is planned.
+    fn run_in_every_plan(&self, mut cpu: Cpu, capacity: Capacity) -> Vec<Vec<u32>> {
+        let wanted = self.mini_batch.wanted;
+        let (mut planner, mut plan) = (Planner::default(), Plan::default());
+        planner.plan(&self.mini_batch, capacity, &mut plan).expect("a small arena");
+        check(&plan, &self.mini_batch).expect("a legal plan");
+        if capacity == Capacity::Any {
+            assert!(planner.refill(&self.mini_batch, &mut plan), "it has the capacity");
+            check(&plan, &self.mini_batch).expect("a legal plan");
+        }
+        let all = self.read(&mut cpu, &plan, wanted);
+        // Where only the last value is wanted, others take its rows.
+        let last = &wanted[wanted.len() - 1..];
+        let mini_batch = MiniBatch { wanted: last, ..self.mini_batch };
+        let mut reusing = Plan::default();
+        planner.plan(&mini_batch, capacity, &mut reusing).expect("a small arena");
+        check(&reusing, &mini_batch).expect("a legal plan");
+        assert!(reusing.arena <= plan.arena);
+        assert_eq!(self.read(&mut cpu, &reusing, last)[..], all[all.len() - 1..]);
+        assert_eq!(self.read(&mut cpu, &self.plan_in_waves(), wanted), all);
+        let mut count = Count::new(self.program.clone());
+        count
+            .run(&plan, &self.given(&initial_rows(self.program.network(), self.parameters)))
+            .expect("it runs nothing");
+        assert_eq!(count.counts().batches, self.mini_batch.schedule.len() as u64);
+        all
+    }
+
+    fn plan_in_waves(&self) -> Plan {
+        let (mini_batch, mut plan) = (&self.mini_batch, Plan::default());
+        let planned = Planner::for_waves().plan(mini_batch, Capacity::Distinct, &mut plan);
+        planned.expect("a small arena");
+        check(&plan, mini_batch).expect("a legal plan");
+        check_waves(&plan, mini_batch).expect("legal waves");
+        plan
+    }
+
+    fn given<'a>(&self, initial: &'a edbatch_runtime::Rows) -> Given<'a> {
+        Given { initial, stayed: 0, host: &[] }
+    }
+
+    /// Runs a plan; the bits of the wanted values.
+    fn read(
+        &self,
+        backend: &mut dyn Backend,
+        plan: &Plan,
+        wanted: &[(Value, Want)],
+    ) -> Vec<Vec<u32>> {
+        let initial = initial_rows(self.program.network(), self.parameters);
+        backend.run(plan, &self.given(&initial)).expect("little memory");
+        let outputs = backend.outputs(plan).expect("it ran");
+        let bits = |value: usize| outputs.fields(value).flatten().map(|&x| bits(x)).collect();
+        (0..wanted.len()).map(bits).collect()
+    }
+}
+
+/// Any NaN is as good as any other.
+fn bits(x: f32) -> u32 {
+    if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }
+}
+
+/// Backends round otherwise than the reference, which matters little where all values are small.
+fn compare(expected: &[Vec<ReferenceTensor>], got: &[Vec<u32>], graph: &Graph) {
+    let small = |x: &f32| x.abs() <= LARGEST;
+    if !expected.iter().flatten().flatten().all(small) {
+        return;
+    }
+    for (node, (expected, got)) in expected.iter().zip(got).enumerate() {
+        assert_eq!(expected.iter().map(ReferenceTensor::len).sum::<usize>(), got.len());
+        for (e, &g) in expected.iter().flatten().zip(got) {
+            let g = f32::from_bits(g);
+            assert!((e - g).abs() <= 1e-2, "n{node}: expected {e}, got {g}\n{graph}");
+        }
+    }
+}
+
+/// Draws from bytes, one for each choice, and at random once they have ended.
+struct Drawn<'a> {
+    bytes: std::slice::Iter<'a, u8>,
+    rest: Xoshiro256PlusPlus,
+}
+
+impl TryRng for Drawn<'_> {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok((self.try_next_u64()? >> 32) as u32)
+    }
+
+    /// Choices are made by the highest bits.
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let random = self.rest.next_u64();
+        Ok(self.bytes.next().map_or(random, |&byte| u64::from(byte) << 56 | random >> 8))
+    }
+
+    fn try_fill_bytes(&mut self, to: &mut [u8]) -> Result<(), Infallible> {
+        for chunk in to.chunks_mut(8) {
+            let random = self.try_next_u64()?.to_be_bytes();
+            chunk.copy_from_slice(&random[..chunk.len()]);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! Files of learned policies, and the words that name policies.
+
+use edbatch_graph::{Dag, parse_text};
+use edbatch_policy::{FileError, PolicyChoice, PolicyFile, schedule};
+
+/// Two kinds that read each other, so that policies have something to decide.
+const GRAPH: &str = "8\n0 0\n1 0\n0 1 0\n1 1 1\n0 2 2 3\n1 2 3 4\n0 1 1\n1 2 5 6\n";
+
+/// Reads a file; what can be read is written and read again, and batches a graph legally.
+pub(crate) fn run(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(choice) = text.parse::<PolicyChoice>() {
+        assert_eq!(choice.to_string().parse(), Ok(choice));
+    }
+    let file = match PolicyFile::from_json(text) {
+        Ok(file) => file,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    assert_eq!(written(&again(&file).expect("what was written can be read")), written(&file));
+    let graph = parse_text(GRAPH).expect("a graph");
+    let mut policy = file.open_where_known(graph.kind_names());
+    let schedule = schedule(&graph, &mut policy);
+    schedule.check(&graph).expect("a policy picks ready kinds");
+    assert!(schedule.len() <= graph.nodes());
+}
+
+fn written(file: &PolicyFile) -> String {
+    match file {
+        PolicyFile::Table(learned) => learned.to_json(),
+        PolicyFile::Rule(learned) => learned.to_json(),
+    }
+}
+
+fn again(file: &PolicyFile) -> Result<PolicyFile, FileError> {
+    PolicyFile::from_json(&written(file))
+}

@@ -1,0 +1,6 @@
+//! Every reader of a dataset's format, on any bytes.
+
+#[path = "../../../../datasets/tests/hostile/read_all.rs"]
+mod read_all;
+
+pub(crate) use read_all::read_all as run;
