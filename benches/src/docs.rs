@@ -63,7 +63,8 @@ fn splice(text: &str, block: &str, content: &str) -> std::io::Result<String> {
 }
 
 /// The blocks by name, and what there are records for.
-fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 5] {
+#[must_use]
+pub fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 5] {
     let sorted = Sorted::new(records);
     let rows = rows(&sorted);
     let measured = records.last().map(|record| {

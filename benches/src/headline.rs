@@ -45,16 +45,28 @@ impl Rival {
         }
     }
 
+    /// As keys of plots call it.
+    #[must_use]
+    pub fn explained(self) -> &'static str {
+        match self {
+            Self::Unbatched => "not batched",
+            Self::Vanilla => "operations batched, DyNet's method",
+            Self::Cells => "cells batched, Cavs's method",
+            Self::Paper => "the paper's system",
+            Self::Peer(program) => program.name(),
+        }
+    }
+
     /// As sentences call it.
     #[must_use]
     pub fn described(self) -> &'static str {
         match self {
             Self::Unbatched => "as fast as the same cells without batching",
-            Self::Vanilla => "operations batched one by one (DyNet's method)",
-            Self::Cells => "cells batched by depth or agenda (Cavs's method)",
+            Self::Vanilla => "as fast as operations batched one by one (DyNet's method)",
+            Self::Cells => "as fast as cells batched by depth or agenda (Cavs's method)",
             Self::Paper => "the speed of the paper's system",
-            Self::Peer(Program::PyTorch) => "PyTorch level by level",
-            Self::Peer(Program::DyNet) => "DyNet, autobatched",
+            Self::Peer(Program::PyTorch) => "as fast as PyTorch level by level",
+            Self::Peer(Program::DyNet) => "as fast as DyNet, autobatched",
         }
     }
 
@@ -158,40 +170,59 @@ pub fn main_rows<'a>(rows: &[Row<'a>]) -> Vec<Row<'a>> {
     chosen
 }
 
+/// How many times as fast as a rival ours is, on each workload that it was measured on; the rivals
+/// that people ask for first come first.
+#[must_use]
+pub fn comparisons(rows: &[Row<'_>]) -> Vec<(Rival, Vec<f64>)> {
+    let ratios = |rival| rows.iter().filter_map(|row| row.over(rival)).collect();
+    let named = Rival::ALL.into_iter().rev().filter(|&rival| rival != Rival::Unbatched);
+    let comparisons = named.map(|rival| (rival, ratios(rival)));
+    comparisons.filter(|(_, ratios): &(_, Vec<f64>)| !ratios.is_empty()).collect()
+}
+
 /// The result in three sentences at most, from the rows that stand for workloads and all figures.
 #[must_use]
 pub fn sentences(rows: &[Row<'_>], sorted: &Sorted<'_>) -> Vec<String> {
     let Some(first) = rows.first() else { return Vec::new() };
-    let mut sentences = Vec::new();
     let peaks: Vec<f64> = rows.iter().map(|row| row.ours.fraction_of_peak).collect();
     let best: Vec<f64> = rows.iter().map(|row| row.ours.best_fraction_of_peak).collect();
-    let threads = match first.ours.threads {
-        1 => "one core".to_string(),
-        more => format!("{more} threads"),
-    };
     let workloads = match rows.len() {
         1 => "1 workload".into(),
         many => format!("{many} workloads"),
     };
-    sentences.push(format!(
-        "How fast: on {workloads}, mini-batches of {}, {threads} of this machine reaches {} of its \
-         peak, end to end (median {}; in the fastest run of every mini-batch {}).",
+    let how_fast = format!(
+        "How fast: on {workloads}, mini-batches of {}, {} of this machine reaches {} of its peak, \
+         end to end (median {}; in the fastest run of every mini-batch {}).",
         first.ours.batch,
+        computing(rows),
         range(&peaks, percent),
         percent(quantile(&peaks, 0.5)),
         range(&best, percent),
-    ));
-    let named = Rival::ALL.iter().rev().filter(|rival| **rival != Rival::Unbatched);
-    let faster: Vec<String> = named
-        .filter_map(|&rival| {
-            let ratios: Vec<f64> = rows.iter().filter_map(|row| row.over(rival)).collect();
-            let times = || range(&ratios, |ratio| format!("{ratio:.1} ×"));
-            (!ratios.is_empty()).then(|| format!("{} {}", times(), rival.described()))
-        })
-        .collect();
+    );
+    let faster = comparisons(rows).into_iter().map(|(rival, ratios)| {
+        format!("{} {}", range(&ratios, |ratio| format!("{ratio:.1} ×")), rival.described())
+    });
+    let faster = faster.collect::<Vec<_>>().join("; ");
+    let mut sentences = vec![how_fast];
     if !faster.is_empty() {
-        sentences.push(format!("Against what, in the same run: {}.", faster.join("; ")));
+        sentences.push(format!("Against what, in the same run: {faster}."));
     }
+    sentences.push(why(rows, sorted));
+    sentences
+}
+
+/// What ours was measured on: `one core`.
+#[must_use]
+pub fn computing(rows: &[Row<'_>]) -> String {
+    match rows.first().map_or(1, |row| row.ours.threads) {
+        1 => "one core".into(),
+        more => format!("{more} threads"),
+    }
+}
+
+/// Why ours is as fast as it is, in a sentence.
+#[must_use]
+pub fn why(rows: &[Row<'_>], sorted: &Sorted<'_>) -> String {
     let few = |policy: &str| {
         let of_policy = sorted.counts.iter().filter(|record| record.policy == policy);
         let ratios: Vec<f64> = of_policy.map(|r| r.batches / r.bound.max(1.0)).collect();
@@ -206,10 +237,9 @@ pub fn sentences(rows: &[Row<'_>], sorted: &Sorted<'_>) -> Vec<String> {
         _ => String::new(),
     };
     let deciding: Vec<f64> = rows.iter().map(|row| 1.0 - row.ours.execute_share).collect();
-    sentences.push(format!(
+    format!(
         "Why: {few}operands are read where they lie instead of being copied, and building, \
          ordering and placing a graph takes {} of the time.",
         range(&deciding, percent),
-    ));
-    sentences
+    )
 }

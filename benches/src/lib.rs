@@ -10,8 +10,8 @@
 //!   policies learn on another part of it.
 //! - **Throughput** is from parsed inputs to outputs on the host: construction, scheduling and
 //!   planning included, nothing kept from the last mini-batch but memory ([`throughput`]).
-//!   Contestants take turns to the last round ([`rounds`](mod@rounds)), and each figure is the
-//!   median over the rounds, with the quartiles.
+//!   Contestants take turns to the last round ([`rounds`](mod@rounds)), in laps over the whole run;
+//!   each figure is the median of the laps, with the farthest of them ([`spread`]).
 //! - Before anything is timed, every contestant's results are compared with the interpreter's.
 //! - **FLOPs** are those of the equations ([`flops`](mod@flops)), and fractions are of the peak
 //!   measured between the same turns.

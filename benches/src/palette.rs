@@ -134,7 +134,7 @@ pub fn dark_rules() -> String {
             writeln!(rules, "svg [{attribute}=\"{light}\"] {{ {attribute}: {dark}; }}")
                 .expect("a string takes everything");
         }
-        writeln!(rules, ".key i[style*=\"{light}\"] {{ background: {dark} !important; }}")
+        writeln!(rules, "i[style*=\"{light}\"] {{ background: {dark} !important; }}")
             .expect("a string takes everything");
     }
     rules

@@ -2,10 +2,11 @@
 
 use crate::headline::{Rival, Row, main_rows, rows, sentences};
 use crate::record::{Figures, Record, Throughput};
+use crate::rounds::LAPS;
 use crate::sorted::{Sorted, groups, on_cpu};
 use crate::systems::System;
 use crate::table::Table;
-use crate::text::{duration, percent, range, whole, wrapped};
+use crate::text::{duration, percent, range, set, whole, wrapped};
 
 /// The most rows of a summary's table.
 const ROWS: usize = 18;
@@ -110,18 +111,21 @@ fn table(rows: &[Row<'_>]) -> Table {
         .into_iter()
         .filter(|&rival| rows.iter().any(|row| row.over(rival).is_some()))
         .collect();
-    let title = "Instances a second of edbatch, and how many times as fast it is as others";
-    let header = ["model", "input", "H", "batch", "inst/s", "±", "of peak", "batches", "bound"];
+    let title = format!(
+        "Instances a second of edbatch, the median of {LAPS} laps ± the farthest; and how many times \
+         as fast it is as others"
+    );
+    let header = ["model", "input", "H", "batch", "inst/s", "±", "of peak"];
     let header = header.map(String::from).into_iter();
     let rivals_named = rivals.iter().map(|rival| format!("× {}", rival.name()));
-    let mut table = Table::new(title, 2, header.chain(rivals_named));
+    let mut table = Table::new(&title, 2, header.chain(rivals_named));
     for row in rows.iter().take(ROWS) {
         let Throughput { model, input, hidden, batch, .. } = row.ours;
-        let mut cells = vec![model.clone(), input.clone(), hidden.to_string(), batch.to_string()];
+        let mut cells =
+            vec![model.clone(), set(input).into(), hidden.to_string(), batch.to_string()];
         cells.push(whole(row.ours.instances_per_second));
         cells.push(percent(row.ours.spread));
         cells.push(percent(row.ours.fraction_of_peak));
-        cells.extend([row.ours.batches, row.ours.bound].map(|count| format!("{count:.1}")));
         let ratio = |rival: &Rival| row.over(*rival).map_or("-".into(), |r| format!("{r:.1}"));
         cells.extend(rivals.iter().map(ratio));
         table.rows.push(cells);

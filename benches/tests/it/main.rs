@@ -11,6 +11,7 @@ mod gpu;
 mod killed;
 mod live;
 mod paper_table;
+mod peers;
 mod records;
 mod sample;
 mod screen;

@@ -88,18 +88,22 @@ fn of_size(model: &str, input: &str, hidden: usize) -> Vec<Figures> {
             microseconds_per_instance: 1e6 / speed,
         }));
     }
+    let peers = [("pytorch-levels", "2.9.0", 1_000.0), ("dynet-autobatch", "2.1", 800.0)];
     for batch in [64, 256] {
-        figures.push(Figures::Peer(Peer {
-            system: "pytorch-levels".into(),
-            version: "2.9.0".into(),
-            model: model.into(),
-            input: input.into(),
-            hidden,
-            batch,
-            threads: 1,
-            instances_per_second: 1_000.0,
-            edbatch_instances_per_second: 4_000.0,
-            ..Peer::default()
+        figures.extend(peers.map(|(system, version, speed)| {
+            Figures::Peer(Peer {
+                system: system.into(),
+                version: version.into(),
+                model: model.into(),
+                input: input.into(),
+                hidden,
+                batch,
+                threads: 1,
+                instances_per_second: speed,
+                prepared_instances_per_second: 0.5 * speed,
+                edbatch_instances_per_second: 4_000.0,
+                ..Peer::default()
+            })
         }));
     }
     figures

@@ -1,0 +1,47 @@
+//! Other people's programs: what the scripts know is what the bench asks them for.
+
+use std::fs;
+use std::path::Path;
+
+use edbatch_benches::docs::blocks;
+use edbatch_benches::families::FAMILIES;
+use edbatch_benches::peers::Program;
+
+use crate::sample;
+
+#[test]
+fn scripts_have_the_models_that_are_asked_for() {
+    for (program, script) in [(Program::PyTorch, "pytorch.py"), (Program::DyNet, "dynet_peer.py")] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(script);
+        let text = fs::read_to_string(path).unwrap();
+        let (_, models) = text.split_once("\nMODELS = {").unwrap();
+        let (models, _) = models.split_once("\n}").unwrap();
+        for (model, _) in FAMILIES {
+            let has = models.contains(&format!("\"{model}\":"));
+            assert_eq!(has, program.knows(model), "{model} in {script}");
+        }
+    }
+}
+
+#[test]
+fn a_record_names_its_program() {
+    for program in Program::ALL {
+        for (model, _) in FAMILIES {
+            assert_eq!(Program::of_system(program.system(model)), Some(program));
+        }
+    }
+    assert_eq!(Program::of_system("edbatch"), None);
+}
+
+#[test]
+fn the_table_of_peers_has_every_programs_best() {
+    let records = sample::records();
+    let blocks = blocks(&records);
+    let (_, table) = blocks.iter().find(|(name, _)| *name == "peers").unwrap();
+    let table = table.as_ref().unwrap();
+    let header = "|model|set|H|PyTorch, best|batch|DyNet, best|batch|ours, best|batch|/ PyTorch|";
+    assert!(table.contains(header), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    // 4,000 a second beside 1,000 and 800.
+    assert!(table.lines().any(|line| line.ends_with("|4.0|5.0|")), "{table}");
+}
