@@ -24,7 +24,7 @@ pub(crate) struct Args {
 
     /// Also the checks that need minutes or tools that are not everywhere: the minimum Rust, the
     /// oldest versions of dependencies, licences and advisories, the book, a target without std,
-    /// sanitizers, corpora by shards, all floats.
+    /// sanitizers, fuzz targets, corpora by shards, all floats.
     #[arg(long)]
     long: bool,
 

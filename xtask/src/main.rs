@@ -1,10 +1,11 @@
-//! The project's tasks, `cargo xtask bench`, `data`, `gpu` and `ci`; a file for each.
+//! The project's tasks, `cargo xtask bench`, `data`, `fuzz`, `gpu` and `ci`; a file for each.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod bench;
 mod ci;
 mod data;
+mod fuzz;
 mod gpu;
 mod measuring;
 
@@ -25,6 +26,7 @@ struct Args {
 enum Verb {
     Bench(bench::Args),
     Data(data::Args),
+    Fuzz(fuzz::Args),
     Gpu(gpu::Args),
     Ci(ci::Args),
 }
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::run(args),
         Verb::Gpu(args) => gpu::run(args),
         Verb::Data(args) => data::run(args).map(|()| ExitCode::SUCCESS),
+        Verb::Fuzz(args) => fuzz::run(args).map(|()| ExitCode::SUCCESS),
         Verb::Ci(args) => ci::run(args).map(|()| ExitCode::SUCCESS),
     };
     match outcome {

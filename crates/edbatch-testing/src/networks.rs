@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use edbatch_graph::{CellBuilder, Graph, Kind, Network, RecordId, Shape, Tensor, Value};
-use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::IndexedRandom;
+use rand::{Rng, RngExt};
 
 /// The generator of all of them.
 pub type Random = Xoshiro256PlusPlus;
@@ -17,7 +17,7 @@ const ROWS: usize = 6;
 
 /// Two records, three cells that make each, the first of them from a table alone; and an initial
 /// value of the first record.
-pub fn random_network(rng: &mut Random) -> (Network, Value) {
+pub fn random_network(rng: &mut impl Rng) -> (Network, Value) {
     let mut network = Network::new();
     let mut width = || *WIDTHS.choose(rng).expect("some widths") as u32;
     let (a, b, m) = (Shape::Vector(width()), Shape::Vector(width()), rng.random_range(1..6));
@@ -46,7 +46,7 @@ fn random_cell<'c>(
     shapes: &[Shape],
     records: [RecordId; 2],
     source: bool,
-    rng: &mut Random,
+    rng: &mut impl Rng,
 ) -> Vec<Tensor<'c>> {
     let mut pool: Vec<Tensor<'c>> = Vec::new();
     if source || rng.random_bool(0.5) {
@@ -90,7 +90,7 @@ fn fitted<'c>(
     name: &str,
     pool: &[Tensor<'c>],
     shape: Shape,
-    rng: &mut Random,
+    rng: &mut impl Rng,
 ) -> Tensor<'c> {
     let from = *pool.choose(rng).expect("not empty");
     let (k, columns) = from.shape().rows_and_columns();
@@ -112,7 +112,7 @@ fn random_operation<'c>(
     cell: &'c CellBuilder,
     name: &str,
     pool: &[Tensor<'c>],
-    rng: &mut Random,
+    rng: &mut impl Rng,
 ) -> Tensor<'c> {
     let a = *pool.choose(rng).expect("not empty");
     let (rows, columns) = a.shape().rows_and_columns();
@@ -157,7 +157,7 @@ fn product<'c>(
     cell: &'c CellBuilder,
     name: &str,
     stacked: &[Tensor<'c>],
-    rng: &mut Random,
+    rng: &mut impl Rng,
 ) -> Tensor<'c> {
     let right = if let [alone] = stacked { *alone } else { cell.concat(stacked) };
     let (m, k) = (rng.random_range(1..20), right.shape().rows_and_columns().0);
@@ -175,7 +175,7 @@ fn sum_of_products<'c>(
     cell: &'c CellBuilder,
     name: &str,
     pool: &[Tensor<'c>],
-    rng: &mut Random,
+    rng: &mut impl Rng,
 ) -> Tensor<'c> {
     let m = *WIDTHS.choose(rng).expect("some widths");
     let vectors: Vec<_> = pool.iter().filter(|t| matches!(t.shape(), Shape::Vector(_))).collect();
@@ -189,7 +189,7 @@ fn sum_of_products<'c>(
 }
 
 /// A graph of calls of random cells.
-pub fn random_graph(network: &Arc<Network>, initial: Value, rng: &mut Random) -> Graph {
+pub fn random_graph(network: &Arc<Network>, initial: Value, rng: &mut impl Rng) -> Graph {
     let mut graph = Graph::new(network.clone());
     let mut values = vec![initial];
     for i in 0..rng.random_range(2..60) {

@@ -8,6 +8,11 @@ use std::io::{BufRead, BufReader, Read, Write as _};
 use std::process::ExitCode;
 use std::time::Instant;
 
+#[path = "../dev/c1p_text.rs"]
+mod c1p_text;
+
+use c1p_text::{Instance, Lines};
+
 const HELP: &str = "\
 Reads consecutive-ones instances, and says for each what a PQ-tree makes of it.
 
@@ -80,7 +85,7 @@ fn request() -> Result<Request, String> {
 }
 
 fn run(file: &str, print: impl Fn(&str, &Instance) -> String) -> Result<(), String> {
-    let mut lines = Lines { text: open(file)?, line: String::new(), number: 0 };
+    let mut lines = Lines::new(open(file)?);
     while let Some(instance) = lines.instance()? {
         // An error if no one reads on, as in a pipe to `head`.
         writeln!(std::io::stdout(), "{}", print(file, &instance))
@@ -94,118 +99,6 @@ fn open(file: &str) -> Result<Box<dyn BufRead>, String> {
     let plain: Box<dyn Read> =
         if file.ends_with(".gz") { Box::new(GzDecoder::new(opened)) } else { Box::new(opened) };
     Ok(Box::new(BufReader::with_capacity(1 << 20, plain)))
-}
-
-/// The restrictions of an instance, end to end. They are sets of its leaves.
-struct Instance {
-    leaves: u32,
-    elements: Vec<u32>,
-    /// Where each restriction ends in `elements`.
-    ends: Vec<usize>,
-}
-
-impl Instance {
-    fn restrictions(&self) -> impl Iterator<Item = &[u32]> {
-        let mut begin = 0;
-        self.ends.iter().map(move |&end| &self.elements[std::mem::replace(&mut begin, end)..end])
-    }
-}
-
-struct Lines {
-    text: Box<dyn BufRead>,
-    line: String,
-    /// Of `line`, from 1.
-    number: usize,
-}
-
-impl Lines {
-    fn instance(&mut self) -> Result<Option<Instance>, String> {
-        if !self.next()? {
-            return Ok(None);
-        }
-        let [leaves, restrictions, total] = self.header()?;
-        if leaves > PqTree::MOST_LEAVES {
-            let error = format!("expected at most {} leaves, got {leaves}", PqTree::MOST_LEAVES);
-            return Err(self.error(&error));
-        }
-        // The header may promise more than there is.
-        let expected = (total as usize).min(1 << 24);
-        let mut instance =
-            Instance { leaves, elements: Vec::with_capacity(expected), ends: Vec::new() };
-        let mut last_in = vec![u32::MAX; leaves as usize];
-        for restriction in 0..restrictions {
-            if !self.next()? {
-                let found = format!("expected {restrictions} restrictions, got {restriction}");
-                return Err(self.error(&found));
-            }
-            self.restriction(restriction, &mut last_in, &mut instance)?;
-        }
-        Ok(Some(instance))
-    }
-
-    fn header(&self) -> Result<[u32; 3], String> {
-        let expected = || self.error(&format!("expected `p c1p n m total`, got {:?}", self.line));
-        let fields = self.line.strip_prefix("p c1p").ok_or_else(expected)?;
-        let fields: Vec<u32> = fields
-            .split_ascii_whitespace()
-            .map(|field| self.number(field))
-            .collect::<Result<_, _>>()?;
-        fields.try_into().map_err(|_| expected())
-    }
-
-    fn restriction(
-        &self,
-        restriction: u32,
-        last_in: &mut [u32],
-        instance: &mut Instance,
-    ) -> Result<(), String> {
-        let mut fields = self.line.split_ascii_whitespace();
-        let count = self.number(fields.next().unwrap_or("0"))? as usize;
-        let begin = instance.elements.len();
-        for field in fields {
-            let (leaf, leaves) = (self.number(field)?, instance.leaves);
-            let Some(last) = last_in.get_mut(leaf as usize) else {
-                let error = format!("leaf {leaf} is out of range: there are {leaves}, from 0");
-                return Err(self.error(&error));
-            };
-            if std::mem::replace(last, restriction) == restriction {
-                return Err(self.error(&format!("leaf {leaf} is named twice")));
-            }
-            instance.elements.push(leaf);
-        }
-        let found = instance.elements.len() - begin;
-        if found != count {
-            return Err(self.error(&format!("expected {count} leaves, got {found}")));
-        }
-        instance.ends.push(instance.elements.len());
-        Ok(())
-    }
-
-    fn number(&self, field: &str) -> Result<u32, String> {
-        field
-            .parse()
-            .map_err(|_| self.error(&format!("expected a number below 2^32, got {field:?}")))
-    }
-
-    /// To the next line that is no comment and not empty, if there is one.
-    fn next(&mut self) -> Result<bool, String> {
-        loop {
-            self.line.clear();
-            self.number += 1;
-            let read = self.text.read_line(&mut self.line);
-            if read.map_err(|error| self.error(&error.to_string()))? == 0 {
-                return Ok(false);
-            }
-            if !self.line.starts_with('c') && !self.line.trim().is_empty() {
-                self.line.truncate(self.line.trim_end().len());
-                return Ok(true);
-            }
-        }
-    }
-
-    fn error(&self, what: &str) -> String {
-        format!("line {}: {what}", self.number)
-    }
 }
 
 /// Reduces a restriction that was read, so that its leaves are in order.

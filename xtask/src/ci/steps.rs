@@ -216,6 +216,10 @@ pub(super) const STEPS: &[Step] = &[
         .env(&[("CXX", "c++ -fsanitize=thread")])
         .when(When::Long)
         .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),
+    // A quarter of a minute for each target; the seeds are tests.
+    Step::new("fuzz", "cargo xtask fuzz --seconds 15")
+        .when(When::Long)
+        .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),
     Step::new(
         "device-code",
         "cargo test --release -p edbatch --features cuda --test device_code -- --include-ignored",

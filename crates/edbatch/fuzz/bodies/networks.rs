@@ -16,14 +16,9 @@ use edbatch_runtime::{
     Backend, Count, Cpu, Given, Parameters, ReferenceTensor, ThreadPool, initial_rows,
     initial_values, interpret,
 };
+use edbatch_testing::networks::{random_graph, random_network};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng, TryRng};
-
-#[path = "../../tests/support/networks.rs"]
-#[allow(dead_code)] // The generator that others draw from.
-mod generator;
-
-use generator::{random_graph, random_network};
 
 /// Where a graph's values are larger, rounding may change them without bound, as in `a − b`.
 const LARGEST: f32 = 16.0;
@@ -44,6 +39,7 @@ pub(crate) fn run(bytes: &[u8]) {
     ];
     let chosen = rng.random_range(0..policies.len());
     let mut policy = policies.into_iter().nth(chosen).expect("it was drawn from them");
+    let drawn = STYLES[rng.random_range(0..STYLES.len())];
     let (network, initial) = random_network(&mut rng);
     let network = Arc::new(network);
     let parameters = Parameters::random(&network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
@@ -54,7 +50,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let nodes = (0..graph.nodes()).map(NodeId::new);
     let wanted: Vec<(Value, Want)> = nodes.map(|node| (node.into(), Want::Elements)).collect();
     let mut first: Option<Vec<Vec<u32>>> = None;
-    for (style, folded) in STYLES {
+    for (style, folded) in [(CellStyle::Declaration, 0), drawn] {
         let program = compiled(&network, style, folded);
         let mini_batch =
             MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
@@ -66,16 +62,16 @@ pub(crate) fn run(bytes: &[u8]) {
         let waves = subject.plan_in_waves();
         assert_eq!(subject.read(&mut *reader, &waves, &wanted), all, "tapes change no bit");
     }
-    compare(&expected, &first.expect("there are styles"), &graph);
+    compare(&expected, &first.expect("there are two styles"), &graph);
 }
 
-/// With how many bytes of folded tables.
+/// What is compared with the declaration; with how many bytes of folded tables.
 const STYLES: [(CellStyle, u64); 5] = [
     (CellStyle::Hoisted, 0),
     (CellStyle::Hoisted, u64::MAX),
     (CellStyle::Planned, 0),
     (CellStyle::Paper, 0),
-    (CellStyle::Declaration, 0),
+    (CellStyle::Batched, 0),
 ];
 
 /// A network of which every cell computes what it declares.

@@ -1,0 +1,83 @@
+//! What the fuzzer of `fuzz/` does, for a moment and without it: the seeds of each target, what was
+//! found, and bytes that are changed at random.
+
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+#[path = "../fuzz/bodies/mod.rs"]
+mod bodies;
+
+/// The seeds of a target as they are, and so many changes of them.
+fn run(target: &str, body: fn(&[u8]), cases: u32) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let seeds: Vec<Vec<u8>> = files
+        .filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("seed-")))
+        .map(|path| fs::read(path).unwrap())
+        .collect();
+    assert!(!seeds.is_empty(), "{target} has seeds");
+    seeds.iter().for_each(|seed| body(seed));
+    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    let change =
+        (any::<prop::sample::Index>(), 0..8_usize, prop::collection::vec(any::<u8>(), 0..8));
+    let changed = (prop::sample::select(seeds), prop::collection::vec(change, 1..4));
+    let changed = changed.prop_map(|(mut bytes, changes)| {
+        for (at, removed, new) in changes {
+            let at = at.index(bytes.len() + 1);
+            let end = bytes.len().min(at + removed);
+            bytes.splice(at..end, new);
+        }
+        bytes
+    });
+    TestRunner::new(config)
+        .run(&changed, |bytes| {
+            body(&bytes);
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{target}: {error}"));
+}
+
+#[test]
+fn readers() {
+    run("readers", bodies::readers::run, 256);
+}
+
+#[test]
+fn models() {
+    run("models", bodies::models::run, 64);
+}
+
+#[test]
+fn policies() {
+    run("policies", bodies::policies::run, 256);
+}
+
+#[test]
+fn graphs() {
+    run("graphs", bodies::graphs::run, 256);
+}
+
+#[test]
+fn pq_trees() {
+    run("pq_trees", bodies::pq_trees::run, 256);
+}
+
+#[test]
+fn layouts() {
+    run("layouts", bodies::layouts::run, 64);
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn marks() {
+    run("marks", bodies::marks::run, 256);
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn networks() {
+    run("networks", bodies::networks::run, 16);
+}

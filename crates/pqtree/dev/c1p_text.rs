@@ -1,0 +1,116 @@
+//! Reads consecutive-ones instances: `p c1p n m total`, then m restrictions `k a1 … ak` of leaves
+//! from 0. For the example `c1p`, and for the fuzzer of `crates/edbatch/fuzz`.
+
+use pqtree::PqTree;
+use std::io::BufRead;
+
+/// The restrictions of an instance, end to end. They are sets of its leaves.
+pub(crate) struct Instance {
+    pub(crate) leaves: u32,
+    pub(crate) elements: Vec<u32>,
+    /// Where each restriction ends in `elements`.
+    pub(crate) ends: Vec<usize>,
+}
+
+impl Instance {
+    pub(crate) fn restrictions(&self) -> impl Iterator<Item = &[u32]> {
+        let mut begin = 0;
+        self.ends.iter().map(move |&end| &self.elements[std::mem::replace(&mut begin, end)..end])
+    }
+}
+
+/// The lines of a file, read as they are asked for.
+pub(crate) struct Lines {
+    text: Box<dyn BufRead>,
+    line: String,
+    /// Of `line`, from 1.
+    number: usize,
+}
+
+impl Lines {
+    pub(crate) fn new(text: Box<dyn BufRead>) -> Self {
+        Self { text, line: String::new(), number: 0 }
+    }
+
+    /// The next instance, if there is one. Memory is for what is there, whatever the header says.
+    pub(crate) fn instance(&mut self) -> Result<Option<Instance>, String> {
+        if !self.next()? {
+            return Ok(None);
+        }
+        let [leaves, restrictions, _] = self.header()?;
+        if leaves > PqTree::MOST_LEAVES {
+            let error = format!("expected at most {} leaves, got {leaves}", PqTree::MOST_LEAVES);
+            return Err(self.error(&error));
+        }
+        let mut instance = Instance { leaves, elements: Vec::new(), ends: Vec::new() };
+        for restriction in 0..restrictions {
+            if !self.next()? {
+                let found = format!("expected {restrictions} restrictions, got {restriction}");
+                return Err(self.error(&found));
+            }
+            self.restriction(&mut instance)?;
+        }
+        Ok(Some(instance))
+    }
+
+    fn header(&self) -> Result<[u32; 3], String> {
+        let expected = || self.error(&format!("expected `p c1p n m total`, got {:?}", self.line));
+        let fields = self.line.strip_prefix("p c1p").ok_or_else(expected)?;
+        let fields: Vec<u32> = fields
+            .split_ascii_whitespace()
+            .map(|field| self.number(field))
+            .collect::<Result<_, _>>()?;
+        fields.try_into().map_err(|_| expected())
+    }
+
+    fn restriction(&self, instance: &mut Instance) -> Result<(), String> {
+        let mut fields = self.line.split_ascii_whitespace();
+        let count = self.number(fields.next().unwrap_or("0"))? as usize;
+        let begin = instance.elements.len();
+        for field in fields {
+            let (leaf, leaves) = (self.number(field)?, instance.leaves);
+            if leaf >= leaves {
+                let error = format!("leaf {leaf} is out of range: there are {leaves}, from 0");
+                return Err(self.error(&error));
+            }
+            instance.elements.push(leaf);
+        }
+        let found = instance.elements.len() - begin;
+        if found != count {
+            return Err(self.error(&format!("expected {count} leaves, got {found}")));
+        }
+        let mut sorted = instance.elements[begin..].to_vec();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(self.error(&format!("leaf {} is named twice", twice[0])));
+        }
+        instance.ends.push(instance.elements.len());
+        Ok(())
+    }
+
+    fn number(&self, field: &str) -> Result<u32, String> {
+        field
+            .parse()
+            .map_err(|_| self.error(&format!("expected a number below 2^32, got {field:?}")))
+    }
+
+    /// To the next line that is no comment and not empty, if there is one.
+    fn next(&mut self) -> Result<bool, String> {
+        loop {
+            self.line.clear();
+            self.number += 1;
+            let read = self.text.read_line(&mut self.line);
+            if read.map_err(|error| self.error(&error.to_string()))? == 0 {
+                return Ok(false);
+            }
+            if !self.line.starts_with('c') && !self.line.trim().is_empty() {
+                self.line.truncate(self.line.trim_end().len());
+                return Ok(true);
+            }
+        }
+    }
+
+    fn error(&self, what: &str) -> String {
+        format!("line {}: {what}", self.number)
+    }
+}
