@@ -114,7 +114,7 @@ impl Target {
                 }
             }
             Self::Emulated(_) => MeasuredOn {
-                device: "emulated on the host".into(),
+                device: "the emulated device".into(),
                 processors: EMULATED.0,
                 host,
                 rehearsal: true,

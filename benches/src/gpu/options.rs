@@ -32,7 +32,8 @@ pub struct Options {
 
     /// Makes a folder whose `run` does all this on another machine, with neither compiler, network
     /// nor repository; it must not exist
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["only", "minutes", "json", "html", "data"])]
+    #[arg(long, value_name = "DIR")]
+    #[arg(conflicts_with_all = ["only", "minutes", "json", "html", "data"])]
     pub pack: Option<PathBuf>,
 
     /// The architecture that the kernels of a pack are compiled for

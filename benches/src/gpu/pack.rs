@@ -128,8 +128,8 @@ fn check_size(bytes: u64) -> Result<(), Failure> {
     if bytes > MOST_BYTES {
         let [bytes, most] = [bytes, MOST_BYTES].map(|bytes| bytes as f64 / 1e6);
         return Err(format!(
-            "the pack takes {bytes:.1} MB, at most {most:.1} are allowed: leave some out by --quick, \
-             --models or --networks"
+            "the pack takes {bytes:.1} MB, at most {most:.1} are allowed: leave some out by \
+             --quick, --models or --networks"
         )
         .into());
     }

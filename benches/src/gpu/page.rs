@@ -46,9 +46,11 @@ pub(super) fn page(records: &[Record]) -> Result<String, Failure> {
         writeln!(page, "</section>")?;
     }
     writeln!(page, "<section><h2>All figures</h2>")?;
-    for table in tables(records).iter().rev() {
-        write_table(&mut page, table)?;
+    let mut folded = String::new();
+    for table in tables(records) {
+        write_table(&mut folded, &table)?;
     }
+    page.push_str(&folded.replace("<details>", "<details open>"));
     writeln!(page, "</section>\n</main>\n</html>")?;
     Ok(page)
 }

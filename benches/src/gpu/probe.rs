@@ -11,7 +11,7 @@ pub(super) const SAMPLES: usize = 20;
 
 /// Bytes of a copy that leaves every cache, and of one that stays in a cache.
 const COPIES: [(&str, usize); 2] =
-    [("copy in memory, read and written", 512 << 20), ("copy in the cache", 8 << 20)];
+    [("copy in memory, read and written", 256 << 20), ("copy in the cache", 8 << 20)];
 
 pub(super) fn run(context: &Context<'_>, found: &mut Findings<'_>) -> Result<(), Failure> {
     let Some(probe) = context.target.probe() else {

@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_first_finding_is_told() {
-        let said = "========= COMPUTE-SANITIZER\nverify\n========= Invalid __global__ read of size 4\n\
+        let said = "========= COMPUTE-SANITIZER\n========= Invalid __global__ read of size 4\n\
                     =========     at wave_kernel\n========= ERROR SUMMARY: 1 error\n";
         assert_eq!(
             first_finding(said, Some(86)),

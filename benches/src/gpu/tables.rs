@@ -50,7 +50,7 @@ fn outcome_name(outcome: Outcome) -> &'static str {
 #[must_use]
 pub fn summary(records: &[Record]) -> String {
     let mut text = String::new();
-    for table in [held(records)].into_iter().flatten() {
+    if let Some(table) = held(records) {
         write!(text, "{table}").expect("memory takes every write");
     }
     for verdict in verdicts(records) {
@@ -60,7 +60,7 @@ pub fn summary(records: &[Record]) -> String {
     text
 }
 
-/// All records, a table a part; then what is to be held.
+/// What is to be held; then all records, a table a part.
 #[must_use]
 pub fn tables(records: &[Record]) -> Vec<Table> {
     let mut parts: Vec<Part> = records.iter().map(|record| record.part).collect();
@@ -73,7 +73,7 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         table.rows = records.iter().filter(|record| record.part == *part).map(row).collect();
         table
     };
-    parts.iter().map(table).chain(held(records)).collect()
+    held(records).into_iter().chain(parts.iter().map(table)).collect()
 }
 
 fn row(record: &Record) -> Vec<String> {

@@ -71,7 +71,7 @@ fn teams(records: &[Record]) -> Option<Verdict> {
     let (one, many) = (gain(Use::One)?, gain(Use::Many)?);
     let keep = one.max(many) >= TEAMS_GAIN;
     Some(Verdict {
-        rule: "teams gain less than 1.3 × over a launch a wave in both uses: delete the team kernel",
+        rule: "teams gain less than 1.3 × over waves in both uses: delete the team kernel",
         found: format!("{one:.2} × one at a time, {many:.2} × side by side"),
         decision: if keep { "the team kernel stays" } else { "delete the team kernel" }.into(),
     })
