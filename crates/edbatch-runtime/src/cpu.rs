@@ -176,17 +176,20 @@ impl Cpu {
     fn execute(&mut self, plan: &Plan, index: usize, mut workers: Option<&mut ClaimedPool<'_>>) {
         let step = plan.steps[index];
         let (calls, out) = (step.calls as usize, step.out as usize);
-        let program = &*self.loaded.program;
-        let _span = if step.is_batch() {
-            span!(
+        let _span = match step.is_batch() {
+            true => span!(
                 TRACE,
                 "batch",
-                cell = program.network()[step.cell].name(),
+                cell = self.loaded.program.network()[step.cell].name(),
                 calls,
-                gathered_bytes = bytes_gathered_by(program, plan, index),
-            )
-        } else {
-            span!(TRACE, "prologue", cell = program.network()[step.cell].name(), calls)
+                gathered_bytes = bytes_gathered_by(&self.loaded.program, plan, index),
+            ),
+            false => span!(
+                TRACE,
+                "prologue",
+                cell = self.loaded.program.network()[step.cell].name(),
+                calls,
+            ),
         };
         let cell = self.loaded.carried_out(&step);
         let stride = cell.stride;
