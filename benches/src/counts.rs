@@ -1,6 +1,7 @@
 //! The part `counts`: number of batches by policy, beside the lower bound.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use edbatch_graph::{Dag, Schedule, parse_text};
 use edbatch_policy::{Frontier, Policy, lower_bound, schedule_into};
@@ -8,6 +9,7 @@ use edbatch_policy::{Frontier, Policy, lower_bound, schedule_into};
 use crate::families::Family;
 use crate::policies::{Effort, learned, unlearned};
 use crate::record::Counts;
+use crate::sets::Source;
 use crate::workload::{Failure, MiniBatch, Part};
 
 /// Mini-batches over which counts are means: the fewest, the most, and how many instances they
@@ -110,4 +112,25 @@ fn means<D: Dag>(mini_batches: &[Vec<D>]) -> Counts {
         nodes: mean(|dag| dag.nodes()),
         mini_batches: count,
     }
+}
+
+/// The published graphs of a folder, by name.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn published(source: &Source) -> Result<Vec<PathBuf>, Failure> {
+    let Source::Folder(dir) = source else { return Ok(Vec::new()) };
+    let folder = dir.join("graphs");
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let paths = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths = paths.collect::<Result<Vec<_>, _>>()?;
+    let is_graph = |path: &PathBuf| {
+        let name = path.to_string_lossy();
+        name.ends_with(".txt") || name.ends_with(".txt.gz")
+    };
+    paths.retain(is_graph);
+    paths.sort_unstable();
+    Ok(paths)
 }

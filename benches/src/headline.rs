@@ -231,7 +231,8 @@ pub fn why(rows: &[Row<'_>], sorted: &Sorted<'_>) -> String {
     let few = match (few("critical"), few("agenda")) {
         (Some(own), Some(agenda)) => {
             format!(
-                "its order needs {own} the least possible number of batches (agenda {agenda}), "
+                "its order needs {own} the least possible number of batches (the common rule, \
+                 agenda, {agenda}), "
             )
         }
         _ => String::new(),

@@ -65,4 +65,5 @@ pub mod text;
 pub mod throughput;
 pub mod unrolled;
 pub mod vanilla;
+pub mod visits;
 pub mod workload;

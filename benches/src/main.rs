@@ -16,9 +16,10 @@ use edbatch_benches::page::page;
 use edbatch_benches::record::Record;
 use edbatch_benches::report::tables;
 use edbatch_benches::rounds::LAPS;
-use edbatch_benches::run::{Budget, Context, Step, families, steps, visits};
+use edbatch_benches::run::{Context, Step, families, steps};
 use edbatch_benches::sorted::Sorted;
 use edbatch_benches::summary::{outcome, summary};
+use edbatch_benches::visits::{Budget, visits};
 use edbatch_benches::workload::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 

@@ -1,15 +1,13 @@
 //! A run: its steps, one measurement each, in the order in which people want to know.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use edbatch_policy::Fsm;
 
 use crate::backends::devices;
 use crate::cell_layouts::cell_layouts;
-use crate::counts::{counts, counts_of_file};
+use crate::counts::{counts, counts_of_file, published};
 use crate::families::{FAMILIES, Family};
 use crate::growth::{GROWING, growth};
 use crate::learning::learning;
@@ -20,7 +18,7 @@ use crate::policies::Effort;
 use crate::pq_trees::pq_trees;
 use crate::record::{Breakdown, Figures, Throughput};
 use crate::rounds::LAPS;
-use crate::sets::{SetError, Source};
+use crate::sets::SetError;
 use crate::soak::soak;
 use crate::systems::System;
 use crate::throughput::{self, Setting, learned_by_paper, throughput};
@@ -92,7 +90,7 @@ pub fn steps<'a>(options: &Options, families: &'a [Family]) -> Result<Vec<Step<'
             }
         }
     }
-    let installed = if options.peers { installed() } else { Vec::new() };
+    let installed = if options.peers { Program::installed() } else { Vec::new() };
     for family in families {
         let knows = |program: &Program| program.knows(family.model);
         let programs: Vec<Program> = installed.iter().copied().filter(knows).collect();
@@ -172,42 +170,6 @@ fn paper_steps<'a>(options: &Options, families: &'a [Family], add: &mut impl FnM
             add(What::Paper { family, hidden, batch }, weight);
         }
     }
-}
-
-/// Other programs that can run; of the rest, says why they cannot.
-fn installed() -> Vec<Program> {
-    let found = |program: &Program| {
-        let version = program.version();
-        match &version {
-            Ok(version) => eprintln!("{}: {version}, one thread", program.name()),
-            Err(missing) => eprintln!("{missing}; skipped"),
-        }
-        version.is_ok()
-    };
-    Program::ALL.into_iter().filter(found).collect()
-}
-
-/// How many steps have laps among each other. Laps are to lie far apart; an interruption loses
-/// those of the steps that have not had all of theirs.
-const WINDOW: usize = 64;
-
-/// In which order steps are visited, with the number of the lap: those of a window one after the
-/// other, lap after lap. Those that need one visit are divided among the laps.
-#[must_use]
-pub fn visits<'s, 'a>(steps: &[&'s Step<'a>]) -> Vec<(usize, &'s Step<'a>)> {
-    let mut visits = Vec::new();
-    for window in steps.chunks(WINDOW) {
-        for lap in 0..LAPS {
-            let mut single = 0;
-            for &step in window {
-                single += usize::from(!step.has_laps());
-                if step.has_laps() || single % LAPS == lap {
-                    visits.push((lap, step));
-                }
-            }
-        }
-    }
-    visits
 }
 
 /// What steps of a run share, and what laps have shown of those that have begun.
@@ -324,7 +286,7 @@ impl Step<'_> {
     }
 
     /// Whether it is measured in laps, and not in one visit.
-    fn has_laps(&self) -> bool {
+    pub(crate) fn has_laps(&self) -> bool {
         match &self.what {
             What::Throughput { .. }
             | What::Latency { .. }
@@ -341,7 +303,7 @@ impl Step<'_> {
     }
 
     /// What a visit weighs.
-    fn weight(&self) -> f64 {
+    pub(crate) fn weight(&self) -> f64 {
         if self.has_laps() { self.weight / LAPS as f64 } else { self.weight }
     }
 
@@ -441,58 +403,4 @@ fn chosen(options: &Options) -> String {
     chosen.extend(options.backends.iter().map(|backend| backend.name().into()));
     chosen.extend(options.threads.iter().map(|threads| format!("{threads} threads")));
     if chosen.is_empty() { String::new() } else { format!(" ({})", chosen.join(" ")) }
-}
-
-/// The seconds that each visit of a step may take, of those that are left.
-pub struct Budget {
-    started: Instant,
-    seconds: Option<f64>,
-    /// Of the steps that remain, and of all.
-    weight: f64,
-    all: f64,
-}
-
-impl Budget {
-    /// For these visits of steps, which begin now.
-    #[must_use]
-    pub fn new<'s, 'a: 's>(
-        seconds: Option<f64>,
-        visits: impl Iterator<Item = &'s Step<'a>>,
-    ) -> Self {
-        let weight = visits.map(Step::weight).sum();
-        Self { started: Instant::now(), seconds, weight, all: weight }
-    }
-
-    /// About how many seconds the steps take that are left, by those that are done.
-    #[must_use]
-    pub fn left(&self) -> f64 {
-        let done = self.all - self.weight;
-        if done > 0.0 { self.started.elapsed().as_secs_f64() * self.weight / done } else { 0.0 }
-    }
-
-    /// The share of the next visit: what earlier ones took too long, later ones have less.
-    pub fn next(&mut self, step: &Step<'_>) -> Option<f64> {
-        let left = self.seconds? - self.started.elapsed().as_secs_f64();
-        let share = step.weight() / self.weight;
-        self.weight -= step.weight();
-        Some((left * share).max(0.0))
-    }
-}
-
-/// The published graphs of a folder, by name.
-fn published(source: &Source) -> Result<Vec<PathBuf>, Failure> {
-    let Source::Folder(dir) = source else { return Ok(Vec::new()) };
-    let folder = dir.join("graphs");
-    if !folder.is_dir() {
-        return Ok(Vec::new());
-    }
-    let paths = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
-    let mut paths = paths.collect::<Result<Vec<_>, _>>()?;
-    let is_graph = |path: &PathBuf| {
-        let name = path.to_string_lossy();
-        name.ends_with(".txt") || name.ends_with(".txt.gz")
-    };
-    paths.retain(is_graph);
-    paths.sort_unstable();
-    Ok(paths)
 }

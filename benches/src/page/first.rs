@@ -58,25 +58,25 @@ fn tiles(page: &mut String, rows: &[Row<'_>]) -> std::fmt::Result {
         return Ok(());
     }
     writeln!(page, "<ul class=\"tiles\">")?;
-    let mut tile = |figure: String, colour: Colour, text: String| {
-        let (colour, text) = (colour.hex(), escaped(&text));
-        let figure = escaped(&figure);
-        writeln!(page, "<li><b><i style=\"background:{colour}\"></i>{figure}</b>{text}</li>")
+    let mut tile = |(figure, colour, text, all): (String, Colour, String, String)| {
+        let colour = colour.hex();
+        let [figure, text, all] = [figure, text, all].map(|text| escaped(&text));
+        write!(page, "<li><b><i style=\"background:{colour}\"></i>{figure}</b>{text}")?;
+        writeln!(page, "<small>{all}, by workload</small></li>")
     };
     let times = |ratio: f64| format!("{ratio:.1} ×");
     let peaks: Vec<f64> = rows.iter().map(|row| row.ours.fraction_of_peak).collect();
     let text = format!(
-        "of the peak arithmetic of {}, end to end: the median of {} workloads ({})",
+        "of the peak arithmetic of {}, end to end: the median of {} workloads",
         computing(rows),
         rows.len(),
-        range(&peaks, percent),
     );
-    let mut items = vec![(percent(quantile(&peaks, 0.5)), OURS, text)];
+    let mut items = vec![(percent(quantile(&peaks, 0.5)), OURS, text, range(&peaks, percent))];
     for (rival, ratios) in comparisons(rows) {
-        let text = format!("{} ({})", rival.described(), range(&ratios, times));
-        items.push((times(quantile(&ratios, 0.5)), of_rival(rival), text));
+        let (text, all) = (rival.described().into(), range(&ratios, times));
+        items.push((times(quantile(&ratios, 0.5)), of_rival(rival), text, all));
     }
-    items.into_iter().try_for_each(|(figure, colour, text)| tile(figure, colour, text))?;
+    items.into_iter().try_for_each(&mut tile)?;
     writeln!(page, "</ul>")
 }
 
@@ -90,7 +90,7 @@ fn trust(rows: &[Row<'_>]) -> String {
     };
     format!(
         "All contestants took turns in the same run, after their results were compared. Each \
-         figure is the median of {LAPS} laps over that run; the farthest lap of ours is ± {} from \
+         figure is the median of {LAPS} laps over that run; the farthest lap of ours is {} from \
          it.{busy}",
         range(&spreads, percent),
     )

@@ -73,6 +73,20 @@ impl Program {
         Ok(String::from_utf8_lossy(&output.stdout).trim().into())
     }
 
+    /// Those that can run; of the rest, says why they cannot.
+    #[must_use]
+    pub fn installed() -> Vec<Self> {
+        let found = |program: &Self| {
+            let version = program.version();
+            match &version {
+                Ok(version) => eprintln!("{}: {version}, one thread", program.name()),
+                Err(missing) => eprintln!("{missing}; skipped"),
+            }
+            version.is_ok()
+        };
+        Self::ALL.into_iter().filter(found).collect()
+    }
+
     /// What runs it on a folder.
     pub(super) fn command(self, folder: &Path) -> Command {
         let script = match self {
