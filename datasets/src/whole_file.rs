@@ -249,6 +249,7 @@ mod tests {
         drop(first);
         let mut expected: Vec<&str> = others.to_vec();
         expected.push("out");
+        expected.sort_unstable();
         assert_eq!(scratch.names(), expected);
         assert_eq!(fs::read_to_string(path).unwrap(), "two");
     }
