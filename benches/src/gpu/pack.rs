@@ -229,7 +229,23 @@ fn jobs(options: &Options, files: &Files) -> Result<Vec<Job>, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_BYTES, bytes_of, check_size};
+    use std::collections::BTreeSet;
+
+    use clap::Parser;
+    use edbatch_runtime::cuda::kernel_source;
+
+    use super::{Files, MOST_BYTES, Options, bytes_of, check_size, jobs};
+
+    #[test]
+    fn all_that_is_compiled_is_another_program() {
+        let few = ["gpu", "--compile", "--quick", "--models", "tree_lstm", "--networks", "1"];
+        let jobs = jobs(&Options::parse_from(few), &Files::find().unwrap()).unwrap();
+        let sources = jobs
+            .iter()
+            .map(|(program, kernels)| kernel_source(program, &kernels.options()).unwrap());
+        // A golden in four ways, a random network by both drivers, a workload in four ways.
+        assert_eq!((jobs.len(), sources.collect::<BTreeSet<_>>().len()), (10, 10));
+    }
 
     #[test]
     fn a_pack_is_to_be_carried() {

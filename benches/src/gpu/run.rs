@@ -225,7 +225,8 @@ pub struct Files {
 }
 
 impl Files {
-    fn find() -> Result<Self, Failure> {
+    /// Finds them.
+    pub(super) fn find() -> Result<Self, Failure> {
         let program = std::env::current_exe()?;
         let beside = program.parent().unwrap_or(Path::new("."));
         if beside.join("goldens").is_dir() {
