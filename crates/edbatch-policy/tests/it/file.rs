@@ -294,3 +294,18 @@ fn words_that_name_no_policy_say_what_was_expected() {
     );
     assert_eq!("c:/p.json".parse(), Ok(PolicyChoice::File("c:/p.json".into())));
 }
+
+/// The fuzzer found a weight that was read, written and read as another number.
+#[test]
+fn the_numbers_of_a_rule_come_back_bit_by_bit() {
+    let many =
+        "1.0666666666666666666666666666666666666666666666666666666666666666666666666666666666";
+    for digits in [many, "1.0666666666666667", "0.1", "2.2250738585072011e-308"] {
+        assert!(RULE.contains("0.75"));
+        let text = RULE.replacen("0.75", digits, 1);
+        let read = LearnedRule::from_json(&text).unwrap();
+        let expected: f64 = digits.parse().unwrap();
+        assert!(read.rule().weights.iter().any(|&(.., weight)| weight == expected), "{digits}");
+        assert_eq!(LearnedRule::from_json(&read.to_json()).unwrap().rule(), read.rule());
+    }
+}
