@@ -69,6 +69,7 @@ mod sentence;
 mod tree;
 mod vocabulary;
 mod whole_file;
+mod whole_folder;
 mod write;
 
 pub use arcs::{Arcs, MAX_ARCS, parse_arcs, read_arcs};
@@ -83,6 +84,7 @@ pub use sentence::{Sentence, parse_plain, parse_sentences, read_plain, read_sent
 pub use tree::{Tree, TreeBuilder};
 pub use vocabulary::{UNKNOWN, Vocabulary};
 pub use whole_file::{WholeFile, partial_files, remove_leftovers, write_whole};
+pub use whole_folder::WholeFolder;
 pub use write::{write_arcs, write_lattices, write_pairs, write_sentences, write_trees};
 
 /// The README's example, compiled and run by the tests.

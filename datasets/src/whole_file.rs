@@ -129,7 +129,7 @@ fn create_locked(path: &Path) -> io::Result<(File, Partial)> {
 }
 
 /// A name in the same folder, so that renaming moves no data.
-fn beside(path: &Path) -> PathBuf {
+pub(crate) fn beside(path: &Path) -> PathBuf {
     let process = std::process::id();
     // Other machines have processes of the same number.
     let unique = RandomState::new().hash_one(process);
@@ -139,16 +139,23 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Removes what killed programs have left in a folder of files whose names `are_meant`.
+/// Removes what killed programs have left in a folder, of files and folders whose names
+/// `are_meant`.
 ///
 /// # Errors
 /// If the folder cannot be listed, or a leftover cannot be removed.
 pub fn remove_leftovers(folder: &Path, are_meant: impl Fn(&OsStr) -> bool) -> io::Result<()> {
     for path in partial_files(folder, are_meant)? {
-        let Ok(file) = File::options().write(true).open(&path) else { continue };
+        let is_folder = path.is_dir();
+        // Folders are not opened to be written to, and some systems lock what is, alone.
+        let Ok(file) = File::options().read(is_folder).write(!is_folder).open(&path) else {
+            continue;
+        };
         // Its name is no other file's, ever: had it been completed since, it would not be found.
         if file.try_lock().is_ok() {
-            match fs::remove_file(&path) {
+            let removed =
+                if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            match removed {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -186,7 +193,7 @@ fn target_of(name: &OsStr) -> Option<&OsStr> {
 }
 
 /// The folder that a path lies in.
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use edbatch_datasets::WholeFolder;
 use edbatch_graph::Network;
 use edbatch_models::{Folder, Lexicon, Model, ModelConfig, ModelName, Zoo, vocabularies};
 use edbatch_runtime::Parameters;
@@ -71,33 +72,13 @@ impl Init {
         if let Some(parent) = dir.parent() {
             fs::create_dir_all(parent)?;
         }
-        let name = dir.file_name().unwrap_or_default().to_string_lossy();
-        let beside = dir.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-        let partial = PartialFolder(beside);
-        fs::create_dir(&partial.0)?;
-        Folder::write(config, lexicon, &partial.0)?;
+        let folder = WholeFolder::create(&dir)?;
+        Folder::write(config, lexicon, folder.partial())?;
         let parameters =
             Parameters::random(network, &mut Xoshiro256PlusPlus::seed_from_u64(self.seed));
         let weights = parameters.to_safetensors(network).map_err(std::io::Error::other)?;
-        fs::write(partial.0.join(Folder::WEIGHTS), weights)?;
-        if !dir.exists() {
-            return fs::rename(&partial.0, &dir);
-        }
-        for file in fs::read_dir(&partial.0)? {
-            let file = file?;
-            fs::rename(file.path(), dir.join(file.file_name()))?;
-        }
-        Ok(())
-    }
-}
-
-/// A folder that is removed, unless it was renamed before.
-struct PartialFolder(PathBuf);
-
-impl Drop for PartialFolder {
-    fn drop(&mut self) {
-        // After success it is no longer there; after failure the error is already on its way.
-        let _ = fs::remove_dir_all(&self.0);
+        fs::write(folder.partial().join(Folder::WEIGHTS), weights)?;
+        folder.finish()
     }
 }
 

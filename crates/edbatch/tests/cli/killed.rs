@@ -66,6 +66,42 @@ fn names(scratch: &Scratch) -> Vec<String> {
 
 #[test]
 #[cfg(unix)]
+fn init_leaves_nothing_half() {
+    let scratch = Scratch::new("killed-init");
+    scratch.write("train.txt", MODELS[0].2);
+    let words = ["init", "tree_lstm", "@made", "--hidden", "256", "--input", "@train.txt"];
+    let make = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_edbatch"));
+        let words = words.iter().map(|word| word.strip_prefix('@').unwrap_or(word));
+        command.args(words).current_dir(&scratch.0).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let started = Instant::now();
+    assert!(make().wait().unwrap().success());
+    let took = started.elapsed();
+    let made = |name: &str| fs::read(scratch.path("made").join(name)).unwrap();
+    let whole = ["config.json", "weights.safetensors"].map(made);
+    let (mut rng, mut interrupted) = (Xoshiro256PlusPlus::seed_from_u64(7), 0);
+    for time in 0..TIMES {
+        let _ = fs::remove_dir_all(scratch.path("made"));
+        let mut child = make();
+        thread::sleep(took.mul_f64(rng.random_range(0.0..1.1)).min(Duration::from_secs(20)));
+        let id = child.id().to_string();
+        let _ = Command::new("kill").args([SIGNALS[time % 2], &id]).stderr(Stdio::null()).status();
+        interrupted += usize::from(!child.wait().unwrap().success());
+        if scratch.path("made").exists() {
+            assert!(["config.json", "weights.safetensors"].map(made) == whole, "half a model");
+        }
+        let left = names(&scratch).into_iter().filter(|name| name.ends_with(".partial")).count();
+        assert!(left <= 1, "{:?}", names(&scratch));
+    }
+    assert!(interrupted > 0, "none of {TIMES} was killed before its end");
+    assert!(make().wait().unwrap().success());
+    assert!(["config.json", "weights.safetensors"].map(made) == whole);
+    assert_eq!(names(&scratch), ["made", "train.txt"], "nothing is left beside what is written");
+}
+
+#[test]
+#[cfg(unix)]
 fn infer_leaves_nothing_half() {
     let scratch = Scratch::new("killed-infer");
     scratch.init("tree_lstm");
