@@ -99,8 +99,8 @@ fn ratios(records: &[&Counts]) -> Table {
 
 fn throughput(records: &[&Throughput], part: &str) -> Table {
     let title = format!(
-        "{part}: instances a second, medians over laps with the slowest and the fastest; the best of \
-         every mini-batch; how long a mini-batch takes, at the median and of 99 in a hundred; \
+        "{part}: instances a second, medians over laps with the slowest and the fastest; the best \
+         of every mini-batch; how long a mini-batch takes, at the median and of 99 in a hundred; \
          FLOPs an instance in millions, of the equations and executed"
     );
     let header = [

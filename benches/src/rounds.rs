@@ -54,8 +54,8 @@ pub struct Times {
 }
 
 /// The mini-batches that are timed, at equal distances among all of them: as many as there is time
-/// for in the rounds of all laps, if an entrant has so many seconds. It follows from the work in one
-/// and not from a clock, so that all laps and runs time the same ones.
+/// for in the rounds of all laps, if an entrant has so many seconds. It follows from the work in
+/// one and not from a clock, so that all laps and runs time the same ones.
 #[must_use]
 pub fn choose(all: usize, fewest: usize, flops: f64, seconds: f64) -> Vec<usize> {
     let turns = (LAPS * ROUNDS.0) as f64;

@@ -112,8 +112,8 @@ fn table(rows: &[Row<'_>]) -> Table {
         .filter(|&rival| rows.iter().any(|row| row.over(rival).is_some()))
         .collect();
     let title = format!(
-        "Instances a second of edbatch, the median of {LAPS} laps ± the farthest; and how many times \
-         as fast it is as others"
+        "Instances a second of edbatch, the median of {LAPS} laps ± the farthest; and how many \
+         times as fast it is as others"
     );
     let header = ["model", "input", "H", "batch", "inst/s", "±", "of peak"];
     let header = header.map(String::from).into_iter();
