@@ -3,8 +3,8 @@
     python3 dynet_peer.py FOLDER
 
 What FOLDER holds and what is said on the pipes stands in `protocol.py`. Gates are stacked, and
-where the equations are those of an LSTM, DyNet's own three operations compute it, which are all that
-its `CompactVanillaLSTMBuilder` is made of. DyNet's batching is on (`--dynet-autobatch 1`, its
+where the equations are those of an LSTM, DyNet's own three operations compute it, which are all
+that its `CompactVanillaLSTMBuilder` is made of. DyNet's batching is on (`--dynet-autobatch 1`, its
 agenda), and it decides and computes within the clock; that Python first describes the graph, which
 it must do for every mini-batch, is timed apart: that favours this program.
 """
