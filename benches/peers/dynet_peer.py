@@ -226,7 +226,7 @@ def version():
     if not switches:
         return f"{dy.__version__} (compiled with unknown switches)"
     compiler, *rest = switches.group().decode().split(" -")
-    kept = [f"-{switch}" for switch in rest if re.match(r"(march=|O|mavx512f|mno-avx512f)", switch)]
+    kept = [f"-{switch}" for switch in rest if re.match(r"(march=|O|m(no-)?avx512f$)", switch)]
     return f"{dy.__version__} ({compiler} {' '.join(dict.fromkeys(kept))})"
 
 
