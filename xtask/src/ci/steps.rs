@@ -129,6 +129,10 @@ const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test kernels -
 pub(super) const STEPS: &[Step] = &[
     Step::new("fmt", "cargo fmt --all --check"),
     Step::new("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
+    Step::new(
+        "clippy-without-features",
+        "cargo clippy -p edbatch -p edbatch-runtime --no-default-features -- -D warnings",
+    ),
     Step::new("tests", "cargo test --workspace --all-features").when(When::Tests),
     Step::of("examples", Action::Examples),
     Step::new("avx2", AT_A_LEVEL).env(&[("EDBATCH_CPU", "avx2")]).needs(Needs::Avx2),
