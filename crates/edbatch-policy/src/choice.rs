@@ -21,6 +21,8 @@ use crate::{
 /// assert_eq!("tree.json".parse(), Ok(PolicyChoice::File("tree.json".into())));
 /// let error = "beam:none".parse::<PolicyChoice>().unwrap_err();
 /// assert_eq!(error.to_string(), "expected beam:WIDTH with a width of at least 1, got `beam:none`");
+/// assert!("exact:0.5".parse::<PolicyChoice>().is_ok());
+/// assert!("exact:1e-12".parse::<PolicyChoice>().is_err(), "less than a nanosecond");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PolicyChoice {
@@ -124,13 +126,13 @@ impl FromStr for PolicyChoice {
     }
 }
 
-/// A budget of time, at most a year.
+/// A budget of time: at least a nanosecond, at most a year.
 fn seconds(word: &str, text: Option<&str>) -> Result<Option<Duration>, ChoiceError> {
     let Some(text) = text else { return Ok(None) };
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds < 3.2e7 => {
-            Ok(Some(Duration::from_secs_f64(seconds)))
-        }
+    let seconds = text.parse().ok().filter(|seconds| (0.0..3.2e7).contains(seconds));
+    match seconds.map(Duration::from_secs_f64) {
+        // Less is rounded to nothing.
+        Some(within) if !within.is_zero() => Ok(Some(within)),
         _ => Err(ChoiceError::Seconds(word.into())),
     }
 }
@@ -171,7 +173,7 @@ pub enum ChoiceError {
     Critical(String),
     /// The width of a beam is not a positive number.
     Width(String),
-    /// A budget is not a positive number of seconds.
+    /// A budget is no number of seconds from a nanosecond to a year.
     Seconds(String),
 }
 
@@ -190,7 +192,8 @@ impl fmt::Display for ChoiceError {
                 write!(f, "expected beam:WIDTH with a width of at least 1, got `{word}`")
             }
             Self::Seconds(word) => {
-                write!(f, "expected a number of seconds above 0 at the end, got `{word}`")
+                let expected = "a number of seconds at the end, from a nanosecond to a year";
+                write!(f, "expected {expected}, got `{word}`")
             }
         }
     }

@@ -227,5 +227,8 @@ fn a_search_proves_what_the_bound_cannot() {
         assert_eq!((&report[0]["batches"], &report[0]["proved"]), (&5.into(), &true.into()));
     }
     let message = scratch.error_of_usage(&["schedule", "@graph", "--policy", "exact:soon"]);
-    assert!(message.contains("expected a number of seconds above 0"), "{message}");
+    assert!(
+        message.contains("expected a number of seconds at the end, from a nanosecond"),
+        "{message}"
+    );
 }
