@@ -133,7 +133,14 @@ fn files_that_the_documents_name_exist() {
         [PathBuf::from(path.replace("/src/", "/").replace("edbatch-", "")), PathBuf::from(path)]
     };
     let files: Vec<PathBuf> = files.flat_map(short).collect();
-    for document in ["README.md", "docs/ARCHITECTURE.md", "docs/paper.md", "docs/walkthrough.md"] {
+    let documents = [
+        "CONTRIBUTING.md",
+        "README.md",
+        "docs/ARCHITECTURE.md",
+        "docs/paper.md",
+        "docs/walkthrough.md",
+    ];
+    for document in documents {
         let text = fs::read_to_string(root().join(document)).unwrap();
         let named = text.split('`').filter(|name| name.ends_with(".rs") && !name.contains(' '));
         for name in named {
