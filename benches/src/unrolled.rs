@@ -72,7 +72,7 @@ fn answer(graph: &mut Graph, exchanges: &[RefCell<Exchange>]) {
         exchange.emitted.clear();
         exchange.answer = exchange.awaited.take().map(|awaited| match awaited {
             Awaited::ArgMax => {
-                exchange.greatest = vec![0; exchange.asked.len()];
+                exchange.greatest = vec![0; exchange.asked.len()].into();
                 Answer::ArgMax
             }
             Awaited::Elements => {

@@ -126,6 +126,7 @@ impl<M: Model> Model for Vanilla<M> {
             given.truncate(self.initial.len());
             given.extend(fields);
             let earlier = fields_of.len();
+            let greatest = greatest.into();
             let after = Exchange { carried, greatest, earlier, ..Exchange::default() };
             exchange.replace(after);
             hand_over(&mut graph.borrow_mut(), &mut exchange.borrow_mut(), answer);

@@ -6,6 +6,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use edbatch_graph::{CallError, Graph, Kind, RecordId, Value};
+use smallvec::SmallVec;
 
 /// One instance's view of the mini-batch being built.
 ///
@@ -26,14 +27,14 @@ pub struct Exchange {
     /// What the instance waits for: this of the values in `asked`.
     pub awaited: Option<Awaited>,
     /// What values it asks about.
-    pub asked: Vec<Value>,
+    pub asked: SmallVec<[Value; 1]>,
     /// While it waits: the values that it will still use. Afterwards: the same values in the next
     /// graph.
     pub carried: Vec<Value>,
     /// What it waited for, once it has been computed.
     pub answer: Option<Answer>,
     /// Where that is [`Answer::ArgMax`]: an index for each value.
-    pub greatest: Vec<u32>,
+    pub greatest: SmallVec<[u32; 1]>,
     /// The elements of the values that were given since the engine last looked, row after row.
     pub given: Vec<f32>,
 }
@@ -178,7 +179,8 @@ impl<'g> Build<'g> {
         greatest: &mut Vec<u32>,
     ) -> [Value; N] {
         let (_, carried) = self.wait(Awaited::ArgMax, values, carried).await;
-        greatest.clone_from(&self.exchange.borrow().greatest);
+        greatest.clear();
+        greatest.extend_from_slice(&self.exchange.borrow().greatest);
         carried
     }
 
@@ -192,7 +194,7 @@ impl<'g> Build<'g> {
             let mut exchange = self.exchange.borrow_mut();
             exchange.awaited = Some(awaited);
             exchange.asked.clear();
-            exchange.asked.extend(asked);
+            exchange.asked.extend_from_slice(asked);
             exchange.carried.clear();
             exchange.carried.extend(carried);
         }

@@ -167,6 +167,9 @@ impl Model for LstmNmt {
             Stop::AtEnd => 2 * source.words.len() + 10,
             Stop::After(steps) => steps,
         };
+        let Some(next) = self.next else {
+            return self.one_by_one(build, source.stop, state, steps).await;
+        };
         let (mut words, mut scores) = (vec![BEGIN], Vec::new());
         let mut done = 0;
         while done < steps {
@@ -174,14 +177,11 @@ impl Model for LstmNmt {
             let word = words[words.len() - 1];
             state = build.call(self.decoder, &[word], &[state])?;
             scores.push(build.call(self.output, &[], &[state])?);
-            if let Some(next) = self.next {
-                for step in 1..self.steps_per_graph.min(steps - done) {
-                    state = build.call(next, &[], &[scores[step - 1], state])?;
-                    scores.push(build.call(self.output, &[], &[state])?);
-                }
+            for step in 1..self.steps_per_graph.min(steps - done) {
+                state = build.call(next, &[], &[scores[step - 1], state])?;
+                scores.push(build.call(self.output, &[], &[state])?);
             }
             scores.iter().for_each(|&scores| build.emit(scores));
-            // Of all values only the state is needed by the next step; the others are freed.
             [state] = build.arg_max_each(&scores, [state], &mut words).await;
             let end = words.iter().position(|&word| word == END);
             if let Some(end) = end.filter(|_| source.stop == Stop::AtEnd) {
@@ -189,6 +189,30 @@ impl Model for LstmNmt {
                 break;
             }
             done += words.len();
+        }
+        Ok(())
+    }
+}
+
+impl LstmNmt {
+    /// The steps of a decoder that is looked at after each; nothing is allocated for them.
+    async fn one_by_one(
+        &self,
+        build: &Build<'_>,
+        stop: Stop,
+        mut state: Value,
+        steps: usize,
+    ) -> Result<(), BuildError> {
+        let mut word = BEGIN;
+        for _ in 0..steps {
+            state = build.call(self.decoder, &[word], &[state])?;
+            let scores = build.call(self.output, &[], &[state])?;
+            build.emit(scores);
+            // Of all values only the state is needed by the next step; the others are freed.
+            (word, [state]) = build.arg_max(scores, [state]).await;
+            if word == END && stop == Stop::AtEnd {
+                break;
+            }
         }
         Ok(())
     }

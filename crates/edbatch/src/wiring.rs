@@ -15,6 +15,7 @@ use std::task::{Context, Waker};
 use edbatch_graph::{RecordId, Value};
 use edbatch_models::{Answer, Awaited};
 use edbatch_runtime::BackendError;
+use smallvec::SmallVec;
 
 use crate::InputError;
 use crate::emitted::{Emitted, Results, Sink};
@@ -41,7 +42,7 @@ struct Wirer<W, E> {
     carried: Vec<Value>,
     answer: Option<Answer>,
     /// The indices that are part of the answer.
-    greatest: Vec<u32>,
+    greatest: SmallVec<[u32; 1]>,
     /// How many calls it made, as far as these are [looked at](Wiring::fail_where).
     calls: usize,
     /// Why it goes on no more.
@@ -63,7 +64,6 @@ where
         let Self { round, start, wirers, .. } = self;
         round.turns.borrow_mut().clear();
         round.wanted.borrow_mut().clear();
-        round.asked.borrow_mut().clear();
         round.given.borrow_mut().clear();
         let waiting = wirers.iter().filter(|wirer| wirer.future.is_some()).count();
         round.free.set(round.width - waiting);
@@ -128,8 +128,6 @@ where
         results: &impl Results,
         sink: &mut impl Sink<E>,
     ) -> Result<usize, BackendError> {
-        let asked = self.round.asked.borrow();
-        let mut asked = asked.iter().copied();
         for turn in self.round.turns.borrow().iter() {
             let wirer = &mut self.wirers[turn.wirer];
             if turn.began {
@@ -149,15 +147,13 @@ where
                     wirer.output.keep(0);
                 }
                 Then::Waits(Awaited::ArgMax) => {
-                    let greatest = asked.by_ref().take(turn.asked);
                     wirer.greatest.clear();
-                    wirer.greatest.extend(greatest.map(|wanted| results.arg_max(wanted)));
+                    wirer.greatest.extend(turn.asked.iter().map(|&wanted| results.arg_max(wanted)));
                     wirer.answer = Some(Answer::ArgMax);
                 }
                 Then::Waits(Awaited::Elements) => {
                     let mut elements = Vec::new();
-                    let asked = asked.by_ref().take(turn.asked);
-                    asked.into_iter().try_for_each(|w| results.append(w, &mut elements))?;
+                    turn.asked.iter().try_for_each(|&w| results.append(w, &mut elements))?;
                     wirer.answer = Some(Answer::Elements(elements));
                 }
             }
@@ -189,7 +185,7 @@ where
 impl<W: Future<Output = ()>, E: Emitted> Wirer<W, E> {
     fn new() -> Self {
         let (future, output) = (Box::pin(None), E::default());
-        let (carried, answer, greatest) = (Vec::new(), None, Vec::new());
+        let (carried, answer, greatest) = (Vec::new(), None, SmallVec::new());
         Self { future, instance: 0, output, carried, answer, greatest, calls: 0, failed: None }
     }
 

@@ -9,6 +9,7 @@ use std::ops::Range;
 use edbatch_graph::{Dag, Graph, Value};
 use edbatch_layout::Want;
 use edbatch_models::{Awaited, Build, Exchange, Model};
+use smallvec::SmallVec;
 
 use crate::InputError;
 use crate::emitted::Emitted;
@@ -36,8 +37,6 @@ pub(crate) struct Round<'g, I: Iterator> {
     /// What each instance that went on in this round wants, and all of that in the same order.
     pub(super) turns: RefCell<Vec<Turn>>,
     pub(super) wanted: RefCell<Vec<(Value, Want)>>,
-    /// For each value that was asked about, turn by turn: which of the wanted ones it is.
-    pub(super) asked: RefCell<Vec<usize>>,
 }
 
 /// What one instance did in a round.
@@ -52,8 +51,8 @@ pub(super) struct Turn {
     pub(super) kept: usize,
     /// The values that it emitted, among the wanted ones.
     pub(super) emitted: Range<usize>,
-    /// How many values it asked about.
-    pub(super) asked: usize,
+    /// For each value that it asked about: which of the wanted ones it is.
+    pub(super) asked: SmallVec<[usize; 1]>,
     pub(super) then: Then,
 }
 
@@ -89,7 +88,6 @@ impl<'g, I: Iterator> Round<'g, I> {
             given: RefCell::default(),
             turns: RefCell::default(),
             wanted: RefCell::default(),
-            asked: RefCell::default(),
         }
     }
 
@@ -147,7 +145,8 @@ impl<'g, I: Iterator> Round<'g, I> {
         self.given.borrow_mut().append(&mut exchange.given);
         let (instance, began) = (self.instance.get(), self.began.get());
         let (nodes, then) = (self.nodes_of_turn(), Then::Failed(error));
-        let turn = Turn { instance, wirer, began, nodes, kept: 0, emitted: 0..0, asked: 0, then };
+        let (kept, emitted, asked) = (0, 0..0, SmallVec::new());
+        let turn = Turn { instance, wirer, began, nodes, kept, emitted, asked, then };
         self.turns.borrow_mut().push(turn);
     }
 
@@ -158,8 +157,7 @@ impl<'g, I: Iterator> Round<'g, I> {
         let Exchange { emitted, earlier, awaited, asked, carried, given, .. } = &mut *exchange;
         self.given.borrow_mut().append(given);
         let mut wanted = self.wanted.borrow_mut();
-        let mut positions = self.asked.borrow_mut();
-        let (first, first_asked, kept) = (wanted.len(), positions.len(), *earlier);
+        let (first, kept, mut positions) = (wanted.len(), *earlier, SmallVec::new());
         let awaited = awaited.take();
         wanted.extend(emitted.drain(..).map(|value| (value, self.emitted)));
         let emitted = first..wanted.len();
@@ -181,14 +179,13 @@ impl<'g, I: Iterator> Round<'g, I> {
         let graph = self.graph.borrow();
         if wanted[first..].iter().any(|&(value, _)| graph.record_of(value).is_none()) {
             wanted.truncate(first);
-            positions.truncate(first_asked);
             drop(exchange);
             self.fail(wirer, InputError::NotCarried);
             return false;
         }
         let then = awaited.map_or(Then::Ended, Then::Waits);
         let (instance, began) = (self.instance.get(), self.began.get());
-        let (nodes, asked) = (self.nodes_of_turn(), positions.len() - first_asked);
+        let (nodes, asked) = (self.nodes_of_turn(), positions);
         let turn = Turn { instance, wirer, began, nodes, kept, emitted, asked, then };
         self.turns.borrow_mut().push(turn);
         true

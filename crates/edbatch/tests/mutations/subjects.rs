@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use edbatch::Engine;
-use edbatch_graph::{Dag, Graph, NodeId, Schedule, Value};
+use edbatch_graph::{Dag, Graph, NodeId, Schedule, Source, Value};
 use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Planner, Program, Want, check};
 use edbatch_models::{Folder, Model, ModelName};
 use edbatch_policy::{Agenda, Critical, Policy, schedule};
@@ -96,14 +96,19 @@ impl Subject {
     pub(crate) fn other_rows(&self, rng: &mut Random) -> Graph {
         let network = self.graph.network();
         let mut other = Graph::new(network.clone());
-        for &record in &self.graph.given()[network.initial_values().len()..] {
-            other.give(record);
-        }
+        let initial = network.initial_values().len();
+        let given = self.graph.given()[initial..].iter();
+        let given: Vec<Value> = given.map(|&record| other.give(record)).collect();
+        // Values are a graph's own, but for the initial ones.
+        let in_other = |value: Value| match value.source() {
+            Source::Node(node) => node.into(),
+            Source::Given(index) => index.checked_sub(initial).map_or(value, |index| given[index]),
+        };
         for node in (0..self.graph.nodes()).map(NodeId::new) {
             let kind = self.graph.kind(node);
             let tables = network[kind].tables().iter();
             let rows: Vec<u32> = tables.map(|table| rng.random_range(0..table.rows)).collect();
-            let values: Vec<Value> = self.graph.values(node).collect();
+            let values: Vec<Value> = self.graph.values(node).map(in_other).collect();
             other.call(kind, &rows, &values).unwrap();
         }
         other
