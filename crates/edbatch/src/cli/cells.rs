@@ -267,23 +267,35 @@ impl Report {
     }
 }
 
-fn print_table(reports: &[Report], listed: Layout) {
-    print!("{:18} {:>7} | {:^25}", "memory kernels, kB", "batches", "paper's rule");
-    Layout::ALL.iter().for_each(|layout| print!(" | {:^21}", layout.name()));
-    println!(" | {:>8}", "compile");
-    let kilobytes = |moved: Moved| moved.bytes as f64 / 1024.0;
+/// A line by the paper's rule for each cell, as declared and as planned, and one for each plan of
+/// it; below the chosen one, what it copies.
+fn print_table(reports: &[Report], chosen: Layout) {
+    let calls = reports.first().map_or(0, |report| report.calls);
+    println!("batches of {calls} calls");
+    println!(
+        "{:18} {:>7}  {:22} {:>14} {:>10} {:>10} {:>10}",
+        "cell", "batches", "plan", "memory kernels", "kB", "us", "compile us"
+    );
     for report in reports {
         let Compared { declared, planned } = report.paper_rule;
-        let rule = [declared, planned].map(|by| format!("{:3} {:7.1}", by.kernels, kilobytes(by)));
-        print!("{:18} {:>7} | {}", report.cell, report.batches, rule.join(" -> "));
-        for PlanReport { moved, nanoseconds, .. } in &report.plans {
+        let rule = counted_by("paper's rule, declared", declared);
+        println!("{:18} {:>7}  {rule}", report.cell, report.batches);
+        println!("{:26}  {}", "", counted_by("paper's rule, planned", planned));
+        for PlanReport { layout, moved, copied, nanoseconds } in &report.plans {
             let time = nanoseconds.map_or("-".into(), |time| format!("{:.1}", time / 1e3));
-            print!(" | {:3} {:7.1} {time:>6} us", moved.kernels, kilobytes(*moved));
-        }
-        println!(" | {:5.0} us", report.compile_microseconds);
-        let plan = report.plans.iter().find(|plan| plan.layout == listed);
-        for Copied { operation, variables, why, .. } in plan.iter().flat_map(|plan| &plan.copied) {
-            println!("    {operation}: {} ({why})", variables.join(" "));
+            print!("{:26}  {} {time:>10}", "", counted_by(layout.name(), *moved));
+            if *layout == chosen {
+                println!(" {:>10.0}", report.compile_microseconds);
+                for Copied { operation, variables, why, .. } in copied {
+                    println!("    {operation}: {} ({why})", variables.join(" "));
+                }
+            } else {
+                println!();
+            }
         }
     }
+}
+
+fn counted_by(plan: &str, moved: Moved) -> String {
+    format!("{plan:22} {:>14} {:>10.1}", moved.kernels, moved.bytes as f64 / 1024.0)
 }

@@ -81,6 +81,35 @@ fn no_plan_of_a_model_copies_more_than_its_declaration() {
     }
 }
 
+/// Lines of a table of one cell: two of heading, two by the paper's rule, one for each plan.
+const WITHOUT_COPIES: usize = 2 + 2 + PLANS.len();
+
+#[test]
+fn the_table_says_what_json_says() {
+    let scratch = Scratch::new("cells-table");
+    let words = ["LSTMCell", "--batch", "3", "--layout", "declaration"];
+    let table = scratch.ok(&[&["cells"], &words[..]].concat());
+    let cell = &json(&words)[0];
+    // What follows a plan's name: kernels, kB and, where it was run, two times.
+    let figures = |name: &str| -> Vec<f64> {
+        let line = table.lines().find_map(|line| line.get(28..)?.strip_prefix(name));
+        let line = line.unwrap_or_else(|| panic!("no {name} in {table}"));
+        line.split_whitespace().map(|figure| figure.parse().unwrap()).collect()
+    };
+    let same = |figures: &[f64], moved: &Value| {
+        let kilobytes = number(&moved["bytes"]) as f64 / 1024.0;
+        assert_eq!(figures[0], number(&moved["memory_kernels"]) as f64, "{table}");
+        assert_eq!(format!("{:.1}", figures[1]), format!("{kilobytes:.1}"), "{table}");
+    };
+    same(&figures("paper's rule, declared "), &cell["paper_rule"]["declared"]);
+    same(&figures("paper's rule, planned "), &cell["paper_rule"]["planned"]);
+    for (plan, _) in PLANS {
+        let figures = figures(&format!("{plan} "));
+        same(&figures, &cell["plans"][plan]);
+        assert_eq!(figures.len(), if plan == "declaration" { 4 } else { 3 }, "{table}");
+    }
+}
+
 #[test]
 fn the_copies_of_the_chosen_plan_are_listed() {
     let scratch = Scratch::new("cells-listed");
@@ -89,9 +118,9 @@ fn the_copies_of_the_chosen_plan_are_listed() {
         let text = listed(layout);
         assert!(text.contains("    concatenate: left.matrix right.matrix ("), "{text}");
     }
-    assert_eq!(listed("ours").lines().count(), 2);
+    assert_eq!(listed("ours").lines().count(), WITHOUT_COPIES);
     let text = scratch.ok(&["cells", "LSTMCell", "--layout", "declaration"]);
-    assert_eq!(text.lines().count(), 2, "nothing is copied as declared: {text}");
+    assert_eq!(text.lines().count(), WITHOUT_COPIES, "nothing is copied as declared: {text}");
     let pictures = ["paper", "ours"]
         .map(|layout| scratch.ok(&["cells", "LSTMCell", "--layout", layout, "--picture", "text"]));
     assert_ne!(pictures[0], pictures[1]);
