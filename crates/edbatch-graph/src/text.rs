@@ -1,8 +1,9 @@
 //! The text format of published batch graphs.
 //!
-//! First the number of nodes, then a line per node: `type n_inputs ids…`, arguments before users.
-//! *Source*: the dumps of the ED-Batch authors' program. Types are arbitrary numbers; here they
-//! become dense [`Kind`]s in ascending order and keep their number as name.
+//! First the number of nodes, then a line per node: its kind, how many arguments it has,
+//! and which, as numbers of nodes counted from 0; arguments stand before users. *Source*: the dumps
+//! of the ED-Batch authors' program, whose word for a kind is type. Kinds are arbitrary numbers
+//! there; here they become dense [`Kind`]s in ascending order and keep their number as name.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -23,7 +24,7 @@ const KINDS: usize = 1 << 16;
 ///
 /// # Errors
 /// With the line number: a field that is no number, a node that reads itself, a later node or one
-/// that does not exist, too few or too many ids or lines, more than 65,536 types. Memory is taken
+/// that does not exist, too few or too many ids or lines, more than 65,536 kinds. Memory is taken
 /// by what is there, never by what a number claims.
 pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
     let whole = text;
@@ -42,7 +43,7 @@ pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
             return Err(TextError::new(line, TextErrorKind::SurplusLine { nodes }));
         }
         let mut fields = Fields { line, rest: text.split_ascii_whitespace() };
-        types.push(fields.number("a type")?);
+        types.push(fields.number("a kind")?);
         for _ in 0..fields.number("the number of inputs")? {
             let id = fields.number("an input's id")?;
             if id >= node {
@@ -244,7 +245,7 @@ impl fmt::Display for TextError {
                 write!(f, "expected {nodes} nodes, got {got} before the end of the file")
             }
             TextErrorKind::TooManyTypes { types } => {
-                write!(f, "{types} different types, at most 65536 are possible")
+                write!(f, "{types} different kinds, at most 65536 are possible")
             }
         }
     }

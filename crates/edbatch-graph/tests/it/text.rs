@@ -65,7 +65,7 @@ fn the_first_type_too_many_is_named_by_its_line() {
     for node in 0..65_538u64 {
         text.push_str(&format!("{} 0\n", node.saturating_sub(1) + (1 << 40)));
     }
-    check(&text, "line 65540: 65537 different types, at most 65536 are possible");
+    check(&text, "line 65540: 65537 different kinds, at most 65536 are possible");
 }
 
 /// Same arguments, and kinds that are named after the numbers that were written.

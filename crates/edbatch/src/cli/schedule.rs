@@ -15,9 +15,9 @@ use super::{graph_file, progress, svg};
 
 /// Schedules a graph with one policy after the other and counts batches.
 ///
-/// The graph is a text: the number of nodes, then a line per node, "type n_inputs ids…", arguments
-/// before users. The lower bound is the sum, over the kinds, of their longest chains; a schedule
-/// that meets it is proved optimal.
+/// The graph is a text: the number of nodes, then a line per node: its kind, how many arguments it
+/// has, and which, as numbers of earlier nodes, counted from 0. The lower bound is the sum, over
+/// the kinds, of their longest chains; a schedule that meets it is proved optimal.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
