@@ -85,7 +85,7 @@ pub fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 5] {
 }
 
 fn paragraphs(measured: &str, soak: &Soak) -> String {
-    format!("{measured}\n\n{}.", wrapped(&soak.to_string(), WIDTH).join("\n"))
+    format!("{measured}\n\n{}.", wrapped(&soak.verdict(), WIDTH).join("\n"))
 }
 
 fn speeds(rows: &[Row<'_>]) -> Table {
@@ -93,7 +93,7 @@ fn speeds(rows: &[Row<'_>]) -> Table {
         .into_iter()
         .filter(|&rival| rows.iter().any(|row| row.over(rival).is_some()))
         .collect();
-    let header = ["model", "set", "H", "batch", "inst/s", "of bound"].map(String::from);
+    let header = ["model", "set", "H", "batch", "inst/s", "±", "of bound"].map(String::from);
     let named = rivals.iter().map(|rival| format!("/ {}", rival.name()));
     let mut table = Table::new("", 2, header.into_iter().chain(named));
     for row in rows {
@@ -101,6 +101,7 @@ fn speeds(rows: &[Row<'_>]) -> Table {
         let mut cells = vec![format!("`{model}`"), input.clone()];
         cells.extend([hidden, batch].map(|size| size.to_string()));
         cells.push(whole(row.ours.instances_per_second));
+        cells.push(percent(row.ours.spread));
         cells.push(percent(row.ours.fraction_of_peak));
         let ratio = |rival: &Rival| row.over(*rival).map_or("-".into(), |r| format!("{r:.1}"));
         cells.extend(rivals.iter().map(ratio));

@@ -55,6 +55,21 @@ impl Soak {
         self.memory.grows().then(|| format!("memory {}", self.memory))
     }
 
+    /// What is judged, in a line: not the speed, which says more of the machine's other work.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        let (mini_batches, engines) = (whole(self.mini_batches as f64), self.engines);
+        let (seconds, memory) = (self.seconds, self.memory);
+        let bits = match &self.moved {
+            None => format!("reference bits equal {} times", self.samples.len()),
+            Some(engine) => format!("reference bits moved: {engine}"),
+        };
+        format!(
+            "{mini_batches} mini-batches on {engines} engines in {seconds:.0} s; memory {memory}; \
+             {bits}"
+        )
+    }
+
     /// The speed of the reference mini-batches at the end, of that in the first minute.
     #[must_use]
     pub fn drift(&self) -> Option<f64> {
@@ -63,17 +78,10 @@ impl Soak {
     }
 }
 
-/// The verdict, in a line.
+/// The verdict, and the speed, in a line.
 impl std::fmt::Display for Soak {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (mini_batches, engines) = (whole(self.mini_batches as f64), self.engines);
-        let seconds = self.seconds;
-        write!(f, "{mini_batches} mini-batches on {engines} engines in {seconds:.0} s; ")?;
-        write!(f, "memory {}; ", self.memory)?;
-        match &self.moved {
-            None => write!(f, "reference bits equal {} times", self.samples.len())?,
-            Some(engine) => write!(f, "reference bits moved: {engine}")?,
-        }
+        f.write_str(&self.verdict())?;
         let drift = self.drift().map(percent);
         drift.map_or(Ok(()), |drift| write!(f, "; speed {drift} of the first"))
     }

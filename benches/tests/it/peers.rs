@@ -34,6 +34,27 @@ fn a_record_names_its_program() {
 }
 
 #[test]
+fn the_table_of_speeds_says_how_far_laps_lie_apart() {
+    let blocks = blocks(&sample::records());
+    for name in ["main", "sizes"] {
+        let (_, table) = blocks.iter().find(|(block, _)| *block == name).unwrap();
+        let table = table.as_ref().unwrap();
+        let header = "|model|set|H|batch|inst/s|±|of bound|/ unbatched|/ op by op|/ cells|/ paper|";
+        assert!(table.contains(header), "{table}");
+        assert!(table.contains("|38,281|5.0 %|98 %|"), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    }
+}
+
+#[test]
+fn the_block_of_the_soak_does_not_tell_its_speed() {
+    let blocks = blocks(&sample::records());
+    let (_, text) = blocks.iter().find(|(block, _)| *block == "soak").unwrap();
+    let text = text.as_ref().unwrap();
+    assert!(text.contains("reference bits") && !text.contains("speed"), "{text}");
+}
+
+#[test]
 fn the_table_of_peers_has_every_programs_best() {
     let records = sample::records();
     let blocks = blocks(&records);
