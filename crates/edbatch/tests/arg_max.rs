@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use edbatch::{Engine, EngineOptions, InputError, Rows, RunError, RunOptions};
 use edbatch_graph::{Kind, Network, Shape};
-use edbatch_models::{
-    Build, BuildError, LstmNmt, Model, NmtSizes, SourceSentence, Stop, TreeLstm, TreeSizes, arg_max,
-};
+use edbatch_models::{Build, BuildError, Model, TreeLstm, TreeSizes, arg_max};
 use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
@@ -122,13 +120,6 @@ fn trees() -> (TreeLstm, Vec<edbatch_datasets::Tree<u32>>) {
     (TreeLstm::new(sizes).unwrap(), trees)
 }
 
-fn translator() -> (LstmNmt, Vec<SourceSentence>) {
-    let sizes = NmtSizes { source: 9, target: 30, embed: 5, hidden: 13 };
-    let sentence =
-        |steps: usize| SourceSentence { words: vec![3; steps], stop: Stop::After(steps) };
-    (LstmNmt::new(sizes).unwrap(), (1..20).map(sentence).collect())
-}
-
 #[test]
 fn parts_of_mini_batches_give_the_same() {
     let (model, inputs) = trees();
@@ -146,6 +137,7 @@ mod on_devices {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use edbatch_layout::{CellStyle, PhaseTable, Plan, Planner, Program, Tape};
+    use edbatch_models::{LstmNmt, NmtSizes, SourceSentence, Stop};
     use edbatch_runtime::cuda::Driver;
     use edbatch_runtime::{Backend, BackendError, Bytes, Given, Outputs};
 
@@ -205,6 +197,13 @@ mod on_devices {
         let of_rows = bytes.swap(0, Ordering::Relaxed);
         assert_eq!(engine.run_arg_max(inputs).unwrap(), indices(&rows));
         Some([of_rows, bytes.load(Ordering::Relaxed)])
+    }
+
+    fn translator() -> (LstmNmt, Vec<SourceSentence>) {
+        let sizes = NmtSizes { source: 9, target: 30, embed: 5, hidden: 13 };
+        let sentence =
+            |steps: usize| SourceSentence { words: vec![3; steps], stop: Stop::After(steps) };
+        (LstmNmt::new(sizes).unwrap(), (1..20).map(sentence).collect())
     }
 
     #[test]
