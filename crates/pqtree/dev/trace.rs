@@ -4,9 +4,16 @@
 //! The model is the recursive reference, on which every operation is done in the plainest way. The
 //! first byte says how many leaves there are; sets are drawn so that many can be reduced.
 
+#[path = "trace/checks.rs"]
+mod checks;
+#[path = "trace/other_leaves.rs"]
+mod other_leaves;
+
 use crate::model::{Model, text, universal};
 use crate::reference::Reference;
-use pqtree::{Checkpoint, Kind, NodeId, PqTree};
+pub(crate) use checks::check_proof;
+use checks::lists;
+use pqtree::{Checkpoint, NodeId, PqTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 
@@ -146,32 +153,6 @@ impl Trace<'_> {
         }
     }
 
-    /// Each node whose children are not those from before is named, once, and no other.
-    fn check_changed(&self, before: &BTreeMap<NodeId, (Kind, Vec<NodeId>)>) {
-        let after = lists(&self.tree);
-        let altered = after.iter().filter(|&(node, list)| before.get(node) != Some(list));
-        let expected: Vec<NodeId> = altered.map(|(&node, _)| node).collect();
-        let mut found: Vec<NodeId> = self.tree.changed().collect();
-        found.sort_unstable();
-        assert_eq!(found, expected, "{before:?}, then {after:?}");
-    }
-
-    /// All of the set is below its home, and all of the home's leaves, or of a Q-node a run of its
-    /// children, are in the set.
-    fn check_home(&self, home: Option<NodeId>, set: &[u32]) {
-        let tree = &self.tree;
-        let Some(home) = home else {
-            return assert!(set.is_empty());
-        };
-        let inside = |node| tree.leaves_of(node).all(|leaf| set.contains(&leaf));
-        if inside(home) {
-            return assert_eq!(tree.leaves_of(home).count(), set.len());
-        }
-        assert_eq!(tree.kind(home), Kind::Q);
-        let run = tree.children(home).filter(|&child| inside(child));
-        assert_eq!(run.map(|child| tree.leaves_of(child).count()).sum::<usize>(), set.len());
-    }
-
     fn ask(&mut self) -> &'static str {
         let set = self.set();
         let Some(model) = &self.model else { return "ask nothing" };
@@ -203,13 +184,6 @@ impl Trace<'_> {
         self.is_back(&text, &copy);
         assert_eq!(self.tree.changed().count(), 0);
         "roll back"
-    }
-
-    fn is_back(&self, text: &str, copy: &PqTree) {
-        assert_eq!(self.tree.to_string(), text, "rolled back");
-        assert_eq!(&self.tree, copy);
-        assert_eq!(self.hash.hash_one(&self.tree), self.hash.hash_one(copy));
-        assert_eq!(lists(&self.tree), lists(copy), "even the names of nodes");
     }
 
     fn commit(&mut self) -> &'static str {
@@ -328,144 +302,6 @@ impl Trace<'_> {
         "from orders"
     }
 
-    fn insert(&mut self) -> &'static str {
-        let new = self.tree.len();
-        if new >= MOST_LEAVES {
-            return "full";
-        }
-        let (before, bound) = (lists(&self.tree), self.tree.node_bound());
-        assert_eq!(self.tree.insert(), Ok(new));
-        self.check_changed_unless_renumbered(&before, bound);
-        self.model = Some(match &self.model {
-            Some(model) => model.insert_under(&(0..new).collect(), new),
-            None => Reference::Leaf(0),
-        });
-        "insert"
-    }
-
-    fn insert_under(&mut self) -> &'static str {
-        let new = self.tree.len();
-        let Some(node) = self.node() else { return "insert under nothing" };
-        if new >= MOST_LEAVES {
-            return "full";
-        }
-        let below = self.tree.leaves_of(node).collect();
-        let before = lists(&self.tree);
-        let bound = self.tree.node_bound();
-        assert_eq!(self.tree.insert_under(node), Ok(new));
-        self.check_changed_unless_renumbered(&before, bound);
-        self.model = self.model.as_ref().map(|model| model.insert_under(&below, new));
-        "insert under a node"
-    }
-
-    fn node(&mut self) -> Option<NodeId> {
-        let place = self.byte() % self.tree.pre_order().count().max(1);
-        self.tree.pre_order().nth(place)
-    }
-
-    fn remove(&mut self) -> &'static str {
-        let leaves = self.tree.len();
-        if leaves == 0 {
-            return "remove nothing";
-        }
-        let leaf = self.byte() as u32 % leaves;
-        self.tree.remove(leaf).expect("in range");
-        assert_eq!(self.tree.changed().count(), 0);
-        let rename =
-            |other: u32| (other != leaf).then(|| Reference::Leaf(other - u32::from(other > leaf)));
-        self.model = self.model.as_ref().and_then(|model| model.map(&mut { rename }));
-        "remove"
-    }
-
-    fn replace(&mut self) -> &'static str {
-        let leaves = self.tree.len();
-        let count = self.byte() as u32 % 6;
-        if leaves == 0 || leaves + count > MOST_LEAVES {
-            return "replace nothing";
-        }
-        let leaf = self.byte() as u32 % leaves;
-        let (mut by, mut model) = (PqTree::new(count), universal(0..count));
-        if count > 3 {
-            by.reduce(&[0, 1]).and_then(|_| by.reduce(&[1, 2])).expect("a path");
-            model = model.and_then(|model| model.reduce(&[0, 1])?.reduce(&[1, 2]));
-        }
-        let (before, bound) = (lists(&self.tree), self.tree.node_bound());
-        self.tree.replace(leaf, &by).expect("in range");
-        match count {
-            0 => assert_eq!(self.tree.changed().count(), 0),
-            _ => self.check_changed_unless_renumbered(&before, bound),
-        }
-        let name = |inner: u32| if inner == 0 { leaf } else { leaves + inner - 1 };
-        let named = model.and_then(|it| it.map(&mut |inner| Some(Reference::Leaf(name(inner)))));
-        // The empty tree removes the leaf, and the others move up.
-        let rename = |other: u32| other - u32::from(count == 0 && other > leaf);
-        let mut put = |other| match other == leaf {
-            true => named.clone(),
-            false => Some(Reference::Leaf(rename(other))),
-        };
-        self.model = self.model.as_ref().and_then(|model| model.map(&mut put));
-        "replace"
-    }
-
-    /// Reduces a set and replaces it by some leaves, by one, or by none.
-    fn replace_set(&mut self) -> &'static str {
-        let set = self.set();
-        let count = [0, 1, 1, 2, 3, 9][self.byte() % 6].min(MOST_LEAVES - self.tree.len());
-        let (text, copy) = (self.tree.to_string(), self.tree.clone());
-        let (before, bound) = (lists(&self.tree), self.tree.node_bound());
-        let leaves = self.tree.len();
-        let result = self.tree.replace_set(&set, count);
-        let reduced = self.model.as_ref().and_then(|model| model.reduce(&set));
-        let (Ok(replaced), Some(reduced), false) = (&result, reduced, set.is_empty()) else {
-            assert!(
-                result.is_err()
-                    && self
-                        .model
-                        .as_ref()
-                        .is_none_or(|it| it.reduce(&set).is_none() || set.is_empty())
-            );
-            self.is_back(&text, &copy);
-            return "replace a set in vain";
-        };
-        let set: BTreeSet<u32> = set.into_iter().collect();
-        let new: Vec<u32> = set.iter().copied().chain(leaves..).take(count as usize).collect();
-        assert_eq!(replaced.leaves, new);
-        let model = reduced.put(&set, universal(new));
-        let mut names = model.as_ref().map_or_else(Vec::new, Reference::leaves);
-        names.sort_unstable();
-        let after = names.len() as u32;
-        let free: Vec<u32> = (0..after).filter(|leaf| !names.contains(leaf)).collect();
-        let large = names.iter().copied().filter(|&leaf| leaf >= after);
-        let moved: BTreeMap<u32, u32> = large.zip(free).collect();
-        assert!(replaced.moved.iter().copied().eq(moved.clone()));
-        let name = |leaf: u32| *moved.get(&leaf).unwrap_or(&leaf);
-        self.model = model.and_then(|it| it.map(&mut |leaf| Some(Reference::Leaf(name(leaf)))));
-        assert_eq!(self.tree.len(), after);
-        self.check_changed_unless_renumbered(&before, bound);
-        match count {
-            0 => "remove a set",
-            1 => "merge",
-            _ => "replace a set",
-        }
-    }
-
-    /// Each node whose children are not those from before is named. Between the reduction and the
-    /// replacement a node may have had others, and be named for that.
-    fn check_changed_unless_renumbered(
-        &self,
-        before: &BTreeMap<NodeId, (Kind, Vec<NodeId>)>,
-        bound: usize,
-    ) {
-        // Inner nodes keep their numbers while there are numbers to spare for leaves.
-        if self.tree.node_bound() <= bound + 2 {
-            let found: BTreeSet<NodeId> = self.tree.changed().collect();
-            let after = lists(&self.tree);
-            let altered = after.iter().filter(|&(node, list)| before.get(node) != Some(list));
-            assert!(altered.map(|(node, _)| node).all(|node| found.contains(node)));
-            assert_eq!(found.len(), self.tree.changed().count(), "each once");
-        }
-    }
-
     fn reserve(&mut self) -> &'static str {
         let (written, leaves) = (self.tree.to_string(), self.byte() as u32 % 100);
         self.tree.reserve(leaves).expect("not many");
@@ -535,58 +371,4 @@ impl Trace<'_> {
         assert_eq!(tree.changed().collect::<Vec<_>>(), changed);
         "bad leaves"
     }
-
-    /// What has to hold after any operation.
-    fn check(&self) {
-        let tree = &self.tree;
-        assert_eq!(tree.canonical().to_string(), text(&self.model));
-        let mut frontier = vec![0; tree.len() as usize];
-        tree.write_frontier(&mut frontier);
-        assert!(frontier.iter().copied().eq(tree.frontier()));
-        assert!(tree.contains_order(&frontier));
-        let changed: BTreeSet<NodeId> = tree.changed().collect();
-        assert_eq!(changed.len(), tree.changed().count(), "each once");
-        assert!(changed.iter().all(|&node| tree.degree(node) > 0), "inner nodes that are there");
-        let nodes: Vec<_> = tree.pre_order().collect();
-        assert_eq!(nodes.len(), tree.post_order().count());
-        assert_eq!(nodes.first().copied(), tree.root());
-        let (p_nodes, q_nodes) = tree.count_nodes();
-        assert_eq!(nodes.len(), p_nodes + q_nodes + tree.len() as usize);
-        assert!(tree.root().is_none_or(|root| tree.parent(root).is_none()));
-        for node in nodes {
-            assert!(tree.contains(node) && node.index() < tree.node_bound());
-            let children: Vec<_> = tree.children(node).collect();
-            assert_eq!(children.len(), tree.degree(node) as usize);
-            let fewest = match tree.kind(node) {
-                Kind::Leaf => 0,
-                Kind::P => 2,
-                Kind::Q => 3,
-            };
-            assert!(children.len() >= fewest);
-            assert!(children.iter().all(|&child| tree.parent(child) == Some(node)));
-            for (at, &child) in children.iter().enumerate() {
-                let before = at.checked_sub(1).map(|at| children[at]);
-                let beside = [before, children.get(at + 1).copied()];
-                let found = tree.siblings(child);
-                assert!(found == beside || found == [beside[1], beside[0]]);
-            }
-        }
-    }
-}
-
-/// Each inner node with its kind and its children, in their order.
-fn lists(tree: &PqTree) -> BTreeMap<NodeId, (Kind, Vec<NodeId>)> {
-    let inner = tree.pre_order().filter(|&node| tree.kind(node) != Kind::Leaf);
-    inner.map(|node| (node, (tree.kind(node), tree.children(node).collect()))).collect()
-}
-
-/// The leaves that a conflict names prove it on their own.
-pub(crate) fn check_proof(tree: &mut PqTree, set: &[u32]) {
-    let conflict = tree.conflict(set).expect("a set").expect("it was refused");
-    let (inside, outside) = (conflict.inside(), conflict.outside());
-    assert!(inside.iter().all(|leaf| set.contains(leaf)), "{conflict:?} of {set:?} in {tree}");
-    assert!(outside.iter().all(|leaf| !set.contains(leaf)), "{conflict:?} of {set:?} in {tree}");
-    let mut part = tree.project(&[inside.clone(), outside].concat()).expect("different leaves");
-    let kept: Vec<u32> = (0..inside.len() as u32).collect();
-    assert!(part.can_reduce(&kept).is_err(), "{conflict:?} of {set:?} in {tree}");
 }
