@@ -7,6 +7,7 @@
 //! Crates name this one by its path alone, without a version: it is left out of what they publish.
 
 mod allocations;
+mod killing;
 #[cfg(feature = "networks")]
 pub mod networks;
 #[cfg(feature = "networks")]
@@ -19,6 +20,7 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 
 pub use allocations::{CountingAllocator, allocations};
+pub use killing::{kill_on_the_way, names};
 #[cfg(feature = "networks")]
 pub use subject::Subject;
 

@@ -21,19 +21,18 @@ pub fn random_network(rng: &mut impl Rng) -> (Network, Value) {
     let mut network = Network::new();
     let mut width = || *WIDTHS.choose(rng).expect("some widths") as u32;
     let (a, b, m) = (Shape::Vector(width()), Shape::Vector(width()), rng.random_range(1..6));
-    let pair = network.record("pair", [("h", a), ("c", b)]).unwrap();
-    let mixed = network.record("mixed", [("v", b), ("m", Shape::Matrix(m, m + 1))]).unwrap();
-    let initial = network.initial(pair, &["h0", "c0"]).unwrap();
+    let pair = network.record("pair", [("h", a), ("c", b)]).expect("two fields");
+    let fields = [("v", b), ("m", Shape::Matrix(m, m + 1))];
+    let mixed = network.record("mixed", fields).expect("two fields, of another name");
+    let initial = network.initial(pair, &["h0", "c0"]).expect("parameters for both fields");
     for record in [pair, mixed] {
         let shapes: Vec<Shape> = network.fields(record).fields.iter().map(|f| f.shape).collect();
         for j in 0..3 {
             let name = format!("{}{j}", network.fields(record).name);
-
-            network
-                .cell(&name, record, |cell| {
-                    random_cell(cell, &name, &shapes, [pair, mixed], j == 0, rng)
-                })
-                .unwrap();
+            let declared = network.cell(&name, record, |cell| {
+                random_cell(cell, &name, &shapes, [pair, mixed], j == 0, rng)
+            });
+            declared.expect("a cell whose shapes fit");
         }
     }
     (network, initial)
@@ -207,7 +206,7 @@ pub fn random_graph(network: &Arc<Network>, initial: Value, rng: &mut impl Rng) 
                 arguments.push(*fitting.choose(rng).expect("a source of each record"));
             }
         }
-        values.push(graph.call(kind, &rows, &arguments).unwrap());
+        values.push(graph.call(kind, &rows, &arguments).expect("rows and arguments that fit"));
     }
     graph
 }

@@ -50,21 +50,13 @@ fn every_help_has_an_example() {
 
 /// The line on standard error holds all of `expected`, and no file was left.
 fn check(scratch: &Scratch, words: &[&str], expected: &[&str]) {
-    let before = files(scratch);
+    let before = scratch.names();
     let words = [words, &["--output", "@out"]].concat();
     let message = scratch.error(&words);
     for expected in expected {
         assert!(message.contains(expected), "{words:?}: {message}");
     }
-    assert_eq!(files(scratch), before, "{words:?}");
-}
-
-fn files(scratch: &Scratch) -> Vec<String> {
-    let entries = fs::read_dir(&scratch.0).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
+    assert_eq!(scratch.names(), before, "{words:?}");
 }
 
 #[test]
@@ -193,11 +185,11 @@ fn wrong_graphs_are_placed() {
         ("99999999999999999999\n", "line 1: expected the number of nodes"),
     ] {
         scratch.write("graph", text);
-        let before = files(&scratch);
+        let before = scratch.names();
         let message = scratch.error(&["schedule", "@graph", "--svg", "@out"]);
         assert!(message.contains("graph: ") && message.contains(expected), "{message}");
         check(&scratch, &["learn", "@graph"], &["graph: ", expected]);
-        assert_eq!(files(&scratch), before);
+        assert_eq!(scratch.names(), before);
     }
     let whole = gz(b"2\n0 0\n0 1 0\n");
     scratch.write("graph.gz", &whole[..whole.len() - 9]);
@@ -212,7 +204,7 @@ fn wrong_graphs_are_placed() {
 fn a_model_that_cannot_fit_is_refused() {
     let scratch = Scratch::new("fit");
     scratch.write("trees.txt", text::BINARY_TREES);
-    let before = files(&scratch);
+    let before = scratch.names();
     let init = |hidden: &str, more: &[&str]| {
         let words =
             ["init", "tree_lstm", "@deep/model", "--input", "@trees.txt", "--hidden", hidden];
@@ -228,7 +220,7 @@ fn a_model_that_cannot_fit_is_refused() {
     let words = ["init", "bilstm_tagger", "@model", "--hidden", "8", "--input", "@plain"];
     assert!(scratch.error(&words).contains("plain: expected labels or tags, got none"));
     fs::remove_file(scratch.path("plain")).unwrap();
-    assert_eq!(files(&scratch), before);
+    assert_eq!(scratch.names(), before);
 }
 
 /// The first occurrence of a text in bytes, replaced.

@@ -1,5 +1,7 @@
 //! What `infer` gives, whatever way it takes.
 
+use edbatch_testing::names;
+
 use crate::support::{MODELS, POLICIES, Scratch, difference, gz, lines};
 
 #[test]
@@ -226,13 +228,10 @@ fn the_same_seed_makes_the_same_folder() {
     }
     let weights = |dir: &str| std::fs::read(scratch.path(dir).join("weights.safetensors")).unwrap();
     assert!(weights("a") == weights("b") && weights("a") != weights("c"));
-    let files = |dir: &str| {
-        let names = std::fs::read_dir(scratch.path(dir)).unwrap();
-        let mut names: Vec<_> = names.map(|file| file.unwrap().file_name()).collect();
-        names.sort();
-        names
-    };
-    assert_eq!(files("a"), ["config.json", "tags.txt", "vocab.txt", "weights.safetensors"]);
+    assert_eq!(
+        names(&scratch.path("a")),
+        ["config.json", "tags.txt", "vocab.txt", "weights.safetensors"]
+    );
     let vocabulary = std::fs::read_to_string(scratch.path("a/vocab.txt")).unwrap();
     assert!(vocabulary.starts_with("<unk>\nta\nda\nce\n"), "{vocabulary}");
 }

@@ -5,6 +5,8 @@ use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use edbatch_testing::names;
+
 use crate::support::{MODELS, Scratch};
 
 /// A model and many trees, `many.txt`, whose part of one shard takes more than 64 KiB.
@@ -28,27 +30,18 @@ fn shell(scratch: &Scratch, script: &str, number: &str) -> Output {
 }
 
 fn spawn(scratch: &Scratch, number: &str) -> Child {
-    let words = shard(number).map(|word| match word.strip_prefix('@') {
-        Some(name) => scratch.path(name).into_os_string(),
-        None => word.into(),
-    });
-    let mut command = Command::new(env!("CARGO_BIN_EXE_edbatch"));
-    command.args(words).stderr(Stdio::piped()).current_dir(&scratch.0).spawn().unwrap()
-}
-
-fn files(scratch: &Scratch) -> Vec<String> {
-    let entries = fs::read_dir(scratch.path("out")).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
+    scratch.command(&shard(number)).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// Runs the shards, and compares their lines with those of one process.
 fn finish(scratch: &Scratch, shards: &[&str]) {
     shards.iter().for_each(|number| drop(scratch.ok(&shard(number))));
     scratch.ok(&["shards", "check", "@out"]);
-    assert!(files(scratch).iter().all(|name| name.starts_with("part-")), "{:?}", files(scratch));
+    assert!(
+        names(&scratch.path("out")).iter().all(|name| name.starts_with("part-")),
+        "{:?}",
+        names(&scratch.path("out"))
+    );
     let expected = scratch.ok(&["infer", "@model", "--input", "@many.txt"]);
     assert_eq!(scratch.ok(&["shards", "cat", "@out"]), expected);
 }
@@ -83,13 +76,17 @@ fn a_limit_of_files_is_an_error() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.contains("part-00000.jsonl: cannot be written: File too large"), "{message}");
-    assert!(files(&scratch).is_empty());
+    assert!(names(&scratch.path("out")).is_empty());
     let output = shell(&scratch, "ulimit -f 8; exec INFER", "0/2");
     assert_eq!(output.status.code(), None, "{output:?}");
-    assert!(files(&scratch)[0].ends_with(".partial"), "{:?}", files(&scratch));
+    assert!(
+        names(&scratch.path("out"))[0].ends_with(".partial"),
+        "{:?}",
+        names(&scratch.path("out"))
+    );
     // Another shard finds it too.
     scratch.ok(&shard("1/2"));
-    assert_eq!(files(&scratch), ["part-00001.done", "part-00001.jsonl"]);
+    assert_eq!(names(&scratch.path("out")), ["part-00001.done", "part-00001.jsonl"]);
     finish(&scratch, &["0/2"]);
 }
 
@@ -101,13 +98,13 @@ fn a_killed_process_leaves_no_mark() {
     for _ in 0..2 {
         let mut child = spawn(&scratch, "0/2");
         // Until what was left is removed, and another file is there.
-        while files(&scratch).is_empty() || files(&scratch) == before {
+        while names(&scratch.path("out")).is_empty() || names(&scratch.path("out")) == before {
             std::thread::sleep(Duration::from_millis(1));
         }
         child.kill().unwrap();
         let output = child.wait_with_output().unwrap();
         assert!(!output.status.success(), "it was killed before it could end: {output:?}");
-        let left = files(&scratch);
+        let left = names(&scratch.path("out"));
         assert!(left.len() == 1 && left[0].ends_with(".partial"), "{left:?}");
         before = left;
     }
@@ -139,7 +136,11 @@ fn vanished_inputs_are_errors() {
             assert!(error.contains("none: expected a readable file, got: No such"), "{error}");
         }
     }
-    assert_eq!(files(&scratch), ["part-00000.done", "part-00000.jsonl"], "what was done stays");
+    assert_eq!(
+        names(&scratch.path("out")),
+        ["part-00000.done", "part-00000.jsonl"],
+        "what was done stays"
+    );
     finish(&scratch, &["0/2", "1/2"]);
     let device = ["--input", "/dev/null", "--shard", "0/2", "--output-dir", "@out"];
     let error = scratch.error(&[&["infer", "@model"], &device[..]].concat());
@@ -159,7 +160,7 @@ fn files_in_the_way_are_errors() {
     fs::create_dir_all(scratch.path("out/part-00001.done")).unwrap();
     let error = scratch.error(&shard("1/2"));
     assert!(error.contains("part-00001.done: cannot be removed: "), "{error}");
-    assert_eq!(files(&scratch), ["part-00000.jsonl", "part-00001.done"]);
+    assert_eq!(names(&scratch.path("out")), ["part-00000.jsonl", "part-00001.done"]);
 }
 
 /// Marks that are hostile or broken off are shards that do not fit, whatever they claim.

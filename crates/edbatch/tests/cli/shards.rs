@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use edbatch_testing::names;
+
 use crate::support::{MODELS, Scratch, gz};
 
 /// Words that run a shard of a corpus.
@@ -20,14 +22,6 @@ fn shortcomings(scratch: &Scratch) -> String {
     let cat = scratch.run(&["shards", "cat", "@out"]);
     assert!(cat.status.code() == Some(1) && cat.stdout.is_empty(), "cat writes nothing");
     String::from_utf8(output.stdout).unwrap()
-}
-
-fn names(scratch: &Scratch, dir: &str) -> Vec<String> {
-    let entries = fs::read_dir(scratch.path(dir)).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 /// Whole files, lines, more shards than lines; a file of several members, a last line without end.
@@ -52,7 +46,7 @@ fn shards_are_the_lines_of_one_process() {
             let sum = format!("{of} of {of} shards are done: 32 lines, 0 of them without results");
             assert_eq!(check.trim(), sum, "{model}");
             assert_eq!(scratch.ok(&["shards", "cat", "@out"]), expected, "{model}, {of} shards");
-            assert_eq!(names(&scratch, "out").len(), 2 * of);
+            assert_eq!(names(&scratch.path("out")).len(), 2 * of);
         }
     }
 }

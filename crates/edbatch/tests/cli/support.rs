@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use edbatch_datasets::fixtures::text;
+use edbatch_testing::names;
 
 /// The models, and the fixture that `init` makes each of.
 pub(crate) const MODELS: [(&str, &str, &str); 9] = [
@@ -57,17 +58,25 @@ impl Scratch {
         self.path(name)
     }
 
+    /// The names of what is in it, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        names(&self.0)
+    }
+
     /// The command with these words, of which `@name` is a path in this folder.
-    pub(crate) fn run(&self, words: &[&str]) -> Output {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let words = words.iter().map(|word| match word.strip_prefix('@') {
             Some(name) => self.path(name).into_os_string(),
             None => word.into(),
         });
-        Command::new(env!("CARGO_BIN_EXE_edbatch"))
-            .args(words)
-            .current_dir(&self.0)
-            .output()
-            .unwrap()
+        let mut command = Command::new(env!("CARGO_BIN_EXE_edbatch"));
+        command.args(words).current_dir(&self.0);
+        command
+    }
+
+    /// What the command with these words did.
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
     }
 
     /// As [`run`](Self::run), for a command that must succeed: its standard output.

@@ -157,12 +157,12 @@ fn a_run_that_fails_leaves_no_trace() {
     let scratch = Scratch::new("trace-fails");
     scratch.init("tree_lstm");
     scratch.write("trees.txt", MODELS[0].2.repeat(100) + "(3 (2");
-    let before = names(&scratch);
+    let before = scratch.names();
     scratch.error(&["infer", "@model", "--trace", "@trace", "--output", "@out", "--batch", "8"]);
-    assert_eq!(names(&scratch), before);
+    assert_eq!(scratch.names(), before);
     let error = scratch.error(&["infer", "@model", "--trace", "@none/trace", "--output", "@out"]);
     assert!(error.contains("none/trace: cannot be written: "), "{error}");
-    assert_eq!(names(&scratch), before);
+    assert_eq!(scratch.names(), before);
 }
 
 /// A full device is found out before the results take their name.
@@ -171,16 +171,8 @@ fn a_run_that_fails_leaves_no_trace() {
 fn a_trace_that_cannot_be_written_is_an_error() {
     let scratch = Scratch::new("trace-full");
     scratch.init("tree_lstm");
-    let before = names(&scratch);
+    let before = scratch.names();
     let error = scratch.error(&["infer", "@model", "--trace", "/dev/full", "--output", "@out"]);
     assert!(error.contains("/dev/full: cannot be written: No space left"), "{error}");
-    assert_eq!(names(&scratch), before);
-}
-
-fn names(scratch: &Scratch) -> Vec<String> {
-    let entries = fs::read_dir(&scratch.0).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
+    assert_eq!(scratch.names(), before);
 }

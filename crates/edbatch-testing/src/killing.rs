@@ -1,0 +1,49 @@
+//! Processes that are killed on their way, and what they leave.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The names in a folder, sorted.
+///
+/// # Panics
+/// If it cannot be read, or a name is not UTF-8.
+#[must_use]
+pub fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("a name in UTF-8");
+    let mut names: Vec<_> = entries.map(|entry| name(entry.expect("an entry"))).collect();
+    names.sort();
+    names
+}
+
+/// Runs a process to its end, and then, `times` times, kills it at another moment, the last ones
+/// after its end: by a signal that it can do nothing about, and as a shell does, in turn. `start`
+/// is given the number of the time, 0 the first, and `check` what it left.
+///
+/// # Panics
+/// If the first does not succeed, or none was killed before its end.
+pub fn kill_on_the_way(
+    times: usize,
+    mut start: impl FnMut(usize) -> Child,
+    mut check: impl FnMut(usize),
+) {
+    let started = Instant::now();
+    assert!(start(0).wait().expect("it was not waited for").success());
+    let took = started.elapsed();
+    check(0);
+    let mut interrupted = 0;
+    for time in 1..=times {
+        let mut child = start(time);
+        let share = 1.1 * (time as f64 - 0.5) / times as f64;
+        thread::sleep(took.mul_f64(share).min(Duration::from_secs(20)));
+        let signal = ["-KILL", "-TERM"][time % 2];
+        let mut kill = Command::new("kill");
+        let _ = kill.args([signal, &child.id().to_string()]).stderr(Stdio::null()).status();
+        interrupted += usize::from(!child.wait().expect("it was not waited for").success());
+        check(time);
+    }
+    assert!(interrupted > 0, "none of {times} was killed before its end");
+}
