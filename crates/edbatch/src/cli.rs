@@ -27,6 +27,7 @@ mod shard_file;
 mod shard_mark;
 mod shard_run;
 mod shards;
+mod statistics;
 mod svg;
 mod trace;
 

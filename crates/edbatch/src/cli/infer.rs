@@ -9,8 +9,7 @@ use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
 use edbatch::{
-    Engine, EngineOptions, KindReport, Loaded, Report, Statistics, interpret, interpret_finite,
-    load,
+    Engine, EngineOptions, Loaded, Report, Statistics, interpret, interpret_finite, load,
 };
 #[cfg(feature = "cuda")]
 use edbatch_layout::{CellStyle, Program};
@@ -24,7 +23,6 @@ use edbatch_runtime::Parameters;
 use edbatch_runtime::cuda::{self, EmulatedDevice};
 use edbatch_runtime::kernels::Level;
 use indicatif::ProgressBar;
-use serde_json::{Value, json};
 
 use super::corpus::Corpus;
 #[cfg(feature = "cuda")]
@@ -36,6 +34,7 @@ use super::output::Output;
 use super::precision::Precision;
 use super::runner::Runner;
 use super::shard::Shard;
+use super::statistics::statistics;
 use super::trace::Trace;
 use super::{at_least_one, progress, shard_run};
 
@@ -265,7 +264,9 @@ impl Infer {
             write(&done.text)
         })?;
         if let Some(stats) = &mut stats {
-            stats.write(self.report(&by_engine).as_bytes())?;
+            // The interpreter has no schedule that a bound could be compared with.
+            let scheduled = self.backend != Backend::Interpret;
+            stats.write(statistics(&by_engine, scheduled).as_bytes())?;
         }
         trace.map_or(Ok(()), Trace::finish)?;
         stats.map_or(Ok(()), Output::finish)?;
@@ -352,53 +353,4 @@ impl Infer {
     fn threads(&self) -> usize {
         self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from))
     }
-
-    fn report(&self, engines: &[(Statistics, Report)]) -> String {
-        let mut kinds = Report::default();
-        engines.iter().for_each(|(_, report)| kinds.merge(report));
-        let engines: Vec<Statistics> = engines.iter().map(|&(statistics, _)| statistics).collect();
-        let sum = |count: fn(&Statistics) -> u64| engines.iter().map(count).sum::<u64>();
-        let seconds = |phase: fn(&Statistics) -> std::time::Duration| {
-            engines.iter().map(phase).sum::<std::time::Duration>().as_secs_f64()
-        };
-        // The interpreter has no schedule that a bound could be compared with.
-        let scheduled = self.backend != Backend::Interpret;
-        let weights = engines.iter().map(|s| s.weight_bytes).max().unwrap_or(0);
-        let report = json!({
-            "instances": sum(|s| s.instances),
-            "graphs": sum(|s| s.graphs),
-            "plans_reused": sum(|s| s.plans_reused),
-            "nodes": sum(|s| s.nodes),
-            "batches": sum(|s| s.batches),
-            "bound": scheduled.then(|| sum(|s| s.counts.map_or(0, |counts| counts.bound))),
-            "seconds": {
-                "construct": seconds(|s| s.construct),
-                "schedule": seconds(|s| s.schedule),
-                "plan": seconds(|s| s.plan),
-                "execute": seconds(|s| s.execute),
-            },
-            "gathered_bytes": sum(|s| s.counts.map_or(0, |counts| counts.gathered_bytes)),
-            "peak_bytes": sum(|s| s.arena_bytes) + weights,
-            "kinds": scheduled.then(|| kinds.kinds.iter().map(explained).collect::<Vec<_>>()),
-            "missed": kinds
-                .missed()
-                .map(|(kind, batches)| json!({"kind": kind.name, "batches": batches})),
-        });
-        format!("{report}\n")
-    }
-}
-
-/// How a kind batched; `bound` is how many batches it needs at least, `sizes` counts batches of 1,
-/// of 2 or 3, of 4 to 7 nodes and so on.
-fn explained(kind: &KindReport) -> Value {
-    json!({
-        "kind": kind.name,
-        "nodes": kind.nodes,
-        "batches": kind.batches,
-        "bound": kind.chain,
-        "mean": kind.mean(),
-        "largest": kind.largest,
-        "sizes": kind.sizes,
-        "advice": kind.advice(),
-    })
 }
