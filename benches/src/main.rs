@@ -13,6 +13,7 @@ use edbatch_benches::journal::{Journal, read};
 use edbatch_benches::machine::Machine;
 use edbatch_benches::options::Options;
 use edbatch_benches::page::page;
+use edbatch_benches::plain::gemm::choices;
 use edbatch_benches::record::Record;
 use edbatch_benches::report::tables;
 use edbatch_benches::rounds::LAPS;
@@ -53,6 +54,10 @@ fn run(options: &Options) -> Result<(), Failure> {
     if options.tables {
         for table in tables(records) {
             writeln!(out, "\n{table}")?;
+        }
+        writeln!(out, "\nThe fastest libraries for the products of all but ours:")?;
+        for choice in choices() {
+            writeln!(out, "  {choice}")?;
         }
     }
     writeln!(out, "\n{}", summary(records))?;

@@ -1,11 +1,11 @@
 //! The best of others' matrix products for each shape.
 //!
 //! Two libraries, [`Library`], each with the weight as it is or turned over: whichever is the
-//! fastest for so many rows is measured when a weight of a new shape is loaded, and printed.
+//! fastest for so many rows is measured when a weight of a new shape is loaded.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use faer::linalg::matmul::matmul;
@@ -20,6 +20,15 @@ pub enum Library {
     MatrixMultiply,
     /// The crate `faer`.
     Faer,
+}
+
+impl Library {
+    fn name(self) -> &'static str {
+        match self {
+            Self::MatrixMultiply => "matrixmultiply",
+            Self::Faer => "faer",
+        }
+    }
 }
 
 /// A matrix: row-major, rows `stride` apart; or the transpose of one.
@@ -164,14 +173,18 @@ impl Weight {
     }
 }
 
+/// The fastest ways to multiply by weights, by their shapes.
+static OF_WEIGHTS: Mutex<BTreeMap<[usize; 2], Choice>> = Mutex::new(BTreeMap::new());
+/// The faster library for products of values, by m, k and n.
+static OF_VALUES: Mutex<BTreeMap<[usize; 3], Library>> = Mutex::new(BTreeMap::new());
+
+fn locked<T>(measured: &Mutex<T>) -> MutexGuard<'_, T> {
+    measured.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn fastest(weight: &Weight) -> Choice {
-    static MEASURED: LazyLock<Mutex<HashMap<[usize; 2], Choice>>> = LazyLock::new(Mutex::default);
-    let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
-    *measured.entry([weight.outputs, weight.depth]).or_insert_with(|| {
-        let choice = measure(weight);
-        print(weight, &choice);
-        choice
-    })
+    let shape = [weight.outputs, weight.depth];
+    *locked(&OF_WEIGHTS).entry(shape).or_insert_with(|| measure(weight))
 }
 
 fn measure(weight: &Weight) -> Choice {
@@ -205,24 +218,28 @@ fn measure(weight: &Weight) -> Choice {
     })
 }
 
-fn print(weight: &Weight, choice: &Choice) {
-    let names = choice.iter().enumerate().map(|(bucket, (library, turned))| {
-        let library = match library {
-            Library::MatrixMultiply => "matrixmultiply",
-            Library::Faer => "faer",
-        };
-        format!("{} {library}{}", 1 << bucket, if *turned { " turned" } else { "" })
+/// What was measured to be the fastest, a line for each shape.
+#[must_use]
+pub fn choices() -> Vec<String> {
+    let of_weights = locked(&OF_WEIGHTS);
+    let of_weights = of_weights.iter().map(|([outputs, depth], choice)| {
+        let by_rows = choice.iter().enumerate().map(|(bucket, (library, turned))| {
+            format!("{} {}{}", 1 << bucket, library.name(), if *turned { " turned" } else { "" })
+        });
+        let by_rows: Vec<String> = by_rows.collect();
+        format!("products by {outputs} x {depth}, rows: {}", by_rows.join(", "))
     });
-    let names: Vec<String> = names.collect();
-    eprintln!("products by {} x {}, rows: {}", weight.outputs, weight.depth, names.join(", "));
+    let of_values = locked(&OF_VALUES);
+    let of_values = of_values.iter().map(|([m, k, n], library)| {
+        format!("products of values, {m} x {k} by {k} x {n}: {}", library.name())
+    });
+    of_weights.chain(of_values).collect()
 }
 
 /// The faster library for products of values (m, k) and (k, n), one after the other.
 #[must_use]
 pub fn of_values([m, k, n]: [usize; 3]) -> Library {
-    static MEASURED: LazyLock<Mutex<HashMap<[usize; 3], Library>>> = LazyLock::new(Mutex::default);
-    let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
-    *measured.entry([m, k, n]).or_insert_with(|| {
+    *locked(&OF_VALUES).entry([m, k, n]).or_insert_with(|| {
         let (a, b, mut out) = (vec![0.5; m * k], vec![0.5; k * n], vec![0.0; m * n]);
         let mut time = |library: Library| {
             let (a, b) = (Matrix::dense(&a, m, k), Matrix::dense(&b, k, n));
@@ -235,9 +252,7 @@ pub fn of_values([m, k, n]: [usize; 3]) -> Library {
             turns.fold(f64::INFINITY, f64::min)
         };
         let faer = time(Library::Faer) <= time(Library::MatrixMultiply);
-        let library = if faer { Library::Faer } else { Library::MatrixMultiply };
-        eprintln!("products of values, {m} x {k} by {k} x {n}: {library:?}");
-        library
+        if faer { Library::Faer } else { Library::MatrixMultiply }
     })
 }
 
