@@ -8,6 +8,7 @@ mod counts;
 mod flops;
 #[cfg(feature = "cuda")]
 mod gpu;
+mod hostile;
 mod killed;
 mod live;
 mod paper_table;
