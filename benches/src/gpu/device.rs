@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use edbatch_layout::Program;
-use edbatch_runtime::cuda::measure::Probe;
+use edbatch_runtime::cuda::measure::{Hardware, Probe};
 use edbatch_runtime::cuda::{self, CudaOptions, EmulatedDevice};
 use edbatch_runtime::{Backend, BackendError, Parameters};
 
@@ -29,9 +29,6 @@ pub enum Target {
     Emulated(EmulatedDevice),
 }
 
-/// The emulated device's processors, and bytes of weights that a block keeps.
-const EMULATED: (u32, usize) = (12, 48 << 10);
-
 impl Target {
     /// Opens the device.
     ///
@@ -39,9 +36,7 @@ impl Target {
     /// If there is none: says what to install.
     pub fn open(kind: DeviceKind) -> Result<Self, Failure> {
         match kind {
-            DeviceKind::Emulated => {
-                Ok(Self::Emulated(EmulatedDevice::with_size(7, EMULATED.0, EMULATED.1)))
-            }
+            DeviceKind::Emulated => Ok(Self::Emulated(EmulatedDevice::new(7))),
             DeviceKind::Cuda => match Probe::open(0) {
                 Ok(probe) => Ok(Self::Cuda(Box::new(probe))),
                 Err(error) => Err(format!(
@@ -88,12 +83,17 @@ impl Target {
     /// How many teams of a program run at the same time.
     #[must_use]
     pub fn teams(&self, program: &Program, fewest_blocks: u32) -> usize {
-        let (processors, shared_bytes) = match self {
-            Self::Cuda(probe) => (probe.hardware().processors, probe.hardware().shared_bytes),
-            Self::Emulated(_) => EMULATED,
+        let (processors, size) = match self {
+            Self::Cuda(probe) => {
+                let Hardware { processors, shared_bytes, .. } = *probe.hardware();
+                let size = cuda::team_size(program, processors, shared_bytes, fewest_blocks);
+                (processors, size)
+            }
+            Self::Emulated(device) => {
+                (device.processors(), device.team_size(program, fewest_blocks))
+            }
         };
-        let blocks = cuda::team_size(program, processors, shared_bytes).blocks;
-        (processors / blocks.max(fewest_blocks).min(processors)) as usize
+        (processors / size.blocks) as usize
     }
 
     /// What records say of it.
@@ -113,9 +113,9 @@ impl Target {
                     rehearsal: false,
                 }
             }
-            Self::Emulated(_) => MeasuredOn {
+            Self::Emulated(device) => MeasuredOn {
                 device: "the emulated device".into(),
-                processors: EMULATED.0,
+                processors: device.processors(),
                 host,
                 rehearsal: true,
                 ..MeasuredOn::default()

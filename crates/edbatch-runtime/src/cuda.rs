@@ -4,7 +4,7 @@
 //! A device compiles a source, holds memory and launches the kernel. There are two: NVIDIA's, by
 //! the driver ([`nvidia()`]), and one on the host ([`EmulatedDevice`]), which compiles the same
 //! text with the host's C++ compiler and runs threads and blocks in shuffled orders. Kernels are
-//! written in stages (`kernels/block.h`), compute the bits of the processor's kernels, and are
+//! written in supersteps (`kernels/block.h`), compute the bits of the processor's kernels, and are
 //! compared with these on machines without a device.
 //!
 //! Plans are carried out by teams of blocks, which `place.rs` divides weights between, `slots.rs`

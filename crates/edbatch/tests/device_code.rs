@@ -71,7 +71,7 @@ fn teams_are_as_large_as_their_weights_need() {
     for hidden in [256, 512] {
         for (name, network) in networks(hidden).unwrap() {
             let program = Program::new(network, CellStyle::Hoisted).unwrap();
-            let size = cuda::team_size(&program, PROCESSORS, SHARED_BYTES);
+            let size = cuda::team_size(&program, PROCESSORS, SHARED_BYTES, 0);
             let cuda::TeamSize { blocks, shared_bytes, recurrent_bytes, streamed_bytes, .. } = size;
             let line = format!("{blocks} {shared_bytes} {recurrent_bytes} {streamed_bytes}");
             got += &format!("{name} {hidden}: {line}\n");

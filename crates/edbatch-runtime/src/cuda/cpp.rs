@@ -81,6 +81,7 @@ impl Drop for Folder {
     }
 }
 
-fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> CudaError {
+/// What an error of the system becomes.
+pub(super) fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> CudaError {
     move |error| CudaError::failed(what, error)
 }

@@ -168,10 +168,11 @@ pub(crate) const MEETING: usize = 4;
 /// A device: memory, programs, one stream of launches that run in their order, and as many as there
 /// are teams whose launches run side by side.
 ///
-/// *Contract*: `Arguments` hold addresses of memory of this device that lives until
-/// [`wait`](Self::wait) returns, and the source reads and writes inside of it. Between a launch and
-/// the end of a `wait` after it, the host neither reads nor writes memory that the launch reads or
-/// writes, and drops none of it.
+/// *Contract*: `Arguments` hold addresses of memory of this device that lives until the launch has
+/// ended, and the source reads and writes inside of it. A launch of waves has ended when a
+/// [`wait`](Self::wait) after it returns, one of teams when [`Slots::wait`] does. Before, the host
+/// neither reads nor writes memory that the launch reads or writes, but for a flag, by
+/// [`word`](Self::word), and drops none of it.
 pub(crate) trait Device: Send + Sync + 'static {
     /// Memory of either [`Side`], given back when dropped.
     type Memory: Send + Sync;
@@ -194,12 +195,12 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// If they cannot be had.
     fn memory(&self, bytes: usize, side: Side) -> Result<Self::Memory, CudaError>;
 
-    /// Copies to the beginning of memory of either side, behind the launches before, and waits for
-    /// it.
+    /// Copies words to the beginning of memory of either side, behind the launches before, and
+    /// waits for it.
     ///
     /// # Errors
     /// If there is less memory, or the driver reports an error.
-    fn fill(&self, memory: &Self::Memory, bytes: &[u8]) -> Result<(), CudaError>;
+    fn fill(&self, memory: &Self::Memory, words: &[u32]) -> Result<(), CudaError>;
 
     /// Memory of the host's, word by word.
     ///

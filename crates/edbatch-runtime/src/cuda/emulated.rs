@@ -1,6 +1,6 @@
 //! A device that is the host: the same source, compiled by the C++ compiler of the machine.
 //!
-//! Blocks of a launch run one after the other in a shuffled order, the threads of each stage
+//! Blocks of a launch run one after the other in a shuffled order, the threads of each superstep
 //! likewise, and memory holds NaN until it is written: what a device might compute by chance
 //! differs from launch to launch, or is NaN. Teams are at waves of their own, as on a device.
 
@@ -9,13 +9,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use libloading::Library;
 
 use super::CudaError;
-use super::cpp::{Folder, compile};
+use super::cpp::{Folder, compile, failed};
 use super::device::{Arguments, Device, Facts, Kernel, ROW_BYTES, Side, Source, TeamArguments};
 use super::slots::Slots;
 
@@ -38,6 +38,8 @@ pub(crate) struct Emulated {
     launches: AtomicU64,
     /// A block that never arrives where the others meet; [`NONE`] if all do.
     absent: AtomicU32,
+    /// The most bytes that are given at once.
+    most_bytes: AtomicUsize,
 }
 
 /// No block.
@@ -64,8 +66,9 @@ impl Emulated {
         // Seeds side by side begin sequences of their own.
         let seed = AtomicU32::new(seed.wrapping_mul(0x9E37_79B9));
         let (calls, launches) = (AtomicU64::new(0), AtomicU64::new(0));
-        let absent = AtomicU32::new(NONE);
-        Self { facts, seed, options: options.to_vec(), slots, calls, launches, absent }
+        let (absent, most_bytes) = (AtomicU32::new(NONE), AtomicUsize::new(usize::MAX));
+        let options = options.to_vec();
+        Self { facts, seed, options, slots, calls, launches, absent, most_bytes }
     }
 
     /// The same with so many processors, and so many bytes of shared memory for what a block keeps.
@@ -89,6 +92,12 @@ impl Emulated {
     #[cfg(test)]
     pub(crate) fn set_absent(&self, block: Option<u32>) {
         self.absent.store(block.unwrap_or(NONE), Ordering::Relaxed);
+    }
+
+    /// From now on more bytes than these are not given at once.
+    #[cfg(test)]
+    pub(crate) fn set_most_bytes(&self, bytes: usize) {
+        self.most_bytes.store(bytes, Ordering::Relaxed);
     }
 
     fn call(&self) {
@@ -154,19 +163,21 @@ impl Device for Emulated {
 
     fn memory(&self, bytes: usize, side: Side) -> Result<HostMemory, CudaError> {
         self.call();
-        HostMemory::new(bytes, side).ok_or(CudaError::Memory { what: "the host", bytes })
+        let memory = (bytes <= self.most_bytes.load(Ordering::Relaxed))
+            .then(|| HostMemory::new(bytes, side))
+            .flatten();
+        memory.ok_or(CudaError::Memory { what: "the host", bytes })
     }
 
-    fn fill(&self, memory: &HostMemory, bytes: &[u8]) -> Result<(), CudaError> {
-        let expected = memory.words * size_of::<u32>();
-        if bytes.len() > expected {
-            let what = "bytes to fill memory with";
-            return Err(CudaError::Refused { what, expected, got: bytes.len() });
+    fn fill(&self, memory: &HostMemory, words: &[u32]) -> Result<(), CudaError> {
+        if words.len() > memory.words {
+            let (what, expected) = ("words to fill memory with", memory.words);
+            return Err(CudaError::Refused { what, expected, got: words.len() });
         }
         self.call();
-        // SAFETY: so many bytes were allocated there, and nothing refers to them: by the contract
+        // SAFETY: so many words were allocated there, and nothing refers to them: by the contract
         // of `Device`, no slice of `host` is in use while memory is filled.
-        unsafe { memory.start.cast::<u8>().copy_from(NonNull::from(bytes).cast(), bytes.len()) };
+        unsafe { memory.start.copy_from(NonNull::from(words).cast(), words.len()) };
         Ok(())
     }
 
@@ -319,8 +330,4 @@ fn build(folder: &Path, source: &Source, options: &[&str]) -> Result<PathBuf, Cu
 
 fn other_kernel() -> CudaError {
     CudaError::failed("a launch", "the program has another kernel")
-}
-
-fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> CudaError {
-    move |error| CudaError::failed(what, error)
 }

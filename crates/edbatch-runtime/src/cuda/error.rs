@@ -113,7 +113,7 @@ impl fmt::Display for CudaError {
             CudaError::Late { patience } => write!(
                 f,
                 "a plan was given up: the blocks of a team waited for each other for more than \
-                 {patience:?}; the variable EDBATCH_CUDA=waves chooses a driver that does not wait"
+                 {patience:?}; with EDBATCH_CUDA=waves no block waits for another"
             ),
             CudaError::Refused { what, expected, got } => {
                 write!(f, "{what}: at most {expected} is possible, got {got}")

@@ -143,11 +143,12 @@ impl<D: Device> Loaded<D> {
         let Decided { table, layout, source, placement } =
             Decided::new(&program, options, Some(device.facts()))?;
         let kernels = device.compile(&source)?;
-        let floats = layout.fill(parameters).map_err(|error| error.of("packed weights"))?;
-        let weight_bytes = size_of_val(floats.as_slice());
-        let weights = copied(&*device, floats.iter().map(|float| float.to_bits()))?;
+        let packed = layout.packed(parameters).map_err(|error| error.of("packed weights"))?;
+        let weight_bytes = size_of_val(packed.as_slice());
+        let weights = copied(&*device, &packed)?;
+        drop(packed);
         let teams = placement.map(|placement| {
-            let places = copied(&*device, placement.table().into_iter())?;
+            let places = copied(&*device, &placement.table())?;
             Ok::<_, CudaError>((placement, places))
         });
         let teams = teams.transpose()?;
@@ -229,13 +230,13 @@ impl<D: Device> Loaded<D> {
     }
 }
 
-/// Blocks that a processor may have at once.
+/// Blocks of a launch for each processor, which has room for two or more of them at once: those
+/// that end sooner make room for the rest.
 const BLOCKS: usize = 8;
 
 /// Memory of the device with these words.
-fn copied<D: Device>(device: &D, words: impl Iterator<Item = u32>) -> Result<D::Memory, CudaError> {
-    let bytes: Vec<u8> = words.flat_map(u32::to_ne_bytes).collect();
-    let memory = device.memory(bytes.len().max(4), Side::Device)?;
-    device.fill(&memory, &bytes)?;
+fn copied<D: Device>(device: &D, words: &[u32]) -> Result<D::Memory, CudaError> {
+    let memory = device.memory(4 * words.len().max(1), Side::Device)?;
+    device.fill(&memory, words)?;
     Ok(memory)
 }

@@ -1,5 +1,7 @@
 //! The memory that plans need, kept from one to the next.
 
+use std::mem;
+
 use super::CudaError;
 use super::device::{Device, Side};
 use crate::BackendError;
@@ -55,14 +57,22 @@ impl<D: Device> Buffer<D> {
         if self.words < words || self.memory.is_none() {
             // First given back, so that both need not be held at once.
             self.memory = None;
-            let more = words.max(self.words + self.words / 2).max(16);
-            let memory = device.memory(4 * more, self.side).map_err(|error| match error {
+            let before = mem::take(&mut self.words);
+            let enough = words.max(16);
+            let ample = enough.max(before + before / 2);
+            let take = |words| Ok((words, device.memory(4 * words, self.side)?));
+            let taken = match take(ample) {
+                // Not refused for the sake of what may come later.
+                Err(CudaError::Memory { .. }) if ample > enough => take(enough),
+                taken => taken,
+            };
+            let (words, memory) = taken.map_err(|error| match error {
                 CudaError::Memory { bytes, .. } => {
                     BackendError::Memory { what: self.what, bytes: bytes as u64 }
                 }
                 error => error.into(),
             })?;
-            (self.words, self.memory) = (more, Some(memory));
+            (self.words, self.memory) = (words, Some(memory));
         }
         Ok(self.memory.as_mut().expect("taken above"))
     }
@@ -70,5 +80,27 @@ impl<D: Device> Buffer<D> {
     /// Where it lies; 0 if there is none.
     pub(super) fn address(&self, device: &D) -> u64 {
         self.memory.as_ref().map_or(0, |memory| device.address(memory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::emulated::Emulated;
+    use super::*;
+
+    #[test]
+    fn memory_that_is_refused_is_not_missed_afterwards() {
+        let device = Emulated::new(1);
+        device.set_most_bytes(4 * 1000);
+        let mut buffer = Buffer::new(Side::Device, "values");
+        buffer.reserve(&device, 800).unwrap();
+        // Half as many again are not there; what is needed is.
+        buffer.reserve(&device, 900).unwrap();
+        assert_eq!(buffer.words, 900);
+        let refused = buffer.reserve(&device, 1001).err();
+        assert_eq!(refused, Some(BackendError::Memory { what: "values", bytes: 4004 }));
+        assert_eq!((buffer.words, buffer.address(&device)), (0, 0));
+        buffer.reserve(&device, 20).unwrap();
+        assert_eq!(buffer.words, 20);
     }
 }

@@ -185,10 +185,17 @@ impl Device for Nvidia {
         let version = nvrtc::version().unwrap_or(nvrtc::PINNED);
         let key = Key::new(source, &nvrtc::OPTIONS, version, architecture);
         let stored = self.store.get(&key).map(|code| self.load(&code, source.kernel));
-        if let Some(Ok(program)) = stored {
-            return Ok(program);
-        }
-        let binary = nvrtc::compile(source, architecture)?;
+        let refused = match stored {
+            Some(Ok(program)) => return Ok(program),
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        let binary =
+            nvrtc::compile(source, architecture).map_err(|error| match (error, refused) {
+                // A compiler is no help where the device did not take what was compiled.
+                (CudaError::NoCompiler { .. }, Some(refused)) => refused,
+                (error, _) => error,
+            })?;
         let program = self.load(&binary.code, source.kernel)?;
         // Where nothing can be stored, it is compiled again the next time.
         let _ = self.store.put(&key, &binary.code);
@@ -200,17 +207,16 @@ impl Device for Nvidia {
         NvidiaMemory::new(&self.context, bytes, side)
     }
 
-    fn fill(&self, memory: &NvidiaMemory, bytes: &[u8]) -> Result<(), CudaError> {
-        let expected = memory.words * size_of::<u32>();
-        if bytes.len() > expected {
-            let what = "bytes to fill memory with";
-            return Err(CudaError::Refused { what, expected, got: bytes.len() });
+    fn fill(&self, memory: &NvidiaMemory, words: &[u32]) -> Result<(), CudaError> {
+        if words.len() > memory.words {
+            let (what, expected) = ("words to fill memory with", memory.words);
+            return Err(CudaError::Refused { what, expected, got: words.len() });
         }
         self.bind()?;
-        // SAFETY: so many bytes were allocated there, and `bytes` stay until the stream is waited
+        // SAFETY: so many words were allocated there, and `words` stay until the stream is waited
         // for.
         let copied =
-            unsafe { result::memcpy_htod_async(memory.address, bytes, self.stream.cu_stream()) };
+            unsafe { result::memcpy_htod_async(memory.address, words, self.stream.cu_stream()) };
         copied.map_err(failed("copying to the device"))?;
         self.wait()
     }

@@ -6,8 +6,10 @@ use edbatch_layout::Program;
 
 use super::CudaOptions;
 use super::backend::Cuda;
+use super::device::{Device, Facts};
 use super::emulated::Emulated;
 use super::nvidia::Nvidia;
+use super::place::{TeamSize, team_size};
 use super::store::Store;
 use crate::{Backend, BackendError, Parameters};
 
@@ -78,6 +80,19 @@ impl EmulatedDevice {
     ) -> Result<Box<dyn Backend>, BackendError> {
         let devices: Vec<_> = devices.iter().map(|device| device.0.clone()).collect();
         Ok(Box::new(Cuda::new(&devices, &program, parameters, options)?))
+    }
+
+    /// How many processors it has.
+    #[must_use]
+    pub fn processors(&self) -> u32 {
+        self.0.facts().processors
+    }
+
+    /// The size of its teams, as [`team_size`].
+    #[must_use]
+    pub fn team_size(&self, program: &Program, fewest_blocks: u32) -> TeamSize {
+        let Facts { processors, shared_bytes, .. } = *self.0.facts();
+        team_size(program, processors, shared_bytes, fewest_blocks)
     }
 
     /// How often a driver would have been called so far, but for asking whether it is done.

@@ -4,7 +4,7 @@ use std::env;
 
 use super::CudaError;
 
-/// The variable that chooses another driver, to see whether an error is the driver's.
+/// The variable that chooses another [`Driver`], to see whether an error is the team's.
 const DRIVER: &str = "EDBATCH_CUDA";
 
 /// How a device carries plans out; decided once, when a program is loaded.

@@ -87,14 +87,20 @@ pub struct TeamSize {
 }
 
 /// The size of the teams on a device of so many processors, on which a block can have so many bytes
-/// of shared memory.
+/// of shared memory, if a team has at least so many blocks
+/// ([`CudaOptions::fewest_blocks`](super::CudaOptions::fewest_blocks)).
 #[must_use]
-pub fn team_size(program: &Program, processors: u32, shared_bytes: usize) -> TeamSize {
+pub fn team_size(
+    program: &Program,
+    processors: u32,
+    shared_bytes: usize,
+    fewest_blocks: u32,
+) -> TeamSize {
     let table = PhaseTable::new(program);
     let recurrent = recurrent(program, &table);
     let phases = table.entries().len();
     let Placement { blocks, shared_bytes, kept, .. } =
-        Placement::new(&recurrent, phases, processors, shared_bytes, 0);
+        Placement::new(&recurrent, phases, processors, shared_bytes, fewest_blocks);
     let bytes = |stack: &Recurrent| {
         size_of::<f32>() * (stack.units * stack.columns) as usize * stack.depth as usize
     };

@@ -208,7 +208,7 @@ impl<M> Slots<M> {
     /// Gives a slot back whose blocks have counted nobody knows how far.
     fn fail<D: Device<Memory = M>>(&self, device: &D, flight: Flight) -> Result<(), CudaError> {
         let memory = self.state().slots[flight.slot].memory.clone();
-        let reset = device.fill(&memory.meeting, &[0; 4 * MEETING]);
+        let reset = device.fill(&memory.meeting, &[0; MEETING]);
         self.release(flight, Some(0));
         reset
     }
@@ -238,9 +238,9 @@ impl<M> State<M> {
             return Ok(idle);
         }
         let meeting = device.memory(4 * MEETING, Side::Device)?;
-        device.fill(&meeting, &[0; 4 * MEETING])?;
+        device.fill(&meeting, &[0; MEETING])?;
         let done = device.memory(4, Side::Host)?;
-        device.fill(&done, &[0; 4])?;
+        device.fill(&done, &[0])?;
         let memory = Arc::new(SlotMemory { meeting, done });
         let stream = self.slots.len();
         self.slots.push(Slot { memory, base: 0, number: 0, stream, running: Running::No });

@@ -121,7 +121,7 @@ impl<'a> PhaseWriter<'a> {
                 CellStep::Softmax { .. } => self.softmax(step, text),
                 CellStep::LookupArgMax { .. } => self.lookup_arg_max(step, text),
                 _ => {
-                    line!(text, "        block.stage([&](u32 t) {{");
+                    line!(text, "        block.superstep([&](u32 t) {{");
                     line!(text, "            u32 items = j.count * units.count;");
                     line!(text, "            for (u32 item = t; item < items; item += THREADS) {{");
                     line!(text, "                u32 call = j.first + item / units.count;");
@@ -216,7 +216,7 @@ impl<'a> PhaseWriter<'a> {
             unreachable!("called for softmax")
         };
         let (from, to) = (self.read(*from, "call", "i"), self.write_to(*out, "call", "i"));
-        line!(text, "        block.stage([&](u32 t) {{");
+        line!(text, "        block.superstep([&](u32 t) {{");
         line!(text, "            if (t >= j.count * units.count) return;");
         line!(text, "            u32 call = j.first + t;");
         line!(text, "            softmax_row({width}, [&](u32 i) {{ return {from}; }},");

@@ -118,9 +118,9 @@ impl<D: Device> Kernel<D> {
     }
 
     fn memory(&self, words: impl IntoIterator<Item = u32>, side: Side) -> D::Memory {
-        let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
-        let memory = self.device.memory(bytes.len(), side).unwrap();
-        self.device.fill(&memory, &bytes).unwrap();
+        let words: Vec<u32> = words.into_iter().collect();
+        let memory = self.device.memory(4 * words.len(), side).unwrap();
+        self.device.fill(&memory, &words).unwrap();
         memory
     }
 }

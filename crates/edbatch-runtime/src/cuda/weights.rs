@@ -82,27 +82,29 @@ impl WeightLayout {
         self.plain[&id]
     }
 
-    /// All floats, for the values of the parameters.
+    /// The bits of all floats, for the values of the parameters.
     ///
     /// # Errors
     /// If the system does not give the memory.
-    pub(crate) fn fill(&self, parameters: &Parameters) -> Result<Vec<f32>, OutOfMemory> {
-        let mut floats = Vec::new();
-        let reserved = floats.try_reserve_exact(self.floats);
+    pub(crate) fn packed(&self, parameters: &Parameters) -> Result<Vec<u32>, OutOfMemory> {
+        let mut words = Vec::new();
+        let reserved = words.try_reserve_exact(self.floats);
         reserved.map_err(|_| OutOfMemory { bytes: 4 * self.floats as u64 })?;
-        floats.resize(self.floats, 0.0);
+        words.resize(self.floats, 0.0_f32.to_bits());
         for (weights, &Stack { start, outputs, depth }) in &self.stacks {
             let rows = weights.iter().flat_map(|&id| parameters.get(id).chunks_exact(depth));
             for (n, row) in rows.enumerate() {
                 for (k, &weight) in row.iter().enumerate() {
-                    floats[start + (k / 4 * outputs + n) * 4 + k % 4] = weight;
+                    words[start + (k / 4 * outputs + n) * 4 + k % 4] = weight.to_bits();
                 }
             }
         }
         for (&id, &start) in &self.plain {
             let values = parameters.get(id);
-            floats[start..start + values.len()].copy_from_slice(values);
+            for (word, value) in words[start..].iter_mut().zip(values.iter()) {
+                *word = value.to_bits();
+            }
         }
-        Ok(floats)
+        Ok(words)
     }
 }

@@ -1,8 +1,9 @@
-// What kernels are written in: blocks of threads that work in stages.
+// What kernels are written in: blocks of threads that work in supersteps, as in Valiant's
+// bulk-synchronous model.
 //
-// Within a stage no thread reads what another one writes; a barrier ends it, so that none can be
-// forgotten. The same text compiles for a device and for the host, where a stage is a loop over the
-// threads in an order shuffled anew: what depends on the order shows as other bits.
+// Within a superstep no thread reads what another one writes; a barrier ends it, so that none can
+// be forgotten. The same text compiles for a device and for the host, where a superstep is a loop
+// over the threads in an order shuffled anew: what depends on the order shows as other bits.
 #pragma once
 
 typedef unsigned int u32;
@@ -11,7 +12,7 @@ typedef unsigned long long u64;
 // Threads of a block.
 enum : u32 { THREADS = 256 };
 
-// Floats of shared memory of a block. What a stage leaves there, the next one finds.
+// Floats of shared memory of a block. What a superstep leaves there, the next one finds.
 enum : u32 { SHARED = 16 * (256 + 4) };
 
 // What a launch is about: on the host the same (`device.rs`). Pointers are the device's.
@@ -32,7 +33,7 @@ struct Arguments {
 
 #define DEVICE __device__ __forceinline__
 
-// State of a thread that lives across stages: its registers.
+// State of a thread that lives across supersteps: its registers.
 template <class T> struct PerThread {
     T own;
     DEVICE T& operator[](u32) { return own; }
@@ -46,7 +47,7 @@ struct Block {
     u64 kept;
 
     // All threads carry `f(thread)` out, then wait for each other.
-    template <class F> DEVICE void stage(F f) {
+    template <class F> DEVICE void superstep(F f) {
         f(threadIdx.x);
         __syncthreads();
     }
@@ -78,7 +79,7 @@ DEVICE float fresh(const float* from) { return __ldcg(from); }
 
 #define DEVICE inline
 
-// State of a thread that lives across stages: one of each thread's.
+// State of a thread that lives across supersteps: one of each thread's.
 template <class T> struct PerThread {
     T all[THREADS];
     T& operator[](u32 thread) { return all[thread]; }
@@ -106,7 +107,7 @@ struct Block {
     const u32* places;
     u64 kept;
 
-    template <class F> void stage(F f) {
+    template <class F> void superstep(F f) {
         u32 order[THREADS];
         shuffle->shuffle(order, THREADS);
         for (u32 thread : order) f(thread);

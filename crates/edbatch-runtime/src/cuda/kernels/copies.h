@@ -29,17 +29,19 @@ DEVICE void arg_max_job(Block& block, const Arguments& a, const u32* job) {
 // A job, by a block.
 DEVICE void copy_job(Block& block, const Arguments& a, const u32* job) {
     if (job[0] == ARG_MAX) return arg_max_job(block, a, job);
-    block.stage([&](u32 t) {
+    block.superstep([&](u32 t) {
         for (u32 i = t; i < job[3]; i += THREADS) copy_element(a, job, i);
     });
 }
 
 // Jobs [at, end) of a tape, by all blocks of a team: rows are short, so that each warp has its own.
 DEVICE void copy_jobs(Block& block, const Arguments& a, u32 at, u32 end) {
-    block.stage([&](u32 t) {
+    block.superstep([&](u32 t) {
         u32 warp = block.index * (THREADS / 32) + t / 32;
-        for (u32 own = at + 6 * warp; own < end; own += 6 * (THREADS / 32) * block.blocks)
+        for (u32 own = at + 6 * warp; own < end; own += 6 * (THREADS / 32) * block.blocks) {
+            if (a.tape[own] == ARG_MAX) continue;
             for (u32 i = t % 32; i < a.tape[own + 3]; i += 32) copy_element(a, a.tape + own, i);
+        }
     });
     for (u32 own = at + 6 * block.index; own < end; own += 6 * block.blocks)
         if (a.tape[own] == ARG_MAX) arg_max_job(block, a, a.tape + own);

@@ -29,7 +29,7 @@ DEVICE const float* kept(Block& block, u32 number, u32 entry, u32 depth, Streame
     float* own = block.shared + SHARED + at;
     if (!(block.kept >> number & 1)) {
         block.kept |= (u64)1 << number;
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
             u32 fours = (depth + 3) / 4 * columns;
             for (u32 i = t; i < fours; i += THREADS) {
                 const float* four = from.fours(i / columns * 4, 0, column(i % columns));

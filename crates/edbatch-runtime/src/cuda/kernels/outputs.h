@@ -2,10 +2,10 @@
 #pragma once
 #include "block.h"
 
-// A block copies a range: write(i, from(i)) for i in 0..count, in one stage.
+// A block copies a range: write(i, from(i)) for i in 0..count, in one superstep.
 template <class From, class Write>
 DEVICE void copy(Block& block, u32 count, From from, Write write) {
-    block.stage([&](u32 t) {
+    block.superstep([&](u32 t) {
         for (u32 i = t; i < count; i += THREADS) write(i, from(i));
     });
 }
@@ -19,7 +19,7 @@ DEVICE void arg_max(Block& block, From from, u32 width, Write write) {
     float* values = block.shared;
     float* indices = block.shared + THREADS;
     static_assert(2 * THREADS <= SHARED, "a float and an index a thread");
-    block.stage([&](u32 t) {
+    block.superstep([&](u32 t) {
         float best = from_bits(0xff800000u);
         u32 index = NONE;
         for (u32 i = t; i < width; i += THREADS) {
@@ -31,7 +31,7 @@ DEVICE void arg_max(Block& block, From from, u32 width, Write write) {
         indices[t] = from_bits(index);
     });
     for (u32 span = THREADS / 2; span > 0; span /= 2) {
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
             if (t >= span) return;
             float other = values[t + span];
             bool earlier = bits(indices[t + span]) < bits(indices[t]);
@@ -41,7 +41,7 @@ DEVICE void arg_max(Block& block, From from, u32 width, Write write) {
             }
         });
     }
-    block.stage([&](u32 t) {
+    block.superstep([&](u32 t) {
         u32 index = bits(indices[0]);
         if (t == 0) write(index != NONE ? index : width > 0 ? width - 1 : 0);
     });

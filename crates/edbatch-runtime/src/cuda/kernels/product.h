@@ -88,7 +88,7 @@ DEVICE void product(Block& block, u32 count, u32 depth, Weights weights, u32 col
     u32 across = THREADS / groups;
     for (u32 first = 0; first < columns; first += across) {
         PerThread<Sums> sums;
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
 #pragma unroll
             for (u32 r = 0; r < MOST_ROWS; ++r) sums[t].of[r] = 0.0f;
         });
@@ -96,13 +96,13 @@ DEVICE void product(Block& block, u32 count, u32 depth, Weights weights, u32 col
             u32 length = depth - from < PIECE ? depth - from : PIECE;
             // Where all of the rows fit, they are still there.
             if (first == 0 || depth > PIECE) {
-                block.stage([&](u32 t) {
+                block.superstep([&](u32 t) {
                     for (u32 r = t / 32; r < count; r += THREADS / 32)
                         for (u32 k = t % 32; k < length; k += 32)
                             block.shared[r * STRIDE + k] = x(r, from + k);
                 });
             }
-            block.stage([&](u32 t) {
+            block.superstep([&](u32 t) {
                 u32 q = first + t % across, group = t / across;
                 if (q >= columns || group >= groups) return;
                 const float* own = block.shared + group * rows * STRIDE;
@@ -112,7 +112,7 @@ DEVICE void product(Block& block, u32 count, u32 depth, Weights weights, u32 col
                 else multiply<MOST_ROWS>(sums[t], own, weights, fours, length);
             });
         }
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
             u32 q = first + t % across, group = t / across;
             if (q >= columns || group >= groups) return;
 #pragma unroll

@@ -34,7 +34,7 @@ struct TeamArguments {
 DEVICE void section(Block& block, const Part& part, u32 number) {
     const Arguments& a = part.a;
     if (number == 0) {
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
             u32 step = 4 * THREADS * block.blocks;
             for (u32 i = 4 * (block.index * THREADS + t); i < part.words; i += step)
                 store4((float*)a.tape + i, load4((const float*)part.tape + i));
@@ -132,7 +132,9 @@ extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 se
         state = Team{state.section + 1, 0};
         // What a device would wait for, or not wait for.
         if (part.meeting->arrived() != part.base + (u64)blocks * state.section) continue;
-        if (state.section > part.waves) *part.done = part.number;
+        if (state.section > part.waves)
+            // The host's threads read it meanwhile.
+            __atomic_store_n(part.done, part.number, __ATOMIC_RELEASE);
         else
             for (u32 i = 0; i < blocks; ++i)
                 if (team * blocks + i != absent) ready.push_back(team * blocks + i);

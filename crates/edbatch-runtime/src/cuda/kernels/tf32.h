@@ -72,20 +72,20 @@ DEVICE void product_tf32(Block& block, u32 count, u32 depth, Weights weights, u3
     constexpr u32 ACROSS = THREADS / 32 * TILE_COLUMNS;
     for (u32 first = 0; first < columns; first += ACROSS) {
         PerThread<Tile> tiles;
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
 #pragma unroll
             for (u32 n = 0; n < 4; ++n) tiles[t].of[n] = 0.0f;
         });
         for (u32 from = 0; from < depth; from += PIECE) {
             u32 length = depth - from < PIECE ? depth - from : PIECE;
             if (first == 0 || depth > PIECE) {
-                block.stage([&](u32 t) {
+                block.superstep([&](u32 t) {
                     for (u32 r = t / 32; r < count; r += THREADS / 32)
                         for (u32 k = t % 32; k < length; k += 32)
                             block.shared[r * STRIDE + k] = x(r, from + k);
                 });
             }
-            block.stage([&](u32 t) {
+            block.superstep([&](u32 t) {
                 u32 q = first + t / 32 * TILE_COLUMNS;
                 // A warp goes on as a whole or not at all.
                 if (q >= columns) return;
@@ -99,7 +99,7 @@ DEVICE void product_tf32(Block& block, u32 count, u32 depth, Weights weights, u3
                 multiply_tile(tiles[t], t % 32, length, row, weight);
             });
         }
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
 #pragma unroll
             for (u32 n = 0; n < 4; ++n) {
                 u32 r = Tile::row(t % 32, n);

@@ -21,14 +21,14 @@ const EVERYTHING: &str = "const u32* job = a.tape + block.index * 16;
                 });
         break;
     case 1:
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
             if (t < count)
                 softmax_row(width, [&](u32 i) { return fresh(arena + t * width + i); },
                             [&](u32 i, float x) { arena[t * width + i] = x; }, job[7]);
         });
         break;
     case 2:
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
             auto at = [&](u32 i) { return fresh(arena + job[16 + i] + t); };
             arena[job[8] + t] = add(reduce_sum(count, at), reduce_mean(count, at));
             arena[job[9] + t] = div_(reduce_max(count, at), chain(depth, at, at));
@@ -46,7 +46,7 @@ const EVERYTHING: &str = "const u32* job = a.tape + block.index * 16;
              [&](u32 i, float x) { a.outputs[i] = x; });
     }";
 
-/// Half of a thread's share of the registers where two blocks run on a processor.
+/// A thread's share of the 65,536 registers of a processor where two blocks run on it.
 const MOST_REGISTERS: usize = 128;
 
 /// What a source becomes; `None` where there is no compiler.
@@ -113,7 +113,7 @@ fn teams_compile_for_all_generations_without_spilling() {
 /// Registers cannot be indexed: such an array is a thread's memory, which the test above forbids.
 #[test]
 fn a_stack_frame_is_found() {
-    let wave = "block.stage([&](u32 t) {
+    let wave = "block.superstep([&](u32 t) {
             float own[64];
             for (u32 i = 0; i < 64; ++i) own[i] = 0.0f;
             for (u32 i = 0; i < a.wave; ++i) own[a.tape[i] % 64] = a.weights[i];
@@ -125,7 +125,8 @@ fn a_stack_frame_is_found() {
 
 #[test]
 fn what_the_compiler_refuses_is_an_error() {
-    let Some(refused) = compiled(&source("", "block.stage(nothing);"), "sm_90a") else { return };
+    let wave = "block.superstep(nothing);";
+    let Some(refused) = compiled(&source("", wave), "sm_90a") else { return };
     match refused {
         Err(CudaError::Compile { log }) => {
             assert!(log.contains("\"nothing\" is undefined"), "{log}")

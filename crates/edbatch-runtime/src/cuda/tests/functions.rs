@@ -17,7 +17,7 @@ const FUNCTIONS: [(Function, &str); 5] = [
 fn map(name: &str) -> String {
     format!(
         "u32 count = a.tape[0];
-        block.stage([&](u32 t) {{
+        block.superstep([&](u32 t) {{
             for (u32 i = block.index * THREADS + t; i < count; i += block.blocks * THREADS)
                 a.arena[count + i] = {name}(fresh(a.arena + i));
         }});"
@@ -93,7 +93,7 @@ fn a_lost_sign_of_zero_is_found() {
 
 #[test]
 fn a_contracted_sum_is_found() {
-    let wave = "block.stage([&](u32 t) {
+    let wave = "block.superstep([&](u32 t) {
         if (t == 0) a.arena[3] = add(mul(a.arena[0], a.arena[1]), a.arena[2]);
     });";
     let x = 1.0 + f32::EPSILON * 2_048.0;

@@ -20,9 +20,9 @@ fn left(wave: &str) -> Option<Vec<Vec<u32>>> {
 
 #[test]
 fn two_stages_merged_by_hand_are_found() {
-    let apart = "block.stage([&](u32 t) { block.shared[t] = (float)t; });
-        block.stage([&](u32 t) { a.arena[t] = block.shared[(t + 1) % THREADS]; });";
-    let merged = "block.stage([&](u32 t) {
+    let apart = "block.superstep([&](u32 t) { block.shared[t] = (float)t; });
+        block.superstep([&](u32 t) { a.arena[t] = block.shared[(t + 1) % THREADS]; });";
+    let merged = "block.superstep([&](u32 t) {
             block.shared[t] = (float)t;
             a.arena[t] = block.shared[(t + 1) % THREADS];
         });";
@@ -37,8 +37,10 @@ fn two_stages_merged_by_hand_are_found() {
 #[test]
 fn memory_holds_nan_until_it_is_written() {
     // What the first of two blocks leaves in shared memory, the second must not find.
-    let wave = "block.stage([&](u32 t) { a.arena[block.index * THREADS + t] = block.shared[t]; });
-        block.stage([&](u32 t) { block.shared[t] = 1.0f; });";
+    let wave = "block.superstep([&](u32 t) {
+            a.arena[block.index * THREADS + t] = block.shared[t];
+        });
+        block.superstep([&](u32 t) { block.shared[t] = 1.0f; });";
     let Some(kernel) = Kernel::emulated(1, "", wave) else { return };
     assert!(kernel.run((2, &[], &[], &[], 512)).arena.iter().all(|x| x.is_nan()));
     let memory = kernel.device.memory(10, Side::Host).unwrap();
@@ -47,7 +49,7 @@ fn memory_holds_nan_until_it_is_written() {
 
 #[test]
 fn blocks_and_launches_have_orders_of_their_own() {
-    let wave = "block.stage([&](u32 t) {
+    let wave = "block.superstep([&](u32 t) {
         if (t == 0) a.arena[(u32)(a.arena[0] += 1.0f)] = (float)block.index;
     });";
     let Some(kernel) = Kernel::emulated(1, "", wave) else { return };
@@ -69,8 +71,8 @@ fn mistakes_are_errors() {
         other => panic!("{other:?}"),
     }
     let memory = device.memory(4, Side::Device).unwrap();
-    let error = device.fill(&memory, &[0; 5]).unwrap_err();
-    assert_eq!(error.to_string(), "bytes to fill memory with: at most 4 is possible, got 5");
+    let error = device.fill(&memory, &[0; 2]).unwrap_err();
+    assert_eq!(error.to_string(), "words to fill memory with: at most 1 is possible, got 2");
     let error = device.memory(usize::MAX / 2, Side::Device).unwrap_err();
     assert!(matches!(error, CudaError::Memory { .. }), "{error}");
 }

@@ -75,7 +75,7 @@ fn products_of_values_have_the_bits_of_the_processors() {
     let wave = "u32 rows = a.tape[0], depth = a.tape[1], columns = a.tape[2], first = a.tape[3];
         const float *left = a.weights, *above = left + rows * depth;
         const float *under = above + first * columns, *bias = above + depth * columns;
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
             for (u32 i = t; i < rows * columns; i += THREADS) {
                 u32 m = i / columns, n = i % columns;
                 auto right = [&](const float* piece) {

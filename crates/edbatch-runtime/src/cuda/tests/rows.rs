@@ -9,7 +9,7 @@ use crate::kernels::{RowsMut, RowsRef, arg_max, math, reduce};
 fn reductions_have_the_bits_of_the_processors() {
     // `count` rows of `width` under each other; sum, mean and largest of each column.
     let wave = "u32 count = a.tape[0], width = a.tape[1];
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
             for (u32 i = t; i < width; i += THREADS) {
                 auto at = [&](u32 row) { return fresh(a.arena + row * width + i); };
                 float* to = a.arena + count * width + i;
@@ -44,7 +44,7 @@ fn reductions_have_the_bits_of_the_processors() {
 fn softmax_has_the_bits_of_the_processors() {
     // Row by row: in place, then the logarithm behind all rows.
     let wave = "u32 count = a.tape[0], width = a.tape[1];
-        block.stage([&](u32 t) {
+        block.superstep([&](u32 t) {
             if (t >= count) return;
             float *row = a.arena + t * width, *behind = row + count * width;
             auto from = [&](u32 i) { return row[i]; };
