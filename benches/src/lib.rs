@@ -31,6 +31,7 @@ pub mod chart;
 pub mod counts;
 pub mod docs;
 pub mod families;
+pub mod files;
 pub mod flops;
 #[cfg(feature = "cuda")]
 pub mod gpu;

@@ -14,11 +14,12 @@ use std::path::Path;
 use edbatch_policy::{Fsm, NamedEncoding};
 
 pub(crate) use self::graphs::Graphs;
-use self::process::{Folder, Process};
+use self::process::Process;
 pub use self::program::Program;
 #[cfg(feature = "cuda")]
 pub(crate) use self::program::python;
 use crate::families::Family;
+use crate::files::Scratch;
 use crate::record::Peer;
 use crate::rounds::{Entrant, LAPS, Rounds, choose, rate, rounds};
 use crate::systems::System;
@@ -50,6 +51,8 @@ pub struct Peers<'a> {
 pub struct Laps {
     chosen: Vec<usize>,
     rounds: Vec<Rounds>,
+    /// By program, the seconds of all turns, and those in which Python prepared what they ran.
+    seconds: Vec<[f64; 2]>,
 }
 
 /// Measures the programs that know a model, and our own system, on one workload, a thread each, in
@@ -73,11 +76,12 @@ pub fn peers(
     let mut ours =
         workload.contestant(System::Edbatch, &parameters, &unlearned, &mini_batches, 1)?;
     progress("preparing");
-    let folder = Folder::new()?;
+    let folder = Scratch::new("peers")?;
+    let folder = folder.path();
     let network = workload.network();
-    fs::write(folder.0.join("weights.safetensors"), parameters.to_safetensors(network)?)?;
+    fs::write(folder.join("weights.safetensors"), parameters.to_safetensors(network)?)?;
     let graphs = Graphs::new(family.model, &*workload, &mini_batches);
-    fs::write(folder.0.join("graphs.json"), serde_json::to_string(&graphs)?)?;
+    fs::write(folder.join("graphs.json"), serde_json::to_string(&graphs)?)?;
     let expected: Vec<f32> =
         ours.run(0)?.iter().flat_map(|rows| rows.iter().flatten()).copied().collect();
     let known: Vec<Program> =
@@ -85,8 +89,8 @@ pub fn peers(
     let (mut processes, mut differences) = (Vec::new(), Vec::new());
     for &program in &known {
         progress(&format!("checking {}", program.name()));
-        processes.push(Process::start(program, &folder.0)?);
-        let difference = difference(&folder.0.join("results.f32"), &expected);
+        processes.push(Process::start(program, folder)?);
+        let difference = difference(&folder.join("results.f32"), &expected);
         let failure = |what| format!("{}, {}: {what}", program.name(), family.model);
         let difference = difference.map_err(|error| failure(error.to_string()))?;
         if difference > TOLERANCE {
@@ -105,17 +109,23 @@ pub fn peers(
         processes.iter_mut().map(|process| process as &mut dyn Entrant).collect();
     entrants.push(&mut ours);
     laps.rounds.push(rounds(&mut entrants, &laps.chosen, seconds)?);
+    laps.seconds.resize(known.len(), [0.0; 2]);
+    for (sum, process) in laps.seconds.iter_mut().zip(&processes) {
+        sum[0] += process.computing;
+        sum[1] += process.preparing;
+    }
     if laps.rounds.len() < LAPS {
         return Ok(None);
     }
-    let Laps { chosen, rounds } = laps;
+    let Laps { chosen, rounds, seconds } = laps;
     let work = (chosen.len() * batch) as f64;
     let own = rate(rounds, known.len(), work);
     let repetitions = rounds.iter().map(|lap| lap.times[0].turns.len()).sum();
     let records = known.iter().zip(&processes).zip(differences).enumerate();
     let records = records.map(|(index, ((program, process), difference))| {
         let rate = rate(rounds, index, work);
-        let whole = 1.0 + process.preparing / process.computing;
+        let [computing, preparing] = seconds[index];
+        let whole = 1.0 + preparing / computing;
         Peer {
             system: program.system(family.model).into(),
             version: process.version.clone(),

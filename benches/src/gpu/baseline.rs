@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -10,6 +9,7 @@ use serde::Deserialize;
 use super::record::{Figure, median};
 use super::run::{Context, Ended, Findings, run_until};
 use super::setting::{Clock, Kernels, Setting, Use};
+use crate::files::Scratch;
 use crate::peers::{Graphs, python};
 use crate::workload::Failure;
 
@@ -56,11 +56,11 @@ pub(super) fn run(context: &Context<'_>, found: &mut Findings<'_>) -> Result<(),
     let (hidden, batch) = (options.hidden()[0], options.batches()[0]);
     // Decoding word by word would measure Python.
     let models: Vec<&str> = options.workloads().filter(|model| *model != "lstm_nmt").collect();
-    let work = Folder::new()?;
+    let work = Scratch::new("baseline")?;
     let mut folders = Vec::new();
     for model in &models {
         let subject = context.subject(model, hidden, batch)?;
-        let folder = work.0.join(model);
+        let folder = work.path().join(model);
         fs::create_dir_all(&folder)?;
         let weights = subject.parameters.to_safetensors(subject.workload.network())?;
         fs::write(folder.join("weights.safetensors"), weights)?;
@@ -124,23 +124,5 @@ fn add(
                 }
             }
         }
-    }
-}
-
-/// A folder that goes away.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, Failure> {
-        let path = std::env::temp_dir().join(format!("edbatch-baseline-{}", std::process::id()));
-        fs::create_dir_all(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed is left to the system.
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

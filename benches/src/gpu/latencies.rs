@@ -29,7 +29,7 @@ pub(super) fn run(context: &Context<'_>, found: &mut Findings<'_>) -> Result<(),
     ] {
         let measured = probe.measure(Experiment::Launch { how, blocks }, 10 * SAMPLES)?;
         let what = |time: &str| format!("launch, {name}: {time}");
-        found.measured(&what("on the device"), micros(&measured.device), None, None);
+        found.measured(&what("each of 16 in a row"), micros(&measured.device), None, None);
         found.measured(&what("the call"), micros(&measured.call), None, predictions::CALL);
         let ticket =
             if blocks == processors { LAUNCH_AND_TICKET } else { &what("until it is seen") };

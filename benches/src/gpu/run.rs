@@ -1,6 +1,8 @@
 //! A run: part after part, each bounded in time, and what it found written at once.
 
 use std::fs;
+#[cfg(unix)]
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
@@ -17,6 +19,7 @@ use super::{
     baseline, latencies, pack, page, probe, sanitize, stress, sweep, tables, throughput, verify,
 };
 use crate::families::{FAMILIES, Family};
+use crate::files::write_file;
 use crate::systems::System;
 use crate::throughput::weights;
 use crate::workload::{Failure, MiniBatch, Part as PartOfSet, Workload};
@@ -32,6 +35,17 @@ pub fn run(options: &Options) -> Result<bool, Failure> {
     }
     if let Some(folder) = &options.pack {
         return pack::pack(options, &files, folder).map(|()| true);
+    }
+    // Sanitizers choose by it; other records would have the wrong name.
+    if let Some(driver) = std::env::var_os("EDBATCH_CUDA")
+        && PARTS.iter().any(|&(part, ..)| part != Part::Verify && options.takes(part))
+    {
+        let driver = driver.display();
+        return Err(format!(
+            "EDBATCH_CUDA={driver} would be measured under every name: unset it, or choose \
+             --only verify"
+        )
+        .into());
     }
     let target = Target::open(options.device)?;
     let json = options.json.clone().unwrap_or_else(|| files.outputs.join("gpu.json"));
@@ -56,9 +70,9 @@ pub fn run(options: &Options) -> Result<bool, Failure> {
         }
         let Findings { records, .. } = found;
         context.records.extend(records);
-        write_whole(&json, &lines(&context.records)?)?;
+        write_file(&json, &lines(&context.records)?)?;
     }
-    write_whole(&html, &page::page(&context.records)?)?;
+    write_file(&html, &page::page(&context.records)?)?;
     println!("\n{}", tables::summary(&context.records));
     println!("Records: {}\nPage: {}", json.display(), html.display());
     Ok(context.records.iter().all(|record| record.outcome != Outcome::Failed))
@@ -261,12 +275,19 @@ pub(super) fn run_until(mut command: Command, until: Instant) -> Result<Ended, F
     let path = std::env::temp_dir().join(name);
     let file = fs::File::create(&path)?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    // A group of its own: it may start others, which are to end with it.
+    #[cfg(unix)]
+    command.process_group(0);
     let ended = command.spawn().and_then(|mut child| {
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(Some(status));
             }
             if Instant::now() >= until {
+                #[cfg(unix)]
+                let _ = Command::new("kill")
+                    .args(["-KILL", "--", &format!("-{}", child.id())])
+                    .status();
                 child.kill()?;
                 child.wait()?;
                 return Ok(None);
@@ -285,21 +306,6 @@ pub(super) fn run_until(mut command: Command, until: Instant) -> Result<Ended, F
 fn lines(records: &[Record]) -> Result<String, Failure> {
     let lines = records.iter().map(|record| Ok(serde_json::to_string(record)? + "\n"));
     lines.collect()
-}
-
-/// Writes a file whole or not at all.
-fn write_whole(path: &Path, contents: &str) -> Result<(), Failure> {
-    let failure = |error| format!("{}: {error}", path.display());
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failure)?;
-    }
-    let written = fs::write(&partial, contents).and_then(|()| fs::rename(&partial, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&partial);
-    }
-    Ok(written.map_err(failure)?)
 }
 
 #[cfg(test)]

@@ -24,8 +24,12 @@ pub(super) fn run(context: &Context<'_>, found: &mut Findings<'_>) -> Result<(),
     let hidden = options.hidden()[0];
     let subjects = options.workloads().map(|model| context.subject(model, hidden, BATCH));
     let subjects = subjects.collect::<Result<Vec<Subject>, _>>()?;
+    if subjects.is_empty() {
+        found.skipped("stress", "no model that it runs was chosen");
+        return Ok(());
+    }
     let (target, kernels) = (&context.target, Kernels::TEAMS);
-    let engines = THREADS / subjects.len().max(1);
+    let engines = THREADS / subjects.len();
     let way = Way { target, kernels, parts: 1, engines, fewest_blocks: 0 };
     let load = |subject: &Subject| {
         subject.workload.on_device(&subject.parameters, &subject.mini_batches, &way)
@@ -45,6 +49,7 @@ pub(super) fn run(context: &Context<'_>, found: &mut Findings<'_>) -> Result<(),
     let what = format!("{} engines of {} programs", engines * subjects.len(), subjects.len());
     match stress.wrong.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         Some(wrong) => found.failed(&what, &format!("after {plans} mini-batches: {wrong}")),
+        None if plans == 0 => found.stopped("before the first mini-batch"),
         None => found.passed(&what, &format!("{plans} mini-batches, no bit moved")),
     }
     Ok(())

@@ -106,7 +106,9 @@ fn measure(
         Use::Many => {
             let times = side_by_side(&mut *device, timing, engines)?;
             add(Clock::EndToEnd, &times);
-            if let Some(peak) = median(&context.records, PEAK) {
+            // Tensor cores are not bounded by the peak of multiply-adds.
+            let peak = median(&context.records, PEAK).filter(|_| setting.kernels.is_exact());
+            if let Some(peak) = peak {
                 let flops = executed(subject, setting.kernels)?;
                 // µs and TFLOP/s.
                 let shares: Vec<f64> =
@@ -215,7 +217,7 @@ pub(super) fn side_by_side(
 }
 
 /// Threads that the host has.
-fn cores() -> usize {
+pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
 }
 

@@ -19,6 +19,7 @@ use serde_json::Value;
 use super::on_device::{Way, difference, on_device, same_bits};
 use super::run::{Context, Findings};
 use super::setting::Kernels;
+use super::throughput::cores;
 use crate::workload::Failure;
 
 /// Mini-batches of these sizes have the same bits.
@@ -176,7 +177,7 @@ fn random_networks(context: &Context<'_>, found: &mut Findings<'_>) -> Result<()
 
 /// Threads that compile.
 pub(super) fn threads() -> usize {
-    thread::available_parallelism().map_or(1, Into::into).min(16)
+    cores().min(16)
 }
 
 /// What is compiled of a random network: of every other one, tables are folded.

@@ -1,8 +1,7 @@
 //! A peer's process, and the folder that it reads.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde::Deserialize;
@@ -75,26 +74,9 @@ impl Entrant for Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Its input ends, so it does too; killed, should it not.
+        // Its input has ended, so it would too: it is not waited for.
         self.to = None;
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// A folder that goes away.
-pub(super) struct Folder(pub(super) PathBuf);
-
-impl Folder {
-    pub(super) fn new() -> Result<Self, Failure> {
-        let path = std::env::temp_dir().join(format!("edbatch-peer-{}", std::process::id()));
-        fs::create_dir_all(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
