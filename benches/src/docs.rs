@@ -93,7 +93,7 @@ fn speeds(rows: &[Row<'_>]) -> Table {
         .into_iter()
         .filter(|&rival| rows.iter().any(|row| row.over(rival).is_some()))
         .collect();
-    let header = ["model", "set", "H", "batch", "inst/s", "±", "of bound"].map(String::from);
+    let header = ["model", "set", "H", "batch", "inst/s", "±", "of peak"].map(String::from);
     let named = rivals.iter().map(|rival| format!("/ {}", rival.name()));
     let mut table = Table::new("", 2, header.into_iter().chain(named));
     for row in rows {

@@ -1,4 +1,5 @@
-//! What people want to know first: our speed on every workload, against the bound and the others.
+//! What people want to know first: our speed on every workload, against the core's peak and the
+//! others.
 
 use crate::peers::Program;
 use crate::record::{Peer, Throughput};
@@ -103,10 +104,9 @@ impl Row<'_> {
 pub fn rows<'a>(sorted: &Sorted<'a>) -> Vec<Row<'a>> {
     let own = System::Edbatch.name();
     let measured = &sorted.throughputs;
-    let threads = measured.iter().map(|record| record.threads).min().unwrap_or(1);
-    let ours = measured
-        .iter()
-        .filter(|record| record.system == own && record.threads == threads && on_cpu(record));
+    let on_cpu = || measured.iter().filter(|record| record.system == own && on_cpu(record));
+    let threads = on_cpu().map(|record| record.threads).min();
+    let ours = on_cpu().filter(|record| Some(record.threads) == threads);
     ours.map(|&ours| Row { ours, others: others(ours, sorted) }).collect()
 }
 

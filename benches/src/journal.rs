@@ -1,4 +1,5 @@
-//! The file of records, written as they come, so that an interrupted run loses one measurement.
+//! The file of records, written as they come: an interrupted run loses what had not had its last
+//! lap.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};

@@ -1,5 +1,6 @@
 //! What figures were measured on: without it a record can be compared with nothing.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
@@ -20,7 +21,8 @@ pub struct Machine {
     pub device: String,
     /// The compiler.
     pub rustc: String,
-    /// The commit of the sources; with `+` if they were changed since.
+    /// The commit of the sources; if they were changed since, with `+` and digits that tell one
+    /// change from another.
     pub commit: String,
     /// When the run began: `2026-01-31T12:00:00Z`.
     pub date: String,
@@ -74,9 +76,13 @@ fn processor() -> Option<String> {
 fn commit() -> Option<String> {
     let folder = ["-C", env!("CARGO_MANIFEST_DIR")];
     let commit = output("git", &[&folder[..], &["rev-parse", "--short=10", "HEAD"]].concat())?;
-    let changed = &["status", "--porcelain", "--untracked-files=no"];
-    let changed = output("git", &[&folder[..], changed].concat())?;
-    Some(if changed.is_empty() { commit } else { commit + "+" })
+    let changes = output("git", &[&folder[..], &["diff", "HEAD"]].concat())?;
+    if changes.is_empty() {
+        return Some(commit);
+    }
+    let mut hasher = DefaultHasher::new();
+    changes.hash(&mut hasher);
+    Some(format!("{commit}+{:04x}", hasher.finish() as u16))
 }
 
 /// What a program prints, if it is there and succeeds.

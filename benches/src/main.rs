@@ -1,6 +1,5 @@
 //! The benchmark's command, `cargo xtask bench`: measures, then prints a summary and writes a page.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use edbatch_benches::against::changes;
 use edbatch_benches::docs::write_docs;
+use edbatch_benches::files::write_file;
 use edbatch_benches::journal::{Journal, read};
 use edbatch_benches::machine::Machine;
 use edbatch_benches::options::Options;
@@ -65,7 +65,7 @@ fn run(options: &Options) -> Result<(), Failure> {
         write!(out, "\n{}", changes(&old, records))?;
     }
     let html = options.html.clone().unwrap_or_else(|| beside_target("index.html"));
-    write_page(&html, &page(records)?)?;
+    write_file(&html, &page(records)?)?;
     if options.docs {
         write_docs(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), records)?;
     }
@@ -91,8 +91,18 @@ fn measure(
     let started = Instant::now();
     let mut budget = Budget::new(options.limit(), visits.iter().map(|&(_, step)| step));
     let mut number = steps.len() - left.len();
+    let mut before = None;
     for (lap, step) in visits {
         let name = step.name(options);
+        // In a pipe there is no bar, and most figures come in the last lap.
+        if bar.is_hidden() && before.replace(lap) != Some(lap) {
+            let (time, of) = (clock(started.elapsed()), steps.len());
+            writeln!(
+                std::io::stdout(),
+                "  lap {} of {LAPS} {time}, {number} of {of} done",
+                lap + 1
+            )?;
+        }
         let seconds = budget.next(step);
         let figures = step.run(&mut context, seconds, |what| {
             if step.is_long() {
@@ -139,13 +149,4 @@ fn beside_target(name: &str) -> PathBuf {
     let target = std::env::current_exe().ok();
     let target = target.as_deref().and_then(|exe| exe.ancestors().nth(2));
     target.unwrap_or(Path::new("target")).join("bench").join(name)
-}
-
-/// Writes a file, and the folder that it lies in.
-fn write_page(path: &Path, contents: &str) -> Result<(), Failure> {
-    let failure = |error| format!("{}: {error}", path.display());
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failure)?;
-    }
-    Ok(edbatch_datasets::write_whole(path, contents.as_bytes()).map_err(failure)?)
 }

@@ -123,8 +123,7 @@ pub struct Throughput {
     pub batches: f64,
     /// Lower bound on them.
     pub bound: f64,
-    /// Whether products of tables were computed for all their rows beforehand, which is an option
-    /// that no contestant takes.
+    /// Whether products of tables were computed for all their rows beforehand.
     pub folded: bool,
     /// The most bytes held at once: arenas and weights.
     pub peak_bytes: u64,

@@ -2,7 +2,7 @@
 
 mod name;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use edbatch_policy::Fsm;
@@ -148,6 +148,9 @@ pub fn steps<'a>(options: &Options, families: &'a [Family]) -> Result<Vec<Step<'
     if options.wants(Part::Soak) {
         add(What::Soak(families), 1.0);
     }
+    // Parts may want the same of a model; it is measured once.
+    let mut names = HashSet::new();
+    steps.retain(|step| names.insert(step.name(options)));
     Ok(steps)
 }
 

@@ -40,9 +40,10 @@ impl Spread {
 /// Rounds that follow each other agree better than a run does with the next one: the machine's
 /// other work and the places of memory change more slowly than that. Laps lie as far apart as a
 /// run allows, so what differs between runs differs between laps too. If laps of two runs of the
-/// same thing are alike, then two [`reaches`](Self::reach) together are exceeded by chance in two
-/// of a thousand comparisons of five laps with five, whatever the distribution; in two of a
-/// hundred, where neighbouring laps are correlated by a half.
+/// same thing are alike, then two [`reaches`](Self::reach) together are exceeded by chance only if
+/// all five laps of one lie above all five of the other: in fewer than eight of a thousand
+/// comparisons, whatever the distribution; in two of a hundred, by simulation, where neighbouring
+/// laps are correlated by a half.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct OverLaps {
     /// The least of the laps' medians.

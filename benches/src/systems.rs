@@ -148,6 +148,7 @@ impl System {
         let scheduled =
             |style, schedules: &[_]| Program::scheduled(network.clone(), style, schedules);
         match self {
+            Self::Folded => Ok(of(CellStyle::Hoisted)?.fold_tables(u64::MAX)),
             Self::VanillaDepth | Self::VanillaAgenda | Self::NoLayout => of(CellStyle::Declaration),
             Self::CellsDepth => {
                 scheduled(CellStyle::Batched, &cell_schedules_by(network, &mut Depth::new()))
@@ -174,8 +175,7 @@ impl System {
         learned: &Fsm,
         threads: usize,
     ) -> Result<(Engine<M>, Arc<Profile>), Failure> {
-        let tables = if self == Self::Folded { u64::MAX } else { 0 };
-        let program = Arc::new(self.program(model.network())?.fold_tables(tables));
+        let program = Arc::new(self.program(model.network())?);
         let pool = ThreadPool::new(threads);
         let (backend, profile): (Box<dyn Backend>, _) = if self.backend() != BackendName::Cpu {
             // Nothing that it does is timed step by step.

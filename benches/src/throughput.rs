@@ -260,7 +260,7 @@ impl Timed<'_> {
             nodes: mean(|counts| counts.nodes),
             batches: mean(|counts| counts.batches),
             bound: mean(|counts| counts.bound),
-            folded: false,
+            folded: entrant.system == System::Folded,
             peak_bytes: entrant.contestant.statistics().peak_bytes(),
             live_bytes: self.weights + live,
             gathered_rows: mean(|counts| counts.gathered_rows),

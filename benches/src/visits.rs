@@ -74,6 +74,21 @@ mod tests {
     use crate::run::{Step, families, steps};
 
     #[test]
+    fn what_two_parts_want_is_measured_once() {
+        let of = |parts: &str| {
+            let options = ["bench", "--models", "tree_lstm", "--only", parts, "--hidden", "256"];
+            let options = Options::parse_from(options.into_iter().chain(["--batch", "10"]));
+            let families = families(&options).unwrap();
+            let steps = steps(&options, &families).unwrap();
+            steps.iter().map(|step| step.name(&options)).collect::<Vec<_>>()
+        };
+        let [latency, paper, both] = ["latency", "paper", "latency,paper"].map(of);
+        let shared = latency.iter().filter(|name| paper.contains(name)).count();
+        assert_eq!((latency.len(), shared), (1, 1), "{latency:?} {paper:?}");
+        assert_eq!(both.len(), paper.len(), "{both:?}");
+    }
+
+    #[test]
     fn laps_lie_apart_and_the_rest_between_them() {
         let options = ["bench", "--models", "tree_lstm,tree_gru", "--only", "throughput,counts"];
         let options = Options::parse_from(options);

@@ -14,6 +14,7 @@ use edbatch_models::Model;
 use edbatch_policy::{Fsm, Scheduler, lower_bound};
 use edbatch_runtime::{Parameters, Profile, gathered_bytes};
 
+use crate::backends::BackendName;
 use crate::flops::{executed_flops, flops};
 #[cfg(feature = "cuda")]
 use crate::gpu::on_device::{OnDevice, Way, on_device};
@@ -350,10 +351,13 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
 
     fn counts(&self, mini_batch: usize) -> Counts {
         let inputs = &self.inputs[mini_batch];
-        let policy = self.system.policy(&self.learned);
-        let mut scheduler = policy.map_or_else(Scheduler::default, Scheduler::by);
-        let mut schedule = Schedule::new();
-        let (mut planner, mut plan) = (Planner::default(), Plan::default());
+        // As an engine does by default: a device has few waves, a core few batches.
+        let (usual, mut planner) = match self.system.backend() {
+            BackendName::Cpu => (Scheduler::default(), Planner::default()),
+            BackendName::Cuda => (Scheduler::for_waves(), Planner::for_waves()),
+        };
+        let mut scheduler = self.system.policy(&self.learned).map_or(usual, Scheduler::by);
+        let (mut schedule, mut plan) = (Schedule::new(), Plan::default());
         let mut counts = Counts::default();
         let mut live_of_parts = Vec::new();
         let whole = || std::iter::once(0..inputs.len()).collect();

@@ -34,7 +34,7 @@ pub(super) fn speed(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
         let plot = Dots {
             says: format!("Instances a second: {caption}"),
             axis: RATE,
-            limit: Some((group[0].peak_gflops * 1e9 / group[0].flops_per_instance, "the bound")),
+            limit: Some((group[0].peak_gflops * 1e9 / group[0].flops_per_instance, "the peak")),
             rows: group.iter().map(|record| lane(record)).collect(),
         };
         if is_main(group[0]) { &mut plots } else { &mut more }.push((caption, plot.svg()?));
@@ -60,11 +60,11 @@ pub(super) fn speed(sorted: &Sorted<'_>) -> Result<Option<Section>, Failure> {
         method: "From parsed inputs to results on the host: building graphs, scheduling and \
                  planning included, nothing kept from the last mini-batch but memory. All systems \
                  take a turn in every round, to the last one, on the same mini-batches and the \
-                 same weights, after their results were compared. The bound is the peak of this \
+                 same weights, after their results were compared. The limit is the peak of this \
                  core, measured between rounds, over the FLOPs of the equations.",
         bias: "Baselines are our own versions of the published methods, not their authors' \
                programs. Products of looked-up rows are done once per distinct row, so a workload \
-               with few words can pass the bound. Whatever else the machine does shows in the \
+               with few words can pass the peak. Whatever else the machine does shows in the \
                spread.",
         command: "cargo xtask bench --only throughput --hidden 128,256,512",
     }))

@@ -146,7 +146,7 @@ fn plot(rows: &[Row<'_>]) -> Result<String, Failure> {
     let plot = Dots {
         says: "Speed of every system on every workload as a share of the core's peak".into(),
         axis: Axis { label: "of the core's peak", spacing: Spacing::Log, format: tick },
-        limit: Some((1.0, "the bound")),
+        limit: Some((1.0, "the peak")),
         rows: rows.iter().map(lane).collect(),
     };
     plot.svg()

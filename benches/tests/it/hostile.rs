@@ -36,7 +36,9 @@ fn replace(value: &mut Value, by: &mut impl FnMut() -> Option<Value>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 200, failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn any_records_are_reported(
@@ -75,7 +77,8 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..8),
     ) {
         let all = records();
-        let lines = lines.iter().map(|index| serde_json::to_string(index.get(&all)).unwrap() + "\n");
+        let line = |index: &prop::sample::Index| serde_json::to_string(index.get(&all)).unwrap();
+        let lines = lines.iter().map(|index| line(index) + "\n");
         let mut text = lines.collect::<String>().into_bytes();
         let at = at.index(text.len() + 1);
         text.splice(at..at, bytes);

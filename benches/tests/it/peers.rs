@@ -39,7 +39,7 @@ fn the_table_of_speeds_says_how_far_laps_lie_apart() {
     for name in ["main", "sizes"] {
         let (_, table) = blocks.iter().find(|(block, _)| *block == name).unwrap();
         let table = table.as_ref().unwrap();
-        let header = "|model|set|H|batch|inst/s|±|of bound|/ unbatched|/ op by op|/ cells|/ paper|";
+        let header = "|model|set|H|batch|inst/s|±|of peak|/ unbatched|/ op by op|/ cells|/ paper|";
         assert!(table.contains(header), "{table}");
         assert!(table.contains("|38,281|5.0 %|98 %|"), "{table}");
         assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");

@@ -2,10 +2,12 @@
 
 use std::fs;
 
+use edbatch_benches::headline::rows;
 use edbatch_benches::journal::{Journal, read};
 use edbatch_benches::machine::Machine;
 use edbatch_benches::record::{Figures, Record, Throughput};
 use edbatch_benches::report::tables;
+use edbatch_benches::sorted::Sorted;
 
 fn record(step: &str, throughput: Throughput) -> Record {
     let figures = Figures::Throughput(throughput);
@@ -96,4 +98,16 @@ fn tables_have_a_row_for_each_record() {
     assert!(text.starts_with("Throughput") && text.contains("paper"), "{text}");
     let page = edbatch_benches::page::page(&[record("a", Throughput::default())]).unwrap();
     assert!(page.contains("<svg") && page.contains("<table>") && page.ends_with("</html>\n"));
+}
+
+/// A device's records are of one thread, whatever `--threads` says.
+#[test]
+fn a_device_does_not_push_ours_out_of_the_summary() {
+    let (system, backend) = ("edbatch".to_string(), "cpu".to_string());
+    let ours = Throughput { system, backend, threads: 4, ..Throughput::default() };
+    let device = Throughput { backend: "cuda".into(), threads: 1, ..ours.clone() };
+    let records = [record("a", ours), record("a", device)];
+    let sorted = Sorted::new(&records);
+    let threads: Vec<usize> = rows(&sorted).iter().map(|row| row.ours.threads).collect();
+    assert_eq!(threads, [4]);
 }
