@@ -23,7 +23,9 @@ pub(crate) struct Args {
     targets: Vec<String>,
 
     /// How long each of them runs.
-    #[arg(long, value_name = "N", default_value_t = 60)]
+    // libFuzzer takes none for no limit.
+    #[arg(long, value_name = "N", default_value_t = 60,
+          value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
 }
 

@@ -69,7 +69,9 @@ fn download(url: &str, to: &Path) -> Result<(), Failure> {
         if stderr().is_terminal() { &["--progress-bar"] } else { &["--silent", "--show-error"] };
     succeed(
         Command::new("curl")
-            .args(["--fail", "--location", "--output"])
+            .args(["--fail", "--location", "--connect-timeout", "30"])
+            // Given up if nothing comes for a minute.
+            .args(["--speed-limit", "1", "--speed-time", "60", "--output"])
             .arg(to)
             .args(progress)
             .arg(url),
