@@ -59,8 +59,8 @@ pub(crate) struct Node {
 
 impl Graph {
     /// So many nodes, arguments, rows of tables and given values can be numbered, by 31 bits. What
-    /// bounds nodes before that is memory: 20 bytes for a node and 4 for each argument, and about
-    /// as much again for scheduling and planning.
+    /// bounds nodes before that is memory: 16 bytes for a node and 4 for each value and each row
+    /// that it names, and about as much again for scheduling and planning.
     pub const MOST: usize = Value::LIMIT - 1;
 
     /// A graph without nodes.

@@ -7,7 +7,7 @@ use crate::{Chains, Frontier};
 /// The sum, over the kinds, of the longest chain of that kind. Nodes of one chain need a batch
 /// each, and a batch serves one kind: no schedule has fewer batches.
 ///
-/// *Source*: appendix A.2 of the paper, with transitive chains (see [`Chains`]): on the authors'
+/// *Source*: appendix A.3 of the paper, with transitive chains (see [`Chains`]): on the authors'
 /// lattices they give 239 where direct edges give 14.
 ///
 /// ```

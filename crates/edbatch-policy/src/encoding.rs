@@ -1,7 +1,7 @@
 //! From a frontier to a state of the FSM.
 //!
 //! *Source*: `E_base`, `E_max` and `E_sort`, §2.3 of the paper; phase information is what its
-//! appendix A.3 proposes for the case that these three cannot solve; the rest is ours.
+//! appendix A.4 proposes for the case that these three cannot solve; the rest is ours.
 
 use std::cmp::Reverse;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The case that the paper's FSM does not cover (its appendix A.3): two networks, one after the
+//! The case that the paper's FSM does not cover (its appendix A.4): two networks, one after the
 //! other, with the kinds of inner and output nodes swapped.
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag};

@@ -118,7 +118,7 @@ pub(crate) struct Infer {
     #[arg(long)]
     check_finite: bool,
     /// File for one JSON object: instances, graphs, plans reused, nodes, batches, their lower
-    /// bound, seconds by phase (summed over the threads), bytes gathered, peak bytes, how each kind
+    /// bound, seconds by stage (summed over the threads), bytes gathered, peak bytes, how each kind
     /// batched and why not better, and the largest missed opportunity.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
