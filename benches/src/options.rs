@@ -52,6 +52,9 @@ pub struct Options {
     /// of soak, for all of it [default: 3600]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
+    /// Times all mini-batches of a set, not as many as there is time for: half an hour
+    #[arg(long)]
+    pub whole: bool,
     /// Real sets from this folder, as `cargo xtask data fetch` makes it; else generated ones
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -217,6 +220,12 @@ impl Options {
         self.seconds.unwrap_or(if self.quick { 0.2 } else { 0.5 })
     }
 
+    /// The seconds by which it is told how many mini-batches are timed; none for all.
+    #[must_use]
+    pub fn nominal(&self) -> Option<f64> {
+        (!self.whole).then_some(self.seconds())
+    }
+
     /// The seconds of a soak.
     #[must_use]
     pub fn seconds_of_soak(&self) -> f64 {
@@ -237,6 +246,7 @@ impl Options {
             && self.backends.is_empty()
             && self.seconds.is_none()
             && !self.ablation
+            && !self.whole
             && !self.peers;
         usual.then_some(if self.quick { 70.0 } else { 240.0 })
     }

@@ -21,7 +21,7 @@ pub(crate) use self::program::python;
 use crate::families::Family;
 use crate::files::Scratch;
 use crate::record::Peer;
-use crate::rounds::{Entrant, LAPS, Rounds, choose, rate, rounds};
+use crate::rounds::{Entrant, LAPS, Lap, Rounds, choose, rate, rounds};
 use crate::systems::System;
 use crate::throughput::weights;
 use crate::workload::{Contestant, Failure, MiniBatch, Part};
@@ -43,7 +43,7 @@ pub struct Peers<'a> {
     /// About how many seconds each is timed in a lap.
     pub seconds: f64,
     /// Those of all laps, as a [`Setting`](crate::throughput::Setting) has them.
-    pub nominal: f64,
+    pub nominal: Option<f64>,
 }
 
 /// What the laps have shown so far, but for the last.
@@ -108,7 +108,8 @@ pub fn peers(
     let mut entrants: Vec<&mut dyn Entrant> =
         processes.iter_mut().map(|process| process as &mut dyn Entrant).collect();
     entrants.push(&mut ours);
-    laps.rounds.push(rounds(&mut entrants, &laps.chosen, seconds)?);
+    let lap = Lap::new(&laps.chosen, laps.rounds.len(), seconds, peers.nominal);
+    laps.rounds.push(rounds(&mut entrants, lap)?);
     laps.seconds.resize(known.len(), [0.0; 2]);
     for (sum, process) in laps.seconds.iter_mut().zip(&processes) {
         sum[0] += process.computing;

@@ -36,6 +36,31 @@ const NOMINAL: f64 = 40e9;
 /// The mini-batches that a figure should rest on at least, and needs at most.
 const MINI_BATCHES: (usize, usize) = (2, 128);
 
+/// What is timed in a lap, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Lap<'a> {
+    mini_batches: &'a [usize],
+    number: usize,
+    seconds: f64,
+    fewest: usize,
+}
+
+impl<'a> Lap<'a> {
+    /// A lap with a number, counted from 0, of about so many seconds; `nominal` are those by which
+    /// mini-batches were [chosen](choose).
+    #[must_use]
+    pub fn new(
+        mini_batches: &'a [usize],
+        number: usize,
+        seconds: f64,
+        nominal: Option<f64>,
+    ) -> Self {
+        // Whole sets are long enough, so that one round is.
+        let fewest = if nominal.is_some() { ROUNDS.0 } else { 1 };
+        Self { mini_batches, number, seconds, fewest }
+    }
+}
+
 /// What rounds showed.
 pub struct Rounds {
     /// By entrant.
@@ -54,10 +79,11 @@ pub struct Times {
 }
 
 /// The mini-batches that are timed, at equal distances among all of them: as many as there is time
-/// for in the rounds of all laps, if an entrant has so many seconds. It follows from the work in
-/// one and not from a clock, so that all laps and runs time the same ones.
+/// for in the rounds of all laps, if an entrant has so many seconds, or all. It follows from the
+/// work in one and not from a clock, so that all laps and runs time the same ones.
 #[must_use]
-pub fn choose(all: usize, fewest: usize, flops: f64, seconds: f64) -> Vec<usize> {
+pub fn choose(all: usize, fewest: usize, flops: f64, seconds: Option<f64>) -> Vec<usize> {
+    let Some(seconds) = seconds else { return (0..all).collect() };
     let turns = (LAPS * ROUNDS.0) as f64;
     let affordable = seconds / turns * NOMINAL / flops.max(1.0);
     let (least, most) = (fewest.max(MINI_BATCHES.0).min(all), fewest.max(MINI_BATCHES.1).min(all));
@@ -65,27 +91,24 @@ pub fn choose(all: usize, fewest: usize, flops: f64, seconds: f64) -> Vec<usize>
     (0..count).map(|i| i * all / count).collect()
 }
 
-/// A lap: times entrants, which have run once, on mini-batches for about some seconds altogether.
+/// Times entrants, which have run once, in a lap.
 ///
 /// # Errors
 /// If a mini-batch cannot be run.
-pub fn rounds(
-    entrants: &mut [&mut dyn Entrant],
-    chosen: &[usize],
-    seconds: f64,
-) -> Result<Rounds, Failure> {
+pub fn rounds(entrants: &mut [&mut dyn Entrant], lap: Lap<'_>) -> Result<Rounds, Failure> {
+    let Lap { mini_batches, number, seconds, fewest } = lap;
     let mut times = vec![Times::default(); entrants.len()];
     let (mut peaks, started) = (Vec::new(), Instant::now());
     for round in 0..ROUNDS.1 {
         let after_next = started.elapsed().as_secs_f64() * (round + 1) as f64;
-        if round >= ROUNDS.0 && after_next > seconds * round as f64 {
+        if round >= fewest && after_next > seconds * round as f64 {
             break;
         }
         peaks.push(roofline::peak_gflops(Level::detect()));
         for turn in 0..entrants.len() {
-            let index = (turn + round) % entrants.len();
+            let index = (turn + round + number) % entrants.len();
             let (runs, mut all) = (&mut times[index].runs, 0.0);
-            entrants[index].turn(chosen, &mut |_, seconds| {
+            entrants[index].turn(mini_batches, &mut |_, seconds| {
                 runs.push(seconds);
                 all += seconds;
             })?;
@@ -131,7 +154,7 @@ impl Times {
 mod tests {
     use std::cell::RefCell;
 
-    use super::{Entrant, Failure, OverLaps, Times, choose, rate, rounds};
+    use super::{Entrant, Failure, Lap, OverLaps, Times, choose, rate, rounds};
 
     /// Takes a second for mini-batch 0, two for mini-batch 1, and so on; notes who ran.
     struct Noted<'a>(char, &'a RefCell<String>);
@@ -153,10 +176,15 @@ mod tests {
         let order = RefCell::new(String::new());
         let (mut a, mut b) = (Noted('a', &order), Noted('b', &order));
         let mut entrants: [&mut dyn Entrant; 2] = [&mut a, &mut b];
-        let rounds = rounds(&mut entrants, &[0, 1], 1e3).unwrap();
-        // Pairs that begin with the one and the other in turns.
+        let laps = [0, 1].map(|number| {
+            rounds(&mut entrants, Lap::new(&[0, 1], number, 1e3, Some(1.0))).unwrap()
+        });
+        // Pairs that begin with the one and the other in turns; a lap of all begins otherwise too.
         assert!(order.borrow().starts_with("abbaab"), "{order:?}");
-        let laps = [rounds];
+        assert!(order.borrow()[50..].starts_with("baabba"), "{order:?}");
+        order.borrow_mut().clear();
+        rounds(&mut entrants, Lap::new(&[0, 1], 1, 0.0, None)).unwrap();
+        assert_eq!(order.take(), "ba");
         assert_eq!(rate(&laps, 1, 30.0), OverLaps { low: 10.0, median: 10.0, high: 10.0 });
         for times in &laps[0].times {
             assert_eq!(times.turns, [3.0; 25]);
@@ -173,6 +201,7 @@ mod tests {
 
     #[test]
     fn the_same_mini_batches_are_timed_in_every_run() {
+        let choose = |all, fewest, flops, seconds| choose(all, fewest, flops, Some(seconds));
         // 10 turns of 0.1 s at 40 GFLOP/s have time for four mini-batches of a GFLOP.
         assert_eq!(choose(16, 1, 1e9, 1.0), [0, 4, 8, 12]);
         assert_eq!(choose(4, 1, 1e6, 1.0), [0, 1, 2, 3]);
@@ -181,5 +210,6 @@ mod tests {
         assert_eq!(choose(10, 1, 1e12, 1.0), [0, 5]);
         assert_eq!(choose(10, 4, 1e12, 1.0), [0, 2, 5, 7]);
         assert_eq!(choose(1, 4, 1e12, 1.0), [0]);
+        assert_eq!(super::choose(300, 4, 1e12, None), (0..300).collect::<Vec<_>>());
     }
 }

@@ -215,9 +215,9 @@ impl<'a> Context<'a> {
     ) -> Setting {
         systems.extend(&self.devices);
         const TIMED: f64 = 0.6;
-        let (threads, nominal) = (self.options.threads(), self.options.seconds());
+        let (threads, nominal) = (self.options.threads(), self.options.nominal());
         let contestants = (systems.len() * threads.len()) as f64;
-        let usual = nominal * contestants / LAPS as f64;
+        let usual = self.options.seconds() * contestants / LAPS as f64;
         let seconds = seconds.map_or(usual, |limit| limit * TIMED);
         Setting { hidden, batch, systems, seconds, nominal, threads }
     }
@@ -325,8 +325,8 @@ impl Step<'_> {
                 growth(family, effort, say)?.into_iter().map(Figures::Growth).collect()
             }
             What::Peers { family, hidden, batch, programs } => {
-                let (hidden, batch, nominal) = (*hidden, *batch, options.seconds());
-                let seconds = nominal / LAPS as f64;
+                let (hidden, batch, nominal) = (*hidden, *batch, options.nominal());
+                let seconds = options.seconds() / LAPS as f64;
                 let setting = Peers { programs, hidden, batch, seconds, nominal };
                 let mut laps = context.peers.remove(&name).unwrap_or_default();
                 let measured = peers(family, setting, &mut laps, say)?;

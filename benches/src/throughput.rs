@@ -18,7 +18,7 @@ use crate::backends::BackendName;
 use crate::families::Family;
 use crate::policies::TrainingGraphs;
 use crate::record::{Breakdown, Latency, Throughput};
-use crate::rounds::{Entrant, LAPS, Rounds, Times, choose, rate, rounds};
+use crate::rounds::{Entrant, LAPS, Lap, Rounds, Times, choose, rate, rounds};
 use crate::spread::OverLaps;
 use crate::systems::System;
 use crate::workload::{Contestant, Counts, Failure, MiniBatch, Part, Workload};
@@ -35,8 +35,8 @@ pub struct Setting {
     /// About how many seconds all of them together are timed in a lap.
     pub seconds: f64,
     /// The seconds of one contestant in all laps that say how many mini-batches are timed: those
-    /// that were chosen, whatever time is left, so that all runs time the same ones.
-    pub nominal: f64,
+    /// that were chosen, whatever time is left, so that all runs time the same ones. None for all.
+    pub nominal: Option<f64>,
     /// Threads: every contestant runs once with each number, but those on devices with one.
     pub threads: Vec<usize>,
 }
@@ -130,7 +130,8 @@ pub fn throughput(
     let before: Vec<_> = running.iter().map(|entrant| entrant.contestant.statistics()).collect();
     let mut entrants: Vec<&mut dyn Entrant> =
         running.iter_mut().map(|entrant| entrant as &mut dyn Entrant).collect();
-    laps.rounds.push(rounds(&mut entrants, &laps.chosen, setting.seconds)?);
+    let lap = Lap::new(&laps.chosen, laps.rounds.len(), setting.seconds, setting.nominal);
+    laps.rounds.push(rounds(&mut entrants, lap)?);
     for ((spent, entrant), before) in laps.spent.iter_mut().zip(&running).zip(&before) {
         spent.add(before, &entrant.contestant.statistics());
     }

@@ -35,7 +35,8 @@ impl Step<'_> {
             }
             What::Growth(family) => format!("growth: {}", on(family)),
             What::Peers { family, hidden, batch, .. } => {
-                format!("peers: {}, H {hidden}, batch {batch}", on(family))
+                let whole = if options.whole { " (whole)" } else { "" };
+                format!("peers: {}, H {hidden}, batch {batch}{whole}", on(family))
             }
             What::Cells => "cells".into(),
             What::PqTree => "pqtree".into(),
@@ -52,6 +53,9 @@ fn chosen(options: &Options) -> String {
     }
     if options.ablation {
         chosen.push("ablation".into());
+    }
+    if options.whole {
+        chosen.push("whole".into());
     }
     chosen.extend(options.backends.iter().map(|backend| backend.name().into()));
     chosen.extend(options.threads.iter().map(|threads| format!("{threads} threads")));

@@ -2,6 +2,9 @@
 
 use std::process::{Command, Output};
 
+use edbatch_benches::journal::read;
+use edbatch_benches::record::Figures;
+
 fn bench(options: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_edbatch-benches")).args(options).output().unwrap()
 }
@@ -56,6 +59,28 @@ fn a_backend_that_is_not_there_is_a_line_and_the_others_go_on() {
         records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(records.len(), 1);
     assert_eq!((&records[0]["system"], &records[0]["backend"]), (&"edbatch".into(), &"cpu".into()));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn whole_sets_are_timed_to_their_last_mini_batch() {
+    let folder = std::env::temp_dir().join(format!("edbatch-whole-{}", std::process::id()));
+    let [json, html] = ["records.jsonl", "page.html"].map(|name| folder.join(name));
+    let timed = |more: &[&str]| {
+        let chosen = ["--only", "throughput", "--models", "tree_gru", "--hidden", "8"];
+        let few = ["--batch", "16", "--systems", "edbatch", "--seconds", "0.001"];
+        let files = ["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()];
+        let output = bench(&[&chosen[..], &few, &files, more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        read(&json).unwrap().into_iter().find_map(|record| match record.figures {
+            Figures::Throughput(throughput) => Some((throughput.mini_batches, record.step)),
+            _ => None,
+        })
+    };
+    let (few, step) = timed(&[]).unwrap();
+    let (all, step_of_all) = timed(&["--whole"]).unwrap();
+    assert!(few < 80 && all == 80, "{few} and {all} of 80");
+    assert_ne!(step, step_of_all, "neither goes on with the other's laps");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

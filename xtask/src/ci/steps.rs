@@ -189,7 +189,7 @@ pub(super) const STEPS: &[Step] = &[
     .env(&[("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address")])
     .when(When::Long)
     .needs(Needs::LinuxOnX86),
-    // No bit of a stage may depend on what C++ leaves open.
+    // No bit of a kernel may depend on what C++ leaves open.
     Step::new(
         "undefined-behaviour",
         "cargo test -p edbatch-runtime -p edbatch --features edbatch/cuda --lib --test emulated \
