@@ -312,6 +312,7 @@ fn lines(records: &[Record]) -> Result<String, Failure> {
 mod tests {
     use super::super::setting::MODELS;
     use super::*;
+    use crate::files::Scratch;
 
     #[test]
     fn all_models_that_are_measured_are_in_the_table() {
@@ -338,6 +339,15 @@ mod tests {
         assert!(ended.status.is_some_and(|status| status.success()) && ended.said == "said\n");
         let ended = run_until(sleep("600"), Instant::now()).unwrap();
         assert!(ended.status.is_none());
+        // So is what it has started.
+        let folder = Scratch::new("late").unwrap();
+        let late = folder.path().join("late");
+        let mut command = Command::new("sh");
+        command.args(["-c", "(sleep 1; touch \"$0\") & wait"]).arg(&late);
+        let ended = run_until(command, Instant::now() + Duration::from_millis(300)).unwrap();
+        assert!(ended.status.is_none());
+        thread::sleep(Duration::from_secs(2));
+        assert!(!late.exists());
         let missing = run_until(Command::new("/nowhere/program"), Instant::now());
         assert!(missing.err().unwrap().to_string().contains("/nowhere/program"));
     }
