@@ -7,7 +7,7 @@ use edbatch_graph::Network;
 use edbatch_layout::{Plan, Planner, Program, ValueRow, Want};
 
 use crate::kernels::OutOfMemory;
-use crate::{Parameters, Parts};
+use crate::{ParameterError, Parameters, Parts};
 
 /// An interpreter of plans over an arena of f32 elements.
 ///
@@ -250,6 +250,9 @@ impl Rows {
 }
 
 /// The network's initial values, as backends take them: a row each, field after field.
+///
+/// # Panics
+/// If the parameters are [another network's](Parameters::for_network).
 #[must_use]
 pub fn initial_rows(network: &Network, parameters: &Parameters) -> Rows {
     let mut rows = Rows::new();
@@ -281,9 +284,20 @@ pub enum BackendError {
         /// How much was asked for.
         bytes: u64,
     },
+    /// The weights are not those of the program's network.
+    Weights {
+        /// Which tensor does not fit, and how.
+        why: String,
+    },
     /// A device failed.
     #[cfg(feature = "cuda")]
     Cuda(crate::CudaError),
+}
+
+impl From<ParameterError> for BackendError {
+    fn from(error: ParameterError) -> Self {
+        Self::Weights { why: error.to_string() }
+    }
 }
 
 impl OutOfMemory {
@@ -300,6 +314,7 @@ impl fmt::Display for BackendError {
                 let megabytes = *bytes as f64 / 1e6;
                 write!(f, "out of memory: the system does not give {megabytes:.1} MB for {what}")
             }
+            Self::Weights { why } => write!(f, "the weights do not fit the model: {why}"),
             #[cfg(feature = "cuda")]
             Self::Cuda(error) => error.fmt(f),
         }

@@ -61,12 +61,14 @@ impl Cpu {
     /// is read as it is.
     ///
     /// # Errors
-    /// If memory for the packed weights or the folded tables cannot be had.
+    /// If the parameters are of another network, or memory for the packed weights or the folded
+    /// tables cannot be had.
     pub fn new(
         program: Arc<Program>,
         parameters: &Parameters,
         level: Level,
     ) -> Result<Self, BackendError> {
+        let parameters = &parameters.for_network(program.network())?;
         let folded = fold_tables(&program, parameters, level)?;
         let loaded = Loaded::new(program, parameters, level, folded);
         let loaded = loaded.map_err(|error| error.of(PACKED))?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use edbatch_graph::{Network, ParameterId};
+use edbatch_graph::ParameterId;
 
 use crate::Parameters;
 
@@ -71,9 +71,9 @@ impl fmt::Display for NotFiniteWeight {
 impl Parameters {
     /// The first element that is not finite, of the tensors in the order of declaration.
     #[must_use]
-    pub fn not_finite(&self, network: &Network) -> Option<NotFiniteWeight> {
-        let ids = (0..network.parameters().len()).map(|id| ParameterId(id as u32));
-        ids.into_iter().find_map(|id| self.not_finite_within(network, id, 0..self.get(id).len()))
+    pub fn not_finite(&self) -> Option<NotFiniteWeight> {
+        let ids = (0..self.declared().len()).map(|id| ParameterId(id as u32));
+        ids.into_iter().find_map(|id| self.not_finite_within(id, 0..self.get(id).len()))
     }
 
     /// The first one of some elements of a tensor, which are counted row by row.
@@ -83,13 +83,12 @@ impl Parameters {
     #[must_use]
     pub fn not_finite_within(
         &self,
-        network: &Network,
         id: ParameterId,
         elements: Range<usize>,
     ) -> Option<NotFiniteWeight> {
         let start = elements.start;
         let (index, value) = NotFinite::first(self.get(id)[elements].iter().copied())?;
-        let parameter = network.parameter(id);
+        let parameter = &self.declared()[id.0 as usize];
         let index = index_in(&parameter.dims, start + index);
         Some(NotFiniteWeight { name: parameter.name.clone(), index, value })
     }

@@ -14,7 +14,8 @@ pub type ReferenceTensor = Array2<f32>;
 /// `given` are the graph's given values; the network's initial values come first.
 ///
 /// # Panics
-/// If `given` does not fit the graph.
+/// If `given` does not fit the graph, or the parameters are
+/// [another network's](Parameters::for_network).
 #[must_use]
 pub fn interpret(
     graph: &Graph,
@@ -22,6 +23,7 @@ pub fn interpret(
     given: &[Vec<ReferenceTensor>],
 ) -> Vec<Vec<ReferenceTensor>> {
     assert_eq!(given.len(), graph.given().len(), "a record for every given value");
+    assert!(parameters.are_of(graph.network()), "parameters of the graph's network");
     let mut results: Vec<Vec<ReferenceTensor>> = Vec::with_capacity(graph.nodes());
     for node in (0..graph.nodes()).map(NodeId::new) {
         let values: Vec<&[ReferenceTensor]> = graph
@@ -38,6 +40,9 @@ pub fn interpret(
 }
 
 /// The network's initial values, as [`interpret`] takes them.
+///
+/// # Panics
+/// If the parameters are [another network's](Parameters::for_network).
 #[must_use]
 pub fn initial_values(
     network: &edbatch_graph::Network,

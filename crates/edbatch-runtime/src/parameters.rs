@@ -1,6 +1,6 @@
 //! A network's trained tensors: read from a file, written to one, or drawn at random.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,9 +9,35 @@ use rand::{Rng, RngExt};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 
-/// The values of all parameters of a network; row-major f32, shared and never changed.
+/// The values of all parameters of a network, by their names; row-major f32, shared and never
+/// changed.
+///
+/// Whatever takes them with a network finds each of its tensors by name, so that cells may be
+/// declared in another order than when the weights were made:
+///
+/// ```
+/// use edbatch_graph::{Network, Shape};
+/// use edbatch_runtime::Parameters;
+/// # use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+///
+/// let network = |names: [&str; 2]| {
+///     let mut network = Network::new();
+///     names.map(|name| network.add_parameter(name, &[3]).unwrap());
+///     network
+/// };
+/// let (one, turned) = (network(["a", "b"]), network(["b", "a"]));
+/// # let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+/// let weights = Parameters::random(&one, &mut rng);
+/// assert_eq!(weights.for_network(&turned)?.named("a"), weights.named("a"));
+///
+/// let error = weights.for_network(&network(["a", "c"])).unwrap_err();
+/// assert_eq!(error.to_string(), "tensor c is missing; the model needs it with shape [3]");
+/// # Ok::<(), edbatch_runtime::ParameterError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameters {
+    /// In the order of the values.
+    declared: Arc<[Parameter]>,
     values: Vec<Arc<Vec<f32>>>,
 }
 
@@ -27,25 +53,56 @@ impl Parameters {
             .iter()
             .map(|parameter| read(parameter, &file))
             .collect::<Result<Vec<_>, _>>()?;
-        if file.len() > values.len() {
-            let known: HashMap<&str, ()> =
-                network.parameters().iter().map(|p| (p.name.as_str(), ())).collect();
-            let surplus = file.iter().filter(|(name, _)| !known.contains_key(name));
-            // The first by name, so that the message does not depend on hashing.
-            if let Some((name, tensor)) = surplus.min_by_key(|(name, _)| name.to_string()) {
-                let (name, dims) = (name.into(), tensor.shape().into());
-                return Err(ParameterError::Surplus { name, dims });
-            }
+        let names = file.names();
+        let dims = |name: &str| file.tensor(name).map_or(Vec::new(), |it| it.shape().to_vec());
+        no_surplus(network, names.into_iter(), dims)?;
+        Ok(Self { declared: network.parameters().into(), values })
+    }
+
+    /// The same values in the order in which another network declares them, shared with these.
+    ///
+    /// # Errors
+    /// If a tensor is missing, surplus or of another shape.
+    pub fn for_network(&self, network: &Network) -> Result<Self, ParameterError> {
+        if self.are_of(network) {
+            return Ok(self.clone());
         }
-        Ok(Self { values })
+        let values = network.parameters().iter().map(|Parameter { name, dims }| {
+            let (name, expected) = (name.clone(), dims.clone());
+            let Some(index) = self.index_of(&name) else {
+                return Err(ParameterError::Missing { name, dims: expected });
+            };
+            let got = &self.declared[index].dims;
+            if *got != expected {
+                return Err(ParameterError::Shape { name, expected, got: got.clone() });
+            }
+            Ok(self.values[index].clone())
+        });
+        let values = values.collect::<Result<_, _>>()?;
+        let names = self.declared.iter().map(|parameter| parameter.name.as_str());
+        let dims = |name: &str| {
+            self.index_of(name).map_or(Vec::new(), |index| self.declared[index].dims.clone())
+        };
+        no_surplus(network, names, dims)?;
+        Ok(Self { declared: network.parameters().into(), values })
+    }
+
+    /// Whether a network declares these tensors in this order, as [`get`](Self::get) needs it.
+    pub(crate) fn are_of(&self, network: &Network) -> bool {
+        *self.declared == *network.parameters()
+    }
+
+    fn index_of(&self, name: &str) -> Option<usize> {
+        self.declared.iter().position(|parameter| parameter.name == name)
     }
 
     /// The bytes of a safetensors file with all of a network's tensors.
     ///
     /// # Errors
-    /// If the file's header cannot be made.
+    /// If the tensors are not the network's, or the file's header cannot be made.
     pub fn to_safetensors(&self, network: &Network) -> Result<Vec<u8>, ParameterError> {
-        let bytes: Vec<Vec<u8>> = self
+        let this = self.for_network(network)?;
+        let bytes: Vec<Vec<u8>> = this
             .values
             .iter()
             .map(|values| values.iter().flat_map(|value| value.to_le_bytes()).collect())
@@ -72,10 +129,22 @@ impl Parameters {
             let elements = (0..parameter.elements()).map(|_| rng.random_range(-bound..=bound));
             Arc::new(elements.collect())
         });
-        Self { values: values.collect() }
+        Self { declared: network.parameters().into(), values: values.collect() }
     }
 
-    /// The values of a parameter, row-major.
+    /// The values of the tensor of a name, row-major, if there is one.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Arc<Vec<f32>>> {
+        Some(&self.values[self.index_of(name)?])
+    }
+
+    /// What each of the values is, in their order.
+    pub(crate) fn declared(&self) -> &[Parameter] {
+        &self.declared
+    }
+
+    /// The values of a parameter of the network that these were made [for](Self::for_network),
+    /// row-major.
     #[must_use]
     pub fn get(&self, id: ParameterId) -> &Arc<Vec<f32>> {
         &self.values[id.0 as usize]
@@ -86,6 +155,23 @@ impl Parameters {
     pub fn bytes(&self) -> usize {
         self.values.iter().map(|values| size_of_val(values.as_slice())).sum()
     }
+}
+
+/// An error if there is a tensor that a network does not declare.
+fn no_surplus<'a>(
+    network: &Network,
+    names: impl ExactSizeIterator<Item = &'a str>,
+    dims: impl Fn(&str) -> Vec<usize>,
+) -> Result<(), ParameterError> {
+    let declared = network.parameters();
+    if names.len() <= declared.len() {
+        return Ok(());
+    }
+    let declared: HashSet<&str> = declared.iter().map(|p| p.name.as_str()).collect();
+    // The first by name, so that the message does not depend on hashing.
+    let surplus = names.filter(|name| !declared.contains(name)).min();
+    surplus
+        .map_or(Ok(()), |name| Err(ParameterError::Surplus { name: name.into(), dims: dims(name) }))
 }
 
 fn read(parameter: &Parameter, file: &SafeTensors<'_>) -> Result<Arc<Vec<f32>>, ParameterError> {
@@ -108,7 +194,7 @@ fn read(parameter: &Parameter, file: &SafeTensors<'_>) -> Result<Arc<Vec<f32>>, 
     Ok(Arc::new(values))
 }
 
-/// Why a file of weights does not fit a network.
+/// Why weights, or a file of them, do not fit a network.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ParameterError {

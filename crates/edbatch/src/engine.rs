@@ -15,7 +15,9 @@ use edbatch_policy::{
     AnyPolicy, CostModel, LearningConfig, NamedEncoding, Outcome, TrainingSet, hold_out,
 };
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Parameters, Rows, ThreadPool, initial_rows, span};
+use edbatch_runtime::{
+    Backend, BackendError, Cpu, Parameters, Rows, ThreadPool, initial_rows, span,
+};
 use rand::Rng;
 
 use crate::emitted::{Emitted, Sink};
@@ -41,7 +43,8 @@ impl<M: Model> Engine<M> {
     /// An engine on the CPU with the default [`EngineOptions`].
     ///
     /// # Errors
-    /// If a cell or a table is too large to be addressed, or memory for the weights cannot be had.
+    /// If a cell or a table is too large to be addressed, the parameters are of another network, or
+    /// memory for the weights cannot be had.
     pub fn new(model: M, parameters: Parameters) -> Result<Self, EngineError> {
         Self::with_options(model, parameters, EngineOptions::new())
     }
@@ -72,7 +75,7 @@ impl<M: Model> Engine<M> {
     /// [pool](EngineOptions::pool).
     ///
     /// # Errors
-    /// If the options cannot be had together.
+    /// If the parameters are of another network, or the options cannot be had together.
     pub fn with_backend(
         model: M,
         parameters: &Parameters,
@@ -86,10 +89,11 @@ impl<M: Model> Engine<M> {
         }
         let pool = options.pool.take().unwrap_or_else(|| ThreadPool::new(options.threads));
         let policy = options.policy.take();
-        let initial = initial_rows(program.network(), parameters);
+        let parameters = parameters.for_network(program.network()).map_err(BackendError::from)?;
+        let initial = initial_rows(program.network(), &parameters);
         let mut first = Session::new(program, backend, initial, &options);
         if options.check_finite {
-            first.check_finite(parameters.clone());
+            first.check_finite(parameters);
         }
         let others: Vec<_> = (1..options.threads).map(|_| first.another(&options)).collect();
         let workers = Workers::new(std::iter::once(first).chain(others), pool);

@@ -74,21 +74,33 @@ impl fmt::Display for RunError {
             Self::Backend(error) => error.fmt(f),
             Self::Learn(error) => write!(f, "no input makes a node: {error}"),
             Self::Memory { values, weights, limit } => {
-                let megabytes = |bytes: &u64| *bytes as f64 / 1e6;
-                write!(
-                    f,
-                    "the mini-batch needs {:.1} MB for its values beside {:.1} MB of weights, \
-                     allowed are {:.1} MB: make mini-batches smaller",
-                    megabytes(values),
-                    megabytes(weights),
-                    megabytes(limit)
-                )
+                let [values, of_weights, allowed] = [values, weights, limit].map(|&n| Bytes(n));
+                match weights >= limit {
+                    true => write!(f, "the weights alone take {of_weights}, allowed are {allowed}"),
+                    false => write!(
+                        f,
+                        "the mini-batch needs {values} for its values beside {of_weights} of \
+                         weights, allowed are {allowed}: make mini-batches smaller"
+                    ),
+                }
             }
         }
     }
 }
 
 impl std::error::Error for RunError {}
+
+/// A number of bytes as people read it.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes @ ..1_000_000 => write!(f, "{bytes} bytes"),
+            bytes => write!(f, "{:.1} MB", bytes as f64 / 1e6),
+        }
+    }
+}
 
 /// Why one input of a mini-batch has no rows. The others have theirs.
 #[derive(Clone, PartialEq, Eq, Debug)]

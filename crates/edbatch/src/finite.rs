@@ -84,7 +84,7 @@ impl Calls<'_> {
     }
 
     fn weight(&self, id: ParameterId, elements: Range<usize>) -> Option<NotFiniteWeight> {
-        self.weights.not_finite_within(self.graph.network(), id, elements)
+        self.weights.not_finite_within(id, elements)
     }
 
     /// What is not finite in a given value: the network's own is made of weights.

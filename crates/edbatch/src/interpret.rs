@@ -26,7 +26,7 @@ pub struct Interpreted {
 /// backends: slow, short, and independent of what an [`Engine`](crate::Engine) does.
 ///
 /// # Errors
-/// If an input does not fit the model.
+/// If the parameters or an input do not fit the model.
 pub fn interpret<M: Model>(
     model: &M,
     parameters: &Parameters,
@@ -39,7 +39,8 @@ pub fn interpret<M: Model>(
 /// does where an engine [checks](crate::EngineOptions::check_finite) it.
 ///
 /// # Errors
-/// If an input does not fit the model, or a record has an element that is not finite.
+/// If the parameters or an input do not fit the model, or a record has an element that is not
+/// finite.
 pub fn interpret_finite<M: Model>(
     model: &M,
     parameters: &Parameters,
@@ -64,6 +65,7 @@ fn node_by_node<M: Model>(
     let mut outputs = vec![Rows::new(); inputs.len()];
     let mut statistics = Statistics { instances: inputs.len() as u64, ..Statistics::default() };
     let network = model.network();
+    let parameters = &parameters.for_network(network).map_err(BackendError::from)?;
     let mut given = initial_values(network, parameters);
     let initial = given.len();
     let graph = RefCell::new(Graph::new(network.clone()));

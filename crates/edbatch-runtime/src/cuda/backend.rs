@@ -49,6 +49,7 @@ impl<D: Device> Cuda<D> {
         parameters: &Parameters,
         options: &CudaOptions,
     ) -> Result<Self, BackendError> {
+        let parameters = &parameters.for_network(program.network())?;
         let load = |device: &Arc<D>| {
             Ok(Arc::new(Loaded::new(device.clone(), program.clone(), parameters, options)?))
         };

@@ -27,14 +27,17 @@ use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Rows};
 /// devices with, and far slower than [`Cpu`](crate::Cpu).
 ///
 /// # Errors
-/// If memory for packed weights or folded tables cannot be had.
+/// If the parameters are of another network, or memory for packed weights or folded tables cannot
+/// be had.
 pub fn tape_reader(
     program: Arc<Program>,
     parameters: &Parameters,
     level: Level,
 ) -> Result<Box<dyn Backend>, BackendError> {
-    let stacks = stacks(&program, parameters, level).map_err(|error| error.of("packed weights"))?;
-    let (table, parameters) = (PhaseTable::new(&program), parameters.clone());
+    let parameters = parameters.for_network(program.network())?;
+    let stacks = stacks(&program, &parameters, level);
+    let stacks = stacks.map_err(|error| error.of("packed weights"))?;
+    let table = PhaseTable::new(&program);
     let loaded = Loaded { program, table, parameters, stacks, level, folded: Vec::new() };
     let mut reader = TapeReader::on(Arc::new(loaded));
     let plan = reader.loaded.program.folding_plan();

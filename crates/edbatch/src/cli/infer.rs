@@ -108,7 +108,7 @@ pub(crate) struct Infer {
     #[arg(long, value_name = "P", value_enum, default_value_t = Precision::Exact)]
     precision: Precision,
     /// What becomes of an input that cannot be read, does not fit the model or has no finite
-    /// results.
+    /// results. Where it is recorded the exit code is 0, and standard error says how many failed.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
     on_error: OnError,
     /// Refuse an input of which a cell makes a NaN or an infinity, also where its results would be
@@ -119,7 +119,8 @@ pub(crate) struct Infer {
     check_finite: bool,
     /// File for one JSON object: instances, graphs, plans reused, nodes, batches, their lower
     /// bound, seconds by stage (summed over the threads), bytes gathered, peak bytes, how each kind
-    /// batched and why not better, and the largest missed opportunity.
+    /// batched and why not better, and the largest missed opportunity. A shard that was done before
+    /// writes none.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
     /// File for a Chrome trace, which ui.perfetto.dev shows as a timeline: on a track for each
@@ -218,8 +219,7 @@ impl Infer {
         let Loaded { model, parameters, folder } = loaded;
         // Before any work: a policy that does not fit is found out at once.
         let kinds = model.network().kind_names();
-        let network = model.network();
-        let weight = self.check_finite.then(|| parameters.not_finite(network)).flatten();
+        let weight = if self.check_finite { parameters.not_finite() } else { None };
         let policy = self.policy.0.as_ref().map(|choice| choice.open(&kinds)).transpose();
         let policy = policy.map_err(|error| Failure::policy(&error))?;
         let mut stats = self.stats.as_deref().map(|path| Output::open(Some(path))).transpose()?;
@@ -272,7 +272,7 @@ impl Infer {
         stats.map_or(Ok(()), Output::finish)?;
         // Perhaps no input reads it, or none shows it.
         if let Some(weight) = weight {
-            eprintln!("edbatch: there is a weight that is not finite, of {weight}");
+            eprintln!("edbatch: a weight is not finite: {weight}");
         }
         Ok(tally)
     }

@@ -29,7 +29,7 @@ pub(crate) struct Init {
     /// tree_lstm, tree_lstm_2type, tree_gru, mv_rnn, bilstm_tagger, bilstm_tagger_char, lstm_nmt,
     /// lattice_lstm or lattice_gru.
     model: ModelName,
-    /// The folder; files of an older model in it are replaced.
+    /// The folder; files of an older model in it are replaced, its weights too.
     dir: PathBuf,
     /// Elements of a hidden vector.
     #[arg(long, value_name = "H", value_parser = at_least_one)]

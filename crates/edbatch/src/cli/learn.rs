@@ -240,8 +240,8 @@ impl LearnedPolicy {
             self.episodes,
             self.states,
             unseen.map_or_else(
-                || "could not be, as fewer than three mini-batches would be left that nothing was \
-                    selected on; the batches above are of others"
+                || "could not be: that takes six mini-batches; the batches above are of those that \
+                    it was selected on"
                     .into(),
                 verdict
             )

@@ -147,7 +147,10 @@ fn write_line(lexicon: &Lexicon, id: u64, rows: &Rows, out: &mut Vec<u8>) -> Res
         out.extend_from_slice(if index == 0 { b"[" } else { b", [" });
         for (column, value) in row.iter().enumerate() {
             if !value.is_finite() {
-                return Err(format!("expected finite results, got {value} in row {index}"));
+                return Err(format!(
+                    "expected finite results, got {value} in row {index}; --check-finite says \
+                     which call makes it"
+                ));
             }
             if column > 0 {
                 out.extend_from_slice(b", ");

@@ -82,8 +82,11 @@ fn too_much_memory_is_refused_before_it_is_taken() {
     let output = scratch.run(&["infer", "@model", "--memory", "1000", "--output", "@out"]);
     assert_eq!(output.status.code(), Some(1));
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains("make mini-batches smaller"), "{message}");
+    assert!(message.contains(" bytes, allowed are 1000 bytes"), "{message}");
     assert!(!scratch.path("out").exists());
+    let weights = scratch.path("model/weights.safetensors").metadata().unwrap().len();
+    let error = scratch.error(&["infer", "@model", "--memory", &(2 * weights).to_string()]);
+    assert!(error.contains("make mini-batches smaller"), "{error}");
 }
 
 #[test]
