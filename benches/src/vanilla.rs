@@ -95,71 +95,54 @@ impl<M: Model> Model for Vanilla<M> {
         let inner = Build::new(&graph, &exchange);
         let mut wiring = pin!(self.model.build(&inner, input));
         let mut given = self.initial.clone();
-        // How many fields each output has, as long as it is not taken back.
-        let mut fields_of = Vec::new();
         loop {
             let poll = wiring.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             let calls = Calls::new(self, build, &graph.borrow(), &given)?;
-            {
-                let Exchange { emitted, earlier, .. } = &mut *exchange.borrow_mut();
-                build.take_back(fields_of.drain(*earlier..).sum());
-                for value in emitted.drain(..) {
-                    let fields = calls.fields(value);
-                    fields.iter().for_each(|&field| build.emit(field));
-                    fields_of.push(fields.len());
-                }
-                *earlier = fields_of.len();
+            for value in exchange.borrow_mut().emitted.drain(..) {
+                calls.fields(value).iter().for_each(|&field| build.emit(field));
             }
             if let Poll::Ready(result) = poll {
                 return result;
             }
             let Exchange { awaited, asked, carried, .. } = exchange.take();
             let awaited = awaited.expect("or it would have ended");
-            let only = |&value: &Value| match *calls.fields(value) {
-                [field] => Ok(field),
-                _ => Err(BuildError::Input("awaited values have one field each here".into())),
+            let [asked] = *calls.fields(asked[0]) else {
+                return Err(BuildError::Input("awaited values have one field each here".into()));
             };
-            let asked = asked.iter().map(only).collect::<Result<Vec<_>, _>>()?;
             let fields = carried.iter().flat_map(|&value| calls.fields(value)).copied().collect();
-            let mut greatest = Vec::new();
-            let (answer, fields) = fetch(build, awaited, &asked, fields, &mut greatest).await?;
+            let (answer, greatest, fields) = fetch(build, awaited, asked, fields).await?;
             given.truncate(self.initial.len());
             given.extend(fields);
-            let earlier = fields_of.len();
-            let greatest = greatest.into();
-            let after = Exchange { carried, greatest, earlier, ..Exchange::default() };
-            exchange.replace(after);
+            let greatest = [greatest].into_iter().collect();
+            exchange.replace(Exchange { carried, greatest, ..Exchange::default() });
             hand_over(&mut graph.borrow_mut(), &mut exchange.borrow_mut(), answer);
         }
     }
 }
 
-/// As [`Build::fetch`] or [`Build::arg_max_each`], for a number of carried values that is known
-/// when it is called.
+/// Like [`Build::fetch`] or [`Build::arg_max`], for any number of carried values up to 8. Returns
+/// the answer, the index if one was awaited, and the carried values.
 async fn fetch(
     build: &Build<'_>,
     awaited: Awaited,
-    asked: &[Value],
+    asked: Value,
     carried: Vec<Value>,
-    greatest: &mut Vec<u32>,
-) -> Result<(Answer, Vec<Value>), BuildError> {
+) -> Result<(Answer, u32, Vec<Value>), BuildError> {
     macro_rules! by_count {
         ($($count:literal)*) => {
             match carried.len() {
                 $($count => {
                     let carried = carried.try_into().expect("matched");
-                    let (answer, carried) = match awaited {
+                    Ok(match awaited {
                         Awaited::Elements => {
-                            let (elements, carried) =
-                                build.fetch::<$count>(asked[0], carried).await;
-                            (Answer::Elements(elements), carried)
+                            let (elements, carried) = build.fetch::<$count>(asked, carried).await;
+                            (Answer::Elements(elements), 0, carried.into())
                         }
                         Awaited::ArgMax => {
-                            let carried = build.arg_max_each(asked, carried, greatest).await;
-                            (Answer::ArgMax, carried)
+                            let (index, carried) = build.arg_max::<$count>(asked, carried).await;
+                            (Answer::ArgMax, index, carried.into())
                         }
-                    };
-                    Ok((answer, carried.into()))
+                    })
                 })*
                 more => Err(BuildError::Input(format!("{more} values carried, at most 8 here"))),
             }

@@ -184,16 +184,6 @@ impl Batch<'_> {
                     if logarithm { math::log_softmax(level, to) } else { math::softmax(level, to) }
                 });
             }
-            CellStep::LookupArgMax { table, scores, rows, width, out } => {
-                let (height, width) = (rows as usize, width as usize);
-                let tables = source.rows(table, height * width);
-                let scores = source.rows(scores, height);
-                only(targets).each_row(out, calls, width, |call, to| {
-                    let greatest = kernels::arg_max(level, scores.row(call, height));
-                    let table = tables.row(call, height * width);
-                    to.copy_from_slice(&table[greatest * width..][..width]);
-                });
-            }
             CellStep::Copy { from, width, out } => {
                 let (width, rows) = (width as usize, source.rows(from, width as usize));
                 only(targets).each_row(out, calls, width, |call, to| {

@@ -194,7 +194,6 @@ fn apply<'c>(cell: &'c CellBuilder, op: Op, x: &[Tensor<'c>]) -> Tensor<'c> {
         Op::Log => x[0].log(),
         Op::Softmax => x[0].softmax(),
         Op::LogSoftmax => x[0].log_softmax(),
-        Op::LookupArgMax => cell.lookup_arg_max(x[0], x[1]),
         Op::Concat => cell.concat(x),
         Op::Slice { start, rows } => x[0].slice(start as usize, rows as usize),
         Op::Transpose => x[0].transpose(),

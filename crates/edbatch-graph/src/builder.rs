@@ -121,18 +121,6 @@ impl CellBuilder {
         self.push(Op::Lookup { table }, &[], shape)
     }
 
-    /// The row of a table that the greatest of `scores` names, one of which belongs to each row:
-    /// what [`lookup`](Self::lookup) gives for the index, with no need that the caller knows it.
-    /// Of equal scores the lowest index counts; NaN is never greatest, unless there is nothing
-    /// else: then it is the last.
-    ///
-    /// `table` is (rows, columns), mostly a [`parameter`](Self::parameter), and `scores` (rows);
-    /// the result is (columns). For decoders that read what they wrote; see
-    /// `edbatch_models::LstmNmt::with_steps_per_graph`.
-    pub fn lookup_arg_max<'c>(&'c self, table: Tensor<'c>, scores: Tensor<'c>) -> Tensor<'c> {
-        self.apply(Op::LookupArgMax, &[table, scores])
-    }
-
     /// A parameter of the network, by the name that a file of weights gives it.
     pub fn parameter(&self, name: &str, dims: &[usize]) -> Tensor<'_> {
         let id = self.parameter_id(name, dims);

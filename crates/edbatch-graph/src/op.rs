@@ -60,9 +60,6 @@ pub enum Op {
     Softmax,
     /// The logarithm of [`Softmax`](Self::Softmax), computed without leaving the logarithm.
     LogSoftmax,
-    /// The row of a matrix whose index is that of a vector's greatest element; of equal ones it is
-    /// the lowest, and NaN is never greatest, unless there is nothing else: then it is the last.
-    LookupArgMax,
     /// Operands stacked along the rows.
     Concat,
     /// Some consecutive rows.
@@ -150,12 +147,6 @@ impl Op {
             }
             (Self::Softmax | Self::LogSoftmax, &[Vector(n)]) => Ok(Vector(n)),
             (Self::Softmax | Self::LogSoftmax, _) => Err("a vector".into()),
-            (Self::LookupArgMax, &[Matrix(rows, columns), Vector(n)]) if rows == n => {
-                Ok(Vector(columns))
-            }
-            (Self::LookupArgMax, _) => {
-                Err("a matrix, and a vector of as many elements as it has rows".into())
-            }
             (Self::Concat, [first, rest @ ..]) => stack(*first, rest),
             (Self::Slice { start, rows }, &[shape]) => slice(shape, start, rows),
             (Self::Transpose, &[Matrix(rows, columns)]) => Ok(Matrix(columns, rows)),
@@ -234,7 +225,6 @@ impl fmt::Display for Op {
             Self::Log => f.write_str("log"),
             Self::Softmax => f.write_str("softmax"),
             Self::LogSoftmax => f.write_str("log-softmax"),
-            Self::LookupArgMax => f.write_str("lookup of arg-max"),
             Self::Concat => f.write_str("concatenate"),
             Self::Slice { start, rows } => {
                 write!(f, "slice {start}..{}", u64::from(*start) + u64::from(*rows))

@@ -165,20 +165,6 @@ pub enum CellStep {
         /// Whether the logarithm is wanted.
         logarithm: bool,
     },
-    /// `out[b, :]` = row `i` of `table[b]`, a matrix `(rows, width)`, where `scores[b, i]` is the
-    /// greatest of `scores[b, :]`; of equal ones the lowest.
-    LookupArgMax {
-        /// Where the matrix is.
-        table: Place,
-        /// Where the scores are, one a row.
-        scores: Place,
-        /// Rows of the matrix.
-        rows: u32,
-        /// Columns of the matrix.
-        width: u32,
-        /// Where the result goes.
-        out: Place,
-    },
     /// `out[b, :] = from[b, :]`.
     Copy {
         /// Where the tensor is.

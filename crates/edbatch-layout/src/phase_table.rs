@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use edbatch_graph::Kind;
 
-use crate::phases::{Phase, most_calls, phases};
+use crate::phases::{Phase, phases};
 use crate::plan::{Part, Step};
 use crate::program::Program;
 
@@ -32,8 +32,6 @@ pub struct PhaseEntry {
     /// Into how many slices its units are divided; 0: the device divides them by itself, and a job
     /// is for all.
     pub slices: u32,
-    /// The most calls of a job.
-    pub most_calls: u32,
 }
 
 impl PhaseTable {
@@ -55,8 +53,7 @@ impl PhaseTable {
                             .map(|step| step.writes().iter().map(|(_, width)| width).sum::<u32>());
                         let least = phase.units.iter().copied().min().unwrap_or(1);
                         let slices = written.max().unwrap_or(1).div_ceil(COLUMNS).clamp(1, least);
-                        let most_calls = most_calls(plan, &phase);
-                        PhaseEntry { cell: kind, part, phase, slices, most_calls }
+                        PhaseEntry { cell: kind, part, phase, slices }
                     }));
                 }
                 first..entries.len() as u32

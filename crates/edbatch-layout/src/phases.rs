@@ -12,8 +12,7 @@
 //! the [tape](crate::Tape).
 //!
 //! What only reduces or copies arguments ends no phase: where a product needs whole rows of it,
-//! each block computes them again as it loads them ([`recomputed`]). A lookup of an arg-max is a
-//! phase by itself: a block looks at all scores of a call, so blocks divide its calls, one a job.
+//! each block computes them again as it loads them ([`recomputed`]).
 //!
 //! An LSTM, a node of a tree and an arc of a lattice are one phase, a GRU is two; an output of two
 //! layers is two, though it puts several arguments side by side first.
@@ -24,7 +23,6 @@ use std::ops::Range;
 use edbatch_graph::Network;
 
 use crate::cell_plan::{Base, CellPlan, CellStep, Mode, Place};
-use crate::tape::TILE;
 
 /// Steps of a cell that blocks carry out side by side, each block for some of their units.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,11 +59,7 @@ pub fn phases(network: &Network, cell: &CellPlan) -> Vec<Phase> {
         }
         let depends = |access: &Access| touched.iter().any(|other| other.conflicts(access));
         match phases.last_mut() {
-            Some(phase)
-                if !accesses.iter().any(depends)
-                    && !is_by_calls(step)
-                    && !is_by_calls(&cell.steps[index - 1]) =>
-            {
+            Some(phase) if !accesses.iter().any(depends) => {
                 phase.steps.end = index + 1;
                 phase.units.push(units);
             }
@@ -77,17 +71,6 @@ pub fn phases(network: &Network, cell: &CellPlan) -> Vec<Phase> {
         touched.extend(accesses);
     }
     phases
-}
-
-/// The most calls of a phase that a block takes at once: those of a tile, or a single one, where a
-/// block takes long for each.
-pub(crate) fn most_calls(cell: &CellPlan, phase: &Phase) -> u32 {
-    if is_by_calls(&cell.steps[phase.steps.start]) { 1 } else { TILE }
-}
-
-/// Whether all threads of a block are for one call.
-fn is_by_calls(step: &CellStep) -> bool {
-    matches!(step, CellStep::LookupArgMax { .. })
 }
 
 /// The steps that make the columns of a place, and which columns each makes, ascending; if the last
@@ -142,8 +125,8 @@ fn units(network: &Network, step: &CellStep) -> u32 {
             if each.all(|other| other as u32 == first) { first } else { *rows }
         }
         CellStep::MatMul { m, n, .. } => m * n,
-        // A row is one chain of sums, or one choice.
-        CellStep::Softmax { .. } | CellStep::LookupArgMax { .. } => 1,
+        // A row is one chain of sums.
+        CellStep::Softmax { .. } => 1,
         CellStep::Reduce { width, .. }
         | CellStep::Elementwise { width, .. }
         | CellStep::Copy { width, .. }
@@ -216,9 +199,6 @@ pub fn check_phases(cell: &CellPlan, phases: &[Phase]) -> Result<(), String> {
         if phase.units.len() != end - start {
             let units = phase.units.len();
             return Err(format!("phase {number} has {units} units for {} steps", end - start));
-        }
-        if end - start > 1 && cell.steps[start..end].iter().any(is_by_calls) {
-            return Err(format!("phase {number}: a lookup of an arg-max is not by itself"));
         }
         next = end;
         check_phase(cell, phase).map_err(|what| format!("phase {number}: {what}"))?;

@@ -171,7 +171,6 @@ fn step_name(step: &CellStep) -> &'static str {
         CellStep::MatMul { .. } => "matrix product",
         CellStep::Elementwise { .. } => "element-wise",
         CellStep::Softmax { .. } => "softmax",
-        CellStep::LookupArgMax { .. } => "lookup of arg-max",
         CellStep::Copy { .. } => "copy",
         CellStep::Expand { .. } => "expand",
         CellStep::Transpose { .. } => "transpose",

@@ -218,10 +218,10 @@ impl Tape {
                 let undivided = of_phase.clone().filter(|(.., entry)| entry.slices == 0);
                 let divided = of_phase.filter(|(.., entry)| entry.slices > 0);
                 for (step, number, entry) in undivided.chain(divided) {
-                    let &PhaseEntry { slices, most_calls, .. } = entry;
+                    let &PhaseEntry { slices, .. } = entry;
                     let calls = plan.steps[step].calls;
-                    for first in (0..calls).step_by(most_calls as usize) {
-                        let count = most_calls.min(calls - first);
+                    for first in (0..calls).step_by(TILE as usize) {
+                        let count = TILE.min(calls - first);
                         for slice in 0..slices.max(1) {
                             from_steps.push(words.len() + 1);
                             let step = steps[step].0;

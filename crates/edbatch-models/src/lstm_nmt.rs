@@ -2,9 +2,7 @@
 //!
 //! *Source*: Sutskever, Vinyals and Le, NIPS 2014, in the form that the ED-Batch authors benchmark.
 //! Decoding is greedy: the likeliest word is the next step's input, so that the graph grows while
-//! it runs, and the sentences of a mini-batch end at different steps. A graph may have several
-//! steps, each of which reads the likeliest word of the one before where it was computed; those
-//! behind a sentence's end are taken back.
+//! it runs, and the sentences of a mini-batch end at different steps.
 
 use std::sync::Arc;
 
@@ -18,15 +16,10 @@ use crate::model::{BuildError, Model};
 #[derive(Clone, Debug)]
 pub struct LstmNmt {
     network: Arc<Network>,
-    sizes: NmtSizes,
     start: Value,
     encoder: Kind,
     decoder: Kind,
     output: Kind,
-    /// A decoder's step that reads the scores of the step before it in the same graph; none where a
-    /// graph has one step.
-    next: Option<Kind>,
-    steps_per_graph: usize,
 }
 
 /// The sizes of an [`LstmNmt`].
@@ -73,32 +66,6 @@ impl LstmNmt {
     /// # Errors
     /// If a size is zero or too large.
     pub fn new(sizes: NmtSizes) -> Result<Self, CellError> {
-        Self::declare(sizes, 1)
-    }
-
-    /// The same model, which decodes so many steps before it looks at the words: outputs are the
-    /// same, bit by bit, from fewer graphs, and some steps behind a sentence's end are computed in
-    /// vain. For devices, which wait for the host after each graph. It takes the same parameters.
-    ///
-    /// ```
-    /// # use edbatch_models::{LstmNmt, Model, NmtSizes};
-    /// let model = LstmNmt::new(NmtSizes { source: 9, target: 9, embed: 4, hidden: 4 })?;
-    /// let in_eights = model.clone().with_steps_per_graph(8)?;
-    /// assert_eq!(model.network().parameters(), in_eights.network().parameters());
-    /// # Ok::<(), edbatch_graph::CellError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    ///
-    /// # Panics
-    /// If `steps` is 0.
-    pub fn with_steps_per_graph(self, steps: usize) -> Result<Self, CellError> {
-        Self::declare(self.sizes, steps)
-    }
-
-    fn declare(sizes: NmtSizes, steps_per_graph: usize) -> Result<Self, CellError> {
-        assert!(steps_per_graph > 0, "at least one step a graph");
         let NmtSizes { source, target, embed, hidden } = sizes;
         let mut network = Network::new();
         let state = lstm_state(&mut network, hidden)?;
@@ -116,16 +83,7 @@ impl LstmNmt {
             let [h, _] = cell.one("state", state);
             vec![linear(cell, "out", target, h)]
         })?;
-        let mut next = None;
-        if steps_per_graph > 1 {
-            next = Some(network.cell("decoder.next", state, |cell| {
-                let [scores] = cell.one("scores", scores);
-                let words = cell.parameter("tgt_embed.weight", &[target, embed]);
-                step(cell, "dec", cell.lookup_arg_max(words, scores), state, hidden)
-            })?);
-        }
-        let network = Arc::new(network);
-        Ok(Self { network, sizes, start, encoder, decoder, output, next, steps_per_graph })
+        Ok(Self { network: Arc::new(network), start, encoder, decoder, output })
     }
 }
 
@@ -167,42 +125,6 @@ impl Model for LstmNmt {
             Stop::AtEnd => 2 * source.words.len() + 10,
             Stop::After(steps) => steps,
         };
-        let Some(next) = self.next else {
-            return self.one_by_one(build, source.stop, state, steps).await;
-        };
-        let (mut words, mut scores) = (vec![BEGIN], Vec::new());
-        let mut done = 0;
-        while done < steps {
-            scores.clear();
-            let word = words[words.len() - 1];
-            state = build.call(self.decoder, &[word], &[state])?;
-            scores.push(build.call(self.output, &[], &[state])?);
-            for step in 1..self.steps_per_graph.min(steps - done) {
-                state = build.call(next, &[], &[scores[step - 1], state])?;
-                scores.push(build.call(self.output, &[], &[state])?);
-            }
-            scores.iter().for_each(|&scores| build.emit(scores));
-            [state] = build.arg_max_each(&scores, [state], &mut words).await;
-            let end = words.iter().position(|&word| word == END);
-            if let Some(end) = end.filter(|_| source.stop == Stop::AtEnd) {
-                build.take_back(words.len() - end - 1);
-                break;
-            }
-            done += words.len();
-        }
-        Ok(())
-    }
-}
-
-impl LstmNmt {
-    /// The steps of a decoder that is looked at after each; nothing is allocated for them.
-    async fn one_by_one(
-        &self,
-        build: &Build<'_>,
-        stop: Stop,
-        mut state: Value,
-        steps: usize,
-    ) -> Result<(), BuildError> {
         let mut word = BEGIN;
         for _ in 0..steps {
             state = build.call(self.decoder, &[word], &[state])?;
@@ -210,7 +132,7 @@ impl LstmNmt {
             build.emit(scores);
             // Of all values only the state is needed by the next step; the others are freed.
             (word, [state]) = build.arg_max(scores, [state]).await;
-            if word == END && stop == Stop::AtEnd {
+            if word == END && source.stop == Stop::AtEnd {
                 break;
             }
         }

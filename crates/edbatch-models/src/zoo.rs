@@ -81,21 +81,6 @@ impl Zoo {
         };
         zoo.map_err(|error: CellError| ConfigError(error.to_string()))
     }
-
-    /// The same model, whose graphs have so many steps of a decoder, if it has one: see
-    /// [`LstmNmt::with_steps_per_graph`].
-    ///
-    /// # Errors
-    /// As that function.
-    ///
-    /// # Panics
-    /// If `steps` is 0.
-    pub fn with_steps_per_graph(self, steps: usize) -> Result<Self, CellError> {
-        match self {
-            Self::LstmNmt(model) => model.with_steps_per_graph(steps).map(Self::LstmNmt),
-            other => Ok(other),
-        }
-    }
 }
 
 fn other_family(model: ModelName) -> ConfigError {

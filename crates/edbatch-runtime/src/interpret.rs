@@ -124,13 +124,6 @@ fn operate(instruction: &Instruction, operands: &[ArrayView2<'_, f32>]) -> Refer
             let log = shifted.mapv(f32::exp).sum().ln();
             shifted - log
         }
-        Op::LookupArgMax => {
-            let scores = operands[1].iter().enumerate();
-            let greatest = scores
-                .reduce(|best, next| if next.1 > best.1 || best.1.is_nan() { next } else { best });
-            let (row, _) = greatest.expect("no tensor is empty");
-            a.row(row).insert_axis(Axis(1)).to_owned()
-        }
         Op::Concat => concatenate(Axis(0), operands).expect("shapes were inferred"),
         Op::Slice { start, rows } => {
             let (start, end) = (start as usize, (start + rows) as usize);

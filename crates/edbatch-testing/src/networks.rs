@@ -118,7 +118,7 @@ fn random_operation<'c>(
     let same: Vec<_> = pool.iter().copied().filter(|t| t.shape() == a.shape()).collect();
     let b = *same.choose(rng).expect("a itself");
     let vector = matches!(a.shape(), Shape::Vector(_));
-    match rng.random_range(0..22) {
+    match rng.random_range(0..21) {
         0 => a + b,
         1 => a - b,
         2 => a.tanh() * b.sigmoid(),
@@ -142,11 +142,6 @@ fn random_operation<'c>(
         18 if !vector => a.matmul(cell.parameter(&format!("{name}.r"), &[columns, 3])).tanh(),
         // One element per row of a matrix.
         19 if !vector => a.tanh() + cell.parameter(&format!("{name}.column"), &[rows]),
-        // So little that another row of two that are almost as great stays near.
-        21 if vector => {
-            let table = cell.parameter(&format!("{name}.t"), &[rows, rng.random_range(1..20)]);
-            cell.lookup_arg_max(table, a).scale(1e-6)
-        }
         _ => a.tanh() + b.tanh(),
     }
 }

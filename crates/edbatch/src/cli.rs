@@ -3,8 +3,6 @@
 mod cells;
 mod compile;
 mod corpus;
-#[cfg(feature = "cuda")]
-mod device_model;
 mod every_nth_line;
 mod failure;
 mod graph_file;

@@ -109,12 +109,8 @@ fn lstm_nmt() {
             })
             .collect();
         let model = LstmNmt::new(sizes).unwrap();
-        let outputs = golden.check(model.clone(), &inputs);
+        let outputs = golden.check(model, &inputs);
         golden.check_names("tokens", &outputs, target.tokens(), Some(END));
-        for steps in [2, 8] {
-            let ahead = golden.check(model.clone().with_steps_per_graph(steps).unwrap(), &inputs);
-            assert!(bits(&ahead).eq(bits(&outputs)), "{steps} steps a graph: other bits");
-        }
     }
 }
 

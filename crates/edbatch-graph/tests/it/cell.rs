@@ -91,13 +91,6 @@ fn every_operation_on_every_pair_of_shapes() {
             let got = infer(&[a, b], |cell, of| cell.concat(of));
             check("concatenate", &[a, b], got, stacked);
 
-            let row = match (a, b) {
-                (Matrix(m, k), Vector(n)) => (m == n).then_some(Vector(k)),
-                _ => None,
-            };
-            let got = infer(&[a, b], |cell, of| cell.lookup_arg_max(of[0], of[1]));
-            check("lookup of arg-max", &[a, b], got, row);
-
             let broadcast = match (a, b) {
                 (a, b) if a == b => Some(a),
                 (a, Vector(1)) | (Vector(1), a) => Some(a),

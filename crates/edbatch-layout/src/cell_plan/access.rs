@@ -26,9 +26,6 @@ impl CellStep {
             Self::Softmax { from, width, .. } | Self::Copy { from, width, .. } => {
                 vec![(*from, *width)]
             }
-            Self::LookupArgMax { table, scores, rows, width, .. } => {
-                vec![(*table, rows * width), (*scores, *rows)]
-            }
             Self::Expand { from, rows, .. } => vec![(*from, *rows)],
             Self::Transpose { from, rows, columns, .. } => vec![(*from, rows * columns)],
             Self::Fill { .. } => vec![],
@@ -45,7 +42,6 @@ impl CellStep {
                 [left].into_iter().chain(right).chain(bias).collect()
             }
             Self::Elementwise { inputs, .. } => inputs.iter_mut().collect(),
-            Self::LookupArgMax { table, scores, .. } => vec![table, scores],
             Self::Softmax { from, .. }
             | Self::Copy { from, .. }
             | Self::Expand { from, .. }
@@ -62,7 +58,6 @@ impl CellStep {
             | Self::Product { out, .. }
             | Self::MatMul { out, .. }
             | Self::Softmax { out, .. }
-            | Self::LookupArgMax { out, .. }
             | Self::Copy { out, .. }
             | Self::Expand { out, .. }
             | Self::Transpose { out, .. }
@@ -97,7 +92,6 @@ impl CellStep {
         match self {
             Self::Reduce { width, out, .. }
             | Self::Softmax { width, out, .. }
-            | Self::LookupArgMax { width, out, .. }
             | Self::Copy { width, out, .. }
             | Self::Fill { width, out, .. } => vec![(*out, *width)],
             Self::Product { rows, out, .. } => vec![(*out, *rows)],

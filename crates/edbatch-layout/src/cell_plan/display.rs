@@ -53,9 +53,6 @@ impl fmt::Display for CellStep {
                 let name = if *logarithm { "log-softmax" } else { "softmax" };
                 write!(f, "{out} = {name} {from} [{width}]")
             }
-            Self::LookupArgMax { table, scores, rows, width, out } => {
-                write!(f, "{out} = {table}[arg-max {scores}] [{rows}, {width}]")
-            }
             Self::Copy { from, width, out } => write!(f, "{out} = {from} [{width}]"),
             Self::Expand { from, rows, columns, out } => {
                 write!(f, "{out} = expand {from} [{rows}, {columns}]")

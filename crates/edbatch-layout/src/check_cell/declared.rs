@@ -58,7 +58,6 @@ fn evaluate(
         }
         Op::Softmax => terms.softmax(&operands[0].elements, false),
         Op::LogSoftmax => terms.softmax(&operands[0].elements, true),
-        Op::LookupArgMax => terms.lookup_arg_max(&operands[0].elements, &operands[1].elements),
         Op::Concat => operands.iter().flat_map(|operand| operand.elements.clone()).collect(),
         Op::Slice { start, rows } => {
             let columns = operands[0].shape.rows_and_columns().1;

@@ -57,12 +57,6 @@ pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -
             let vector = memory.read(from, width as usize, terms)?;
             memory.write(out, &terms.softmax(&vector, logarithm))
         }
-        CellStep::LookupArgMax { table, scores, rows, width, out } => {
-            memory.may_write(out, width as usize)?;
-            let table = memory.read(table, area(rows, width), terms)?;
-            let scores = memory.read(scores, rows as usize, terms)?;
-            memory.write(out, &terms.lookup_arg_max(&table, &scores))
-        }
         CellStep::Copy { from, width, out } => {
             let copied = memory.read(from, width as usize, terms)?;
             memory.write(out, &copied)

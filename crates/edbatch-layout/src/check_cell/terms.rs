@@ -35,8 +35,6 @@ pub(super) enum Expression {
     Binary(Binary, Term, Term),
     /// An element of the softmax of a list, or of its logarithm.
     Softmax { list: Term, element: u32, logarithm: bool },
-    /// The element of a list, a column of a table, at the index of the greatest of another.
-    AtArgMax { column: Term, scores: Term },
 }
 
 /// An operation on one element.
@@ -98,18 +96,6 @@ impl Terms {
         let list = self.of(Expression::List(vector.to_vec()));
         let element = |element| self.of(Expression::Softmax { list, element, logarithm });
         (0..vector.len() as u32).map(element).collect()
-    }
-
-    /// The row of a table of as many rows as there are scores that the greatest of these names.
-    pub(super) fn lookup_arg_max(&mut self, table: &[Term], scores: &[Term]) -> Vec<Term> {
-        let width = table.len().checked_div(scores.len()).unwrap_or(0);
-        let scores = self.of(Expression::List(scores.to_vec()));
-        let column = |j: usize| {
-            let column = table.iter().copied().skip(j).step_by(width).collect();
-            let column = self.of(Expression::List(column));
-            self.of(Expression::AtArgMax { column, scores })
-        };
-        (0..width).map(column).collect()
     }
 
     /// An element times a number.

@@ -199,10 +199,6 @@ impl Emitter<'_> {
             }
             Op::Softmax => CellStep::Softmax { from: from[0], width, out, logarithm: false },
             Op::LogSoftmax => CellStep::Softmax { from: from[0], width, out, logarithm: true },
-            Op::LookupArgMax => {
-                let rows = self.equations.width(operands[1]);
-                CellStep::LookupArgMax { table: from[0], scores: from[1], rows, width, out }
-            }
             Op::Transpose => {
                 let (rows, columns) = self.equations.shape(operands[0]).rows_and_columns();
                 let (rows, columns) = (rows as u32, columns as u32);
@@ -362,19 +358,6 @@ mod tests {
             "A:x B:y -> Z = [A B], P = v1 Z + x | P",
             CellStyle::Planned,
             &["out+0 = port0+16 + w0+0 · (port0+0 ; port1+0) [4, 8, 4]"],
-        );
-    }
-
-    #[test]
-    fn a_lookup_of_an_arg_max_is_a_step_of_its_own() {
-        check(
-            "x y -> s = tanh x, e = lookup w1 s, p = e * y | p",
-            CellStyle::Planned,
-            &[
-                "element-wise [4]: r0 = port0+0; r1 = tanh r0; s0+0 = r1",
-                "s1+0 = w0+0[arg-max s0+0] [4, 4]",
-                "element-wise [4]: r0 = s1+0; r1 = port1+0; r2 = r0 * r1; out+0 = r2",
-            ],
         );
     }
 

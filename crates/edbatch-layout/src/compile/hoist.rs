@@ -141,20 +141,6 @@ mod tests {
     }
 
     #[test]
-    fn what_the_greatest_score_names_goes_with_the_scores() {
-        check(
-            "x h -> e = lookup w1 x, i = w2 e + u1 h, c = tanh i | c",
-            &[
-                "s0+0 = w0+0[arg-max port0+0] [4, 4]",
-                "out+0 = (w1) s0+0 [4, 4]",
-                "body",
-                "s1+0 = hoisted+0 + (w2) port1+0 [4, 4]",
-                "element-wise [4]: r0 = s1+0; r1 = tanh r0; out+0 = r1",
-            ],
-        );
-    }
-
-    #[test]
     fn a_cell_without_a_product_of_one_argument_stays_whole() {
         check("x h -> c = tanh x * h, d = w1 c | d", &[]);
     }

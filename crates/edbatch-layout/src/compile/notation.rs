@@ -5,7 +5,7 @@
 //! values, which are summed. Behind it stand equations, separated by commas; the last ones, behind
 //! `|`, name what is returned. Side by side stand factors of a product. Of parameters, `w` and `u`
 //! are 4 × 4 matrices, `v` 4 × 8, `b` vectors, `t` a row of a table. `[x y]` is a concatenation,
-//! `x'` the first half of x, `lookup w x` the row of w that the greatest element of x names.
+//! `x'` the first half of x.
 //! Vectors have 4 elements; upper-case names are 4 × 4 matrices.
 
 use std::collections::{BTreeMap, HashMap};
@@ -228,10 +228,6 @@ impl<'t> Parser<'t> {
             "tanh" => self.factor(scope).tanh(),
             "sigmoid" => self.factor(scope).sigmoid(),
             "softmax" => self.factor(scope).softmax(),
-            "lookup" => {
-                let table = self.factor(scope);
-                scope.cell.lookup_arg_max(table, self.factor(scope))
-            }
             name => scope.get(name),
         };
         match self.words.next_if_eq(&"'") {

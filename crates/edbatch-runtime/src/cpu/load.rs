@@ -208,8 +208,6 @@ fn work(step: &CellStep) -> usize {
             of(&[*width]) * ops.sum::<usize>() * ELEMENT
         }
         CellStep::Reduce { width, .. } | CellStep::Softmax { width, .. } => of(&[*width]) * ELEMENT,
-        // An element's share of an arg-max takes a third of what an operation on it does.
-        CellStep::LookupArgMax { rows, width, .. } => of(&[*rows]) * ELEMENT / 3 + of(&[*width]),
         CellStep::Copy { width, .. } | CellStep::Fill { width, .. } => of(&[*width]),
         CellStep::Expand { rows, columns, .. } | CellStep::Transpose { rows, columns, .. } => {
             of(&[*rows, *columns])

@@ -246,10 +246,9 @@ fn last_end(calls: usize, stride: usize, width: usize) -> usize {
 fn sort(step: &CellStep) -> Work {
     match step {
         CellStep::MatMul { .. } | CellStep::Product { .. } => Work::Product,
-        CellStep::Elementwise { .. }
-        | CellStep::Reduce { .. }
-        | CellStep::Softmax { .. }
-        | CellStep::LookupArgMax { .. } => Work::Elementwise,
+        CellStep::Elementwise { .. } | CellStep::Reduce { .. } | CellStep::Softmax { .. } => {
+            Work::Elementwise
+        }
         CellStep::Copy { .. }
         | CellStep::Expand { .. }
         | CellStep::Transpose { .. }
@@ -299,16 +298,6 @@ fn planned(
                 } else {
                     kernels::math::softmax(level, out);
                 }
-            });
-        }
-        CellStep::LookupArgMax { table, scores, rows, width, out } => {
-            let (height, width) = (rows as usize, width as usize);
-            let tables = source.rows(table, height * width);
-            let scores = source.rows(scores, height);
-            each_row(target.place(out), calls, width, |call, out| {
-                let greatest = kernels::arg_max(level, scores.row(call, height));
-                let table = tables.row(call, height * width);
-                out.copy_from_slice(&table[greatest * width..][..width]);
             });
         }
         CellStep::Copy { from, width, out } => {

@@ -8,14 +8,13 @@ use super::CudaError;
 use super::slots::Slots;
 
 /// The headers that a source may include, by name.
-pub(crate) const HEADERS: [(&str, &str); 16] = [
+pub(crate) const HEADERS: [(&str, &str); 15] = [
     ("block.h", include_str!("kernels/block.h")),
     ("copies.h", include_str!("kernels/copies.h")),
     ("functions.h", include_str!("kernels/functions.h")),
     ("job.h", include_str!("kernels/job.h")),
     ("kept.h", include_str!("kernels/kept.h")),
     ("launch.h", include_str!("kernels/launch.h")),
-    ("lookup.h", include_str!("kernels/lookup.h")),
     ("matmul.h", include_str!("kernels/matmul.h")),
     ("meet.h", include_str!("kernels/meet.h")),
     ("outputs.h", include_str!("kernels/outputs.h")),

@@ -34,7 +34,7 @@ pub(crate) fn source(
     precision: Precision,
 ) -> Source {
     let mut text = String::new();
-    let headers = ["functions", "job", "matmul", "reduce", "softmax", "lookup", "copies", "kept"];
+    let headers = ["functions", "job", "matmul", "reduce", "softmax", "copies", "kept"];
     for header in headers.into_iter().chain(["tf32"]) {
         line!(text, "#include \"{header}.h\"");
     }
@@ -119,7 +119,6 @@ impl<'a> PhaseWriter<'a> {
             match step {
                 CellStep::Product { .. } => self.product(index, units, kept(index), text),
                 CellStep::Softmax { .. } => self.softmax(step, text),
-                CellStep::LookupArgMax { .. } => self.lookup_arg_max(step, text),
                 _ => {
                     line!(text, "        block.superstep([&](u32 t) {{");
                     line!(text, "            u32 items = j.count * units.count;");
@@ -224,21 +223,6 @@ impl<'a> PhaseWriter<'a> {
         line!(text, "        }});");
     }
 
-    fn lookup_arg_max(&self, step: &CellStep, text: &mut String) {
-        let CellStep::LookupArgMax { table, scores, rows, width, out } = step else {
-            unreachable!("called for lookups of an arg-max")
-        };
-        let (table, scores) = (self.read(*table, "call", "i"), self.read(*scores, "call", "i"));
-        let to = self.write_to(*out, "call", "i");
-        line!(text, "        for (u32 own = 0; own < j.count * units.count; ++own) {{");
-        line!(text, "            u32 call = j.first + own;");
-        line!(text, "            lookup_arg_max(block, {rows}, {width},");
-        line!(text, "                           [&](u32 i) {{ return {scores}; }},");
-        line!(text, "                           [&](u32 i) {{ return {table}; }},");
-        line!(text, "                           [&](u32 i, float x) {{ {to} = x; }});");
-        line!(text, "        }}");
-    }
-
     /// What a thread does for unit `u` of a call.
     fn element(&self, step: &CellStep, text: &mut String) {
         let mut put = |out: Place, value: String| {
@@ -290,7 +274,7 @@ impl<'a> PhaseWriter<'a> {
             CellStep::Elementwise { inputs, outputs, program, .. } => {
                 self.elementwise(inputs, outputs, program, text);
             }
-            CellStep::Product { .. } | CellStep::Softmax { .. } | CellStep::LookupArgMax { .. } => {
+            CellStep::Product { .. } | CellStep::Softmax { .. } => {
                 unreachable!("done by blocks")
             }
         }

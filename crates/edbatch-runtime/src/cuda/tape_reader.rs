@@ -251,11 +251,6 @@ impl<'a> Call<'a> {
                 }
                 vec![(out, result)]
             }
-            CellStep::LookupArgMax { table, scores, rows, width, out } => {
-                let greatest = kernels::arg_max(level, self.read(scores, rows)) as u32;
-                let row = Place { offset: table.offset + greatest * width, ..table };
-                vec![(out, self.read(row, width).to_vec())]
-            }
             CellStep::Copy { from, width, out } => vec![(out, self.read(from, width).to_vec())],
             CellStep::Expand { from, rows, columns, out } => {
                 let elements = self.read(from, rows).iter();

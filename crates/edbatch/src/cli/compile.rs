@@ -42,8 +42,6 @@ impl Compile {
         use edbatch_models::{Folder, Model};
         use edbatch_runtime::cuda;
 
-        use super::device_model::device_model;
-
         let is_name = |name: &str| {
             let digits = name.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
             !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -53,7 +51,7 @@ impl Compile {
             return Err(Failure::Usage(got));
         }
         let model = Folder::read(&self.dir).and_then(|folder| folder.model());
-        let model = device_model(model.map_err(Failure::new)?)?;
+        let model = model.map_err(Failure::new)?;
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = program.map_err(Failure::new)?;
         let made =

@@ -25,8 +25,6 @@ use edbatch_runtime::kernels::Level;
 use indicatif::ProgressBar;
 
 use super::corpus::Corpus;
-#[cfg(feature = "cuda")]
-use super::device_model::device_model;
 use super::failure::Failure;
 use super::in_order::in_order;
 use super::mini_batch::{Done, OnError, Work, mini_batches};
@@ -329,14 +327,8 @@ impl Infer {
         &self,
         model: Zoo,
         parameters: &Parameters,
-        mut options: EngineOptions,
+        options: EngineOptions,
     ) -> Result<Engine<Zoo>, Failure> {
-        let model = device_model(model)?;
-        if let Some(choice) = &self.policy.0 {
-            // Learned for the folder's kinds, of which a device may have more.
-            let policy = choice.open_where_known(&model.network().kind_names());
-            options = options.policy(policy.map_err(|error| Failure::policy(&error))?);
-        }
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = Arc::new(program.map_err(Failure::new)?.fold_tables(self.fold_tables));
         let cuda_options = self.precision.options();

@@ -236,13 +236,6 @@ fn steps(step: &CellStep, places: &Places, rng: &mut Random) -> Vec<(Sort, CellS
             field!(made, step, Softmax.out, places.others(*out));
             field!(made, step, Softmax.logarithm, [("another", !logarithm)]);
         }
-        CellStep::LookupArgMax { table, scores, rows, width, out } => {
-            field!(made, step, LookupArgMax.table, places.others(*table));
-            field!(made, step, LookupArgMax.scores, places.others(*scores));
-            field!(made, step, LookupArgMax.rows, others(*rows));
-            field!(made, step, LookupArgMax.width, others(*width));
-            field!(made, step, LookupArgMax.out, places.others(*out));
-        }
         CellStep::Copy { from, width, out } => {
             field!(made, step, Copy.from, places.others(*from));
             field!(made, step, Copy.width, others(*width));

@@ -143,13 +143,6 @@ impl State<'_> {
                 let result = vector.into_iter().map(log);
                 self.write(out, result.map(|x| if logarithm { x } else { x.exp() }));
             }
-            CellStep::LookupArgMax { table, scores, rows, width, out } => {
-                let scores = self.read(scores, rows);
-                let greater = |best, i| if scores[i] > scores[best] { i } else { best };
-                let greatest = (0..rows as usize).fold(0, greater) as u32;
-                let row = Place { offset: table.offset + greatest * width, ..table };
-                self.write(out, self.read(row, width));
-            }
             CellStep::Copy { from, width, out } => self.write(out, self.read(from, width)),
             CellStep::Expand { from, rows, columns, out } => {
                 let read = self.read(from, rows);

@@ -18,8 +18,7 @@ fn network() -> Result<Network, CellError> {
         let [sum, matrices] = cell.many("all", pair).sum();
         let scores = (v / sum.exp()).softmax() + (-v).log_softmax();
         let gate = (product(cell, "w", v) + product(cell, "u", scores)).sigmoid().log();
-        let word = cell.lookup_arg_max(cell.parameter("words", &[6, 6]), gate);
-        let relu = (gate.scale(0.3) - scores + word).relu();
+        let relu = (gate.scale(0.3) - scores).relu();
         let bias = cell.parameter("bias", &[3]);
         vec![relu, (m * cell.constant(0.5, Shape::Vector(1)) + bias) * matrices]
     })?;

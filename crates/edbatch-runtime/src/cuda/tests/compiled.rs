@@ -34,11 +34,6 @@ const EVERYTHING: &str = "const u32* job = a.tape + block.index * 16;
             arena[job[9] + t] = div_(reduce_max(count, at), chain(depth, at, at));
         });
         break;
-    case 3:
-        lookup_arg_max(block, count, width, [&](u32 i) { return fresh(arena + i); },
-                       [&](u32 i) { return a.weights[job[6] + i]; },
-                       [&](u32 i, float x) { arena[job[9] + i] = x; });
-        break;
     default:
         arg_max(block, [&](u32 i) { return fresh(arena + i); }, width,
                 [&](u32 i) { a.indices[job[9]] = i; });

@@ -75,38 +75,6 @@ fn softmax_has_the_bits_of_the_processors() {
     }
 }
 
-/// Call after call by the same block: none reads what another leaves in shared memory.
-#[test]
-fn the_row_of_the_greatest_score_is_the_processors() {
-    let wave = "u32 calls = a.tape[0], rows = a.tape[1], width = a.tape[2];
-        for (u32 call = 0; call < calls; ++call)
-            lookup_arg_max(block, rows, width,
-                           [&](u32 i) { return fresh(a.arena + call * rows + i); },
-                           [&](u32 i) { return a.weights[i]; },
-                           [&](u32 i, float x) { a.arena[calls * rows + call * width + i] = x; });";
-    let Some(run) = everywhere("", wave) else { return };
-    let mut random = Random(6);
-    for (calls, rows, width) in [(1, 1, 1), (3, 7, 300), (5, 256, 3), (4, 1000, 21), (2, 7709, 4)] {
-        let table = random.floats(rows * width, true);
-        let mut scores = random.floats(calls * rows, true);
-        // Of the last call nothing is a number.
-        scores[(calls - 1) * rows..].fill(f32::NAN);
-        let tape = [calls as u32, rows as u32, width as u32];
-        let lefts = run((1, &tape, &table, &scores, calls * width));
-        for level in levels() {
-            let row = |scores: &[f32]| {
-                let greatest = arg_max(level, scores);
-                table[greatest * width..][..width].to_vec()
-            };
-            let expected: Vec<f32> = scores.chunks_exact(rows).flat_map(row).collect();
-            for (device, left) in &lefts {
-                let what = || format!("{device}: {rows} rows of {width} at {level}");
-                assert_same_bits(&left.arena[calls * rows..], &expected, what);
-            }
-        }
-    }
-}
-
 #[test]
 fn the_greatest_element_is_the_processors() {
     let wave = "arg_max(block, [&](u32 i) { return fresh(a.arena + i); }, a.tape[0],
