@@ -22,7 +22,6 @@ pub mod measure;
 mod memory;
 mod nvidia;
 mod nvrtc;
-mod on_tape;
 mod open;
 mod operations;
 mod options;
@@ -30,7 +29,6 @@ mod place;
 mod slots;
 mod source;
 mod store;
-mod tape_reader;
 mod weights;
 
 #[cfg(test)]
@@ -43,4 +41,3 @@ pub use open::{EmulatedDevice, nvidia};
 pub use options::{CudaOptions, Driver, Precision};
 pub use place::{TeamSize, team_size};
 pub(crate) use slots::Flight;
-pub use tape_reader::tape_reader;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use edbatch_graph::{Dag, Graph, Network, NodeId, Shape, Value};
 use edbatch_layout::{CellStyle, Plan, Program, Want, phases};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Given, Parameters, cuda};
+use edbatch_runtime::{Backend, Cpu, Given, Parameters};
 use edbatch_testing::networks::Random;
 use edbatch_testing::{Subject, allocations, skip};
 use rand::SeedableRng;
@@ -92,8 +92,6 @@ fn arguments_side_by_side_are_one_phase_with_the_bits_of_the_cpu() {
     let level = Level::detect();
     let mut cpu = Cpu::new(program.clone(), parameters, level).unwrap();
     let expected = subject.run(&program, &mut cpu).unwrap();
-    let mut read = cuda::tape_reader(program.clone(), parameters, level).unwrap();
-    assert!(subject.run(&program, &mut *read).unwrap() == expected, "as the host reads the tape");
     if level == Level::Portable {
         return skip("this level of the CPU rounds products");
     }
@@ -103,29 +101,6 @@ fn arguments_side_by_side_are_one_phase_with_the_bits_of_the_cpu() {
         for _ in 0..3 {
             assert!(subject.run(&program, &mut *device).unwrap() == expected, "on the device");
         }
-    }
-}
-
-/// Read a second time, by the CPU's kernels, tapes say what plans say: so where a device has other
-/// bits, its kernels are wrong.
-#[test]
-fn tapes_have_the_bits_of_the_cpu_at_every_level() {
-    for seed in 0..96 {
-        let subject = Subject::random(seed);
-        let levels = Level::available();
-        let level = levels[seed as usize % levels.len()];
-        let (style, folded) = WAYS[seed as usize % WAYS.len()];
-        let program = Program::new(subject.network.clone(), style).unwrap().fold_tables(folded);
-        let (program, parameters) = (Arc::new(program), &subject.parameters);
-        let mut cpu = Cpu::new(program.clone(), parameters, level).unwrap();
-        let mut reader = cuda::tape_reader(program.clone(), parameters, level).unwrap();
-        let expected = subject.run(&program, &mut cpu).unwrap();
-        assert!(
-            subject.run(&program, &mut *reader).unwrap() == expected,
-            "seed {seed}, {style:?}, {level}"
-        );
-        let mut another = reader.another();
-        assert!(subject.run(&program, &mut *another).unwrap() == expected, "another reader");
     }
 }
 
@@ -158,12 +133,10 @@ fn nothing_is_allocated(subject: &Subject, program: &Program, device: &mut dyn B
     assert_eq!(again.to_bits(), first.to_bits());
 }
 
-/// What reads a program's tapes: the emulated device by each of its drivers, where there is a
-/// compiler, and the host.
-fn readers_of_tapes(program: &Arc<Program>, parameters: &Parameters) -> Vec<Box<dyn Backend>> {
-    let read = cuda::tape_reader(program.clone(), parameters, Level::detect()).unwrap();
+/// The emulated device by each of its drivers; none without a compiler.
+fn devices(program: &Arc<Program>, parameters: &Parameters) -> Vec<Box<dyn Backend>> {
     let load = |driver| emulated::backend(program.clone(), parameters, driver);
-    emulated::DRIVERS.map(load).into_iter().flatten().chain([read]).collect()
+    emulated::DRIVERS.map(load).into_iter().flatten().collect()
 }
 
 /// A step alone can be measured, and leaves the backend fit for more.
@@ -172,7 +145,7 @@ fn a_step_runs_once_more_by_itself() {
     let subject = Subject::random(5);
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
     let (program, parameters) = (Arc::new(program), &subject.parameters);
-    for mut device in readers_of_tapes(&program, parameters) {
+    for mut device in devices(&program, parameters) {
         let expected = subject.run(&program, &mut *device).unwrap();
         let last = NodeId::new(subject.graph.nodes() - 1);
         let plan = subject.plan(&program, &*device, &[(last.into(), Want::Elements)]);
@@ -190,7 +163,7 @@ fn waves_that_lie_change_bits() {
     let subject = Subject::random(5);
     let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
     let (program, parameters) = (Arc::new(program), &subject.parameters);
-    for device in readers_of_tapes(&program, parameters) {
+    for device in devices(&program, parameters) {
         let nodes = (0..subject.graph.nodes()).map(NodeId::new);
         let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
         let mut plan = subject.plan(&program, &*device, &wanted);

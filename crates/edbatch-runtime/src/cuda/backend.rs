@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use edbatch_layout::{Plan, Planner, Program, Tape};
+use edbatch_layout::{ArenaTooLarge, Plan, Planner, Program, Step, Tape, Want};
 
 use super::device::{Arguments, Device, TeamPart};
 use super::loaded::Loaded;
 use super::memory::PlanMemory;
-use super::on_tape::{alone, find_wanted, too_large};
 use super::slots::Flight;
 use super::{CudaError, CudaOptions};
 use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Parts, span};
@@ -198,5 +197,49 @@ impl<D: Device> Backend for Cuda<D> {
         let InTurn { loaded, next } = &*self.devices;
         let next = next.fetch_add(1, Ordering::Relaxed) % loaded.len();
         Box::new(Self::on(loaded[next].clone(), self.devices.clone()))
+    }
+}
+
+/// By wanted value: where its elements begin among the outputs of a tape, and the index of its
+/// greatest element, of those that the tape has found.
+fn find_wanted(
+    program: &Program,
+    plan: &Plan,
+    indices: &[u32],
+    starts: &mut Vec<usize>,
+    greatest: &mut Vec<u32>,
+) {
+    let (mut indices, mut at) = (indices.iter(), 0);
+    starts.clear();
+    greatest.clear();
+    for &(row, want) in &plan.wanted {
+        starts.push(at);
+        greatest.push(match want {
+            Want::ArgMax => *indices.next().expect("an index for each"),
+            Want::Elements | Want::Stay => 0,
+        });
+        if want == Want::Elements {
+            at += program.record(row.record).widths.iter().sum::<u32>() as usize;
+        }
+    }
+}
+
+/// A plan whose values and scratch cannot be addressed.
+pub(super) fn too_large(error: &ArenaTooLarge) -> BackendError {
+    let what = "the arena of a mini-batch's values";
+    BackendError::Memory { what, bytes: 4 * error.elements }
+}
+
+/// A step of a plan by itself: its operands lie where they lay.
+fn alone(plan: &Plan, step: usize) -> Plan {
+    Plan {
+        steps: vec![Step { operands: 0, ..plan.steps[step] }],
+        operands: plan.operands_of(step).to_vec(),
+        lists: plan.lists.clone(),
+        rows: plan.rows.clone(),
+        arena: plan.arena,
+        waves: vec![0],
+        given: Vec::new(),
+        wanted: Vec::new(),
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use edbatch_layout::{PhaseTable, Program, Tape};
 
+use super::backend::too_large;
 use super::device::{Arguments, Device, Facts, Side, Source, TeamPart};
-use super::on_tape::too_large;
 use super::place::{Placement, recurrent};
 use super::slots::Team;
 use super::source::source;
