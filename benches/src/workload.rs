@@ -354,7 +354,7 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
         // As an engine does by default: a device has few waves, a core few batches.
         let (usual, mut planner) = match self.system.backend() {
             BackendName::Cpu => (Scheduler::default(), Planner::default()),
-            BackendName::Cuda => (Scheduler::for_waves(), Planner::for_waves()),
+            BackendName::Cuda => (Scheduler::by_depth(), Planner::new(Lifetimes::Distinct)),
         };
         let mut scheduler = self.system.policy(&self.learned).map_or(usual, Scheduler::by);
         let (mut schedule, mut plan) = (Schedule::new(), Plan::default());

@@ -243,8 +243,8 @@ pub(super) fn engines(
 /// FLOPs that plans of a mini-batch execute, on the average.
 fn executed(subject: &Subject, kernels: Kernels) -> Result<f64, Failure> {
     let program = kernels.program(subject.workload.network())?;
-    let (mut scheduler, mut schedule) = (Scheduler::for_waves(), Schedule::new());
-    let (mut planner, mut plan) = (Planner::for_waves(), Plan::default());
+    let (mut scheduler, mut schedule) = (Scheduler::by_depth(), Schedule::new());
+    let (mut planner, mut plan) = (Planner::new(Lifetimes::Distinct), Plan::default());
     let mut flops = 0;
     for &mini_batch in &subject.mini_batches {
         for Unrolled { graph, wanted } in subject.workload.unroll(Part::Test, mini_batch) {

@@ -1,8 +1,8 @@
 //! Planning a mini-batch: rows for every node, operands for every batch.
 //!
 //! A batch writes one span, its rows in the order in which it lists its nodes. The span is freed
-//! when the last batch that reads one of its rows has run, and later batches take it (not in plans
-//! [for waves](Planner::for_waves)). An operand whose rows rise at equal distances, on one side of
+//! when the last batch that reads one of its rows has run, and later batches take it (not with
+//! [`Lifetimes::Distinct`]). An operand whose rows rise at equal distances, on one side of
 //! what is written, is read as a span; any other is a list of rows.
 //!
 //! A prologue (what is *hoisted* out of a cell) that depends on a row of a table is run before the
@@ -76,6 +76,17 @@ pub struct MiniBatch<'a> {
     pub wanted: &'a [(Value, Want)],
 }
 
+/// How long a row of the arena belongs to its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Lifetimes {
+    /// Until the last step that reads it has run; then later steps may reuse its place.
+    #[default]
+    Reuse,
+    /// To the end of the plan: each row has a place of its own, so steps that do not read each other
+    /// may run in any order or at once. Nothing is hoisted for a value.
+    Distinct,
+}
+
 /// For how many distinct rows of tables a plan has memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Capacity {
@@ -87,18 +98,10 @@ pub enum Capacity {
 }
 
 impl Planner {
-    /// A planner for devices that run batches side by side: no row takes the place of another, so
-    /// that the steps of a [wave](Plan::waves) may run in any order or at once; and nothing is
-    /// hoisted for a value, which would save arithmetic and add a wave.
+    /// A planner whose rows live as long as `lifetimes` says.
     #[must_use]
-    pub fn for_waves() -> Self {
-        Self { for_waves: true, ..Self::default() }
-    }
-
-    /// Whether its plans have [waves](Plan::waves).
-    #[must_use]
-    pub fn is_for_waves(&self) -> bool {
-        self.for_waves
+    pub fn new(lifetimes: Lifetimes) -> Self {
+        Self { for_waves: lifetimes == Lifetimes::Distinct, ..Self::default() }
     }
 
     /// Plans a mini-batch, writing over `plan`. Given values lie at the front of the arena.

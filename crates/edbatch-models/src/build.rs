@@ -6,62 +6,55 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use edbatch_graph::{CallError, Graph, Kind, RecordId, Value};
-use smallvec::SmallVec;
 
-/// One instance's view of the mini-batch being built.
+/// The wiring interface of one input.
 ///
-/// Instances of a mini-batch share a graph, and none of them can see the others.
+/// The inputs of a mini-batch share a graph. No input can see another.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'g> {
     graph: &'g RefCell<Graph>,
-    exchange: &'g RefCell<Exchange>,
+    mailbox: &'g RefCell<Mailbox>,
 }
 
-/// What passes between an instance and the engine that runs it.
+/// Messages between the future that wires an input and the engine that polls it.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Exchange {
-    /// Outputs since the engine last looked, in order.
+pub struct Mailbox {
+    /// Values emitted since the engine last looked, in order.
     pub emitted: Vec<Value>,
-    /// How many of the outputs before these are not taken back.
-    pub earlier: usize,
-    /// What the instance waits for: this of the values in `asked`.
-    pub awaited: Option<Awaited>,
-    /// What values it asks about.
-    pub asked: SmallVec<[Value; 1]>,
-    /// While it waits: the values that it will still use. Afterwards: the same values in the next
-    /// graph.
-    pub carried: Vec<Value>,
-    /// What it waited for, once it has been computed.
-    pub answer: Option<Answer>,
-    /// Where that is [`Answer::ArgMax`]: an index for each value.
-    pub greatest: SmallVec<[u32; 1]>,
-    /// The elements of the values that were given since the engine last looked, row after row.
+    /// Elements of the values given since the engine last looked, row after row.
     pub given: Vec<f32>,
+    /// The value that the future waits for.
+    pub request: Option<Request>,
+    /// The values that the future still uses after its request. The engine replaces them by the
+    /// same values in the next graph.
+    pub carried: Vec<Value>,
+    /// The answer to the request.
+    pub answer: Option<Answer>,
 }
 
-/// What an instance waits for.
+/// A request for a computed value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Awaited {
+pub enum Request {
     /// The elements of a value, field after field.
-    Elements,
-    /// The index of the greatest element of each of some values, as [`arg_max`] defines it.
-    ArgMax,
+    Elements(Value),
+    /// The index of the largest element of a value, as [`arg_max`] defines it.
+    ArgMax(Value),
 }
 
-/// What an instance waited for; of the same variant as what it asked.
+/// The answer to a [`Request`] of the same variant.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Answer {
-    /// The elements of the awaited value, field after field.
+    /// The elements of the value, field after field.
     Elements(Vec<f32>),
-    /// The indices of the greatest elements: [`Exchange::greatest`].
-    ArgMax,
+    /// The index of its largest element.
+    ArgMax(u32),
 }
 
 impl<'g> Build<'g> {
-    /// A view for one instance.
+    /// Wires one input into `graph`; the engine reads and answers its messages in `mailbox`.
     #[must_use]
-    pub fn new(graph: &'g RefCell<Graph>, exchange: &'g RefCell<Exchange>) -> Self {
-        Self { graph, exchange }
+    pub fn new(graph: &'g RefCell<Graph>, mailbox: &'g RefCell<Mailbox>) -> Self {
+        Self { graph, mailbox }
     }
 
     /// Calls a cell: a row per table, then a value per port.
@@ -96,28 +89,14 @@ impl<'g> Build<'g> {
         if graph.given().len() >= Graph::MOST {
             return Err(GiveError::TooMany);
         }
-        self.exchange.borrow_mut().given.extend_from_slice(elements);
+        self.mailbox.borrow_mut().given.extend_from_slice(elements);
         Ok(graph.give(record))
     }
 
     /// Makes a value the instance's next output.
     #[inline]
     pub fn emit(&self, value: Value) {
-        self.exchange.borrow_mut().emitted.push(value);
-    }
-
-    /// Takes the instance's last outputs back, so many of them: of steps that were called before it
-    /// was known that they are not needed.
-    ///
-    /// # Panics
-    /// If there are fewer.
-    pub fn take_back(&self, outputs: usize) {
-        let exchange = &mut *self.exchange.borrow_mut();
-        let all = exchange.earlier + exchange.emitted.len();
-        let kept = all.checked_sub(outputs);
-        let kept = kept.unwrap_or_else(|| panic!("{outputs} outputs taken back, of {all}"));
-        exchange.emitted.truncate(kept.saturating_sub(exchange.earlier));
-        exchange.earlier = exchange.earlier.min(kept);
+        self.mailbox.borrow_mut().emitted.push(value);
     }
 
     /// Calls a cell without tables for each of these lists of values, and makes what it yields the
@@ -135,77 +114,61 @@ impl<'g> Build<'g> {
         lists: impl Iterator<Item = V>,
     ) -> Result<(), CallError> {
         // Borrowed once for all calls: many models make half of their calls here.
-        let (mut graph, mut exchange) = (self.graph.borrow_mut(), self.exchange.borrow_mut());
+        let (mut graph, mut mailbox) = (self.graph.borrow_mut(), self.mailbox.borrow_mut());
         for values in lists {
-            exchange.emitted.push(graph.call(cell, &[], values.as_ref())?);
+            mailbox.emitted.push(graph.call(cell, &[], values.as_ref())?);
         }
         Ok(())
     }
 
     /// Waits until `value` is computed and returns its elements, field after field.
     ///
-    /// The engine first runs all calls that the instances of the mini-batch have made. Afterwards
-    /// only the values in `carried` can still be used, as the values returned here; the memory of
-    /// all others is freed.
+    /// The engine first runs all calls that the inputs of the mini-batch have made. After that, only
+    /// the values in `carried` can still be used, under the names returned here. All other values
+    /// are freed.
     pub async fn fetch<const N: usize>(
         &self,
         value: Value,
         carried: [Value; N],
     ) -> (Vec<f32>, [Value; N]) {
-        match self.wait(Awaited::Elements, &[value], carried).await {
+        match self.wait(Request::Elements(value), carried).await {
             (Answer::Elements(elements), carried) => (elements, carried),
-            (Answer::ArgMax, _) => unreachable!("an index for elements"),
+            (Answer::ArgMax(_), _) => unreachable!("elements were requested"),
         }
     }
 
-    /// Waits as [`fetch`](Self::fetch) does, and returns the index of the greatest element, the
-    /// lowest of equal ones. For greedy decoding: the scores stay on the backend.
+    /// Waits like [`fetch`](Self::fetch) and returns the index of the largest element, the lowest
+    /// one of several equal ones. For greedy decoding: the scores stay on the backend.
     pub async fn arg_max<const N: usize>(
         &self,
         value: Value,
         carried: [Value; N],
     ) -> (u32, [Value; N]) {
-        let (_, carried) = self.wait(Awaited::ArgMax, &[value], carried).await;
-        (self.exchange.borrow().greatest[0], carried)
-    }
-
-    /// As [`arg_max`](Self::arg_max), of several values at once: writes an index for each of them
-    /// to `greatest`, whatever stands there, and returns the carried values. For decoders that call
-    /// several steps before they look at what these have chosen.
-    pub async fn arg_max_each<const N: usize>(
-        &self,
-        values: &[Value],
-        carried: [Value; N],
-        greatest: &mut Vec<u32>,
-    ) -> [Value; N] {
-        let (_, carried) = self.wait(Awaited::ArgMax, values, carried).await;
-        greatest.clear();
-        greatest.extend_from_slice(&self.exchange.borrow().greatest);
-        carried
+        match self.wait(Request::ArgMax(value), carried).await {
+            (Answer::ArgMax(index), carried) => (index, carried),
+            (Answer::Elements(_), _) => unreachable!("an index was requested"),
+        }
     }
 
     async fn wait<const N: usize>(
         &self,
-        awaited: Awaited,
-        asked: &[Value],
+        request: Request,
         carried: [Value; N],
     ) -> (Answer, [Value; N]) {
         {
-            let mut exchange = self.exchange.borrow_mut();
-            exchange.awaited = Some(awaited);
-            exchange.asked.clear();
-            exchange.asked.extend_from_slice(asked);
-            exchange.carried.clear();
-            exchange.carried.extend(carried);
+            let mut mailbox = self.mailbox.borrow_mut();
+            mailbox.request = Some(request);
+            mailbox.carried.clear();
+            mailbox.carried.extend(carried);
         }
-        // Without a waker: the engine polls again exactly when the answer is there.
+        // No waker: the engine polls again exactly when the answer is there.
         poll_fn(|_| {
-            let mut exchange = self.exchange.borrow_mut();
-            match exchange.answer.take() {
+            let mut mailbox = self.mailbox.borrow_mut();
+            match mailbox.answer.take() {
                 None => Poll::Pending,
                 Some(answer) => {
-                    let carried = exchange.carried.as_slice();
-                    Poll::Ready((answer, carried.try_into().expect("as many as were given")))
+                    let carried = mailbox.carried.as_slice();
+                    Poll::Ready((answer, carried.try_into().expect("N values were carried")))
                 }
             }
         })

@@ -43,7 +43,7 @@ mod zoo;
 
 pub use bilstm_tagger::{BiLstmTagger, TaggerSizes};
 pub use bilstm_tagger_char::{BiLstmTaggerChar, CharTaggerSizes, PAD, Word};
-pub use build::{Answer, Awaited, Build, Exchange, GiveError, arg_max};
+pub use build::{Answer, Build, GiveError, Mailbox, Request, arg_max};
 pub use config::{ConfigError, Family, ModelConfig, ModelName};
 pub use folder::{Folder, FolderError};
 pub use input::{Inputs, ZooInput, inputs, is_arc_file};

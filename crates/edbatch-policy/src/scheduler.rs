@@ -39,7 +39,7 @@ enum First {
 }
 
 impl First {
-    fn for_waves() -> Self {
+    fn by_depth() -> Self {
         Self::InOrderOrByDepth(InOrder::default(), Box::default())
     }
 
@@ -48,7 +48,7 @@ impl First {
         match self {
             Self::Policy => Self::Policy,
             Self::InOrder(_) => Self::InOrder(InOrder::default()),
-            Self::InOrderOrByDepth(..) => Self::for_waves(),
+            Self::InOrderOrByDepth(..) => Self::by_depth(),
         }
     }
 }
@@ -70,8 +70,8 @@ impl Scheduler {
     /// Schedules for a device that runs batches side by side, in few waves: as
     /// [`ByDepth`] does, which is [`InOrder`] where the kinds have an order.
     #[must_use]
-    pub fn for_waves() -> Self {
-        let first = First::for_waves();
+    pub fn by_depth() -> Self {
+        let first = First::by_depth();
         Self { first, ..Self::by(Box::new(Depth::new())) }
     }
 

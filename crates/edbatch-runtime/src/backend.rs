@@ -1,127 +1,126 @@
-//! What carries plans out, what it is given, and what it hands out.
+//! The interface of backends: what they are given, and what they hand out.
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
 use edbatch_graph::Network;
-use edbatch_layout::{Plan, Planner, Program, ValueRow, Want};
+use edbatch_layout::{Lifetimes, Plan, Program, ValueRow, Want};
 
 use crate::kernels::OutOfMemory;
-use crate::{ParameterError, Parameters, Parts};
+use crate::{ParameterError, Parameters};
 
-/// An interpreter of plans over an arena of f32 elements.
+/// Runs plans over arenas of f32 elements.
 ///
-/// A mini-batch: [`run`](Self::run) begins its plan, [`outputs`](Self::outputs) waits for it and
-/// hands out what is wanted. Plans are legal ([`edbatch_layout::check`]) and of the program that
-/// the backend was loaded with.
-pub trait Backend: Send {
-    /// Runs a plan, or begins to. What the plan before it left may be overwritten, but for the rows
-    /// that are given to this one.
+/// Plans are legal ([`edbatch_layout::check`]) and of the program that the backend was loaded with.
+/// A backend has *slots*, numbered from 0: each has an arena of its own, so that several parts of a
+/// mini-batch can run at the same time. An engine uses as many slots as it has threads.
+pub trait Backend: Send + Sync {
+    /// Runs one round: the plan of each part in its slot, to the end. No slot occurs twice. What an
+    /// earlier plan left in a slot may be overwritten, except for the rows that are given to the
+    /// next plan of the same slot.
     ///
     /// # Errors
-    /// If memory that the plan needs cannot be had; then nothing was run.
-    fn run(&mut self, plan: &Plan, given: &Given<'_>) -> Result<(), BackendError>;
+    /// If memory for a plan cannot be allocated, or a plan cannot be run. No part has outputs then.
+    fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError>;
 
-    /// What is wanted of the plan that was run last, once it has been carried out.
-    ///
-    /// # Errors
-    /// If the plan could not be carried out to its end.
-    fn outputs<'a>(&'a mut self, plan: &'a Plan) -> Result<Outputs<'a>, BackendError>;
+    /// Returns the wanted values of the plan that ran last in a slot. They are valid until the next
+    /// [`run`](Self::run).
+    fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a>;
 
-    /// Carries out one step of the plan that was run last once more, and waits for it: to see how
-    /// long it takes. Its operands may have been overwritten since, so its results mean nothing.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError>;
-
-    /// What is held.
+    /// Returns the memory that is held.
     fn bytes(&self) -> Bytes;
 
-    /// A planner of the plans that the backend runs. Those of a device that runs batches side by
-    /// side are made [for waves](Planner::for_waves).
-    fn planner(&self) -> Planner {
-        Planner::default()
+    /// A backend on the same weights for another engine, or for another thread. It allocates memory
+    /// when it first runs a plan. Where there are several devices, forks are on each in turn.
+    fn fork(&self) -> Box<dyn Backend>;
+
+    /// How long the rows of its plans live: [`Lifetimes::Distinct`] for a device that runs batches
+    /// side by side.
+    fn lifetimes(&self) -> Lifetimes {
+        Lifetimes::Reuse
     }
 
-    /// Makes the plans that run from now on those of parts of mini-batches, which a device launches
-    /// together. Backends of the same parts are [others](Self::another) of each other.
-    fn join(&mut self, _parts: &Arc<Parts>) {}
-
-    /// Another backend on the same weights, on the caller's thread alone. It takes memory of its
-    /// own when it first runs a plan.
-    fn another(&self) -> Box<dyn Backend>;
-
-    /// [Another](Self::another) backend for an engine of its own. Where there are several devices,
-    /// such backends are on each of them in turn.
-    fn of_another_engine(&self) -> Box<dyn Backend> {
-        self.another()
+    /// Whether an engine takes a [fork](Self::fork) for each of its threads, so that their parts
+    /// never wait for each other. Otherwise the threads share this backend, and each round of all
+    /// parts is one [`run`](Self::run).
+    fn prefers_forks(&self) -> bool {
+        false
     }
 }
 
-/// The values that are there before a plan runs, in the order of [`Plan::given`].
+/// A part of a mini-batch in one round.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The slot in which it runs.
+    pub slot: usize,
+    /// Its plan.
+    pub plan: &'a Plan,
+    /// The given values of the plan.
+    pub given: Given<'a>,
+}
+
+/// The values that exist before a plan runs, in the order of [`Plan::given`].
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
-    /// Rows in the host's memory, the fields of each one after the other: the network's initial
-    /// values.
+    /// The network's initial values: rows in host memory, field after field.
     pub initial: &'a Rows,
-    /// How many rows follow that the plan before let [stay](Want::Stay): all of them in their
-    /// order, or none.
+    /// The number of rows that the last plan of the same slot [left](Want::Stay) for this one:
+    /// either all of them, in their order, or 0.
     pub stayed: usize,
-    /// The elements of the rows that come last, in the host's memory: the caller's own.
+    /// The elements of the remaining rows, in host memory: values given by the caller.
     pub host: &'a [f32],
 }
 
-/// What a plan was run for: one entry for each of [`Plan::wanted`].
+/// The wanted values of a plan that has run: one entry for each of [`Plan::wanted`].
 #[derive(Clone, Copy, Debug)]
 pub struct Outputs<'a> {
     program: &'a Program,
     plan: &'a Plan,
     elements: Elements<'a>,
-    /// By wanted value: the index of its greatest element, where that is what it is wanted for.
-    greatest: &'a [u32],
+    /// By wanted value: the index of its largest element, where that is wanted.
+    arg_max: &'a [u32],
 }
 
-/// Where wanted elements lie in the host's memory.
+/// The location of wanted elements in host memory.
 #[derive(Clone, Copy, Debug)]
 enum Elements<'a> {
-    /// Where the plan has them.
+    /// In the arena, as planned.
     Arena(&'a [f32]),
-    /// One wanted value after the other; by wanted value, where its elements begin.
+    /// One wanted value after the other, with the start of each.
     Packed(&'a [f32], &'a [usize]),
 }
 
 impl<'a> Outputs<'a> {
-    /// What is wanted of a plan, where its arena, of [`Plan::arena`] elements, is in the host's
-    /// memory. `greatest` has an index for each wanted value; it is read where that is what the
-    /// value is wanted for.
+    /// Wanted values in an arena of [`Plan::arena`] elements in host memory. `arg_max` has an index
+    /// for each wanted value; it is read where the index is wanted.
     #[must_use]
     pub fn new(
         program: &'a Program,
         plan: &'a Plan,
         arena: &'a [f32],
-        greatest: &'a [u32],
+        arg_max: &'a [u32],
     ) -> Self {
-        Self { program, plan, elements: Elements::Arena(arena), greatest }
+        Self { program, plan, elements: Elements::Arena(arena), arg_max }
     }
 
-    /// What is wanted of a plan, copied out of a device: the wanted elements, one value after the
-    /// other, and where each value begins; `greatest` as for [`new`](Self::new).
+    /// Wanted values that were copied out of a device: the elements, one value after the other, and
+    /// the start of each value. `arg_max` is as for [`new`](Self::new).
     #[must_use]
     pub fn packed(
         program: &'a Program,
         plan: &'a Plan,
         (elements, starts): (&'a [f32], &'a [usize]),
-        greatest: &'a [u32],
+        arg_max: &'a [u32],
     ) -> Self {
-        Self { program, plan, elements: Elements::Packed(elements, starts), greatest }
+        Self { program, plan, elements: Elements::Packed(elements, starts), arg_max }
     }
 
-    /// The elements of a wanted value, a slice for each field.
+    /// Returns the elements of a wanted value, a slice for each field.
     ///
     /// # Panics
-    /// If fewer values are wanted, or not its [elements](Want::Elements); if the backend gave fewer
-    /// elements than its plan has.
+    /// If `wanted` is out of range, if the value is not wanted for its
+    /// [elements](Want::Elements), or if the backend gave fewer elements than its plan has.
     #[inline]
     pub fn fields(&self, wanted: usize) -> impl Iterator<Item = &'a [f32]> + use<'a> {
         let (row, want) = self.plan.wanted[wanted];
@@ -137,25 +136,22 @@ impl<'a> Outputs<'a> {
         })
     }
 
-    /// The index of the greatest element of a wanted value, all its fields one after the other, as
-    /// [`arg_max`](crate::kernels::arg_max) finds it.
+    /// Returns the index of the largest element of a wanted value, counted over all of its fields,
+    /// as [`arg_max`](crate::kernels::arg_max()) defines it.
     ///
     /// # Panics
-    /// If fewer values are wanted, or not its [greatest element](Want::ArgMax).
+    /// If `wanted` is out of range, or the value is not wanted for this [index](Want::ArgMax).
     #[must_use]
     pub fn arg_max(&self, wanted: usize) -> u32 {
-        assert_eq!(
-            self.plan.wanted[wanted].1,
-            Want::ArgMax,
-            "the value is wanted for something else"
-        );
-        self.greatest[wanted]
+        let want = self.plan.wanted[wanted].1;
+        assert_eq!(want, Want::ArgMax, "the value is wanted for something else");
+        self.arg_max[wanted]
     }
 }
 
-/// Where the fields of a value begin in the arena, and how many elements each has.
+/// Returns for each field of a value its start in the arena and its number of elements.
 #[inline]
-pub(crate) fn fields(
+pub fn fields(
     program: &Program,
     row: ValueRow,
 ) -> impl Iterator<Item = (usize, usize)> + use<'_> {
@@ -164,7 +160,7 @@ pub(crate) fn fields(
     starts.zip(layout.widths.iter().map(|&width| width as usize))
 }
 
-/// A list of rows of f32: what one instance emitted, in order.
+/// The outputs of one input: a list of rows of f32, in the order in which they were emitted.
 ///
 /// A row holds the fields of one emitted value, one after the other.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -174,35 +170,35 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// No rows.
+    /// An empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is no row.
+    /// Returns true if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The row with this index.
+    /// Returns a row.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the index is out of range.
     #[must_use]
     pub fn row(&self, index: usize) -> &[f32] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.elements[start..self.ends[index]]
     }
 
-    /// All rows, in order.
+    /// Returns all rows, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[f32]> {
         (0..self.len()).map(|index| self.row(index))
     }
@@ -213,16 +209,10 @@ impl Rows {
         self.ends.push(self.elements.len());
     }
 
-    /// Forgets all rows and keeps the memory.
+    /// Removes all rows and keeps the memory.
     pub fn clear(&mut self) {
         self.elements.clear();
         self.ends.clear();
-    }
-
-    /// Keeps the first rows, so many of them, if there are more.
-    pub fn truncate(&mut self, rows: usize) {
-        self.ends.truncate(rows);
-        self.elements.truncate(self.ends.last().copied().unwrap_or(0));
     }
 
     /// Appends a row that `write` appends to the elements.
@@ -231,10 +221,10 @@ impl Rows {
         self.ends.push(self.elements.len());
     }
 
-    /// As [`push_with`](Self::push_with), if `write` succeeds. Otherwise there is no new row.
+    /// Like [`push_with`](Self::push_with), but appends nothing if `write` fails.
     ///
     /// # Errors
-    /// As `write`.
+    /// The error of `write`.
     pub fn try_push_with<E>(
         &mut self,
         write: impl FnOnce(&mut Vec<f32>) -> Result<(), E>,
@@ -249,10 +239,10 @@ impl Rows {
     }
 }
 
-/// The network's initial values, as backends take them: a row each, field after field.
+/// Returns the network's initial values as [`Given::initial`]: a row each, field after field.
 ///
 /// # Panics
-/// If the parameters are [another network's](Parameters::for_network).
+/// If the parameters belong to [another network](Parameters::for_network).
 #[must_use]
 pub fn initial_rows(network: &Network, parameters: &Parameters) -> Rows {
     let mut rows = Rows::new();
@@ -264,34 +254,33 @@ pub fn initial_rows(network: &Network, parameters: &Parameters) -> Rows {
     rows
 }
 
-/// What a backend holds, in bytes.
+/// The memory of a backend, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bytes {
-    /// Weights, as they were loaded; shared with [others](Backend::another) on the same ones.
+    /// Loaded weights, shared by all [forks](Backend::fork).
     pub weights: usize,
-    /// The arena, at its largest.
+    /// The arenas of all slots, at their largest.
     pub arena: usize,
 }
 
-/// Why a plan could not be carried out.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Why a plan could not be run.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// Memory that the system does not have.
+    /// Out of memory.
     Memory {
-        /// What it is for.
+        /// The use of the memory.
         what: &'static str,
-        /// How much was asked for.
+        /// The number of bytes that could not be allocated.
         bytes: u64,
     },
-    /// The weights are not those of the program's network.
+    /// The weights do not fit the program's network.
     Weights {
-        /// Which tensor does not fit, and how.
+        /// The tensor that does not fit, and how.
         why: String,
     },
-    /// A device failed.
-    #[cfg(feature = "cuda")]
-    Cuda(crate::CudaError),
+    /// An error of a backend outside of this crate, such as a lost device.
+    Other(Arc<dyn Error + Send + Sync>),
 }
 
 impl From<ParameterError> for BackendError {
@@ -301,7 +290,7 @@ impl From<ParameterError> for BackendError {
 }
 
 impl OutOfMemory {
-    /// The same as an error of a backend, with what the memory is for.
+    /// Converts the error, given the use of the memory.
     pub(crate) fn of(self, what: &'static str) -> BackendError {
         BackendError::Memory { what, bytes: self.bytes }
     }
@@ -312,13 +301,19 @@ impl fmt::Display for BackendError {
         match self {
             Self::Memory { what, bytes } => {
                 let megabytes = *bytes as f64 / 1e6;
-                write!(f, "out of memory: the system does not give {megabytes:.1} MB for {what}")
+                write!(f, "out of memory: failed to allocate {megabytes:.1} MB for {what}")
             }
             Self::Weights { why } => write!(f, "the weights do not fit the model: {why}"),
-            #[cfg(feature = "cuda")]
-            Self::Cuda(error) => error.fmt(f),
+            Self::Other(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for BackendError {}
+impl Error for BackendError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Other(error) => error.source(),
+            _ => None,
+        }
+    }
+}

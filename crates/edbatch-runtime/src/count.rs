@@ -1,39 +1,39 @@
-//! A backend that runs nothing: what would be launched, gathered and read.
+//! A backend that runs nothing and counts launches, gathers and bytes.
 
 use std::fmt;
 use std::sync::Arc;
 
 use edbatch_layout::{Base, CellStep, Operand, Place, Plan, Program};
 
-use crate::{Backend, BackendError, Bytes, Given, Outputs};
+use crate::{Backend, BackendError, Bytes, Outputs, Part};
 
-/// Counts what a plan does; results are zeros.
+/// Counts the work of plans without doing it. All outputs are zeros.
 #[derive(Clone, Debug)]
 pub struct Count {
     program: Arc<Program>,
     counts: KernelCounts,
-    /// What results are, as many as a plan has had.
+    /// The outputs of the largest plan so far.
     zeros: Vec<f32>,
     indices: Vec<u32>,
 }
 
-/// What carrying out plans took so far.
+/// Counts of all plans so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KernelCounts {
     /// Batches.
     pub batches: u64,
-    /// Steps of cells: what a device would launch.
+    /// Steps of cells, each of which a device would launch as a kernel.
     pub kernels: u64,
-    /// Memory kernels among them: passes that only move. Copies that go on where the one before
-    /// ended are one.
+    /// Memory kernels among them, which only copy. Consecutive copies to adjacent places count as
+    /// one.
     pub memory_kernels: u64,
-    /// Bytes that those write.
+    /// Bytes that memory kernels write.
     pub moved_bytes: u64,
     /// Operands read through a list of rows instead of as a span, tables included.
     pub gathers: u64,
-    /// Rows in those lists.
+    /// Rows in these lists.
     pub gathered_rows: u64,
-    /// Bytes of the fields that are read through those lists.
+    /// Bytes of the fields that are read through these lists.
     pub gathered_bytes: u64,
     /// Bytes of results.
     pub written_bytes: u64,
@@ -46,25 +46,16 @@ impl Count {
         Self { program, counts: KernelCounts::default(), zeros: Vec::new(), indices: Vec::new() }
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> KernelCounts {
         self.counts
     }
 }
 
-impl Backend for Count {
-    fn run(&mut self, plan: &Plan, _: &Given<'_>) -> Result<(), BackendError> {
-        (0..plan.steps.len()).try_for_each(|step| self.step(plan, step))
-    }
-
-    fn outputs<'a>(&'a mut self, plan: &'a Plan) -> Result<Outputs<'a>, BackendError> {
-        self.zeros.resize(self.zeros.len().max(plan.arena), 0.0);
-        self.indices.resize(self.indices.len().max(plan.wanted.len()), 0);
-        Ok(Outputs::new(&self.program, plan, &self.zeros, &self.indices))
-    }
-
-    fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
+impl Count {
+    /// Counts one step of a plan.
+    pub fn step(&mut self, plan: &Plan, step: usize) {
         let cell = self.program.carried_out(&plan.steps[step]);
         let calls = u64::from(plan.steps[step].calls);
         self.counts.batches += u64::from(plan.steps[step].is_batch());
@@ -84,20 +75,34 @@ impl Backend for Count {
             self.counts.gathered_rows += rows;
             self.counts.gathered_bytes += rows * elements * 4;
         }
+    }
+}
+
+impl Backend for Count {
+    fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
+        for Part { plan, .. } in parts {
+            (0..plan.steps.len()).for_each(|step| self.step(plan, step));
+            self.zeros.resize(self.zeros.len().max(plan.arena), 0.0);
+            self.indices.resize(self.indices.len().max(plan.wanted.len()), 0);
+        }
         Ok(())
     }
 
-    /// Nothing: it reads no weight, and its zeros are no arena.
+    fn outputs<'a>(&'a self, _: usize, plan: &'a Plan) -> Outputs<'a> {
+        Outputs::new(&self.program, plan, &self.zeros, &self.indices)
+    }
+
+    /// Nothing: no weights are read, and the zeros are not an arena.
     fn bytes(&self) -> Bytes {
         Bytes::default()
     }
 
-    fn another(&self) -> Box<dyn Backend> {
+    fn fork(&self) -> Box<dyn Backend> {
         Box::new(Self::new(self.program.clone()))
     }
 }
 
-/// Where a step writes that only moves, and how many elements of each call.
+/// Returns where a memory kernel writes, and its number of elements per call. `None` for any other step.
 fn moved_by(step: &CellStep) -> Option<(Place, u32)> {
     match *step {
         CellStep::Copy { width, out, .. } | CellStep::Fill { width, out, .. } => Some((out, width)),
@@ -107,18 +112,18 @@ fn moved_by(step: &CellStep) -> Option<(Place, u32)> {
     }
 }
 
-/// The bytes that a plan reads through lists of rows instead of as spans.
+/// Returns the number of bytes that a plan reads through lists of rows instead of as spans.
 #[must_use]
 pub fn gathered_bytes(program: &Program, plan: &Plan) -> u64 {
     (0..plan.steps.len()).map(|step| bytes_gathered_by(program, plan, step)).sum()
 }
 
-/// The bytes that a step reads through lists of rows.
+/// Returns the number of bytes that a step reads through lists of rows.
 pub(crate) fn bytes_gathered_by(program: &Program, plan: &Plan, step: usize) -> u64 {
     gathers(program, plan, step).map(|(rows, elements)| rows * elements * 4).sum()
 }
 
-/// For each operand of a step that is a list: its rows, and the elements that are read of each.
+/// Returns for each operand of a step that is a list: the number of rows, and of elements per row.
 fn gathers<'a>(
     program: &'a Program,
     plan: &'a Plan,
@@ -147,7 +152,7 @@ fn gathers<'a>(
     })
 }
 
-/// How many distinct elements of each row at a base the steps of a cell read.
+/// Returns the number of distinct elements per row that the steps of a cell read at a base.
 fn elements_read(steps: &[CellStep], base: Base) -> u64 {
     let mut places: Vec<_> =
         steps.iter().flat_map(CellStep::reads).filter(|(place, _)| place.base == base).collect();

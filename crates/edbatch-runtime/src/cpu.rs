@@ -1,10 +1,11 @@
-//! The CPU backend: plans carried out by one core or by several.
+//! The CPU backend: runs plans on one core or several.
 //!
 //! A batch is cut into tiles of rows, and a tile passes through all steps of its cell before the
-//! next begins, so that intermediate results, and what several steps read, stay in the cache. Rows
-//! are read through the plan's lists; nothing is gathered before. Threads share the tiles of a
-//! large batch; of a batch with few rows they share the columns of each product, and one with
-//! little work is left to a single thread. The bits are the same.
+//! next tile begins, so that intermediate results and shared operands stay in the cache. Rows are
+//! read through the plan's lists; nothing is gathered first. Threads share the tiles of a large
+//! batch. In a batch of few rows they share the columns of each product, and a batch of little work
+//! is left to a single thread. Several parts are divided between the threads whole. The bits are
+//! the same in all cases.
 
 mod load;
 mod multiply;
@@ -12,7 +13,7 @@ mod profile;
 mod target;
 mod tile;
 
-use std::sync::{Arc, LockResult, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use edbatch_layout::{Plan, Program, ValueRow, Want};
 
@@ -22,47 +23,60 @@ use crate::count::bytes_gathered_by;
 use crate::kernels::rows::split_around;
 use crate::kernels::{Aligned, Level, Pass, arg_max};
 use crate::thread_pool::{ClaimedPool, ThreadPool};
-use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Rows, span};
+use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Rows, span};
 use load::Loaded;
 pub use profile::{Profile, Timer, Work};
 use tile::{Job, Workspace};
 
-/// Rows of a tile: kernels are fast from 8 on, and gain nothing beyond 64.
+/// Rows of a tile. Kernels are fast from 8 rows on and gain nothing beyond 64.
 const TILE: std::ops::RangeInclusive<usize> = 8..=64;
 
-/// Fewer rows for each thread are not worth a tile: columns of products are shared instead.
-const FEWEST: usize = 2;
+/// Minimum rows per thread for sharing tiles. Below it, threads share columns of products.
+const MIN_ROWS: usize = 2;
 
-/// Multiply-adds that are worth sharing between threads: about two microseconds.
-const SHARED: usize = 1 << 18;
+/// Minimum multiply-adds for sharing a batch between threads: about two microseconds of work.
+const MIN_SHARED: usize = 1 << 18;
 
-/// Carries plans out on the CPU.
+/// Runs plans on the CPU.
 #[derive(Debug)]
 pub struct Cpu {
     loaded: Arc<Loaded>,
-    arena: Aligned,
-    /// The elements of the rows that stay from one plan to the next.
-    stayed: Vec<f32>,
-    /// By wanted value of the plan that ran last, as [`Outputs`] has it.
-    greatest: Vec<u32>,
-    /// One for each thread.
+    slots: Vec<Slot>,
+    /// By thread.
     workspaces: Vec<Mutex<Workspace>>,
-    /// The threads that share a batch, if there are several.
+    /// The threads that share parts or batches, if there are several.
     pool: Option<ThreadPool>,
-    /// If anything is measured.
     profile: Option<Arc<Profile>>,
-    /// How the last step read its weights.
+}
+
+/// The memory of one part.
+#[derive(Debug, Default)]
+struct Slot {
+    arena: Aligned,
+    /// The elements of the rows that stay for the next plan.
+    stayed: Vec<f32>,
+    /// By wanted value of the last plan, like [`Outputs`].
+    arg_max: Vec<u32>,
+    /// The direction in which the last step read its weights.
     pass: Pass,
 }
 
+/// What the parts of a round share.
+#[derive(Clone, Copy)]
+struct Shared<'a> {
+    loaded: &'a Loaded,
+    workspaces: &'a [Mutex<Workspace>],
+    profile: Option<&'a Profile>,
+}
+
 impl Cpu {
-    /// Loads a program and its parameters on one core: computes its
-    /// [folded tables](Program::fold_tables), packs weights, and keeps of the parameters only what
-    /// is read as it is.
+    /// Loads a program and its parameters on one core: computes the
+    /// [folded tables](Program::fold_tables) and packs the weights. Parameters are kept only where
+    /// they are read unpacked.
     ///
     /// # Errors
-    /// If the parameters are of another network, or memory for the packed weights or the folded
-    /// tables cannot be had.
+    /// If the parameters belong to another network, or memory for the packed weights or the folded
+    /// tables cannot be allocated.
     pub fn new(
         program: Arc<Program>,
         parameters: &Parameters,
@@ -75,80 +89,113 @@ impl Cpu {
         Ok(Self::on(Arc::new(loaded), None))
     }
 
-    /// The same on the threads of a pool, wherever no other task has claimed them.
+    /// Uses the threads of a pool, whenever no other task has claimed them.
     #[must_use]
     pub fn with_pool(self, pool: ThreadPool) -> Self {
-        Self::on(self.loaded, Some(pool))
+        Self { profile: self.profile, ..Self::on(self.loaded, Some(pool)) }
     }
 
-    /// Where the time of its steps goes from now on, and of [others](Backend::another) made of it,
-    /// while it is switched on.
+    /// Returns the profile of this backend and its future [forks](Backend::fork). It measures while
+    /// it is switched on.
     #[must_use]
     pub fn profile(&mut self) -> Arc<Profile> {
         self.profile.get_or_insert_default().clone()
     }
 
+    /// Runs one step of the plan that ran last in slot 0 once more, to measure its time. Its
+    /// operands may have been overwritten since, so the results have no meaning.
+    pub fn step(&mut self, plan: &Plan, step: usize) {
+        let pool = self.pool.clone();
+        let (slots, shared) = self.split();
+        let mut workers = pool.as_ref().and_then(ThreadPool::claim);
+        slots[0].execute(shared, plan, step, 0, workers.as_mut());
+    }
+
     fn on(loaded: Arc<Loaded>, pool: Option<ThreadPool>) -> Self {
         let threads = pool.as_ref().map_or(1, ThreadPool::threads);
         let workspaces = (0..threads).map(|_| Mutex::default()).collect();
-        Self {
-            loaded,
-            arena: Aligned::default(),
-            stayed: Vec::new(),
-            greatest: Vec::new(),
-            workspaces,
-            pool,
-            profile: None,
-            pass: Pass::default(),
-        }
+        Self { loaded, slots: vec![Slot::default()], workspaces, pool, profile: None }
     }
 
-    /// Takes all memory that the plan needs, before any of it runs.
-    fn reserve(&mut self, plan: &Plan) -> Result<(), BackendError> {
-        let arena = self.arena.reserve(plan.arena);
+    fn split(&mut self) -> (&mut [Slot], Shared<'_>) {
+        let Self { loaded, slots, workspaces, profile, .. } = self;
+        (slots, Shared { loaded, workspaces, profile: profile.as_deref() })
+    }
+
+    /// Allocates all memory for a plan, before any of it runs.
+    fn reserve(&mut self, slot: usize, plan: &Plan) -> Result<(), BackendError> {
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, Slot::default);
+        }
+        let arena = self.slots[slot].arena.reserve(plan.arena);
         arena.map_err(|error| error.of("the arena of a mini-batch's values"))?;
         for step in &plan.steps {
             let part = self.loaded.carried_out(step);
             let rows = part.most_rows().min(step.calls as usize);
             for workspace in &mut self.workspaces {
-                let reserved = unpoisoned(workspace.get_mut()).reserve(part, rows);
+                let workspace = workspace.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let reserved = workspace.reserve(part, rows);
                 reserved.map_err(|error| error.of("the workspace of a thread"))?;
             }
         }
         Ok(())
     }
+}
+
+impl Shared<'_> {
+    /// A thread's workspace, whatever a panic left in it.
+    fn workspace(&self, worker: usize) -> MutexGuard<'_, Workspace> {
+        self.workspaces[worker].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// Runs a part on the thread with the number `worker`, or with `workers` if there are any.
+    fn run(
+        &mut self,
+        shared: Shared<'_>,
+        part: &Part<'_>,
+        worker: usize,
+        mut workers: Option<&mut ClaimedPool<'_>>,
+    ) {
+        self.place(shared.loaded, part.plan, &part.given);
+        for step in 0..part.plan.steps.len() {
+            self.execute(shared, part.plan, step, worker, workers.as_deref_mut());
+        }
+        self.collect(shared.loaded, part.plan);
+    }
 
     /// Writes the given values into the arena.
-    fn place(&mut self, plan: &Plan, given: &Given<'_>) {
+    fn place(&mut self, loaded: &Loaded, plan: &Plan, given: &Given<'_>) {
         let (initial, others) = plan.given.split_at(given.initial.len());
         let (stayed, host) = others.split_at(given.stayed);
         let mut place = |row: &ValueRow, mut elements: &[f32]| -> usize {
             let all = elements.len();
-            for (start, width) in fields(&self.loaded.program, *row) {
-                let (field, behind) = elements.split_at(width);
+            for (start, width) in fields(&loaded.program, *row) {
+                let (field, rest) = elements.split_at(width);
                 self.arena[start..][..width].copy_from_slice(field);
-                elements = behind;
+                elements = rest;
             }
             all - elements.len()
         };
         for (row, elements) in initial.iter().zip(given.initial.iter()) {
             place(row, elements);
         }
-        // What stayed may also be given up, as when the mini-batch that it belongs to has ended.
+        // Rows that stayed are dropped if the next plan is of another mini-batch.
         let stayed_elements = if stayed.is_empty() { &[] } else { &*self.stayed };
         for (rows, elements) in [(stayed, stayed_elements), (host, given.host)] {
             let placed = rows.iter().fold(0, |from, row| from + place(row, &elements[from..]));
-            assert_eq!(placed, elements.len(), "as many given elements as the plan has");
+            assert_eq!(placed, elements.len(), "the plan has a row for every given element");
         }
     }
 
-    /// Copies what stays out of the arena, and finds the greatest elements that are asked for.
-    fn collect(&mut self, plan: &Plan) {
+    /// Copies the rows that stay out of the arena, and finds the largest elements that are wanted.
+    fn collect(&mut self, loaded: &Loaded, plan: &Plan) {
         self.stayed.clear();
-        self.greatest.clear();
+        self.arg_max.clear();
         for (index, &(row, want)) in plan.wanted.iter().enumerate() {
             let fields = || {
-                let places = fields(&self.loaded.program, row);
+                let places = fields(&loaded.program, row);
                 places.map(|(start, width)| &self.arena[start..][..width])
             };
             match want {
@@ -157,86 +204,94 @@ impl Cpu {
                 Want::ArgMax => {
                     let mut fields = fields();
                     let (first, second) = (fields.next().unwrap_or_default(), fields.next());
-                    let greatest = match second {
-                        // The scores of a large vocabulary are not moved to find the greatest.
-                        None => arg_max(self.loaded.level, first),
+                    let largest = match second {
+                        // No copy for the common case, such as the scores of a large vocabulary.
+                        None => arg_max(loaded.level, first),
                         Some(second) => {
                             let all: Vec<&[f32]> =
                                 [first, second].into_iter().chain(fields).collect();
-                            arg_max(self.loaded.level, &all.concat())
+                            arg_max(loaded.level, &all.concat())
                         }
                     };
-                    self.greatest.resize(index, 0);
-                    self.greatest.push(greatest as u32);
+                    self.arg_max.resize(index, 0);
+                    self.arg_max.push(largest as u32);
                 }
             }
         }
     }
 
-    /// Carries out a step; `workers`, if there are any, share its tiles or the columns of its
-    /// products.
-    fn execute(&mut self, plan: &Plan, index: usize, mut workers: Option<&mut ClaimedPool<'_>>) {
+    /// Runs a step on the thread with the number `worker`; `workers`, if there are any, share its
+    /// tiles or the columns of its products.
+    fn execute(
+        &mut self,
+        shared: Shared<'_>,
+        plan: &Plan,
+        index: usize,
+        worker: usize,
+        mut workers: Option<&mut ClaimedPool<'_>>,
+    ) {
+        let Shared { loaded, profile, .. } = shared;
         let step = plan.steps[index];
         let (calls, out) = (step.calls as usize, step.out as usize);
         let _span = match step.is_batch() {
             true => span!(
                 TRACE,
                 "batch",
-                cell = self.loaded.program.network()[step.cell].name(),
+                cell = loaded.program.network()[step.cell].name(),
                 calls,
-                gathered_bytes = bytes_gathered_by(&self.loaded.program, plan, index),
+                gathered_bytes = bytes_gathered_by(&loaded.program, plan, index),
             ),
             false => span!(
                 TRACE,
                 "prologue",
-                cell = self.loaded.program.network()[step.cell].name(),
+                cell = loaded.program.network()[step.cell].name(),
                 calls,
             ),
         };
-        let cell = self.loaded.carried_out(&step);
+        let cell = loaded.carried_out(&step);
         let stride = cell.stride;
         // A batch never writes a row that it reads.
         let (around, written) = split_around(&mut self.arena, out..out + calls * stride);
-        // The same weights once more, from where the step before left them.
+        // If the same weights are read again, begin where the last step left them in the cache.
         let again = index > 0 && plan.steps[index - 1].same_part(&step);
         self.pass = match self.pass {
             Pass::Forwards if again => Pass::Backwards,
             _ => Pass::Forwards,
         };
-        let (profile, pass) = (self.profile.as_deref(), self.pass);
-        let job = Job { loaded: &self.loaded, plan, index, around, profile, pass };
+        let job = Job { loaded, plan, index, around, profile, pass: self.pass };
 
-        let most = cell.most_rows();
-        let worth = |threads: usize| calls >= FEWEST * threads && calls * cell.work >= SHARED;
+        let max_rows = cell.most_rows();
+        let worth =
+            |threads: usize| calls >= MIN_ROWS * threads && calls * cell.work >= MIN_SHARED;
         if let Some(workers) = workers.as_mut().filter(|workers| worth(workers.threads())) {
-            // As many tiles for each thread where there are enough rows, so that all end at once.
-            let tiles = workers.threads() * calls.div_ceil(workers.threads() * most);
+            // The same number of tiles for each thread, if there are enough rows, so that all
+            // threads end together.
+            let tiles = workers.threads() * calls.div_ceil(workers.threads() * max_rows);
             let rows = calls.div_ceil(tiles);
-            let workspaces = &self.workspaces;
             let tiles = written.chunks_mut(rows * stride).enumerate();
             workers.share(tiles, |worker, (tile, out)| {
                 let first = tile * rows;
                 let _span = span!(TRACE, "tile", calls = (out.len() / stride.max(1)) as u64);
-                let mut workspace = unpoisoned(workspaces[worker].lock());
+                let mut workspace = shared.workspace(worker);
                 job.run(first..calls.min(first + rows), out, &mut workspace, None);
             });
             return;
         }
-        let workspace = unpoisoned(self.workspaces[0].get_mut());
-        let tiles = calls.div_ceil(most).max(1);
+        let mut workspace = shared.workspace(worker);
+        let tiles = calls.div_ceil(max_rows).max(1);
         let mut rest = written;
         for tile in (0..tiles).map(|tile| tile * calls / tiles..(tile + 1) * calls / tiles) {
-            let (out, behind) = rest.split_at_mut(tile.len() * stride);
-            rest = behind;
-            job.run(tile, out, workspace, workers.as_deref_mut());
+            let (out, after) = rest.split_at_mut(tile.len() * stride);
+            rest = after;
+            job.run(tile, out, &mut workspace, workers.as_deref_mut());
         }
     }
 }
 
-/// What memory for weights is for.
+/// The use of the memory, for errors.
 const PACKED: &str = "the packed weights";
 
-/// The memory of all folded tables, as the same kernels that would hoist their rows compute them.
+/// Computes all folded tables, with the kernels that would otherwise compute the hoisted rows.
 fn fold_tables(
     program: &Arc<Program>,
     parameters: &Parameters,
@@ -250,45 +305,54 @@ fn fold_tables(
     let loaded = Loaded::to_fold(program.clone(), parameters, level);
     let loaded = loaded.map_err(|error| error.of(PACKED))?;
     let mut cpu = Cpu::on(Arc::new(loaded), None);
-    cpu.arena.reserve(plan.arena).map_err(|error| error.of("the folded tables"))?;
-    cpu.run(&plan, &Given { initial: &Rows::new(), stayed: 0, host: &[] })?;
-    Ok(cpu.arena)
-}
-
-/// What was locked, whatever a panic left in it.
-fn unpoisoned<T>(locked: LockResult<T>) -> T {
-    locked.unwrap_or_else(PoisonError::into_inner)
+    let arena = cpu.slots[0].arena.reserve(plan.arena);
+    arena.map_err(|error| error.of("the folded tables"))?;
+    let given = Given { initial: &Rows::new(), stayed: 0, host: &[] };
+    cpu.run(&[Part { slot: 0, plan: &plan, given }])?;
+    Ok(cpu.slots.swap_remove(0).arena)
 }
 
 impl Backend for Cpu {
-    fn run(&mut self, plan: &Plan, given: &Given<'_>) -> Result<(), BackendError> {
-        self.reserve(plan)?;
-        self.place(plan, given);
+    fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
+        parts.iter().try_for_each(|part| self.reserve(part.slot, part.plan))?;
         let pool = self.pool.clone();
         let mut workers = pool.as_ref().and_then(ThreadPool::claim);
-        for step in 0..plan.steps.len() {
-            self.execute(plan, step, workers.as_mut());
+        let (slots, shared) = self.split();
+        match (parts, workers.as_mut()) {
+            ([_, _, ..], Some(workers)) => {
+                let slots = slots.iter_mut().enumerate().filter_map(|(number, slot)| {
+                    Some((slot, parts.iter().find(|part| part.slot == number)?))
+                });
+                let slots: Vec<_> = slots.collect();
+                assert_eq!(slots.len(), parts.len(), "a slot occurs once in a round");
+                workers.share(slots.into_iter(), |worker, (slot, part)| {
+                    slot.run(shared, part, worker, None);
+                });
+            }
+            (parts, mut workers) => parts.iter().for_each(|part| {
+                slots[part.slot].run(shared, part, 0, workers.as_deref_mut());
+            }),
         }
-        self.collect(plan);
         Ok(())
     }
 
-    fn outputs<'a>(&'a mut self, plan: &'a Plan) -> Result<Outputs<'a>, BackendError> {
-        Ok(Outputs::new(&self.loaded.program, plan, &self.arena, &self.greatest))
-    }
-
-    fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
-        let pool = self.pool.clone();
-        self.execute(plan, step, pool.as_ref().and_then(ThreadPool::claim).as_mut());
-        Ok(())
+    fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
+        let Slot { arena, arg_max, .. } = &self.slots[slot];
+        Outputs::new(&self.loaded.program, plan, arena, arg_max)
     }
 
     fn bytes(&self) -> Bytes {
-        Bytes { weights: self.loaded.bytes, arena: self.arena.len() * size_of::<f32>() }
+        let elements: usize = self.slots.iter().map(|slot| slot.arena.len()).sum();
+        Bytes { weights: self.loaded.bytes, arena: elements * size_of::<f32>() }
     }
 
-    fn another(&self) -> Box<dyn Backend> {
+    fn fork(&self) -> Box<dyn Backend> {
         let profile = self.profile.clone();
         Box::new(Self { profile, ..Self::on(self.loaded.clone(), None) })
+    }
+
+    /// Threads that share one backend would wait for each other in every round.
+    fn prefers_forks(&self) -> bool {
+        true
     }
 }

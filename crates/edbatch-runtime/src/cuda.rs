@@ -34,10 +34,8 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use device::TeamPart;
 pub use error::CudaError;
 pub use loaded::{CompiledKernels, compile, kernel_source};
 pub use open::{EmulatedDevice, nvidia};
 pub use options::{CudaOptions, Driver, Precision};
 pub use place::{TeamSize, team_size};
-pub(crate) use slots::Flight;

@@ -38,20 +38,16 @@ mod finite;
 mod interpret;
 pub mod kernels;
 mod parameters;
-mod parts;
 pub mod pytorch;
 mod span;
 mod thread_pool;
 
-pub use backend::{Backend, BackendError, Bytes, Given, Outputs, Rows, initial_rows};
+pub use backend::{Backend, BackendError, Bytes, Given, Outputs, Part, Rows, fields, initial_rows};
 pub use count::{Count, KernelCounts, gathered_bytes};
 pub use cpu::{Cpu, Profile, Timer, Work};
-#[cfg(feature = "cuda")]
-pub use cuda::CudaError;
 pub use finite::{NotFinite, NotFiniteWeight};
 pub use interpret::{ReferenceTensor, initial_values, interpret};
 pub use parameters::{ParameterError, Parameters};
-pub use parts::{PartUnderWay, Parts};
 #[doc(hidden)]
 pub use span::{SPAN_TARGET, SpanGuard};
 pub use thread_pool::{ClaimedPool, ThreadPool};

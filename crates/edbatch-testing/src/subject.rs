@@ -40,7 +40,7 @@ impl Subject {
     pub fn of(network: Arc<Network>, graph: Graph, rng: &mut Random) -> Self {
         let parameters = Parameters::random(&network, rng);
         let mut schedule = Schedule::new();
-        Scheduler::for_waves().schedule(&graph, &mut schedule);
+        Scheduler::by_depth().schedule(&graph, &mut schedule);
         let initial = initial_rows(&network, &parameters);
         Self { network, parameters, graph, schedule, initial }
     }

@@ -68,7 +68,7 @@ impl Backend for Nothing {
     }
 
     fn planner(&self) -> Planner {
-        if self.tape.is_some() { Planner::for_waves() } else { Planner::default() }
+        if self.tape.is_some() { Planner::new(Lifetimes::Distinct) } else { Planner::default() }
     }
 
     fn another(&self) -> Box<dyn Backend> {

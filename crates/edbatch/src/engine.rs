@@ -1,7 +1,4 @@
-//! From inputs to outputs: an engine divides mini-batches between its threads, whose sessions do
-//! the rest.
-
-mod arg_max;
+//! The entry point: an engine divides mini-batches between its threads, whose sessions run them.
 
 use std::borrow::Borrow;
 use std::mem;
@@ -11,49 +8,47 @@ use std::sync::Arc;
 use edbatch_graph::{Dag, Graph};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Model;
-use edbatch_policy::{
-    AnyPolicy, CostModel, LearningConfig, NamedEncoding, Outcome, TrainingSet, hold_out,
-};
+use edbatch_policy::{AnyPolicy, LearningConfig, NamedEncoding, Outcome, TrainingSet, hold_out};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
-    Backend, BackendError, Cpu, Parameters, Rows, ThreadPool, initial_rows, span,
+    Backend, BackendError, Bytes, Cpu, Parameters, Rows, ThreadPool, initial_rows, span,
 };
 use rand::Rng;
 
-use crate::emitted::{Emitted, Sink};
+use crate::output::Output;
 use crate::session::Session;
 use crate::statistics::Tally;
+use crate::wiring::Admission;
 use crate::workers::Workers;
 use crate::{EngineError, EngineOptions, InputError, Report, RunError, RunOptions, Statistics};
 
 /// A model with its parameters, ready to run mini-batches.
 ///
-/// It owns all memory that a mini-batch needs and keeps it for the next.
+/// It owns all memory that a mini-batch needs and keeps it for the next one.
 pub struct Engine<M> {
     model: M,
     options: EngineOptions,
     workers: Workers,
-    /// What all runs so far took.
+    /// The cost of all runs so far.
     tally: Tally,
-    /// What became of the inputs of a mini-batch, for its memory.
+    /// The results of the last mini-batch, kept for their memory.
     results: Vec<Result<Rows, InputError>>,
 }
 
 impl<M: Model> Engine<M> {
-    /// An engine on the CPU with the default [`EngineOptions`].
+    /// Creates an engine on the CPU with the default [`EngineOptions`].
     ///
     /// # Errors
-    /// If a cell or a table is too large to be addressed, the parameters are of another network, or
-    /// memory for the weights cannot be had.
+    /// If a cell or a table is too large for 32-bit addresses, if the parameters belong to another
+    /// network, or if memory for the weights cannot be allocated.
     pub fn new(model: M, parameters: Parameters) -> Result<Self, EngineError> {
         Self::with_options(model, parameters, EngineOptions::new())
     }
 
-    /// An engine on the CPU with our own kernels, planned cells, and products of looked-up rows
-    /// done once per distinct row.
+    /// Creates an engine on the CPU.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or if the options cannot be had together.
+    /// Like [`new`](Self::new), or if the options are incompatible.
     pub fn with_options(
         model: M,
         parameters: Parameters,
@@ -69,13 +64,11 @@ impl<M: Model> Engine<M> {
         Self::with_backend(model, &parameters, program, cpu, options.pool(pool))
     }
 
-    /// An engine on a backend of the caller's choice, loaded with the same program and parameters.
-    /// Threads divide mini-batches as they do on the CPU, each with [another](Backend::another)
-    /// backend. What is not divided runs on the given one, which may claim the
-    /// [pool](EngineOptions::pool).
+    /// Creates an engine on a backend that is loaded with the same program and parameters. The
+    /// backend may use the [pool](EngineOptions::pool) for mini-batches that are not divided.
     ///
     /// # Errors
-    /// If the parameters are of another network, or the options cannot be had together.
+    /// If the parameters belong to another network, or the options are incompatible.
     pub fn with_backend(
         model: M,
         parameters: &Parameters,
@@ -91,12 +84,9 @@ impl<M: Model> Engine<M> {
         let policy = options.policy.take();
         let parameters = parameters.for_network(program.network()).map_err(BackendError::from)?;
         let initial = initial_rows(program.network(), &parameters);
-        let mut first = Session::new(program, backend, initial, &options);
-        if options.check_finite {
-            first.check_finite(parameters);
-        }
-        let others: Vec<_> = (1..options.threads).map(|_| first.another(&options)).collect();
-        let workers = Workers::new(std::iter::once(first).chain(others), pool);
+        let slots = if backend.prefers_forks() { 1 } else { pool.threads() };
+        let first = Session::new(program, backend, initial, &options, slots);
+        let workers = Workers::new(first, &options, pool);
         let tally = Tally::new(options.counts);
         let mut engine = Self { model, options, workers, tally, results: Vec::new() };
         if let Some(policy) = policy {
@@ -105,53 +95,52 @@ impl<M: Model> Engine<M> {
         Ok(engine)
     }
 
-    /// Another engine on the same weights, for another thread: on that thread alone, with memory of
-    /// its own, the same policy, and nothing counted yet.
+    /// Creates an engine on the same weights for another thread. It has a single thread, memory of
+    /// its own, the same policy, and empty statistics. Where there are several devices, forks are on
+    /// each in turn.
     #[must_use]
-    pub fn another(&mut self) -> Self
+    pub fn fork(&self) -> Self
     where
         M: Clone,
     {
-        let options = self.options.another();
-        let session = self.workers.first().of_another_engine(&options);
-        let workers = Workers::new(std::iter::once(session), ThreadPool::new(1));
+        let options = self.options.fork();
+        let session = self.workers.first().fork(&options);
+        let workers = Workers::new(session, &options, ThreadPool::new(1));
         let tally = Tally::new(options.counts);
         Self { model: self.model.clone(), options, workers, tally, results: Vec::new() }
     }
 
-    /// Batches by another policy from now on, for what is known only now: one that was learned, or
-    /// that goes by [measured costs](Self::measure_costs). Plans by the one before are forgotten.
+    /// Sets the policy that picks batches from now on, such as a learned one.
     pub fn set_policy(&mut self, policy: AnyPolicy) {
-        self.workers.sessions().for_each(|session| session.set_policy(policy.another()));
+        self.workers.set_policy(&policy);
     }
 
-    /// The model.
+    /// Returns the model.
     #[must_use]
     pub fn model(&self) -> &M {
         &self.model
     }
 
-    /// What all runs so far took together. What failed is not counted.
+    /// Returns the counts and times of all runs so far. Runs that failed are not counted.
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
         &self.tally.statistics
     }
 
-    /// How each kind batched, if [`EngineOptions::counts`] asked for it.
+    /// Returns how each kind batched, if [`EngineOptions::counts`] is set.
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
         self.tally.report.as_ref()
     }
 
-    /// How a mini-batch of these inputs is divided: a single range, if it is not. Where an input
-    /// holds so many [bytes](Model::bytes) that those of all leave the cache, a single thread runs
-    /// parts too.
+    /// Returns how a mini-batch of these inputs is divided: a single range if it is not. A single
+    /// thread runs parts too if all values together would leave the cache ([`Model::bytes`]).
     #[must_use]
     pub fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
         self.workers.parts(&self.model, inputs)
     }
 
-    /// Runs one mini-batch: for each input the rows that it emits, in order.
+    /// Runs one mini-batch. Returns for each input the rows that it emits, in order.
     ///
     /// # Errors
     /// If an input does not fit the model, or the mini-batch is too large.
@@ -161,10 +150,10 @@ impl<M: Model> Engine<M> {
         Ok(outputs)
     }
 
-    /// As [`run`](Self::run), into outputs of an earlier mini-batch, whose memory is used again.
+    /// Like [`run`](Self::run), but reuses the memory of an earlier mini-batch's outputs.
     ///
     /// # Errors
-    /// As [`run`](Self::run); what is in `outputs` then has no meaning.
+    /// Like [`run`](Self::run); the content of `outputs` is unspecified then.
     pub fn run_into(
         &mut self,
         inputs: &[M::Input],
@@ -182,8 +171,8 @@ impl<M: Model> Engine<M> {
         Ok(())
     }
 
-    /// Runs one mini-batch as [`run`](Self::run) does, but an input that fails takes nothing with
-    /// it: the others have their rows, bit by bit as they would have been.
+    /// Like [`run`](Self::run), but an input that fails does not affect the others: their rows have
+    /// the same bits as without it.
     ///
     /// ```
     /// # use edbatch::{Engine, RunOptions};
@@ -210,7 +199,7 @@ impl<M: Model> Engine<M> {
     /// ```
     ///
     /// # Errors
-    /// If the mini-batch as a whole cannot be run: it is too large.
+    /// If the mini-batch as a whole is too large.
     pub fn run_each(
         &mut self,
         inputs: &[M::Input],
@@ -221,29 +210,94 @@ impl<M: Model> Engine<M> {
         Ok(results)
     }
 
-    /// As [`run_each`](Self::run_each), into results of an earlier mini-batch, whose memory is used
-    /// again.
+    /// Like [`run_each`](Self::run_each), but reuses the memory of an earlier mini-batch's results.
     ///
     /// # Errors
-    /// As [`run_each`](Self::run_each); what is in `results` then has no meaning.
+    /// Like [`run_each`](Self::run_each); the content of `results` is unspecified then.
     pub fn run_each_into(
         &mut self,
         inputs: &[M::Input],
         options: &RunOptions<'_>,
         results: &mut Vec<Result<Rows, InputError>>,
     ) -> Result<(), RunError> {
-        results.resize_with(inputs.len(), || Ok(Rows::new()));
+        self.run_outputs(inputs, options, results)
+    }
+
+    /// Like [`run_each`](Self::run_each), but returns for each row only the index of its largest
+    /// element: classes, tags, words. The scores stay where they are computed.
+    ///
+    /// Indices are the [`arg_max`](edbatch_models::arg_max()) of the rows: the lowest of several
+    /// equal elements, never a NaN. In a value of several fields, or in a matrix, they count all
+    /// elements in the order of a row of [`run`](Self::run).
+    ///
+    /// ```
+    /// # use edbatch::{Engine, RunOptions};
+    /// # use edbatch::models::{BiLstmTagger, Model, TaggerSizes, arg_max};
+    /// # use edbatch::datasets::Sentence;
+    /// # use edbatch::runtime::Parameters;
+    /// # use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+    /// # let (embed, hidden, mlp) = (4, 4, 4);
+    /// # let sizes = TaggerSizes { vocabulary: 9, embed, hidden, layers: 1, mlp, tags: 3 };
+    /// # let model = BiLstmTagger::new(sizes)?;
+    /// # let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    /// # let parameters = Parameters::random(model.network(), &mut rng);
+    /// # let mut engine = Engine::new(model, parameters)?;
+    /// # let sentence = |words: &[u32]| {
+    /// #     Sentence { words: words.to_vec(), tags: vec![None; words.len()] }
+    /// # };
+    /// let sentences = [sentence(&[1, 2, 5]), sentence(&[4])];
+    /// let tags = engine.run_each_arg_max(&sentences, &RunOptions::new())?;
+    ///
+    /// let scores = engine.run(&sentences)?;
+    /// assert_eq!(tags[0], Ok(scores[0].iter().map(arg_max).collect::<Vec<u32>>()));
+    /// assert_eq!(tags[1].as_ref().unwrap().len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`run_each`](Self::run_each).
+    pub fn run_each_arg_max(
+        &mut self,
+        inputs: &[M::Input],
+        options: &RunOptions<'_>,
+    ) -> Result<Vec<Result<Vec<u32>, InputError>>, RunError> {
+        let mut results = Vec::new();
+        self.run_each_arg_max_into(inputs, options, &mut results)?;
+        Ok(results)
+    }
+
+    /// Like [`run_each_arg_max`](Self::run_each_arg_max), but reuses the memory of an earlier
+    /// mini-batch's results.
+    ///
+    /// # Errors
+    /// Like [`run_each`](Self::run_each); the content of `results` is unspecified then.
+    pub fn run_each_arg_max_into(
+        &mut self,
+        inputs: &[M::Input],
+        options: &RunOptions<'_>,
+        results: &mut Vec<Result<Vec<u32>, InputError>>,
+    ) -> Result<(), RunError> {
+        self.run_outputs(inputs, options, results)
+    }
+
+    fn run_outputs<O: Output>(
+        &mut self,
+        inputs: &[M::Input],
+        options: &RunOptions<'_>,
+        results: &mut Vec<Result<O, InputError>>,
+    ) -> Result<(), RunError> {
+        results.resize_with(inputs.len(), || Ok(O::default()));
         let took = self.workers.run(&self.model, inputs, results, options.still_wanted)?;
         self.count(&took);
         Ok(())
     }
 
-    /// Runs any number of inputs, `width` of them at a time: as soon as one ends, the next joins
-    /// those that are under way. `done` takes the number of each input that ended and its rows, to
-    /// read or to keep, or why it failed, which changes nothing for the others.
+    /// Runs any number of inputs, `width` of them at a time: when one ends, the next one joins the
+    /// others. `done` takes the number of each input that ended and its rows, to read or to keep, or
+    /// its error. An input that fails does not affect the others.
     ///
-    /// For models whose instances end at different steps, as decoders do: the mini-batch stays
-    /// full. Results are those of [`run`](Self::run), bit by bit.
+    /// For models whose inputs end at different steps, such as decoders: the mini-batch stays full.
+    /// The results have the same bits as those of [`run`](Self::run).
     ///
     /// ```
     /// # use edbatch::Engine;
@@ -265,7 +319,7 @@ impl<M: Model> Engine<M> {
     /// ```
     ///
     /// # Errors
-    /// If a graph of those under way as a whole cannot be run: it is too large.
+    /// If a graph of the running inputs is too large.
     ///
     /// # Panics
     /// If `width` is 0.
@@ -275,27 +329,17 @@ impl<M: Model> Engine<M> {
         inputs: impl IntoIterator<Item: Borrow<M::Input>>,
         mut done: impl FnMut(usize, Result<&mut Rows, InputError>),
     ) -> Result<(), RunError> {
-        self.stream_into(width, inputs, &mut done)
-    }
-
-    fn stream_into<E: Emitted>(
-        &mut self,
-        width: usize,
-        inputs: impl IntoIterator<Item: Borrow<M::Input>>,
-        sink: &mut impl Sink<E>,
-    ) -> Result<(), RunError> {
         assert!(width > 0, "at least one input at a time");
         let _stream = span!(INFO, "stream", width = width as u64);
-        let first = self.workers.first();
-        first.run(&self.model, width, inputs, sink, &|_| true)?;
-        let took = first.tally().clone();
+        let admission = Admission { width, still_wanted: &|_| true };
+        let took = self.workers.first().run(0, &self.model, inputs, admission, &mut done)?;
         self.count(&took);
         Ok(())
     }
 
-    /// The graphs of a mini-batch: one, and another one for each time that instances await values.
+    /// Returns the graphs of a mini-batch: one, and one more for each time that inputs await values.
     ///
-    /// Only graphs whose values are awaited are run.
+    /// A graph is run only if a value of it is awaited.
     ///
     /// # Errors
     /// If an input does not fit the model, or the mini-batch is too large.
@@ -303,14 +347,14 @@ impl<M: Model> Engine<M> {
         self.workers.first().graphs(&self.model, inputs)
     }
 
-    /// Learns a finite state machine on the graphs of mini-batches, and batches by it from now on
-    /// if it beats [`Critical`](edbatch_policy::Critical) on those [held out](hold_out).
+    /// Learns a finite state machine on the graphs of mini-batches, and uses it from now on if it
+    /// beats [`Critical`](edbatch_policy::Critical) on the [held-out](hold_out) graphs.
     ///
-    /// The outcome's table can be kept in a file by [`Learned`](edbatch_policy::Learned). *Cost*: a
-    /// run of those mini-batches whose instances await values, and `config.episodes` schedules.
+    /// [`Learned`](edbatch_policy::Learned) writes the table to a file. *Cost*: a run of the
+    /// mini-batches if their inputs await values, and `config.episodes` schedules.
     ///
     /// # Errors
-    /// If an input does not fit the model, a mini-batch is too large, or no input makes a node.
+    /// If an input does not fit the model, a mini-batch is too large, or no input calls a cell.
     pub fn learn(
         &mut self,
         mini_batches: &[&[M::Input]],
@@ -333,51 +377,11 @@ impl<M: Model> Engine<M> {
         Ok(outcome)
     }
 
-    /// Measures what a batch of each kind costs: runs mini-batches, several times, and fits a line
-    /// per kind to the times of their batches. Mini-batches of several sizes tell bases from
-    /// slopes.
-    ///
-    /// [`Critical`](edbatch_policy::Critical), [`Portfolio`](edbatch_policy::Portfolio) and the
-    /// searches take [`batch_costs`](CostModel::batch_costs) as their objective instead of the
-    /// number of batches. It pays where kinds differ much; the example `costs` shows such a
-    /// network.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn measure_costs(&mut self, mini_batches: &[&[M::Input]]) -> Result<CostModel, RunError> {
-        const REPETITIONS: usize = 5;
-        let mut samples = Vec::new();
-        let first = self.workers.first();
-        for repetition in 0..=REPETITIONS {
-            first.measure(true);
-            let ran = mini_batches.iter().try_for_each(|inputs| {
-                let mut failed = None;
-                let mut note = |instance: usize, rows: Result<&mut Rows, InputError>| {
-                    failed = failed.take().or(rows.err().map(|error| (instance, error)));
-                };
-                first.run(&self.model, inputs.len(), *inputs, &mut note, &|_| true)?;
-                match failed {
-                    Some((instance, error)) => Err(RunError::Input { instance, error }),
-                    None => Ok(()),
-                }
-            });
-            let measured = first.measure(false);
-            ran?;
-            // The first time, memory is new and caches are cold.
-            if repetition > 0 {
-                samples.extend(measured);
-            }
-        }
-        Ok(CostModel::fit(self.model.network().cells().len(), &samples))
-    }
-
-    /// Counts what ran, and notes the memory that is held now.
+    /// Adds the cost of a run, and records the memory that is held now.
     fn count(&mut self, took: &Tally) {
         self.tally.add(took);
-        let bytes = self.workers.sessions().map(|session| session.backend().bytes());
-        let (mut weights, mut held) = (0, 0);
-        bytes.for_each(|bytes| (weights, held) = (bytes.weights as u64, held + bytes.arena as u64));
+        let Bytes { weights, arena } = self.workers.bytes();
         let Statistics { arena_bytes, weight_bytes, .. } = &mut self.tally.statistics;
-        (*weight_bytes, *arena_bytes) = (weights, held.max(*arena_bytes));
+        (*weight_bytes, *arena_bytes) = (weights as u64, (arena as u64).max(*arena_bytes));
     }
 }

@@ -1,4 +1,4 @@
-//! What may be wrong with an engine's options or with a mini-batch.
+//! Errors of engines, mini-batches and inputs.
 
 use std::fmt;
 
@@ -8,35 +8,35 @@ use edbatch_policy::EmptyTrainingSet;
 use edbatch_runtime::{BackendError, NotFinite, NotFiniteWeight};
 
 /// Why a mini-batch could not be run.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RunError {
     /// An input failed.
     Input {
         /// Its index in the mini-batch.
         instance: usize,
-        /// Why.
+        /// The reason.
         error: InputError,
     },
-    /// The mini-batch is too large to be addressed.
+    /// The mini-batch is too large for 32-bit addresses.
     Arena(ArenaTooLarge),
-    /// The mini-batch would take more memory than [allowed](crate::EngineOptions::memory_limit).
+    /// The mini-batch needs more memory than [allowed](crate::EngineOptions::memory_limit).
     Memory {
         /// Bytes of its values.
         values: u64,
         /// Bytes of the weights.
         weights: u64,
-        /// What both may take.
+        /// The limit for both together.
         limit: u64,
     },
-    /// The backend could not carry the mini-batch out.
+    /// The backend could not run the mini-batch.
     Backend(BackendError),
-    /// There is nothing to learn on: no input makes a node.
+    /// There is nothing to learn from: no input calls a cell.
     Learn(EmptyTrainingSet),
 }
 
 impl RunError {
-    /// The same of a mini-batch of which those inputs are a part that begins at `first`.
+    /// Converts an error of a part that begins at input `first` into one of the mini-batch.
     pub(crate) fn of_part(mut self, first: usize) -> Self {
         if let Self::Input { instance, .. } = &mut self {
             *instance += first;
@@ -72,15 +72,15 @@ impl fmt::Display for RunError {
                 write!(f, "{error}: make mini-batches smaller")
             }
             Self::Backend(error) => error.fmt(f),
-            Self::Learn(error) => write!(f, "no input makes a node: {error}"),
+            Self::Learn(error) => write!(f, "no input calls a cell: {error}"),
             Self::Memory { values, weights, limit } => {
                 let [values, of_weights, allowed] = [values, weights, limit].map(|&n| Bytes(n));
                 match weights >= limit {
-                    true => write!(f, "the weights alone take {of_weights}, allowed are {allowed}"),
+                    true => write!(f, "the weights alone need {of_weights}, expected at most {allowed}"),
                     false => write!(
                         f,
-                        "the mini-batch needs {values} for its values beside {of_weights} of \
-                         weights, allowed are {allowed}: make mini-batches smaller"
+                        "the mini-batch needs {values} for its values and {of_weights} for the \
+                         weights, expected at most {allowed}: make mini-batches smaller"
                     ),
                 }
             }
@@ -88,9 +88,19 @@ impl fmt::Display for RunError {
     }
 }
 
-impl std::error::Error for RunError {}
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Input { error, .. } => Some(error),
+            Self::Arena(error) => Some(error),
+            Self::Backend(error) => Some(error),
+            Self::Learn(error) => Some(error),
+            Self::Memory { .. } => None,
+        }
+    }
+}
 
-/// A number of bytes as people read it.
+/// Formats a number of bytes, in MB if it is large.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {
@@ -102,39 +112,39 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Why one input of a mini-batch has no rows. The others have theirs.
+/// Why one input of a mini-batch failed. The other inputs are not affected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InputError {
     /// It could not be wired.
     Build(BuildError),
-    /// It emits or awaits a value from before an await that it did not carry across.
+    /// It emits or awaits a value that it did not carry across an earlier await.
     NotCarried,
     /// It was no longer [wanted](crate::RunOptions::still_wanted).
     Cancelled,
-    /// One of its calls made something that is not finite, which was to be
-    /// [checked](crate::EngineOptions::check_finite).
+    /// One of its calls produced a NaN or an infinity, found by
+    /// [`interpret_finite`](crate::interpret_finite).
     NotFinite(Box<NotFiniteCall>),
 }
 
-/// The first call of an input whose record has an element that is not finite.
+/// The first call of an input that produces a NaN or an infinity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotFiniteCall {
-    /// The number of the call among those that the input makes, from 0, in the model's order.
+    /// The index of the call among all calls of the input, in the model's order.
     pub call: usize,
-    /// The cell that is called.
+    /// The name of the cell.
     pub cell: String,
-    /// The field of the record.
+    /// The name of the field.
     pub field: String,
     /// The element's index in each dimension of the field.
     pub index: Vec<usize>,
-    /// What the element is.
+    /// The value of the element.
     pub value: NotFinite,
-    /// Where it comes from.
+    /// The cause.
     pub cause: NotFiniteCause,
 }
 
-/// Why a call makes something that is not finite: no call before it does.
+/// Why a call produces a NaN or an infinity, although no earlier call does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NotFiniteCause {
@@ -142,7 +152,7 @@ pub enum NotFiniteCause {
     Weight(NotFiniteWeight),
     /// It reads a [given](edbatch_models::Build::give) value that is not finite.
     Given,
-    /// All that it reads is finite, but not what its operations make of it.
+    /// Everything that it reads is finite; one of its operations overflows or is undefined.
     Operations,
 }
 
@@ -159,7 +169,7 @@ impl fmt::Display for NotFiniteCall {
                 f.write_str("it reads a given value that is not finite: correct what is given")
             }
             NotFiniteCause::Operations => f.write_str(
-                "all that it reads is finite, so one of its operations overflows or is undefined: \
+                "everything that it reads is finite, so one of its operations overflows or is undefined: \
                  make the cell's weights smaller, or correct its equations",
             ),
         }
@@ -171,7 +181,7 @@ impl fmt::Display for InputError {
         match self {
             Self::Build(error) => error.fmt(f),
             Self::NotCarried => {
-                f.write_str("a value from before an await is used after it; carry it across")
+                f.write_str("a value from before an await is used after it: carry it across")
             }
             Self::Cancelled => f.write_str("cancelled: the input was no longer wanted"),
             Self::NotFinite(call) => call.fmt(f),
@@ -179,35 +189,41 @@ impl fmt::Display for InputError {
     }
 }
 
-impl std::error::Error for InputError {}
+impl std::error::Error for InputError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Build(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 /// Why an engine could not be built.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// A cell or a table cannot be addressed.
+    /// A cell or a table is too large for 32-bit addresses.
     TooLarge(TooLarge),
     /// The backend could not load the model.
     Backend(BackendError),
-    /// There can be no such number of threads.
+    /// The number of threads is 0 or too large.
     Threads {
-        /// How many were asked for.
+        /// The requested number.
         threads: usize,
     },
-    /// A memory limit is one for all values of an engine, but its threads would hold values of
-    /// their own.
+    /// A memory limit needs a single thread, since each thread holds values of its own.
     MemoryLimitWithThreads {
-        /// How many threads were asked for.
+        /// The requested number of threads.
         threads: usize,
     },
-    /// Folded tables may take more memory than there may be for them and all else.
+    /// Folded tables may take more memory than the limit for everything.
     FoldedTablesOverLimit {
         /// Bytes that folded tables may take.
         tables: u64,
         /// The memory limit.
         limit: u64,
     },
-    /// A backend is loaded already, and its program says which tables are folded.
+    /// The program of a loaded backend decides which tables are folded.
     FoldedTablesOfBackend,
 }
 
@@ -229,13 +245,13 @@ impl fmt::Display for EngineError {
             Self::Backend(error) => error.fmt(f),
             Self::TooLarge(error) => error.fmt(f),
             Self::Threads { threads } => {
-                let most = edbatch_runtime::ThreadPool::MOST;
-                write!(f, "expected 1 to {most} threads, got {threads}")
+                let max = edbatch_runtime::ThreadPool::MOST;
+                write!(f, "expected 1 to {max} threads, got {threads}")
             }
             Self::MemoryLimitWithThreads { threads } => write!(
                 f,
-                "a memory limit goes with 1 thread, got {threads}: run whole mini-batches on an \
-                 engine for each thread (`Engine::another`), each with the limit"
+                "a memory limit needs 1 thread, got {threads}: run whole mini-batches on an engine \
+                 per thread (`Engine::fork`), each with the limit"
             ),
             Self::FoldedTablesOverLimit { tables, limit } => write!(
                 f,
@@ -243,11 +259,19 @@ impl fmt::Display for EngineError {
                  {limit}"
             ),
             Self::FoldedTablesOfBackend => f.write_str(
-                "a backend was loaded with the tables that its program folds: decide by \
-                 `Program::fold_tables`, before it is loaded",
+                "the program of a loaded backend decides which tables are folded: use \
+                 `Program::fold_tables` before loading",
             ),
         }
     }
 }
 
-impl std::error::Error for EngineError {}
+impl std::error::Error for EngineError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::TooLarge(error) => Some(error),
+            Self::Backend(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,49 +1,31 @@
-//! Which call of an input makes something that is not finite, and why.
-//!
-//! A backend overwrites values that no later step reads, and a device keeps them to itself. Where
-//! calls are to be looked at, the elements of all of them are wanted, so that every backend keeps
-//! them and hands them out; their bits are the same.
+//! Finds the first call of an input that produces a NaN or an infinity, and the cause.
 
 use std::ops::Range;
 
-use edbatch_graph::{Dag, Graph, NodeId, Op, ParameterId, Shape, Source, Value};
-use edbatch_layout::Want;
-use edbatch_runtime::{NotFinite, NotFiniteWeight, Parameters};
+use edbatch_graph::{Dag, Graph, NodeId, Op, ParameterId, Shape, Source};
+use edbatch_runtime::{NotFinite, NotFiniteWeight, Parameters, ReferenceTensor};
 
 use crate::{InputError, NotFiniteCall, NotFiniteCause};
-
-/// What is wanted, and behind it the elements of every call.
-pub(crate) fn with_every_call(wanted: &[(Value, Want)], graph: &Graph) -> Vec<(Value, Want)> {
-    let calls = (0..graph.nodes()).map(|node| (NodeId::new(node).into(), Want::Elements));
-    wanted.iter().copied().chain(calls).collect()
-}
 
 /// Calls that have run, and what they read.
 pub(crate) struct Calls<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) weights: &'a Parameters,
-    /// The elements of the values that the caller gave, the last ones of the graph's given values.
+    /// The elements of the values given by the caller, the last of the graph's given values.
     pub(crate) host: &'a [f32],
+    /// By node: its fields.
+    pub(crate) nodes: &'a [Vec<ReferenceTensor>],
 }
 
 impl Calls<'_> {
-    /// What is wrong with an input that made these calls, after so many `before`: the first with
-    /// an element that is not finite. `fields` has the fields of a call.
-    pub(crate) fn not_finite<F, E>(
-        &self,
-        mut nodes: Range<usize>,
-        before: usize,
-        fields: impl Fn(usize) -> F,
-    ) -> Option<InputError>
-    where
-        F: Iterator<Item = E>,
-        E: IntoIterator<Item = f32>,
-    {
+    /// Returns the error of an input that made these calls, after `before` calls in earlier rounds.
+    pub(crate) fn not_finite(&self, mut nodes: Range<usize>, before: usize) -> Option<InputError> {
         let first = nodes.start;
         nodes.find_map(|node| {
-            let mut fields = fields(node).enumerate();
-            let (field, (element, value)) =
-                fields.find_map(|(field, elements)| Some((field, NotFinite::first(elements)?)))?;
+            let mut fields = self.nodes[node].iter().enumerate();
+            let (field, (element, value)) = fields.find_map(|(field, elements)| {
+                Some((field, NotFinite::first(elements.iter().copied())?))
+            })?;
             let (network, id) = (self.graph.network(), NodeId::new(node));
             let cell = &network[self.graph.kind(id)];
             let field = &network.fields(cell.record()).fields[field];
@@ -87,7 +69,7 @@ impl Calls<'_> {
         self.weights.not_finite_within(id, elements)
     }
 
-    /// What is not finite in a given value: the network's own is made of weights.
+    /// The cause in a given value. The network's initial values are made of weights.
     fn given(&self, index: usize) -> Option<NotFiniteCause> {
         let network = self.graph.network();
         if let Some(initial) = network.initial_values().get(index) {
@@ -99,9 +81,9 @@ impl Calls<'_> {
         let elements = |&record| -> usize {
             network.fields(record).fields.iter().map(|field| field.shape.elements()).sum()
         };
-        let behind: usize = self.graph.given()[index + 1..].iter().map(elements).sum();
-        // What stayed from an earlier graph was looked at when it was made.
-        let end = self.host.len().checked_sub(behind)?;
+        let after: usize = self.graph.given()[index + 1..].iter().map(elements).sum();
+        // Values from an earlier graph were checked when they were computed.
+        let end = self.host.len().checked_sub(after)?;
         let start = end.checked_sub(elements(&self.graph.given()[index]))?;
         NotFinite::first(self.host[start..end].iter().copied()).map(|_| NotFiniteCause::Given)
     }

@@ -1,29 +1,29 @@
-//! A mini-batch node by node: the reference that an engine is compared with.
+//! The reference: runs a mini-batch node by node.
 
 use std::cell::RefCell;
 use std::time::Instant;
 
 use edbatch_graph::{Graph, Source, Value};
 use edbatch_layout::Want;
-use edbatch_models::{Model, arg_max};
+use edbatch_models::{Build, Model, arg_max};
 use edbatch_runtime::{BackendError, Parameters, ReferenceTensor, initial_values, span};
 
-use crate::emitted::Results;
 use crate::finite::Calls;
-use crate::wiring::{Round, Wiring};
+use crate::output::Results;
+use crate::wiring::{Admission, Instances, Round};
 use crate::{InputError, Rows, RunError, Statistics};
 
-/// What a mini-batch comes to, node by node.
+/// The outputs of a mini-batch that was run node by node.
 #[derive(Clone, Debug)]
 pub struct Interpreted {
     /// For each input the rows that it emits, in order.
     pub outputs: Vec<Rows>,
-    /// What it took; a batch for each node.
+    /// The cost, with a batch for each node.
     pub statistics: Statistics,
 }
 
-/// Runs one mini-batch node by node, by [`edbatch_runtime::interpret`], without batches, plans or
-/// backends: slow, short, and independent of what an [`Engine`](crate::Engine) does.
+/// Runs one mini-batch node by node with [`edbatch_runtime::interpret`], without batches, plans or
+/// backends. It is slow, short, and independent of [`Engine`](crate::Engine).
 ///
 /// # Errors
 /// If the parameters or an input do not fit the model.
@@ -32,35 +32,34 @@ pub fn interpret<M: Model>(
     parameters: &Parameters,
     inputs: &[M::Input],
 ) -> Result<Interpreted, RunError> {
-    node_by_node(model, parameters, inputs, Look::Away)
+    node_by_node(model, parameters, inputs, Check::Nothing)
 }
 
-/// As [`interpret`], but an input fails of which a call makes something that is not finite, as it
-/// does where an engine [checks](crate::EngineOptions::check_finite) it.
+/// Like [`interpret`], but rejects an input if any of its calls produces a NaN or an infinity.
 ///
 /// # Errors
-/// If the parameters or an input do not fit the model, or a record has an element that is not
-/// finite.
+/// If the parameters or an input do not fit the model, or with
+/// [`InputError::NotFinite`] for the first input with such a call.
 pub fn interpret_finite<M: Model>(
     model: &M,
     parameters: &Parameters,
     inputs: &[M::Input],
 ) -> Result<Interpreted, RunError> {
-    node_by_node(model, parameters, inputs, Look::AtCalls)
+    node_by_node(model, parameters, inputs, Check::Finite)
 }
 
-/// Whether what calls make is looked at.
+/// What is checked of every call.
 #[derive(PartialEq, Eq)]
-enum Look {
-    Away,
-    AtCalls,
+enum Check {
+    Nothing,
+    Finite,
 }
 
 fn node_by_node<M: Model>(
     model: &M,
     parameters: &Parameters,
     inputs: &[M::Input],
-    look: Look,
+    check: Check,
 ) -> Result<Interpreted, RunError> {
     let mut outputs = vec![Rows::new(); inputs.len()];
     let mut statistics = Statistics { instances: inputs.len() as u64, ..Statistics::default() };
@@ -69,54 +68,52 @@ fn node_by_node<M: Model>(
     let mut given = initial_values(network, parameters);
     let initial = given.len();
     let graph = RefCell::new(Graph::new(network.clone()));
-    let round = Round::new::<Rows>(&graph, inputs.len(), inputs, &|_| true);
-    let mut wiring = Wiring::new(&round, |wirer| round.wire(model, wirer));
+    let (mut inputs, mut instances) = (inputs.iter(), Instances::new());
+    let admission = Admission { width: inputs.len(), still_wanted: &|_| true };
+    let mut start = |mailbox| {
+        let (input, graph) = (inputs.next()?, &graph);
+        Some(async move { model.build(&Build::new(graph, &mailbox), input).await })
+    };
+    let mut round = Round::default();
+    // By input: the calls of earlier rounds.
+    let mut calls = vec![0; outputs.len()];
     let started = Instant::now();
-    let _mini_batch = span!(INFO, "mini-batch", inputs = inputs.len() as u64);
+    let _mini_batch = span!(INFO, "mini-batch", inputs = outputs.len() as u64);
     loop {
         let _round = span!(DEBUG, "round");
         let wired = {
             let _stage = span!(DEBUG, "construct");
-            wiring.advance()
+            instances.wire(&graph, admission, &mut start, &mut round)
         };
         if !wired {
             break;
         }
-        if let Some((instance, error)) = wiring.failed() {
+        if let Some((instance, error)) = round.first_failure() {
             return Err(RunError::Input { instance, error });
         }
-        host_tensors(&graph.borrow(), &round.given(), &mut given);
+        host_tensors(&graph.borrow(), &round.given, &mut given);
         let nodes = {
             let _stage = span!(DEBUG, "execute");
             edbatch_runtime::interpret(&graph.borrow(), parameters, &given)
         };
         let _stage = span!(DEBUG, "read");
-        if look == Look::AtCalls {
-            let (graph, host) = (&*graph.borrow(), &*round.given());
-            let calls = Calls { graph, weights: parameters, host };
-            wiring.fail_where(|called, before| {
-                calls.not_finite(called, before, |node| {
-                    nodes[node].iter().map(|tensor| tensor.iter().copied())
-                })
-            });
-            if let Some((instance, error)) = wiring.failed() {
-                return Err(RunError::Input { instance, error });
-            }
+        if check == Check::Finite {
+            let graph = &graph.borrow();
+            let checked = Calls { graph, weights: parameters, host: &round.given, nodes: &nodes };
+            check_finite(&checked, &round, &mut calls)?;
         }
         statistics.graphs += 1;
         statistics.nodes += nodes.len() as u64;
         statistics.batches += nodes.len() as u64;
-        let wanted = round.wanted();
         let value = |&(value, want): &(Value, Want)| match value.source() {
             Source::Node(node) => (nodes[node.index()].clone(), want),
             Source::Given(index) => (given[index].clone(), want),
         };
-        let values: Vec<(Vec<ReferenceTensor>, Want)> = wanted.iter().map(value).collect();
-        drop(wanted);
+        let values: Vec<(Vec<ReferenceTensor>, Want)> = round.wanted.iter().map(value).collect();
         let mut put = |input: usize, rows: Result<&mut Rows, InputError>| {
             outputs[input].clone_from(rows.expect("failures are returned above"));
         };
-        wiring.read(&Wanted(&values), &mut put)?;
+        instances.resume(&graph, &round, &Wanted(&values), &mut put)?;
         given.truncate(initial);
         let stays = values.into_iter().filter(|&(_, want)| want == Want::Stay);
         given.extend(stays.map(|(value, _)| value));
@@ -125,22 +122,38 @@ fn node_by_node<M: Model>(
     Ok(Interpreted { outputs, statistics })
 }
 
-/// Appends the values that the caller gives, the last of a graph's given ones: a tensor for each
+/// Rejects the first input with a call of this round that produced a NaN or an infinity. `calls`
+/// has the number of earlier calls of each input.
+fn check_finite(checked: &Calls<'_>, round: &Round, calls: &mut [usize]) -> Result<(), RunError> {
+    let mut failed = None::<(usize, InputError)>;
+    for turn in &round.turns {
+        let before = &mut calls[turn.input];
+        if let Some(error) = checked.not_finite(turn.nodes.clone(), *before)
+            && failed.as_ref().is_none_or(|&(input, _)| turn.input < input)
+        {
+            failed = Some((turn.input, error));
+        }
+        *before += turn.nodes.len();
+    }
+    failed.map_or(Ok(()), |(instance, error)| Err(RunError::Input { instance, error }))
+}
+
+/// Appends the values given by the caller, the last of the graph's given values: a tensor for each
 /// field.
 fn host_tensors(graph: &Graph, mut elements: &[f32], given: &mut Vec<Vec<ReferenceTensor>>) {
     for &record in &graph.given()[given.len()..] {
         let fields = graph.network().fields(record).fields.iter();
         let tensors = fields.map(|field| {
-            let (field_elements, behind) = elements.split_at(field.shape.elements());
-            elements = behind;
+            let (field_elements, rest) = elements.split_at(field.shape.elements());
+            elements = rest;
             ReferenceTensor::from_shape_vec(field.shape.rows_and_columns(), field_elements.to_vec())
-                .expect("as many elements as the shape has")
+                .expect("the elements of the shape")
         });
         given.push(tensors.collect());
     }
 }
 
-/// The wanted values of a graph, each a tensor a field.
+/// The wanted values of a graph: a tensor for each field.
 struct Wanted<'a>(&'a [(Vec<ReferenceTensor>, Want)]);
 
 impl Results for Wanted<'_> {

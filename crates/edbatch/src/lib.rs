@@ -130,7 +130,6 @@ pub use edbatch_runtime as runtime;
 mod book;
 #[cfg(feature = "tracing")]
 mod chrome_trace;
-mod emitted;
 mod engine;
 mod error;
 mod finite;
@@ -138,7 +137,8 @@ mod inner_schedules;
 mod interpret;
 mod load;
 mod options;
-mod plan_cache;
+mod output;
+mod rendezvous;
 mod report;
 mod session;
 mod statistics;

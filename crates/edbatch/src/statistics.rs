@@ -12,8 +12,6 @@ pub struct Statistics {
     /// Graphs: mini-batches or parts of them, and one more for each time that instances await
     /// values.
     pub graphs: u64,
-    /// Graphs whose schedule and plan were taken from the cache.
-    pub plans_reused: u64,
     /// Nodes of all graphs.
     pub nodes: u64,
     /// Batches of all schedules; nodes, where nothing is batched.
@@ -31,7 +29,7 @@ pub struct Statistics {
     /// The most bytes that were held at once for values: the largest arena, of all threads
     /// together.
     pub arena_bytes: u64,
-    /// Bytes of the weights, which [other engines](crate::Engine::another) may share.
+    /// Bytes of the weights, which [other engines](crate::Engine::fork) may share.
     pub weight_bytes: u64,
 }
 
@@ -41,7 +39,6 @@ impl Statistics {
     pub fn add(&mut self, other: &Self) {
         self.instances += other.instances;
         self.graphs += other.graphs;
-        self.plans_reused += other.plans_reused;
         self.nodes += other.nodes;
         self.batches += other.batches;
         self.construct += other.construct;

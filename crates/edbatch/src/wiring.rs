@@ -1,231 +1,308 @@
-//! The instances of a mini-batch under way: each is wired until it ends or awaits a value, and goes
-//! on once it has the value.
+//! Wiring: each input's future calls cells until it ends or awaits a value.
 //!
-//! A *wirer* is one future that wires an instance and, where that awaits nothing, goes on with the
-//! next input: there are as many wirers as instances that wait at the same time, and a single one
-//! for models that never await.
+//! A round has two halves. [`Instances::wire`] polls every future that can go on and starts new
+//! inputs; the calls go into one graph, and a [`Round`] lists the values that are wanted of it. When
+//! the graph has run, [`Instances::resume`] hands the values out.
+//!
+//! Inputs that never await a value share one instance, one after the other. So the number of
+//! instances is the number of inputs that wait at the same time, plus one.
 
-mod round;
+#[cfg(test)]
+mod tests;
 
-use std::mem;
+use std::cell::RefCell;
 use std::ops::Range;
 use std::pin::Pin;
-use std::task::{Context, Waker};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
-use edbatch_graph::{RecordId, Value};
-use edbatch_models::{Answer, Awaited};
+use edbatch_graph::{Dag, Graph, RecordId, Value};
+use edbatch_layout::Want;
+use edbatch_models::{Answer, BuildError, Mailbox, Request};
 use edbatch_runtime::BackendError;
-use smallvec::SmallVec;
 
 use crate::InputError;
-use crate::emitted::{Emitted, Results, Sink};
-pub(crate) use round::Round;
-use round::{Then, Turn};
+use crate::output::{Output, Results, Sink};
 
-/// The wirers of a mini-batch. `start` makes the future of one, by its number.
-pub(crate) struct Wiring<'r, 'g, I: Iterator, W, S, E> {
-    round: &'r Round<'g, I>,
-    start: S,
-    wirers: Vec<Wirer<W, E>>,
-    /// The records of the values that stay, for their memory.
+/// The instances of a mini-batch.
+pub(crate) struct Instances<W, O> {
+    instances: Vec<Instance<W, O>>,
+    /// The number of inputs that have begun.
+    begun: usize,
+    /// The records of the carried values, kept for their memory.
     records: Vec<RecordId>,
 }
 
-struct Wirer<W, E> {
-    /// Until it ends for want of inputs.
+/// One input at a time: its future, and the mailbox through which the future is asked and answered.
+struct Instance<W, O> {
+    mailbox: Rc<RefCell<Mailbox>>,
+    /// `None` between inputs; the memory is kept.
     future: Pin<Box<Option<W>>>,
-    /// The input whose instance waits.
-    instance: usize,
-    /// What that instance has emitted so far.
-    output: E,
-    /// What it goes on using: the values' names in the graph of the next round.
-    carried: Vec<Value>,
-    answer: Option<Answer>,
-    /// The indices that are part of the answer.
-    greatest: SmallVec<[u32; 1]>,
-    /// How many calls it made, as far as these are [looked at](Wiring::fail_where).
-    calls: usize,
-    /// Why it goes on no more.
-    failed: Option<InputError>,
+    /// The number of the input.
+    input: usize,
+    /// What the input has emitted in earlier rounds.
+    output: O,
 }
 
-impl<'r, 'g, I: Iterator, W, S, E> Wiring<'r, 'g, I, W, S, E>
+/// The values that instances want of one graph, and what becomes of each input then.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    /// The values to compute, and their uses.
+    pub(crate) wanted: Vec<(Value, Want)>,
+    /// The elements of the values that inputs gave in this round, row after row.
+    pub(crate) given: Vec<f32>,
+    pub(crate) turns: Vec<Turn>,
+}
+
+/// The part of one input in a round.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    /// The number of the input.
+    pub(crate) input: usize,
+    /// The index of its instance.
+    pub(crate) instance: usize,
+    /// Whether the input began in this round.
+    pub(crate) began: bool,
+    /// The nodes that it called.
+    pub(crate) nodes: Range<usize>,
+    /// The positions of the emitted values in [`Round::wanted`].
+    emitted: Range<usize>,
+    then: Then,
+}
+
+/// The end of a turn.
+#[derive(Clone, Debug)]
+enum Then {
+    /// The input awaits the elements of the value at this position.
+    Elements(usize),
+    /// The input awaits the index of the largest element of the value at this position.
+    ArgMax(usize),
+    Ended,
+    Failed(InputError),
+}
+
+/// Limits on the inputs that run.
+#[derive(Clone, Copy)]
+pub(crate) struct Admission<'a> {
+    /// The maximum number of inputs that run at the same time.
+    pub(crate) width: usize,
+    /// Asked before each round for each input that has begun or is about to.
+    pub(crate) still_wanted: &'a dyn Fn(usize) -> bool,
+}
+
+impl<W, O> Instances<W, O>
 where
-    W: Future<Output = ()>,
-    S: Fn(usize) -> W,
-    E: Emitted,
+    W: Future<Output = Result<(), BuildError>>,
+    O: Output,
 {
-    pub(crate) fn new(round: &'r Round<'g, I>, start: S) -> Self {
-        Self { round, start, wirers: Vec::new(), records: Vec::new() }
+    pub(crate) fn new() -> Self {
+        Self { instances: Vec::new(), begun: 0, records: Vec::new() }
     }
 
-    /// Lets every instance go on until it ends or awaits a value; whether one did.
-    pub(crate) fn advance(&mut self) -> bool {
-        let Self { round, start, wirers, .. } = self;
-        round.turns.borrow_mut().clear();
-        round.wanted.borrow_mut().clear();
-        round.given.borrow_mut().clear();
-        let waiting = wirers.iter().filter(|wirer| wirer.future.is_some()).count();
-        round.free.set(round.width - waiting);
-        for (number, wirer) in wirers.iter_mut().enumerate() {
-            wirer.go_on(number, round);
-        }
-        // Those that ended begin again, and then others, as long as they find inputs.
-        let mut number = 0;
-        while round.may_begin() {
-            if number == wirers.len() {
-                wirers.push(Wirer::new());
-            }
-            let wirer = &mut wirers[number];
-            if wirer.future.is_none() {
-                wirer.future.set(Some(start(number)));
-                wirer.go_on(number, round);
-            }
-            number += 1;
-        }
-        !round.turns.borrow().is_empty()
+    /// Returns the number of inputs that have begun.
+    pub(crate) fn begun(&self) -> usize {
+        self.begun
     }
 
-    /// The first instance that failed in this round, if one did.
-    pub(crate) fn failed(&self) -> Option<(usize, InputError)> {
-        let turns = self.round.turns.borrow();
-        let failed = turns.iter().filter_map(|turn| match &turn.then {
-            Then::Failed(error) => Some((turn.instance, error.clone())),
-            Then::Waits(_) | Then::Ended => None,
-        });
-        failed.min_by_key(|&(instance, _)| instance)
-    }
-
-    /// Ends every instance whose calls of this round are wrong: `wrong` looks at their nodes, and
-    /// is told how many calls the instance made before.
-    pub(crate) fn fail_where(&mut self, wrong: impl Fn(Range<usize>, usize) -> Option<InputError>) {
-        for turn in self.round.turns.borrow_mut().iter_mut() {
-            let wirer = &mut self.wirers[turn.wirer];
-            let before = if turn.began { 0 } else { wirer.calls };
-            wirer.calls = before + turn.nodes.len();
-            let Some(error) = wrong(turn.nodes.clone(), before) else { continue };
-            match turn.then {
-                Then::Ended => turn.then = Then::Failed(error),
-                // What it wants is there, and it learns in the next round that it failed.
-                Then::Waits(_) => wirer.failed = Some(error),
-                Then::Failed(_) => {}
+    /// Polls the future of every waiting input, and then starts inputs while there is room. `start`
+    /// makes the future of the next input, or returns `None` if there is none.
+    ///
+    /// Returns `false` if nothing was left to do; otherwise `round` describes the round.
+    pub(crate) fn wire(
+        &mut self,
+        graph: &RefCell<Graph>,
+        admission: Admission<'_>,
+        mut start: impl FnMut(Rc<RefCell<Mailbox>>) -> Option<W>,
+        round: &mut Round,
+    ) -> bool {
+        round.wanted.clear();
+        round.given.clear();
+        round.turns.clear();
+        let mut waiting = 0;
+        for (index, instance) in self.instances.iter_mut().enumerate() {
+            if instance.future.is_some() {
+                waiting += 1;
+                let cancelled = !(admission.still_wanted)(instance.input);
+                instance.turn(index, false, cancelled, graph, round);
             }
         }
+        // An input that ended makes room in the next round.
+        let (mut index, mut room) = (0, admission.width - waiting);
+        while room > 0 {
+            if index == self.instances.len() {
+                self.instances.push(Instance::new());
+            }
+            let instance = &mut self.instances[index];
+            if instance.future.is_some() {
+                index += 1;
+                continue;
+            }
+            let Some(future) = start(instance.mailbox.clone()) else { break };
+            instance.future.set(Some(future));
+            instance.input = self.begun;
+            self.begun += 1;
+            room -= 1;
+            let cancelled = !(admission.still_wanted)(instance.input);
+            instance.turn(index, true, cancelled, graph, round);
+        }
+        !round.turns.is_empty()
     }
 
-    /// Whether an instance awaits a value.
-    pub(crate) fn waits(&self) -> bool {
-        self.round.turns.borrow().iter().any(Turn::waits)
-    }
-
-    /// Hands every instance what it wants, and empties the graph but for the values that are
-    /// carried on; returns how many those are.
+    /// Hands the wanted values to `sink` and to the inputs that await them. Clears the graph and
+    /// makes the carried values its given ones. Returns the number of carried values.
     ///
     /// # Errors
-    /// If there is no memory for what they want.
-    pub(crate) fn read(
+    /// If memory for the outputs cannot be allocated.
+    pub(crate) fn resume(
         &mut self,
+        graph: &RefCell<Graph>,
+        round: &Round,
         results: &impl Results,
-        sink: &mut impl Sink<E>,
+        sink: &mut impl Sink<O>,
     ) -> Result<usize, BackendError> {
-        for turn in self.round.turns.borrow().iter() {
-            let wirer = &mut self.wirers[turn.wirer];
+        for turn in &round.turns {
+            let Instance { output, mailbox, .. } = &mut self.instances[turn.instance];
             if turn.began {
-                sink.begin(turn.instance, &mut wirer.output);
+                sink.begin(turn.input, output);
+                output.clear();
             }
-            wirer.output.keep(turn.kept);
             for wanted in turn.emitted.clone() {
-                wirer.output.append(results, wanted)?;
+                output.append(results, wanted)?;
             }
-            match &turn.then {
-                Then::Ended => {
-                    sink.done(turn.instance, Ok(&mut wirer.output));
-                    wirer.output.keep(0);
+            match turn.then {
+                Then::Ended => sink.done(turn.input, Ok(output)),
+                Then::Failed(ref error) => sink.done(turn.input, Err(error.clone())),
+                Then::ArgMax(wanted) => {
+                    let index = results.arg_max(wanted);
+                    mailbox.borrow_mut().answer = Some(Answer::ArgMax(index));
                 }
-                Then::Failed(error) => {
-                    sink.done(turn.instance, Err(error.clone()));
-                    wirer.output.keep(0);
-                }
-                Then::Waits(Awaited::ArgMax) => {
-                    wirer.greatest.clear();
-                    wirer.greatest.extend(turn.asked.iter().map(|&wanted| results.arg_max(wanted)));
-                    wirer.answer = Some(Answer::ArgMax);
-                }
-                Then::Waits(Awaited::Elements) => {
+                Then::Elements(wanted) => {
                     let mut elements = Vec::new();
-                    turn.asked.iter().try_for_each(|&w| results.append(w, &mut elements))?;
-                    wirer.answer = Some(Answer::Elements(elements));
+                    results.append(wanted, &mut elements)?;
+                    mailbox.borrow_mut().answer = Some(Answer::Elements(elements));
                 }
             }
         }
-        Ok(self.carry())
+        Ok(self.carry(&mut graph.borrow_mut(), round))
     }
 
-    /// Makes the values that stay given ones of a new graph; how many there are.
-    fn carry(&mut self) -> usize {
-        let mut graph = self.round.graph.borrow_mut();
-        let record = |&value| graph.record_of(value).expect("checked when it was wanted");
+    /// Clears the graph and gives it the carried values. Returns their number.
+    fn carry(&mut self, graph: &mut Graph, round: &Round) -> usize {
+        let waiting = || round.turns.iter().filter(|turn| turn.waits());
         self.records.clear();
-        let turns = self.round.turns.borrow();
-        let waiting = || turns.iter().filter(|turn| turn.waits());
         for turn in waiting() {
-            self.records.extend(self.wirers[turn.wirer].carried.iter().map(record));
+            let mailbox = self.instances[turn.instance].mailbox.borrow();
+            let record = |&value| graph.record_of(value).expect("checked when it was wanted");
+            self.records.extend(mailbox.carried.iter().map(record));
         }
         graph.clear();
         let mut records = self.records.iter();
         for turn in waiting() {
-            for value in &mut self.wirers[turn.wirer].carried {
-                *value = graph.give(*records.next().expect("one for each"));
+            for value in &mut self.instances[turn.instance].mailbox.borrow_mut().carried {
+                *value = graph.give(*records.next().expect("one for each carried value"));
             }
         }
         self.records.len()
     }
 }
 
-impl<W: Future<Output = ()>, E: Emitted> Wirer<W, E> {
+impl<W: Future<Output = Result<(), BuildError>>, O: Output> Instance<W, O> {
     fn new() -> Self {
-        let (future, output) = (Box::pin(None), E::default());
-        let (carried, answer, greatest) = (Vec::new(), None, SmallVec::new());
-        Self { future, instance: 0, output, carried, answer, greatest, calls: 0, failed: None }
+        Self { mailbox: Rc::default(), future: Box::pin(None), input: 0, output: O::default() }
     }
 
-    /// Lets the wirer go on until its instance awaits a value, or until no more inputs may begin.
-    fn go_on<I: Iterator>(&mut self, number: usize, round: &Round<'_, I>) {
-        let Some(future) = self.future.as_mut().as_pin_mut() else { return };
-        round.instance.set(self.instance);
-        round.began.set(false);
-        // An instance that has an answer began in an earlier round.
-        let failed = self.failed.take().or_else(|| {
-            let cancelled = self.answer.is_some() && !(round.still_wanted)(self.instance);
-            cancelled.then_some(InputError::Cancelled)
+    /// Polls the input's future, if it is not cancelled, and appends a turn to the round.
+    fn turn(
+        &mut self,
+        instance: usize,
+        began: bool,
+        cancelled: bool,
+        graph: &RefCell<Graph>,
+        round: &mut Round,
+    ) {
+        let polled = match (cancelled, self.future.as_mut().as_pin_mut()) {
+            (false, Some(future)) => future.poll(&mut Context::from_waker(Waker::noop())),
+            _ => Poll::Ready(Ok(())),
+        };
+        let mailbox = &mut *self.mailbox.borrow_mut();
+        round.given.append(&mut mailbox.given);
+        let graph = graph.borrow();
+        let first = round.wanted.len();
+        round.wanted.extend(mailbox.emitted.drain(..).map(|value| (value, O::WANT)));
+        let mut emitted = first..round.wanted.len();
+        let mut then = match polled {
+            _ if cancelled => Then::Failed(InputError::Cancelled),
+            Poll::Ready(Ok(())) => Then::Ended,
+            Poll::Ready(Err(error)) => Then::Failed(InputError::Build(error)),
+            Poll::Pending => match mailbox.request.take() {
+                Some(Request::Elements(value)) => {
+                    Then::Elements(round.want(value, Want::Elements, emitted.clone()))
+                }
+                Some(Request::ArgMax(value)) => {
+                    Then::ArgMax(round.want(value, Want::ArgMax, emitted.clone()))
+                }
+                None => Then::Ended,
+            },
+        };
+        if then.waits() {
+            round.wanted.extend(mailbox.carried.iter().map(|&value| (value, Want::Stay)));
+        }
+        if round.wanted[first..].iter().any(|&(value, _)| graph.record_of(value).is_none()) {
+            then = Then::Failed(InputError::NotCarried);
+        }
+        if let Then::Failed(_) = then {
+            // Its calls stay in the graph; none of its values is read.
+            round.wanted.truncate(first);
+            emitted = first..first;
+        }
+        if !then.waits() {
+            self.future.set(None);
+            (mailbox.request, mailbox.answer) = (None, None);
+            mailbox.carried.clear();
+        }
+        let first_node = round.turns.last().map_or(0, |turn| turn.nodes.end);
+        let (input, nodes) = (self.input, first_node..graph.nodes());
+        round.turns.push(Turn { input, instance, began, nodes, emitted, then });
+    }
+}
+
+impl Round {
+    /// Wants a value, and returns its position. A value that is `emitted` for the same use is not
+    /// wanted twice.
+    fn want(&mut self, value: Value, want: Want, emitted: Range<usize>) -> usize {
+        let known = self.wanted[emitted.clone()].iter().rposition(|&known| known == (value, want));
+        known.map_or_else(
+            || {
+                self.wanted.push((value, want));
+                self.wanted.len() - 1
+            },
+            |position| emitted.start + position,
+        )
+    }
+
+    /// Returns true if an input awaits a value.
+    pub(crate) fn waits(&self) -> bool {
+        self.turns.iter().any(Turn::waits)
+    }
+
+    /// Returns the failed input with the lowest number, and its error.
+    pub(crate) fn first_failure(&self) -> Option<(usize, InputError)> {
+        let failed = self.turns.iter().filter_map(|turn| match &turn.then {
+            Then::Failed(error) => Some((turn.input, error.clone())),
+            _ => None,
         });
-        if let Some(error) = failed {
-            (self.answer, self.carried) = (None, Vec::new());
-            self.future.set(None);
-            round.fail(number, error);
-            return;
-        }
-        {
-            let exchange = &mut *round.exchange.borrow_mut();
-            mem::swap(&mut exchange.carried, &mut self.carried);
-            mem::swap(&mut exchange.greatest, &mut self.greatest);
-            exchange.answer = self.answer.take();
-            exchange.awaited = None;
-            exchange.asked.clear();
-            exchange.emitted.clear();
-            exchange.earlier = self.output.outputs();
-            exchange.given.clear();
-        }
-        if future.poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-            self.future.set(None);
-            return;
-        }
-        self.instance = round.instance.get();
-        let goes_on = round.end_turn(number);
-        mem::swap(&mut round.exchange.borrow_mut().carried, &mut self.carried);
-        if !goes_on {
-            self.carried.clear();
-            self.future.set(None);
-        }
+        failed.min_by_key(|&(input, _)| input)
+    }
+}
+
+impl Turn {
+    fn waits(&self) -> bool {
+        self.then.waits()
+    }
+}
+
+impl Then {
+    fn waits(&self) -> bool {
+        matches!(self, Self::Elements(_) | Self::ArgMax(_))
     }
 }

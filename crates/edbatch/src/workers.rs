@@ -1,75 +1,88 @@
-//! A mini-batch divided between threads: each wires, schedules, plans and runs whole inputs.
+//! A mini-batch divided between threads: each wires, schedules and plans whole inputs.
 //!
-//! Threads that share batches wait for each other at every batch, fetch rows that another one
+//! Threads that share batches wait for each other at every batch, fetch rows that another thread
 //! wrote, and idle while one of them plans. Inputs have nothing in common, so parts of a mini-batch
 //! need none of that: two threads take little more than half the time, wherever the cores are. A
-//! part must be large enough to fill its batches; a mini-batch of few inputs stays whole, and the
+//! part must be large enough to fill its batches. A mini-batch of few inputs stays whole, and the
 //! threads share each batch.
 //!
-//! Where values are so large that those of a mini-batch leave the cache before they are read again
-//! (matrices, as in MV-RNN), parts that stay in it are faster on a single thread too.
+//! A backend that [prefers forks](edbatch_runtime::Backend::prefers_forks) has a session per thread;
+//! then parts never wait for each other. The parts on any other backend share a session, and run
+//! their rounds together.
+//!
+//! If values are so large that those of a mini-batch leave the cache before they are read again
+//! (matrices, as in MV-RNN), parts that stay in the cache are faster on a single thread too.
 
 use std::mem;
 use std::ops::Range;
-use std::sync::{Arc, LockResult, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use edbatch_models::Model;
-use edbatch_runtime::{Parts, ThreadPool, span};
+use edbatch_policy::AnyPolicy;
+use edbatch_runtime::{Bytes, ThreadPool, span};
 
-use crate::emitted::{Emitted, Sink};
+use crate::output::{Output, Sink};
 use crate::session::Session;
 use crate::statistics::Tally;
-use crate::{InputError, RunError};
+use crate::wiring::Admission;
+use crate::{EngineOptions, InputError, RunError};
 
-/// Fewer inputs for each thread are run by all threads together.
-const FEWEST: usize = 4;
+/// Minimum inputs per thread for dividing a mini-batch.
+const MIN_INPUTS: usize = 4;
 
-/// More inputs make batches no faster, but parts less even.
-const MOST: usize = 64;
+/// Maximum inputs of a part. More inputs make batches no faster, but parts less even.
+const MAX_INPUTS: usize = 64;
 
-/// Bytes of values that stay in a cache: a quarter of what the cores of a server share.
+/// Bytes of values that stay in a cache: a quarter of the cache that the cores of a server share.
 const CACHED: u128 = 8 << 20;
 
-/// The sessions of an engine, one for each thread of its pool.
+/// The sessions of an engine: one for each thread of its pool, or one for all of them.
 pub(crate) struct Workers {
-    /// The first one runs what is not divided; its backend may claim the pool then.
-    sessions: Vec<Mutex<Session>>,
-    /// Which parts are under way: a device launches them together.
-    parts: Arc<Parts>,
+    /// The first one runs what is not divided; its backend may use the pool then.
+    sessions: Vec<Session>,
     pool: ThreadPool,
 }
 
 impl Workers {
-    /// The sessions of a pool's threads.
-    ///
-    /// # Panics
-    /// If there are not as many.
-    pub(crate) fn new(sessions: impl Iterator<Item = Session>, pool: ThreadPool) -> Self {
-        let parts = Arc::default();
-        let joined = sessions.map(|mut session| {
-            session.join(&parts);
-            Mutex::new(session)
-        });
-        let sessions: Vec<_> = joined.collect();
-        assert_eq!(sessions.len(), pool.threads(), "a session for each thread");
-        Self { sessions, parts, pool }
+    /// The sessions of a pool's threads: `first`, which has one slot or a slot per thread.
+    pub(crate) fn new(first: Session, options: &EngineOptions, pool: ThreadPool) -> Self {
+        let forks = if first.slots() == 1 { pool.threads() - 1 } else { 0 };
+        let forks: Vec<_> = (0..forks).map(|_| first.fork(options)).collect();
+        Self { sessions: [first].into_iter().chain(forks).collect(), pool }
     }
 
     /// The session that runs what is not divided.
-    pub(crate) fn first(&mut self) -> &mut Session {
-        unpoisoned(self.sessions[0].get_mut())
+    pub(crate) fn first(&self) -> &Session {
+        &self.sessions[0]
     }
 
-    /// All sessions.
-    pub(crate) fn sessions(&mut self) -> impl Iterator<Item = &mut Session> {
-        self.sessions.iter_mut().map(|session| unpoisoned(session.get_mut()))
+    /// Sets the policy of all sessions.
+    pub(crate) fn set_policy(&self, policy: &AnyPolicy) {
+        self.sessions.iter().for_each(|session| session.set_policy(policy));
     }
 
-    /// In how many parts inputs are best run.
+    /// Returns the memory of all backends, which share their weights.
+    pub(crate) fn bytes(&self) -> Bytes {
+        let bytes = self.sessions.iter().map(|session| session.backend().bytes());
+        bytes.fold(Bytes::default(), |all, bytes| Bytes {
+            weights: bytes.weights,
+            arena: all.arena + bytes.arena,
+        })
+    }
+
+    /// The session and the slot of a thread.
+    fn place(&self, worker: usize) -> (&Session, usize) {
+        match &self.sessions[..] {
+            [session] => (session, worker),
+            sessions => (&sessions[worker], 0),
+        }
+    }
+
+    /// Returns the best number of parts.
     fn parts_of<M: Model>(&self, model: &M, inputs: &[M::Input]) -> usize {
-        let (threads, all) = (self.sessions.len(), inputs.len());
-        let for_threads = match all.div_ceil(threads * MOST) {
-            each if threads > 1 && all >= threads * FEWEST => each * threads,
+        let (threads, all) = (self.pool.threads(), inputs.len());
+        let for_threads = match all.div_ceil(threads * MAX_INPUTS) {
+            each if threads > 1 && all >= threads * MIN_INPUTS => each * threads,
             _ => 1,
         };
         let bytes: u128 = inputs.iter().map(|input| model.bytes(input) as u128).sum();
@@ -80,98 +93,104 @@ impl Workers {
         }
     }
 
-    /// Divides inputs into parts: a single one, if all together are best.
+    /// Divides inputs into parts: a single part, if that is best.
     pub(crate) fn parts<M: Model>(&self, model: &M, inputs: &[M::Input]) -> Vec<Range<usize>> {
         let work: Vec<usize> = inputs.iter().map(|input| model.work(input)).collect();
         let parts = divide(&work, self.parts_of(model, inputs));
         parts.filter(|part| !part.is_empty()).collect()
     }
 
-    /// Runs a mini-batch; as many outputs take what each input emits, and lend their memory, or
-    /// take why it failed. Returns what it took, of all threads together.
-    pub(crate) fn run<M: Model, E: Emitted>(
-        &mut self,
+    /// Runs a mini-batch. `outputs` has an entry per input, whose memory is used again. Returns the
+    /// cost of all threads together.
+    pub(crate) fn run<M: Model, O: Output>(
+        &self,
         model: &M,
         inputs: &[M::Input],
-        outputs: &mut [Result<E, InputError>],
+        outputs: &mut [Result<O, InputError>],
         still_wanted: &(dyn Fn(usize) -> bool + Sync),
     ) -> Result<Tally, RunError> {
         let _mini_batch = span!(INFO, "mini-batch", inputs = inputs.len() as u64);
         if self.parts_of(model, inputs) == 1 {
-            let first = self.first();
-            first.run(model, inputs.len(), inputs, &mut Into(outputs), still_wanted)?;
-            return Ok(first.tally().clone());
+            let admission = Admission { width: inputs.len(), still_wanted };
+            return self.first().run(0, model, inputs, admission, &mut Into(outputs));
         }
         let parts = self.parts(model, inputs);
         // Each part writes its own results, so that no thread waits for another to write.
         let mut rest = outputs;
         let parts = parts.into_iter().map(|part| {
-            let (outputs, behind) = mem::take(&mut rest).split_at_mut(part.len());
-            rest = behind;
+            let (outputs, after) = mem::take(&mut rest).split_at_mut(part.len());
+            rest = after;
             (part.start, &inputs[part], outputs)
         });
         let parts: Vec<_> = parts.collect();
-        let (sessions, under_way) = (&self.sessions, &*self.parts);
         let all = Mutex::new((Tally::default(), None));
         let run = |worker: usize, (first, inputs, outputs): (usize, &[M::Input], &mut [_])| {
-            let _part = under_way.part();
+            let (session, slot) = self.place(worker);
+            let _part = session.rendezvous().part();
             let _span = span!(INFO, "part", first = first as u64, inputs = inputs.len() as u64);
-            let mut session = unpoisoned(sessions[worker].lock());
             let still_wanted = |input: usize| still_wanted(first + input);
-            let ran = session.run(model, inputs.len(), inputs, &mut Into(outputs), &still_wanted);
-            let (tally, failed) = &mut *unpoisoned(all.lock());
+            let admission = Admission { width: inputs.len(), still_wanted: &still_wanted };
+            let ran = session.run(slot, model, inputs, admission, &mut Into(outputs));
+            let (tally, failed) = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
             match ran {
-                Ok(()) => tally.add(session.tally()),
-                // Of several errors that of the first part counts.
+                Ok(part) => tally.add(&part),
+                // Of several errors the first part's counts.
                 Err(error) if failed.as_ref().is_none_or(|&(other, _)| first < other) => {
                     *failed = Some((first, error.of_part(first)));
                 }
                 Err(_) => {}
             }
         };
-        // Another engine may have claimed the pool: then this thread runs all parts.
+        // If another engine has claimed the pool, this thread runs all parts.
         match self.pool.claim() {
             Some(mut pool) => {
-                under_way.begin(pool.threads(), parts.len());
+                self.begin(pool.threads(), parts.len());
                 pool.share(parts.into_iter(), run);
             }
             None => {
-                under_way.begin(1, parts.len());
+                self.begin(1, parts.len());
                 parts.into_iter().for_each(|part| run(0, part));
             }
         }
-        match unpoisoned(all.into_inner()) {
+        match all.into_inner().unwrap_or_else(PoisonError::into_inner) {
             (_, Some((_, error))) => Err(error),
             (tally, None) => Ok(tally),
         }
     }
+
+    /// Announces parts to the session in which they wait for each other, if there is one.
+    fn begin(&self, threads: usize, parts: usize) {
+        if let [session] = &self.sessions[..] {
+            session.rendezvous().begin(threads, parts);
+        }
+    }
 }
 
-/// What becomes of each input of a mini-batch. What stands there beforehand lends its memory.
-struct Into<'a, E>(&'a mut [Result<E, InputError>]);
+/// The results of a mini-batch. The entries of an earlier mini-batch lend their memory.
+struct Into<'a, O>(&'a mut [Result<O, InputError>]);
 
-impl<E: Emitted> Sink<E> for Into<'_, E> {
-    fn begin(&mut self, input: usize, emitted: &mut E) {
+impl<O: Output> Sink<O> for Into<'_, O> {
+    fn begin(&mut self, input: usize, output: &mut O) {
         if let Ok(lent) = &mut self.0[input] {
-            *emitted = mem::take(lent);
+            *output = mem::take(lent);
         }
     }
 
-    fn done(&mut self, input: usize, emitted: Result<&mut E, InputError>) {
-        self.0[input] = emitted.map(mem::take);
+    fn done(&mut self, input: usize, output: Result<&mut O, InputError>) {
+        self.0[input] = output.map(mem::take);
     }
 }
 
-/// Cuts pieces of work into so many parts of about the same work, in their order. Some may be
+/// Cuts pieces of work, in their order, into `parts` parts of about the same work. Parts may be
 /// empty.
 fn divide(pieces: &[usize], parts: usize) -> impl Iterator<Item = Range<usize>> {
-    // What is no work at all is divided like any other.
+    // Pieces without work are divided like others.
     let work = |piece: &usize| (*piece).max(1) as u128;
     let all: u128 = pieces.iter().map(work).sum();
     let (mut end, mut before) = (0, 0);
     (1..=parts as u128).map(move |part| {
         let first = end;
-        // A piece belongs to the part that its middle lies in.
+        // A piece belongs to the part that contains its middle.
         let bound = 2 * all * part;
         while let Some(work) = pieces.get(end).map(work)
             && (2 * before + work) * parts as u128 <= bound
@@ -183,17 +202,12 @@ fn divide(pieces: &[usize], parts: usize) -> impl Iterator<Item = Range<usize>> 
     })
 }
 
-/// What was locked, whatever a panic left in it: every mini-batch starts from the beginning.
-fn unpoisoned<T>(locked: LockResult<T>) -> T {
-    locked.unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_about_as_much_work_and_leave_nothing_out() {
+    fn parts_have_about_the_same_work_and_cover_all_pieces() {
         let divided = |work: &[usize], parts| divide(work, parts).collect::<Vec<_>>();
         assert_eq!(divided(&[1; 8], 2), [0..4, 4..8]);
         assert_eq!(divided(&[5, 1, 1, 1, 1, 1], 2), [0..1, 1..6]);
@@ -205,10 +219,10 @@ mod tests {
             let work: Vec<_> = (0..50).map(|i| i * 37 % 23).collect();
             let ranges = divided(&work, parts);
             assert!(ranges.iter().flat_map(Clone::clone).eq(0..50), "{ranges:?}");
-            let (all, most) = (work.iter().sum::<usize>(), 22);
+            let (all, max) = (work.iter().sum::<usize>(), 22);
             for range in ranges {
                 let part: usize = work[range].iter().sum();
-                assert!(part.abs_diff(all / parts) <= most, "{part} of {all} in {parts}");
+                assert!(part.abs_diff(all / parts) <= max, "{part} of {all} in {parts}");
             }
         }
     }

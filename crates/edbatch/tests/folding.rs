@@ -45,7 +45,7 @@ fn scheduled() -> (Graph, Schedule) {
     let parameters = parameters(&model);
     let mut engine = Engine::new(model, parameters).unwrap();
     let (graph, mut schedule) = (engine.graphs(&inputs()).unwrap().remove(0), Schedule::new());
-    Scheduler::for_waves().schedule(&graph, &mut schedule);
+    Scheduler::by_depth().schedule(&graph, &mut schedule);
     (graph, schedule)
 }
 
@@ -55,7 +55,7 @@ fn checked(by: &Program, of: &Program, change: impl FnOnce(&mut Plan)) -> (Plan,
     let (graph, schedule) = (&graph, &schedule);
     let mini_batch = MiniBatch { program: of, graph, schedule, wanted: &[] };
     let mut plan = Plan::default();
-    Planner::for_waves().plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
+    Planner::new(Lifetimes::Distinct).plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
     change(&mut plan);
     let checked = check(&plan, &MiniBatch { program: by, ..mini_batch });
     (plan, checked.map_or_else(|error| error.to_string(), |()| "legal".into()))

@@ -169,7 +169,7 @@ fn a_device_hands_out_fewer_than_two_to_the_32_elements() {
     };
     let write = |large: usize| {
         let calls = [huge.large, huge.rest];
-        let planned = planned(&mut Planner::for_waves(), &program, &calls, (1, wanted(large)));
+        let planned = planned(&mut Planner::new(Lifetimes::Distinct), &program, &calls, (1, wanted(large)));
         let mut tape = Tape::default();
         tape.write(&program, &table, &planned.unwrap(), (0, 0)).map(|()| tape.outputs() as u64)
     };
@@ -198,7 +198,7 @@ fn the_arena_of_a_device_has_room_for_scratch_below_two_to_the_32() {
     let (most, table) = ((ABOVE - 1) / call, PhaseTable::new(&program));
     for (calls, fits) in [(most, true), (most + 1, false)] {
         let calls = vec![cell; calls as usize];
-        let plan = planned(&mut Planner::for_waves(), &program, &calls, (64, every)).unwrap();
+        let plan = planned(&mut Planner::new(Lifetimes::Distinct), &program, &calls, (64, every)).unwrap();
         let mut tape = Tape::default();
         let written = tape.write(&program, &table, &plan, (0, 0));
         let elements = call * calls.len() as u64;

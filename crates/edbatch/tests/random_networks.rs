@@ -113,7 +113,7 @@ fn run(
 fn in_waves(mini_batch: &MiniBatch<'_>) -> Plan {
     let &MiniBatch { graph, schedule, .. } = mini_batch;
     let mut plan = Plan::default();
-    Planner::for_waves().plan(mini_batch, Capacity::Distinct, &mut plan).unwrap();
+    Planner::new(Lifetimes::Distinct).plan(mini_batch, Capacity::Distinct, &mut plan).unwrap();
     check(&plan, mini_batch).unwrap();
     check_waves(&plan, mini_batch).unwrap();
     let hoists: Vec<Kind> =

@@ -46,7 +46,7 @@ fn count(
     let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1));
     let all: Vec<_> = inputs(&lexicon, &path).unwrap().map(Result::unwrap).collect();
     let mut engine = Engine::new(model, parameters).unwrap();
-    let (mut planner, mut scheduler) = (Planner::for_waves(), scheduler());
+    let (mut planner, mut scheduler) = (Planner::new(Lifetimes::Distinct), scheduler());
     let (mut plan, mut schedule) = (Plan::default(), Schedule::new());
     let (mut counts, mut on_tape) = ([0; 3], OnTape::default());
     let (table, mut tape) = (PhaseTable::new(&program), Tape::default());
@@ -76,7 +76,7 @@ fn count(
 /// On lattices `Critical` has fewer batches, and by depth there are fewer waves: the least.
 #[test]
 fn lattices_have_fewer_waves_by_depth_and_others_as_many() {
-    let (by_depth, default): (fn() -> _, fn() -> _) = (Scheduler::for_waves, Scheduler::default);
+    let (by_depth, default): (fn() -> _, fn() -> _) = (Scheduler::by_depth, Scheduler::default);
     let (planned, hoisted) = ((CellStyle::Planned, 0), (CellStyle::Hoisted, 0));
     let folded = (CellStyle::Hoisted, u64::MAX);
     let mut got = String::new();

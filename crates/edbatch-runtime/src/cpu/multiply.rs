@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::target::writable;
-use super::{Profile, SHARED, Work};
+use super::{Profile, MIN_SHARED, Work};
 use crate::kernels::{self, PackedWeights, Pass, RowsMut, RowsRef, Start};
 use crate::span;
 use crate::thread_pool::ClaimedPool;
@@ -19,7 +19,7 @@ pub(super) fn multiply(
 ) {
     let (calls, outputs) = (x.len(), weights.outputs());
     let out = writable(out, calls, outputs, stride);
-    let worth = calls * outputs * weights.depth() >= SHARED;
+    let worth = calls * outputs * weights.depth() >= MIN_SHARED;
     let _timer = profile.map(|profile| profile.time_of(Work::Product));
     match workers.filter(|_| worth) {
         None => kernels::product(weights, 0..weights.panels(), pass, x, start, out),

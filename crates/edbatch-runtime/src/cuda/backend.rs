@@ -3,33 +3,33 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use edbatch_layout::{ArenaTooLarge, Plan, Planner, Program, Step, Tape, Want};
+use edbatch_layout::{ArenaTooLarge, Lifetimes, Plan, Program, Step, Tape, Want};
 
 use super::device::{Arguments, Device, TeamPart};
 use super::loaded::Loaded;
 use super::memory::PlanMemory;
-use super::slots::Flight;
 use super::{CudaError, CudaOptions};
-use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Parts, span};
+use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, span};
 
-/// Carries plans out on a CUDA device, or on an emulated one.
+/// Runs plans on a CUDA device, or on an emulated one.
 ///
 /// A block takes a tile of the calls of a step and a slice of its columns. The bits are those of
 /// the CPU's levels that fuse multiplications and additions.
 pub(super) struct Cuda<D: Device> {
     loaded: Arc<Loaded<D>>,
-    /// Where other engines' backends are.
+    /// The devices of its forks.
     devices: Arc<InTurn<D>>,
+    slots: Vec<Slot<D>>,
+}
+
+/// The memory of one part.
+struct Slot<D: Device> {
     memory: PlanMemory<D>,
     tape: Tape,
-    /// Whose plans are launched together with this one's.
-    parts: Arc<Parts>,
-    /// The plan that a team carries out, or has.
-    flight: Option<Flight>,
-    /// Of the plan that ran last, by wanted value: where its elements begin among the outputs, and
-    /// the index of its greatest element.
+    /// By wanted value of the last plan: where its elements begin among the outputs, and the index
+    /// of its largest element.
     starts: Vec<usize>,
-    greatest: Vec<u32>,
+    arg_max: Vec<u32>,
 }
 
 /// A program on all of its devices, which engines take in turn.
@@ -59,16 +59,80 @@ impl<D: Device> Cuda<D> {
     }
 
     fn on(loaded: Arc<Loaded<D>>, devices: Arc<InTurn<D>>) -> Self {
-        let (memory, tape, starts) = (PlanMemory::new(), Tape::default(), Vec::new());
-        let (parts, flight, greatest) = (Arc::default(), None, Vec::new());
-        Self { loaded, devices, memory, tape, parts, flight, starts, greatest }
+        Self { loaded, devices, slots: Vec::new() }
     }
 
-    /// Copies a tape to where the device reads it, and launches its waves.
-    fn launch(&mut self) -> Result<(), BackendError> {
-        let Self { loaded, memory, tape, .. } = self;
-        let _span = span!(TRACE, "launch", words = tape.words().len() as u64);
+    /// Runs one step of a plan once more in slot 0, to measure its time. Its results have no
+    /// meaning.
+    pub(super) fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
+        let alone = alone(plan, step);
+        self.run_tapes(&[0], |slot, loaded| {
+            let written = slot.tape.write(&loaded.program, &loaded.table, &alone, (0, 0));
+            written.map_err(|error| too_large(&error))
+        })
+    }
+
+    /// Has the tapes of some slots written, launches all of them and waits.
+    fn run_tapes(
+        &mut self,
+        slots: &[usize],
+        mut write: impl FnMut(&mut Slot<D>, &Loaded<D>) -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
+        let Self { loaded, slots: all, .. } = self;
+        let most = slots.iter().max().map_or(0, |&slot| slot + 1);
+        if all.len() < most {
+            all.resize_with(most, Slot::new);
+        }
         let device = &*loaded.device;
+        let mut prepared = Vec::with_capacity(slots.len());
+        for &slot in slots {
+            let slot = &mut all[slot];
+            write(slot, loaded)?;
+            prepared.push(slot.arguments(device, loaded)?);
+            if loaded.teams.is_some() {
+                let words = slot.tape.words().len().next_multiple_of(4);
+                slot.memory.pulled.reserve(device, words)?;
+            }
+        }
+        let Some(team) = loaded.team() else {
+            let launched = slots.iter().zip(prepared).try_for_each(|(&slot, arguments)| {
+                loaded.launch_waves(&all[slot].tape, arguments)
+            });
+            let _span = span!(TRACE, "wait");
+            // No memory may go before everything that was launched has ended.
+            return Ok(device.wait().and(launched)?);
+        };
+        let part = |(&slot, arguments): (&usize, Arguments)| {
+            let Slot { tape, memory, .. } = &all[slot];
+            TeamPart::new(tape, arguments, memory.pulled.address(device))
+        };
+        let parts: Vec<TeamPart> = slots.iter().zip(prepared).map(part).collect();
+        let mut flights = Vec::with_capacity(parts.len());
+        let launched = {
+            let words = parts.iter().map(|part| u64::from(part.words)).sum::<u64>();
+            let _span = span!(TRACE, "launch", words = words);
+            device.slots().launch(&team, &parts, &mut flights)
+        };
+        let _span = span!(TRACE, "wait");
+        // All of them, also where one fails.
+        let mut ended = Ok(());
+        for flight in flights {
+            ended = ended.and(device.slots().wait(device, flight));
+        }
+        Ok(launched.and(ended)?)
+    }
+}
+
+impl<D: Device> Slot<D> {
+    fn new() -> Self {
+        let (memory, tape, starts, arg_max) =
+            (PlanMemory::new(), Tape::default(), Vec::new(), Vec::new());
+        Self { memory, tape, starts, arg_max }
+    }
+
+    /// Copies the tape to where the device reads it, and allocates what its plan needs.
+    fn arguments(&mut self, device: &D, loaded: &Loaded<D>) -> Result<Arguments, BackendError> {
+        let Self { memory, tape, .. } = self;
         // Teams copy it by fours.
         let words = tape.words().len().next_multiple_of(4);
         let to = memory.tape.reserve(device, words)?;
@@ -79,7 +143,7 @@ impl<D: Device> Cuda<D> {
         if tape.stay() > 0 {
             memory.stay[0].reserve(device, tape.stay())?;
         }
-        let arguments = Arguments {
+        Ok(Arguments {
             tape: memory.tape.address(device),
             arena: memory.arena.address(device),
             weights: device.address(&loaded.weights),
@@ -90,33 +154,12 @@ impl<D: Device> Cuda<D> {
             outputs: memory.outputs.address(device),
             indices: memory.indices.address(device),
             wave: 0,
-        };
-        let Some(team) = loaded.team() else { return Ok(loaded.launch_waves(tape, arguments)?) };
-        memory.pulled.reserve(device, words)?;
-        let part = TeamPart::new(tape, arguments, memory.pulled.address(device));
-        // One launch, of this plan and of those of other parts of the mini-batch.
-        let launch = |parts: &[TeamPart], flights: &mut Vec<Flight>| {
-            device.slots().launch(&team, parts, flights)
-        };
-        self.flight = Some(self.parts.launch(part, launch)?);
-        Ok(())
-    }
-
-    /// Waits until all that was launched has ended.
-    fn wait(&mut self) -> Result<(), CudaError> {
-        let _span = span!(TRACE, "wait");
-        let device = &*self.loaded.device;
-        match (&self.loaded.teams, self.flight.take()) {
-            (Some(_), Some(flight)) => device.slots().wait(device, flight),
-            (Some(_), None) => Ok(()),
-            (None, _) => device.wait(),
-        }
+        })
     }
 
     /// Writes the host's given rows where the device reads them.
-    fn give(&mut self, given: &Given<'_>) -> Result<(), BackendError> {
+    fn give(&mut self, device: &D, given: &Given<'_>) -> Result<(), BackendError> {
         let initial = given.initial.iter().map(<[f32]>::len).sum::<usize>();
-        let device = &*self.loaded.device;
         let memory = self.memory.given.reserve(device, initial + given.host.len())?;
         let floats = device.host_floats_mut(memory);
         let mut at = 0;
@@ -128,93 +171,78 @@ impl<D: Device> Cuda<D> {
     }
 }
 
-/// Its memory is the launch's until that has ended.
-impl<D: Device> Drop for Cuda<D> {
-    fn drop(&mut self) {
-        // Nobody asks any more whether it was carried out.
-        let _ = self.wait();
-    }
-}
-
 impl From<CudaError> for BackendError {
     fn from(error: CudaError) -> Self {
-        Self::Cuda(error)
+        Self::Other(Arc::new(error))
     }
 }
 
 impl<D: Device> Backend for Cuda<D> {
-    fn run(&mut self, plan: &Plan, given: &Given<'_>) -> Result<(), BackendError> {
-        // What an earlier plan wrote is read no more.
-        self.wait()?;
-        let loaded = self.loaded.clone();
-        let rows = (given.initial.len(), given.stayed);
-        let written = self.tape.write(&loaded.program, &loaded.table, plan, rows);
-        written.map_err(|error| too_large(&error))?;
-        self.give(given)?;
-        // What the plan before let stay is read while this one lets other rows stay.
-        self.memory.stay.swap(0, 1);
-        self.launch()
+    fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
+        let slots: Vec<usize> = parts.iter().map(|part| part.slot).collect();
+        let mut next = parts.iter();
+        self.run_tapes(&slots, |slot, loaded| {
+            let Part { plan, given, .. } = next.next().expect("a part for each slot");
+            let rows = (given.initial.len(), given.stayed);
+            let written = slot.tape.write(&loaded.program, &loaded.table, plan, rows);
+            written.map_err(|error| too_large(&error))?;
+            slot.give(&loaded.device, given)?;
+            // Rows that stayed are read while this plan lets other rows stay.
+            slot.memory.stay.swap(0, 1);
+            Ok(())
+        })?;
+        let loaded = &self.loaded;
+        for Part { slot, plan, .. } in parts {
+            let Slot { memory, starts, arg_max, .. } = &mut self.slots[*slot];
+            let indices = memory.indices.memory.as_ref();
+            let indices = indices.map_or(&[][..], |memory| loaded.device.host(memory));
+            find_wanted(&loaded.program, plan, indices, starts, arg_max);
+        }
+        Ok(())
     }
 
-    fn outputs<'a>(&'a mut self, plan: &'a Plan) -> Result<Outputs<'a>, BackendError> {
-        self.wait()?;
-        let Self { loaded, memory, starts, greatest, .. } = self;
-        let indices = memory.indices.memory.as_ref();
-        let indices = indices.map_or(&[][..], |memory| loaded.device.host(memory));
-        find_wanted(&loaded.program, plan, indices, starts, greatest);
+    fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
+        let Slot { memory, starts, arg_max, .. } = &self.slots[slot];
         let elements = memory.outputs.memory.as_ref();
-        let elements = elements.map_or(&[][..], |memory| loaded.device.host_floats(memory));
-        Ok(Outputs::packed(&loaded.program, plan, (elements, starts), greatest))
-    }
-
-    fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
-        self.wait()?;
-        let loaded = self.loaded.clone();
-        let written = self.tape.write(&loaded.program, &loaded.table, &alone(plan, step), (0, 0));
-        written.map_err(|error| too_large(&error))?;
-        self.launch()?;
-        Ok(self.wait()?)
+        let elements = elements.map_or(&[][..], |memory| self.loaded.device.host_floats(memory));
+        Outputs::packed(&self.loaded.program, plan, (elements, starts), arg_max)
     }
 
     fn bytes(&self) -> Bytes {
-        let stay = self.memory.stay.iter().map(|buffer| buffer.words).sum::<usize>();
-        Bytes { weights: self.loaded.weight_bytes, arena: 4 * (self.memory.arena.words + stay) }
+        let words = |slot: &Slot<D>| {
+            let stay = slot.memory.stay.iter().map(|buffer| buffer.words).sum::<usize>();
+            slot.memory.arena.words + stay
+        };
+        let arena = 4 * self.slots.iter().map(words).sum::<usize>();
+        Bytes { weights: self.loaded.weight_bytes, arena }
     }
 
-    fn planner(&self) -> Planner {
-        Planner::for_waves()
-    }
-
-    fn join(&mut self, parts: &Arc<Parts>) {
-        self.parts = parts.clone();
-    }
-
-    fn another(&self) -> Box<dyn Backend> {
-        Box::new(Self::on(self.loaded.clone(), self.devices.clone()))
-    }
-
-    fn of_another_engine(&self) -> Box<dyn Backend> {
+    fn fork(&self) -> Box<dyn Backend> {
         let InTurn { loaded, next } = &*self.devices;
         let next = next.fetch_add(1, Ordering::Relaxed) % loaded.len();
         Box::new(Self::on(loaded[next].clone(), self.devices.clone()))
     }
+
+    fn lifetimes(&self) -> Lifetimes {
+        Lifetimes::Distinct
+    }
 }
 
 /// By wanted value: where its elements begin among the outputs of a tape, and the index of its
-/// greatest element, of those that the tape has found.
+/// largest element, of those that the tape has found.
 fn find_wanted(
     program: &Program,
     plan: &Plan,
     indices: &[u32],
     starts: &mut Vec<usize>,
-    greatest: &mut Vec<u32>,
+    arg_max: &mut Vec<u32>,
 ) {
     let (mut indices, mut at) = (indices.iter(), 0);
     starts.clear();
-    greatest.clear();
+    arg_max.clear();
     for &(row, want) in &plan.wanted {
         starts.push(at);
-        greatest.push(match want {
+        arg_max.push(match want {
             Want::ArgMax => *indices.next().expect("an index for each"),
             Want::Elements | Want::Stay => 0,
         });

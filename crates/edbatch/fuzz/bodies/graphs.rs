@@ -37,7 +37,7 @@ pub(crate) fn run(bytes: &[u8]) {
         Box::new(Beam::new(2)),
     ];
     policies.into_iter().for_each(|mut policy| check(&schedule(&dag, &mut policy)));
-    for mut scheduler in [Scheduler::default(), Scheduler::for_waves()] {
+    for mut scheduler in [Scheduler::default(), Scheduler::by_depth()] {
         let mut schedule = Schedule::default();
         scheduler.schedule(&dag, &mut schedule);
         check(&schedule);

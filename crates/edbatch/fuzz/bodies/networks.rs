@@ -122,7 +122,7 @@ impl Subject<'_> {
 
     fn plan_in_waves(&self) -> Plan {
         let (mini_batch, mut plan) = (&self.mini_batch, Plan::default());
-        let planned = Planner::for_waves().plan(mini_batch, Capacity::Distinct, &mut plan);
+        let planned = Planner::new(Lifetimes::Distinct).plan(mini_batch, Capacity::Distinct, &mut plan);
         planned.expect("a small arena");
         check(&plan, mini_batch).expect("a legal plan");
         check_waves(&plan, mini_batch).expect("legal waves");

@@ -1,0 +1,75 @@
+//! The outputs of one input: the elements of each emitted row, or an index each.
+
+use edbatch_layout::Want;
+use edbatch_runtime::BackendError;
+
+use crate::{InputError, Rows};
+
+/// The outputs of one input.
+pub(crate) trait Output: Default + Send {
+    /// The use of an emitted value.
+    const WANT: Want;
+
+    /// Appends the output for a wanted value, given by its position.
+    ///
+    /// # Errors
+    /// If memory for it cannot be allocated.
+    fn append(&mut self, results: &impl Results, wanted: usize) -> Result<(), BackendError>;
+
+    /// Removes all outputs and keeps the memory.
+    fn clear(&mut self);
+}
+
+/// The elements of each output, field after field.
+impl Output for Rows {
+    const WANT: Want = Want::Elements;
+
+    fn append(&mut self, results: &impl Results, wanted: usize) -> Result<(), BackendError> {
+        self.try_push_with(|elements| results.append(wanted, elements))
+    }
+
+    fn clear(&mut self) {
+        Rows::clear(self);
+    }
+}
+
+/// The index of the largest element of each output.
+impl Output for Vec<u32> {
+    const WANT: Want = Want::ArgMax;
+
+    fn append(&mut self, results: &impl Results, wanted: usize) -> Result<(), BackendError> {
+        self.push(results.arg_max(wanted));
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        Vec::clear(self);
+    }
+}
+
+/// The receiver of outputs.
+pub(crate) trait Sink<O> {
+    /// An input begins. Its outputs are collected in `output`, for which memory may be lent.
+    fn begin(&mut self, _input: usize, _output: &mut O) {}
+
+    /// An input ended or failed.
+    fn done(&mut self, input: usize, output: Result<&mut O, InputError>);
+}
+
+impl<O, F: FnMut(usize, Result<&mut O, InputError>)> Sink<O> for F {
+    fn done(&mut self, input: usize, output: Result<&mut O, InputError>) {
+        self(input, output);
+    }
+}
+
+/// The wanted values of a graph that has run.
+pub(crate) trait Results {
+    /// Appends the elements of a wanted value, field after field.
+    ///
+    /// # Errors
+    /// If memory for them cannot be allocated.
+    fn append(&self, wanted: usize, elements: &mut Vec<f32>) -> Result<(), BackendError>;
+
+    /// Returns the index of the largest element of a wanted value.
+    fn arg_max(&self, wanted: usize) -> u32;
+}
