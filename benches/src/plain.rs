@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use edbatch_graph::ParameterId;
-use edbatch_layout::{CellPlan, CellStep, Part, Plan, Program, ValueRow, Want};
+use edbatch_layout::{CellPart, CellPlan, CellStep, Plan, Program, ValueRow, Want};
 use edbatch_runtime::kernels::rows::split_around;
 use edbatch_runtime::kernels::{Level, arg_max};
 use edbatch_runtime::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Profile};
@@ -43,7 +43,7 @@ struct Loaded {
     bytes: usize,
 }
 
-const PARTS: [Part; 3] = [Part::Whole, Part::Prologue, Part::Body];
+const PARTS: [CellPart; 3] = [CellPart::Whole, CellPart::Prologue, CellPart::Body];
 
 impl Plain {
     /// Loads a program and its parameters.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use edbatch::{Engine, EngineOptions, Rows, RunError, Statistics, interpret};
 use edbatch_graph::{Dag, Network, Schedule};
-use edbatch_layout::{Capacity, Plan, Planner, Program, Want};
+use edbatch_layout::{Capacity, Lifetimes, Plan, Planner, Program, Want};
 use edbatch_models::Model;
 use edbatch_policy::{Fsm, Scheduler, lower_bound};
 use edbatch_runtime::{Parameters, Profile, gathered_bytes};
@@ -274,7 +274,7 @@ impl<M: Model + Clone> Running<M> {
         let program = system.program(model.network())?;
         let inside = if across { 1 } else { threads };
         let (mut engine, profile) = system.engine(model, parameters, learned, inside)?;
-        let others = (1..if across { threads } else { 1 }).map(|_| engine.another()).collect();
+        let others = (1..if across { threads } else { 1 }).map(|_| engine.fork()).collect();
         let (learned, outputs) = (learned.clone(), Vec::new());
         Ok(Self { engine, others, inside, profile, program, system, learned, inputs, outputs })
     }

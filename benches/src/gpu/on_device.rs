@@ -91,7 +91,7 @@ pub fn on_device<M: Model<Input: Sync> + Clone + Send + Sync + 'static>(
     let backend = way.target.load(&program, parameters, &options)?;
     let options = EngineOptions::new().threads(way.parts);
     let mut engine = Engine::with_backend(model, parameters, program, backend, options)?;
-    let others = (1..way.engines).map(|_| engine.another()).collect();
+    let others = (1..way.engines).map(|_| engine.fork()).collect();
     Ok(Box::new(Running { engine, others, mini_batches, outputs: Vec::new() }))
 }
 

@@ -10,7 +10,7 @@ use edbatch::load;
 use edbatch_graph::Network;
 use edbatch_layout::Program;
 use edbatch_models::{Model, ModelName};
-use edbatch_runtime::CudaError;
+use edbatch_runtime::cuda::CudaError;
 use edbatch_runtime::cuda::{self, CompiledKernels, measure};
 use edbatch_testing::Subject;
 

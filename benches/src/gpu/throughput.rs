@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use edbatch_graph::Schedule;
-use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Want};
+use edbatch_layout::{Capacity, Lifetimes, MiniBatch, Plan, Planner, Want};
 use edbatch_policy::Scheduler;
 
 use super::on_device::{OnDevice, Way, difference, same_bits};

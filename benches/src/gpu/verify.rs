@@ -10,9 +10,10 @@ use std::time::Instant;
 
 use edbatch::{Engine, Rows, load};
 use edbatch_models::{ModelName, ZooInput};
+use edbatch_runtime::cuda::CudaError;
 use edbatch_runtime::cuda::{Driver, Precision};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{BackendError, Cpu, CudaError};
+use edbatch_runtime::{BackendError, Cpu};
 use edbatch_testing::Subject;
 use serde_json::Value;
 
@@ -147,7 +148,7 @@ fn random_networks(context: &Context<'_>, found: &mut Findings<'_>) -> Result<()
             match result {
                 Ok(true) => compared.same += 1,
                 Ok(false) => compared.wrong = Some(format!("network {seed} has other bits")),
-                Err(error @ BackendError::Cuda(CudaError::NoCompiler { .. })) => {
+                Err(error) if is_no_compiler(&error) => {
                     compared.lacking = Some(error.to_string());
                 }
                 Err(error) => compared.wrong = Some(format!("network {seed}: {error}")),
@@ -212,8 +213,6 @@ fn random_network(context: &Context<'_>, seed: u64) -> Result<bool, BackendError
 
 /// Whether kernels are not stored and there is no compiler.
 fn is_no_compiler(failure: &(dyn std::error::Error + 'static)) -> bool {
-    matches!(
-        failure.downcast_ref::<BackendError>(),
-        Some(BackendError::Cuda(CudaError::NoCompiler { .. }))
-    )
+    let error = failure.downcast_ref::<BackendError>().and_then(CudaError::of);
+    matches!(error, Some(CudaError::NoCompiler { .. }))
 }

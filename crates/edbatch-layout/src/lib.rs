@@ -63,7 +63,7 @@ pub use paper_rule::{Compared, paper_rule};
 pub use phase_table::{PhaseEntry, PhaseTable};
 pub use phases::{Phase, check_phases, phases, recomputed};
 pub use picture::{cell_dot, cell_text};
-pub use plan::{Action, Operand, Part, Plan, Step, ValueRow, Want};
+pub use plan::{Action, CellPart, Operand, Plan, Step, ValueRow, Want};
 pub use planner::{Addressed, ArenaTooLarge, Capacity, Lifetimes, MiniBatch, Planner};
 pub use program::{FoldedTable, Program, TooLarge, batches_of, compile_cell};
 pub use record_layout::{LINE, RecordLayout, next_line};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use edbatch_graph::Kind;
 
 use crate::phases::{Phase, phases};
-use crate::plan::{Part, Step};
+use crate::plan::{CellPart, Step};
 use crate::program::Program;
 
 /// About as many columns of a job: half as many as a block has threads.
@@ -16,7 +16,7 @@ const COLUMNS: u32 = 128;
 pub struct PhaseTable {
     /// The phases by number.
     entries: Vec<PhaseEntry>,
-    /// By cell and [`Part`]: its phases.
+    /// By cell and [`CellPart`]: its phases.
     parts: Vec<[Range<u32>; 3]>,
 }
 
@@ -26,7 +26,7 @@ pub struct PhaseEntry {
     /// A cell.
     pub cell: Kind,
     /// A part of that cell.
-    pub part: Part,
+    pub part: CellPart,
     /// Steps of that part.
     pub phase: Phase,
     /// Into how many slices its units are divided; 0: the device divides them by itself, and a job
@@ -40,12 +40,12 @@ impl PhaseTable {
     pub fn new(program: &Program) -> Self {
         let (mut entries, mut parts) = (Vec::new(), Vec::new());
         for kind in (0..program.cells().len()).map(Kind::new) {
-            parts.push([Part::Whole, Part::Prologue, Part::Body].map(|part| {
+            parts.push([CellPart::Whole, CellPart::Prologue, CellPart::Body].map(|part| {
                 let first = entries.len() as u32;
                 // Nothing is hoisted for a value where waves count, and what a table divides never
                 // runs as a whole.
                 let by_table = program.cell(kind).hoisted.as_ref().map(|h| h.table().is_some());
-                let runs = by_table.is_none_or(|by_table| by_table == (part != Part::Whole));
+                let runs = by_table.is_none_or(|by_table| by_table == (part != CellPart::Whole));
                 if let Some(plan) = program.part(kind, part).filter(|_| runs) {
                     entries.extend(phases(program.network(), plan).into_iter().map(|phase| {
                         let written = plan.steps[phase.steps.clone()]

@@ -86,7 +86,7 @@ pub enum Action {
 
 /// The part of a cell that a step carries out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum CellPart {
     /// All of it.
     Whole,
     /// Its [prologue](crate::Hoisted::prologue).
@@ -98,11 +98,11 @@ pub enum Part {
 impl Action {
     /// The part of the cell that is carried out.
     #[must_use]
-    pub fn part(self) -> Part {
+    pub fn part(self) -> CellPart {
         match self {
-            Self::Call => Part::Whole,
-            Self::Hoist { .. } => Part::Prologue,
-            Self::Body => Part::Body,
+            Self::Call => CellPart::Whole,
+            Self::Hoist { .. } => CellPart::Prologue,
+            Self::Body => CellPart::Body,
         }
     }
 }

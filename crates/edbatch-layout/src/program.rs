@@ -11,7 +11,7 @@ use crate::cell_plan::{Base, CellPlan, CellStep};
 use crate::compile::{CellStyle, Compiled, compile};
 use crate::copied::{Copied, Move, copied};
 use crate::inner_batches::inner_batches;
-use crate::plan::{Part, Step};
+use crate::plan::{CellPart, Step};
 use crate::record_layout::{RecordLayout, next_line};
 pub use fold::FoldedTable;
 
@@ -179,12 +179,12 @@ impl Program {
 
     /// A part of a cell, if the cell has it.
     #[must_use]
-    pub fn part(&self, kind: Kind, part: Part) -> Option<&CellPlan> {
+    pub fn part(&self, kind: Kind, part: CellPart) -> Option<&CellPlan> {
         let cell = self.cell(kind);
         match part {
-            Part::Whole => Some(cell),
-            Part::Prologue => cell.hoisted.as_ref().map(|hoisted| &hoisted.prologue),
-            Part::Body => cell.hoisted.as_ref().map(|hoisted| &hoisted.body),
+            CellPart::Whole => Some(cell),
+            CellPart::Prologue => cell.hoisted.as_ref().map(|hoisted| &hoisted.prologue),
+            CellPart::Body => cell.hoisted.as_ref().map(|hoisted| &hoisted.body),
         }
     }
 }

@@ -95,12 +95,7 @@ impl<'a> Outputs<'a> {
     /// Wanted values in an arena of [`Plan::arena`] elements in host memory. `arg_max` has an index
     /// for each wanted value; it is read where the index is wanted.
     #[must_use]
-    pub fn new(
-        program: &'a Program,
-        plan: &'a Plan,
-        arena: &'a [f32],
-        arg_max: &'a [u32],
-    ) -> Self {
+    pub fn new(program: &'a Program, plan: &'a Plan, arena: &'a [f32], arg_max: &'a [u32]) -> Self {
         Self { program, plan, elements: Elements::Arena(arena), arg_max }
     }
 
@@ -151,10 +146,7 @@ impl<'a> Outputs<'a> {
 
 /// Returns for each field of a value its start in the arena and its number of elements.
 #[inline]
-pub fn fields(
-    program: &Program,
-    row: ValueRow,
-) -> impl Iterator<Item = (usize, usize)> + use<'_> {
+pub fn fields(program: &Program, row: ValueRow) -> impl Iterator<Item = (usize, usize)> + use<'_> {
     let layout = program.record(row.record);
     let starts = layout.offsets.iter().map(move |&offset| (row.start + offset) as usize);
     starts.zip(layout.widths.iter().map(|&width| width as usize))

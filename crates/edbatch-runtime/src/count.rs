@@ -12,8 +12,10 @@ use crate::{Backend, BackendError, Bytes, Outputs, Part};
 pub struct Count {
     program: Arc<Program>,
     counts: KernelCounts,
-    /// The outputs of the largest plan so far.
+    /// The elements of any wanted value.
     zeros: Vec<f32>,
+    /// By wanted value: the start of its elements.
+    starts: Vec<usize>,
     indices: Vec<u32>,
 }
 
@@ -43,7 +45,8 @@ impl Count {
     /// A backend for plans of this program.
     #[must_use]
     pub fn new(program: Arc<Program>) -> Self {
-        Self { program, counts: KernelCounts::default(), zeros: Vec::new(), indices: Vec::new() }
+        let (zeros, starts, indices) = (Vec::new(), Vec::new(), Vec::new());
+        Self { program, counts: KernelCounts::default(), zeros, starts, indices }
     }
 
     /// Returns the counts so far.
@@ -82,14 +85,18 @@ impl Backend for Count {
     fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
         for Part { plan, .. } in parts {
             (0..plan.steps.len()).for_each(|step| self.step(plan, step));
-            self.zeros.resize(self.zeros.len().max(plan.arena), 0.0);
+            let wanted = plan.wanted.iter().map(|(row, _)| self.program.record(row.record));
+            let widths = wanted.map(|record| record.widths.iter().sum::<u32>() as usize);
+            let zeros = widths.max().unwrap_or(0).max(self.zeros.len());
+            self.zeros.resize(zeros, 0.0);
+            self.starts.resize(self.starts.len().max(plan.wanted.len()), 0);
             self.indices.resize(self.indices.len().max(plan.wanted.len()), 0);
         }
         Ok(())
     }
 
     fn outputs<'a>(&'a self, _: usize, plan: &'a Plan) -> Outputs<'a> {
-        Outputs::new(&self.program, plan, &self.zeros, &self.indices)
+        Outputs::packed(&self.program, plan, (&self.zeros, &self.starts), &self.indices)
     }
 
     /// Nothing: no weights are read, and the zeros are not an arena.

@@ -241,12 +241,9 @@ impl Slot {
                 calls,
                 gathered_bytes = bytes_gathered_by(&loaded.program, plan, index),
             ),
-            false => span!(
-                TRACE,
-                "prologue",
-                cell = loaded.program.network()[step.cell].name(),
-                calls,
-            ),
+            false => {
+                span!(TRACE, "prologue", cell = loaded.program.network()[step.cell].name(), calls,)
+            }
         };
         let cell = loaded.carried_out(&step);
         let stride = cell.stride;
@@ -261,8 +258,7 @@ impl Slot {
         let job = Job { loaded, plan, index, around, profile, pass: self.pass };
 
         let max_rows = cell.most_rows();
-        let worth =
-            |threads: usize| calls >= MIN_ROWS * threads && calls * cell.work >= MIN_SHARED;
+        let worth = |threads: usize| calls >= MIN_ROWS * threads && calls * cell.work >= MIN_SHARED;
         if let Some(workers) = workers.as_mut().filter(|workers| worth(workers.threads())) {
             // The same number of tiles for each thread, if there are enough rows, so that all
             // threads end together.

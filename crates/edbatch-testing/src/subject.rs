@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule, Value};
-use edbatch_layout::{Capacity, MiniBatch, Plan, Program, Want};
+use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Program, Want};
 use edbatch_policy::Scheduler;
-use edbatch_runtime::{Backend, BackendError, Given, Parameters, Rows, initial_rows};
+use edbatch_runtime::{Backend, BackendError, Given, Parameters, Part, Rows, initial_rows};
 use rand::SeedableRng;
 
 use crate::networks::{Random, random_graph, random_network};
@@ -59,8 +59,8 @@ impl Subject {
         let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
         let plan = self.plan(program, backend, &wanted);
         let given = Given { initial: &self.initial, stayed: 0, host: &[] };
-        backend.run(&plan, &given)?;
-        let outputs = backend.outputs(&plan)?;
+        backend.run(&[Part { slot: 0, plan: &plan, given }])?;
+        let outputs = backend.outputs(0, &plan);
         let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
         let bits = |&x: &f32| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() };
         Ok(fields.flatten().map(bits).collect())
@@ -75,7 +75,8 @@ impl Subject {
         let (graph, schedule) = (&self.graph, &self.schedule);
         let mini_batch = MiniBatch { program, graph, schedule, wanted };
         let mut plan = Plan::default();
-        let planned = backend.planner().plan(&mini_batch, Capacity::Distinct, &mut plan);
+        let planned =
+            Planner::new(backend.lifetimes()).plan(&mini_batch, Capacity::Distinct, &mut plan);
         planned.expect("graphs of tests are small");
         plan
     }

@@ -18,9 +18,9 @@ use std::time::Instant;
 
 use edbatch::{Engine, EngineOptions, Rows, Statistics};
 use edbatch_datasets::{Tree, generate, read_binary_trees};
-use edbatch_layout::{CellStyle, PhaseTable, Plan, Planner, Program, Tape};
+use edbatch_layout::{CellStyle, Lifetimes, PhaseTable, Plan, Program, Tape};
 use edbatch_models::{Model, TreeLstm, TreeSizes};
-use edbatch_runtime::{Backend, BackendError, Bytes, Given, Outputs, Parameters};
+use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Parameters, Part};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 const MINI_BATCH: usize = 64;
@@ -44,35 +44,37 @@ impl Nothing {
 }
 
 impl Backend for Nothing {
-    fn run(&mut self, plan: &Plan, given: &Given<'_>) -> Result<(), BackendError> {
-        let Some((table, tape)) = &mut self.tape else { return Ok(()) };
-        let rows = (given.initial.len(), given.stayed);
-        let began = Instant::now();
-        let written = tape.write(&self.program, table, plan, rows);
-        self.writing.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        written.map_err(|error| BackendError::Memory { what: "arena", bytes: 4 * error.elements })
-    }
-
-    fn outputs<'a>(&'a mut self, plan: &'a Plan) -> Result<Outputs<'a>, BackendError> {
-        self.zeros.resize(self.zeros.len().max(plan.arena), 0.0);
-        self.indices.resize(self.indices.len().max(plan.wanted.len()), 0);
-        Ok(Outputs::new(&self.program, plan, &self.zeros, &self.indices))
-    }
-
-    fn step(&mut self, _: &Plan, _: usize) -> Result<(), BackendError> {
+    fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
+        for Part { plan, given, .. } in parts {
+            self.zeros.resize(self.zeros.len().max(plan.arena), 0.0);
+            self.indices.resize(self.indices.len().max(plan.wanted.len()), 0);
+            let Some((table, tape)) = &mut self.tape else { continue };
+            let rows = (given.initial.len(), given.stayed);
+            let began = Instant::now();
+            let written = tape.write(&self.program, table, plan, rows);
+            self.writing.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            written.map_err(|error| {
+                let bytes = 4 * error.elements;
+                BackendError::Memory { what: "arena", bytes }
+            })?;
+        }
         Ok(())
+    }
+
+    fn outputs<'a>(&'a self, _: usize, plan: &'a Plan) -> Outputs<'a> {
+        Outputs::new(&self.program, plan, &self.zeros, &self.indices)
     }
 
     fn bytes(&self) -> Bytes {
         Bytes::default()
     }
 
-    fn planner(&self) -> Planner {
-        if self.tape.is_some() { Planner::new(Lifetimes::Distinct) } else { Planner::default() }
+    fn fork(&self) -> Box<dyn Backend> {
+        Box::new(Self::new(self.program.clone(), self.tape.is_some()))
     }
 
-    fn another(&self) -> Box<dyn Backend> {
-        Box::new(Self::new(self.program.clone(), self.tape.is_some()))
+    fn lifetimes(&self) -> Lifetimes {
+        if self.tape.is_some() { Lifetimes::Distinct } else { Lifetimes::Reuse }
     }
 }
 

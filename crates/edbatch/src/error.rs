@@ -76,7 +76,9 @@ impl fmt::Display for RunError {
             Self::Memory { values, weights, limit } => {
                 let [values, of_weights, allowed] = [values, weights, limit].map(|&n| Bytes(n));
                 match weights >= limit {
-                    true => write!(f, "the weights alone need {of_weights}, expected at most {allowed}"),
+                    true => {
+                        write!(f, "the weights alone need {of_weights}, expected at most {allowed}")
+                    }
                     false => write!(
                         f,
                         "the mini-batch needs {values} for its values and {of_weights} for the \

@@ -1,11 +1,12 @@
 //! The reference: runs a mini-batch node by node.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Instant;
 
 use edbatch_graph::{Graph, Source, Value};
 use edbatch_layout::Want;
-use edbatch_models::{Build, Model, arg_max};
+use edbatch_models::{Build, Mailbox, Model, arg_max};
 use edbatch_runtime::{BackendError, Parameters, ReferenceTensor, initial_values, span};
 
 use crate::finite::Calls;
@@ -70,7 +71,7 @@ fn node_by_node<M: Model>(
     let graph = RefCell::new(Graph::new(network.clone()));
     let (mut inputs, mut instances) = (inputs.iter(), Instances::new());
     let admission = Admission { width: inputs.len(), still_wanted: &|_| true };
-    let mut start = |mailbox| {
+    let mut start = |mailbox: Rc<RefCell<Mailbox>>| {
         let (input, graph) = (inputs.next()?, &graph);
         Some(async move { model.build(&Build::new(graph, &mailbox), input).await })
     };

@@ -5,18 +5,14 @@ use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use edbatch_graph::{Dag, Graph, Schedule};
-use edbatch_layout::{Lifetimes, MiniBatch, Plan, Planner, Program};
+use edbatch_layout::{Capacity, Lifetimes, MiniBatch, Plan, Planner, Program};
 use edbatch_models::{Build, BuildError, Mailbox, Model};
 use edbatch_policy::{AnyPolicy, Scheduler, lower_bound};
-use edbatch_runtime::{
-    Backend, BackendError, Given, Outputs, Part, Rows, gathered_bytes, span,
-};
+use edbatch_runtime::{Backend, BackendError, Given, Outputs, Part, Rows, gathered_bytes, span};
 use smallvec::SmallVec;
 
 use crate::output::{Output, Results, Sink};
@@ -254,7 +250,8 @@ impl Slot {
         tally.statistics.schedule += scheduling.elapsed();
         let _stage = span!(DEBUG, "plan");
         let planning = Instant::now();
-        planner.plan(&MiniBatch { program, graph, schedule, wanted: &round.wanted }, plan)?;
+        let mini_batch = MiniBatch { program, graph, schedule, wanted: &round.wanted };
+        planner.plan(&mini_batch, Capacity::Distinct, plan)?;
         tally.statistics.plan += planning.elapsed();
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! Runs that give the index of the greatest element of each row, and copy no row. All models are in
-//! `goldens.rs`.
+//! `Engine::run_each_arg_max`: the index of the largest element of each row, without copying rows.
+//! All models are in `goldens.rs`.
 
 use std::sync::Arc;
 
-use edbatch::{Engine, EngineOptions, InputError, Rows, RunError, RunOptions};
+use edbatch::{Engine, EngineOptions, InputError, Rows, RunOptions};
 use edbatch_graph::{Kind, Network, Shape};
 use edbatch_models::{Build, BuildError, Model, TreeLstm, TreeSizes, arg_max};
 use edbatch_runtime::Parameters;
@@ -53,23 +53,29 @@ fn engine<M: Model>(model: M, options: EngineOptions) -> Engine<M> {
     Engine::with_options(model, parameters, options).unwrap()
 }
 
+/// The indices of all inputs, in memory that is used again.
+fn arg_max_of<M: Model>(engine: &mut Engine<M>, inputs: &[M::Input]) -> Vec<Vec<u32>> {
+    let mut results = vec![Ok(vec![9; 9]); 2];
+    engine.run_each_arg_max_into(inputs, &RunOptions::new(), &mut results).unwrap();
+    results.into_iter().map(Result::unwrap).collect()
+}
+
 fn indices(outputs: &[Rows]) -> Vec<Vec<u32>> {
     outputs.iter().map(|rows| rows.iter().map(arg_max).collect()).collect()
 }
 
-/// Over all fields and all rows of a matrix, as a row has them.
 #[test]
-fn records_and_matrices_count_all_their_elements() {
+fn indices_count_the_elements_of_all_fields() {
     let inputs: Vec<Vec<u32>> = vec![vec![0, 1, 2], vec![], vec![3, 4, 5, 6, 8]];
     let mut engine = engine(Records::new(), EngineOptions::new());
     let expected = indices(&engine.run(&inputs).unwrap());
-    assert_eq!(engine.run_arg_max(&inputs).unwrap(), expected);
+    assert_eq!(arg_max_of(&mut engine, &inputs), expected);
     let all: Vec<u32> = expected.into_iter().flatten().collect();
     assert!(all.iter().any(|&index| index < 3) && all.iter().any(|&index| index > 3), "{all:?}");
 }
 
 #[test]
-fn an_input_that_fails_takes_nothing_with_it() {
+fn failed_input_does_not_affect_the_others() {
     let inputs: Vec<Vec<u32>> = (0..9).map(|i| vec![i, (i + 1) % 9]).collect();
     for threads in [1, 2] {
         let mut engine = engine(Records::new(), EngineOptions::new().threads(threads));
@@ -87,27 +93,6 @@ fn an_input_that_fails_takes_nothing_with_it() {
         }
         assert_eq!(got[3], Err(InputError::Cancelled));
         assert_eq!(got.iter().filter(|got| got.is_err()).count(), 3);
-        // A run that fails as a whole is not counted.
-        let counted = engine.statistics().instances;
-        let error = engine.run_arg_max(&inputs).unwrap_err();
-        assert!(matches!(error, RunError::Input { instance: 6, .. }), "{error}");
-        assert_eq!(engine.statistics().instances, counted);
-        engine.run_arg_max(&inputs[..6]).unwrap();
-        assert_eq!(engine.statistics().instances, counted + 6);
-    }
-}
-
-/// A plan that is kept is for what is wanted: runs of both sorts take their own.
-#[test]
-fn kept_plans_are_told_apart() {
-    let inputs: Vec<Vec<u32>> = vec![vec![0, 1, 2], vec![4]];
-    let mut engine = engine(Records::new(), EngineOptions::new().plan_cache(1 << 20));
-    let expected = engine.run(&inputs).unwrap();
-    for turn in 0..3 {
-        assert_eq!(engine.run_arg_max(&inputs).unwrap(), indices(&expected));
-        assert_eq!(engine.run(&inputs).unwrap(), expected);
-        // The first of each sort was planned.
-        assert_eq!(engine.statistics().plans_reused, 1 + 2 * turn);
     }
 }
 
@@ -121,14 +106,14 @@ fn trees() -> (TreeLstm, Vec<edbatch_datasets::Tree<u32>>) {
 }
 
 #[test]
-fn parts_of_mini_batches_give_the_same() {
+fn divided_mini_batches_have_the_same_indices() {
     let (model, inputs) = trees();
     let mut alone = engine(model.clone(), EngineOptions::new());
     let expected = indices(&alone.run(&inputs).unwrap());
     for threads in 1..=3 {
         let mut engine = engine(model.clone(), EngineOptions::new().threads(threads));
         assert_eq!(engine.parts(&inputs).len(), threads);
-        assert_eq!(engine.run_arg_max(&inputs).unwrap(), expected);
+        assert_eq!(arg_max_of(&mut engine, &inputs), expected);
     }
 }
 
@@ -136,10 +121,10 @@ fn parts_of_mini_batches_give_the_same() {
 mod on_devices {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use edbatch_layout::{CellStyle, PhaseTable, Plan, Planner, Program, Tape};
+    use edbatch_layout::{CellStyle, Lifetimes, PhaseTable, Plan, Program, Tape};
     use edbatch_models::{LstmNmt, NmtSizes, SourceSentence, Stop};
     use edbatch_runtime::cuda::Driver;
-    use edbatch_runtime::{Backend, BackendError, Bytes, Given, Outputs};
+    use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Part};
 
     use super::*;
     use crate::emulated;
@@ -152,32 +137,30 @@ mod on_devices {
     }
 
     impl Backend for Counting {
-        fn run(&mut self, plan: &Plan, given: &Given<'_>) -> Result<(), BackendError> {
-            let mut tape = Tape::default();
-            let rows = (given.initial.len(), given.stayed);
-            tape.write(&self.program, &PhaseTable::new(&self.program), plan, rows).unwrap();
-            self.bytes.fetch_add(4 * (tape.outputs() + tape.indices()), Ordering::Relaxed);
-            self.backend.run(plan, given)
+        fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
+            for Part { plan, given, .. } in parts {
+                let mut tape = Tape::default();
+                let rows = (given.initial.len(), given.stayed);
+                tape.write(&self.program, &PhaseTable::new(&self.program), plan, rows).unwrap();
+                self.bytes.fetch_add(4 * (tape.outputs() + tape.indices()), Ordering::Relaxed);
+            }
+            self.backend.run(parts)
         }
 
-        fn outputs<'a>(&'a mut self, plan: &'a Plan) -> Result<Outputs<'a>, BackendError> {
-            self.backend.outputs(plan)
-        }
-
-        fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
-            self.backend.step(plan, step)
+        fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
+            self.backend.outputs(slot, plan)
         }
 
         fn bytes(&self) -> Bytes {
             self.backend.bytes()
         }
 
-        fn planner(&self) -> Planner {
-            self.backend.planner()
+        fn fork(&self) -> Box<dyn Backend> {
+            unreachable!("a single engine on one thread")
         }
 
-        fn another(&self) -> Box<dyn Backend> {
-            unreachable!("one thread has one backend")
+        fn lifetimes(&self) -> Lifetimes {
+            self.backend.lifetimes()
         }
     }
 
@@ -195,7 +178,7 @@ mod on_devices {
         let mut engine = engine.unwrap();
         let rows = engine.run(inputs).unwrap();
         let of_rows = bytes.swap(0, Ordering::Relaxed);
-        assert_eq!(engine.run_arg_max(inputs).unwrap(), indices(&rows));
+        assert_eq!(arg_max_of(&mut engine, inputs), indices(&rows));
         Some([of_rows, bytes.load(Ordering::Relaxed)])
     }
 

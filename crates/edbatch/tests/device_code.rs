@@ -6,7 +6,7 @@ use std::sync::Arc;
 use edbatch_graph::{CellError, Network};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::*;
-use edbatch_runtime::CudaError;
+use edbatch_runtime::cuda::CudaError;
 use edbatch_runtime::cuda::{self, CudaOptions, Driver};
 
 /// Every model, with so many elements a hidden vector.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use edbatch_graph::{Dag, Graph, Network, NodeId, Shape, Value};
 use edbatch_layout::{CellStyle, Plan, Program, Want, phases};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Given, Parameters};
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part};
 use edbatch_testing::networks::Random;
 use edbatch_testing::{Subject, allocations, skip};
 use rand::SeedableRng;
@@ -76,8 +76,8 @@ fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
                 let got = subject.run(&program, &mut *device).unwrap();
                 assert!(got == expected, "seed {seed}, {style:?}, {driver:?}: other bits");
             }
-            let mut another = device.another();
-            assert!(subject.run(&program, &mut *another).unwrap() == expected, "another backend");
+            let mut fork = device.fork();
+            assert!(subject.run(&program, &mut *fork).unwrap() == expected, "a fork");
         }
     }
 }
@@ -124,8 +124,8 @@ fn nothing_is_allocated(subject: &Subject, program: &Program, device: &mut dyn B
     let plan = subject.plan(program, device, &[(last.into(), Want::Elements)]);
     let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
     let mut run = || {
-        device.run(&plan, &given).unwrap();
-        device.outputs(&plan).unwrap().fields(0).flatten().sum::<f32>()
+        device.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
+        device.outputs(0, &plan).fields(0).flatten().sum::<f32>()
     };
     let first = run();
     let mut again = 0.0;
@@ -137,23 +137,6 @@ fn nothing_is_allocated(subject: &Subject, program: &Program, device: &mut dyn B
 fn devices(program: &Arc<Program>, parameters: &Parameters) -> Vec<Box<dyn Backend>> {
     let load = |driver| emulated::backend(program.clone(), parameters, driver);
     emulated::DRIVERS.map(load).into_iter().flatten().collect()
-}
-
-/// A step alone can be measured, and leaves the backend fit for more.
-#[test]
-fn a_step_runs_once_more_by_itself() {
-    let subject = Subject::random(5);
-    let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
-    let (program, parameters) = (Arc::new(program), &subject.parameters);
-    for mut device in devices(&program, parameters) {
-        let expected = subject.run(&program, &mut *device).unwrap();
-        let last = NodeId::new(subject.graph.nodes() - 1);
-        let plan = subject.plan(&program, &*device, &[(last.into(), Want::Elements)]);
-        let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
-        device.run(&plan, &given).unwrap();
-        (0..plan.steps.len()).for_each(|step| device.step(&plan, step).unwrap());
-        assert!(subject.run(&program, &mut *device).unwrap() == expected);
-    }
 }
 
 /// Steps that run before what they wait for are found: in some order of the jobs they read what is
@@ -169,10 +152,10 @@ fn waves_that_lie_change_bits() {
         let mut plan = subject.plan(&program, &*device, &wanted);
         let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
         let run = |plan: &Plan| -> Vec<u32> {
-            // Another backend has another arena, full of NaN.
-            let mut device = device.another();
-            device.run(plan, &given).unwrap();
-            let outputs = device.outputs(plan).unwrap();
+            // A fork has an arena of its own, full of NaN.
+            let mut device = device.fork();
+            device.run(&[Part { slot: 0, plan, given }]).unwrap();
+            let outputs = device.outputs(0, plan);
             let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
             fields.flatten().map(|x| x.to_bits()).collect()
         };

@@ -239,7 +239,7 @@ fn an_overflow_is_found_though_the_output_is_finite() {
                 }
             }
         }
-        let mut another = engine.another();
+        let mut another = engine.fork();
         assert!(another.run(&inputs).is_err(), "what is checked is checked by others too");
     }
     let error = Engine::with_options(model.clone(), weights.clone(), new()).unwrap().run(&[1, 3]);

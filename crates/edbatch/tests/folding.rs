@@ -8,11 +8,11 @@ use std::sync::Arc;
 use edbatch::{Engine, EngineError, EngineOptions};
 use edbatch_datasets::{Lattice, WordArc};
 use edbatch_graph::{Graph, Kind, Schedule};
-use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Planner, Program, check};
+use edbatch_layout::{Capacity, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, check};
 use edbatch_models::{LatticeLstm, LatticeSizes, Model};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Count, Cpu, Given, KernelCounts, Parameters, Rows};
+use edbatch_runtime::{Backend, Count, Cpu, Given, KernelCounts, Parameters, Part, Rows};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// Rows of its two tables; four gates of 4 elements are a row of 16 of what is folded.
@@ -127,7 +127,13 @@ fn a_mini_batch_is_spared_the_prologues() {
         let mut plan = Plan::default();
         Planner::default().plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
         let mut count = Count::new(program);
-        count.run(&plan, &Given { initial: &Rows::new(), stayed: 0, host: &[] }).unwrap();
+        count
+            .run(&[Part {
+                slot: 0,
+                plan: &plan,
+                given: Given { initial: &Rows::new(), stayed: 0, host: &[] },
+            }])
+            .unwrap();
         count.counts()
     };
     let (hoisted, folded) = (counts(0), counts(u64::MAX));
@@ -149,7 +155,7 @@ fn folded_tables_are_weights_that_engines_share() {
     let bytes = |most_bytes: u64| {
         let program = Arc::new(program(most_bytes));
         let cpu = Cpu::new(program, &parameters, Level::detect()).unwrap();
-        assert_eq!(cpu.another().bytes(), cpu.bytes());
+        assert_eq!(cpu.fork().bytes(), cpu.bytes());
         cpu.bytes().weights
     };
     let hoisted = bytes(0);
@@ -165,12 +171,12 @@ fn what_cannot_be_had_together_is_refused() {
     let parameters = parameters(&model);
     let options = EngineOptions::new().memory_limit(1000).fold_tables(1001);
     let error = Engine::with_options(model.clone(), parameters.clone(), options).err().unwrap();
-    assert_eq!(error, EngineError::FoldedTablesOverLimit { tables: 1001, limit: 1000 });
+    assert!(matches!(error, EngineError::FoldedTablesOverLimit { tables: 1001, limit: 1000 }));
     let program = Arc::new(program(u64::MAX));
     let cpu = Cpu::new(program.clone(), &parameters, Level::detect()).unwrap();
     let options = EngineOptions::new().fold_tables(1 << 20);
     let engine = Engine::with_backend(model, &parameters, program, Box::new(cpu), options);
     let error = engine.err().unwrap();
-    assert_eq!(error, EngineError::FoldedTablesOfBackend);
+    assert!(matches!(error, EngineError::FoldedTablesOfBackend));
     assert!(error.to_string().contains("Program::fold_tables"), "{error}");
 }

@@ -108,7 +108,7 @@ fn given_rows_are_values_in_every_policy_and_backend() {
         Some(Box::new(Critical::new())),
     ];
     for (index, policy) in policies.into_iter().enumerate() {
-        let mut options = EngineOptions::new().threads(1 + index % 2).plan_cache(index << 16);
+        let mut options = EngineOptions::new().threads(1 + index % 2);
         if let Some(policy) = policy {
             options = options.policy(policy);
         }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use edbatch::{Engine, EngineOptions, Rows, interpret};
+use edbatch::{Engine, EngineOptions, Rows, RunOptions, interpret};
 use edbatch_datasets::{Lattice, Sentence, Tree, Vocabulary};
 use edbatch_datasets::{read_binary_trees, read_lattices, read_plain, read_sentences};
 use edbatch_graph::{Dag, Graph, Network};
@@ -246,9 +246,8 @@ impl Golden {
         }
         let first = first.expect("there are policies");
         let half = half_of(model.network());
-        for (tables, plans, threads) in [(u64::MAX, 0, 1), (u64::MAX, 1 << 20, 2), (half, 0, 3)] {
-            let options = EngineOptions::new().fold_tables(tables).plan_cache(plans);
-            let options = options.threads(threads);
+        for (tables, threads) in [(u64::MAX, 1), (u64::MAX, 2), (half, 3)] {
+            let options = EngineOptions::new().fold_tables(tables).threads(threads);
             let mut engine =
                 Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
             for size in SIZES {
@@ -256,12 +255,12 @@ impl Golden {
                 assert!(same, "folded, mini-batches of {size}: other bits");
                 check_indices(&mut engine, inputs, size, &first);
             }
-            let mut streamed = vec![Vec::new(); inputs.len()];
-            let done = |number: usize, indices: Result<&mut Vec<u32>, _>| {
-                streamed[number] = indices.unwrap().clone();
+            let mut streamed = vec![Rows::new(); inputs.len()];
+            let done = |number: usize, rows: Result<&mut Rows, _>| {
+                streamed[number].clone_from(rows.unwrap());
             };
-            engine.stream_arg_max(3, inputs, done).unwrap();
-            assert_eq!(streamed, indices(&first), "streamed");
+            engine.stream(3, inputs, done).unwrap();
+            assert!(bits(&streamed).eq(bits(&first)), "streamed: other bits");
         }
         #[cfg(feature = "cuda")]
         self.check_on_devices(&model, &parameters, inputs, &first);
@@ -355,8 +354,10 @@ fn check_indices<M: Model>(
     expected: &[Rows],
 ) {
     let chunks = inputs.chunks(size);
-    let got: Vec<_> = chunks.flat_map(|chunk| engine.run_arg_max(chunk).unwrap()).collect();
-    assert_eq!(got, indices(expected), "mini-batches of {size}");
+    let options = RunOptions::new();
+    let got = chunks.flat_map(|chunk| engine.run_each_arg_max(chunk, &options).unwrap());
+    let got: Result<Vec<_>, _> = got.collect();
+    assert_eq!(got, Ok(indices(expected)), "mini-batches of {size}");
 }
 
 fn indices(outputs: &[Rows]) -> Vec<Vec<u32>> {

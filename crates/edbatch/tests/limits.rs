@@ -6,11 +6,11 @@ use std::sync::Arc;
 use edbatch::{Engine, EngineOptions, RunError};
 use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, RecordId, Schedule, Shape, Value};
 use edbatch_layout::{
-    Addressed, ArenaTooLarge, Capacity, CellStyle, MiniBatch, PhaseTable, Plan, Planner, Program,
-    Tape, TooLarge, Want,
+    Addressed, ArenaTooLarge, Capacity, CellStyle, Lifetimes, MiniBatch, PhaseTable, Plan, Planner,
+    Program, Tape, TooLarge, Want,
 };
 use edbatch_models::{Build, BuildError, Model};
-use edbatch_runtime::{Backend, Count, Given, Parameters, Rows};
+use edbatch_runtime::{Backend, Count, Given, Parameters, Part, Rows};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// Elements of a large record; sixteen of them are one element too many.
@@ -113,17 +113,19 @@ fn an_arena_has_fewer_than_two_to_the_32_elements() {
     let huge = Huge::new();
     let program = huge.program();
     let below = [&[huge.large; 15][..], &[huge.rest]].concat();
-    for planner in [Planner::default, Planner::for_waves] {
+    for lifetimes in [Lifetimes::Reuse, Lifetimes::Distinct] {
         for width in [1, 4, 16] {
-            let plan = planned(&mut planner(), &program, &below, (width, every)).unwrap();
+            let plan =
+                planned(&mut Planner::new(lifetimes), &program, &below, (width, every)).unwrap();
             assert_eq!(plan.arena as u64, ABOVE - 16);
             disjoint(&program, &plan);
             let mut count = Count::new(program.clone());
             let given = Given { initial: &Rows::new(), stayed: 0, host: &[] };
-            count.run(&plan, &given).unwrap();
+            count.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
             assert_eq!(count.counts().written_bytes, 4 * (ABOVE - 16));
 
-            let error = planned(&mut planner(), &program, &[huge.large; 16], (width, every));
+            let error =
+                planned(&mut Planner::new(lifetimes), &program, &[huge.large; 16], (width, every));
             let error = error.unwrap_err();
             assert_eq!(error, ArenaTooLarge { elements: ABOVE, what: Addressed::Values });
             assert_eq!(
@@ -169,7 +171,8 @@ fn a_device_hands_out_fewer_than_two_to_the_32_elements() {
     };
     let write = |large: usize| {
         let calls = [huge.large, huge.rest];
-        let planned = planned(&mut Planner::new(Lifetimes::Distinct), &program, &calls, (1, wanted(large)));
+        let planned =
+            planned(&mut Planner::new(Lifetimes::Distinct), &program, &calls, (1, wanted(large)));
         let mut tape = Tape::default();
         tape.write(&program, &table, &planned.unwrap(), (0, 0)).map(|()| tape.outputs() as u64)
     };
@@ -198,7 +201,8 @@ fn the_arena_of_a_device_has_room_for_scratch_below_two_to_the_32() {
     let (most, table) = ((ABOVE - 1) / call, PhaseTable::new(&program));
     for (calls, fits) in [(most, true), (most + 1, false)] {
         let calls = vec![cell; calls as usize];
-        let plan = planned(&mut Planner::new(Lifetimes::Distinct), &program, &calls, (64, every)).unwrap();
+        let plan =
+            planned(&mut Planner::new(Lifetimes::Distinct), &program, &calls, (64, every)).unwrap();
         let mut tape = Tape::default();
         let written = tape.write(&program, &table, &plan, (0, 0));
         let elements = call * calls.len() as u64;

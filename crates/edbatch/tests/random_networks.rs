@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph, Kind, NodeId, Schedule};
 use edbatch_layout::{
-    Capacity, CellStyle, MiniBatch, Part, Phase, Plan, Planner, Program, Want, check, check_cell,
-    check_folding, check_phases, check_waves, phases,
+    Capacity, CellPart, CellStyle, Lifetimes, MiniBatch, Phase, Plan, Planner, Program, Want,
+    check, check_cell, check_folding, check_phases, check_waves, phases,
 };
 use edbatch_policy::{Agenda, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
-    Backend, Count, Cpu, Given, Parameters, ThreadPool, initial_rows, initial_values, interpret,
+    Backend, Count, Cpu, Given, Parameters, Part, ThreadPool, initial_rows, initial_values,
+    interpret,
 };
 use edbatch_testing::networks::{Random, random_graph, random_network};
 use proptest::prelude::*;
@@ -142,7 +143,7 @@ fn in_waves(mini_batch: &MiniBatch<'_>) -> Plan {
 /// Every cell of every style falls into phases, none of which may be joined with the next.
 fn in_phases(program: &Program) {
     for kind in (0..program.cells().len()).map(Kind::new) {
-        for part in [Part::Whole, Part::Prologue, Part::Body] {
+        for part in [CellPart::Whole, CellPart::Prologue, CellPart::Body] {
             let Some(cell) = program.part(kind, part) else { continue };
             let phases = phases(program.network(), cell);
             check_phases(cell, &phases).unwrap();
@@ -169,12 +170,12 @@ fn read(
     let initial = initial_rows(program.network(), parameters);
     let given = Given { initial: &initial, stayed: 0, host: &[] };
     let mut count = Count::new(program.clone());
-    count.run(plan, &given).unwrap();
+    count.run(&[Part { slot: 0, plan, given }]).unwrap();
     assert_eq!(count.counts().batches, schedule.len() as u64);
-    let zeros = count.outputs(plan).unwrap();
+    let zeros = count.outputs(0, plan);
     assert!((0..wanted.len()).flat_map(|value| zeros.fields(value)).flatten().all(|&x| x == 0.0));
-    cpu.run(plan, &given).unwrap();
-    let outputs = cpu.outputs(plan).unwrap();
+    cpu.run(&[Part { slot: 0, plan, given }]).unwrap();
+    let outputs = cpu.outputs(0, plan);
     (0..wanted.len()).map(|value| outputs.fields(value).flatten().copied().collect()).collect()
 }
 

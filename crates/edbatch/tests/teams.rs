@@ -128,7 +128,7 @@ fn engines_share_the_teams_of_a_device() {
     let device = EmulatedDevice::with_size(7, 8, 64 << 10);
     let Some(mut first) = trees.engine(&device, 3, Driver::Teams) else { return };
     let Some(mut second) = translator.engine(&device, 1, Driver::Teams) else { return };
-    let mut others: Vec<_> = (0..3).map(|_| first.another()).collect();
+    let mut others: Vec<_> = (0..3).map(|_| first.fork()).collect();
     std::thread::scope(|scope| {
         for engine in others.iter_mut().chain([&mut first]) {
             scope.spawn(|| {
@@ -188,7 +188,7 @@ fn engines_take_devices_in_turn() {
     let engine = Engine::with_backend(model, parameters, program.clone(), backend, options);
     let mut engines = vec![engine.unwrap()];
     for _ in 0..4 {
-        let another = engines[0].another();
+        let another = engines[0].fork();
         engines.push(another);
     }
     for (index, engine) in engines.iter_mut().enumerate() {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use edbatch::Engine;
 use edbatch_graph::{Dag, Network, NodeId, Schedule};
 use edbatch_layout::{
-    Capacity, CellPlan, CellStyle, MiniBatch, PhaseTable, Plan, Planner, Program, Tape, Want,
-    check, check_phases, check_waves, phases,
+    Capacity, CellPlan, CellStyle, Lifetimes, MiniBatch, PhaseTable, Plan, Planner, Program, Tape,
+    Want, check, check_phases, check_waves, phases,
 };
 use edbatch_models::{
     BiLstmTagger, LstmNmt, Model, ModelConfig, ModelName, NmtSizes, TaggerSizes, TreeGru, TreeLstm,

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use edbatch_graph::{Kind, ParameterId};
-use edbatch_layout::{Base, CellPlan, CellStep, Mode, Part, Place, Program, Step};
+use edbatch_layout::{Base, CellPart, CellPlan, CellStep, Mode, Place, Program, Step};
 
 use super::TILE;
 use crate::Parameters;
@@ -15,7 +15,7 @@ use crate::kernels::{Aligned, Level, OutOfMemory, PackedWeights};
 pub(super) struct Loaded {
     pub(super) program: Arc<Program>,
     pub(super) level: Level,
-    /// By cell: the [parts](Part) that plans may run.
+    /// By cell: the [parts](CellPart) that plans may run.
     cells: Vec<[Option<LoadedPart>; 3]>,
     /// The parameters that are read as they are: tables, biases, factors of other products.
     kept: Vec<Option<Arc<Vec<f32>>>>,
@@ -37,9 +37,9 @@ impl Loaded {
             // What a table divides never runs as a whole, and what is folded has been computed.
             let hoisted = program.cell(kind).hoisted.as_ref();
             match part {
-                Part::Whole => hoisted.is_none_or(|hoisted| hoisted.table().is_none()),
-                Part::Prologue => program.folded(kind).is_none(),
-                Part::Body => true,
+                CellPart::Whole => hoisted.is_none_or(|hoisted| hoisted.table().is_none()),
+                CellPart::Prologue => program.folded(kind).is_none(),
+                CellPart::Body => true,
             }
         };
         let mut loaded = Self::parts(program, parameters, level, runs)?;
@@ -55,7 +55,7 @@ impl Loaded {
         level: Level,
     ) -> Result<Self, OutOfMemory> {
         let folds = |program: &Program, kind, part| {
-            part == Part::Prologue && program.folded(kind).is_some()
+            part == CellPart::Prologue && program.folded(kind).is_some()
         };
         Self::parts(program, parameters, level, folds)
     }
@@ -65,14 +65,14 @@ impl Loaded {
         program: Arc<Program>,
         parameters: &Parameters,
         level: Level,
-        is_needed: impl Fn(&Program, Kind, Part) -> bool,
+        is_needed: impl Fn(&Program, Kind, CellPart) -> bool,
     ) -> Result<Self, OutOfMemory> {
         let mut stacks = Stacks { parameters, level, packed: HashMap::new() };
         let mut kept: Vec<Option<Arc<Vec<f32>>>> = vec![None; program.network().parameters().len()];
         let mut cells = Vec::new();
         for kind in (0..program.cells().len()).map(Kind::new) {
             let mut parts = [None, None, None];
-            for part in [Part::Whole, Part::Prologue, Part::Body] {
+            for part in [CellPart::Whole, CellPart::Prologue, CellPart::Body] {
                 let needed = is_needed(&program, kind, part);
                 let Some(plan) = program.part(kind, part).filter(|_| needed) else { continue };
                 parts[part as usize] = Some(LoadedPart::new(plan, &mut stacks)?);

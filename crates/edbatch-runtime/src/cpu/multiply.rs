@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::target::writable;
-use super::{Profile, MIN_SHARED, Work};
+use super::{MIN_SHARED, Profile, Work};
 use crate::kernels::{self, PackedWeights, Pass, RowsMut, RowsRef, Start};
 use crate::span;
 use crate::thread_pool::ClaimedPool;

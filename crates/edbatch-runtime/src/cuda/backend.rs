@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use edbatch_layout::{ArenaTooLarge, Lifetimes, Plan, Program, Step, Tape, Want};
+use edbatch_layout::{ArenaTooLarge, Lifetimes, Plan, Program, Tape, Want};
 
 use super::device::{Arguments, Device, TeamPart};
 use super::loaded::Loaded;
 use super::memory::PlanMemory;
+use super::slots::Flight;
 use super::{CudaError, CudaOptions};
 use crate::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, span};
 
@@ -20,6 +21,9 @@ pub(super) struct Cuda<D: Device> {
     /// The devices of its forks.
     devices: Arc<InTurn<D>>,
     slots: Vec<Slot<D>>,
+    /// The parts and launches of the current round, kept for their memory.
+    parts: Vec<TeamPart>,
+    flights: Vec<Flight>,
 }
 
 /// The memory of one part.
@@ -59,67 +63,49 @@ impl<D: Device> Cuda<D> {
     }
 
     fn on(loaded: Arc<Loaded<D>>, devices: Arc<InTurn<D>>) -> Self {
-        Self { loaded, devices, slots: Vec::new() }
+        Self { loaded, devices, slots: Vec::new(), parts: Vec::new(), flights: Vec::new() }
     }
 
-    /// Runs one step of a plan once more in slot 0, to measure its time. Its results have no
-    /// meaning.
-    pub(super) fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
-        let alone = alone(plan, step);
-        self.run_tapes(&[0], |slot, loaded| {
-            let written = slot.tape.write(&loaded.program, &loaded.table, &alone, (0, 0));
-            written.map_err(|error| too_large(&error))
-        })
-    }
-
-    /// Has the tapes of some slots written, launches all of them and waits.
-    fn run_tapes(
-        &mut self,
-        slots: &[usize],
-        mut write: impl FnMut(&mut Slot<D>, &Loaded<D>) -> Result<(), BackendError>,
-    ) -> Result<(), BackendError> {
-        let Self { loaded, slots: all, .. } = self;
-        let most = slots.iter().max().map_or(0, |&slot| slot + 1);
-        if all.len() < most {
-            all.resize_with(most, Slot::new);
+    /// Writes the tape of a part and allocates what its plan needs.
+    fn prepare(&mut self, part: &Part<'_>) -> Result<(), BackendError> {
+        let Self { loaded, slots, parts, .. } = self;
+        if slots.len() <= part.slot {
+            slots.resize_with(part.slot + 1, Slot::new);
         }
+        let (device, slot) = (&*loaded.device, &mut slots[part.slot]);
+        let rows = (part.given.initial.len(), part.given.stayed);
+        let written = slot.tape.write(&loaded.program, &loaded.table, part.plan, rows);
+        written.map_err(|error| too_large(&error))?;
+        slot.give(device, &part.given)?;
+        // Rows that stayed are read while this plan lets other rows stay.
+        slot.memory.stay.swap(0, 1);
+        slot.reserve(device)?;
+        let (arguments, pulled) = (slot.arguments(loaded), slot.memory.pulled.address(device));
+        parts.push(TeamPart::new(&slot.tape, arguments, pulled));
+        Ok(())
+    }
+
+    /// Launches the prepared parts and waits for all of them, even if one fails.
+    fn launch(&mut self, parts: &[Part<'_>]) -> Result<(), CudaError> {
+        let Self { loaded, slots, parts: team_parts, flights, .. } = self;
         let device = &*loaded.device;
-        let mut prepared = Vec::with_capacity(slots.len());
-        for &slot in slots {
-            let slot = &mut all[slot];
-            write(slot, loaded)?;
-            prepared.push(slot.arguments(device, loaded)?);
-            if loaded.teams.is_some() {
-                let words = slot.tape.words().len().next_multiple_of(4);
-                slot.memory.pulled.reserve(device, words)?;
-            }
-        }
         let Some(team) = loaded.team() else {
-            let launched = slots.iter().zip(prepared).try_for_each(|(&slot, arguments)| {
-                loaded.launch_waves(&all[slot].tape, arguments)
+            let launched = parts.iter().try_for_each(|part| {
+                let slot = &slots[part.slot];
+                loaded.launch_waves(&slot.tape, slot.arguments(loaded))
             });
             let _span = span!(TRACE, "wait");
-            // No memory may go before everything that was launched has ended.
-            return Ok(device.wait().and(launched)?);
+            return device.wait().and(launched);
         };
-        let part = |(&slot, arguments): (&usize, Arguments)| {
-            let Slot { tape, memory, .. } = &all[slot];
-            TeamPart::new(tape, arguments, memory.pulled.address(device))
-        };
-        let parts: Vec<TeamPart> = slots.iter().zip(prepared).map(part).collect();
-        let mut flights = Vec::with_capacity(parts.len());
+        flights.clear();
         let launched = {
-            let words = parts.iter().map(|part| u64::from(part.words)).sum::<u64>();
+            let words = team_parts.iter().map(|part| u64::from(part.words)).sum::<u64>();
             let _span = span!(TRACE, "launch", words = words);
-            device.slots().launch(&team, &parts, &mut flights)
+            device.slots().launch(&team, team_parts, flights)
         };
         let _span = span!(TRACE, "wait");
-        // All of them, also where one fails.
-        let mut ended = Ok(());
-        for flight in flights {
-            ended = ended.and(device.slots().wait(device, flight));
-        }
-        Ok(launched.and(ended)?)
+        let ends = flights.drain(..).map(|flight| device.slots().wait(device, flight));
+        ends.fold(launched, Result::and)
     }
 }
 
@@ -131,19 +117,26 @@ impl<D: Device> Slot<D> {
     }
 
     /// Copies the tape to where the device reads it, and allocates what its plan needs.
-    fn arguments(&mut self, device: &D, loaded: &Loaded<D>) -> Result<Arguments, BackendError> {
+    fn reserve(&mut self, device: &D) -> Result<(), BackendError> {
         let Self { memory, tape, .. } = self;
         // Teams copy it by fours.
         let words = tape.words().len().next_multiple_of(4);
         let to = memory.tape.reserve(device, words)?;
         device.host_mut(to)[..tape.words().len()].copy_from_slice(tape.words());
+        memory.pulled.reserve(device, words)?;
         memory.arena.reserve(device, tape.arena())?;
         memory.outputs.reserve(device, tape.outputs())?;
         memory.indices.reserve(device, tape.indices())?;
         if tape.stay() > 0 {
             memory.stay[0].reserve(device, tape.stay())?;
         }
-        Ok(Arguments {
+        Ok(())
+    }
+
+    /// The addresses that kernels take.
+    fn arguments(&self, loaded: &Loaded<D>) -> Arguments {
+        let (memory, device) = (&self.memory, &*loaded.device);
+        Arguments {
             tape: memory.tape.address(device),
             arena: memory.arena.address(device),
             weights: device.address(&loaded.weights),
@@ -154,7 +147,7 @@ impl<D: Device> Slot<D> {
             outputs: memory.outputs.address(device),
             indices: memory.indices.address(device),
             wave: 0,
-        })
+        }
     }
 
     /// Writes the host's given rows where the device reads them.
@@ -179,18 +172,9 @@ impl From<CudaError> for BackendError {
 
 impl<D: Device> Backend for Cuda<D> {
     fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
-        let slots: Vec<usize> = parts.iter().map(|part| part.slot).collect();
-        let mut next = parts.iter();
-        self.run_tapes(&slots, |slot, loaded| {
-            let Part { plan, given, .. } = next.next().expect("a part for each slot");
-            let rows = (given.initial.len(), given.stayed);
-            let written = slot.tape.write(&loaded.program, &loaded.table, plan, rows);
-            written.map_err(|error| too_large(&error))?;
-            slot.give(&loaded.device, given)?;
-            // Rows that stayed are read while this plan lets other rows stay.
-            slot.memory.stay.swap(0, 1);
-            Ok(())
-        })?;
+        self.parts.clear();
+        parts.iter().try_for_each(|part| self.prepare(part))?;
+        self.launch(parts)?;
         let loaded = &self.loaded;
         for Part { slot, plan, .. } in parts {
             let Slot { memory, starts, arg_max, .. } = &mut self.slots[*slot];
@@ -256,18 +240,4 @@ fn find_wanted(
 pub(super) fn too_large(error: &ArenaTooLarge) -> BackendError {
     let what = "the arena of a mini-batch's values";
     BackendError::Memory { what, bytes: 4 * error.elements }
-}
-
-/// A step of a plan by itself: its operands lie where they lay.
-fn alone(plan: &Plan, step: usize) -> Plan {
-    Plan {
-        steps: vec![Step { operands: 0, ..plan.steps[step] }],
-        operands: plan.operands_of(step).to_vec(),
-        lists: plan.lists.clone(),
-        rows: plan.rows.clone(),
-        arena: plan.arena,
-        waves: vec![0],
-        given: Vec::new(),
-        wanted: Vec::new(),
-    }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::BackendError;
+
 /// Why a device cannot be used, or what of it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -73,6 +75,15 @@ pub enum CudaError {
 }
 
 impl CudaError {
+    /// Returns the error of a device inside a backend's error.
+    #[must_use]
+    pub fn of(error: &BackendError) -> Option<&Self> {
+        match error {
+            BackendError::Other(error) => error.downcast_ref(),
+            _ => None,
+        }
+    }
+
     /// What was to be done, and what was reported.
     pub(super) fn failed(what: &'static str, why: impl fmt::Display) -> Self {
         CudaError::Failed { what, why: why.to_string() }

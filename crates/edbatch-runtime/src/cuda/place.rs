@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use edbatch_graph::{Kind, Network};
-use edbatch_layout::{CellStep, Part, PhaseTable, Program};
+use edbatch_layout::{CellPart, CellStep, PhaseTable, Program};
 
 use super::device::ROW_BYTES;
 
@@ -39,7 +39,7 @@ pub(crate) fn recurrent(program: &Program, table: &PhaseTable) -> Vec<Recurrent>
     let mut found = Vec::new();
     for (phase, entry) in table.entries().iter().enumerate() {
         // What is hoisted for rows of a table runs once.
-        if entry.part == Part::Prologue || !may_read_its_own(program.network(), entry.cell) {
+        if entry.part == CellPart::Prologue || !may_read_its_own(program.network(), entry.cell) {
             continue;
         }
         let cell = program.part(entry.cell, entry.part).expect("it has phases");

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, Value};
 use edbatch_layout::{
-    Capacity, CellStyle, MiniBatch, Part, Plan, Planner, Program, Want, check, check_cell,
-    check_folding, check_phases, check_waves, phases,
+    Capacity, CellPart, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check,
+    check_cell, check_folding, check_phases, check_waves, phases,
 };
 use edbatch_policy::{Agenda, ByDepth, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
-    Backend, Count, Cpu, Given, Parameters, ReferenceTensor, ThreadPool, initial_rows,
+    Backend, Count, Cpu, Given, Parameters, Part, ReferenceTensor, ThreadPool, initial_rows,
     initial_values, interpret,
 };
 use edbatch_testing::networks::{random_graph, random_network};
@@ -76,7 +76,7 @@ fn compiled(network: &Arc<Network>, style: CellStyle, folded: u64) -> Arc<Progra
     check_folding(&program.folding_plan(), &program).expect("folded tables");
     for (kind, cell) in program.cells().iter().enumerate() {
         check_cell(&program, Kind::new(kind), cell).expect("a cell as it is declared");
-        for part in [Part::Whole, Part::Prologue, Part::Body] {
+        for part in [CellPart::Whole, CellPart::Prologue, CellPart::Body] {
             let Some(cell) = program.part(Kind::new(kind), part) else { continue };
             check_phases(cell, &phases(network, cell)).expect("phases");
         }
@@ -114,7 +114,11 @@ impl Subject<'_> {
         assert_eq!(self.read(&mut cpu, &self.plan_in_waves(), wanted), all);
         let mut count = Count::new(self.program.clone());
         count
-            .run(&plan, &self.given(&initial_rows(self.program.network(), self.parameters)))
+            .run(&[Part {
+                slot: 0,
+                plan: &plan,
+                given: self.given(&initial_rows(self.program.network(), self.parameters)),
+            }])
             .expect("it runs nothing");
         assert_eq!(count.counts().batches, self.mini_batch.schedule.len() as u64);
         all
@@ -122,7 +126,8 @@ impl Subject<'_> {
 
     fn plan_in_waves(&self) -> Plan {
         let (mini_batch, mut plan) = (&self.mini_batch, Plan::default());
-        let planned = Planner::new(Lifetimes::Distinct).plan(mini_batch, Capacity::Distinct, &mut plan);
+        let planned =
+            Planner::new(Lifetimes::Distinct).plan(mini_batch, Capacity::Distinct, &mut plan);
         planned.expect("a small arena");
         check(&plan, mini_batch).expect("a legal plan");
         check_waves(&plan, mini_batch).expect("legal waves");
@@ -141,8 +146,9 @@ impl Subject<'_> {
         wanted: &[(Value, Want)],
     ) -> Vec<Vec<u32>> {
         let initial = initial_rows(self.program.network(), self.parameters);
-        backend.run(plan, &self.given(&initial)).expect("little memory");
-        let outputs = backend.outputs(plan).expect("it ran");
+        let given = self.given(&initial);
+        backend.run(&[Part { slot: 0, plan, given }]).expect("little memory");
+        let outputs = backend.outputs(0, plan);
         let bits = |value: usize| outputs.fields(value).flatten().map(|&x| bits(x)).collect();
         (0..wanted.len()).map(bits).collect()
     }

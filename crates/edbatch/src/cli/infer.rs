@@ -87,10 +87,6 @@ pub(crate) struct Infer {
     /// run. Each thread has values of its own.
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
-    /// Keep schedules and plans, in so many bytes for each thread, for mini-batches of the same
-    /// topology: worth it if inputs come again, and for decoders.
-    #[arg(long, value_name = "BYTES", default_value = "0")]
-    keep_plans: usize,
     /// Compute what follows from a row of a table alone, such as a word's embedding, for all rows
     /// when the model is loaded, in so many bytes for all threads together: worth it if there are
     /// many inputs. Of several tables the smallest go first.
@@ -174,11 +170,9 @@ impl Infer {
             Backend::Cpu | Backend::Interpret if self.devices != [0] => {
                 return Err(Failure::Usage("--devices is for backend cuda".into()));
             }
-            Backend::Interpret
-                if self.memory.is_some() || self.keep_plans > 0 || self.fold_tables > 0 =>
-            {
-                let message = "--memory, --keep-plans and --fold-tables are for backends that run \
-                               plans; interpret has none";
+            Backend::Interpret if self.memory.is_some() || self.fold_tables > 0 => {
+                let message = "--memory and --fold-tables are for backends that run plans, not for \
+                               interpret";
                 return Err(Failure::Usage(message.into()));
             }
             Backend::Interpret | Backend::Cpu => {}
@@ -242,10 +236,10 @@ impl Infer {
         });
         let files = corpus.files();
         let worker = || {
-            let another = runner.lock().expect("nothing panics under this lock").another();
+            let runner = runner.lock().expect("nothing panics under this lock").fork();
             let number = engines.fetch_add(1, Ordering::Relaxed);
             let (lexicon, on_error) = (folder.lexicon(), self.on_error);
-            let (runner, results) = (another, Vec::new());
+            let results = Vec::new();
             let mut work = Work { runner, lexicon, files, number, on_error, results };
             Ok(move |mini_batch| work.run(mini_batch))
         };
@@ -305,15 +299,12 @@ impl Infer {
 
     /// Each thread runs whole mini-batches on an engine of its own.
     fn options(&self, policy: Option<AnyPolicy>) -> EngineOptions {
-        let mut options = EngineOptions::new().plan_cache(self.keep_plans);
+        let mut options = EngineOptions::new();
         if let Some(policy) = policy {
             options = options.policy(policy);
         }
         if self.stats.is_some() {
             options = options.counts();
-        }
-        if self.check_finite {
-            options = options.check_finite();
         }
         if let Some(bytes) = self.memory {
             options = options.memory_limit(bytes);

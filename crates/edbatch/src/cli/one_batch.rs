@@ -7,7 +7,7 @@ use edbatch_graph::{Arity, Graph, Kind, Schedule};
 use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Program, Want};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
-    Backend, BackendError, Count, Cpu, Given, KernelCounts, Parameters, initial_rows,
+    Backend, BackendError, Count, Cpu, Given, KernelCounts, Parameters, Part, initial_rows,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -21,7 +21,7 @@ const TIME: (Duration, usize) = (Duration::from_millis(20), 5);
 pub(super) fn counted(program: &Arc<Program>, kind: Kind) -> Option<KernelCounts> {
     let plan = planned(program, kind, 1)?;
     let mut count = Count::new(program.clone());
-    count.step(&plan, 0).ok()?;
+    count.step(&plan, 0);
     Some(count.counts())
 }
 
@@ -74,12 +74,13 @@ fn timed(program: &Arc<Program>, plan: &Plan) -> Result<f64, BackendError> {
     let records = plan.given[initial.len()..].iter().map(|row| program.record(row.record));
     let elements: u32 = records.flat_map(|record| &record.widths).sum();
     let host: Vec<f32> = (0..elements).map(|element| (element % 7) as f32 / 7.0 - 0.4).collect();
-    cpu.run(plan, &Given { initial: &initial, stayed: 0, host: &host })?;
+    let given = Given { initial: &initial, stayed: 0, host: &host };
+    cpu.run(&[Part { slot: 0, plan, given }])?;
     let (budget, fewest) = TIME;
     let (begun, mut times) = (Instant::now(), Vec::new());
     while times.len() < fewest || begun.elapsed() < budget {
         let started = Instant::now();
-        cpu.step(plan, 0)?;
+        cpu.step(plan, 0);
         times.push(started.elapsed().as_secs_f64() * 1e9);
     }
     times.sort_by(f64::total_cmp);

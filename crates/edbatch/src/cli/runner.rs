@@ -29,10 +29,10 @@ impl Runner {
         Self::Reference(Box::new(Reference { interpret, model, parameters, statistics }))
     }
 
-    /// The same for another thread, with nothing counted yet.
-    pub(crate) fn another(&mut self) -> Self {
+    /// A runner for another thread, with empty statistics.
+    pub(crate) fn fork(&self) -> Self {
         match self {
-            Self::Engine(engine) => Self::Engine(Box::new(engine.another())),
+            Self::Engine(engine) => Self::Engine(Box::new(engine.fork())),
             Self::Reference(reference) => {
                 let Reference { interpret, model, parameters, .. } = &**reference;
                 Self::reference(*interpret, model.clone(), parameters.clone())

@@ -19,7 +19,6 @@ pub(crate) fn statistics(engines: &[(Statistics, Report)], scheduled: bool) -> S
     let report = json!({
         "instances": sum(|s| s.instances),
         "graphs": sum(|s| s.graphs),
-        "plans_reused": sum(|s| s.plans_reused),
         "nodes": sum(|s| s.nodes),
         "batches": sum(|s| s.batches),
         "bound": scheduled.then(|| sum(|s| s.counts.map_or(0, |counts| counts.bound))),

@@ -15,7 +15,7 @@ pub(crate) fn mutants(
     rng: &mut Random,
 ) -> Vec<(Sort, CellPlan)> {
     let mut made = Vec::new();
-    for part in [Part::Whole, Part::Prologue, Part::Body] {
+    for part in [CellPart::Whole, CellPart::Prologue, CellPart::Body] {
         let Some(of_part) = part.of(&mut plan.clone()).cloned() else { continue };
         let mut put = |sort, mutant: CellPlan| {
             if mutant != of_part {
@@ -41,13 +41,13 @@ pub(crate) fn mutants(
 
 /// Which of its plans a cell runs by.
 #[derive(Clone, Copy)]
-enum Part {
+enum CellPart {
     Whole,
     Prologue,
     Body,
 }
 
-impl Part {
+impl CellPart {
     fn of(self, plan: &mut CellPlan) -> Option<&mut CellPlan> {
         match self {
             Self::Whole => Some(plan),
@@ -132,7 +132,7 @@ fn divisions(plan: &CellPlan) -> Vec<(Sort, CellPlan)> {
         let hoisted = plan.hoisted.as_mut().expect("it is divided");
         std::mem::swap(&mut hoisted.prologue, &mut hoisted.body);
     });
-    for part in [Part::Prologue, Part::Body] {
+    for part in [CellPart::Prologue, CellPart::Body] {
         change(("hoisted", "divided again"), &|mutant| {
             let again = plan.hoisted.clone();
             part.of(mutant).expect("it is divided").hoisted = again;

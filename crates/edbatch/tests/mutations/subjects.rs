@@ -9,7 +9,7 @@ use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Planner, Program, Wan
 use edbatch_models::{Folder, Model, ModelName};
 use edbatch_policy::{Agenda, Critical, Policy, schedule};
 use edbatch_runtime::kernels::Level;
-use edbatch_runtime::{Backend, Cpu, Given, Parameters, Rows};
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part, Rows};
 use rand::{RngExt, SeedableRng};
 
 use crate::networks::{Random, random_graph, random_network};
@@ -130,8 +130,14 @@ impl Subject {
                 }
             });
         }
-        backend.run(plan, &Given { initial: &initial, stayed: 0, host: &[] }).unwrap();
-        let outputs = backend.outputs(plan).unwrap();
+        backend
+            .run(&[Part {
+                slot: 0,
+                plan,
+                given: Given { initial: &initial, stayed: 0, host: &[] },
+            }])
+            .unwrap();
+        let outputs = backend.outputs(0, plan);
         let fields = (0..plan.wanted.len()).flat_map(|value| outputs.fields(value));
         fields.flatten().map(|element| element.to_bits()).collect()
     }

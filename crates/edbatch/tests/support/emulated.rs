@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use edbatch_layout::Program;
-use edbatch_runtime::cuda::{CudaOptions, Driver, EmulatedDevice};
-use edbatch_runtime::{Backend, BackendError, CudaError, Parameters};
+use edbatch_runtime::cuda::{CudaError, CudaOptions, Driver, EmulatedDevice};
+use edbatch_runtime::{Backend, Parameters};
 
 /// A backend on a device, or none and a skip that is counted.
 pub(crate) fn load(
@@ -25,7 +25,7 @@ pub(crate) fn with(
 ) -> Option<Box<dyn Backend>> {
     match device.load(program, parameters, options) {
         Ok(backend) => Some(backend),
-        Err(BackendError::Cuda(error @ CudaError::NoCompiler { .. })) => {
+        Err(error) if matches!(CudaError::of(&error), Some(CudaError::NoCompiler { .. })) => {
             edbatch_testing::skip(&error.to_string());
             None
         }
