@@ -1,75 +1,70 @@
-//! Folders of files that appear together.
+//! Folders whose files appear together.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::whole_file::{beside, folder_of, remove_leftovers};
+use tempfile::TempDir;
 
-/// A folder that is filled beside its place and then put there; dropped before that, it leaves
-/// nothing.
+use crate::whole_file::{named, prepare};
+
+/// A folder that is filled under a temporary name and appears at its path when it is complete. If
+/// it is dropped before [`finish`](Self::finish), nothing is left of it.
 ///
-/// It is locked meanwhile, as a [`WholeFile`](crate::WholeFile) is, so that what a killed program
-/// has left is removed by the next that fills the same folder; where systems lock no folders,
-/// leftovers stay.
+/// Like a [`WholeFile`](crate::WholeFile), it is locked meanwhile, and the leftovers of killed
+/// processes are removed by the next one that fills the same folder. On systems that cannot lock
+/// folders, leftovers remain.
 ///
 /// ```
 /// use edbatch_datasets::WholeFolder;
 ///
-/// # let scratch = std::env::temp_dir().join(format!("edbatch-folder-{}", std::process::id()));
-/// # std::fs::create_dir_all(&scratch)?;
+/// # let scratch = tempfile::tempdir()?;
+/// # let scratch = scratch.path();
 /// let path = scratch.join("model");
 /// let folder = WholeFolder::create(&path)?;
 /// std::fs::write(folder.partial().join("config.json"), "{}")?;
 /// assert!(!path.exists());
 /// folder.finish()?;
 /// assert_eq!(std::fs::read_to_string(path.join("config.json"))?, "{}");
-/// # std::fs::remove_dir_all(&scratch)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct WholeFolder {
-    partial: PathBuf,
+    partial: TempDir,
     path: PathBuf,
-    /// Holds the lock, where there is one.
+    /// Holds the lock, where the system locks folders.
     _lock: Option<File>,
 }
 
 impl WholeFolder {
-    /// Begins a folder, and removes what killed programs have left of it.
+    /// Creates a partial folder, after removing leftovers of the same folder.
     ///
     /// # Errors
-    /// If no folder can be made beside its place.
+    /// If the partial folder cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let name = path.file_name().unwrap_or_default();
-        // A folder that can be written to need not be one that can be listed.
-        let _ = remove_leftovers(folder_of(path), |target| target == name);
+        let (prefix, parent) = prepare(path);
         loop {
-            let partial = beside(path);
-            match fs::create_dir(&partial) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                made => made?,
-            }
+            let partial = named(&prefix).tempdir_in(parent)?;
             let lock = File::open(&partial).ok();
             let locked = lock.as_ref().map(File::try_lock);
-            // Whoever took it for a leftover, before it was locked, removes it.
-            if matches!(locked, Some(Err(TryLockError::WouldBlock))) || !partial.exists() {
-                continue;
+            // Another process may have taken the folder for a leftover before it was locked.
+            let swept = matches!(locked, Some(Err(TryLockError::WouldBlock)));
+            if !swept && partial.path().exists() {
+                return Ok(Self { partial, path: path.to_path_buf(), _lock: lock });
             }
-            return Ok(Self { partial, path: path.to_path_buf(), _lock: lock });
         }
     }
 
-    /// Where its files are written.
+    /// The temporary folder to write the files into.
     #[must_use]
     pub fn partial(&self) -> &Path {
-        &self.partial
+        self.partial.path()
     }
 
-    /// Puts the files in their place. What else is in a folder of that name stays.
+    /// Moves the files to their path. If that folder exists, its other files stay.
     ///
     /// # Errors
-    /// If they cannot be moved there.
+    /// If a file cannot be moved.
     pub fn finish(self) -> io::Result<()> {
         if !self.path.exists() {
             return fs::rename(&self.partial, &self.path);
@@ -82,40 +77,31 @@ impl WholeFolder {
     }
 }
 
-impl Drop for WholeFolder {
-    fn drop(&mut self) {
-        // After success it is no longer there; after failure the error is already on its way.
-        let _ = fs::remove_dir_all(&self.partial);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     #[cfg(unix)]
-    fn a_leftover_is_removed_and_what_is_under_way_is_not() {
-        let name = format!("edbatch-whole-folder-{}", std::process::id());
-        let scratch = std::env::temp_dir().join(name);
-        let left = scratch.join(".model.9-0123456789abcdef.partial");
+    fn leftovers_are_removed_and_running_processes_keep_theirs() {
+        let scratch = tempfile::tempdir().unwrap();
+        let left = scratch.path().join(".model.0123456789abcdef.partial");
         fs::create_dir_all(&left).unwrap();
         fs::write(left.join("weights"), "half").unwrap();
-        let path = scratch.join("model");
+        let path = scratch.path().join("model");
         let first = WholeFolder::create(&path).unwrap();
         assert!(!left.exists());
         fs::write(first.partial().join("config"), "first").unwrap();
         let second = WholeFolder::create(&path).unwrap();
-        assert!(first.partial().exists(), "it is under way");
+        assert!(first.partial().exists(), "it is locked");
         fs::write(second.partial().join("config"), "second").unwrap();
         fs::write(second.partial().join("weights"), "whole").unwrap();
         second.finish().unwrap();
-        // Into a folder that is there: its other files stay.
+        // The folder exists now: its other files stay.
         first.finish().unwrap();
         assert_eq!(fs::read_to_string(path.join("config")).unwrap(), "first");
         assert_eq!(fs::read_to_string(path.join("weights")).unwrap(), "whole");
         drop(WholeFolder::create(&path).unwrap());
-        assert_eq!(fs::read_dir(&scratch).unwrap().count(), 1);
-        fs::remove_dir_all(&scratch).unwrap();
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
     }
 }

@@ -1,12 +1,14 @@
-//! Hostile input: whatever the bytes, every reader gives items, and errors that name a place.
-//! Readers of a line an item go on after a malformed line; others end.
+//! Hostile input: for any bytes, every reader returns items and errors with a position. Readers of
+//! one item per line continue after a malformed line; others end.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use edbatch_datasets::{fixtures, lines, read_binary_trees, read_lattices, read_nary_trees};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
+use tempfile::TempDir;
 
 #[path = "hostile/read_all.rs"]
 mod read_all;
@@ -62,11 +64,11 @@ proptest! {
 }
 
 #[test]
-fn a_truncated_gzip_file_is_no_short_file() {
+fn a_truncated_gzip_file_is_an_error() {
     let whole = gzip(fixtures::text::WEIBO.as_bytes());
     for kept in [0, 5, whole.len() / 2, whole.len() - 9, whole.len() - 1] {
         let file = Scratch::new("truncated.jsonl.gz", &whole[..kept]);
-        match read_lattices(&file.0) {
+        match read_lattices(&file.path) {
             Err(error) => assert!(
                 error.to_string().contains("expected the rest of the compressed data"),
                 "{error}"
@@ -77,26 +79,26 @@ fn a_truncated_gzip_file_is_no_short_file() {
         }
     }
     let file = Scratch::new("whole.jsonl.gz", &whole);
-    assert_eq!(read_lattices(&file.0).unwrap(), fixtures::weibo());
+    assert_eq!(read_lattices(&file.path).unwrap(), fixtures::weibo());
 }
 
 #[test]
-fn damaged_gzip_is_named() {
+fn a_damaged_gzip_file_is_an_error() {
     let file = Scratch::new("damaged.txt.gz", b"(2 (2 not) (2 gzip))\n");
-    let error = read_binary_trees(&file.0).unwrap_err().to_string();
+    let error = read_binary_trees(&file.path).unwrap_err().to_string();
     assert!(error.contains("damaged.txt.gz:1:1: expected more data, got: "), "{error}");
 }
 
 #[test]
-fn every_member_of_a_gzip_file_is_read() {
+fn all_gzip_members_are_read() {
     let mut members = gzip(b"(2 a)\n");
     members.extend(gzip(b"(2 b)\n"));
     let file = Scratch::new("members.txt.gz", &members);
-    assert_eq!(read_binary_trees(&file.0).unwrap().len(), 2);
+    assert_eq!(read_binary_trees(&file.path).unwrap().len(), 2);
 }
 
 #[test]
-fn a_gzip_bomb_is_stopped_at_the_longest_line() {
+fn a_gzip_bomb_stops_at_the_line_limit() {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let chunk = vec![b'x'; 1 << 20];
     for _ in 0..80 {
@@ -104,7 +106,7 @@ fn a_gzip_bomb_is_stopped_at_the_longest_line() {
     }
     let file = Scratch::new("bomb.txt.gz", &encoder.finish().unwrap());
     let error =
-        lines(&file.0).unwrap().find_map(Result::err).expect("a line of 80 MiB").to_string();
+        lines(&file.path).unwrap().find_map(Result::err).expect("a line of 80 MiB").to_string();
     assert!(
         error.ends_with("expected a line of at most 67108864 bytes, got a longer one"),
         "{error}"
@@ -112,7 +114,7 @@ fn a_gzip_bomb_is_stopped_at_the_longest_line() {
 }
 
 #[test]
-fn missing_files_and_folders_are_named() {
+fn errors_name_missing_files() {
     let missing = read_nary_trees("no/such/file").unwrap_err().to_string();
     assert!(missing.starts_with("no/such/file: expected a readable file, got: "), "{missing}");
     assert!(lines(std::env::temp_dir()).is_err());
@@ -124,20 +126,17 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A file that is gone after the test.
-struct Scratch(std::path::PathBuf);
+/// A file in a folder that is removed after the test.
+struct Scratch {
+    path: PathBuf,
+    _folder: TempDir,
+}
 
 impl Scratch {
     fn new(name: &str, bytes: &[u8]) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("edbatch-datasets-{}-{name}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        Self { path, _folder: folder }
     }
 }

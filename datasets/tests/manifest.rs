@@ -1,4 +1,4 @@
-//! The manifest is well formed, and right about the full sets where they are.
+//! The manifest is well formed and matches the full data sets, where available.
 
 use std::collections::HashSet;
 
@@ -14,22 +14,22 @@ fn the_manifest_is_well_formed() {
         for file in &set.files {
             assert!(
                 file.path.starts_with(&format!("{}/", set.name)),
-                "{} is in its set's folder",
+                "{} is in the folder of its set",
                 file.path
             );
-            assert!(paths.insert(&file.path), "{} once", file.path);
+            assert!(paths.insert(&file.path), "{} is listed twice", file.path);
             assert!(
                 file.sha256.len() == 64 && file.sha256.chars().all(|c| c.is_ascii_hexdigit()),
                 "{}",
                 file.path
             );
-            assert_eq!(file.member.is_none(), by_hand, "{} has a name at its source", file.path);
+            assert_eq!(file.member.is_none(), by_hand, "the member name of {}", file.path);
         }
     }
 }
 
 #[test]
-fn the_full_sets_are_as_the_manifest_says() {
+fn the_full_sets_match_the_manifest() {
     let Some(datasets) = edbatch_testing::shared("datasets") else { return };
     for (path, state) in check(&datasets) {
         match state {
@@ -41,22 +41,20 @@ fn the_full_sets_are_as_the_manifest_says() {
 }
 
 #[test]
-fn a_file_is_compared_plain_or_compressed() {
-    let folder =
-        std::env::temp_dir().join(format!("edbatch-datasets-{}-manifest", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+fn plain_and_compressed_files_are_compared() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
     let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_string();
     let file = File { path: "abc".to_string(), member: None, bytes: 3, sha256 };
-    assert!(matches!(file.check(&folder), State::Missing));
+    assert!(matches!(file.check(folder), State::Missing));
 
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut gzip, b"abc").unwrap();
     std::fs::write(folder.join("abc.gz"), gzip.finish().unwrap()).unwrap();
-    assert!(matches!(file.check(&folder), State::Good));
+    assert!(matches!(file.check(folder), State::Good));
 
     std::fs::write(folder.join("abc"), "abd").unwrap();
-    assert!(matches!(file.check(&folder), State::Differs { bytes: 3, .. }));
+    assert!(matches!(file.check(folder), State::Differs { bytes: 3, .. }));
     std::fs::write(folder.join("abc.gz"), "no gzip").unwrap();
     assert!(matches!(file.check_at(&folder.join("abc.gz")), State::Unreadable(_)));
-    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use edbatch_testing::{shared, skip};
+use edbatch_testing::{names, shared, skip};
+use tempfile::TempDir;
 
 const SHARDS: usize = 64;
 
@@ -17,23 +18,22 @@ const EDBATCH: &str = env!("CARGO_BIN_EXE_edbatch");
 
 /// A model for a corpus, and a folder for its shards.
 struct Corpus {
-    folder: PathBuf,
+    folder: TempDir,
     inputs: Vec<PathBuf>,
 }
 
 impl Corpus {
     fn new(test: &str, model: &str, inputs: Vec<PathBuf>) -> Self {
-        let folder = std::env::temp_dir().join(format!("edbatch-{test}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(folder.join("out")).unwrap();
+        let folder = TempDir::with_prefix(format!("edbatch-{test}-")).unwrap();
+        fs::create_dir(folder.path().join("out")).unwrap();
         let mut command = Command::new(EDBATCH);
-        command.args(["init", model]).arg(folder.join("model")).args(["--hidden", "128"]);
+        command.args(["init", model]).arg(folder.path().join("model")).args(["--hidden", "128"]);
         succeed(command.arg("--input").arg(&inputs[0]));
         Self { folder, inputs }
     }
 
     fn out(&self) -> PathBuf {
-        self.folder.join("out")
+        self.folder.path().join("out")
     }
 
     /// Compares the shards with one process.
@@ -47,16 +47,10 @@ impl Corpus {
         }
         assert!(!names.iter().any(|name| name.contains("partial")), "{names:?}");
         let mut one = Command::new(EDBATCH);
-        one.arg("infer").arg(self.folder.join("model")).arg("--input").args(&self.inputs);
+        one.arg("infer").arg(self.folder.path().join("model")).arg("--input").args(&self.inputs);
         let one = succeed(&mut one).stdout;
         let cat = succeed(Command::new(EDBATCH).args(["shards", "cat"]).arg(self.out())).stdout;
         assert!(one == cat, "{} and {} bytes", one.len(), cat.len());
-    }
-}
-
-impl Drop for Corpus {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -82,11 +76,6 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-}
-
 #[test]
 #[ignore = "takes a minute"]
 fn a_ray_cluster_that_loses_a_worker_and_a_node() {
@@ -101,7 +90,7 @@ fn a_ray_cluster_that_loses_a_worker_and_a_node() {
     for corpus in corpora {
         let mut check = Command::new(&python);
         check.arg(script).args(["--shards", &SHARDS.to_string(), "--edbatch", EDBATCH]);
-        check.arg("--folder").arg(corpus.out()).arg(corpus.folder.join("model"));
+        check.arg("--folder").arg(corpus.out()).arg(corpus.folder.path().join("model"));
         let said = succeed(check.args(&corpus.inputs)).stdout;
         let said = String::from_utf8_lossy(&said);
         let results: Vec<&str> = said.lines().filter(|line| !line.starts_with('[')).collect();
@@ -131,11 +120,11 @@ fn xargs_with_processes_that_are_killed() {
     }
     let Some(corpora) = corpora("xargs") else { return };
     for corpus in corpora {
-        let pids = corpus.folder.join("pids");
+        let pids = corpus.folder.path().join("pids");
         fs::create_dir(&pids).unwrap();
         let xargs = || {
             let mut command = Command::new("sh");
-            command.args(["-c", XARGS, "sh"]).arg(&corpus.folder).arg(EDBATCH);
+            command.args(["-c", XARGS, "sh"]).arg(corpus.folder.path()).arg(EDBATCH);
             command.args(&corpus.inputs).output().unwrap()
         };
         let (output, killed) = std::thread::scope(|scope| {

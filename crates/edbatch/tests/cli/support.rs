@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use edbatch_datasets::fixtures::text;
 use edbatch_testing::names;
+use tempfile::TempDir;
 
 /// The models, and the fixture that `init` makes each of.
 pub(crate) const MODELS: [(&str, &str, &str); 9] = [
@@ -39,18 +40,15 @@ pub(crate) fn goldens_small() -> PathBuf {
 }
 
 /// A folder that is removed with everything in it.
-pub(crate) struct Scratch(pub(crate) PathBuf);
+pub(crate) struct Scratch(pub(crate) TempDir);
 
 impl Scratch {
     pub(crate) fn new(test: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("edbatch-{test}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(TempDir::with_prefix(format!("edbatch-{test}-")).unwrap())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
@@ -60,7 +58,7 @@ impl Scratch {
 
     /// The names of what is in it, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
-        names(&self.0)
+        names(self.0.path())
     }
 
     /// The command with these words, of which `@name` is a path in this folder.
@@ -116,12 +114,6 @@ impl Scratch {
         } else {
             self.ok(&words);
         }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
