@@ -1,13 +1,13 @@
-//! Equations that several models share: LSTM, GRU, linear layer.
+//! Equations that several models share: LSTM, GRU and linear layer.
 
 use edbatch_graph::{CellBuilder, CellError, Network, RecordId, Shape, Tensor};
 
-/// An LSTM's state: the hidden vector `h` and the memory `c`, both `[hidden]`.
+/// Declares the state of an LSTM: the hidden vector `h` and the memory `c`, both `[hidden]`.
 pub(crate) fn lstm_state(network: &mut Network, hidden: usize) -> Result<RecordId, CellError> {
     network.record("state", [("h", vector(hidden)?), ("c", vector(hidden)?)])
 }
 
-/// The scores of all classes: `[classes]`.
+/// Declares the scores of all classes: `[classes]`.
 pub(crate) fn logits(network: &mut Network, classes: usize) -> Result<RecordId, CellError> {
     network.record("logits", [("logits", vector(classes)?)])
 }
@@ -21,9 +21,9 @@ pub(crate) fn vector(elements: usize) -> Result<Shape, CellError> {
     })
 }
 
-/// One step of a long short-term memory; parameters `{prefix}.w_g`, `u_g`, `b_g` per gate g.
+/// One step of an LSTM with parameters `{prefix}.w_g`, `u_g`, `b_g` for each gate g.
 ///
-/// `x` is (in), `h` and `c` are (hidden); returns the next `h` and `c`.
+/// `x` is (in), `h` and `c` are (hidden). Returns the next `h` and `c`.
 pub(crate) fn lstm<'c>(
     cell: &'c CellBuilder,
     prefix: &str,
@@ -41,19 +41,19 @@ pub(crate) fn lstm<'c>(
     vec![o * c.tanh(), c]
 }
 
-/// A gated recurrent unit's state: the hidden vector `h`, `[hidden]`.
+/// Declares the state of a GRU: the hidden vector `h`, `[hidden]`.
 pub(crate) fn gru_state(network: &mut Network, hidden: usize) -> Result<RecordId, CellError> {
     network.record("state", [("h", vector(hidden)?)])
 }
 
-/// One step of a gated recurrent unit; parameters `{prefix}.w_g`, `u_g`, `b_g` per gate g.
+/// One step of a GRU with parameters `{prefix}.w_g`, `u_g`, `b_g` for each gate g.
 ///
-/// `x` is (in), `h` (hidden); returns the next `h`.
+/// `x` is (in), `h` is (hidden). Returns the next `h`.
 pub(crate) fn gru<'c>(
     cell: &'c CellBuilder,
     prefix: &str,
     x: Tensor<'c>,
-    h: Tensor<'c>,
+    [h]: [Tensor<'c>; 1],
 ) -> Vec<Tensor<'c>> {
     let gate = |g, h| {
         weight(cell, &format!("{prefix}.w_{g}"), h, x).matmul(x)
@@ -65,12 +65,12 @@ pub(crate) fn gru<'c>(
     vec![between(z, h, c)]
 }
 
-/// `z ∘ h + (1 - z) ∘ c`, written with one multiplication less.
+/// `z ∘ h + (1 - z) ∘ c`, with one multiplication instead of two.
 pub(crate) fn between<'c>(z: Tensor<'c>, h: Tensor<'c>, c: Tensor<'c>) -> Tensor<'c> {
     c + z * (h - c)
 }
 
-/// `{prefix}.weight x + {prefix}.bias`, with `rows` results.
+/// `{prefix}.weight · x + {prefix}.bias`. x is (in), the result is (rows).
 pub(crate) fn linear<'c>(
     cell: &'c CellBuilder,
     prefix: &str,
@@ -81,7 +81,7 @@ pub(crate) fn linear<'c>(
     weight.matmul(x) + cell.parameter(&format!("{prefix}.bias"), &[rows])
 }
 
-/// A parameter with a row per element of `out` and a column per element of `x`.
+/// Declares a parameter with a row per element of `out` and a column per element of `x`.
 pub(crate) fn weight<'c>(
     cell: &'c CellBuilder,
     name: &str,
@@ -91,7 +91,7 @@ pub(crate) fn weight<'c>(
     cell.parameter(name, &[out.shape().elements(), x.shape().elements()])
 }
 
-/// A parameter with an element per element of `out`.
+/// Declares a parameter of the same length as `out`.
 pub(crate) fn bias<'c>(cell: &'c CellBuilder, name: &str, out: Tensor<'c>) -> Tensor<'c> {
     cell.parameter(name, &[out.shape().elements()])
 }

@@ -1,10 +1,26 @@
-//! How the lattice models wire a lattice: a call for each character and each word.
+//! The cells and the wiring that the lattice models share: one call for each character and word.
 
 use edbatch_datasets::{Lattice, WordArc};
-use edbatch_graph::{Kind, Value};
+use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Tensor, Value};
 
 use crate::Build;
+use crate::cells::{linear, logits};
 use crate::model::BuildError;
+
+/// The sizes of a lattice model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LatticeSizes {
+    /// Number of characters.
+    pub chars: usize,
+    /// Number of words.
+    pub words: usize,
+    /// Elements of an embedding.
+    pub embed: usize,
+    /// Elements of a hidden vector.
+    pub hidden: usize,
+    /// Number of classes.
+    pub classes: usize,
+}
 
 /// The cells of a lattice model, and the state before the first character.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +32,35 @@ pub(crate) struct Wiring {
 }
 
 impl Wiring {
-    /// State j comes after character j. It is not a node of its own: who reads it reads all the
-    /// arcs into it, the character's first.
+    /// Declares the cells for a state of `N` fields, hidden vector first. `step` makes the next
+    /// state from the name of a cell, an embedding and a state; `initial` names the parameters of
+    /// the first state.
+    pub(crate) fn declare<const N: usize>(
+        network: &mut Network,
+        sizes: LatticeSizes,
+        state: RecordId,
+        initial: [&str; N],
+        step: for<'c> fn(&'c CellBuilder, &str, Tensor<'c>, [Tensor<'c>; N]) -> Vec<Tensor<'c>>,
+    ) -> Result<Self, CellError> {
+        let LatticeSizes { chars, words, embed, classes, .. } = sizes;
+        let scores = logits(network, classes)?;
+        let start = network.initial(state, &initial)?;
+        let mut arc = |name: &str, rows: usize| {
+            network.cell(name, state, |cell| {
+                let x = cell.lookup(name, &format!("{name}_embed.weight"), &[rows, embed]);
+                step(cell, name, x, cell.many("from", state).mean())
+            })
+        };
+        let (char, word) = (arc("char", chars)?, arc("word", words)?);
+        let output = network.cell("output", scores, |cell| {
+            let fields: [Tensor<'_>; N] = cell.many("arcs", state).mean();
+            vec![linear(cell, "out", classes, fields[0])]
+        })?;
+        Ok(Self { start, char, word, output })
+    }
+
+    /// Calls the cells for one lattice. State j, the state after character j, is the mean of the
+    /// arcs that end there; it has no node of its own, so its readers read all of its arcs.
     pub(crate) fn build(
         &self,
         build: &Build<'_>,
@@ -31,12 +74,12 @@ impl Wiring {
                  expected start < end < {length}"
             )));
         }
-        // A word's arc is called once its last character's is, so that each state's arcs are
-        // contiguous.
+        // A word's arc is called right after the arc of its last character, so that the arcs of
+        // each state are contiguous.
         let mut by_end: Vec<_> = lattice.words.iter().collect();
         by_end.sort_by_key(|word| word.end);
         let mut words = by_end.into_iter().peekable();
-        // Arcs into state j: `arcs[first[j]..first[j + 1]]`.
+        // The arcs that end in state j are `arcs[first[j]..first[j + 1]]`.
         let mut arcs = Vec::with_capacity(1 + lattice.chars.len() + lattice.words.len());
         let mut first = Vec::with_capacity(2 + lattice.chars.len());
         first.extend([0, 1]);

@@ -1,17 +1,16 @@
 //! A GRU over a lattice of characters and dictionary words, with scores for every character.
 //!
-//! *Source*: the form that the ED-Batch authors benchmark, with one difference: a state is the mean
-//! of its arcs, not their sum.
+//! *Source*: the variant that the ED-Batch authors benchmark, with one difference: a state is the
+//! mean of its arcs, not their sum.
 
 use std::sync::Arc;
 
 use edbatch_datasets::Lattice;
-use edbatch_graph::{CellError, Kind, Network};
+use edbatch_graph::{CellError, Network};
 
 use crate::Build;
-use crate::cells::{gru, gru_state, linear, logits};
-use crate::lattice::Wiring;
-use crate::lattice_lstm::LatticeSizes;
+use crate::cells::{gru, gru_state};
+use crate::lattice::{LatticeSizes, Wiring};
 use crate::model::{BuildError, Model};
 
 /// A GRU over a lattice of characters and dictionary words, with scores for every character.
@@ -27,24 +26,10 @@ impl LatticeGru {
     /// # Errors
     /// If a size is zero or too large.
     pub fn new(sizes: LatticeSizes) -> Result<Self, CellError> {
-        let LatticeSizes { chars, words, embed, hidden, classes } = sizes;
         let mut network = Network::new();
-        let state = gru_state(&mut network, hidden)?;
-        let scores = logits(&mut network, classes)?;
-        let start = network.initial(state, &["h0"])?;
-        let mut arc = |name: &str, rows: usize| -> Result<Kind, CellError> {
-            network.cell(name, state, |cell| {
-                let x = cell.lookup(name, &format!("{name}_embed.weight"), &[rows, embed]);
-                let [h] = cell.many("from", state).mean();
-                gru(cell, name, x, h)
-            })
-        };
-        let (char, word) = (arc("char", chars)?, arc("word", words)?);
-        let output = network.cell("output", scores, |cell| {
-            let [h] = cell.many("arcs", state).mean();
-            vec![linear(cell, "out", classes, h)]
-        })?;
-        Ok(Self { network: Arc::new(network), wiring: Wiring { start, char, word, output } })
+        let state = gru_state(&mut network, sizes.hidden)?;
+        let wiring = Wiring::declare(&mut network, sizes, state, ["h0"], gru)?;
+        Ok(Self { network: Arc::new(network), wiring })
     }
 }
 

@@ -1,11 +1,12 @@
-//! The model zoo: cells plus wiring, one instance at a time.
+//! The model zoo: nine dynamic neural networks, and the trait that they implement.
 //!
-//! A [`Model`] declares its cells once and wires one input; it never sees a batch. The nine models
-//! of the benchmarks are here, a file each, as short as their equations; [`Zoo`] is any of them by
-//! its configuration, [`Folder`] a folder with configuration, vocabularies and weights. Use this
-//! crate to run one of them, or take [`Model`] and [`Build`] alone for a model of your own.
+//! A [`Model`] declares its cells once and wires one input at a time; it never sees a batch. Each
+//! of the nine benchmark models has a file about as short as its equations. [`Zoo`] is any of them,
+//! chosen by a configuration; [`Folder`] reads configuration and vocabularies from a model's
+//! folder. Use this crate to run one of these models, or only [`Model`] and [`Build`] for a model
+//! of your own.
 //!
-//! *Cost*: wiring is a call of `Graph::call` per node and one allocation per instance.
+//! *Cost*: wiring takes one `Graph::call` per node and one allocation per instance.
 //!
 //! ```
 //! use edbatch_models::{Model, TreeLstm, TreeSizes};
@@ -16,7 +17,7 @@
 //! # Ok::<(), edbatch_graph::CellError>(())
 //! ```
 //!
-//! Read `tree_lstm.rs` next, then [`Build`] for what a model may await.
+//! Read `tree_lstm.rs` next, then [`Build`] for models that await computed values.
 #![forbid(unsafe_code)]
 
 mod bilstm_tagger;
@@ -47,8 +48,9 @@ pub use build::{Answer, Build, GiveError, Mailbox, Request, arg_max};
 pub use config::{ConfigError, Family, ModelConfig, ModelName};
 pub use folder::{Folder, FolderError};
 pub use input::{Inputs, ZooInput, inputs, is_arc_file};
+pub use lattice::LatticeSizes;
 pub use lattice_gru::LatticeGru;
-pub use lattice_lstm::{LatticeLstm, LatticeSizes};
+pub use lattice_lstm::LatticeLstm;
 pub use lexicon::Lexicon;
 pub use lstm_nmt::{BEGIN, END, LstmNmt, NmtSizes, SourceSentence, Stop};
 pub use model::{BuildError, Model};
