@@ -1,9 +1,9 @@
-//! Writes generated sets as files in the formats of the real ones: trees, sentences, pairs,
-//! lattices, vocabularies.
+//! Writes generated trees, sentences, pairs, lattices and vocabularies in the formats of the real
+//! sets.
 //!
 //!     cargo run -p edbatch-datasets --example generate -- DIR [COUNT] [SEED]
 //!
-//! Without COUNT and SEED it writes what `datasets/fixtures` holds.
+//! Without COUNT and SEED it writes the files of `datasets/fixtures`.
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
-//! Arc files: lattices as numbers, the form in which the ED-Batch authors publish theirs.
+//! Arc files: lattices as numbers, in the format that the ED-Batch authors publish.
 //!
-//! A file is a stream of integers: how many instances; then for each the number of its states, a
-//! label for every state, and for every state `k` and then `k` times `from id`. An arc from the
-//! state just before is a character, any other a word. State 0 is the start and has no arc.
-//! Characters and words are numbered apart, and a file need not use every number. Here state `j` is
+//! A file is a stream of integers: the number of instances; then for each instance the number of
+//! its states, a label for every state, and for every state a count `k` and `k` pairs `from id`.
+//! An arc from the previous state is a character, any other arc is a word. State 0 is the start and
+//! has no arcs. Characters and words have separate numberings, which may have gaps. State `j` is
 //! character `j - 1`, so a word arc from state `s` to state `j` spans characters `s … j - 1`.
 
 use std::io::BufRead;
@@ -13,16 +13,17 @@ use crate::error::{Error, quoted};
 use crate::lattice::{Lattice, WordArc};
 use crate::lines::{Lines, open};
 
-/// The most states, and the most arcs, that one instance of an arc file may have.
+/// The maximum number of states, and of arcs, in one instance of an arc file.
 pub const MAX_ARCS: u32 = 1 << 22;
 
-/// All lattices of an arc file, plain or `.gz`.
+/// Reads all lattices of an arc file, plain or `.gz`.
 pub fn read_arcs(path: impl AsRef<Path>) -> Result<Vec<Lattice<u32>>, Error> {
     let name = path.as_ref().display().to_string();
     parse_arcs(open(path)?, &name).collect()
 }
 
-/// The lattices of an arc file in `reader`; errors call it `name`. Tags are the labels' numbers.
+/// Iterates over the lattices of the arc file in `reader`. Tags are the labels as text; `name` is
+/// the file name in error messages.
 ///
 /// ```
 /// // One instance of three states: characters 7 and 8, and word 40 over both.
@@ -40,10 +41,10 @@ pub fn parse_arcs<R: BufRead>(reader: R, name: &str) -> Arcs<R> {
     }
 }
 
-/// Iterator of [`parse_arcs`]. It ends after its first error.
+/// The iterator that [`parse_arcs`] returns. It ends after its first error.
 pub struct Arcs<R> {
     numbers: Numbers<R>,
-    /// How many instances the file announces, once that is read.
+    /// The number of instances that the file declares, once it has been read.
     count: Option<u32>,
     done: u32,
 }
@@ -54,7 +55,7 @@ impl<R: BufRead> Iterator for Arcs<R> {
     fn next(&mut self) -> Option<Self::Item> {
         let lattice = self.read_next();
         if lattice.is_err() {
-            // As if the file had announced no instance: the iterator ends here.
+            // Pretend that the file declared no instances, so that the iterator ends.
             self.count = Some(0);
             self.done = 0;
             self.numbers.end();
@@ -83,12 +84,11 @@ impl<R: BufRead> Arcs<R> {
         if states == 0 || states > MAX_ARCS {
             return Err(numbers.error(format!("1 to {MAX_ARCS} states")));
         }
-        // Nothing is reserved for the number that the file claims: each value is stored when it has
-        // been read.
+        // No memory is reserved for the declared number: values are stored as they are read.
         let mut lattice = Lattice::default();
         for state in 0..states {
             let label = numbers.next("a label for every state")?;
-            // State 0 is before the first character, so its label is no character's tag.
+            // State 0 is before the first character, so its label is not a character's tag.
             if state > 0 {
                 lattice.tags.push(label.to_string());
             }
@@ -117,12 +117,12 @@ fn read_state<R: BufRead>(
         if from >= state {
             return Err(numbers.error(format!("an arc from a state before {state}")));
         }
+        // An arc from the previous state is the character itself.
         let is_second_character = from == state - 1 && lattice.chars.len() == state as usize;
         if is_second_character {
             return Err(numbers.error(format!("one character arc into state {state}")));
         }
         let id = numbers.next("a character or a word")?;
-        // An arc from the state just before spans one character: it is the character itself.
         if from == state - 1 {
             lattice.chars.push(id);
         } else {
@@ -137,10 +137,10 @@ fn read_state<R: BufRead>(
     Ok(())
 }
 
-/// The numbers of a file, however they are spread over lines.
+/// The numbers of a file, regardless of line breaks.
 struct Numbers<R> {
     lines: Lines<R>,
-    /// The current number is `begin..end` of the current line.
+    /// The bytes `begin..end` of the current line are the current number.
     begin: usize,
     end: usize,
 }
@@ -160,7 +160,8 @@ impl<R: BufRead> Numbers<R> {
         Ok(())
     }
 
-    /// Moves to the next piece between ASCII spaces and line ends; false at the end of the file.
+    /// Moves to the next word between ASCII spaces and line ends. Returns false at the end of the
+    /// file.
     fn advance(&mut self) -> Result<bool, Error> {
         loop {
             let line = self.lines.current();
@@ -182,7 +183,7 @@ impl<R: BufRead> Numbers<R> {
         &self.lines.current()[self.begin..self.end]
     }
 
-    /// The error that the current number is not what was expected.
+    /// Returns the error that the current number is not what was expected.
     fn error(&self, expected: impl Into<String>) -> Error {
         self.lines.error(self.begin, expected, quoted(self.text()))
     }
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_may_stand_anywhere() {
+    fn line_breaks_do_not_matter() {
         check("0", &[]);
         check(
             "2 1 0 0\n\n 3 0 5 6 0\n1 0 7 2 1\n8 0 40 \n\n",
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_claims_take_no_memory() {
+    fn huge_declared_sizes_allocate_nothing() {
         check("4294967295", &["in:2:1: expected a number of states, got the end of the file"]);
         check("1 4294967295 0", &["in:1:3: expected 1 to 4194304 states, got \"4294967295\""]);
         check(
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_wrong_arcs_name_the_place() {
+    fn errors_have_line_and_column() {
         check("", &["in:1:1: expected the number of instances, got the end of the file"]);
         check("1 0", &["in:1:3: expected 1 to 4194304 states, got \"0\""]);
         check("1 1 0\n1 0 5", &["in:2:1: expected no arc into state 0, got \"1\""]);

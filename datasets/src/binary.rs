@@ -1,5 +1,5 @@
-//! Binary trees, one a line: `(label left right)` or `(label token)`, as in the Stanford Sentiment
-//! Treebank.
+//! Binary trees, one per line: `(label left right)` or `(label token)`, as in the Stanford
+//! Sentiment Treebank.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -9,13 +9,14 @@ use crate::error::Error;
 use crate::lines::{Lines, open};
 use crate::tree::Tree;
 
-/// All binary trees of a file, plain or `.gz`.
+/// Reads all binary trees of a file, plain or `.gz`.
 pub fn read_binary_trees(path: impl AsRef<Path>) -> Result<Vec<Tree>, Error> {
     let name = path.as_ref().display().to_string();
     parse_binary_trees(open(path)?, &name).collect()
 }
 
-/// The binary trees of `reader`, one a line; errors call it `name`. An empty line is an error.
+/// Iterates over the binary trees in `reader`, one per line. An empty line is an error. `name` is
+/// the file name in error messages.
 ///
 /// ```
 /// let text = "(2 (2 no) (2 one))\n(3 (2 only) (3 (2 child)))\n";
@@ -29,8 +30,8 @@ pub fn parse_binary_trees<R: BufRead>(reader: R, name: &str) -> BinaryTrees<R> {
     BinaryTrees { lines: Lines::new(reader, name) }
 }
 
-/// Iterator of [`parse_binary_trees`]. After a malformed line it goes on with the next; after any
-/// other error it ends.
+/// The iterator that [`parse_binary_trees`] returns. It continues after a malformed line and ends
+/// after any other error.
 pub struct BinaryTrees<R> {
     lines: Lines<R>,
 }
@@ -89,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn tokens_hold_no_break_spaces() {
+    fn no_break_spaces_are_part_of_tokens() {
         let tree =
             parse_binary_trees("(2 (2 1\u{a0}2) (2 b))".as_bytes(), "in").next().unwrap().unwrap();
         assert_eq!(tree.tokens().collect::<Vec<_>>(), ["1\u{a0}2", "b"]);
     }
 
     #[test]
-    fn errors_of_wrong_trees_name_the_place() {
+    fn errors_have_line_and_column() {
         check("(2 x)\n\n", &["1 nodes", "in:2:1: expected \"(\", got the end of the line"]);
         check("x", &["in:1:1: expected \"(\", got \"x\""]);
         check("(2 (2 ü) (2 b) (2 c))", &["in:1:16: expected \")\" after two children, got \"(\""]);
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_levels_are_read() {
+    fn trees_of_depth_100_000_are_read() {
         let mut text = "(2 (2 a) ".repeat(100_000);
         text += "(2 b)";
         text += &")".repeat(100_000);

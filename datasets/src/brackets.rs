@@ -1,23 +1,22 @@
-//! Parses bracketed trees: the pushdown automaton behind binary and n-ary trees.
+//! The parser of bracketed trees, binary and n-ary: a pushdown automaton.
 //!
-//! A line is cut into `(`, `)` and text, where text ends at an ASCII space or a bracket and nowhere
-//! else (tokens may hold a no-break space). Every open bracket is a [`Frame`] on an explicit stack;
-//! a closing one becomes a node. *Cost.* One pass; the stack is as deep as the tree.
+//! A line is split into `(`, `)` and text. Text ends only at an ASCII space or a bracket (tokens
+//! may contain a no-break space). An open bracket pushes a [`Frame`] onto an explicit stack; a
+//! closing bracket pops it and adds a node. *Cost.* One pass; the stack is as deep as the tree.
 
 use crate::error::quoted;
 use crate::tree::{Tree, TreeBuilder};
 
-/// How many children a node may have.
+/// The number of children that a node may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arity {
-    /// Two children, or one token.
+    /// Two children or one token.
     Two,
-    /// Any number of children, or one token, or neither; the label may be missing in front of a
-    /// child.
+    /// Any number of children, or one token, or nothing. The label before a child may be missing.
     Any,
 }
 
-/// What a line is made of.
+/// A token of the bracket syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     Open,
@@ -25,7 +24,7 @@ pub(crate) enum Piece<'a> {
     Text(&'a str),
 }
 
-/// What was expected and what came.
+/// A syntax error: what was expected, and what was found.
 pub(crate) struct Mismatch {
     pub(crate) expected: &'static str,
     pub(crate) got: String,
@@ -49,12 +48,12 @@ impl Brackets {
         Brackets { arity, open: Vec::new(), tree: TreeBuilder::new() }
     }
 
-    /// How many brackets are open.
+    /// Returns the number of open brackets.
     pub(crate) fn depth(&self) -> usize {
         self.open.len()
     }
 
-    /// Takes the next piece; gives the tree when its last bracket closes.
+    /// Consumes the next piece. Returns the tree when its last bracket closes.
     pub(crate) fn take(&mut self, piece: Piece<'_>) -> Result<Option<Tree>, Mismatch> {
         let Some(frame) = self.open.last_mut() else {
             if piece != Piece::Open {
@@ -76,7 +75,7 @@ impl Brackets {
     }
 
     fn close(&mut self) -> Option<Tree> {
-        let frame = self.open.pop().expect("the caller saw it");
+        let frame = self.open.pop().expect("a bracket is open");
         self.tree.push(frame.label.unwrap_or_default(), frame.token, frame.children);
         self.open.is_empty().then(|| std::mem::take(&mut self.tree).finish())
     }
@@ -130,7 +129,7 @@ impl Frame {
     }
 }
 
-/// The pieces of `line` from byte `start` on, each with the byte where it begins.
+/// Iterates over the pieces of `line` from byte `start`, each with its byte offset.
 pub(crate) fn pieces(line: &str, start: usize) -> impl Iterator<Item = (usize, Piece<'_>)> {
     let bytes = line.as_bytes();
     let mut at = start;
@@ -143,8 +142,7 @@ pub(crate) fn pieces(line: &str, start: usize) -> impl Iterator<Item = (usize, P
             b'(' => Piece::Open,
             b')' => Piece::Close,
             _ => {
-                // These bytes are never part of a longer UTF-8 sequence, so slices end at
-                // characters.
+                // ASCII bytes never occur inside a multi-byte character.
                 let is_end = |b: &u8| matches!(b, b' ' | b'(' | b')');
                 let end =
                     bytes[at..].iter().position(is_end).map_or(bytes.len(), |length| at + length);
@@ -158,7 +156,7 @@ pub(crate) fn pieces(line: &str, start: usize) -> impl Iterator<Item = (usize, P
 }
 
 impl Piece<'_> {
-    /// How many bytes of the line it takes.
+    /// Returns the length in bytes.
     pub(crate) fn len(self) -> usize {
         match self {
             Piece::Open | Piece::Close => 1,

@@ -1,11 +1,11 @@
-//! The error of all readers: file, line and column, what was expected there, and what was found.
+//! The error of all readers, with file, line and column, what was expected and what was found.
 
 use std::fmt;
 use std::io;
 
-/// Why an input could not be read.
+/// An error while reading an input.
 ///
-/// Displays as `file:line:column: expected X, got Y` wherever a place in a file is known.
+/// Displays as `file:line:column: expected X, got Y` if the position is known.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,37 +13,37 @@ pub enum Error {
     Open {
         /// The file, as the caller named it.
         file: String,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file could not be read on (a disk error, damaged gzip data).
+    /// Reading failed, for example because of a disk error or damaged gzip data.
     Read {
-        /// How far reading came.
+        /// The position at which reading stopped.
         at: Position,
-        /// What the system or the decompressor says.
+        /// The error of the operating system or the decompressor.
         source: io::Error,
     },
-    /// The file was read, and says something that its format does not allow.
+    /// The contents do not match the format.
     Format {
-        /// Where.
+        /// The position of the mismatch.
         at: Position,
-        /// What the format asks for at this place.
+        /// The expected syntax.
         expected: String,
-        /// What stands there.
+        /// The text found there.
         got: String,
     },
-    /// The file breaks off, or goes on in a way that nothing behind it can be found.
+    /// The file is truncated, or a line is too long to find its end.
     Cut {
-        /// How far reading came.
+        /// The position at which reading stopped.
         at: Position,
-        /// What ought to follow.
+        /// The expected text.
         expected: String,
-        /// What follows.
+        /// The text found there.
         got: String,
     },
 }
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
     /// The file, as the caller named it.
@@ -55,7 +55,7 @@ pub struct Position {
 }
 
 impl Error {
-    /// The place that the error speaks of; none where the file could not be opened.
+    /// Returns the position of the error, or `None` if the file could not be opened.
     pub fn position(&self) -> Option<&Position> {
         match self {
             Error::Open { .. } => None,
@@ -93,7 +93,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// A piece of the input in quotes, cut where it would flood the message.
+/// Quotes a part of the input and truncates it to 40 characters.
 pub(crate) fn quoted(text: &str) -> String {
     const SHOWN: usize = 40;
     match text.char_indices().nth(SHOWN) {

@@ -1,14 +1,14 @@
-//! Tiny generated sets inside the library, for tests and examples: eight instances each, and no
-//! licence but ours.
+//! Tiny generated data sets for tests and examples, compiled into the library: eight instances
+//! each, under this project's licence.
 //!
-//! The files lie in `fixtures/`;
-//! `cargo run -p edbatch-datasets --example generate -- datasets/fixtures` makes them again, and a
-//! test compares them byte by byte with what the generators give.
+//! The files are in `fixtures/`. The command
+//! `cargo run -p edbatch-datasets --example generate -- datasets/fixtures` generates them again,
+//! and a test compares them byte by byte with the output of the generators.
 
 use crate::{Lattice, Pair, Sentence, Tree, Vocabulary};
 use crate::{parse_binary_trees, parse_lattices, parse_nary_trees, parse_pairs, parse_sentences};
 
-/// The fixtures' texts, as they lie in the folder.
+/// The contents of the fixture files.
 pub mod text {
     /// Binary trees.
     pub const BINARY_TREES: &str = include_str!("../fixtures/binary.txt");
@@ -38,13 +38,13 @@ pub mod text {
     pub const WEIBO: &str = include_str!("../fixtures/weibo.jsonl");
 }
 
-/// How many instances each fixture has.
+/// The number of instances in each fixture.
 pub const COUNT: usize = 8;
 
-/// The seed of the `Xoshiro256PlusPlus` that makes them.
+/// The seed of the `Xoshiro256PlusPlus` generator that made the fixtures.
 pub const SEED: u64 = 2023;
 
-const READABLE: &str = "a fixture is read by its reader";
+const READABLE: &str = "fixtures are valid";
 
 /// Binary trees, like the Stanford Sentiment Treebank's.
 ///
@@ -92,7 +92,7 @@ pub fn weibo() -> Vec<Lattice> {
     parse_lattices(text::WEIBO.as_bytes(), "weibo.jsonl").collect::<Result<_, _>>().expect(READABLE)
 }
 
-/// The vocabulary in one of the [`text`]s.
+/// Parses one of the vocabularies in [`text`].
 ///
 /// ```
 /// use edbatch_datasets::fixtures;
@@ -103,7 +103,7 @@ pub fn weibo() -> Vec<Lattice> {
 ///
 /// # Panics
 ///
-/// If the text is none.
+/// If the text is not a vocabulary.
 pub fn vocabulary(text: &str) -> Vocabulary {
     Vocabulary::parse(text.as_bytes(), "vocabulary").expect(READABLE)
 }

@@ -1,25 +1,25 @@
-//! Seeded generators: inputs with the statistics of the real sets, for benches and tests that must
-//! run anywhere.
+//! Seeded generators: inputs with the statistics of real data sets, for benchmarks and tests that
+//! must run without a download.
 //!
-//! What decides how well a mini-batch can be batched is matched, as measured on the real sets: how
-//! long instances are, how deep trees grow, how many words a lattice has and how they nest and
-//! cross, and how often words repeat within a mini-batch of 64. What is not matched: grammar,
-//! meaning, and which word follows which.
+//! The generators match the statistics that determine how well a mini-batch can be batched, as
+//! measured on the real sets: lengths, depths of trees, the number of words in a lattice and how
+//! they nest and cross, and how often words repeat within a mini-batch of 64. They do not match
+//! grammar, meaning or word order.
 //!
 //! | generator | model of | length | shape | distinct |
 //! |---|---|---|---|---|
 //! | [`binary_trees`] | SST train | 19.1 leaves | depth 10.8 | 51 % |
-//! | [`nary_trees`] | GUM constituents | 23.4 leaves | depth 10.3, 1.8 nodes a leaf | 38 % |
+//! | [`nary_trees`] | GUM constituents | 23.4 leaves | depth 10.3, 1.8 nodes per leaf | 38 % |
 //! | [`tagged_sentences`] | WikiNER, WikiGold | 24.8 words | 16 % inside names | 43 % |
 //! | [`pairs`] | IWSLT tst2013 | 21.1 → 26.6 words | ratio 1.26 | 35 % → 32 % |
-//! | [`Style::Newswire`] | ED-Batch's lattices | 43.1 characters | 0.54 words a character | 24 % |
-//! | [`Style::Weibo`] | Weibo NER | 54.7 characters | 0.31 words a character | 27 % |
+//! | [`Style::Newswire`] | ED-Batch's lattices | 43.1 characters | 0.54 words per character | 24 % |
+//! | [`Style::Weibo`] | Weibo NER | 54.7 characters | 0.31 words per character | 27 % |
 //!
-//! *Distinct* are words, or characters of [`lattices`], of those in 64 instances.
+//! *Distinct* is the share of distinct words (for [`lattices`]: characters) in 64 instances.
 //!
-//! The same rng gives the same instances: use one whose stream is part of its promise, such as
-//! `rand::rngs::Xoshiro256PlusPlus`. *Cost.* A table of word frequencies per call (a millisecond),
-//! then microseconds an instance.
+//! The same seed gives the same instances if the random generator guarantees a stable stream, as
+//! `rand::rngs::Xoshiro256PlusPlus` does. *Cost.* A table of word frequencies per call (a
+//! millisecond), then microseconds per instance.
 //!
 //! ```
 //! use edbatch_datasets::generate;
@@ -44,10 +44,10 @@ use rand::Rng;
 use crate::vocabulary::Vocabulary;
 use crate::write::{write_lattices, write_pairs, write_sentences, write_trees};
 
-/// Every generated set as the contents of a file, under the file's name: `count` instances each,
-/// with vocabularies.
+/// Generates every set with `count` instances, and its vocabularies. Returns file names and
+/// contents.
 ///
-/// The example `generate` writes them into a folder, and this crate's fixtures are made by it.
+/// The example `generate` writes these files to a folder; the fixtures of this crate are made so.
 pub fn files(rng: &mut impl Rng, count: usize) -> Vec<(&'static str, Vec<u8>)> {
     let binary = binary_trees(rng, count);
     let sentences = tagged_sentences(rng, count);
@@ -81,7 +81,7 @@ pub fn files(rng: &mut impl Rng, count: usize) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-const WRITABLE: &str = "generated tokens suit every format, and memory takes every write";
+const WRITABLE: &str = "generated tokens are valid in every format; writes to memory succeed";
 
 fn bytes(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Vec<u8> {
     let mut file = Vec::new();

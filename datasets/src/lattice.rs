@@ -1,17 +1,17 @@
-//! A lattice: the characters of a sentence, and the dictionary words that span some of them.
+//! A lattice: the characters of a sentence, and the dictionary words that occur in it.
 
-/// A sentence of characters, and the dictionary's words that occur in it.
+/// The characters of a sentence, and the dictionary words that occur in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lattice<T = String> {
     /// The characters, or their numbers in a vocabulary.
     pub chars: Vec<T>,
     /// The words. *Invariant* of every reader: `start < end < chars.len()`.
     pub words: Vec<WordArc<T>>,
-    /// A tag for every character, or none at all.
+    /// A tag for every character, or empty.
     pub tags: Vec<String>,
 }
 
-/// A word from character `start` to character `end`, both counted from 0 and both part of it.
+/// A word that spans the characters `start..=end`, counted from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WordArc<T = String> {
     /// Its first character.
@@ -23,17 +23,17 @@ pub struct WordArc<T = String> {
 }
 
 impl<T> Lattice<T> {
-    /// How many characters.
+    /// Returns the number of characters.
     pub fn len(&self) -> usize {
         self.chars.len()
     }
 
-    /// Whether it has no character.
+    /// Returns true if there are no characters.
     pub fn is_empty(&self) -> bool {
         self.chars.is_empty()
     }
 
-    /// The same lattice with other characters and words, such as their numbers in two vocabularies.
+    /// Maps characters and words, for example to their numbers in two vocabularies.
     pub fn map<U>(&self, char: impl FnMut(&T) -> U, word: impl FnMut(&T) -> U) -> Lattice<U> {
         let mut word = word;
         let arc =

@@ -1,7 +1,7 @@
-//! Lattices as JSON, one a line:
+//! Lattices as JSON, one per line:
 //! `{"chars": ["一", "节"], "words": [[0, 1, "一节"]], "tags": ["O", "O"]}`.
 //!
-//! `tags` may be missing, `words` not; other members are ignored. An empty line is an empty
+//! `tags` is optional, `words` is not; other members are ignored. An empty line is an empty
 //! lattice.
 
 use std::io::BufRead;
@@ -14,13 +14,14 @@ use crate::error::{Error, quoted};
 use crate::lattice::{Lattice, WordArc};
 use crate::lines::{Lines, open};
 
-/// All lattices of a JSON-lines file, plain or `.gz`.
+/// Reads all lattices of a JSON-lines file, plain or `.gz`.
 pub fn read_lattices(path: impl AsRef<Path>) -> Result<Vec<Lattice>, Error> {
     let name = path.as_ref().display().to_string();
     parse_lattices(open(path)?, &name).collect()
 }
 
-/// The lattices of `reader`, one JSON object a line; errors call it `name`.
+/// Iterates over the lattices in `reader`, one JSON object per line. `name` is the file name in
+/// error messages.
 ///
 /// ```
 /// let text = r#"{"chars": ["a", "b"], "words": [[0, 1, "ab"]]}
@@ -97,8 +98,8 @@ fn json_error<R: BufRead>(lines: &Lines<R>, wrong: &serde_json::Error) -> Error 
     lines.error(byte, expected, format!("{got} ({message})"))
 }
 
-/// Where word number `index` begins; read once more, for the error only, with the words left as
-/// pieces of the line.
+/// Returns the offset of word number `index`. Parses the line again, keeping the words as slices
+/// of it; called only for error messages.
 fn byte_of_word(line: &str, index: usize) -> usize {
     #[derive(Deserialize)]
     struct Words<'a> {
@@ -112,14 +113,14 @@ fn byte_of_word(line: &str, index: usize) -> usize {
         .unwrap_or(0)
 }
 
-/// Where the value of the member `name` begins.
+/// Returns the offset of the value of member `name`.
 fn byte_of_member(line: &str, name: &str) -> usize {
     let members: Result<std::collections::BTreeMap<String, &RawValue>, _> =
         serde_json::from_str(line);
     members.ok().and_then(|read| read.get(name).map(|value| offset(line, value.get()))).unwrap_or(0)
 }
 
-/// The byte of `line` at which `part`, a slice of it, begins.
+/// Returns the offset of `part`, a slice of `line`.
 fn offset(line: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(line.as_ptr() as usize)
 }
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn words_lie_between_the_characters() {
+    fn words_must_be_inside_the_lattice() {
         let expected = "expected a word with start < end < 3 characters, got start";
         let error = |place: &str, word: &str| format!("in:1:{place}: {expected} {word}");
         check(
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_as_many_as_characters() {
+    fn tags_must_match_the_number_of_characters() {
         check(
             r#"{"chars":["a","b"],"tags":["O"],"words":[]}"#,
             &["in:1:27: expected no tag or one for each of 2 characters, got 1 tags"],
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_wrong_json_name_the_place() {
+    fn errors_have_line_and_column() {
         for (line, part) in [
             ("{\"chars\":[]}", "missing field `words`"),
             ("{\"chars\":[1],\"words\":[]}", "in:1:11: "),
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_json_is_refused() {
+    fn deeply_nested_json_is_an_error() {
         let line = format!("{{\"chars\":[],\"words\":[],\"x\":{}", "[".repeat(100_000));
         assert!(parse_lattices(line.as_bytes(), "in").next().unwrap().is_err());
     }

@@ -1,33 +1,33 @@
-//! Inputs for neural networks whose shape differs from instance to instance: trees, sentences,
-//! pairs and lattices.
+//! Inputs for dynamic neural networks, whose shape differs from instance to instance: trees,
+//! sentences, pairs and lattices.
 //!
 //! **What it is.** The types [`Tree`], [`Sentence`], [`Pair`], [`Lattice`] and [`Vocabulary`] as
-//! plain data; readers and writers of the formats in which such data is published; seeded
-//! generators with the statistics of real sets ([`generate`]); tiny fixtures ([`fixtures`]); and,
-//! with the feature `manifest`, a manifest of the full sets.
+//! plain data; readers and writers of published formats; seeded generators with the statistics of
+//! real sets ([`generate`]); tiny fixtures ([`fixtures`]); and, with the feature `manifest`, a
+//! manifest of the full sets.
 //!
-//! **When to use it.** To feed the models of this project, or any program that wants the Stanford
-//! Sentiment Treebank, Penn Treebank brackets, `word|TAG`, word lattices, or something of their
-//! shape without a download. It is no natural-language toolkit: it splits at ASCII spaces, and
-//! knows no grammar and no Unicode normalisation.
+//! **When to use it.** To feed the models of this project, or any program that needs the Stanford
+//! Sentiment Treebank, Penn Treebank brackets, `word|TAG`, word lattices, or similar data without a
+//! download. It is not a natural-language toolkit: it splits at ASCII spaces, and has no grammar
+//! and no Unicode normalisation.
 //!
 //! | format | read | write |
 //! |---|---|---|
 //! | `(label left right)`, `(label token)` | [`parse_binary_trees`] | [`write_trees`] |
 //! | `(NP (DT the) (NN cat))`, any arity, over lines | [`parse_nary_trees`] | [`write_trees`] |
 //! | `word\|TAG word` | [`parse_sentences`] | [`write_sentences`] |
-//! | words, one sentence a line | [`parse_plain`] | |
+//! | words, one sentence per line | [`parse_plain`] | |
 //! | two line-aligned files | [`parse_pairs`] | [`write_pairs`] |
-//! | `{"chars": …, "words": …}` a line | [`parse_lattices`] | [`write_lattices`] |
+//! | `{"chars": …, "words": …}` per line | [`parse_lattices`] | [`write_lattices`] |
 //! | arc files of numbers | [`parse_arcs`] | [`write_arcs`] |
-//! | one token a line | [`Vocabulary::read`] | [`Vocabulary::write`] |
+//! | one token per line | [`Vocabulary::read`] | [`Vocabulary::write`] |
 //! | any lines | [`lines()`], [`Lines::new`] | |
 //!
-//! **What it costs.** `parse_*` take any `BufRead` and hold one instance; the `read_*` beside each,
-//! as [`read_pairs`], take a path and read a whole file, plain or `.gz`. Trees are flat arrays.
-//! Nothing recurses, a line is at most [`MAX_LINE`] bytes, and nothing is reserved for a number
-//! that a file merely claims: hostile input ends in an [`Error`] that names file, line and column,
-//! with what was expected there and what came.
+//! **What it costs.** Every `parse_*` function takes any `BufRead` and holds one instance at a
+//! time; the corresponding `read_*` function, such as [`read_pairs`], takes a path and reads a
+//! whole file, plain or `.gz`. Trees are flat arrays. Nothing recurses, a line has at most
+//! [`MAX_LINE`] bytes, and no memory is reserved for a size that a file declares. Hostile input
+//! gives an [`Error`] with file, line and column, what was expected there and what was found.
 //!
 //! ```
 //! use edbatch_datasets::{Vocabulary, parse_binary_trees};
@@ -46,9 +46,9 @@
 //! # Ok::<(), edbatch_datasets::Error>(())
 //! ```
 //!
-//! **Where to read next.** [`Tree`], then `binary.rs` for the shape of a reader, `lines.rs` for
-//! what all of them use, `brackets.rs` for the automaton behind trees; `generate.rs` for what is
-//! matched to real sets, and how closely.
+//! **Where to read next.** [`Tree`]; then `binary.rs`, a typical reader, `lines.rs`, which all
+//! readers use, and `brackets.rs`, the parser of trees; `generate.rs` for the statistics of the
+//! generators.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

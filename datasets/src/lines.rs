@@ -1,9 +1,8 @@
 //! Lines of a plain or gzip file, one at a time, in bounded memory.
 //!
-//! Every reader of this crate reads through [`Lines`]: it counts lines, keeps the file's name for
-//! errors, refuses lines over [`MAX_LINE`] and invalid UTF-8, and distinguishes a truncated gzip
-//! file from a short one. *Cost.* One buffer, reused; a reader never holds more than one line and
-//! the item that it makes of it.
+//! Every reader of this crate reads through [`Lines`]. It counts lines, keeps the file name for
+//! errors, rejects lines over [`MAX_LINE`] and invalid UTF-8, and distinguishes a truncated gzip
+//! file from a short one. *Cost.* One reused buffer: a reader holds only one line and its item.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -13,13 +12,13 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Position};
 
-/// The longest line (and the longest tree over several lines) that is read, in bytes: 64 MiB.
+/// The maximum length of a line, and of a tree over several lines, in bytes: 64 MiB.
 ///
-/// A sentence has a few hundred bytes. The bound keeps a hostile file, or a few kilobytes of gzip
-/// that unpack to gigabytes without a line end, from taking the machine's memory.
+/// A sentence has a few hundred bytes. The limit protects against hostile files, such as a few
+/// kilobytes of gzip that unpack to gigabytes without a line end.
 pub const MAX_LINE: usize = 64 << 20;
 
-/// Opens a file for reading; a name that ends in `.gz` is decompressed, all members of it.
+/// Opens a file for reading. If its name ends in `.gz`, all of its gzip members are decompressed.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), edbatch_datasets::Error> {
@@ -33,8 +32,8 @@ pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn BufRead + Send>, Error> {
     open_through(path, |file| file)
 }
 
-/// As [`open`], through a reader of the file as it lies on the disk, compressed or not: to count or
-/// to hash its bytes while it is read.
+/// Like [`open`], but passes the raw file, before decompression, through another reader, for
+/// example to count or hash its bytes.
 pub fn open_through<R: Read + Send + 'static>(
     path: impl AsRef<Path>,
     through: impl FnOnce(File) -> R,
@@ -42,7 +41,7 @@ pub fn open_through<R: Read + Send + 'static>(
     let path = path.as_ref();
     let refused = |source| Error::Open { file: path.display().to_string(), source };
     let file = File::open(path).map_err(refused)?;
-    // Some systems open folders, and only reading them fails.
+    // Some systems can open folders; then only reading fails.
     if file.metadata().map_err(refused)?.is_dir() {
         return Err(refused(io::ErrorKind::IsADirectory.into()));
     }
@@ -54,14 +53,14 @@ pub fn open_through<R: Read + Send + 'static>(
     }
 }
 
-/// The lines of a file, plain or `.gz`: `open` and [`Lines::new`] in one.
+/// Opens a file, plain or `.gz`, and iterates over its lines: [`open`] and [`Lines::new`].
 pub fn lines(path: impl AsRef<Path>) -> Result<Lines<Box<dyn BufRead + Send>>, Error> {
     let name = path.as_ref().display().to_string();
     Ok(Lines::new(open(path)?, &name))
 }
 
-/// An iterator over lines, without their `\n` or `\r\n`. After a line that is no UTF-8 it goes on
-/// with the next; after any other error it ends.
+/// An iterator over lines, without their `\n` or `\r\n`. It continues after a line that is not
+/// UTF-8 and ends after any other error.
 pub struct Lines<R> {
     reader: R,
     file: String,
@@ -72,7 +71,7 @@ pub struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Lines of `reader`; errors call it `name`.
+    /// Iterates over the lines of `reader`. `name` is the file name in error messages.
     pub fn new(reader: R, name: &str) -> Self {
         Lines {
             reader,
@@ -84,8 +83,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The next line, in a buffer that the line after it reuses; none after the last line or an
-    /// error.
+    /// Reads the next line into a reused buffer. Returns `None` after the last line or an error.
     pub fn next_line(&mut self) -> Result<Option<&str>, Error> {
         match self.read() {
             Ok(true) => Ok(Some(self.current())),
@@ -99,17 +97,17 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// How many lines have been read: the number of the current line, from 1.
+    /// Returns the number of lines read so far, which is the number of the current line, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The line that was read last.
+    /// Returns the line that was read last.
     pub(crate) fn current(&self) -> &str {
         std::str::from_utf8(&self.buffer).expect("checked when it was read")
     }
 
-    /// The error at byte `byte` of the current line; past its end is allowed.
+    /// Returns an error at byte `byte` of the current line, or after its end.
     pub(crate) fn error(
         &self,
         byte: usize,
@@ -119,32 +117,31 @@ impl<R: BufRead> Lines<R> {
         Error::Format { at: self.position(byte), expected: expected.into(), got: got.into() }
     }
 
-    /// The error behind the last line.
+    /// Returns an error after the last line.
     pub(crate) fn error_at_end(&self, expected: impl Into<String>) -> Error {
         let at = Position { file: self.file.clone(), line: self.number + 1, column: 1 };
         Error::Format { at, expected: expected.into(), got: "the end of the file".to_string() }
     }
 
-    /// The name that errors carry.
+    /// Returns the file name for error messages.
     pub(crate) fn file(&self) -> &str {
         &self.file
     }
 
-    /// Makes the iterator end here, with an empty current line: what follows an error is not worth
-    /// reading.
+    /// Ends the iteration after an error, with an empty current line.
     pub(crate) fn end(&mut self) {
         self.ended = true;
         self.buffer.clear();
     }
 
-    /// Reads one line into the buffer and checks it; false at the end of the file.
+    /// Reads one line into the buffer and checks it. Returns false at the end of the file.
     fn read(&mut self) -> Result<bool, Error> {
         self.buffer.clear();
         if self.ended {
             return Ok(false);
         }
         self.number += 1;
-        // One byte more than the limit is enough to know that a line is too long.
+        // One byte over the limit shows that a line is too long.
         let mut bounded = (&mut self.reader).take(self.limit as u64 + 1);
         if let Err(source) = bounded.read_until(b'\n', &mut self.buffer) {
             return Err(self.broken(source));
@@ -170,7 +167,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn broken(&self, source: io::Error) -> Error {
-        // Only a decompressor reports this: a plain file just ends.
+        // Only the decompressor reports this; a plain file just ends.
         if source.kind() == io::ErrorKind::UnexpectedEof {
             let expected = "the rest of the compressed data".to_string();
             self.cut(self.buffer.len(), expected, "the end of the file")
@@ -185,8 +182,7 @@ impl<R: BufRead> Lines<R> {
 
     fn position(&self, byte: usize) -> Position {
         let before = &self.buffer[..byte.min(self.buffer.len())];
-        // Continuation bytes are no characters of their own; this also counts right in front of
-        // invalid bytes.
+        // Count all but continuation bytes: this also works before invalid bytes.
         let column = before.iter().filter(|&&b| b & 0xC0 != 0x80).count() + 1;
         Position { file: self.file.clone(), line: self.number, column }
     }
@@ -229,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_refused() {
+    fn a_line_over_the_limit_is_an_error() {
         check(b"abc\nabcd\n", 4, &["abc", "abcd"]);
         check(
             b"abc\nabcde\n",
@@ -239,12 +235,12 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_invalid_utf8_count_characters() {
+    fn columns_of_invalid_utf8_count_characters() {
         check("ok\nüü\u{fffd}".as_bytes(), 99, &["ok", "üü\u{fffd}"]);
         check(
-            b"ok\n\xc3\xbc\xc3\xbc\xff\nbehind",
+            b"ok\n\xc3\xbc\xc3\xbc\xff\nafter",
             99,
-            &["ok", "in:2:3: expected UTF-8, got the byte 0xff", "behind"],
+            &["ok", "in:2:3: expected UTF-8, got the byte 0xff", "after"],
         );
     }
 }

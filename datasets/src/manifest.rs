@@ -1,10 +1,9 @@
-//! The manifest of the full sets: what they are, under which licence, where they come from, and
-//! their checksums.
+//! The manifest of the full data sets: description, licence, source and checksums.
 //!
-//! None of them lies in the repository. `cargo xtask data list` prints this, `fetch` downloads what
-//! is a plain download, and `check` compares a folder with it. A file may be kept compressed:
-//! `sst/train.txt.gz` counts as `sst/train.txt`, and checksums are of the uncompressed contents.
-//! Needs the feature `manifest`.
+//! The sets are not part of the repository. `cargo xtask data list` prints the manifest, `fetch`
+//! downloads the sets that have an address, and `check` compares a folder with the manifest. A
+//! file may be compressed: `sst/train.txt.gz` counts as `sst/train.txt`, and checksums refer to the
+//! uncompressed contents. Requires the feature `manifest`.
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::error::Error;
 use crate::lines::open;
 
-/// All sets.
+/// All data sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The sets, trees first.
@@ -25,44 +24,44 @@ pub struct Manifest {
 /// A set of files from one source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Set {
-    /// Its name, which is also its folder.
+    /// The name of the set and of its folder.
     pub name: String,
-    /// What it is, how many, how large.
+    /// A description with the number of instances and the size.
     pub what: String,
-    /// Its format, in the words of this crate's readers.
+    /// The format, in the terms of this crate's readers.
     pub format: String,
-    /// The licence that its makers state.
+    /// The licence that the authors state.
     pub licence: String,
-    /// Where it lives.
+    /// The web page of the set.
     pub source: String,
-    /// How its files come from there.
+    /// How to obtain the files.
     pub fetch: Fetch,
-    /// Its files.
+    /// The files.
     pub files: Vec<File>,
 }
 
-/// How the files of a set come from its source.
+/// How to obtain the files of a set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "from", rename_all = "lowercase")]
 pub enum Fetch {
-    /// Each is a download of its own, `base/member`.
+    /// Each file is a separate download, `base/member`.
     Files {
-        /// What all the addresses begin with.
+        /// The common beginning of the addresses.
         base: String,
     },
-    /// All are members of one zip archive.
+    /// All files are members of one zip archive.
     Zip {
-        /// The archive's address.
+        /// The address of the archive.
         url: String,
     },
-    /// All are members of one tar archive, compressed or not.
+    /// All files are members of one tar archive, compressed or not.
     Tar {
-        /// The archive's address.
+        /// The address of the archive.
         url: String,
     },
-    /// They are made by hand.
+    /// The files must be prepared by hand.
     Hand {
-        /// What to do.
+        /// Instructions.
         steps: String,
     },
 }
@@ -70,36 +69,36 @@ pub enum Fetch {
 /// A file of a set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
-    /// Its path in the folder of all sets, such as `sst/train.txt`.
+    /// The path in the folder of all sets, such as `sst/train.txt`.
     pub path: String,
-    /// Its name at the source, where it can be fetched.
+    /// The name at the source, if the file can be downloaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// Its size, uncompressed.
+    /// The uncompressed size.
     pub bytes: u64,
-    /// The SHA-256 of its uncompressed contents, in hexadecimal digits.
+    /// The SHA-256 of the uncompressed contents, in hexadecimal.
     pub sha256: String,
 }
 
-/// How a file on disk compares with the manifest.
+/// The result of comparing a file with the manifest.
 #[derive(Debug)]
 pub enum State {
-    /// As the manifest says.
+    /// The file matches the manifest.
     Good,
-    /// Not there, neither plain nor as `.gz`.
+    /// The file does not exist, neither plain nor as `.gz`.
     Missing,
-    /// There, with other contents.
+    /// The file has other contents.
     Differs {
-        /// Its size, uncompressed.
+        /// The uncompressed size.
         bytes: u64,
-        /// The SHA-256 of its contents.
+        /// The SHA-256 of the uncompressed contents.
         sha256: String,
     },
-    /// There, and not to be read.
+    /// The file cannot be read.
     Unreadable(Error),
 }
 
-/// The manifest that belongs to this version of the crate.
+/// Returns the manifest of this version of the crate.
 ///
 /// ```
 /// let manifest = edbatch_datasets::manifest::manifest();
@@ -109,15 +108,15 @@ pub fn manifest() -> Manifest {
     serde_json::from_str(include_str!("../manifest.json")).expect("the manifest is tested")
 }
 
-/// Compares the folder `dir`, which holds a folder per set, with the manifest: every file's path
-/// and state.
+/// Compares the folder `dir`, which contains a folder per set, with the manifest. Returns the path
+/// and the state of every file.
 pub fn check(dir: &Path) -> Vec<(String, State)> {
     let files = manifest().sets.into_iter().flat_map(|set| set.files);
     files.map(|file| (file.path.clone(), file.check(dir))).collect()
 }
 
 impl Manifest {
-    /// The set called `name`.
+    /// Returns the set called `name`.
     pub fn set(&self, name: &str) -> Option<&Set> {
         self.sets.iter().find(|set| set.name == name)
     }
@@ -134,7 +133,7 @@ impl File {
         }
     }
 
-    /// Compares the file at `path`, which may have another name, with the manifest.
+    /// Compares the file at `path`, whatever its name, with the manifest.
     pub fn check_at(&self, path: &Path) -> State {
         match digest(path) {
             Ok((bytes, sha256)) if (bytes, &sha256) == (self.bytes, &self.sha256) => State::Good,
@@ -144,7 +143,7 @@ impl File {
     }
 }
 
-/// Size and SHA-256 of a file's uncompressed contents, read in pieces.
+/// Returns the size and the SHA-256 of a file's uncompressed contents, read in pieces.
 fn digest(path: &Path) -> Result<(u64, String), Error> {
     let mut reader = open(path)?;
     let mut hash = Sha256::new();

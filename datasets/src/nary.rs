@@ -1,9 +1,9 @@
 //! N-ary trees in brackets: Penn Treebank constituents `(NP (DT the) (NN cat))` and S-expressions
 //! `(Call (Name))`.
 //!
-//! A node has a label and then children, or one token, or nothing. A tree may take several lines,
-//! and a line may hold several trees. The Penn Treebank's nameless outer bracket, `( (S …))`, reads
-//! as a node with an empty label.
+//! A node has a label and then children, or one token, or nothing. A tree may span several lines,
+//! and a line may contain several trees. The unlabelled outer bracket of the Penn Treebank,
+//! `( (S …))`, is a node with an empty label.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -14,13 +14,14 @@ use crate::error::Error;
 use crate::lines::{Lines, MAX_LINE, open};
 use crate::tree::Tree;
 
-/// All n-ary trees of a file, plain or `.gz`.
+/// Reads all n-ary trees of a file, plain or `.gz`.
 pub fn read_nary_trees(path: impl AsRef<Path>) -> Result<Vec<Tree>, Error> {
     let name = path.as_ref().display().to_string();
     parse_nary_trees(open(path)?, &name).collect()
 }
 
-/// The n-ary trees of `reader`; errors call it `name`. Empty lines are skipped.
+/// Iterates over the n-ary trees in `reader`. Empty lines are skipped. `name` is the file name in
+/// error messages.
 ///
 /// ```
 /// let text = "(ROOT (NP (DT the)\n  (NN cat)))\n(arguments (arg) (arg))\n";
@@ -39,12 +40,12 @@ pub fn parse_nary_trees<R: BufRead>(reader: R, name: &str) -> NaryTrees<R> {
     }
 }
 
-/// Iterator of [`parse_nary_trees`]. It ends after its first error.
+/// The iterator that [`parse_nary_trees`] returns. It ends after its first error.
 pub struct NaryTrees<R> {
     lines: Lines<R>,
-    /// Bytes of the current line that are consumed.
+    /// The number of consumed bytes of the current line.
     done: usize,
-    /// Bytes of the current tree on earlier lines.
+    /// The number of bytes of the current tree on earlier lines.
     size: usize,
     brackets: Brackets,
 }
@@ -89,7 +90,7 @@ impl<R: BufRead> NaryTrees<R> {
         }
     }
 
-    /// The next tree that ends in the current line; none when the line is used up.
+    /// Returns the next tree that ends in the current line, or `None` at the end of the line.
     fn tree_in_line(&mut self) -> Result<Option<Tree>, Error> {
         let line = self.lines.current();
         for (byte, piece) in pieces(line, self.done) {
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_over_lines_and_lines_of_trees() {
+    fn trees_may_span_or_share_lines() {
         check("", &[]);
         check(
             "\n(a)\n\n(a (b\n(c)) \n )(d) (e (f x))\n",
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_wrong_trees_name_the_place() {
+    fn errors_have_line_and_column() {
         check("(a", &["in:2:1: expected \")\" for 1 open \"(\", got the end of the file"]);
         check("(a)\n(b ()", &["1 nodes, 1 deep", "in:2:5: expected a label, got \")\""]);
         check("(a) b (c)", &["1 nodes, 1 deep", "in:1:5: expected \"(\", got \"b\""]);
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_levels_are_read() {
+    fn trees_of_depth_100_000_are_read() {
         let text = format!("{}{}", "(a\n".repeat(100_000), ")".repeat(100_000));
         let tree = parse_nary_trees(text.as_bytes(), "deep").next().unwrap().unwrap();
         assert_eq!((tree.len(), tree.depth()), (100_000, 100_000));

@@ -9,14 +9,14 @@ use crate::lines::{Lines, open};
 /// A sentence and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair<T = String> {
-    /// The words of the one.
+    /// The words of the sentence.
     pub source: Vec<T>,
-    /// The words of the other.
+    /// The words of the translation.
     pub target: Vec<T>,
 }
 
 impl<T> Pair<T> {
-    /// The same pair with other words, such as their numbers in two vocabularies.
+    /// Maps the words, for example to their numbers in two vocabularies.
     pub fn map<U>(&self, source: impl FnMut(&T) -> U, target: impl FnMut(&T) -> U) -> Pair<U> {
         Pair {
             source: self.source.iter().map(source).collect(),
@@ -25,14 +25,14 @@ impl<T> Pair<T> {
     }
 }
 
-/// All pairs of two files, plain or `.gz`.
+/// Reads all pairs of two files, plain or `.gz`.
 pub fn read_pairs(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Vec<Pair>, Error> {
     let names = [source.as_ref(), target.as_ref()].map(|path| path.display().to_string());
     parse_pairs((open(source)?, &names[0]), (open(target)?, &names[1])).collect()
 }
 
-/// The pairs of two readers, each with its name for the error. Different numbers of lines are an
-/// error naming both.
+/// Iterates over the pairs of two readers, each with its file name for error messages. It is an
+/// error if the numbers of lines differ.
 ///
 /// ```
 /// let (english, french) = ("a cat\na dog\n", "un chat\n");
@@ -48,7 +48,7 @@ pub fn parse_pairs<R: BufRead, S: BufRead>(source: (R, &str), target: (S, &str))
     Pairs { source: Lines::new(source.0, source.1), target: Lines::new(target.0, target.1) }
 }
 
-/// Iterator of [`parse_pairs`]. It ends after its first error.
+/// The iterator that [`parse_pairs`] returns. It ends after its first error.
 pub struct Pairs<R, S> {
     source: Lines<R>,
     target: Lines<S>,
@@ -93,15 +93,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn either_file_may_be_the_short_one() {
+    fn a_short_first_file_is_an_error() {
         let pairs: Vec<_> = parse_pairs((&b"a\n"[..], "x"), (&b"b\nc\nd\n"[..], "y")).collect();
-        assert_eq!(pairs.len(), 2, "nothing follows the error");
+        assert_eq!(pairs.len(), 2, "the iterator ends after the error");
         let error = pairs[1].as_ref().unwrap_err().to_string();
         assert_eq!(error, "x:2:1: expected a line for line 2 of y, got the end of the file");
     }
 
     #[test]
-    fn empty_lines_pair_up() {
+    fn empty_lines_are_empty_sentences() {
         let pairs: Vec<_> =
             parse_pairs((&b"\na|b"[..], "x"), (&b"b \n\n"[..], "y")).map(Result::unwrap).collect();
         assert_eq!((pairs[0].source.len(), pairs[0].target.len()), (0, 1));

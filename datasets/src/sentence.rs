@@ -1,4 +1,4 @@
-//! Sentences of words with optional tags: `word|TAG word|TAG …`, one a line, and plain sentences
+//! Sentences of words with optional tags, `word|TAG word|TAG …`, one per line, and plain sentences
 //! without tags.
 
 use std::io::BufRead;
@@ -7,46 +7,47 @@ use std::path::Path;
 use crate::error::Error;
 use crate::lines::{Lines, open};
 
-/// A sentence: its words, and beside each a tag or none.
+/// A sentence: words with optional tags.
 ///
-/// *Invariant.* `tags` is as long as `words`; [`Sentence::map`] and every reader keep it.
+/// *Invariant.* `tags` and `words` have the same length; [`Sentence::map`] and every reader
+/// preserve this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentence<T = String> {
     /// The words, or their numbers in a vocabulary.
     pub words: Vec<T>,
-    /// The tag of every word.
+    /// The tag of each word, if it has one.
     pub tags: Vec<Option<String>>,
 }
 
 impl<T> Sentence<T> {
-    /// How many words.
+    /// Returns the number of words.
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether it has no word.
+    /// Returns true if there are no words.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The same sentence with other words, such as their numbers in a vocabulary.
+    /// Maps the words, for example to their numbers in a vocabulary.
     pub fn map<U>(&self, word: impl FnMut(&T) -> U) -> Sentence<U> {
         Sentence { words: self.words.iter().map(word).collect(), tags: self.tags.clone() }
     }
 }
 
-/// All tagged sentences of a file, plain or `.gz`.
+/// Reads all tagged sentences of a file, plain or `.gz`.
 pub fn read_sentences(path: impl AsRef<Path>) -> Result<Vec<Sentence>, Error> {
     let name = path.as_ref().display().to_string();
     parse_sentences(open(path)?, &name).collect()
 }
 
-/// The tagged sentences of `reader`, one a line; errors call it `name`. An empty line is an empty
-/// sentence.
+/// Iterates over the tagged sentences in `reader`, one per line. An empty line is an empty
+/// sentence. `name` is the file name in error messages.
 ///
-/// Words are split at ASCII spaces only. A word ends at its last `|`, and the tag follows; a word
-/// without `|`, or with nothing behind it, has no tag. A `|` with nothing before it belongs to the
-/// word: `|` alone is a word.
+/// Words are separated by ASCII spaces only. The tag follows the last `|` of a word; a word without
+/// `|`, or with nothing after it, has no tag. A `|` at the beginning is part of the word: `|` alone
+/// is a word.
 ///
 /// ```
 /// let text = "Paris|I-LOC is|O a|b|X\n\n";
@@ -67,13 +68,14 @@ pub fn parse_sentences<R: BufRead>(
     })
 }
 
-/// All plain sentences of a file, plain or `.gz`.
+/// Reads all untagged sentences of a file, plain or `.gz`.
 pub fn read_plain(path: impl AsRef<Path>) -> Result<Vec<Vec<String>>, Error> {
     let name = path.as_ref().display().to_string();
     parse_plain(open(path)?, &name).collect()
 }
 
-/// The plain sentences of `reader`, one a line, split at ASCII spaces; a `|` means nothing here.
+/// Iterates over the untagged sentences in `reader`, one per line, split at ASCII spaces. A `|` is
+/// an ordinary character. `name` is the file name in error messages.
 ///
 /// ```
 /// let text = "what you see\n\nis a|b\n";
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_without_word_or_tag_belongs_to_the_word() {
+    fn a_bar_without_word_or_tag_is_part_of_the_word() {
         check("| || a| |X", "|/ |/ a/ |X/");
     }
 }

@@ -1,12 +1,13 @@
 //! A tree as flat arrays in post-order: children before their parent, left to right, so a model
-//! builds it in one pass.
+//! can process it in one pass.
 //!
-//! *Invariant.* Nodes are 0 … len-1 in post-order; the root is the last; every node but the root is
-//! the child of exactly one node with a higher number. Nothing here recurses: a tree of depth
-//! 100,000 is built, walked and dropped like any. *Cost.* Per node a label, an optional token and 8
-//! bytes; no allocation of its own.
+//! *Invariant.* Nodes are 0 … len-1 in post-order; the root is the last node; every other node is
+//! the child of exactly one node with a higher number. Nothing recurses, so a tree of depth 100,000
+//! can be built, traversed and dropped. *Cost.* A label, an optional token and 8 bytes per node;
+//! no allocation per node.
 
-/// A tree of any arity with a label at every node and perhaps a token (as a rule at the leaves).
+/// A tree of any arity, with a label and an optional token at every node. Usually only leaves have
+/// tokens.
 ///
 /// ```
 /// use edbatch_datasets::{Vocabulary, parse_binary_trees};
@@ -26,51 +27,51 @@
 pub struct Tree<T = String> {
     labels: Vec<T>,
     tokens: Vec<Option<T>>,
-    /// Node `i` has `children[ends[i - 1]..ends[i]]`.
+    /// The children of node `i` are `children[ends[i - 1]..ends[i]]`.
     ends: Vec<u32>,
     children: Vec<u32>,
 }
 
 impl<T> Tree<T> {
-    /// How many nodes.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether it has no node. No reader gives such a tree.
+    /// Returns true if there are no nodes. No reader returns such a tree.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// The children of node `i`, from left to right.
+    /// Returns the children of node `i`, from left to right.
     ///
     /// # Panics
     ///
-    /// If `i` is no node.
+    /// If `i` is out of range.
     pub fn children(&self, i: usize) -> &[u32] {
         let start = if i == 0 { 0 } else { self.ends[i - 1] };
         &self.children[start as usize..self.ends[i] as usize]
     }
 
-    /// The label of node `i`.
+    /// Returns the label of node `i`.
     ///
     /// # Panics
     ///
-    /// If `i` is no node.
+    /// If `i` is out of range.
     pub fn label(&self, i: usize) -> &T {
         &self.labels[i]
     }
 
-    /// The token of node `i`, if it has one.
+    /// Returns the token of node `i`, if it has one.
     ///
     /// # Panics
     ///
-    /// If `i` is no node.
+    /// If `i` is out of range.
     pub fn token(&self, i: usize) -> Option<&T> {
         self.tokens[i].as_ref()
     }
 
-    /// The root: the last node.
+    /// Returns the root, which is the last node.
     ///
     /// # Panics
     ///
@@ -79,18 +80,18 @@ impl<T> Tree<T> {
         self.len().checked_sub(1).expect("an empty tree has no root")
     }
 
-    /// How many nodes have no children.
+    /// Returns the number of nodes without children.
     pub fn leaves(&self) -> usize {
         (0..self.len()).filter(|&i| self.children(i).is_empty()).count()
     }
 
-    /// The tokens from left to right.
+    /// Iterates over the tokens from left to right.
     pub fn tokens(&self) -> impl Iterator<Item = &T> {
         self.tokens.iter().flatten()
     }
 
-    /// The nodes on the longest way from the root to a leaf: 1 for a single node, 0 for an empty
-    /// tree.
+    /// Returns the number of nodes on the longest path from the root to a leaf: 1 for a single
+    /// node, 0 for an empty tree.
     pub fn depth(&self) -> usize {
         let mut depths: Vec<u32> = Vec::with_capacity(self.len());
         for i in 0..self.len() {
@@ -100,7 +101,7 @@ impl<T> Tree<T> {
         depths.last().map_or(0, |&depth| depth as usize)
     }
 
-    /// The same tree with other labels and tokens, such as their numbers in a vocabulary.
+    /// Maps labels and tokens, for example to their numbers in a vocabulary.
     pub fn map<U>(&self, label: impl FnMut(&T) -> U, token: impl FnMut(&T) -> U) -> Tree<U> {
         let mut token = token;
         Tree {
@@ -112,7 +113,8 @@ impl<T> Tree<T> {
     }
 }
 
-/// Builds a [`Tree`] bottom up: each node takes the last `arity` nodes that have no parent yet.
+/// A builder of a [`Tree`] in post-order: each new node becomes the parent of the last `arity`
+/// nodes without a parent.
 ///
 /// ```
 /// let mut tree = edbatch_datasets::TreeBuilder::new();
@@ -129,18 +131,18 @@ pub struct TreeBuilder<T = String> {
 }
 
 impl<T> TreeBuilder<T> {
-    /// A builder without nodes.
+    /// Creates a builder without nodes.
     pub fn new() -> Self {
         let tree =
             Tree { labels: Vec::new(), tokens: Vec::new(), ends: Vec::new(), children: Vec::new() };
         TreeBuilder { tree, roots: Vec::new() }
     }
 
-    /// Adds a node over the last `arity` nodes that have no parent yet, and returns its number.
+    /// Adds a node as the parent of the last `arity` nodes without a parent. Returns its number.
     ///
     /// # Panics
     ///
-    /// If fewer nodes than `arity` have no parent, or the tree has 2³² nodes.
+    /// If fewer than `arity` nodes are without a parent, or the tree has 2³² nodes.
     pub fn push(&mut self, label: T, token: Option<T>, arity: usize) -> u32 {
         let node = u32::try_from(self.tree.len()).expect("a tree has fewer than 2^32 nodes");
         let first = self.roots.len().checked_sub(arity).expect("children come before their parent");
@@ -152,11 +154,11 @@ impl<T> TreeBuilder<T> {
         node
     }
 
-    /// The tree.
+    /// Returns the tree.
     ///
     /// # Panics
     ///
-    /// If more than one node has no parent.
+    /// If more than one node is without a parent.
     pub fn finish(self) -> Tree<T> {
         assert!(self.roots.len() <= 1, "a tree has one root, got {}", self.roots.len());
         self.tree
@@ -174,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn children_come_in_order() {
+    fn children_are_in_order() {
         let mut tree = TreeBuilder::new();
         for leaf in ["a", "b", "c"] {
             tree.push("leaf", Some(leaf), 0);
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_levels_are_no_recursion() {
+    fn deep_trees_do_not_overflow_the_stack() {
         let mut tree = TreeBuilder::new();
         tree.push(String::new(), None, 0);
         for _ in 1..100_000 {
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_tree_has_no_depth() {
+    fn an_empty_tree_has_depth_0() {
         assert_eq!(TreeBuilder::<String>::new().finish().depth(), 0);
     }
 }

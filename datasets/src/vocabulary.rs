@@ -1,4 +1,4 @@
-//! A vocabulary: tokens and their numbers, `<unk>` always number 0.
+//! A vocabulary: tokens and their numbers. `<unk>` is always number 0.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -7,10 +7,10 @@ use std::path::Path;
 use crate::error::{Error, quoted};
 use crate::lines::{Lines, open};
 
-/// The token that stands for all that a vocabulary does not hold.
+/// The token that represents all unknown tokens.
 pub const UNKNOWN: &str = "<unk>";
 
-/// Tokens numbered from 0, which is always [`UNKNOWN`].
+/// Tokens numbered from 0. Number 0 is always [`UNKNOWN`].
 ///
 /// ```
 /// use edbatch_datasets::Vocabulary;
@@ -26,14 +26,15 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// A vocabulary of [`UNKNOWN`] alone.
+    /// Creates a vocabulary that contains only [`UNKNOWN`].
     pub fn new() -> Self {
         let mut vocabulary = Vocabulary { tokens: Vec::new(), ids: HashMap::new() };
         vocabulary.insert(UNKNOWN);
         vocabulary
     }
 
-    /// [`UNKNOWN`], then the given tokens in the order of their first occurrence.
+    /// Creates a vocabulary of [`UNKNOWN`] and the given tokens, in the order of their first
+    /// occurrence.
     pub fn from_tokens<S: AsRef<str>>(tokens: impl IntoIterator<Item = S>) -> Self {
         let mut vocabulary = Vocabulary::new();
         for token in tokens {
@@ -42,7 +43,7 @@ impl Vocabulary {
         vocabulary
     }
 
-    /// The number of `token`, which is added at the end if it is new.
+    /// Returns the number of `token`, appending it if it is new.
     ///
     /// # Panics
     ///
@@ -57,39 +58,40 @@ impl Vocabulary {
         id
     }
 
-    /// The number of `token`; 0 if it is unknown.
+    /// Returns the number of `token`, or 0 if it is unknown.
     pub fn id(&self, token: &str) -> u32 {
         self.ids.get(token).copied().unwrap_or(0)
     }
 
-    /// Whether `token` has a number of its own.
+    /// Returns true if `token` is in the vocabulary.
     pub fn contains(&self, token: &str) -> bool {
         self.ids.contains_key(token)
     }
 
-    /// The token with number `id`.
+    /// Returns the token with number `id`.
     pub fn token(&self, id: u32) -> Option<&str> {
         self.tokens.get(id as usize).map(String::as_str)
     }
 
-    /// All tokens, by number.
+    /// Returns all tokens, by number.
     pub fn tokens(&self) -> &[String] {
         &self.tokens
     }
 
-    /// How many tokens, [`UNKNOWN`] among them.
-    #[expect(clippy::len_without_is_empty, reason = "it always holds <unk>")]
+    /// Returns the number of tokens, including [`UNKNOWN`].
+    #[expect(clippy::len_without_is_empty, reason = "it always contains <unk>")]
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Reads a file, plain or `.gz`, with one token a line.
+    /// Reads a file with one token per line, plain or `.gz`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let name = path.as_ref().display().to_string();
         Vocabulary::parse(open(path)?, &name)
     }
 
-    /// Reads one token a line; the first must be [`UNKNOWN`], and none may be empty or occur twice.
+    /// Parses one token per line. The first must be [`UNKNOWN`]; empty and repeated tokens are
+    /// errors. `name` is the file name in error messages.
     ///
     /// ```
     /// let text = "<unk>\nthe\nthe\n";
@@ -126,10 +128,9 @@ impl Vocabulary {
         Ok(vocabulary)
     }
 
-    /// Writes one token a line, as [`Vocabulary::parse`] reads it.
+    /// Writes one token per line, for [`Vocabulary::parse`].
     ///
-    /// A token that is empty or holds a line end cannot be written and is an error of kind
-    /// `InvalidInput`.
+    /// A token that is empty or contains a line end is an error of kind `InvalidInput`.
     pub fn write(&self, mut writer: impl Write) -> io::Result<()> {
         for token in &self.tokens {
             crate::write::check_token(token, &['\n', '\r'])?;
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_wrong_vocabularies_name_the_place() {
+    fn errors_have_line_and_column() {
         check("", "in:1:1: expected \"<unk>\" in the first line, got the end of the file");
         check("the\n<unk>\n", "in:1:1: expected \"<unk>\" in the first line, got \"the\"");
         check("<unk>\na\n\nb", "in:3:1: expected a token, got an empty line");
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn writing_and_parsing_round_trips() {
         let vocabulary = Vocabulary::from_tokens(["b", "a b", "<unk>", "b"]);
         let mut text = Vec::new();
         vocabulary.write(&mut text).unwrap();

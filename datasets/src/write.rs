@@ -1,7 +1,7 @@
-//! Writers of every format, in the form that its reader reads.
+//! Writers of every format that this crate reads.
 //!
-//! What a format cannot hold (a word with a space in it, a label with a bracket) is refused with an
-//! error of kind `InvalidInput`; nothing is written that would read as something else.
+//! Text that a format cannot represent, such as a word with a space or a label with a bracket, is
+//! an error of kind `InvalidInput`: reading never gives something else than was written.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::pair::Pair;
 use crate::sentence::Sentence;
 use crate::tree::Tree;
 
-/// Writes trees, binary or n-ary, one a line.
+/// Writes trees, binary or n-ary, one per line.
 ///
 /// ```
 /// let text = "(S (NP (NN x)) (VP))\n";
@@ -27,8 +27,8 @@ pub fn write_trees(trees: &[Tree], mut writer: impl Write) -> io::Result<()> {
     trees.iter().try_for_each(|tree| write_tree(tree, &mut writer))
 }
 
-/// Writes sentences as `word|TAG …`, one a line; a word without a tag is followed by `|` only if it
-/// holds one itself.
+/// Writes sentences as `word|TAG …`, one per line. A word without a tag is followed by `|` only if
+/// it contains one itself.
 pub fn write_sentences(sentences: &[Sentence], mut writer: impl Write) -> io::Result<()> {
     for sentence in sentences {
         for (position, (word, tag)) in sentence.words.iter().zip(&sentence.tags).enumerate() {
@@ -48,7 +48,7 @@ pub fn write_sentences(sentences: &[Sentence], mut writer: impl Write) -> io::Re
     Ok(())
 }
 
-/// Writes pairs into two files, line by line.
+/// Writes pairs to two line-aligned files.
 pub fn write_pairs(
     pairs: &[Pair],
     mut source: impl Write,
@@ -61,7 +61,7 @@ pub fn write_pairs(
     Ok(())
 }
 
-/// Writes lattices as JSON, one a line.
+/// Writes lattices as JSON, one per line.
 pub fn write_lattices(lattices: &[Lattice], mut writer: impl Write) -> io::Result<()> {
     #[derive(Serialize)]
     struct JsonLattice<'a> {
@@ -85,8 +85,7 @@ pub fn write_lattices(lattices: &[Lattice], mut writer: impl Write) -> io::Resul
     Ok(())
 }
 
-/// Writes numbered lattices as an arc file. Tags must be numbers; where there are none, every label
-/// is 0.
+/// Writes numbered lattices as an arc file. Tags must be numbers; missing tags become the label 0.
 ///
 /// ```
 /// let text = "1\n3\n0 5 6\n0\n1 0 7\n2 1 8 0 40\n\n";
@@ -122,7 +121,7 @@ pub fn write_arcs(lattices: &[Lattice<u32>], mut writer: impl Write) -> io::Resu
         if !words.is_empty() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "a word ends behind the last character",
+                "a word ends after the last character",
             ));
         }
         writeln!(writer)?;
@@ -134,14 +133,14 @@ fn write_tree(tree: &Tree, writer: &mut impl Write) -> io::Result<()> {
     if tree.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty tree has no text"));
     }
-    // Nodes still to be opened, and how many brackets close in front of each of them.
+    // The nodes to open, each with the number of brackets to close when it is complete.
     let mut open = vec![(tree.root(), 0_usize)];
     while let Some((node, closing)) = open.pop() {
         let children = tree.children(node);
         write_opening(tree, node, writer)?;
         if children.is_empty() {
             write!(writer, ")")?;
-            // Closes the parents whose last child this is; the stack holds a node for every other.
+            // Close every parent whose last child this is.
             for _ in 0..closing {
                 write!(writer, ")")?;
             }
@@ -184,10 +183,10 @@ fn write_plain_line(words: &[String], writer: &mut impl Write) -> io::Result<()>
     writeln!(writer)
 }
 
-/// Refuses a token that is empty or holds a character that would end it.
+/// Rejects a token that is empty or contains one of the characters `never`.
 pub(crate) fn check_token(token: &str, never: &[char]) -> io::Result<()> {
     if token.is_empty() || token.contains(never) {
-        let message = format!("the token {token:?} cannot be written in this format");
+        let message = format!("this format cannot represent the token {token:?}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     Ok(())

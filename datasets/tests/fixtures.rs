@@ -1,4 +1,4 @@
-//! The fixtures are what the generators make, byte by byte, and read back as what was generated.
+//! The fixtures are the output of the generators, byte by byte, and the readers accept them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 #[test]
-fn fixtures_are_what_the_generators_make() {
+fn fixtures_equal_the_generators_output() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(fixtures::SEED);
     let generated = generate::files(&mut rng, fixtures::COUNT);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
@@ -21,7 +21,7 @@ fn fixtures_are_what_the_generators_make() {
         );
     }
     let kept = std::fs::read_dir(&folder).unwrap().count();
-    assert_eq!(kept, generated.len(), "nothing else lies in the folder");
+    assert_eq!(kept, generated.len(), "the folder contains no other files");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn fixtures_are_read() {
 }
 
 #[test]
-fn vocabularies_hold_every_token() {
+fn vocabularies_contain_every_token() {
     use fixtures::text;
     let known = |words: &str, token: &str| fixtures::vocabulary(words).contains(token);
     assert!(

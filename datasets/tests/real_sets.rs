@@ -1,5 +1,5 @@
-//! The readers read every full set whole, where it is; the figures are those of the sets'
-//! descriptions.
+//! The readers read all instances of every full data set, where available. The expected counts are
+//! taken from the published descriptions.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use edbatch_datasets::{
 };
 use edbatch_testing::shared;
 
-/// A file of the full sets; without it the test is skipped.
+/// Returns a file of the full sets. Without it, the test is skipped.
 #[track_caller]
 fn full(file: &str) -> Option<PathBuf> {
     shared(PathBuf::from("datasets").join(file))
 }
 
 #[test]
-fn sst_is_read_whole() {
+fn sst_is_read_completely() {
     for (file, count) in
         [("sst/train.txt.gz", 8544), ("sst/dev.txt.gz", 1101), ("sst/test.txt.gz", 2210)]
     {
@@ -36,7 +36,7 @@ fn sst_is_read_whole() {
 }
 
 #[test]
-fn gum_reads_over_lines_as_on_one() {
+fn gum_trees_may_be_split_over_lines() {
     let Some(path) = full("gum/gum-const-ccby-2000.ptb.gz") else {
         return;
     };
@@ -52,7 +52,7 @@ fn gum_reads_over_lines_as_on_one() {
 }
 
 #[test]
-fn python_ast_is_read_whole() {
+fn python_ast_is_read_completely() {
     for (file, count) in [
         ("python-ast/python-ast-train-2000.sexp.gz", 2000),
         ("python-ast/python-ast-test-839.sexp.gz", 839),
@@ -65,7 +65,7 @@ fn python_ast_is_read_whole() {
 }
 
 #[test]
-fn tagged_sets_are_read_whole() {
+fn tagged_sets_are_read_completely() {
     for (file, count) in [("wikiner/train.txt.gz", 10_000), ("wikigold/wikigold.txt.gz", 1696)] {
         let Some(path) = full(file) else { return };
         let sentences = read_sentences(path).unwrap();
@@ -78,7 +78,7 @@ fn tagged_sets_are_read_whole() {
 }
 
 #[test]
-fn iwslt_is_read_whole() {
+fn iwslt_is_read_completely() {
     for (name, count) in [("tst2012", 1553), ("tst2013", 1268)] {
         let Some(source) = full(&format!("iwslt15/{name}.en.gz")) else {
             return;
@@ -96,7 +96,7 @@ fn iwslt_is_read_whole() {
 }
 
 #[test]
-fn weibo_is_read_whole() {
+fn weibo_is_read_completely() {
     for (name, count) in [("train", 1350), ("dev", 270), ("test", 270)] {
         let Some(path) = full(&format!("weibo/{name}.jsonl.gz")) else {
             return;
@@ -108,7 +108,7 @@ fn weibo_is_read_whole() {
 }
 
 #[test]
-fn newswire_is_read_whole() {
+fn newswire_is_read_completely() {
     let (mut characters, mut words) = (0, 0);
     for (name, count) in [("train", 1147), ("dev", 113), ("test", 316)] {
         let Some(path) = full(&format!("newswire/{name}.arcs.txt.gz")) else {

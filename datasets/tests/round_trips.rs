@@ -1,4 +1,4 @@
-//! What a writer writes, its reader reads as the same.
+//! Round trips: readers return what writers wrote.
 
 use edbatch_datasets::{
     Lattice, Pair, Sentence, Tree, TreeBuilder, Vocabulary, WordArc, parse_arcs,
@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-/// Text that a bracketed tree can hold: no ASCII space, no bracket, no line end.
+/// Text that is valid in a bracketed tree: no ASCII space, bracket or line end.
 const TEXT: &str = "[a-z0-9|\u{a0}é一.]{1,4}";
 
 /// A tree built by shifts and joins: each step adds a leaf, or joins up to `arity` of the last
@@ -63,14 +63,14 @@ fn written(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn nary_trees_are_read_as_written(trees in vec(tree(&[0, 0, 1, 2, 3, 5], false), 0..4)) {
+    fn nary_trees_round_trip(trees in vec(tree(&[0, 0, 1, 2, 3, 5], false), 0..4)) {
         let bytes = written(|file| write_trees(&trees, file));
         let read: Vec<Tree> = parse_nary_trees(&bytes[..], "in").collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(read, trees);
     }
 
     #[test]
-    fn binary_trees_are_read_as_written(trees in vec(tree(&[0, 0, 2], true), 0..4)) {
+    fn binary_trees_round_trip(trees in vec(tree(&[0, 0, 2], true), 0..4)) {
         let bytes = written(|file| write_trees(&trees, file));
         let read = parse_binary_trees(&bytes[..], "in");
         let read: Vec<Tree> = read.collect::<Result<_, _>>().unwrap();
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn sentences_are_read_as_written(sentences in vec(sentence(), 0..4)) {
+    fn sentences_round_trip(sentences in vec(sentence(), 0..4)) {
         let bytes = written(|file| write_sentences(&sentences, file));
         let read = parse_sentences(&bytes[..], "in");
         let read: Vec<Sentence> = read.collect::<Result<_, _>>().unwrap();
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn pairs_are_read_as_written(pairs in vec((vec(TEXT, 0..5), vec(TEXT, 0..5)), 0..4)) {
+    fn pairs_round_trip(pairs in vec((vec(TEXT, 0..5), vec(TEXT, 0..5)), 0..4)) {
         let pairs = pairs.into_iter().map(|(source, target)| Pair { source, target });
         let pairs: Vec<Pair> = pairs.collect();
         let (mut source, mut target) = (Vec::new(), Vec::new());
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn lattices_are_read_as_written(lattices in vec(lattice(), 0..4)) {
+    fn lattices_round_trip(lattices in vec(lattice(), 0..4)) {
         let bytes = written(|file| write_arcs(&lattices, file));
         let read: Vec<_> = parse_arcs(&bytes[..], "in").collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(&read, &lattices);
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn vocabularies_are_read_as_written(tokens in vec("[^\r\n]{1,5}", 0..9)) {
+    fn vocabularies_round_trip(tokens in vec("[^\r\n]{1,5}", 0..9)) {
         let vocabulary = Vocabulary::from_tokens(&tokens);
         let bytes = written(|file| vocabulary.write(file));
         prop_assert_eq!(&Vocabulary::parse(&bytes[..], "in").unwrap(), &vocabulary);
@@ -121,7 +121,7 @@ proptest! {
 }
 
 #[test]
-fn a_tree_of_a_hundred_thousand_levels_is_read_as_written() {
+fn a_tree_of_depth_100_000_round_trips() {
     let mut tree = TreeBuilder::new();
     tree.push("a".to_string(), Some("x".to_string()), 0);
     for _ in 1..100_000 {
@@ -133,7 +133,7 @@ fn a_tree_of_a_hundred_thousand_levels_is_read_as_written() {
 }
 
 #[test]
-fn what_a_format_cannot_hold_is_refused() {
+fn unrepresentable_text_is_an_error() {
     let leaf = |label: &str, token: Option<&str>| {
         let mut tree = TreeBuilder::new();
         tree.push(label.to_string(), token.map(str::to_string), 0);

@@ -1,5 +1,5 @@
-//! The generators have the statistics of the real sets; with `EDBATCH_SHARED` set, the real sets
-//! have them too.
+//! The generators have the statistics of the real sets. With `EDBATCH_SHARED` set, the same checks
+//! run on the real sets.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -12,8 +12,9 @@ use edbatch_datasets::{
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// How many instances are generated, and how many make a mini-batch.
+/// The number of generated instances.
 const COUNT: usize = 2048;
+/// The size of a mini-batch.
 const BATCH: usize = 64;
 
 #[test]
@@ -60,8 +61,7 @@ fn lattices_have_the_statistics_of_real_ones() {
     real("weibo/train.jsonl.gz", &WEIBO, |path| lattice_statistics(&read_lattices(path).unwrap()));
 }
 
-/// Name, the value measured on the real set, and how far from it a generated set may be,
-/// relatively.
+/// Name, value measured on the real set, and relative tolerance of a generated set.
 type Target = (&'static str, f64, f64);
 
 const SST: [Target; 3] =

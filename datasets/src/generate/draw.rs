@@ -1,41 +1,41 @@
-//! Random draws that the generators share: lengths by quantiles, ranks by Zipf's law.
+//! Random distributions that the generators share: lengths by quantiles, ranks by Zipf's law.
 //!
-//! Written on `next_u64` alone, so that nothing but the rng decides what comes out.
+//! They use only `next_u64`, so that results do not depend on the algorithms of `rand`.
 
 use rand::Rng;
 
-/// A number in [0, 1), with 53 random bits.
+/// Draws a number in [0, 1) with 53 random bits.
 pub(super) fn unit(rng: &mut impl Rng) -> f64 {
     unit_of(rng.next_u64())
 }
 
-/// The number in [0, 1) that the upper 53 bits of `bits` make.
+/// Converts the upper 53 bits of `bits` to a number in [0, 1).
 pub(super) fn unit_of(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A whole number in `low..=high`.
+/// Draws an integer in `low..=high`.
 pub(super) fn between(rng: &mut impl Rng, low: usize, high: usize) -> usize {
     low + (unit(rng) * (high - low + 1) as f64) as usize
 }
 
-/// An entry of `weighted`, drawn by its weight; the weights add up to 1.
+/// Returns the entry of `weighted` at the share `unit` of the cumulative weights, which sum to 1.
 pub(super) fn pick<T: Copy>(weighted: &[(T, f64)], unit: f64) -> T {
     let mut below = 0.0;
     let drawn = weighted.iter().find(|&&(_, weight)| {
         below += weight;
         unit < below
     });
-    drawn.or(weighted.last()).expect("there is something to pick from").0
+    drawn.or(weighted.last()).expect("at least one entry").0
 }
 
-/// A distribution given by its values at the [`SHARES`], straight lines between them.
+/// A distribution given by its values at the [`SHARES`], with linear interpolation.
 ///
-/// Real lengths thin out towards the longest, faster than a straight line; above the median the
-/// values are therefore those measured, drawn in by up to 8 % until the mean is the measured one.
+/// Long instances are rarer in real sets than linear interpolation makes them. Values above the
+/// median are therefore reduced by up to 8 %, so that the mean is the measured one.
 pub(super) struct Quantiles(pub(super) [f64; 10]);
 
-/// At which shares of a set its values were measured.
+/// The quantiles that were measured.
 const SHARES: [f64; 10] = [0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0];
 
 impl Quantiles {
@@ -51,9 +51,9 @@ impl Quantiles {
     }
 }
 
-/// Ranks 0 … size-1, rank r with a weight of (r + shift)^-exponent (Zipf and Mandelbrot).
+/// The Zipf–Mandelbrot distribution: rank r of 0 … size-1 has the weight (r + shift)^-exponent.
 pub(super) struct Zipf {
-    /// The chance of a rank up to this one.
+    /// The cumulative probability of each rank.
     cumulative: Vec<f64>,
 }
 
@@ -69,7 +69,7 @@ impl Zipf {
         Zipf { cumulative }
     }
 
-    /// The rank at share `unit` of all draws.
+    /// Returns the rank at the cumulative probability `unit`.
     pub(super) fn rank(&self, unit: f64) -> usize {
         self.cumulative.partition_point(|&sum| sum <= unit).min(self.cumulative.len() - 1)
     }
@@ -83,8 +83,8 @@ impl Zipf {
     }
 }
 
-/// The word of a rank, in syllables of two letters: frequent words are short, and no two ranks
-/// share a word.
+/// Returns the word of a rank, made of two-letter syllables. Frequent words are short, and every
+/// rank has a different word.
 pub(super) fn word(rank: usize) -> String {
     const CONSONANTS: &[u8; 18] = b"nstrlmkpdbgvfhzjwc";
     const VOWELS: &[u8; 5] = b"aeiou";
@@ -100,7 +100,7 @@ pub(super) fn word(rank: usize) -> String {
     word
 }
 
-/// A hash that spreads neighbouring numbers over all bits (SplitMix64's finaliser).
+/// Hashes a number by the finaliser of SplitMix64.
 pub(super) fn mix(number: u64) -> u64 {
     let x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_ranks_share_a_word() {
+    fn every_rank_has_a_different_word() {
         let words: std::collections::HashSet<String> = (0..30_000).map(word).collect();
         assert_eq!(words.len(), 30_000);
         assert_eq!(
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_ranks_cover_all_draws() {
+    fn zipf_ranks_cover_the_unit_interval() {
         let zipf = Zipf::new(10, 1.0, 1.0);
         assert_eq!((zipf.rank(0.0), zipf.rank(0.999_999), zipf.rank(1.0)), (0, 9, 9));
     }

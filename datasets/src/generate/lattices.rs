@@ -1,11 +1,11 @@
-//! Random lattices: a text of words of one to four characters, in which a dictionary finds these
-//! words and others.
+//! Random lattices: a text of words of one to four characters, with an arc for every word that a
+//! dictionary finds in it.
 //!
-//! The text is drawn word by word from a lexicon. Each of its words of two characters or more is an
-//! arc, and so are the halves of its longer words (which nest), and any two or three neighbouring
-//! characters that the dictionary happens to hold (most of these cross a boundary). Lexicon and
-//! dictionary are fixed by hashes, so the same characters are a word wherever they stand, and words
-//! repeat in a mini-batch as often as real ones do.
+//! The text is drawn word by word from a lexicon. Arcs are: each word of two or more characters;
+//! the halves of longer words, which nest; and any two or three adjacent characters that the
+//! dictionary happens to contain, which usually cross a word boundary. Hashes define lexicon and
+//! dictionary, so the same characters are a word wherever they occur, and words repeat in a
+//! mini-batch as often as in real sets.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,16 @@ use rand::Rng;
 use super::draw::{Quantiles, Zipf, mix, pick, unit_of};
 use crate::lattice::{Lattice, WordArc};
 
-/// After which real set lattices are modelled.
+/// The real set whose statistics [`lattices`] imitates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// The newswire lattices of the ED-Batch authors: dense, 0.54 words a character.
+    /// The newswire lattices of the ED-Batch authors: dense, 0.54 words per character.
     Newswire,
-    /// Weibo NER with the words of a dictionary: sparse, 0.31 words a character.
+    /// Weibo NER with the words of a dictionary: sparse, 0.31 words per character.
     Weibo,
 }
 
-/// `count` lattices with a tag for every character, one of 17.
+/// Generates `count` lattices. Every character has one of 17 tags.
 pub fn lattices(rng: &mut impl Rng, count: usize, style: Style) -> Vec<Lattice> {
     let language = Language::new(style);
     (0..count).map(|_| language.lattice(rng)).collect()
@@ -34,8 +34,7 @@ struct Language {
     lexicon: Zipf,
     characters: Zipf,
     word_lengths: [(usize, f64); 4],
-    /// How many pairs, and how many triples, of characters the dictionary holds besides the
-    /// lexicon.
+    /// The share of character pairs and triples that the dictionary contains besides the lexicon.
     chance_words: [(usize, f64); 2],
 }
 
@@ -88,17 +87,16 @@ impl Language {
         Lattice { chars, words, tags }
     }
 
-    /// The characters of the lexicon's word of a rank, as ranks themselves.
+    /// Returns the ranks of the characters of the word with this rank.
     fn word(&self, rank: usize) -> impl Iterator<Item = usize> {
-        // Multiples of the golden ratio: word lengths mix evenly over the frequent words as over
-        // the rare.
+        // Multiples of the golden ratio distribute the lengths evenly over frequent and rare words.
         let golden = (rank as u32 + 1).wrapping_mul(0x9E37_79B9);
         let length = pick(&self.word_lengths, f64::from(golden) / 4_294_967_296.0);
         let hash = move |position| mix((rank * 8 + position) as u64);
         (0..length).map(move |position| self.characters.rank(unit_of(hash(position))))
     }
 
-    /// The words that stand in the text by chance.
+    /// Returns the spans of adjacent characters that happen to be words.
     fn chance_spans(&self, characters: &[usize]) -> impl Iterator<Item = (usize, usize)> {
         self.chance_words.iter().flat_map(move |&(length, share)| {
             let windows = characters.windows(length).enumerate();
@@ -111,7 +109,7 @@ impl Language {
     }
 }
 
-/// The arcs of a word of `length` characters: itself, and its halves if it is long.
+/// Returns the arcs of a word of `length` characters: the word, and the halves of a long word.
 fn parts(start: usize, length: usize) -> impl Iterator<Item = (usize, usize)> {
     let whole = (length > 1).then(|| (start, start + length - 1));
     let front = (length > 2).then_some((start, start + 1));
@@ -119,7 +117,7 @@ fn parts(start: usize, length: usize) -> impl Iterator<Item = (usize, usize)> {
     [whole, front, back].into_iter().flatten()
 }
 
-/// One lexicon word in 24 names something, of one of eight sorts.
+/// Returns the tag of a character. One word in 24 is a name, of one of eight sorts.
 fn tag(rank: usize, first: bool) -> String {
     const SORTS: [&str; 8] =
         ["PER.NOM", "PER.NAM", "ORG.NAM", "GPE.NAM", "LOC.NAM", "LOC.NOM", "ORG.NOM", "GPE.NOM"];
@@ -131,7 +129,7 @@ fn tag(rank: usize, first: bool) -> String {
     }
 }
 
-/// The character of a rank: the common ideographs, in the order of their code points.
+/// Returns the character of a rank: a common ideograph, by code point.
 fn character(rank: usize) -> char {
     char::from_u32(0x4E00 + rank as u32).expect("fewer ranks than common ideographs")
 }

@@ -7,14 +7,14 @@ use super::draw::{Quantiles, Zipf, pick, unit};
 use crate::pair::Pair;
 use crate::sentence::Sentence;
 
-/// `count` sentences like those of WikiNER, each word with one of five tags.
+/// Generates `count` sentences similar to WikiNER. Every word has one of five tags.
 pub fn tagged_sentences(rng: &mut impl Rng, count: usize) -> Vec<Sentence> {
     let words = Zipf::new(25_719, 1.2, 5.2);
     (0..count).map(|_| tagged_sentence(rng, &words)).collect()
 }
 
-/// `count` pairs like IWSLT's English and Vietnamese ones; the longer the source, the longer the
-/// target.
+/// Generates `count` pairs similar to the English–Vietnamese pairs of IWSLT. The length of the
+/// target grows with the length of the source.
 pub fn pairs(rng: &mut impl Rng, count: usize) -> Vec<Pair> {
     let (sources, targets) = (Zipf::new(17_191, 1.3, 4.9), Zipf::new(7_709, 1.3, 5.4));
     let pair = |_| {
@@ -34,8 +34,9 @@ const SOURCE_WORDS: Quantiles =
 const TARGET_PER_SOURCE: Quantiles =
     Quantiles([0.61, 0.93, 1.0, 1.12, 1.25, 1.41, 1.57, 1.7, 2.0, 2.4]);
 
-/// A name begins after a word outside names so often; and goes on so often.
+/// The probability that a name begins after a word that is not part of a name.
 const BEGIN: f64 = 0.104;
+/// The probability that a name continues.
 const CONTINUE: f64 = 0.447;
 const NAMES: [(&str, f64); 4] =
     [("I-ORG", 0.3), ("I-PER", 0.25), ("I-LOC", 0.23), ("I-MISC", 0.22)];

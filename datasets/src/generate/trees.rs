@@ -1,21 +1,22 @@
-//! Random trees: draws a number of leaves, then splits spans of leaves until each is one leaf.
+//! Random trees: draw the number of leaves, then split spans until every span is one leaf.
 
 use rand::Rng;
 
 use super::draw::{Quantiles, Zipf, between, pick, unit};
 use crate::tree::{Tree, TreeBuilder};
 
-/// `count` binary trees like those of the Stanford Sentiment Treebank, with labels `0` to `4`.
+/// Generates `count` binary trees similar to the Stanford Sentiment Treebank, with labels `0` to
+/// `4`.
 ///
-/// A span of leaves loses its first leaf, or its last, or splits anywhere: the first makes trees
-/// lean to the right as English does, and how often decides how deep they grow.
+/// A span splits after its first leaf, before its last leaf, or anywhere. Splits after the first
+/// leaf make right-leaning trees, as in English. The probabilities determine the depth.
 pub fn binary_trees(rng: &mut impl Rng, count: usize) -> Vec<Tree> {
     let words = Zipf::new(18_280, 1.1, 3.6);
     (0..count).map(|_| binary_tree(rng, &words)).collect()
 }
 
-/// `count` constituent trees like those of GUM: preterminals over tokens, unary chains, nodes of up
-/// to six children.
+/// Generates `count` constituent trees similar to GUM: preterminals over tokens, unary chains, and
+/// nodes with up to six children.
 pub fn nary_trees(rng: &mut impl Rng, count: usize) -> Vec<Tree> {
     let words = Zipf::new(12_000, 1.25, 5.8);
     (0..count).map(|_| nary_tree(rng, &words)).collect()
@@ -51,12 +52,11 @@ const PARTS_OF_SPEECH: [(&str, f64); 10] = [
     (".", 0.03),
 ];
 
-/// Work that is still to be done, last first, so that nodes come out in post-order without
-/// recursion.
+/// A pending task. A stack of tasks makes the nodes in post-order without recursion.
 enum Task {
-    /// Make a tree over so many leaves; the flag says that a unary node stands above it already.
+    /// Make a tree of `leaves` leaves; `below_unary` if its parent is a unary node.
     Span { leaves: usize, below_unary: bool },
-    /// Join the last nodes under one parent.
+    /// Add a parent to the last `arity` nodes.
     Join { arity: usize },
 }
 
@@ -109,13 +109,13 @@ fn nary_tree(rng: &mut impl Rng, words: &Zipf) -> Tree {
     tree.finish()
 }
 
-/// How often a unary node stands above a span.
+/// The probability of a unary node above a span.
 fn unary_chance(leaves: usize) -> f64 {
     if leaves == 1 { 0.1 } else { 0.2 }
 }
 
-/// Splits a span into two to six: each but the first of them is one leaf, or takes any share of
-/// what is left.
+/// Splits a span into two to six spans. From the right, each is one leaf or a random share of the
+/// remaining leaves; the first gets the rest.
 fn split(rng: &mut impl Rng, leaves: usize, tasks: &mut Vec<Task>) {
     const ARITIES: [(usize, f64); 5] = [(2, 0.67), (3, 0.21), (4, 0.06), (5, 0.035), (6, 0.025)];
     let arity = pick(&ARITIES, unit(rng)).min(leaves);

@@ -1,4 +1,5 @@
-//! What holds of every reader, whatever the bytes. The fuzzer of `crates/edbatch/fuzz` runs it too.
+//! Properties of every reader, for any bytes. A fuzz target of `crates/edbatch/fuzz` checks them
+//! too.
 
 use std::io::BufReader;
 
@@ -7,9 +8,9 @@ use edbatch_datasets::{
     parse_pairs, parse_plain, parse_sentences,
 };
 
-/// Reads `bytes` with every reader and checks what every error says.
+/// Reads `bytes` with every reader and checks every error.
 pub(crate) fn read_all(bytes: &[u8]) {
-    // A tiny buffer, so that lines and characters fall apart between two reads.
+    // A tiny buffer splits lines and characters between reads.
     let reader = || BufReader::with_capacity(3, bytes);
     check_lines(bytes, parse_binary_trees(reader(), "in"));
     check(parse_nary_trees(reader(), "in"));
@@ -21,7 +22,7 @@ pub(crate) fn read_all(bytes: &[u8]) {
     check(std::iter::once(Vocabulary::parse(reader(), "in")));
 }
 
-/// An error names a place, what was expected there and what was got; its line.
+/// Checks that an error has a position and a complete message. Returns the line.
 fn place(error: &Error) -> u64 {
     let place = error.position().expect("the input could be opened");
     assert!(place.line > 0 && place.column > 0, "{error}");
@@ -30,24 +31,24 @@ fn place(error: &Error) -> u64 {
     place.line
 }
 
-/// Items, or one error and nothing behind it.
+/// Checks that the iterator ends after its first error.
 fn check<T>(mut items: impl Iterator<Item = Result<T, Error>>) {
     while let Some(item) = items.next() {
         if let Err(error) = item {
             place(&error);
-            assert!(items.next().is_none(), "nothing follows an error: {error}");
+            assert!(items.next().is_none(), "the iterator ends after an error: {error}");
             return;
         }
     }
 }
 
-/// An item or an error for each line.
+/// Checks that there is an item or an error for each line.
 fn check_lines<T>(bytes: &[u8], items: impl Iterator<Item = Result<T, Error>>) {
     let mut lines = 0;
     for (line, item) in (1..).zip(items) {
         lines = line;
         if let Err(error) = item {
-            assert!(matches!(error, Error::Format { .. }), "nothing breaks off here: {error}");
+            assert!(matches!(error, Error::Format { .. }), "not a format error: {error}");
             assert_eq!(place(&error), line, "{error}");
         }
     }
