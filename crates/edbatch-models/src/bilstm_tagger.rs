@@ -1,7 +1,7 @@
-//! A tagger: stacks of LSTMs from both ends of the sentence, and a small network on top.
+//! The BiLSTM tagger: a forward and a backward stack of LSTMs, and a small network on top.
 //!
-//! *Source*: Huang, Xu and Yu, 2015, in the form that the ED-Batch authors benchmark: the two
-//! directions are separate stacks, each layer reading the one below in its own stack.
+//! *Source*: Huang, Xu and Yu, 2015, in the variant that the ED-Batch authors benchmark: the two
+//! directions are separate stacks; a layer reads only the layer below in its own stack.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::cells::{linear, logits, lstm_state};
 use crate::model::{BuildError, Model};
 use crate::stack::{Reads, Stack, Step};
 
-/// A tagger: stacks of LSTMs from both ends of the sentence, and a small network on top.
+/// The BiLSTM tagger: a forward and a backward stack of LSTMs, and a small network on top.
 #[derive(Clone, Debug)]
 pub struct BiLstmTagger {
     network: Arc<Network>,
@@ -66,7 +66,7 @@ impl Model for BiLstmTagger {
     }
 }
 
-/// What taggers share, wherever the vectors of their words come from.
+/// The part that both taggers share. `words` decides where the vectors of words come from.
 #[derive(Clone, Debug)]
 pub(crate) struct Tagger {
     forward: Stack,

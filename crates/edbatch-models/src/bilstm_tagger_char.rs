@@ -1,12 +1,13 @@
-//! The tagger with characters: a word that the vocabulary does not hold is spelled.
+//! The BiLSTM tagger with characters: words that are not in the vocabulary are spelled.
 //!
-//! *Source*: Lample et al., NAACL 2016, in the form that the ED-Batch authors benchmark. A word's
-//! vector is its embedding, or else the last states of two stacks of LSTMs over its characters.
+//! *Source*: Lample et al., NAACL 2016, in the variant that the ED-Batch authors benchmark. The
+//! vector of a known word is its embedding; that of a spelled word is the concatenation of the last
+//! states of two stacks of LSTMs over its characters.
 //!
-//! Known and spelled words must reach the sentence's stacks as the same record: were the stacks to
-//! look up embeddings themselves, known and spelled words would be two kinds and could not share a
-//! batch. So an `embed` cell looks up the known words, a `spell` cell joins the two states of the
-//! others, and both return the record that the stacks read. Each takes one batch in a mini-batch.
+//! The stacks over the sentence read the same record for known and spelled words. If they looked up
+//! embeddings themselves, known and spelled words would be different kinds and could not share a
+//! batch. So an `embed` cell looks up known words, a `spell` cell joins the two states of a spelled
+//! word, and both return this record. Each of them takes one batch per mini-batch.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::cells::vector;
 use crate::model::{BuildError, Model};
 use crate::stack::{Reads, Stack, Step};
 
-/// The tagger with characters: a word that the vocabulary does not hold is spelled.
+/// The BiLSTM tagger with characters: words that are not in the vocabulary are spelled.
 #[derive(Clone, Debug)]
 pub struct BiLstmTaggerChar {
     network: Arc<Network>,
@@ -30,11 +31,11 @@ pub struct BiLstmTaggerChar {
     tagger: Tagger,
 }
 
-/// The sizes of a [`BiLstmTaggerChar`]. `embed` must be `2 × char_hidden`, the elements of a
-/// spelled word's vector.
+/// The sizes of a [`BiLstmTaggerChar`]. `embed` must be `2 × char_hidden`, the size of a spelled
+/// word's vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CharTaggerSizes {
-    /// Those that it shares with the tagger without characters.
+    /// The sizes of the tagger without characters.
     pub tagger: TaggerSizes,
     /// Number of characters.
     pub chars: usize,
@@ -44,16 +45,16 @@ pub struct CharTaggerSizes {
     pub char_hidden: usize,
 }
 
-/// A word as this tagger reads it.
+/// A word of an input of a [`BiLstmTaggerChar`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Word {
-    /// In the vocabulary, with this number.
+    /// The number of a word in the vocabulary.
     Known(u32),
-    /// Not in the vocabulary: the numbers of its characters, without padding.
+    /// The characters of a word that is not in the vocabulary, without padding.
     Spelled(Vec<u32>),
 }
 
-/// The character that stands before and after every spelled word.
+/// The padding character before and after every spelled word.
 pub const PAD: u32 = 1;
 
 impl BiLstmTaggerChar {

@@ -1,16 +1,16 @@
-//! The configuration of a model, `config.json`: which model a folder holds, and its sizes.
+//! The configuration of a model, `config.json`: the name of the model and its sizes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The contents of a `config.json`. Members not listed here, such as descriptions, are ignored.
+/// The contents of a `config.json`. Other members, such as descriptions, are ignored.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ModelConfig {
-    /// The model.
+    /// The name of the model.
     pub model: ModelName,
-    /// The file of inputs that is meant when none is named; relative to the folder.
+    /// The default file of inputs, relative to the folder.
     pub input: String,
     /// Elements of a hidden vector.
     pub hidden: usize,
@@ -22,21 +22,21 @@ pub struct ModelConfig {
     /// Number of tags, for taggers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<usize>,
-    /// Elements between a tagger's stacks and its scores.
+    /// Elements of a tagger's hidden layer between stacks and scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mlp: Option<usize>,
-    /// LSTMs in each of a tagger's stacks.
+    /// Number of LSTMs in each stack of a tagger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layers: Option<usize>,
-    /// Elements of a character's embedding, for taggers that spell.
+    /// Elements of a character's embedding, for taggers with characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub char_embed: Option<usize>,
-    /// Elements of a hidden vector of their stacks over characters.
+    /// Elements of a hidden vector of the stacks over characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub char_hidden: Option<usize>,
 }
 
-/// The models of the zoo, by the names that `config.json` and the command line use.
+/// The name of a model, as in `config.json` and on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
 pub enum ModelName {
@@ -61,7 +61,7 @@ pub enum ModelName {
 }
 
 impl ModelName {
-    /// All of them.
+    /// All models.
     pub const ALL: [Self; 9] = [
         Self::TreeLstm,
         Self::TreeLstm2Type,
@@ -74,7 +74,7 @@ impl ModelName {
         Self::LatticeGru,
     ];
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl ModelName {
         }
     }
 
-    /// What the model reads.
+    /// Returns the family, which determines the inputs.
     #[must_use]
     pub fn family(self) -> Family {
         match self {
@@ -103,14 +103,14 @@ impl ModelName {
     }
 }
 
-/// What a model reads, and with it the files in which its words are numbered.
+/// A family of models that read the same inputs and vocabulary files.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Family {
     /// Binary trees; `vocab.txt`.
     Trees,
     /// Sentences of words with tags; `vocab.txt` and `tags.txt`.
     Tagged,
-    /// The same, and how unknown words are spelled: also `chars.txt`.
+    /// Sentences of words with tags, where unknown words are spelled; also `chars.txt`.
     Spelled,
     /// Sentences to translate; `src_vocab.txt` and `tgt_vocab.txt`.
     Translation,
@@ -119,10 +119,10 @@ pub enum Family {
 }
 
 impl ModelConfig {
-    /// Reads the text of a `config.json`.
+    /// Parses a `config.json`.
     ///
     /// # Errors
-    /// If it is no JSON of this shape, or a size is none that a model can have.
+    /// If the text is not JSON of this form, or a size is out of range.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
         let config: Self =
             serde_json::from_str(text).map_err(|error| ConfigError(error.to_string()))?;
@@ -130,14 +130,14 @@ impl ModelConfig {
         Ok(config)
     }
 
-    /// The text of a `config.json`; it ends with a newline.
+    /// Returns the text of a `config.json`, with a final newline.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data becomes JSON") + "\n"
     }
 
-    /// A configuration with the sizes of our benchmarks: two layers, and `hidden` elements for all
-    /// that is not said. `outputs` is how many classes or tags there are.
+    /// Creates a configuration for `outputs` classes or tags: two layers, and `hidden` elements for
+    /// all other sizes, as in our benchmarks.
     #[must_use]
     pub fn of_size(model: ModelName, hidden: usize, embed: Option<usize>, outputs: usize) -> Self {
         let embed = embed.unwrap_or(hidden);
@@ -159,35 +159,35 @@ impl ModelConfig {
         }
     }
 
-    /// Refuses what no model can have; what only one of them cannot have, it refuses itself.
+    /// Checks that every size is in the range that all models share. Models check the rest.
     ///
     /// # Errors
-    /// Naming the member.
+    /// If a size is out of range; names the member.
     pub fn check(&self) -> Result<(), ConfigError> {
         let sizes = [
-            ("hidden", Some(self.hidden), SIZE),
-            ("embed", Some(self.embed), SIZE),
-            ("classes", self.classes, SIZE),
-            ("tags", self.tags, SIZE),
-            ("mlp", self.mlp, SIZE),
-            ("layers", self.layers, LAYERS),
-            ("char_embed", self.char_embed, SIZE),
-            ("char_hidden", self.char_hidden, SIZE),
+            ("hidden", Some(self.hidden), MAX_SIZE),
+            ("embed", Some(self.embed), MAX_SIZE),
+            ("classes", self.classes, MAX_SIZE),
+            ("tags", self.tags, MAX_SIZE),
+            ("mlp", self.mlp, MAX_SIZE),
+            ("layers", self.layers, MAX_LAYERS),
+            ("char_embed", self.char_embed, MAX_SIZE),
+            ("char_hidden", self.char_hidden, MAX_SIZE),
         ];
-        for (member, size, most) in sizes {
-            if let Some(size) = size.filter(|size| !(1..=most).contains(size)) {
-                return Err(ConfigError(format!("\"{member}\": expected 1 to {most}, got {size}")));
+        for (member, size, max) in sizes {
+            if let Some(size) = size.filter(|size| !(1..=max).contains(size)) {
+                return Err(ConfigError(format!("\"{member}\": expected 1 to {max}, got {size}")));
             }
         }
         Ok(())
     }
 
-    /// A size that not every model has.
+    /// Returns an optional size, or an error that the model needs it.
     pub(crate) fn size(&self, member: &str, size: Option<usize>) -> Result<usize, ConfigError> {
         size.ok_or_else(|| ConfigError(format!("{} needs \"{member}\", got none", self.model)))
     }
 
-    /// Refuses a size that must be equal to another.
+    /// Checks that a size has the value `expected`, which `what` describes.
     pub(crate) fn expect(
         &self,
         member: &str,
@@ -203,11 +203,11 @@ impl ModelConfig {
     }
 }
 
-/// The largest size that a tensor can have.
-const SIZE: usize = (1 << 31) - 1;
+/// The maximum size of a dimension of a tensor.
+const MAX_SIZE: usize = (1 << 31) - 1;
 
-/// More layers than anyone stacks, and few enough to declare in an instant.
-const LAYERS: usize = 1000;
+/// The maximum number of layers: more than models have, and few enough to declare at once.
+const MAX_LAYERS: usize = 1000;
 
 impl fmt::Display for ModelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -241,7 +241,7 @@ impl From<ModelName> for &'static str {
     }
 }
 
-/// What is wrong with a configuration.
+/// An error in a configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError(pub String);
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn writing_and_reading_round_trips() {
         for model in ModelName::ALL {
             let config = ModelConfig::of_size(model, 8, None, 3);
             assert_eq!(ModelConfig::from_json(&config.to_json()), Ok(config));

@@ -1,4 +1,4 @@
-//! A model's folder: `config.json`, the vocabularies, `weights.safetensors`.
+//! The folder of a model: `config.json`, vocabularies and `weights.safetensors`.
 
 use std::fmt;
 use std::io::BufRead;
@@ -10,7 +10,7 @@ use edbatch_datasets::Error;
 use crate::input::inputs_from;
 use crate::{ConfigError, Inputs, Lexicon, ModelConfig, Zoo, inputs};
 
-/// All of a model's folder but its weights.
+/// The folder of a model, without the weights: configuration and vocabularies.
 ///
 /// ```
 /// use edbatch_datasets::{Vocabulary, fixtures::text::BINARY_TREES};
@@ -39,16 +39,16 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The file that says which model it is.
+    /// The file name of the configuration.
     pub const CONFIG: &str = "config.json";
 
-    /// The file of weights.
+    /// The file name of the weights.
     pub const WEIGHTS: &str = "weights.safetensors";
 
     /// Reads the configuration and the vocabularies.
     ///
     /// # Errors
-    /// If one of them is missing or wrong: names the file, and what was expected.
+    /// If a file is missing or invalid; names the file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FolderError> {
         let path = path.as_ref().to_path_buf();
         let file = path.join(Self::CONFIG);
@@ -59,7 +59,7 @@ impl Folder {
         Ok(Self { path, config, lexicon: Arc::new(lexicon) })
     }
 
-    /// Writes what [`read`](Self::read) reads into an existing folder.
+    /// Writes configuration and vocabularies to an existing folder, for [`read`](Self::read).
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -73,43 +73,43 @@ impl Folder {
     /// Declares the model.
     ///
     /// # Errors
-    /// If a size is missing or impossible.
+    /// If a size is missing or invalid.
     pub fn model(&self) -> Result<Zoo, FolderError> {
         let wrong = |error| FolderError::Config { file: self.path.join(Self::CONFIG), error };
         Zoo::new(&self.config, &self.lexicon).map_err(wrong)
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }
 
-    /// The vocabularies.
+    /// Returns the vocabularies.
     #[must_use]
     pub fn lexicon(&self) -> &Lexicon {
         &self.lexicon
     }
 
-    /// The folder itself.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the weights are.
+    /// Returns the path of the weights.
     #[must_use]
     pub fn weights(&self) -> PathBuf {
         self.path.join(Self::WEIGHTS)
     }
 
-    /// The file of inputs that the configuration names.
+    /// Returns the path of the default file of inputs.
     #[must_use]
     pub fn input(&self) -> PathBuf {
         self.path.join(&self.config.input)
     }
 
-    /// The inputs in a file, as [`inputs`] reads them.
+    /// Opens a file of inputs; see [`inputs`].
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -117,7 +117,7 @@ impl Folder {
         inputs(&self.lexicon, file)
     }
 
-    /// The inputs of a reader that stands for some or all lines of a file, in the file's format.
+    /// Reads inputs from `reader`, which returns some or all lines of `file`, in its format.
     #[must_use]
     pub fn inputs_from(&self, reader: Box<dyn BufRead + Send>, file: &Path) -> Inputs {
         inputs_from(&self.lexicon, reader, file)
@@ -128,18 +128,18 @@ fn unreadable(error: &std::io::Error) -> ConfigError {
     ConfigError(format!("expected a readable file, got: {error}"))
 }
 
-/// What is wrong with a model's folder.
+/// An error in the folder of a model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FolderError {
-    /// The configuration.
+    /// An error in the configuration.
     Config {
-        /// Its file.
+        /// The path of the configuration.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         error: ConfigError,
     },
-    /// A vocabulary.
+    /// An error in a vocabulary.
     Input(Error),
 }
 

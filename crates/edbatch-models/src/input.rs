@@ -1,4 +1,4 @@
-//! Reads input files: each line, tokens replaced by their numbers, as the models take it.
+//! Readers of input files: the inputs of the models, with tokens replaced by their numbers.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub enum ZooInput {
     Tree(IndexedTree),
     /// A sentence.
     Sentence(Sentence<u32>),
-    /// A sentence whose unknown words are spelled.
+    /// A sentence with spelled unknown words.
     Spelled(Sentence<Word>),
     /// A sentence to translate.
     Source(SourceSentence),
@@ -26,14 +26,14 @@ pub enum ZooInput {
     Lattice(Lattice<u32>),
 }
 
-/// Inputs one after the other; the index is the instance's number. After a malformed line
-/// ([`Error::Format`]) it goes on with the next, but in arc files; after any other error it ends.
+/// An iterator over the inputs of a file. Except in arc files, it continues after a malformed line
+/// ([`Error::Format`]); after any other error it ends.
 pub type Inputs = Box<dyn Iterator<Item = Result<ZooInput, Error>> + Send>;
 
-/// The inputs in a file, plain or `.gz`, read as they are asked for.
+/// Opens a file of inputs, plain or `.gz`, and reads it lazily.
 ///
-/// A line is an instance; in an arc file, `*.arcs.txt`, an instance takes several. An empty line is
-/// an empty sentence or lattice, and an error where a tree should be.
+/// Each line is an input, except in arc files (`*.arcs.txt`), where an input takes several lines.
+/// An empty line is an empty sentence or lattice; for trees it is an error.
 ///
 /// # Errors
 /// If the file cannot be opened.
@@ -41,7 +41,7 @@ pub fn inputs(lexicon: &Arc<Lexicon>, path: &Path) -> Result<Inputs, Error> {
     Ok(inputs_from(lexicon, open(path)?, path))
 }
 
-/// The inputs of a reader, in the format of the file that `path` names.
+/// Reads inputs from `reader`, in the format of the file at `path`.
 pub(crate) fn inputs_from(
     lexicon: &Arc<Lexicon>,
     reader: Box<dyn BufRead + Send>,
@@ -51,7 +51,7 @@ pub(crate) fn inputs_from(
     let of = lexicon.clone();
     match **lexicon {
         Lexicon::Trees { .. } => {
-            // Only one model asks for the number of the line, and not for more than 32 bits of it.
+            // One model uses the line number, as 32 bits.
             let trees = parse_binary_trees(reader, &name).enumerate();
             let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
             Box::new(trees.map(move |(index, tree)| Ok(of.tree(number(index), &tree?))))
@@ -66,7 +66,7 @@ pub(crate) fn inputs_from(
     }
 }
 
-/// Whether a name is that of an arc file: lattices as numbers.
+/// Returns true if the file name is that of an arc file: lattices as numbers.
 #[must_use]
 pub fn is_arc_file(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -80,7 +80,7 @@ fn each<T>(
     Box::new(items.map(move |item| item.map(&mut input)))
 }
 
-const FAMILY: &str = "the reader was chosen by the lexicon";
+const FAMILY: &str = "the lexicon determines the reader";
 
 impl Lexicon {
     fn tree(&self, index: u32, tree: &Tree) -> ZooInput {
@@ -114,7 +114,7 @@ impl Lexicon {
         ZooInput::Lattice(lattice.map(|char| chars.id(char), |word| words.id(word)))
     }
 
-    /// Numbers that a vocabulary does not have are unknown.
+    /// Converts a numbered lattice. Numbers outside the vocabulary become unknown.
     fn numbered(&self, lattice: &Lattice<u32>) -> ZooInput {
         let Self::Lattices { chars, words } = self else { unreachable!("{FAMILY}") };
         let known = |id: u32, vocabulary: &Vocabulary| {
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arc_files_are_known_by_name() {
+    fn arc_files_are_recognised_by_name() {
         for (name, expected) in
             [("a/test.arcs.txt", true), ("test.arcs.txt.gz", true), ("arcs.txt.jsonl", false)]
         {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_the_vocabulary_are_unknown() {
+    fn numbers_outside_the_vocabulary_are_unknown() {
         let chars = Vocabulary::from_tokens(["a", "b"]);
         let lexicon = Lexicon::Lattices { words: chars.clone(), chars };
         let lattice = Lattice { chars: vec![2, 3, 1], words: vec![], tags: vec![] };

@@ -1,4 +1,4 @@
-//! The vocabularies of a model: which token has which number, as the files of its folder say.
+//! The vocabularies of a model, from the files of its folder.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::Family;
 #[cfg(doc)]
 use crate::{BEGIN, END, PAD};
 
-/// Everything that a model of a [`Family`] needs to read an input and to name its outputs.
+/// The vocabularies of a [`Family`] of models: the numbers of tokens, and the names of outputs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Lexicon {
     /// For binary trees.
@@ -23,7 +23,7 @@ pub enum Lexicon {
         /// `tags.txt`: the names of the outputs.
         tags: Vec<String>,
     },
-    /// The same, with the characters of which unknown words are made.
+    /// For sentences of words with tags, where unknown words are spelled.
     Spelled {
         /// `vocab.txt`: the words that are not spelled.
         words: Vocabulary,
@@ -32,27 +32,28 @@ pub enum Lexicon {
         /// `tags.txt`: the names of the outputs.
         tags: Vec<String>,
     },
-    /// For sentences to translate. In both, number 1 is [`BEGIN`] and number 2 is [`END`].
+    /// For sentences to translate. In both vocabularies, number 1 is [`BEGIN`] and number 2 is
+    /// [`END`].
     Translation {
-        /// `src_vocab.txt`: the words that are read.
+        /// `src_vocab.txt`: the words of the source language.
         source: Vocabulary,
-        /// `tgt_vocab.txt`: the words that are written.
+        /// `tgt_vocab.txt`: the words of the target language.
         target: Vocabulary,
     },
     /// For lattices.
     Lattices {
         /// `chars.txt`: the characters.
         chars: Vocabulary,
-        /// `words.txt`: the words between them.
+        /// `words.txt`: the words over the characters.
         words: Vocabulary,
     },
 }
 
 impl Lexicon {
-    /// Reads the files of a folder.
+    /// Reads the vocabularies of a folder.
     ///
     /// # Errors
-    /// If one is missing, or no vocabulary: names file and line.
+    /// If a file is missing or not a valid vocabulary; names file and line.
     pub fn read(family: Family, folder: &Path) -> Result<Self, Error> {
         let vocabulary = |name: &str| Vocabulary::read(folder.join(name));
         Ok(match family {
@@ -75,7 +76,7 @@ impl Lexicon {
         })
     }
 
-    /// The files that [`read`](Self::read) reads, by name.
+    /// Returns the names and contents of the files that [`read`](Self::read) reads.
     #[must_use]
     pub fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
         match self {
@@ -107,13 +108,13 @@ const WORDS: &str = "words.txt";
 const SOURCE: &str = "src_vocab.txt";
 const TARGET: &str = "tgt_vocab.txt";
 
-/// How [`PAD`] is written.
+/// The text of [`PAD`].
 pub(crate) const PAD_TOKEN: &str = "<pad>";
 
-/// How [`BEGIN`] and [`END`] are written.
+/// The texts of [`BEGIN`] and [`END`].
 pub(crate) const SENTENCE_TOKENS: [&str; 2] = ["<s>", "</s>"];
 
-/// A vocabulary that begins with `<unk>` and these tokens.
+/// Reads a vocabulary that must begin with `<unk>` and `tokens`.
 fn beginning(path: &Path, tokens: &[&str]) -> Result<Vocabulary, Error> {
     let vocabulary = Vocabulary::read(path)?;
     for (&token, id) in tokens.iter().zip(1..) {
@@ -128,7 +129,7 @@ fn beginning(path: &Path, tokens: &[&str]) -> Result<Vocabulary, Error> {
     Ok(vocabulary)
 }
 
-/// A name a line, in the order of their numbers.
+/// Reads one name per line, in the order of their numbers.
 fn names(path: &Path) -> Result<Vec<String>, Error> {
     lines(path)?.collect()
 }

@@ -1,4 +1,4 @@
-//! What a model is: a network, and how one input becomes calls of its cells.
+//! The trait of models: a network, and the wiring of one input.
 
 use std::fmt;
 use std::future::Future;
@@ -8,27 +8,29 @@ use edbatch_graph::{CallError, Network};
 
 use crate::{Build, GiveError};
 
-/// A model: cells, declared once, and the wiring of one instance.
+/// A model: the cells, declared once, and the wiring of one input.
 ///
-/// Wiring is straight-line code for a single input; the engine does all batching. Where the next
-/// step depends on a computed value, it awaits the value ([`Build::fetch`]). Several threads may
-/// wire inputs at once.
+/// Wiring is straight-line code for a single input; the engine does all batching. If the next step
+/// depends on a computed value, the code awaits it ([`Build::fetch`]). Several threads may wire
+/// inputs at the same time.
 pub trait Model: Sync {
-    /// One instance, as the model reads it: a tree or a sentence of ids.
+    /// The input, such as a tree or a sentence of token numbers.
     type Input: Sync;
 
-    /// The cells, parameters and initial values.
+    /// Returns the cells, parameters and initial values.
     fn network(&self) -> &Arc<Network>;
 
-    /// How much work an input is relative to others: its number of words or nodes, say. Where
-    /// several threads divide a mini-batch, each gets about as much of this.
+    /// Returns the relative cost of an input, for example its number of words or nodes. Threads
+    /// that divide a mini-batch get about equal sums.
     fn work(&self, _: &Self::Input) -> usize {
         1
     }
 
-    /// The bytes of an input's values, for a model whose values are so large that a mini-batch's do
-    /// not stay in the cache and whose products are fast without a batch, as products of matrices
-    /// are: the engine then runs a few inputs at a time. By default 0: all inputs share batches.
+    /// Returns the bytes of an input's values, or 0 (the default) to batch all inputs together.
+    ///
+    /// With a nonzero size, the engine runs only a few inputs at a time, so that their values stay
+    /// in the cache. This is faster for models with large values and matrix-matrix products, which
+    /// need no batching.
     fn bytes(&self, _: &Self::Input) -> usize {
         0
     }
@@ -41,15 +43,15 @@ pub trait Model: Sync {
     ) -> impl Future<Output = Result<(), BuildError>>;
 }
 
-/// Why an input could not be wired.
+/// An error while wiring an input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A call does not fit its cell.
+    /// The arguments of a call do not match its cell.
     Call(CallError),
-    /// A row of the caller's own does not fit its record.
+    /// A given row does not match its record.
     Give(GiveError),
-    /// The input is not one for this model; the text says what was expected.
+    /// The input is invalid for this model; the text says what was expected.
     Input(String),
 }
 

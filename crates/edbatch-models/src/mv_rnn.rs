@@ -1,8 +1,8 @@
-//! The matrix-vector recursive network: every node is a vector, what it means, and a matrix, what
-//! it does to its sibling's meaning.
+//! The matrix-vector recursive network (MV-RNN): every node is a vector, its meaning, and a matrix
+//! that transforms its sibling's meaning.
 //!
-//! *Source*: Socher, Huval, Manning and Ng, EMNLP 2012, in the form that the ED-Batch authors
-//! benchmark: full matrices per word, and scores for every node.
+//! *Source*: Socher, Huval, Manning and Ng, EMNLP 2012, in the variant that the ED-Batch authors
+//! benchmark: a full matrix per word, and scores for every node.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::cells::{linear, logits, vector};
 use crate::model::{BuildError, Model};
 use crate::tree::Wiring;
 
-/// The matrix-vector recursive network: every node is a vector, what it means, and a matrix, what
-/// it does to its sibling's meaning.
+/// The matrix-vector recursive network (MV-RNN): every node is a vector, its meaning, and a matrix
+/// that transforms its sibling's meaning.
 #[derive(Clone, Debug)]
 pub struct MvRnn {
     network: Arc<Network>,
@@ -26,9 +26,9 @@ pub struct MvRnn {
 /// The sizes of an [`MvRnn`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MvRnnSizes {
-    /// Number of tokens; each has a matrix, so the embeddings take `vocabulary × hidden²` elements.
+    /// Number of tokens. Each has a matrix, so the embeddings have `vocabulary × hidden²` elements.
     pub vocabulary: usize,
-    /// Elements of a vector, rows and columns of a matrix.
+    /// Elements of a vector; rows and columns of a matrix.
     pub hidden: usize,
     /// Number of classes.
     pub classes: usize,

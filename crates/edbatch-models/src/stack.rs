@@ -6,27 +6,27 @@ use crate::Build;
 use crate::cells::lstm;
 use crate::model::BuildError;
 
-/// A stack of LSTMs, the lowest first.
+/// A stack of LSTMs, bottom layer first.
 #[derive(Clone, Debug)]
 pub(crate) struct Stack(Vec<Layer>);
 
-/// One LSTM of a stack, and its initial state.
+/// An LSTM of a stack, and its initial state.
 #[derive(Clone, Copy, Debug)]
 struct Layer {
     cell: Kind,
     start: Value,
 }
 
-/// What the lowest layer reads: rows of a table, or values.
+/// The source of the bottom layer's inputs: rows of a table, or values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reads<'a> {
-    /// The table's name, its rows and their elements.
+    /// The name of the table, its number of rows and its row length.
     Table(&'a str, [usize; 2]),
     /// A record of one vector.
     Record(RecordId),
 }
 
-/// One thing that the lowest layer reads, as its [`Reads`] says.
+/// One input of the bottom layer, matching its [`Reads`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Row(u32),
@@ -64,7 +64,7 @@ impl Stack {
         Ok(Self((0..layers).map(layer).collect::<Result<_, CellError>>()?))
     }
 
-    /// The top states, in the order of the steps.
+    /// Calls the stack for every step. Returns the states of the top layer, in order.
     pub(crate) fn build(
         &self,
         build: &Build<'_>,

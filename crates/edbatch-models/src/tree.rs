@@ -1,4 +1,4 @@
-//! What the models over binary trees share: sizes, wiring, and the cells of a TreeLSTM.
+//! Parts that the models over binary trees share: sizes, wiring, and the cells of a TreeLSTM.
 
 use edbatch_datasets::Tree;
 use edbatch_graph::{CellBuilder, Kind, RecordId, Tensor};
@@ -19,8 +19,7 @@ pub struct TreeSizes {
     pub classes: usize,
 }
 
-/// The cells of a tree model; a leaf looks up its token in `TABLES` tables. The cell of an inner
-/// node may depend on the node's number in post-order.
+/// The cells of leaves and outputs of a tree model. A leaf looks up its token in `TABLES` tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wiring<const TABLES: usize> {
     pub(crate) leaf: Kind,
@@ -28,7 +27,8 @@ pub(crate) struct Wiring<const TABLES: usize> {
 }
 
 impl<const TABLES: usize> Wiring<TABLES> {
-    /// Calls a cell for every node, then the output for every node; both in post-order.
+    /// Calls a cell for every node, then the output cell for every node, in post-order. `node`
+    /// returns the cell of an inner node.
     pub(crate) fn build(
         &self,
         build: &Build<'_>,
@@ -56,7 +56,8 @@ impl<const TABLES: usize> Wiring<TABLES> {
     }
 }
 
-/// A leaf of a TreeLSTM; parameters `leaf.w_{g}` and `leaf.b_{g}` per gate g. Returns `h` and `c`.
+/// A leaf of a TreeLSTM with parameters `leaf.w_g` and `leaf.b_g` for each gate g. Returns `h` and
+/// `c`.
 pub(crate) fn lstm_leaf(cell: &CellBuilder, sizes: TreeSizes) -> Vec<Tensor<'_>> {
     let TreeSizes { vocabulary, embed, hidden, .. } = sizes;
     let e = cell.lookup("token", "embed.weight", &[vocabulary, embed]);
@@ -70,7 +71,7 @@ pub(crate) fn lstm_leaf(cell: &CellBuilder, sizes: TreeSizes) -> Vec<Tensor<'_>>
     vec![o * c.tanh(), c]
 }
 
-/// An inner node of a binary TreeLSTM; parameters `{prefix}.u_{g}_{l,r}` and `{prefix}.b_{g}` per
+/// An inner node of a binary TreeLSTM with parameters `{prefix}.u_g_l`, `u_g_r` and `b_g` for each
 /// gate g. Returns `h` and `c`.
 pub(crate) fn lstm_node<'c>(
     cell: &'c CellBuilder,

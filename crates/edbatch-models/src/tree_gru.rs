@@ -1,7 +1,7 @@
-//! The binary TreeGRU: a gated recurrent unit per child, averaged; scores for every node.
+//! The binary TreeGRU: the mean of one gated recurrent unit per child; scores for every node.
 //!
-//! *Source*: the form that the ED-Batch authors benchmark. A leaf's embedding takes the place of a
-//! previous state, so embeddings are as wide as states.
+//! *Source*: the variant that the ED-Batch authors benchmark. A leaf uses its embedding as the
+//! previous state, so embeddings have the size of states.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::cells::{between, bias, gru_state, linear, logits, weight};
 use crate::model::{BuildError, Model};
 use crate::tree::{TreeSizes, Wiring};
 
-/// The binary TreeGRU: a gated recurrent unit per child, averaged; scores for every node.
+/// The binary TreeGRU: the mean of one gated recurrent unit per child; scores for every node.
 #[derive(Clone, Debug)]
 pub struct TreeGru {
     network: Arc<Network>,

@@ -1,7 +1,7 @@
 //! The binary TreeLSTM over parse trees, with scores for every node.
 //!
-//! *Source*: Tai, Socher and Manning, ACL 2015 (N-ary TreeLSTM), in the form that the ED-Batch
-//! authors benchmark: leaves read an embedding, inner nodes their two children alone.
+//! *Source*: Tai, Socher and Manning, ACL 2015 (N-ary TreeLSTM), in the variant that the ED-Batch
+//! authors benchmark: leaves read only an embedding, inner nodes only their two children.
 
 use std::sync::Arc;
 

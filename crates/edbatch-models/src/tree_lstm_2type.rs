@@ -1,7 +1,7 @@
-//! The binary TreeLSTM with two kinds of inner nodes, each with parameters of its own.
+//! The binary TreeLSTM with two kinds of inner nodes, each with its own parameters.
 //!
-//! *Source*: the ED-Batch authors' benchmark of the same name. The cell of a node follows from a
-//! hash of its place: a stand-in for grammars in which the label of a phrase chooses its cell.
+//! *Source*: the benchmark of the same name by the ED-Batch authors. A hash of a node's position
+//! chooses its cell, in place of a grammar in which the label of a phrase chooses it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::cells::{linear, logits, lstm_state};
 use crate::model::{BuildError, Model};
 use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
 
-/// The binary TreeLSTM with two kinds of inner nodes, each with parameters of its own.
+/// The binary TreeLSTM with two kinds of inner nodes, each with its own parameters.
 #[derive(Clone, Debug)]
 pub struct TreeLstm2Type {
     network: Arc<Network>,
@@ -21,10 +21,10 @@ pub struct TreeLstm2Type {
     nodes: [Kind; 2],
 }
 
-/// A tree, and which one of its file it is.
+/// A tree and its number in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexedTree {
-    /// Its number among the instances of the file, from 0: it decides the kinds of the nodes.
+    /// The number of the tree in its file, from 0. It determines the kinds of the nodes.
     pub index: u32,
     /// The tree.
     pub tree: Tree<u32>,
@@ -62,13 +62,13 @@ impl Model for TreeLstm2Type {
     }
 
     async fn build(&self, build: &Build<'_>, input: &IndexedTree) -> Result<(), BuildError> {
-        let place = |node: usize| u64::from(input.index) << 32 | node as u64;
-        let kind = |node| self.nodes[(splitmix64(place(node)) & 1) as usize];
+        let position = |node: usize| u64::from(input.index) << 32 | node as u64;
+        let kind = |node| self.nodes[(splitmix64(position(node)) & 1) as usize];
         self.wiring.build(build, &input.tree, kind)
     }
 }
 
-/// A hash of 64 bits to 64 bits.
+/// Hashes 64 bits to 64 bits.
 ///
 /// *Source*: Steele, Lea and Flood, OOPSLA 2014.
 fn splitmix64(x: u64) -> u64 {
@@ -80,9 +80,9 @@ fn splitmix64(x: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    /// The first outputs of the generator that is seeded with 0.
+    /// The first outputs of the generator with seed 0.
     #[test]
-    fn splitmix64_is_the_published_one() {
+    fn splitmix64_equals_the_published_values() {
         assert_eq!(super::splitmix64(0), 0xE220_A839_7B1D_CDAF);
         assert_eq!(super::splitmix64(0x9E37_79B9_7F4A_7C15), 0x6E78_9E6A_A1B9_65F4);
     }

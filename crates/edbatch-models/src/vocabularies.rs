@@ -1,6 +1,6 @@
-//! Builds a model's vocabularies from files of inputs, and counts its classes or tags.
+//! Builds the vocabularies of a model from files of inputs, and counts its classes or tags.
 //!
-//! Tokens are numbered in the order of their first occurrence, so that the same files give the same
+//! Tokens are numbered in the order of their first occurrence, so the same files give the same
 //! numbers. *Cost*: one pass over the files, and memory for the distinct tokens.
 
 use std::collections::HashSet;
@@ -15,25 +15,25 @@ use edbatch_datasets::{
 use crate::lexicon::{PAD_TOKEN, SENTENCE_TOKENS};
 use crate::{Family, Lexicon, is_arc_file};
 
-/// What files of inputs say about the sizes of a model for them.
+/// The vocabularies and the number of outputs for files of inputs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vocabularies {
     /// The vocabularies; each begins with `<unk>`.
     pub lexicon: Lexicon,
-    /// The number of classes or tags, or of target words: what the model scores.
+    /// The number of scores: classes, tags or target words.
     pub outputs: usize,
 }
 
 /// Reads files of inputs and numbers their words, characters and labels.
 ///
-/// Labels that are numbers are the classes' numbers, so that there are as many classes as the
-/// greatest of them asks for; any others are classes of their own. The characters and words of arc
-/// files are numbers already and keep them. Taggers that spell know the words that occur more than
-/// five times. Words with a line end in them, which no vocabulary
-/// file can hold, stay unknown.
+/// If all labels are numbers, they are the numbers of the classes, and the largest determines how
+/// many there are; otherwise each distinct label is a class. The characters and words of arc files
+/// keep their numbers. For taggers with characters, the vocabulary contains the words that occur
+/// more than five times. Words with a line end, which a vocabulary file cannot represent, stay
+/// unknown.
 ///
 /// # Errors
-/// If a file cannot be read, or no label occurs.
+/// If a file cannot be read, or there are no labels.
 pub fn vocabularies(family: Family, files: &[PathBuf]) -> Result<Vocabularies, VocabularyError> {
     let mut labels = Labels::default();
     let lexicon = match family {
@@ -78,8 +78,8 @@ fn tagged(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
     Ok(Lexicon::Tagged { words, tags: std::mem::take(&mut labels.names) })
 }
 
-/// Words that occur more often than this are not spelled.
-const RARE: u32 = 5;
+/// Words that occur at most this often are spelled.
+const MAX_RARE: u32 = 5;
 
 fn spelled(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
     let (mut all, mut times) = (Vocabulary::new(), vec![0_u32]);
@@ -98,7 +98,7 @@ fn spelled(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
     }
     // Rare words stay out of the vocabulary, so that the model spells them.
     let mut words = Vocabulary::new();
-    for (word, _) in all.tokens().iter().zip(times).filter(|&(_, times)| times > RARE) {
+    for (word, _) in all.tokens().iter().zip(times).filter(|&(_, times)| times > MAX_RARE) {
         insert(&mut words, word);
     }
     Ok(Lexicon::Spelled { words, chars, tags: std::mem::take(&mut labels.names) })
@@ -142,26 +142,26 @@ fn named_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon, Er
 }
 
 fn numbered_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
-    let (mut most_char, mut most_word) = (0, 0);
+    let (mut max_char, mut max_word) = (0, 0);
     for file in files {
         for lattice in parse_arcs(open(file)?, &name(file)) {
             let Lattice { chars, words, tags } = lattice?;
-            most_char = chars.iter().copied().fold(most_char, u32::max).min(MOST_NUMBER);
-            most_word = words.iter().map(|arc| arc.word).fold(most_word, u32::max).min(MOST_NUMBER);
+            max_char = chars.iter().copied().fold(max_char, u32::max).min(MAX_NUMBER);
+            max_word = words.iter().map(|arc| arc.word).fold(max_word, u32::max).min(MAX_NUMBER);
             tags.iter().for_each(|tag| labels.insert(tag));
         }
     }
-    // A token for each number up to the greatest, so that numbers keep their meaning.
-    let numbers = |most: u32| Vocabulary::from_tokens((1..=most).map(|id| id.to_string()));
-    Ok(Lexicon::Lattices { chars: numbers(most_char), words: numbers(most_word) })
+    // A token for each number up to the largest, so that numbers stay the same.
+    let numbers = |max: u32| Vocabulary::from_tokens((1..=max).map(|id| id.to_string()));
+    Ok(Lexicon::Lattices { chars: numbers(max_char), words: numbers(max_word) })
 }
 
-/// The greatest number in an arc file that has a row of its own: one absurd number must not ask
-/// for four billion rows.
-const MOST_NUMBER: u32 = (1 << 22) - 1;
+/// The largest number in an arc file that gets a row of its own. The limit prevents tables of four
+/// billion rows.
+const MAX_NUMBER: u32 = (1 << 22) - 1;
 
-/// Labels that are numbers, and less than this, number the classes.
-const CLASSES: usize = 1 << 16;
+/// The limit below which numeric labels are the numbers of classes.
+const MAX_CLASSES: usize = 1 << 16;
 
 /// Distinct labels, in the order of their first occurrence.
 #[derive(Default)]
@@ -179,10 +179,10 @@ impl Labels {
     }
 
     fn classes(&self) -> usize {
-        let number = |label: &String| label.parse().ok().filter(|&number| number < CLASSES);
+        let number = |label: &String| label.parse().ok().filter(|&number| number < MAX_CLASSES);
         let numbers: Option<Vec<usize>> = self.names.iter().map(number).collect();
         match numbers {
-            Some(numbers) => numbers.into_iter().max().map_or(0, |most| most + 1),
+            Some(numbers) => numbers.into_iter().max().map_or(0, |max| max + 1),
             None => self.names.len(),
         }
     }
@@ -202,23 +202,23 @@ fn name(file: &Path) -> String {
     file.display().to_string()
 }
 
-/// Why no vocabularies could be built.
+/// An error while building vocabularies.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum VocabularyError {
     /// A file could not be read.
     Input(Error),
-    /// The files have no labels, so there is nothing to predict.
+    /// The files contain no labels.
     NoLabels {
         /// The files.
         files: Vec<PathBuf>,
     },
-    /// Translations are two files: the sources and the targets.
+    /// The number of files for translation is not two: sources and targets.
     NoPair {
-        /// How many files there are.
+        /// The number of files.
         files: usize,
     },
-    /// Lattices as text and lattices as numbers have no vocabulary in common.
+    /// The files mix lattices as numbers and lattices as text, which cannot share a vocabulary.
     Mixed {
         /// An arc file.
         arcs: PathBuf,
@@ -246,7 +246,7 @@ impl fmt::Display for VocabularyError {
             }
             Self::Mixed { arcs, named } => write!(
                 f,
-                "expected arc files alone or none, got {} and {}",
+                "expected only arc files or no arc files, got {} and {}",
                 arcs.display(),
                 named.display()
             ),

@@ -1,4 +1,4 @@
-//! Any model of the zoo, by its configuration.
+//! The model that a configuration names.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::{
     arg_max,
 };
 
-/// Any model of the zoo, for callers that read from a file which one it is.
+/// Any model of the zoo, for programs that choose the model at run time.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "each holds the model of its name")]
+#[expect(missing_docs, reason = "each variant contains the model of its name")]
 pub enum Zoo {
     TreeLstm(TreeLstm),
     TreeLstm2Type(TreeLstm2Type),
@@ -27,10 +27,10 @@ pub enum Zoo {
 }
 
 impl Zoo {
-    /// Declares the model that a configuration asks for, with a row for every word of the lexicon.
+    /// Declares the model that the configuration names, with vocabularies of the lexicon's sizes.
     ///
     /// # Errors
-    /// If a size is missing or impossible, or the lexicon is of another family.
+    /// If a size is missing or invalid, or the lexicon is of another family.
     pub fn new(config: &ModelConfig, lexicon: &Lexicon) -> Result<Self, ConfigError> {
         let &ModelConfig { model, hidden, embed, .. } = config;
         let zoo = match lexicon {
@@ -143,39 +143,39 @@ impl Model for Zoo {
             (Self::MvRnn(model), Tree(input)) => model.build(build, &input.tree).await,
             (Self::BiLstmTagger(model), Sentence(input)) => model.build(build, input).await,
             (Self::BiLstmTaggerChar(model), Spelled(input)) => model.build(build, input).await,
-            // Nothing is to be translated; the model itself would decode from its initial state.
+            // An empty source has no translation; the model would decode from its initial state.
             (Self::LstmNmt(_), Source(input)) if input.words.is_empty() => Ok(()),
             (Self::LstmNmt(model), Source(input)) => model.build(build, input).await,
             (Self::LatticeLstm(model), Lattice(input)) => model.build(build, input).await,
             (Self::LatticeGru(model), Lattice(input)) => model.build(build, input).await,
-            _ => Err(BuildError::Input("an input of another kind than the model reads".into())),
+            _ => Err(BuildError::Input("wrong kind of input for this model".into())),
         }
     }
 }
 
-/// The names of the greatest scores: tags of a sentence's words, or words of a translation.
+/// The names of the predictions: the tags of a sentence, or the words of a translation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedOutputs<'a> {
-    /// What the names are: `tags` or `tokens`.
+    /// The sort of names: `tags` or `tokens`.
     pub what: &'static str,
-    /// The name of each row's greatest score, ties going to the lowest; [`END`] is left out.
+    /// The name of each row's largest score (argmax), without [`END`]. Ties go to the lowest index.
     pub names: Vec<&'a str>,
 }
 
 impl Lexicon {
-    /// The names of the greatest scores of each row, if this family's outputs have names.
+    /// Returns the name of each row's largest score, if the outputs of this family have names.
     pub fn decode<'a, 'r>(
         &'a self,
         rows: impl Iterator<Item = &'r [f32]>,
     ) -> Option<NamedOutputs<'a>> {
-        let greatest = rows.map(arg_max);
+        let ids = rows.map(arg_max);
         let (what, names): (_, Vec<&str>) = match self {
             Self::Trees { .. } | Self::Lattices { .. } => return None,
             Self::Tagged { tags, .. } | Self::Spelled { tags, .. } => {
-                ("tags", greatest.map(|id| tags[id as usize].as_str()).collect())
+                ("tags", ids.map(|id| tags[id as usize].as_str()).collect())
             }
             Self::Translation { target, .. } => {
-                let words = greatest.filter(|&id| id != END);
+                let words = ids.filter(|&id| id != END);
                 ("tokens", words.map(|id| target.tokens()[id as usize].as_str()).collect())
             }
         };
