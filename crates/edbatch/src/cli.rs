@@ -1,10 +1,11 @@
-//! The commands: what they take, and how they end.
+//! The command line: options, commands and exit codes.
 
 mod cells;
 mod compile;
 mod corpus;
 mod every_nth_line;
 mod failure;
+mod finite;
 mod graph_file;
 mod in_order;
 mod infer;
@@ -35,7 +36,7 @@ use clap::{Parser, Subcommand};
 
 use failure::Failure;
 
-/// Runs dynamic neural networks (over trees, sentences, lattices) in automatically found batches.
+/// Runs dynamic neural networks (over trees, sentences, lattices) with automatic batching.
 #[derive(Parser)]
 #[command(name = "edbatch", version, arg_required_else_help = true)]
 struct Cli {
@@ -54,7 +55,7 @@ enum Command {
     Shards(shards::Shards),
 }
 
-/// Runs the command line; 0 on success, 1 on failure, and 2, by clap, on wrong usage.
+/// Runs the command line. The exit code is 0 on success, 1 on failure and 2 on wrong usage.
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Cells(cells) => cells.run(),
@@ -66,7 +67,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Shards(shards) => shards.run(),
     };
     match result {
-        // The program that reads our output has read enough.
+        // The program that reads our output closed it.
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => fail(&message, 2),
         Err(Failure::Message(message)) => fail(&message, 1),
@@ -78,10 +79,10 @@ fn fail(message: &str, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The allowed number of something that there must be at least one of.
+/// Parses a positive number.
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
-        _ => Err("expected a whole number of at least 1".into()),
+        _ => Err("expected an integer of at least 1".into()),
     }
 }

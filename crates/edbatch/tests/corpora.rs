@@ -1,8 +1,8 @@
-//! Corpora in 64 shards by schedulers that exist, with processes that are killed meanwhile: the
-//! lines are those of one process, every mark is there, and no partial file is left.
+//! Corpora in 64 shards, run by real schedulers while processes are killed: the lines equal the
+//! lines of one process, every mark exists, and no partial file is left.
 //!
-//! `cargo xtask ci --only corpora` runs them. A Ray cluster needs a Python with Ray, which
-//! `EDBATCH_PYTHON` names.
+//! `cargo xtask ci --only corpora` runs these tests. The Ray test needs a Python with Ray;
+//! `EDBATCH_PYTHON` names it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const SHARDS: usize = 64;
 
 const EDBATCH: &str = env!("CARGO_BIN_EXE_edbatch");
 
-/// A model for a corpus, and a folder for its shards.
+/// A model and inputs, and a temporary folder for the shards.
 struct Corpus {
     folder: TempDir,
     inputs: Vec<PathBuf>,
@@ -36,7 +36,7 @@ impl Corpus {
         self.folder.path().join("out")
     }
 
-    /// Compares the shards with one process.
+    /// Compares the shards with the results of one process.
     fn check(&self) {
         let names = names(&self.out());
         for shard in 0..SHARDS {
@@ -54,7 +54,7 @@ impl Corpus {
     }
 }
 
-/// The Stanford treebank, and the newswire lattices.
+/// Returns the Stanford treebank and the newswire lattices.
 fn corpora(test: &str) -> Option<[Corpus; 2]> {
     let files = |set: &str, end: &str| -> Option<Vec<PathBuf>> {
         ["train", "dev", "test"]
@@ -78,11 +78,11 @@ fn succeed(command: &mut Command) -> Output {
 
 #[test]
 #[ignore = "takes a minute"]
-fn a_ray_cluster_that_loses_a_worker_and_a_node() {
+fn a_ray_cluster_may_lose_a_worker_and_a_node() {
     let python = std::env::var_os("EDBATCH_PYTHON").unwrap_or_else(|| "python3".into());
     let probe = Command::new(&python).args(["-c", "import ray.cluster_utils"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        let what = "has no Ray; to get it: pip install ray, and name it in EDBATCH_PYTHON";
+        let what = "has no Ray: pip install ray, and set EDBATCH_PYTHON to this Python";
         return skip(&format!("{} {what}", python.display()));
     }
     let Some(corpora) = corpora("ray") else { return };
@@ -99,7 +99,7 @@ fn a_ray_cluster_that_loses_a_worker_and_a_node() {
     }
 }
 
-/// Runs all shards, two at a time; `$1` is the folder, `$2` the command.
+/// A script that runs all shards, two at a time. `$1` is the folder, `$2` the command.
 const XARGS: &str = r#"
 cd "$1" && shift
 seq 0 63 | xargs -P 2 -I {} sh -c '
@@ -113,10 +113,10 @@ seq 0 63 | xargs -P 2 -I {} sh -c '
 #[test]
 #[ignore = "takes a minute"]
 #[cfg(unix)]
-fn xargs_with_processes_that_are_killed() {
+fn processes_of_xargs_may_be_killed() {
     if !Command::new("xargs").arg("--version").output().is_ok_and(|output| output.status.success())
     {
-        return skip("there is no xargs");
+        return skip("xargs is not installed");
     }
     let Some(corpora) = corpora("xargs") else { return };
     for corpus in corpora {
@@ -138,8 +138,8 @@ fn xargs_with_processes_that_are_killed() {
         });
         assert!(killed > 0 && !output.status.success(), "{killed} killed: {output:?}");
         let check = Command::new(EDBATCH).args(["shards", "check"]).arg(corpus.out()).output();
-        assert_eq!(check.unwrap().status.code(), Some(1), "shards lack");
-        assert!(xargs().status.success(), "the same once more");
+        assert_eq!(check.unwrap().status.code(), Some(1), "shards are missing");
+        assert!(xargs().status.success(), "the second run completes the corpus");
         println!("{killed} processes were killed");
         corpus.check();
     }

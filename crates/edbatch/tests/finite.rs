@@ -1,22 +1,19 @@
-//! `EngineOptions::check_finite`: the first call of an input that makes something not finite is
-//! found, wherever it comes from, and changes nothing for other inputs. Compared with a naive
-//! search of the interpreter's values.
+//! `interpret_finite` finds the first call of an input that makes a NaN or an infinity, compared
+//! with a naive search of all values.
 
 use std::sync::Arc;
 
 use edbatch::{
-    Engine, EngineOptions, InputError, NotFiniteCall, NotFiniteCause, Rows, RunError, RunOptions,
-    interpret_finite,
+    Engine, InputError, NotFiniteCall, NotFiniteCause, RunError, interpret, interpret_finite,
 };
 use edbatch_datasets::{Sentence, fixtures};
 use edbatch_graph::{Dag, Kind, Network, NodeId, ParameterId, Shape};
 use edbatch_models::*;
-use edbatch_policy::{Agenda, Depth};
 use edbatch_runtime::{NotFinite, Parameters, initial_values};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use safetensors::tensor::{Dtype, TensorView};
 
-/// The same weights but for one element.
+/// Returns the weights with one element changed.
 fn planted(
     network: &Network,
     weights: &Parameters,
@@ -42,7 +39,8 @@ fn weights(network: &Network) -> Parameters {
     Parameters::random(network, &mut Xoshiro256PlusPlus::seed_from_u64(5))
 }
 
-/// By hand: all calls of an input, node by node, and the first element that is not finite.
+/// Searches all values of an input for the first element that is not finite. The model awaits
+/// nothing.
 fn naive<M: Model<Input: Clone> + Clone>(
     model: &M,
     weights: &Parameters,
@@ -75,16 +73,28 @@ fn naive<M: Model<Input: Clone> + Clone>(
     None
 }
 
-fn found(error: &InputError) -> &NotFiniteCall {
-    let InputError::NotFinite(call) = error else { panic!("not another error: {error}") };
-    call
+/// Runs an input by `interpret_finite`: its rows as bits, or the call that it reports.
+fn check<M: Model<Input: Clone>>(
+    model: &M,
+    weights: &Parameters,
+    input: &M::Input,
+) -> Result<Vec<u32>, NotFiniteCall> {
+    match interpret_finite(model, weights, std::slice::from_ref(input)) {
+        Ok(interpreted) => {
+            Ok(interpreted.outputs[0].iter().flatten().map(|x| x.to_bits()).collect())
+        }
+        Err(RunError::Input { instance: 0, error: InputError::NotFinite(call) }) => Err(*call),
+        Err(error) => panic!("{error}"),
+    }
 }
 
-fn bits(rows: &Rows) -> Vec<u32> {
-    rows.iter().flatten().map(|x| x.to_bits()).collect()
+/// Runs an input by `interpret`: its rows as bits.
+fn plain<M: Model<Input: Clone>>(model: &M, weights: &Parameters, input: &M::Input) -> Vec<u32> {
+    let interpreted = interpret(model, weights, std::slice::from_ref(input)).unwrap();
+    interpreted.outputs[0].iter().flatten().map(|x| x.to_bits()).collect()
 }
 
-/// Plants NaN and infinities in each tensor, and looks what becomes of every input.
+/// Plants NaNs and infinities in each tensor, and checks every input.
 fn check_every_weight<M: Model<Input: Clone> + Clone>(model: &M, inputs: &[M::Input]) {
     let network = model.network();
     let good = weights(network);
@@ -93,44 +103,44 @@ fn check_every_weight<M: Model<Input: Clone> + Clone>(model: &M, inputs: &[M::In
         for (place, value) in [(0, f32::NAN), (1, f32::INFINITY), (2, f32::NEG_INFINITY)] {
             let element = place * (parameter.elements() - 1) / 2;
             let weights = planted(network, &good, (id, element, value));
-            let plain = Engine::new(model.clone(), weights.clone()).unwrap().run(inputs).unwrap();
-            let options = EngineOptions::new().check_finite();
-            let mut engine = Engine::with_options(model.clone(), weights.clone(), options).unwrap();
-            let results = engine.run_each(inputs, &RunOptions::new()).unwrap();
-            for ((input, result), plain) in inputs.iter().zip(&results).zip(&plain) {
-                let expected = naive(model, &weights, input);
-                let reference = interpret_finite(model, &weights, std::slice::from_ref(input));
-                match (result, expected) {
+            let mut first = None;
+            for (instance, input) in inputs.iter().enumerate() {
+                match (check(model, &weights, input), naive(model, &weights, input)) {
                     (Ok(rows), None) => {
-                        assert_eq!(bits(rows), bits(plain), "{}", parameter.name);
-                        assert!(reference.is_ok());
+                        assert_eq!(rows, plain(model, &weights, input), "{}", parameter.name);
                         passed += 1;
                     }
-                    (Err(error), Some(expected)) => {
-                        let got = found(error);
-                        let NotFiniteCall { call, cell, field, index, value, cause } = got.clone();
+                    (Err(got), Some(expected)) => {
+                        let said = got.to_string();
+                        first = first.or(Some((instance, got.clone())));
+                        let NotFiniteCall { call, cell, field, index, value, cause } = got;
                         assert_eq!((call, cell, field, index, value), expected);
                         let NotFiniteCause::Weight(weight) = &cause else {
                             panic!("{}: {cause:?}", parameter.name)
                         };
                         assert_eq!(weight.name, parameter.name);
-                        let RunError::Input { error: other, .. } = reference.unwrap_err() else {
-                            panic!("an input failed")
-                        };
-                        assert_eq!(&other, error, "the interpreter agrees");
-                        assert!(error.to_string().contains(&weight.to_string()), "{error}");
+                        assert!(said.contains(&weight.to_string()), "{said}");
                         failed += 1;
                     }
                     (got, expected) => panic!("{}: {got:?}, {expected:?}", parameter.name),
                 }
             }
+            // Of a mini-batch, the first input that fails is reported.
+            let got = match interpret_finite(model, &weights, inputs) {
+                Ok(_) => None,
+                Err(RunError::Input { instance, error: InputError::NotFinite(call) }) => {
+                    Some((instance, *call))
+                }
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!(got, first);
         }
     }
     assert!(failed > 0 && passed > 0, "{failed} failed, {passed} passed");
 }
 
 #[test]
-fn what_is_planted_in_a_weight_is_found_where_the_interpreter_finds_it() {
+fn a_weight_that_is_not_finite_is_found() {
     let trees: Vec<_> = fixtures::binary_trees();
     let mut words = edbatch_datasets::Vocabulary::new();
     trees.iter().flat_map(|tree| tree.tokens()).for_each(|token| _ = words.insert(token));
@@ -153,7 +163,7 @@ fn sentence(words: &[u32]) -> Sentence<u32> {
     Sentence { words: words.to_vec(), tags: vec![None; words.len()] }
 }
 
-/// Values that grow over all bounds, and one that is within them again.
+/// A value that overflows, and then a tanh that makes it finite again.
 #[derive(Clone)]
 struct Squashed {
     network: Arc<Network>,
@@ -185,7 +195,7 @@ impl Squashed {
 }
 
 impl Model for Squashed {
-    /// How often a value grows: from the second time on it is infinite.
+    /// The number of times that the value grows. The second time, it becomes infinite.
     type Input = usize;
 
     fn network(&self) -> &Arc<Network> {
@@ -203,119 +213,77 @@ impl Model for Squashed {
 }
 
 #[test]
-fn an_overflow_is_found_though_the_output_is_finite() {
+fn an_overflow_is_found_if_the_output_is_finite() {
     let model = Squashed::new();
     let weights = weights(&model.network);
-    let inputs: Vec<usize> = (0..24).map(|input| input % 4).collect();
-    let plain = Engine::new(model.clone(), weights.clone()).unwrap().run(&inputs).unwrap();
-    let finite = |rows: &Rows| rows.iter().flatten().all(|x| x.is_finite());
-    assert!(plain.iter().all(finite), "nothing is seen of it in the results");
-    let new = || EngineOptions::new().check_finite();
-    let all = [
-        new(),
-        new().policy(Box::new(Depth::new())),
-        new().policy(Box::new(Agenda::new())),
-        new().plan_cache(1 << 20),
-        new().fold_tables(1 << 20),
-        new().threads(2),
-    ];
-    for options in all {
-        let mut engine = Engine::with_options(model.clone(), weights.clone(), options).unwrap();
-        // The second time, plans may come from the cache.
-        for inputs in [&inputs[..], &inputs[..], &inputs[..3]] {
-            let results = engine.run_each(inputs, &RunOptions::new()).unwrap();
-            for ((input, result), plain) in inputs.iter().zip(&results).zip(&plain) {
-                let expected = naive(&model, &weights, input);
-                assert_eq!(expected.is_some(), *input >= 2);
-                match result {
-                    Ok(rows) => assert!(expected.is_none() && bits(rows) == bits(plain)),
-                    Err(error) => {
-                        let got = found(error).clone();
-                        assert_eq!(got.cause, NotFiniteCause::Operations);
-                        let got = (got.call, got.cell, got.field, got.index, got.value);
-                        assert_eq!(Some(got), expected);
-                        assert_eq!(found(error).call, 2, "it grew once before");
-                    }
-                }
+    for times in 0..4 {
+        let rows = plain(&model, &weights, &times);
+        assert!(rows.iter().all(|&bits| f32::from_bits(bits).is_finite()));
+        match check(&model, &weights, &times) {
+            Ok(got) => {
+                assert!(times < 2 && got == rows && naive(&model, &weights, &times).is_none())
+            }
+            Err(got) => {
+                let said = got.to_string();
+                assert!(said.starts_with("expected finite values, got "), "{said}");
+                let place = "of field h of cell grow, call 2 of the input, counted from 0";
+                assert!(said.contains(place), "{said}");
+                assert!(said.contains("one of its operations overflows or is undefined"), "{said}");
+                assert_eq!(got.cause, NotFiniteCause::Operations);
+                let got = (got.call, got.cell, got.field, got.index, got.value);
+                assert_eq!((times >= 2, Some(got)), (true, naive(&model, &weights, &times)));
             }
         }
-        let mut another = engine.fork();
-        assert!(another.run(&inputs).is_err(), "what is checked is checked by others too");
     }
-    let error = Engine::with_options(model.clone(), weights.clone(), new()).unwrap().run(&[1, 3]);
-    let said = error.unwrap_err().to_string();
-    assert!(said.starts_with("input 1: expected finite values, got "), "{said}");
-    assert!(
-        said.contains("of field h of cell grow, call 2 of the input, counted from 0"),
-        "{said}"
-    );
-    assert!(said.contains("one of its operations overflows or is undefined"), "{said}");
 }
 
 #[test]
-fn a_row_of_a_table_fails_the_one_input_that_reads_it() {
+fn a_row_of_a_table_fails_only_the_inputs_that_read_it() {
     let sizes = TaggerSizes { vocabulary: 20, embed: 4, hidden: 4, layers: 1, mlp: 4, tags: 3 };
     let model = BiLstmTagger::new(sizes).unwrap();
     let (network, good) = (model.network().clone(), weights(model.network()));
     let table = |p: &edbatch_graph::Parameter| p.dims == [20, 4];
     let id = ParameterId(network.parameters().iter().position(table).unwrap() as u32);
     let bad = planted(&network, &good, (id, 17 * 4 + 2, f32::NAN));
-    let inputs = [&[1, 2][..], &[3, 17, 4], &[5]].map(sentence);
-    let plain = Engine::new(model.clone(), good).unwrap().run(&inputs).unwrap();
-    for fold in [0, u64::MAX] {
-        let options = EngineOptions::new().check_finite().fold_tables(fold);
-        let mut engine = Engine::with_options(model.clone(), bad.clone(), options).unwrap();
-        let results = engine.run_each(&inputs, &RunOptions::new()).unwrap();
-        for other in [0, 2] {
-            assert_eq!(bits(results[other].as_ref().unwrap()), bits(&plain[other]));
-        }
-        let call = found(results[1].as_ref().unwrap_err());
-        let NotFiniteCause::Weight(weight) = &call.cause else { panic!("{:?}", call.cause) };
-        assert_eq!((&weight.index[..], weight.value), (&[17, 2][..], NotFinite::NaN));
-        assert_eq!(weight.name, network.parameter(id).name);
-        let (call_number, ..) = naive(&model, &bad, &inputs[1]).unwrap();
-        assert_eq!(call.call, call_number);
+    for words in [&[1, 2][..], &[5]] {
+        let input = sentence(words);
+        assert_eq!(check(&model, &bad, &input), Ok(plain(&model, &good, &input)));
     }
+    let call = check(&model, &bad, &sentence(&[3, 17, 4])).unwrap_err();
+    let NotFiniteCause::Weight(weight) = &call.cause else { panic!("{:?}", call.cause) };
+    assert_eq!((&weight.index[..], weight.value), (&[17, 2][..], NotFinite::NaN));
+    assert_eq!(weight.name, network.parameter(id).name);
 }
 
-/// An input that fails while it waits goes on no more, and the others do.
+/// A decoder has a graph for each step. Calls are counted over all of them.
 #[test]
-fn an_input_that_waits_fails_too() {
+fn an_input_that_awaits_values_may_fail_at_any_step() {
     let sizes = NmtSizes { source: 12, target: 9, embed: 4, hidden: 4 };
     let model = LstmNmt::new(sizes).unwrap();
     let (network, good) = (model.network().clone(), weights(model.network()));
     let source =
         |words: &[u32], steps| SourceSentence { words: words.to_vec(), stop: Stop::After(steps) };
     let inputs = [source(&[3, 4], 5), source(&[5, 11, 6], 7), source(&[7], 2)];
-    let plain = Engine::new(model.clone(), good.clone()).unwrap().run(&inputs).unwrap();
-    let tables = |rows: usize| {
+    let table = |rows: usize| {
         let table = |p: &edbatch_graph::Parameter| p.dims == [rows, 4];
         ParameterId(network.parameters().iter().position(table).unwrap() as u32)
     };
-    // One fails in its first graph; a word that is written fails those that go on behind it.
-    let written: Vec<(ParameterId, usize)> = (0..9).map(|word| (tables(9), word * 4)).collect();
+    let target_words = (0..9).map(|word| (table(9), word * 4));
     let mut calls = Vec::new();
-    for (id, element) in written.into_iter().chain([(tables(12), 11 * 4)]) {
+    for (id, element) in target_words.chain([(table(12), 11 * 4)]) {
         let bad = planted(&network, &good, (id, element, f32::NAN));
-        for threads in [1, 2] {
-            let options = EngineOptions::new().check_finite().threads(threads);
-            let mut engine = Engine::with_options(model.clone(), bad.clone(), options).unwrap();
-            let results = engine.run_each(&inputs, &RunOptions::new()).unwrap();
-            for ((input, result), plain) in inputs.iter().zip(&results).zip(&plain) {
-                match (result, interpret_finite(&model, &bad, std::slice::from_ref(input))) {
-                    (Ok(rows), Ok(_)) => assert_eq!(bits(rows), bits(plain)),
-                    (Err(error), Err(RunError::Input { error: expected, .. })) => {
-                        assert_eq!(error, &expected);
-                        calls.push(found(error).call);
-                    }
-                    (got, expected) => panic!("{got:?}, {expected:?}"),
+        for input in &inputs {
+            match check(&model, &bad, input) {
+                Ok(rows) => assert_eq!(rows, plain(&model, &good, input)),
+                Err(call) => {
+                    let NotFiniteCause::Weight(weight) = &call.cause else {
+                        panic!("{:?}", call.cause)
+                    };
+                    assert_eq!(weight.name, network.parameter(id).name);
+                    calls.push(call.call);
                 }
             }
-            // Afterwards the engine is as good as new.
-            let again = engine.run_each(&inputs, &RunOptions::new()).unwrap();
-            assert_eq!(again, results);
         }
     }
-    // Calls are counted on from graph to graph.
     assert!(calls.iter().any(|&call| call > 4) && calls.contains(&1), "{calls:?}");
 }

@@ -1,4 +1,4 @@
-//! `edbatch cells`: what each of a cell's plans moves, and how long it takes.
+//! `edbatch cells`: the memory traffic and the time of each plan of a cell.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::at_least_one;
 use super::failure::Failure;
 use super::one_batch::{counted, nanoseconds};
 
-/// Prints, for each cell of a model, the batches inside it; the memory kernels and bytes that they
-/// need by the paper's rule; and what three plans of it really move, and how long they take.
+/// Prints for each cell of a model the number of batches inside it, memory kernels and bytes by the
+/// paper's rule, and measured traffic and time of three plans.
 ///
-/// The seven cells of the paper's table are models by their names there.
+/// The seven cells of the paper's table can be named as in the paper.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -32,22 +32,22 @@ Examples:
   edbatch cells TreeLSTM-Internal --layout paper --picture text
   edbatch cells my-model --picture dot > cells.dot")]
 pub(crate) struct Cells {
-    /// A model's folder, the name of a model or of one of the paper's cells, or `paper` for all
-    /// seven of those.
+    /// A model's folder, the name of a model, the name of one of the paper's cells, or `paper` for
+    /// all seven cells of the paper.
     model: String,
-    /// Elements of a hidden vector, where a name says which model.
+    /// Elements of a hidden vector, for names of models and cells.
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     hidden: usize,
     /// Calls in a batch.
     #[arg(long, value_name = "N", default_value = "8", value_parser = at_least_one)]
     batch: usize,
-    /// One JSON array instead of a table.
+    /// Print a JSON array instead of a table.
     #[arg(long)]
     json: bool,
-    /// Which plan's copies are listed, or drawn.
+    /// The plan to draw, or whose copies are listed.
     #[arg(long, value_name = "L", value_enum, default_value_t = Layout::Ours)]
     layout: Layout,
-    /// A picture of each plan instead of the table: which variable lies where.
+    /// Print a picture of the memory layout of each cell instead of the table.
     #[arg(long, value_name = "P", value_enum, conflicts_with = "json")]
     picture: Option<Picture>,
 }
@@ -55,11 +55,11 @@ pub(crate) struct Cells {
 /// A plan of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Layout {
-    /// Batches inside the cell, laid out by Alg. 2; each operation is a kernel.
+    /// Batches inside the cell, laid out by Alg. 2; one kernel per operation.
     Paper,
-    /// An operation at a time, in the order of declaration.
+    /// One operation at a time, in the order of declaration.
     Declaration,
-    /// Products stacked, element-wise operations fused.
+    /// Stacked products and fused element-wise operations.
     Ours,
 }
 
@@ -85,19 +85,19 @@ impl Layout {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Picture {
-    /// As text.
+    /// Text.
     Text,
-    /// For Graphviz.
+    /// DOT, for Graphviz.
     Dot,
 }
 
-/// Calls in a batch at most.
-const LARGEST_BATCH: usize = 1 << 30;
+/// The maximum number of calls in a batch.
+const MAX_BATCH: usize = 1 << 30;
 
 impl Cells {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        if self.batch > LARGEST_BATCH {
-            let what = format!("a batch of {}: expected at most {LARGEST_BATCH}", self.batch);
+        if self.batch > MAX_BATCH {
+            let what = format!("--batch: expected at most {MAX_BATCH}, got {}", self.batch);
             return Err(Failure::Message(what));
         }
         let mut reports = Vec::new();
@@ -131,7 +131,7 @@ impl Cells {
         Ok(())
     }
 
-    /// The networks whose cells are meant.
+    /// Returns the networks that `model` names.
     fn networks(&self) -> Result<Vec<Network>, Failure> {
         let paper = |name: &str| paper_cell(name, self.hidden);
         if self.model == "paper" {
@@ -186,7 +186,7 @@ impl Cells {
     }
 }
 
-/// A model by name has no words of its own; its cells do not depend on how many there are.
+/// Returns a lexicon for a model by name. Cells do not depend on the number of words.
 fn small_lexicon(family: Family) -> Lexicon {
     let words = Vocabulary::from_tokens(["a", "b"]);
     let other = words.clone();
@@ -200,7 +200,7 @@ fn small_lexicon(family: Family) -> Lexicon {
     }
 }
 
-/// The median time to schedule, lay out and compile one cell, in microseconds.
+/// Returns the median time to schedule, lay out and compile a cell, in microseconds.
 fn compile_time(program: &Program, kind: Kind, style: CellStyle) -> f64 {
     let cell = &program.network()[kind];
     let mut times: Vec<f64> = (0..15)
@@ -227,12 +227,12 @@ struct Report {
     compile_microseconds: f64,
 }
 
-/// What a plan really does.
+/// The measurements of a plan.
 struct PlanReport {
     layout: Layout,
     moved: Moved,
     copied: Vec<Copied>,
-    /// None where a batch would take too much memory.
+    /// `None` if a batch would need too much memory.
     nanoseconds: Option<f64>,
 }
 
@@ -267,8 +267,8 @@ impl Report {
     }
 }
 
-/// A line by the paper's rule for each cell, as declared and as planned, and one for each plan of
-/// it; below the chosen one, what it copies.
+/// Prints for each cell two lines by the paper's rule, declared and planned, and a line per plan,
+/// with the copies of the `chosen` one.
 fn print_table(reports: &[Report], chosen: Layout) {
     let calls = reports.first().map_or(0, |report| report.calls);
     println!("batches of {calls} calls");

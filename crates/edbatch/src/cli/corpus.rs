@@ -1,4 +1,4 @@
-//! The inputs of one or several files, numbered through, and the share of them that a shard takes.
+//! The numbered inputs of one or more files, or of one shard of them.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -14,26 +14,26 @@ use super::sha256::{Hash, Hashing, SharedHash};
 use super::shard::{Division, Shard};
 use super::shard_mark::MarkedFile;
 
-/// Inputs one after the other, read as they are asked for.
+/// An iterator over inputs, which reads them lazily.
 ///
-/// It goes on after a malformed line ([`Error::Format`]) of a file that is no arc file; after any
-/// other error it must not be asked again.
+/// It continues after a malformed line ([`Error::Format`]), except in arc files. Do not call `next`
+/// after any other error.
 pub(crate) struct Corpus<'a> {
     folder: &'a Folder,
     files: &'a [PathBuf],
     share: Option<Share>,
-    /// The next file.
+    /// The index of the next file.
     file: usize,
-    /// The number of that file's first input.
+    /// The number of the first input of the next file.
     first: u64,
     open: Option<OpenFile>,
 }
 
-/// What a shard takes of the files, and what it has read of them.
+/// The share of a shard, and the files that it has read so far.
 struct Share {
     shard: Shard,
     division: Division,
-    /// Inputs in files that were counted before.
+    /// The number of inputs of files that were counted before.
     counted: BTreeMap<usize, u64>,
     hash: SharedHash,
     read: Vec<MarkedFile>,
@@ -44,44 +44,47 @@ struct OpenFile {
     file: usize,
     first: u64,
     inputs: Inputs,
-    /// Inputs taken from `inputs`.
+    /// The number of inputs taken from `inputs`.
     taken: u64,
-    /// The file's lines, where `inputs` has only some of them.
+    /// Which lines `inputs` contains, if not all of them.
     some: Option<SomeLines>,
-    /// Bytes hashed before this file.
+    /// The number of bytes hashed before this file.
     hashed: u64,
 }
 
+/// Lines `first`, `first + step`, … of a file.
 struct SomeLines {
     first: u64,
     step: u64,
+    /// The number of lines of the file that were read, skipped ones included.
     lines: Arc<AtomicU64>,
 }
 
-/// An input, or what is wrong with its line, and where it stands.
+/// An input or the error of its line, with its place.
 pub(crate) struct Numbered {
     pub(crate) place: Place,
     pub(crate) input: Result<ZooInput, Error>,
 }
 
-/// Where an input stands.
+/// The place of an input.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    /// Its number in the corpus.
+    /// The number in the corpus.
     pub(crate) number: u64,
-    /// Which of the files has it.
+    /// The index of the file.
     pub(crate) file: usize,
-    /// Its number in that file.
+    /// The number in the file.
     pub(crate) index: u64,
 }
 
 impl<'a> Corpus<'a> {
-    /// All inputs of the files.
+    /// Iterates over all inputs of the files.
     pub(crate) fn whole(folder: &'a Folder, files: &'a [PathBuf]) -> Self {
         Self { folder, files, share: None, file: 0, first: 0, open: None }
     }
 
-    /// Those of a shard; `counted` has the inputs of files that need not be counted again.
+    /// Iterates over the inputs of a shard. `counted` has the number of inputs of some files, so
+    /// that they are not counted again.
     pub(crate) fn shard(
         folder: &'a Folder,
         files: &'a [PathBuf],
@@ -102,20 +105,20 @@ impl<'a> Corpus<'a> {
         &self.files[place.file]
     }
 
-    /// The files that a shard has read to their ends, and the hash of their bytes.
+    /// Returns the files that a shard has read completely, and the hash of their bytes.
     pub(crate) fn into_read(self) -> (Vec<MarkedFile>, Hash) {
-        let share = self.share.expect("only shards are marked");
-        let hash = share.hash.lock().expect("nothing panics under this lock").clone();
+        let share = self.share.expect("only shards have marks");
+        let hash = share.hash.lock().expect("no thread panics with this lock").clone();
         (share.read, hash)
     }
 
-    /// Opens the next file that has inputs to take; false if there is none.
+    /// Opens the next file that the corpus includes. Returns false at the end.
     fn open_next(&mut self) -> Result<bool, Error> {
         while self.file < self.files.len() {
             let (file, first) = (self.file, self.first);
             match &self.share {
                 Some(share) if !share.takes_file(file) => {
-                    // Numbers of files behind the last one that is taken are not needed.
+                    // Count inputs only if the shard takes a later file.
                     let more = share.shard.count_below(self.files.len() as u64)
                         > share.shard.count_below(file as u64);
                     if more {
@@ -140,7 +143,7 @@ impl<'a> Corpus<'a> {
             return Ok(OpenFile { file, first, inputs, taken: 0, some: None, hashed: 0 });
         };
         let hash = share.hash.clone();
-        let hashed = hash.lock().expect("nothing panics under this lock").bytes;
+        let hashed = hash.lock().expect("no thread panics with this lock").bytes;
         let mut reader = open_through(path, |reader| Hashing { reader, hash })?;
         let mut some = None;
         if share.division == Division::Lines && !is_arc_file(path) {
@@ -153,13 +156,13 @@ impl<'a> Corpus<'a> {
         Ok(OpenFile { file, first, inputs, taken: 0, some, hashed })
     }
 
-    /// Notes the end of a file.
+    /// Records the end of a file.
     fn close(&mut self, open: &OpenFile) {
         let lines =
             open.some.as_ref().map_or(open.taken, |some| some.lines.load(Ordering::Relaxed));
         self.first = open.first + lines;
         if let Some(share) = &mut self.share {
-            let hashed = share.hash.lock().expect("nothing panics under this lock").bytes;
+            let hashed = share.hash.lock().expect("no thread panics with this lock").bytes;
             share.read.push(MarkedFile {
                 index: open.file as u64,
                 name: self.files[open.file].display().to_string(),
@@ -190,7 +193,7 @@ impl Iterator for Corpus<'_> {
                 Some(numbered) => {
                     let arcs = is_arc_file(&self.files[numbered.place.file]);
                     match &self.share {
-                        // Instances of an arc file are known as such only once they are read.
+                        // An input of an arc file can only be skipped after it has been read.
                         Some(share)
                             if arcs
                                 && numbered.input.is_ok()
@@ -200,7 +203,7 @@ impl Iterator for Corpus<'_> {
                     }
                 }
                 None => {
-                    let open = self.open.take().expect("it was open");
+                    let open = self.open.take().expect("a file is open");
                     self.close(&open);
                 }
             }
@@ -219,7 +222,7 @@ impl OpenFile {
         let place = Place { number: self.first + index, file: self.file, index };
         let input = match input {
             Ok(ZooInput::Tree(mut tree)) => {
-                // Only one model asks for the number, and not for more than 32 bits of it.
+                // One model uses the number, as 32 bits.
                 tree.index = u32::try_from(place.number).unwrap_or(u32::MAX);
                 Ok(ZooInput::Tree(tree))
             }
@@ -235,13 +238,13 @@ impl Share {
         self.division == Division::Lines || self.shard.takes(file as u64)
     }
 
-    /// The shard's first number that is at least `number`.
+    /// Returns the shard's first number that is at least `number`.
     fn first_from(&self, number: u64) -> u64 {
         let (own, of) = (u64::from(self.shard.number), u64::from(self.shard.of));
         number + (own + of - number % of) % of
     }
 
-    /// How many inputs are in a file of another shard.
+    /// Returns the number of inputs of another shard's file.
     fn inputs_of(&self, file: usize, folder: &Folder, files: &[PathBuf]) -> Result<u64, Error> {
         match self.counted.get(&file) {
             Some(&inputs) => Ok(inputs),
@@ -264,7 +267,7 @@ fn count_inputs(folder: &Folder, path: &Path) -> Result<u64, Error> {
     Ok(count)
 }
 
-/// An error at another line of the same file.
+/// Changes the line of an error.
 fn at_line(mut error: Error, line: u64) -> Error {
     match &mut error {
         Error::Read { at, .. } | Error::Format { at, .. } | Error::Cut { at, .. } => at.line = line,

@@ -1,4 +1,4 @@
-//! Some lines of a reader: those of a shard, the others passed over unparsed.
+//! A reader that returns every n-th line of another reader, for the shards of a corpus.
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The lines `first`, `first + step`, `first + 2 step`, … of a reader, counted from 0.
 ///
-/// *Cost.* One search for the end of each line; lines are neither checked nor held.
+/// *Cost.* One search for the end of each line. Skipped lines are neither checked nor stored.
 pub(crate) struct EveryNthLine<R> {
     reader: R,
-    /// The next line to give.
+    /// The number of the next line to return.
     next: u64,
     step: u64,
-    /// Lines begun so far, those passed over too.
+    /// The number of lines begun so far, skipped ones included.
     lines: u64,
-    /// Whether a line has been given in part.
+    /// True if the beginning of a line has been returned, but not its end.
     within: bool,
-    /// As `lines`, for those who gave the reader away.
+    /// A copy of `lines` for the owner of the reader.
     count: Arc<AtomicU64>,
 }
 
 impl<R: BufRead> EveryNthLine<R> {
-    /// The lines, and how many the reader has, once it has been read to its end.
+    /// Returns the reader, and a counter of all lines, which is complete when the end is reached.
     pub(crate) fn new(reader: R, first: u64, step: u64) -> (Self, Arc<AtomicU64>) {
         let count = Arc::new(AtomicU64::new(0));
         let lines =
@@ -29,8 +29,8 @@ impl<R: BufRead> EveryNthLine<R> {
         (lines, count)
     }
 
-    /// Passes over lines up to the next one to give, or the end.
-    fn pass_over(&mut self) -> io::Result<()> {
+    /// Skips to the next line to return, or to the end.
+    fn skip_lines(&mut self) -> io::Result<()> {
         while !self.within && self.lines < self.next {
             if self.reader.skip_until(b'\n')? == 0 {
                 break;
@@ -44,7 +44,7 @@ impl<R: BufRead> EveryNthLine<R> {
 
 impl<R: BufRead> BufRead for EveryNthLine<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.pass_over()?;
+        self.skip_lines()?;
         let buffer = self.reader.fill_buf()?;
         if !buffer.is_empty() && !self.within {
             self.within = true;
@@ -57,7 +57,7 @@ impl<R: BufRead> BufRead for EveryNthLine<R> {
 
     fn consume(&mut self, bytes: usize) {
         let Some(last) = bytes.checked_sub(1) else { return };
-        // What was given is buffered still.
+        // The returned bytes are still in the buffer.
         if self.reader.fill_buf().is_ok_and(|buffer| buffer.get(last) == Some(&b'\n')) {
             self.within = false;
             self.next = self.next.saturating_add(self.step);
@@ -74,7 +74,7 @@ impl<R: BufRead> Read for EveryNthLine<R> {
     }
 }
 
-/// How many lines a reader has.
+/// Counts the lines of a reader.
 pub(crate) fn count_lines(mut reader: impl BufRead) -> io::Result<u64> {
     let mut lines = 0;
     while reader.skip_until(b'\n')? > 0 {
@@ -89,9 +89,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever the buffers of the reader below and of the reader above.
+        /// For any buffer sizes of the inner and the outer reader.
         #[test]
-        fn the_lines_are_those_of_the_whole(
+        fn every_nth_line_is_returned(
             text in "[ab\r\n]{0,60}",
             step in 1_u64..6,
             first in 0_u64..6,

@@ -1,4 +1,4 @@
-//! Why a command failed, as its user is told.
+//! The error of a command.
 
 use std::fmt::Display;
 use std::io;
@@ -6,29 +6,29 @@ use std::path::Path;
 
 use edbatch_policy::{OpenError, OpenErrorKind};
 
-/// The end of a command that did not do what was asked.
+/// The error of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// One line for standard error.
+    /// A failure, exit code 1, with one line for standard error.
     Message(String),
-    /// As well, for words that do not go together.
+    /// Wrong usage, exit code 2, with one line for standard error.
     Usage(String),
-    /// Standard output is closed.
+    /// Standard output was closed by its reader, which is not an error.
     BrokenPipe,
 }
 
 impl Failure {
-    /// With what the error says; it names file and line itself.
+    /// A failure with the text of an error, which names file and line itself.
     pub(crate) fn new(error: impl Display) -> Self {
         Self::Message(error.to_string())
     }
 
-    /// An error about a file that does not name it.
+    /// A failure at a file that the error does not name.
     pub(crate) fn at(file: &Path, error: impl Display) -> Self {
         Self::Message(format!("{}: {error}", file.display()))
     }
 
-    /// A policy that cannot be used. A word that names none is taken for a file.
+    /// A policy that cannot be opened. A word that is not the name of a policy is taken for a file.
     pub(crate) fn policy(error: &OpenError) -> Self {
         match &error.kind {
             OpenErrorKind::Read(got) => Self::at(

@@ -1,4 +1,4 @@
-//! Work for several threads whose results are taken in the order of the work.
+//! A parallel map over several threads that delivers results in the order of the inputs.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,83 +10,84 @@ use edbatch_runtime::span;
 
 use super::failure::Failure;
 
-/// Pieces that may be waiting for a thread, in work, or done before an earlier one; per thread.
-const AHEAD: usize = 3;
+/// The maximum number of pieces in flight per thread: queued, running, or waiting for an earlier
+/// one.
+const MAX_IN_FLIGHT: usize = 3;
 
 /// Calls a worker on every piece, and `take` on the results in the order of `pieces`.
 ///
-/// Each thread makes a worker of its own when it gets its first piece. The failure that comes first
-/// in the order of the pieces is the one returned, whatever the threads do. No more than three
-/// pieces a thread are held at once.
+/// Each thread makes its own worker when it gets its first piece. Returns the first failure in the
+/// order of the pieces, regardless of timing. At most three pieces per thread are in memory.
 pub(crate) fn in_order<T: Send, R: Send, W: FnMut(T) -> Result<R, Failure>>(
     threads: usize,
     pieces: impl Iterator<Item = Result<T, Failure>>,
     worker: impl Fn() -> Result<W, Failure> + Sync,
     take: impl FnMut(R) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let (claim, claims) = channel();
-    let (deliver, results) = channel();
-    let claims = Mutex::new(claims);
+    let (send_piece, queue) = channel();
+    let (send_result, results) = channel();
+    let queue = Mutex::new(queue);
     thread::scope(|scope| {
         for number in 1..=threads {
-            let (claims, worker, deliver) = (&claims, &worker, deliver.clone());
+            let (queue, worker, send_result) = (&queue, &worker, send_result.clone());
             let named = thread::Builder::new().name(format!("worker {number}"));
-            let spawned = named.spawn_scoped(scope, move || labour(claims, &deliver, worker));
-            spawned.expect("the system gives a thread");
+            let spawned = named.spawn_scoped(scope, move || work(queue, &send_result, worker));
+            spawned.expect("the system can start a thread");
         }
-        drop(deliver);
-        conduct(threads * AHEAD, pieces, claim, &results, take)
+        drop(send_result);
+        dispatch(threads * MAX_IN_FLIGHT, pieces, send_piece, &results, take)
     })
 }
 
-/// One thread: until there are no more pieces, or the results are no longer taken.
-fn labour<T, R, W: FnMut(T) -> Result<R, Failure>>(
-    claims: &Mutex<Receiver<(usize, T)>>,
-    deliver: &Sender<(usize, Result<R, Failure>)>,
+/// The loop of one thread. It ends after the last piece, or when the receiver of the results is
+/// gone.
+fn work<T, R, W: FnMut(T) -> Result<R, Failure>>(
+    queue: &Mutex<Receiver<(usize, T)>>,
+    send_result: &Sender<(usize, Result<R, Failure>)>,
     worker: &(impl Fn() -> Result<W, Failure> + Sync),
 ) {
     let _span = span!(INFO, "worker");
-    let next = || claims.lock().expect("nothing panics under this lock").recv();
+    let next = || queue.lock().expect("no thread panics with this lock").recv();
     let mut own: Option<W> = None;
     while let Ok((index, piece)) = next() {
-        // A thread that died in silence would leave the others waiting for its result.
+        // Without a result for every piece, the dispatcher would wait for ever.
         let result = catch_unwind(AssertUnwindSafe(|| match &mut own {
             Some(own) => own(piece),
             None => own.insert(worker()?)(piece),
         }));
         let bug = || Err(Failure::new("stopped by a bug in edbatch (see above); please report it"));
-        if deliver.send((index, result.unwrap_or_else(|_| bug()))).is_err() {
+        if send_result.send((index, result.unwrap_or_else(|_| bug()))).is_err() {
             return;
         }
     }
 }
 
-/// Hands out pieces and takes results, until all are taken or one is a failure.
-fn conduct<T, R>(
-    most: usize,
+/// Sends pieces to the threads and takes results, until the end or the first failure.
+fn dispatch<T, R>(
+    max_in_flight: usize,
     mut pieces: impl Iterator<Item = Result<T, Failure>>,
-    claim: Sender<(usize, T)>,
+    send_piece: Sender<(usize, T)>,
     results: &Receiver<(usize, Result<R, Failure>)>,
     mut take: impl FnMut(R) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let (mut handed, mut taken) = (0, 0);
+    let (mut sent, mut taken) = (0, 0);
     let mut early = BTreeMap::new();
     let mut end = None;
     loop {
-        while end.is_none() && handed - taken < most {
+        while end.is_none() && sent - taken < max_in_flight {
             match pieces.next() {
                 Some(Ok(piece)) => {
-                    claim.send((handed, piece)).expect("the receiver lives as long as this");
-                    handed += 1;
+                    send_piece.send((sent, piece)).expect("the queue outlives the dispatcher");
+                    sent += 1;
                 }
                 Some(Err(failure)) => end = Some(Err(failure)),
                 None => end = Some(Ok(())),
             }
         }
-        if let Some(end) = end.take_if(|_| handed == taken) {
+        if let Some(end) = end.take_if(|_| sent == taken) {
             return end;
         }
-        let (index, result) = results.recv().expect("every piece gives a result");
+        let (index, result) = results.recv().expect("every piece has a result");
         early.insert(index, result);
         while let Some(result) = early.remove(&taken) {
             take(result?)?;
@@ -119,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn results_keep_the_order_of_the_pieces() {
+    fn results_are_in_order() {
         for threads in [1, 2, 5] {
             assert_eq!(squares(threads, 99), ((0..50).map(|n| n * n).collect(), None));
         }
     }
 
     #[test]
-    fn the_first_failure_ends_it() {
+    fn the_first_failure_in_order_is_returned() {
         for threads in [1, 2, 5] {
             let expected = ((0..7).map(|n| n * n).collect(), Some("7".into()));
             assert_eq!(squares(threads, 7), expected);

@@ -1,4 +1,4 @@
-//! `edbatch infer`: a model's outputs for every line of a file.
+//! `edbatch infer`: runs a model on every line of a file.
 
 use std::path::{Path, PathBuf};
 #[cfg(feature = "cuda")]
@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
-use edbatch::{
-    Engine, EngineOptions, Loaded, Report, Statistics, interpret, interpret_finite, load,
-};
+use edbatch::{Engine, EngineOptions, Loaded, Report, Statistics, load};
 #[cfg(feature = "cuda")]
 use edbatch_layout::{CellStyle, Program};
 #[cfg(feature = "cuda")]
@@ -26,8 +24,9 @@ use indicatif::ProgressBar;
 
 use super::corpus::Corpus;
 use super::failure::Failure;
+use super::finite::Reference;
 use super::in_order::in_order;
-use super::mini_batch::{Done, OnError, Work, mini_batches};
+use super::mini_batch::{Done, OnError, Worker, mini_batches};
 use super::output::Output;
 use super::precision::Precision;
 use super::runner::Runner;
@@ -36,102 +35,103 @@ use super::statistics::statistics;
 use super::trace::Trace;
 use super::{at_least_one, progress, shard_run};
 
-/// Writes a model's outputs for every line of a file, as JSON lines in the order of the input.
+/// Runs a model on every line of a file and writes JSON lines in the order of the input.
 ///
-/// Each line is {"id": 0, "logits": [[…], …]}, where id counts the input's lines from 0, and
-/// "tags" or "tokens" beside it where the outputs have names. Results do not depend on --threads,
-/// bit by bit.
+/// Each line is {"id": 0, "logits": [[…], …]}, where id is the number of the input line from 0.
+/// If the outputs have names, a member "tags" or "tokens" follows. Results are bit-identical for
+/// any number of threads.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
   edbatch init tree_lstm model --hidden 64 --input trees.txt
   edbatch infer model --output logits.jsonl --stats stats.json --trace trace.json
 
-A corpus in 64 shards, of which this is number 3, on as many machines as there are:
+Shard 3 of a corpus in 64 shards, which any number of machines can run:
   edbatch infer model --input corpus/*.jsonl.gz --shard 3/64 --output-dir out --on-error record
   edbatch shards check out
 
-Where a model reads many inputs, with up to 256 MB for tables that are folded into products:
+With up to 256 MB for folded tables, for large inputs:
   edbatch infer model --fold-tables 256000000")]
 pub(crate) struct Infer {
     /// Folder with config.json, weights.safetensors and the vocabularies.
     dir: PathBuf,
-    /// Files of inputs, plain or .gz, whose lines are numbered through; by default the one that
+    /// Files of inputs, plain or .gz, with consecutive line numbers. By default the file that
     /// config.json names.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     input: Vec<PathBuf>,
-    /// File for the results; by default standard output.
+    /// File for the results. By default standard output.
     #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     output: Option<PathBuf>,
-    /// Run shard I of N, counted from 0: of N files or more every N-th, else every N-th line.
+    /// Run shard I of N, counted from 0: every N-th file if there are at least N files, otherwise
+    /// every N-th line.
     #[arg(long, value_name = "I/N", requires = "output_dir")]
     shard: Option<Shard>,
-    /// Folder for a shard's results, part-00003.jsonl, and its mark, part-00003.done. A shard whose
-    /// mark is there and fits is not run again.
+    /// Folder for the results of a shard, part-00003.jsonl, and its mark, part-00003.done. A shard
+    /// with a valid mark is not run again.
     #[arg(long, value_name = "DIR", requires = "shard")]
     output_dir: Option<PathBuf>,
-    /// What decides which kind of node runs next: auto, depth, by-depth, agenda, sufficient,
+    /// Policy that chooses which kind of node runs next: auto, depth, by-depth, agenda, sufficient,
     /// critical, critical:pair, critical:soft, beam:WIDTH[:SECONDS], portfolio[:SECONDS],
-    /// exact[:SECONDS], or the file of a learned policy; SECONDS are for each mini-batch. With
-    /// auto, kinds run one after the other where no two of them read each other, and by critical
-    /// elsewhere; on cuda it is by-depth.
+    /// exact[:SECONDS], or the file of a learned policy. SECONDS is the limit per mini-batch. With
+    /// auto, kinds run in order if no two kinds read each other; otherwise auto is critical. On
+    /// cuda, auto is by-depth.
     #[arg(long, value_name = "P", default_value = "auto", value_parser = auto_or_policy)]
     policy: Auto<PolicyChoice>,
-    /// Instances in a mini-batch.
+    /// Inputs in a mini-batch.
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     batch: usize,
-    /// Threads, each of which runs whole mini-batches; by default as many as there are cores.
+    /// Number of threads; each runs whole mini-batches. By default the number of cores.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     threads: Option<usize>,
-    /// Refuse mini-batches whose values take more bytes of memory, with the weights, before they
-    /// run. Each thread has values of its own.
+    /// Memory limit for the weights and the values of one mini-batch. A larger mini-batch fails
+    /// before it runs. Each thread has its own values.
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
-    /// Compute what follows from a row of a table alone, such as a word's embedding, for all rows
-    /// when the model is loaded, in so many bytes for all threads together: worth it if there are
-    /// many inputs. Of several tables the smallest go first.
+    /// Precompute products that depend only on a row of a table, such as a word's embedding, for
+    /// all rows at load time, in at most this many bytes for all threads together. Useful for many
+    /// inputs. Smaller tables take precedence.
     #[arg(long, value_name = "BYTES", default_value = "0")]
     fold_tables: u64,
-    /// What computes.
+    /// Backend that runs the model.
     #[arg(long, value_name = "B", value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
-    /// Devices of backend cuda, which threads take in turn: numbers from 0, divided by commas.
+    /// Devices of backend cuda: numbers from 0, separated by commas. Threads use them in turn.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
     devices: Vec<usize>,
-    /// How products are rounded.
+    /// Precision of products.
     #[arg(long, value_name = "P", value_enum, default_value_t = Precision::Exact)]
     precision: Precision,
-    /// What becomes of an input that cannot be read, does not fit the model or has no finite
-    /// results. Where it is recorded the exit code is 0, and standard error says how many failed.
+    /// Handling of an input that cannot be read, does not fit the model or has no finite results.
+    /// With record, the exit code is 0, and standard error says how many inputs failed.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
     on_error: OnError,
-    /// Refuse an input of which a cell makes a NaN or an infinity, also where its results would be
-    /// finite again: the error names the first such call, its value, and the weight at fault, if
-    /// one is. To do so every value of a mini-batch is kept in memory, handed out, and read once
-    /// more; other lines keep their bytes.
+    /// Check every input for NaNs and infinities in intermediate values, even if its results are
+    /// finite. This is slow: every input also runs on backend interpret. The error names the first
+    /// call of a cell that makes such a value, and the weight that causes it, if any. Without this
+    /// option, only inputs without finite results are checked.
     #[arg(long)]
     check_finite: bool,
-    /// File for one JSON object: instances, graphs, plans reused, nodes, batches, their lower
-    /// bound, seconds by stage (summed over the threads), bytes gathered, peak bytes, how each kind
-    /// batched and why not better, and the largest missed opportunity. A shard that was done before
-    /// writes none.
+    /// File for statistics, one JSON object: instances, graphs, reused plans, nodes, batches and
+    /// their lower bound, seconds per stage (summed over the threads), gathered bytes, peak bytes,
+    /// how well each kind batched and why, and the largest missed opportunity. Not written for a
+    /// shard that is already done.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// File for a Chrome trace, which ui.perfetto.dev shows as a timeline: on a track for each
-    /// thread its mini-batches, their rounds, the stages of these and, on cpu, each batch, called
-    /// by its cell. About 120 bytes a slice. A shard that was done before writes none.
+    /// File for a Chrome trace, which ui.perfetto.dev shows as a timeline. Each thread has a track
+    /// with its mini-batches, rounds, stages and, on cpu, batches, named after their cells. About
+    /// 120 bytes per slice. Not written for a shard that is already done.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
 
-/// How many lines there were, and how many of them have no results.
+/// The number of lines, and of lines without results.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) lines: u64,
     pub(crate) failed: u64,
 }
 
-/// What was chosen, or the word `auto`.
+/// A choice, or `None` for the word `auto`.
 #[derive(Clone)]
 struct Auto<T>(Option<T>);
 
@@ -143,10 +143,9 @@ fn auto_or_policy(text: &str) -> Result<Auto<PolicyChoice>, ChoiceError> {
 enum Backend {
     /// Batches on the CPU.
     Cpu,
-    /// Batches on an NVIDIA GPU; in builds with the feature `cuda`.
+    /// Batches on an NVIDIA GPU (in builds with the feature `cuda`).
     Cuda,
-    /// The same kernels, compiled for this machine's processor: for tests; in builds with the
-    /// feature `cuda`.
+    /// The kernels of cuda, compiled for the CPU, for tests (in builds with the feature `cuda`).
     CudaEmulated,
     /// Node by node, without batches: the reference.
     Interpret,
@@ -158,8 +157,8 @@ impl Infer {
             #[cfg(not(feature = "cuda"))]
             Backend::Cuda | Backend::CudaEmulated => {
                 return Err(Failure::new(
-                    "this build has no backend cuda: build it with `--features cuda`, or choose \
-                     cpu or interpret",
+                    "this build does not support backend cuda: build with `--features cuda`, or \
+                     choose cpu or interpret",
                 ));
             }
             #[cfg(feature = "cuda")]
@@ -171,15 +170,14 @@ impl Infer {
                 return Err(Failure::Usage("--devices is for backend cuda".into()));
             }
             Backend::Interpret if self.memory.is_some() || self.fold_tables > 0 => {
-                let message = "--memory and --fold-tables are for backends that run plans, not for \
-                               interpret";
+                let message = "--memory and --fold-tables are not supported by backend interpret";
                 return Err(Failure::Usage(message.into()));
             }
             Backend::Interpret | Backend::Cpu => {}
         }
         if let Some(memory) = self.memory.filter(|&memory| memory < self.fold_tables) {
             let tables = self.fold_tables;
-            let message = format!("--fold-tables {tables} is more than --memory {memory} allows");
+            let message = format!("--fold-tables {tables} exceeds --memory {memory}");
             return Err(Failure::Usage(message));
         }
         if let (Some(shard), Some(dir)) = (self.shard, &self.output_dir) {
@@ -195,12 +193,12 @@ impl Infer {
             self.run_corpus(loaded, &mut corpus, Some(&bar), |text| output.write(text))?;
         bar.finish_and_clear();
         if failed > 0 {
-            eprintln!("edbatch: {failed} of {lines} inputs have no results; their lines say why");
+            eprintln!("edbatch: {failed} of {lines} inputs failed; their lines contain the errors");
         }
         output.finish()
     }
 
-    /// Runs a corpus, whose results `write` takes in order.
+    /// Runs a corpus and passes the results to `write`, in order.
     pub(crate) fn run_corpus(
         &self,
         loaded: Loaded,
@@ -209,7 +207,7 @@ impl Infer {
         mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
     ) -> Result<Tally, Failure> {
         let Loaded { model, parameters, folder } = loaded;
-        // Before any work: a policy that does not fit is found out at once.
+        // Open the policy first, so that an invalid one fails at once.
         let kinds = model.network().kind_names();
         let weight = if self.check_finite { parameters.not_finite() } else { None };
         let policy = self.policy.0.as_ref().map(|choice| choice.open(&kinds)).transpose();
@@ -217,12 +215,10 @@ impl Infer {
         let mut stats = self.stats.as_deref().map(|path| Output::open(Some(path))).transpose()?;
         let trace = self.trace.as_deref().map(Trace::begin).transpose()?;
 
-        let engines = AtomicUsize::new(0);
+        let workers = AtomicUsize::new(0);
+        let reference = Reference::new(&folder);
         let runner = Mutex::new(match self.backend {
-            Backend::Interpret => {
-                let interpreter = if self.check_finite { interpret_finite } else { interpret };
-                Runner::reference(interpreter, model, parameters)
-            }
+            Backend::Interpret => Runner::interpreter(model, parameters),
             #[cfg(feature = "cuda")]
             Backend::Cuda | Backend::CudaEmulated => {
                 let engine = self.on_device(model, &parameters, self.options(policy))?;
@@ -236,18 +232,23 @@ impl Infer {
         });
         let files = corpus.files();
         let worker = || {
-            let runner = runner.lock().expect("nothing panics under this lock").fork();
-            let number = engines.fetch_add(1, Ordering::Relaxed);
-            let (lexicon, on_error) = (folder.lexicon(), self.on_error);
-            let results = Vec::new();
-            let mut work = Work { runner, lexicon, files, number, on_error, results };
-            Ok(move |mini_batch| work.run(mini_batch))
+            let mut worker = Worker {
+                runner: runner.lock().expect("no thread panics with this lock").fork(),
+                lexicon: folder.lexicon(),
+                files,
+                number: workers.fetch_add(1, Ordering::Relaxed),
+                on_error: self.on_error,
+                reference: &reference,
+                check_finite: self.check_finite,
+                results: Vec::new(),
+            };
+            Ok(move |mini_batch| worker.run(mini_batch))
         };
-        let mut by_engine = vec![(Statistics::default(), Report::default()); self.threads()];
+        let mut by_worker = vec![(Statistics::default(), Report::default()); self.threads()];
         let mut tally = Tally::default();
         let mini_batches = mini_batches(corpus, self.batch, self.on_error);
         in_order(self.threads(), mini_batches, worker, |done: Done| {
-            by_engine[done.number] = (done.statistics, done.report);
+            by_worker[done.number] = (done.statistics, done.report);
             tally.lines += done.lines as u64;
             tally.failed += done.failed as u64;
             if let Some(bar) = bar {
@@ -256,13 +257,13 @@ impl Infer {
             write(&done.text)
         })?;
         if let Some(stats) = &mut stats {
-            // The interpreter has no schedule that a bound could be compared with.
+            // The interpreter has no schedule to compare with a bound.
             let scheduled = self.backend != Backend::Interpret;
-            stats.write(statistics(&by_engine, scheduled).as_bytes())?;
+            stats.write(statistics(&by_worker, scheduled).as_bytes())?;
         }
         trace.map_or(Ok(()), Trace::finish)?;
         stats.map_or(Ok(()), Output::finish)?;
-        // Perhaps no input reads it, or none shows it.
+        // Inputs may not have read this weight, or not have shown it.
         if let Some(weight) = weight {
             eprintln!("edbatch: a weight is not finite: {weight}");
         }
@@ -273,13 +274,12 @@ impl Infer {
         &self.dir
     }
 
-    /// The files of inputs, in the order of their numbers.
+    /// Returns the files of inputs, in order.
     pub(crate) fn files(&self, folder: &Folder) -> Vec<PathBuf> {
         if self.input.is_empty() { vec![folder.input()] } else { self.input.clone() }
     }
 
-    /// How results are rounded, and whether they are checked: two runs with the same answer give
-    /// the same lines.
+    /// Describes rounding and checks. Two runs with the same description give the same lines.
     pub(crate) fn arithmetic(&self) -> String {
         let checked = if self.check_finite { ", finite" } else { "" };
         format!("{}{checked}", self.rounding())
@@ -288,7 +288,7 @@ impl Infer {
     fn rounding(&self) -> &'static str {
         match (self.backend, Level::detect()) {
             (Backend::Interpret, _) => "interpret",
-            // A device adds up in an order of its own.
+            // With TF32, a device sums in a different order than the emulation.
             (Backend::Cuda, _) if self.precision == Precision::Tf32 => "tf32",
             (Backend::CudaEmulated, _) if self.precision == Precision::Tf32 => "tf32-emulated",
             (Backend::Cuda | Backend::CudaEmulated, _) => "fused",
@@ -297,7 +297,7 @@ impl Infer {
         }
     }
 
-    /// Each thread runs whole mini-batches on an engine of its own.
+    /// Options for one engine; each thread has its own.
     fn options(&self, policy: Option<AnyPolicy>) -> EngineOptions {
         let mut options = EngineOptions::new();
         if let Some(policy) = policy {
@@ -312,7 +312,7 @@ impl Infer {
         options
     }
 
-    /// An engine on a device, or on an emulated one.
+    /// Creates an engine on a device, or on an emulated one.
     #[cfg(feature = "cuda")]
     fn on_device(
         &self,

@@ -1,4 +1,4 @@
-//! `edbatch init`: a model of any size, with random weights.
+//! `edbatch init`: creates a model of any size with random weights.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use rand::rngs::Xoshiro256PlusPlus;
 use super::failure::Failure;
 use super::{at_least_one, memory};
 
-/// Makes a model folder: vocabularies, random weights, a configuration.
+/// Creates a model folder: vocabularies, random weights and configuration.
 ///
-/// Words are numbered by their first occurrence in the inputs, after <unk>; classes and tags are
-/// those of their labels. The words that bilstm_tagger_char does not spell are those that occur
-/// more than five times. Weights are uniform in ±1/√columns. The first input becomes the folder's
-/// default input. The same arguments give the same files, byte by byte.
+/// Words are numbered by their first occurrence in the inputs, after <unk>; classes and tags come
+/// from the labels. For bilstm_tagger_char, words that occur at most five times are spelled.
+/// Weights are uniform in ±1/√columns. The first input becomes the folder's default input. The same
+/// arguments give the same files, byte by byte.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -29,21 +29,21 @@ pub(crate) struct Init {
     /// tree_lstm, tree_lstm_2type, tree_gru, mv_rnn, bilstm_tagger, bilstm_tagger_char, lstm_nmt,
     /// lattice_lstm or lattice_gru.
     model: ModelName,
-    /// The folder; files of an older model in it are replaced, its weights too.
+    /// The folder. Files of an older model are replaced, including its weights.
     dir: PathBuf,
     /// Elements of a hidden vector.
     #[arg(long, value_name = "H", value_parser = at_least_one)]
     hidden: usize,
-    /// Elements of an embedding; by default as many as of a hidden vector.
+    /// Elements of an embedding. By default the same as --hidden.
     #[arg(long, value_name = "E", value_parser = at_least_one)]
     embed: Option<usize>,
-    /// Files of inputs, plain or .gz; for lstm_nmt two, line by line source and target.
+    /// Files of inputs, plain or .gz. lstm_nmt needs two line-aligned files, source and target.
     #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
     input: Vec<PathBuf>,
     /// Seed of the weights.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Refuse models that take more bytes of memory; by default more than there is.
+    /// Memory limit. By default the available memory.
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
 }
@@ -55,13 +55,13 @@ impl Init {
         config.check().map_err(Failure::new)?;
         config.input = default_input(&self.input[0])?;
         let model = Zoo::new(&config, &counted.lexicon).map_err(Failure::new)?;
-        // Weights, their bytes, and the file around them.
+        // The weights, their bytes, and the file contents.
         memory::check(&format!("this {}", self.model), 3 * bytes(model.network()), self.memory)?;
         self.write(&config, &counted.lexicon, model.network())
             .map_err(|error| Failure::writing(&self.dir, &error))
     }
 
-    /// Writes beside the folder, then moves the files in: whatever fails, nothing is left.
+    /// Writes to a temporary folder and then moves the files, so that a failure leaves nothing.
     fn write(
         &self,
         config: &ModelConfig,
@@ -82,14 +82,14 @@ impl Init {
     }
 }
 
-/// The path that finds the file again from anywhere.
+/// Returns the absolute path of a file.
 fn default_input(file: &Path) -> Result<String, Failure> {
     let absolute = fs::canonicalize(file).map_err(|error| Failure::at(file, error))?;
-    let not_text = || Failure::at(file, "expected a name in UTF-8");
+    let not_text = || Failure::at(file, "expected a file name in UTF-8");
     absolute.to_str().map(String::from).ok_or_else(not_text)
 }
 
-/// Bytes of a network's weights.
+/// Returns the size of a network's weights in bytes.
 fn bytes(network: &Network) -> u128 {
     let elements = |dims: &[usize]| dims.iter().map(|&dim| dim as u128).product::<u128>();
     network.parameters().iter().map(|parameter| 4 * elements(&parameter.dims)).sum()

@@ -122,7 +122,7 @@ impl Learn {
         let started = Instant::now();
         let bar = match self.method() {
             Method::Pairs | Method::Q => progress::over(self.episodes() as u64),
-            Method::Distill => progress::of_something("searching schedules to learn from"),
+            Method::Distill => progress::spinner("searching schedules to learn from"),
         };
         let mut learned = match self.method() {
             Method::Pairs => self.rule(&learn, &kinds, &source, &bar)?,

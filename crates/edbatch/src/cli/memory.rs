@@ -1,8 +1,8 @@
-//! How much memory there is, and whether something fits.
+//! The available memory, and a check against it.
 
 use super::failure::Failure;
 
-/// Bytes that could be taken now without making others go; `None` where the system does not say.
+/// Returns the available memory in bytes, or `None` if the system does not report it.
 pub(crate) fn available() -> Option<u64> {
     let system = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = system.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -10,7 +10,7 @@ pub(crate) fn available() -> Option<u64> {
     Some(in_this_container().map_or(system, |container| system.min(container)))
 }
 
-/// What a container's limit leaves, where there is one.
+/// Returns the memory that the limit of a container leaves, if there is a limit.
 fn in_this_container() -> Option<u64> {
     let number = |file: &str| -> Option<u64> {
         std::fs::read_to_string(format!("/sys/fs/cgroup/{file}")).ok()?.trim().parse().ok()
@@ -18,22 +18,21 @@ fn in_this_container() -> Option<u64> {
     Some(number("memory.max")?.saturating_sub(number("memory.current")?))
 }
 
-/// Refuses what needs more than `limit`, or than is available if there is no limit.
+/// Fails if `needed` exceeds `limit`, or the available memory if there is no limit.
 pub(crate) fn check(what: &str, needed: u128, limit: Option<u64>) -> Result<(), Failure> {
-    let (most, whence) = match (limit, available()) {
+    let (max, source) = match (limit, available()) {
         (Some(limit), _) => (limit, "allowed"),
         (None, Some(available)) => (available, "available"),
         (None, None) => return Ok(()),
     };
-    if needed <= u128::from(most) {
+    if needed <= u128::from(max) {
         return Ok(());
     }
-    let most = human(u128::from(most));
-    let needed = human(needed);
-    Err(Failure::new(format_args!("{what} would take {needed} of memory; {most} are {whence}")))
+    let (max, needed) = (human(u128::from(max)), human(needed));
+    Err(Failure::new(format_args!("{what} needs {needed} of memory; {max} are {source}")))
 }
 
-/// Bytes, as people read them.
+/// Formats a number of bytes in kB, MB or GB.
 pub(crate) fn human(bytes: u128) -> String {
     match bytes {
         0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),

@@ -1,4 +1,4 @@
-//! A mini-batch of `infer`: lines that are read, run, and written as text.
+//! A mini-batch of `infer`: reads lines, runs them, and writes the results as text.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,48 +10,52 @@ use edbatch_models::{Lexicon, ZooInput, is_arc_file};
 
 use super::corpus::{Corpus, Numbered, Place};
 use super::failure::Failure;
+use super::finite::Reference;
 use super::runner::Runner;
 
-/// What becomes of an input without results.
+/// The handling of an input that fails.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnError {
-    /// It ends the run.
+    /// End the run.
     Stop,
-    /// Its line says why, {"id": 0, "error": "…"}; the others are as they would have been.
+    /// Write the error instead of results, {"id": 0, "error": "…"}; other lines do not change.
     Record,
 }
 
-/// Lines that follow each other in what is run.
+/// Consecutive lines.
 pub(crate) struct MiniBatch {
-    /// Where each line stands, and what is wrong with it, if something is.
+    /// The place of each line, and the error if it could not be read.
     lines: Vec<(Place, Result<(), String>)>,
-    /// Those of the lines with which nothing is wrong.
+    /// The inputs of the lines without errors.
     inputs: Vec<ZooInput>,
 }
 
-/// The results of a mini-batch as text, and what its engine has done so far.
+/// The results of a mini-batch as text, and the statistics of its worker so far.
 pub(crate) struct Done {
     pub(crate) text: Vec<u8>,
     pub(crate) lines: usize,
     pub(crate) failed: usize,
-    /// The engine's number.
+    /// The number of the worker.
     pub(crate) number: usize,
     pub(crate) statistics: Statistics,
     pub(crate) report: Report,
 }
 
-/// What one thread needs to run mini-batches.
-pub(crate) struct Work<'a> {
+/// A worker that runs mini-batches on one thread.
+pub(crate) struct Worker<'a> {
     pub(crate) runner: Runner,
     pub(crate) lexicon: &'a Lexicon,
     pub(crate) files: &'a [PathBuf],
     pub(crate) number: usize,
     pub(crate) on_error: OnError,
-    /// Of the mini-batch that ran last, for their memory.
+    pub(crate) reference: &'a Reference<'a>,
+    /// Check every input by the reference, not only those without finite results.
+    pub(crate) check_finite: bool,
+    /// The results of the previous mini-batch, to reuse their memory.
     pub(crate) results: Vec<Result<Rows, InputError>>,
 }
 
-/// The lines in groups of `size`, the last one perhaps smaller.
+/// Groups the lines of a corpus into mini-batches of `size`; the last may be smaller.
 pub(crate) fn mini_batches(
     corpus: &mut Corpus<'_>,
     size: usize,
@@ -66,12 +70,12 @@ pub(crate) fn mini_batches(
                 let what = "out of memory: the inputs of a mini-batch: make mini-batches smaller";
                 return Some(Err(Failure::new(what)));
             }
-            let wrong = match input {
+            let read = match input {
                 Ok(input) => {
                     mini_batch.inputs.push(input);
                     Ok(())
                 }
-                // Only a line can be passed over, and in an arc file an input takes several.
+                // Only single lines can be skipped; in an arc file, an input takes several.
                 Err(error @ Error::Format { .. })
                     if on_error == OnError::Record && !is_arc_file(corpus.file(place)) =>
                 {
@@ -79,37 +83,34 @@ pub(crate) fn mini_batches(
                 }
                 Err(error) => return Some(Err(Failure::new(error))),
             };
-            mini_batch.lines.push((place, wrong));
+            mini_batch.lines.push((place, read));
         }
         (!mini_batch.lines.is_empty()).then_some(Ok(mini_batch))
     })
 }
 
-impl Work<'_> {
-    /// Runs a mini-batch and writes its results.
+impl Worker<'_> {
+    /// Runs a mini-batch and returns its results as text.
     pub(crate) fn run(&mut self, mini_batch: MiniBatch) -> Result<Done, Failure> {
         let MiniBatch { lines, inputs } = mini_batch;
         let failed = match self.runner.run_each(&inputs, &mut self.results) {
             Ok(()) => None,
             Err(error) => {
-                let what = format_args!("the mini-batch from here on: {error}");
+                let what = format_args!("the mini-batch that begins here: {error}");
                 Some(self.at_line(lines[0].0, what))
             }
         };
-        let mut results = self.results.iter();
+        let mut results = inputs.iter().zip(&self.results);
         let (mut text, mut count) = (Vec::new(), 0);
         for (place, line) in &lines {
             let before = text.len();
             let written = line.clone().and_then(|()| {
-                let at = |error: &dyn fmt::Display| self.at_line(*place, error);
                 failed.clone().map_or(Ok(()), Err)?;
-                let rows = results.next().expect("a result for each input");
-                let rows = rows.as_ref().map_err(|error| match error {
-                    // What is looked for in a corpus is known by its number there.
-                    InputError::NotFinite(_) => at(&format_args!("id {}: {error}", place.number)),
-                    _ => at(error),
-                })?;
-                write_line(self.lexicon, place.number, rows, &mut text).map_err(|error| at(&error))
+                let (input, rows) = results.next().expect("a result for each input");
+                let rows = rows.as_ref().map_err(|error| self.at_line(*place, error))?;
+                self.check_finite(*place, input, rows)?;
+                write_line(self.lexicon, place.number, rows, &mut text);
+                Ok(())
             });
             if let Err(error) = written {
                 if self.on_error == OnError::Stop {
@@ -123,12 +124,34 @@ impl Work<'_> {
                 count += 1;
             }
         }
-        let (statistics, report) = self.runner.took();
+        let (statistics, report) = self.runner.statistics();
         let (lines, number) = (lines.len(), self.number);
         Ok(Done { text, lines, failed: count, number, statistics, report })
     }
 
-    /// What is wrong at an input's line, which is its number for all formats but arc files.
+    /// Fails if the results are not finite. The error names the call of the input that is the
+    /// first to make such a value.
+    fn check_finite(&self, place: Place, input: &ZooInput, rows: &Rows) -> Result<(), String> {
+        let values = rows
+            .iter()
+            .enumerate()
+            .flat_map(|(row, values)| values.iter().map(move |value| (row, value)));
+        let not_finite = values.into_iter().find(|(_, value)| !value.is_finite());
+        if !self.check_finite && not_finite.is_none() {
+            return Ok(());
+        }
+        let number = place.number;
+        let checked = self.reference.check(input);
+        checked.map_err(|call| self.at_line(place, format_args!("id {number}: {call}")))?;
+        let Some((row, value)) = not_finite else { return Ok(()) };
+        let what = format_args!(
+            "id {number}: expected finite results, got {value} in row {row}; those of the \
+             reference, --backend interpret, are finite"
+        );
+        Err(self.at_line(place, what))
+    }
+
+    /// Prefixes an error with the file and the line of an input; in arc files, with its number.
     fn at_line(&self, place: Place, error: impl fmt::Display) -> String {
         let (path, index) = (&self.files[place.file], place.index);
         let file = path.display();
@@ -139,23 +162,17 @@ impl Work<'_> {
     }
 }
 
-/// Appends an input's results. The shortest form of a number that reads back to the same bits makes
-/// equal results equal bytes.
-fn write_line(lexicon: &Lexicon, id: u64, rows: &Rows, out: &mut Vec<u8>) -> Result<(), String> {
+/// Appends the results of an input. Numbers have the shortest form that parses to the same bits,
+/// so equal results are equal bytes.
+fn write_line(lexicon: &Lexicon, id: u64, rows: &Rows, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("{{\"id\": {id}, \"logits\": [").as_bytes());
     for (index, row) in rows.iter().enumerate() {
         out.extend_from_slice(if index == 0 { b"[" } else { b", [" });
         for (column, value) in row.iter().enumerate() {
-            if !value.is_finite() {
-                return Err(format!(
-                    "expected finite results, got {value} in row {index}; --check-finite says \
-                     which call makes it"
-                ));
-            }
             if column > 0 {
                 out.extend_from_slice(b", ");
             }
-            serde_json::to_writer(&mut *out, value).expect("memory takes every write");
+            serde_json::to_writer(&mut *out, value).expect("writing to memory succeeds");
         }
         out.push(b']');
     }
@@ -165,5 +182,4 @@ fn write_line(lexicon: &Lexicon, id: u64, rows: &Rows, out: &mut Vec<u8>) -> Res
         out.extend_from_slice(format!(", \"{}\": {names}", named.what).as_bytes());
     }
     out.extend_from_slice(b"}\n");
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Output that is there whole or not at all.
+//! Output to standard output, or to a file that appears complete or not at all.
 
 use std::io::{self, StdoutLock, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use edbatch_datasets::WholeFile;
 
 use super::failure::Failure;
 
-/// Standard output, or a file that appears under its name once it is complete.
+/// Standard output, or a file that appears when it is complete.
 pub(crate) enum Output {
     Stdout(StdoutLock<'static>),
     File { file: WholeFile, path: PathBuf },
@@ -32,7 +32,7 @@ impl Output {
         }
     }
 
-    /// Gives the file its name.
+    /// Flushes standard output, or puts the file in place.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self {
             Self::Stdout(mut stdout) => stdout.flush().map_err(stdout_failed),

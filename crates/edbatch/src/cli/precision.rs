@@ -1,19 +1,19 @@
-//! `--precision`: how products are rounded on a device.
+//! `--precision`: the precision of products on a device.
 
 use clap::ValueEnum;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Precision {
-    /// 32-bit floats as on the CPU, bit for bit.
+    /// 32-bit floats, bit-identical to the CPU.
     #[value(name = "f32")]
     Exact,
-    /// On tensor cores, from operands rounded to 10 bits behind the point; for backend cuda.
+    /// Tensor cores, with operands rounded to TF32 (10-bit mantissa); only on backend cuda.
     Tf32,
 }
 
 #[cfg(feature = "cuda")]
 impl Precision {
-    /// A device's options.
+    /// Returns the options of a device.
     pub(crate) fn options(self) -> edbatch_runtime::cuda::CudaOptions {
         use edbatch_runtime::cuda::{self, CudaOptions};
 

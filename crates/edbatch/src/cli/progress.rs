@@ -1,4 +1,4 @@
-//! A progress bar on a terminal, nothing elsewhere.
+//! Progress bars, shown only on a terminal.
 
 use std::io::{IsTerminal, stderr, stdout};
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar over the lines of files, whose output goes to standard output or not.
+/// Creates a bar over the lines of files. `to_stdout` says that results go to standard output.
 pub(crate) fn over_lines(files: &[PathBuf], to_stdout: bool) -> ProgressBar {
-    // A bar between lines of results would only be in their way.
+    // Do not draw a bar between lines of results.
     if !stderr().is_terminal() || (to_stdout && stdout().is_terminal()) {
         return ProgressBar::hidden();
     }
@@ -18,29 +18,29 @@ pub(crate) fn over_lines(files: &[PathBuf], to_stdout: bool) -> ProgressBar {
     }
 }
 
-/// A bar over so many steps.
+/// Creates a bar over `steps` steps.
 pub(crate) fn over(steps: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
     bar.with_style(
         ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} [{elapsed} < {eta}]")
-            .expect("a template that is tested"),
+            .expect("a test checks the template"),
     )
 }
 
-/// A sign of life while something runs that may take long.
-pub(crate) fn of_something(what: &str) -> ProgressBar {
+/// Creates a spinner for a task of unknown length.
+pub(crate) fn spinner(what: &str) -> ProgressBar {
     let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    spinner
-        .set_style(ProgressStyle::with_template("{spinner} {msg} [{elapsed}]").expect("as above"));
+    let style = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]");
+    spinner.set_style(style.expect("a test checks the template"));
     spinner.set_message(what.to_string());
     spinner.enable_steady_tick(Duration::from_millis(500));
     spinner
 }
 
-/// Counts the lines of a file that can be read twice and has an instance a line.
+/// Counts the lines of a file, if it can be read twice and each line is an input.
 fn lines(file: &Path) -> Option<u64> {
-    let twice = std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file());
-    if !twice || edbatch_models::is_arc_file(file) {
+    let is_file = std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file());
+    if !is_file || edbatch_models::is_arc_file(file) {
         return None;
     }
     let mut lines = edbatch_datasets::lines(file).ok()?;
@@ -51,8 +51,8 @@ fn lines(file: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_template_is_one() {
+    fn templates_are_valid() {
         drop(super::over(3));
-        drop(super::of_something("it"));
+        drop(super::spinner("it"));
     }
 }

@@ -1,46 +1,43 @@
-//! What computes the mini-batches of `infer`: an engine, or the reference.
+//! The runner of `infer`'s mini-batches: an engine, or the reference interpreter.
 
-use edbatch::{Engine, InputError, Interpreted, Report, Rows, RunError, RunOptions, Statistics};
+use edbatch::{
+    Engine, InputError, Interpreted, Report, Rows, RunError, RunOptions, Statistics, interpret,
+};
 use edbatch_models::{Zoo, ZooInput};
 use edbatch_runtime::Parameters;
 
-/// What computes on one thread.
+/// The runner of one thread.
 pub(crate) enum Runner {
     /// Batches on a backend.
     Engine(Box<Engine<Zoo>>),
     /// Node by node.
-    Reference(Box<Reference>),
+    Interpreter(Box<Interpreter>),
 }
 
-/// [`interpret`](edbatch::interpret), or the same with a look at what is not finite.
-pub(crate) type Interpret = fn(&Zoo, &Parameters, &[ZooInput]) -> Result<Interpreted, RunError>;
-
-/// A model for the interpreter, and what that took so far.
-pub(crate) struct Reference {
-    interpret: Interpret,
+/// A model for the interpreter, and its statistics so far.
+pub(crate) struct Interpreter {
     model: Zoo,
     parameters: Parameters,
     statistics: Statistics,
 }
 
 impl Runner {
-    pub(crate) fn reference(interpret: Interpret, model: Zoo, parameters: Parameters) -> Self {
+    pub(crate) fn interpreter(model: Zoo, parameters: Parameters) -> Self {
         let statistics = Statistics::default();
-        Self::Reference(Box::new(Reference { interpret, model, parameters, statistics }))
+        Self::Interpreter(Box::new(Interpreter { model, parameters, statistics }))
     }
 
-    /// A runner for another thread, with empty statistics.
+    /// Creates a runner for another thread, with empty statistics.
     pub(crate) fn fork(&self) -> Self {
         match self {
             Self::Engine(engine) => Self::Engine(Box::new(engine.fork())),
-            Self::Reference(reference) => {
-                let Reference { interpret, model, parameters, .. } = &**reference;
-                Self::reference(*interpret, model.clone(), parameters.clone())
+            Self::Interpreter(interpreter) => {
+                Self::interpreter(interpreter.model.clone(), interpreter.parameters.clone())
             }
         }
     }
 
-    /// The rows of each input, or why it has none; `results` of earlier inputs lend their memory.
+    /// Runs a mini-batch into `results`, reusing their memory: the rows or the error of each input.
     pub(crate) fn run_each(
         &mut self,
         inputs: &[ZooInput],
@@ -48,33 +45,33 @@ impl Runner {
     ) -> Result<(), RunError> {
         match self {
             Self::Engine(engine) => engine.run_each_into(inputs, &RunOptions::new(), results),
-            Self::Reference(reference) => {
+            Self::Interpreter(interpreter) => {
                 results.clear();
                 for input in inputs {
-                    results.push(reference.run(std::slice::from_ref(input))?);
+                    results.push(interpreter.run(std::slice::from_ref(input))?);
                 }
                 Ok(())
             }
         }
     }
 
-    /// What all mini-batches so far took.
-    pub(crate) fn took(&self) -> (Statistics, Report) {
+    /// Returns the statistics of all mini-batches so far.
+    pub(crate) fn statistics(&self) -> (Statistics, Report) {
         match self {
             Self::Engine(engine) => {
                 (*engine.statistics(), engine.report().cloned().unwrap_or_default())
             }
-            Self::Reference(reference) => (reference.statistics, Report::default()),
+            Self::Interpreter(interpreter) => (interpreter.statistics, Report::default()),
         }
     }
 }
 
-impl Reference {
+impl Interpreter {
     fn run(&mut self, input: &[ZooInput]) -> Result<Result<Rows, InputError>, RunError> {
-        match (self.interpret)(&self.model, &self.parameters, input) {
+        match interpret(&self.model, &self.parameters, input) {
             Ok(Interpreted { mut outputs, statistics }) => {
                 self.statistics.add(&statistics);
-                Ok(Ok(outputs.pop().expect("as many outputs as inputs")))
+                Ok(Ok(outputs.pop().expect("one output per input")))
             }
             Err(RunError::Input { error, .. }) => Ok(Err(error)),
             Err(error) => Err(error),

@@ -95,7 +95,7 @@ fn schedule(dag: &PlainDag, choice: &PolicyChoice) -> Result<(Report, Batches), 
     let mut batches = Batches::new();
     let policy = choice.open_where_known(dag.kind_names());
     let mut policy = policy.map_err(|error| Failure::policy(&error))?;
-    let spinner = progress::of_something(&choice.to_string());
+    let spinner = progress::spinner(&choice.to_string());
     let time = run(dag, &mut policy, &mut batches);
     spinner.finish_and_clear();
     batches

@@ -1,4 +1,4 @@
-//! SHA-256 of files, and of what is read or written on the way.
+//! SHA-256 of files, and of data while it is read or written.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use sha2::Digest;
 
 use super::failure::Failure;
 
-/// A hash under way, and how many bytes it has seen.
+/// An incremental hash and the number of hashed bytes.
 #[derive(Clone, Default)]
 pub(crate) struct Hash {
     hash: sha2::Sha256,
@@ -23,12 +23,12 @@ impl Hash {
         self.bytes += bytes.len() as u64;
     }
 
-    /// The hash of all bytes so far, in hexadecimal digits.
+    /// Returns the hash of all bytes so far, in hexadecimal.
     pub(crate) fn hex(self) -> String {
         self.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Takes in a file that is read in pieces, each of which `piece` sees.
+    /// Hashes a file, and calls `piece` on each piece of it.
     pub(crate) fn file(&mut self, path: &Path, mut piece: impl FnMut(&[u8])) -> io::Result<()> {
         let mut file = File::open(path)?;
         let mut buffer = vec![0; 1 << 16];
@@ -46,10 +46,10 @@ impl Hash {
     }
 }
 
-/// A hash that a reader adds to while others hold it.
+/// A hash shared with a [`Hashing`] reader.
 pub(crate) type SharedHash = Arc<Mutex<Hash>>;
 
-/// A reader that hashes what is read through it.
+/// A reader that hashes the bytes that it returns.
 pub(crate) struct Hashing<R> {
     pub(crate) reader: R,
     pub(crate) hash: SharedHash,
@@ -58,13 +58,13 @@ pub(crate) struct Hashing<R> {
 impl<R: Read> Read for Hashing<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(out)?;
-        self.hash.lock().expect("nothing panics under this lock").update(&out[..read]);
+        self.hash.lock().expect("no thread panics with this lock").update(&out[..read]);
         Ok(read)
     }
 }
 
-/// The hash of all that decides a model's results: its configuration, vocabularies and weights,
-/// each after its name and its length.
+/// Hashes all files that determine the results of a model: configuration, vocabularies and weights,
+/// each with its name and its length.
 pub(crate) fn of_model(folder: &Folder) -> Result<String, Failure> {
     let vocabularies = folder.lexicon().files().into_iter().map(|(name, _)| name);
     let mut all = Hash::default();
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_those_of_the_standard() {
+    fn hashes_equal_the_standards_example() {
         // FIPS 180-4, example B.1.
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let hash = SharedHash::default();

@@ -1,4 +1,4 @@
-//! One of the shards of a corpus: which inputs it takes, and what its files are called.
+//! A shard of a corpus: the inputs that it takes, and the names of its files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,29 @@ pub(crate) struct Shard {
     pub(crate) of: u32,
 }
 
-/// How a corpus is divided.
+/// The division of a corpus into shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Division {
-    /// A shard takes whole files: those whose place in the list, modulo the shards, is its number.
+    /// Shard i of n takes the files i, i + n, i + 2n, ….
     Files,
-    /// A shard takes the inputs whose number, modulo the shards, is its own.
+    /// Shard i of n takes the inputs i, i + n, i + 2n, ….
     Lines,
 }
 
 impl Shard {
-    /// Whole files where there are enough of them: then no shard reads what another one takes.
+    /// Returns the division of a number of files: whole files if every shard gets at least one, so
+    /// that no file is read by two shards.
     pub(crate) fn division(self, files: usize) -> Division {
         if files as u64 >= u64::from(self.of) { Division::Files } else { Division::Lines }
     }
 
-    /// Whether a file or an input of this number is the shard's.
+    /// Returns true if the shard takes the file or input with this number.
     pub(crate) fn takes(self, number: u64) -> bool {
         number % u64::from(self.of) == u64::from(self.number)
     }
 
-    /// How many of the numbers below `end` are the shard's.
+    /// Returns how many of the numbers below `end` the shard takes.
     pub(crate) fn count_below(self, end: u64) -> u64 {
         let (number, of) = (u64::from(self.number), u64::from(self.of));
         end / of + u64::from(end % of > number)
@@ -47,7 +48,7 @@ impl Shard {
     }
 }
 
-/// The number in the name of a mark.
+/// Returns the number in the file name of a mark, or `None` if it is not the name of a mark.
 pub(crate) fn number_of_mark(name: &str) -> Option<u32> {
     let digits = name.strip_prefix("part-")?.strip_suffix(".done")?;
     let number = digits.parse().ok()?;
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_taken_once() {
+    fn every_number_belongs_to_one_shard() {
         for (of, end) in [(1, 7), (3, 0), (3, 7), (8, 8), (9, 4)] {
             let shards = (0..of).map(|number| Shard { number, of });
             for number in 0..end {
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_known_by_name() {
+    fn marks_are_recognised_by_name() {
         let shard = Shard { number: 123_456, of: 200_000 };
         for (name, expected) in [
             ("part-00003.done", Some(3)),

@@ -1,4 +1,4 @@
-//! The mark of a shard that is done: `part-00003.done`, one JSON object.
+//! The mark of a completed shard: `part-00003.done`, one JSON object.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,33 +8,35 @@ use serde::{Deserialize, Serialize};
 
 use super::shard::{Division, Shard};
 
-/// The longest mark that is read, in bytes.
-const LONGEST: u64 = 64 << 20;
+/// The maximum size of a mark in bytes.
+const MAX_BYTES: u64 = 64 << 20;
 
-/// What a shard was made of and how it came out. Equal runs write equal marks, byte by byte.
+/// A description of a shard's inputs, model and results. Equal runs write equal marks, byte by
+/// byte.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mark {
     pub(crate) shard: u32,
     pub(crate) of: u32,
-    /// Lines of the part.
+    /// The number of lines in the part.
     pub(crate) lines: u64,
-    /// Those without results.
+    /// The number of lines without results.
     pub(crate) failed: u64,
-    /// SHA-256 of the model's configuration, vocabularies and weights.
+    /// The SHA-256 of the model's configuration, vocabularies and weights.
     pub(crate) model: String,
-    /// SHA-256 of the bytes of `files`, one file after the other, compressed if they are.
+    /// The SHA-256 of the concatenated `files`, as stored on disk, compressed or not.
     pub(crate) input: String,
-    /// SHA-256 of the part.
+    /// The SHA-256 of the part.
     pub(crate) output: String,
-    /// Bytes of the part.
+    /// The size of the part in bytes.
     pub(crate) bytes: u64,
-    /// How results were rounded: the same for all shards, or lines would depend on the machine.
+    /// The rounding of results. It must be the same for all shards, so that results do not depend
+    /// on the machine.
     pub(crate) arithmetic: String,
     pub(crate) division: Division,
-    /// Files of the whole corpus.
+    /// The number of files of the whole corpus.
     pub(crate) inputs: u64,
-    /// Those that the shard read, in their order.
+    /// The files that the shard read, in order.
     pub(crate) files: Vec<MarkedFile>,
 }
 
@@ -42,50 +44,50 @@ pub(crate) struct Mark {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MarkedFile {
-    /// Its place in the list of files, from 0.
+    /// The position in the list of files, from 0.
     pub(crate) index: u64,
-    /// Its name, as the command was given it.
+    /// The name on the command line.
     pub(crate) name: String,
-    /// The number of its first input.
+    /// The number of the first input.
     pub(crate) first: u64,
-    /// Its inputs, those of other shards too.
+    /// The number of inputs, including inputs of other shards.
     pub(crate) lines: u64,
-    /// Its size.
+    /// The size in bytes.
     pub(crate) bytes: u64,
 }
 
 impl Mark {
-    /// The mark of a shard in a folder; none if there is none.
+    /// Reads the mark of a shard in a folder. Returns `None` if it does not exist.
     ///
     /// # Errors
-    /// What is wrong with it: it cannot be read, is none, or contradicts itself.
+    /// If the mark cannot be read, is invalid or is inconsistent.
     pub(crate) fn read(dir: &Path, shard: u32) -> Result<Option<Self>, String> {
-        // The name does not depend on how many shards there are.
+        // The name does not depend on the number of shards.
         let path = Shard { number: shard, of: u32::MAX }.mark(dir);
-        let unreadable = |error: io::Error| format!("the mark cannot be read: {error}");
+        let unreadable = |error: io::Error| format!("cannot read the mark: {error}");
         let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(unreadable(error)),
         };
         let mut text = Vec::new();
-        file.take(LONGEST + 1).read_to_end(&mut text).map_err(unreadable)?;
-        if text.len() as u64 > LONGEST {
-            return Err(format!("the mark has more than {LONGEST} bytes"));
+        file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(format!("the mark has more than {MAX_BYTES} bytes"));
         }
         Self::parse(&text, shard).map(Some)
     }
 
-    /// Reads the mark of a shard of this number.
+    /// Parses a mark. Fails if it belongs to another shard.
     pub(crate) fn parse(text: &[u8], shard: u32) -> Result<Self, String> {
-        let mark: Self =
-            serde_json::from_slice(text).map_err(|error| format!("the mark is none: {error}"))?;
+        let mark: Self = serde_json::from_slice(text)
+            .map_err(|error| format!("not a valid shard mark: {error}"))?;
         if mark.shard != shard {
-            return Err(format!("the mark is that of shard {}", mark.shard));
+            return Err(format!("the mark belongs to shard {}", mark.shard));
         }
         match mark.is_consistent() {
             Some(true) => Ok(mark),
-            _ => Err("the mark contradicts itself".into()),
+            _ => Err("the counts in the mark are inconsistent".into()),
         }
     }
 
@@ -98,12 +100,12 @@ impl Mark {
         Shard { number: self.shard, of: self.of }
     }
 
-    /// Inputs of the files that the shard has read.
+    /// Returns the number of inputs of all files that the shard has read.
     pub(crate) fn inputs_read(&self) -> u64 {
         self.files.iter().map(|file| file.lines).sum()
     }
 
-    /// Whether the counts fit each other; none where a sum has more than 64 bits.
+    /// Returns true if the counts match each other, or `None` if a sum overflows 64 bits.
     fn is_consistent(&self) -> Option<bool> {
         let shard = self.shard();
         let hex = |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_come_back() {
+    fn marks_round_trip() {
         for mark in good() {
             assert_eq!(Mark::parse(mark.to_json().as_bytes(), 1).as_ref(), Ok(&mark));
             let other = Mark::parse(mark.to_json().as_bytes(), 2).unwrap_err();
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_refused() {
+    fn inconsistent_marks_are_errors() {
         type Change = fn(&mut Mark);
         let changes: [Change; 12] = [
             |mark| mark.of = 1,
@@ -228,9 +230,8 @@ mod tests {
             }
         }
 
-        /// Numbers of any size in place of those that are there.
         #[test]
-        fn no_number_is_too_large(
+        fn numbers_of_any_size_do_not_panic(
             numbers in prop::collection::vec(any::<u64>(), 8),
             which in 0..2,
         ) {

@@ -1,4 +1,4 @@
-//! `infer --shard`: a part of a corpus, once.
+//! `infer --shard`: runs one shard of a corpus.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use super::shard::{Division, Shard};
 use super::shard_file::{ShardFile, remove_leftovers};
 use super::shard_mark::Mark;
 
-/// What decides the bytes of a shard's part, and is known before its inputs are read.
+/// Everything that determines the results of a shard, except the contents of its inputs.
 struct Job<'a> {
     shard: Shard,
     dir: &'a Path,
@@ -26,7 +26,7 @@ struct Job<'a> {
     arithmetic: String,
 }
 
-/// Runs a shard, unless it is done already, and says so on standard error.
+/// Runs a shard, unless it is already done, and reports on standard error.
 pub(crate) fn run(infer: &Infer, shard: Shard, dir: &Path) -> Result<(), Failure> {
     let start = Instant::now();
     let folder = Folder::read(infer.dir()).map_err(Failure::new)?;
@@ -36,26 +36,26 @@ pub(crate) fn run(infer: &Infer, shard: Shard, dir: &Path) -> Result<(), Failure
     let job = Job { shard, dir, files: &files, model, arithmetic };
     fs::create_dir_all(dir).map_err(|error| Failure::writing(dir, &error))?;
     remove_leftovers(dir)?;
-    let again = match job.standing() {
+    let rerun = match job.valid_mark() {
         Ok(Some(mark)) => {
-            eprintln!("edbatch: {shard}: done before: {}", counts(&mark));
+            eprintln!("edbatch: {shard}: already done: {}", counts(&mark));
             return Ok(());
         }
         Ok(None) => String::new(),
-        Err(reason) => format!(" (again: {reason})"),
+        Err(reason) => format!(" (run again: {reason})"),
     };
     let mark = job.run(infer)?;
     remove_leftovers(dir)?;
     let seconds = start.elapsed().as_secs_f64();
-    eprintln!("edbatch: {shard}: done in {seconds:.1} s: {}{again}", counts(&mark));
+    eprintln!("edbatch: {shard}: done in {seconds:.1} s: {}{rerun}", counts(&mark));
     Ok(())
 }
 
 fn counts(mark: &Mark) -> String {
-    format!("{} lines, {} of them without results", mark.lines, mark.failed)
+    format!("{} lines, {} without results", mark.lines, mark.failed)
 }
 
-/// Inputs may be read twice, which a pipe does not allow.
+/// Checks that an input is a regular file, because it may be read twice.
 fn check_file(path: &Path) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Ok(()),
@@ -65,20 +65,21 @@ fn check_file(path: &Path) -> Result<(), Failure> {
 }
 
 impl Job<'_> {
-    /// The mark of an earlier run, if it is there and fits; else why it does not.
-    fn standing(&self) -> Result<Option<Mark>, String> {
+    /// Returns the mark of an earlier run, if it exists and is valid. The error says why the shard
+    /// must run again.
+    fn valid_mark(&self) -> Result<Option<Mark>, String> {
         let Some(mark) = Mark::read(self.dir, self.shard.number)? else { return Ok(None) };
         if mark.of != self.shard.of {
-            return Err(format!("it was one of {} shards", mark.of));
+            return Err(format!("there were {} shards", mark.of));
         }
         if mark.model != self.model {
-            return Err("it was another model".into());
+            return Err("the model has changed".into());
         }
         if mark.arithmetic != self.arithmetic {
-            return Err(format!("its arithmetic was {}", mark.arithmetic));
+            return Err(format!("the arithmetic was {}", mark.arithmetic));
         }
         if mark.inputs != self.files.len() as u64 || !self.has_inputs_of(&mark) {
-            return Err("its inputs were others".into());
+            return Err("the inputs have changed".into());
         }
         match verify_part(self.dir, &mark) {
             Ok(()) => Ok(Some(mark)),
@@ -86,7 +87,7 @@ impl Job<'_> {
         }
     }
 
-    /// Whether the files that a mark speaks of have the same bytes still, and the same numbers.
+    /// Returns true if the files of a mark still have the same bytes and the same numbers.
     fn has_inputs_of(&self, mark: &Mark) -> bool {
         let mut all = Hash::default();
         for marked in &mark.files {
@@ -99,8 +100,8 @@ impl Job<'_> {
         all.hex() == mark.input && self.numbers_fit(mark)
     }
 
-    /// Whether the files before those of a mark have as many inputs as it says, where other marks
-    /// know; where none does, `shards check` finds out.
+    /// Returns true if the numbers of inputs in other marks agree with the numbers in this mark.
+    /// Numbers that no mark contains are left to `shards check`.
     fn numbers_fit(&self, mark: &Mark) -> bool {
         let mut known = self.counted();
         known.extend(mark.files.iter().map(|file| (file.index as usize, file.lines)));
@@ -119,7 +120,7 @@ impl Job<'_> {
         true
     }
 
-    /// Inputs of the files that other shards have read, as their marks say.
+    /// Returns the numbers of inputs of the files that other shards have read, from their marks.
     fn counted(&self) -> BTreeMap<usize, u64> {
         let mut counted = BTreeMap::new();
         if self.shard.division(self.files.len()) == Division::Lines {
@@ -143,10 +144,10 @@ impl Job<'_> {
 
     fn run(&self, infer: &Infer) -> Result<Mark, Failure> {
         let (part, mark) = (self.shard.part(self.dir), self.shard.mark(self.dir));
-        // From here on nothing says that the shard is done, until it is.
+        // Remove the old mark first, so that a shard with a mark is always complete.
         match fs::remove_file(&mark) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::at(&mark, format_args!("cannot be removed: {error}")));
+                return Err(Failure::at(&mark, format_args!("cannot remove the file: {error}")));
             }
             _ => {}
         }
@@ -154,7 +155,7 @@ impl Job<'_> {
         if of_model(&loaded.folder)? != self.model {
             return Err(Failure::at(
                 infer.dir(),
-                "changed while it was loaded; run the shard again",
+                "the model changed while it was loaded; run the shard again",
             ));
         }
         let folder = loaded.folder.clone();
@@ -163,7 +164,7 @@ impl Job<'_> {
         let tally = infer.run_corpus(loaded, &mut corpus, None, |text| output.write(text))?;
         let (files, input) = corpus.into_read();
         let output = output.finish()?;
-        let made = Mark {
+        let done = Mark {
             shard: self.shard.number,
             of: self.shard.of,
             lines: tally.lines,
@@ -178,25 +179,25 @@ impl Job<'_> {
             files,
         };
         let mut file = ShardFile::create(&mark)?;
-        file.write(made.to_json().as_bytes())?;
+        file.write(done.to_json().as_bytes())?;
         file.finish()?;
-        Ok(made)
+        Ok(done)
     }
 }
 
-/// Whether a part has the bytes and the lines that its mark says; else what it has.
+/// Checks that a part has the bytes and the number of lines that its mark says.
 pub(crate) fn verify_part(dir: &Path, mark: &Mark) -> Result<(), String> {
     let mut hash = Hash::default();
     let mut lines = 0_u64;
     let count = |piece: &[u8]| lines += piece.iter().filter(|&&byte| byte == b'\n').count() as u64;
     if let Err(error) = hash.file(&mark.shard().part(dir), count) {
-        return Err(format!("its part cannot be read: {error}"));
+        return Err(format!("cannot read the part: {error}"));
     }
     if hash.bytes != mark.bytes {
-        return Err(format!("its part has {} bytes instead of {}", hash.bytes, mark.bytes));
+        return Err(format!("the part has {} bytes, expected {}", hash.bytes, mark.bytes));
     }
     if hash.hex() != mark.output || lines != mark.lines {
-        return Err("its part has other bytes than its mark says".into());
+        return Err("the checksum of the part does not match the mark".into());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `edbatch shards`: whether the shards of a corpus are done, and all of their lines in order.
+//! `edbatch shards`: checks the shards of a corpus, and concatenates their results.
 
 mod cat;
 mod verify;
@@ -13,7 +13,7 @@ use super::shard_file::{partials, remove_leftovers};
 use super::shard_mark::Mark;
 use verify::{Verified, verify};
 
-/// Checks what `infer --shard` has left in a folder, and puts it together.
+/// Checks and concatenates the results of `infer --shard` in a folder.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -26,22 +26,24 @@ pub(crate) struct Shards {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Says which shards lack or do not fit, and the sum of their counts.
+    /// Lists the shards that are missing or invalid, and the total counts.
     ///
-    /// A shard fits if its part has the bytes that its mark says, and if all marks are of one
-    /// model, one division of the same inputs, and one arithmetic. Exits with 1 unless all do.
-    /// Removes partial files that killed runs have left.
+    /// A shard is valid if its part matches the checksum in its mark, and if all marks agree on
+    /// model, inputs, division and arithmetic. The exit code is 1 unless all shards are valid.
+    /// Removes the partial files of killed runs.
     #[command(after_help = "Example:\n  edbatch shards check out")]
     Check(Folder),
-    /// Writes the lines of all shards in the order of their numbers: the bytes that one process
-    /// would have written. Checks all shards first, and writes nothing unless all of them fit.
+    /// Writes the lines of all shards in the order of their numbers.
+    ///
+    /// The output equals the output of one process, byte by byte. All shards are checked first;
+    /// nothing is written unless all are valid.
     #[command(after_help = "Example:\n  edbatch shards cat out > results.jsonl")]
     Cat(Folder),
 }
 
 #[derive(Args)]
 struct Folder {
-    /// The folder with the parts and their marks.
+    /// Folder with the parts and their marks.
     dir: PathBuf,
 }
 
@@ -51,7 +53,7 @@ impl Shards {
             Verb::Check(folder) => check(folder),
             Verb::Cat(folder) => {
                 let verified = verify(&folder.dir)?;
-                folder.complete(&verified)?;
+                folder.expect_complete(&verified)?;
                 cat::cat(&folder.dir, &verified.marks)
             }
         }
@@ -60,39 +62,39 @@ impl Shards {
 
 fn check(folder: &Folder) -> Result<(), Failure> {
     let verified = verify(&folder.dir)?;
-    // What cannot be removed is counted below.
+    // Files that cannot be removed are counted below.
     let _ = remove_leftovers(&folder.dir);
     let partials = partials(&folder.dir)?.len();
-    let mut said = String::new();
-    for shortcoming in &verified.shortcomings {
-        said.push_str(&format!("{shortcoming}\n"));
+    let mut report = String::new();
+    for problem in &verified.problems {
+        report.push_str(&format!("{problem}\n"));
     }
     let sum = |count: fn(&Mark) -> u64| {
         verified.marks.iter().map(|mark| u128::from(count(mark))).sum::<u128>()
     };
-    said.push_str(&format!(
-        "{} of {} shards are done: {} lines, {} of them without results\n",
+    report.push_str(&format!(
+        "{} of {} shards are done: {} lines, {} without results\n",
         verified.marks.len(),
         verified.of,
         sum(|mark| mark.lines),
         sum(|mark| mark.failed),
     ));
     if partials > 0 {
-        said.push_str(&format!("partial files of runs that are under way: {partials}\n"));
+        report.push_str(&format!("partial files of running processes: {partials}\n"));
     }
     let mut output = Output::open(None)?;
-    output.write(said.as_bytes())?;
+    output.write(report.as_bytes())?;
     output.finish()?;
-    folder.complete(&verified)
+    folder.expect_complete(&verified)
 }
 
 impl Folder {
-    fn complete(&self, verified: &Verified) -> Result<(), Failure> {
-        if verified.shortcomings.is_empty() {
+    fn expect_complete(&self, verified: &Verified) -> Result<(), Failure> {
+        if verified.problems.is_empty() {
             return Ok(());
         }
         let (done, of) = (verified.marks.len(), verified.of);
-        let what = format_args!("{done} of {of} shards are there and fit; run the others again");
+        let what = format_args!("{done} of {of} shards are valid; run the others again");
         Err(Failure::at(&self.dir, what))
     }
 }

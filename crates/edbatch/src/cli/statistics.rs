@@ -1,12 +1,12 @@
-//! What `edbatch infer --stats` writes.
+//! The file that `edbatch infer --stats` writes.
 
 use std::time::Duration;
 
 use edbatch::{KindReport, Report, Statistics};
 use serde_json::{Value, json};
 
-/// What all engines did together, with reports where there are `scheduled` batches, as a line of
-/// JSON.
+/// Sums the statistics of all engines and returns them as a line of JSON, with reports on kinds if
+/// batches were `scheduled`.
 pub(crate) fn statistics(engines: &[(Statistics, Report)], scheduled: bool) -> String {
     let mut kinds = Report::default();
     engines.iter().for_each(|(_, report)| kinds.merge(report));
@@ -38,8 +38,8 @@ pub(crate) fn statistics(engines: &[(Statistics, Report)], scheduled: bool) -> S
     format!("{report}\n")
 }
 
-/// How a kind batched; `bound` is how many batches it needs at least, `sizes` counts batches of 1,
-/// of 2 or 3, of 4 to 7 nodes and so on.
+/// Reports how well a kind batched. `bound` is the minimum number of batches; `sizes` counts the
+/// batches of 1, of 2 to 3, of 4 to 7 nodes, and so on.
 fn explained(kind: &KindReport) -> Value {
     json!({
         "kind": kind.name,

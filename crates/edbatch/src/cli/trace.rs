@@ -1,4 +1,4 @@
-//! `infer --trace`: a timeline of what the threads do, in a file that appears whole.
+//! `infer --trace`: a Chrome trace of all threads, in a file that appears when it is complete.
 
 use std::path::{Path, PathBuf};
 
@@ -7,22 +7,22 @@ use edbatch_datasets::WholeFile;
 
 use super::failure::Failure;
 
-/// A trace under way. Dropped before it is finished, it leaves no file.
+/// A trace being recorded. If it is dropped before [`finish`](Self::finish), no file is left.
 pub(crate) struct Trace {
     trace: ChromeTrace<WholeFile>,
     path: PathBuf,
 }
 
 impl Trace {
-    /// Traces what all threads do from now on.
+    /// Starts tracing all threads.
     pub(crate) fn begin(path: &Path) -> Result<Self, Failure> {
         let file = WholeFile::create(path).map_err(|error| Failure::writing(path, &error))?;
         let trace = ChromeTrace::new(file);
-        tracing::subscriber::set_global_default(trace.clone()).expect("a process infers once");
+        tracing::subscriber::set_global_default(trace.clone()).expect("a process has one trace");
         Ok(Self { trace, path: path.to_path_buf() })
     }
 
-    /// Gives the file its name.
+    /// Completes the file and puts it in place.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let finished = self.trace.finish().and_then(WholeFile::finish);
         finished.map_err(|error| Failure::writing(&self.path, &error))
@@ -31,7 +31,7 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        // The subscriber is the process's and stays: the file is taken from it, and goes.
+        // The subscriber lives as long as the process: take the file from it and drop it.
         drop(self.trace.finish());
     }
 }

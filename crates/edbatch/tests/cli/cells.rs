@@ -1,4 +1,4 @@
-//! `edbatch cells`: what is printed is what the plans do.
+//! `edbatch cells`: the printed figures match the plans.
 
 use std::sync::Arc;
 
@@ -22,19 +22,19 @@ fn json(words: &[&str]) -> Vec<Value> {
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no whole number"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not an integer"))
 }
 
-/// The paper's table, planned: memory kernels and kB, at batch 8 and size 64. Of TreeLSTM-Internal
-/// it prints 3 and 22; docs/paper.md says what is known of that.
+/// The paper's table, planned: memory kernels and kB, for a batch of 8 and size 64. For
+/// TreeLSTM-Internal the paper prints 3 and 22; see docs/paper.md.
 const PLANNED: [(u64, u64); 7] = [(2, 14), (1, 16), (2, 260), (2, 16), (2, 8), (1, 16), (1, 6)];
-/// The same as declared. It prints 4 and 1054 for LSTMCell, 2 and 260 for MVCell, 8 and 552 for
-/// TreeGRU-Internal, 7 and 1064 for TreeLSTM-Internal.
+/// The paper's table, declared. The paper prints 4 and 1054 for LSTMCell, 2 and 260 for MVCell, 8
+/// and 552 for TreeGRU-Internal, 7 and 1064 for TreeLSTM-Internal.
 const DECLARED: [(u64, u64); 7] =
     [(6, 666), (6, 1062), (4, 520), (4, 536), (4, 268), (8, 1086), (3, 396)];
 
 #[test]
-fn the_papers_cells_by_the_papers_rule() {
+fn the_papers_rule_gives_the_papers_table() {
     let cells = json(&["paper", "--hidden", "64", "--batch", "8"]);
     for (index, (cell, name)) in cells.iter().zip(PAPER_CELLS).enumerate() {
         assert_eq!(cell["cell"], name);
@@ -48,7 +48,7 @@ fn the_papers_cells_by_the_papers_rule() {
 }
 
 #[test]
-fn plans_are_reported_as_they_are() {
+fn reports_match_the_plans() {
     let cells = json(&["paper", "--hidden", "16", "--batch", "3"]);
     for (cell, name) in cells.iter().zip(PAPER_CELLS) {
         let network = Arc::new(paper_cell(name, 16).unwrap().unwrap());
@@ -81,16 +81,17 @@ fn no_plan_of_a_model_copies_more_than_its_declaration() {
     }
 }
 
-/// Lines of a table of one cell: two of heading, two by the paper's rule, one for each plan.
+/// The number of lines in a table of one cell without copies: two lines of heading, two of the
+/// paper's rule, one per plan.
 const WITHOUT_COPIES: usize = 2 + 2 + PLANS.len();
 
 #[test]
-fn the_table_says_what_json_says() {
+fn the_table_matches_the_json() {
     let scratch = Scratch::new("cells-table");
     let words = ["LSTMCell", "--batch", "3", "--layout", "declaration"];
     let table = scratch.ok(&[&["cells"], &words[..]].concat());
     let cell = &json(&words)[0];
-    // What follows a plan's name: kernels, kB and, where it was run, two times.
+    // The figures after the name of a plan: kernels, kB and, if it was run, two times.
     let figures = |name: &str| -> Vec<f64> {
         let line = table.lines().find_map(|line| line.get(28..)?.strip_prefix(name));
         let line = line.unwrap_or_else(|| panic!("no {name} in {table}"));
@@ -120,14 +121,14 @@ fn the_copies_of_the_chosen_plan_are_listed() {
     }
     assert_eq!(listed("ours").lines().count(), WITHOUT_COPIES);
     let text = scratch.ok(&["cells", "LSTMCell", "--layout", "declaration"]);
-    assert_eq!(text.lines().count(), WITHOUT_COPIES, "nothing is copied as declared: {text}");
+    assert_eq!(text.lines().count(), WITHOUT_COPIES, "the declaration copies nothing: {text}");
     let pictures = ["paper", "ours"]
         .map(|layout| scratch.ok(&["cells", "LSTMCell", "--layout", layout, "--picture", "text"]));
     assert_ne!(pictures[0], pictures[1]);
 }
 
 #[test]
-fn what_cannot_be_shown_is_one_line() {
+fn errors_have_one_line() {
     let scratch = Scratch::new("cells-wrong");
     let wrong = scratch.run(&["cells", "LSTMCell", "--layout", "planned"]);
     assert_eq!(wrong.status.code(), Some(2));
@@ -137,9 +138,9 @@ fn what_cannot_be_shown_is_one_line() {
     assert!(scratch.error(&many).contains("at most"));
 }
 
-/// A batch that takes too much memory to be timed has its copies counted all the same.
+/// For a batch that needs too much memory to run, copies are still counted.
 #[test]
-fn a_large_batch_is_counted_and_not_timed() {
+fn a_large_batch_is_counted_but_not_timed() {
     let cells = json(&["TreeGRU-Leaf", "--hidden", "64", "--batch", "10000000"]);
     let plan = &cells[0]["plans"]["ours"];
     assert_eq!(number(&plan["bytes"]), 64 * 4 * 10_000_000);

@@ -1,4 +1,4 @@
-//! The folders with the expected results of an independent program in double precision.
+//! Comparison with the expected results of an independent program in double precision.
 
 use std::fs;
 use std::path::Path;
@@ -25,8 +25,8 @@ fn goldens_agree() {
 
 fn agree(scratch: &Scratch, folder: &Path, words: &[&str], expected: &str) {
     let got = scratch.ok(&[&["infer", folder.to_str().unwrap()], words].concat());
-    let most = difference(&got, expected);
-    assert!(most < 1e-4, "{} {words:?}: {most}", folder.display());
+    let max = difference(&got, expected);
+    assert!(max < 1e-4, "{} {words:?}: {max}", folder.display());
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn published_graphs_are_scheduled() {
     let graphs = fs::read_dir(graphs).unwrap();
     let mut count = 0;
     for graph in graphs.map(|graph| graph.unwrap().path()) {
-        // Counts: an illegal schedule is a failure of the command.
+        // The command fails if a schedule is invalid, so only counts are compared.
         let report = scratch.ok(&["schedule", graph.to_str().unwrap(), "--json"]);
         let report: Vec<serde_json::Value> = serde_json::from_str(&report).unwrap();
         for policy in &report {

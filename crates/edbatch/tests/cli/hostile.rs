@@ -1,4 +1,5 @@
-//! Wrong usage and wrong files: the exit code, one line that names file and place, no output.
+//! Wrong usage and invalid files: the exit code, an error of one line with file and position, and no
+//! output.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use edbatch_datasets::fixtures::text;
 use crate::support::{Scratch, gz};
 
 #[test]
-fn wrong_usage_is_2() {
+fn wrong_usage_exits_with_2() {
     let scratch = Scratch::new("usage");
     for words in [
         &[][..],
@@ -48,7 +49,7 @@ fn every_help_has_an_example() {
     }
 }
 
-/// The line on standard error holds all of `expected`, and no file was left.
+/// Checks that the error contains all of `expected`, and that no file is left.
 fn check(scratch: &Scratch, words: &[&str], expected: &[&str]) {
     let before = scratch.names();
     let words = [words, &["--output", "@out"]].concat();
@@ -60,7 +61,7 @@ fn check(scratch: &Scratch, words: &[&str], expected: &[&str]) {
 }
 
 #[test]
-fn wrong_inputs_are_placed() {
+fn errors_of_inputs_have_a_position() {
     let scratch = Scratch::new("inputs");
     scratch.init("tree_lstm");
     let mut many = text::BINARY_TREES.repeat(40);
@@ -91,14 +92,14 @@ fn wrong_inputs_are_placed() {
     }
     let device = ["infer", "@model", "--backend", "cuda"];
     if !cfg!(feature = "cuda") {
-        check(&scratch, &device, &["no backend cuda", "--features cuda"]);
+        check(&scratch, &device, &["does not support backend cuda", "--features cuda"]);
     } else if !Path::new("/dev/nvidia0").exists() {
         check(&scratch, &device, &["CUDA", "install NVIDIA's driver"]);
     }
 }
 
 #[test]
-fn lattices_outside_their_sentence() {
+fn words_outside_a_lattice_are_an_error() {
     let scratch = Scratch::new("outside");
     scratch.init("lattice_lstm");
     scratch.write("in", "\n{\"chars\": [\"a\", \"b\"], \"words\": [[0, 2, \"abc\"]]}\n");
@@ -107,7 +108,7 @@ fn lattices_outside_their_sentence() {
 }
 
 #[test]
-fn wrong_folders_are_told() {
+fn errors_of_model_folders_name_the_file() {
     let scratch = Scratch::new("folders");
     scratch.init("tree_lstm");
     let weights = fs::read(scratch.path("model/weights.safetensors")).unwrap();
@@ -136,7 +137,7 @@ fn wrong_folders_are_told() {
 }
 
 #[test]
-fn results_that_are_not_finite_are_refused() {
+fn results_that_are_not_finite_are_an_error() {
     let scratch = Scratch::new("finite");
     scratch.init("tree_lstm");
     let mut weights = fs::read(scratch.path("model/weights.safetensors")).unwrap();
@@ -146,12 +147,12 @@ fn results_that_are_not_finite_are_refused() {
         part.copy_from_slice(&f32::NAN.to_le_bytes());
     }
     scratch.write("model/weights.safetensors", weights);
-    let expected = ["trees.txt:1: expected finite results, got NaN in row 0"];
+    let expected = ["trees.txt:1: id 0: expected finite values, got NaN at [4] of "];
     check(&scratch, &["infer", "@model"], &expected);
 }
 
 #[test]
-fn wrong_policies_are_told() {
+fn invalid_policies_are_an_error() {
     let scratch = Scratch::new("policies");
     scratch.init("tree_lstm");
     let infer = |policy: &str, expected: &[&str]| {
@@ -173,7 +174,7 @@ fn wrong_policies_are_told() {
 }
 
 #[test]
-fn wrong_graphs_are_placed() {
+fn errors_of_graphs_have_a_position() {
     let scratch = Scratch::new("graphs");
     for (text, expected) in [
         ("", "line 1: expected the number of nodes"),
@@ -201,7 +202,7 @@ fn wrong_graphs_are_placed() {
 }
 
 #[test]
-fn a_model_that_cannot_fit_is_refused() {
+fn a_model_that_exceeds_the_memory_is_an_error() {
     let scratch = Scratch::new("fit");
     scratch.write("trees.txt", text::BINARY_TREES);
     let before = scratch.names();
@@ -211,7 +212,7 @@ fn a_model_that_cannot_fit_is_refused() {
         scratch.error(&[&words[..], more].concat())
     };
     let message = init("30000", &[]);
-    assert!(message.contains("tree_lstm would take 1") && message.contains(" GB"), "{message}");
+    assert!(message.contains("tree_lstm needs 1") && message.contains(" GB"), "{message}");
     let message = init("64", &["--memory", "100000"]);
     assert!(message.contains("100.0 kB are allowed"), "{message}");
     init("3000000000", &[]);
@@ -223,7 +224,7 @@ fn a_model_that_cannot_fit_is_refused() {
     assert_eq!(scratch.names(), before);
 }
 
-/// The first occurrence of a text in bytes, replaced.
+/// Replaces the first occurrence of a text in bytes.
 fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     let at = bytes.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
     [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()

@@ -1,11 +1,11 @@
-//! What `infer` gives, whatever way it takes.
+//! Results of `infer` with all policies, mini-batch sizes, backends and kinds of inputs.
 
 use edbatch_testing::names;
 
 use crate::support::{MODELS, POLICIES, Scratch, difference, gz, lines};
 
 #[test]
-fn all_ways_agree() {
+fn policies_batch_sizes_and_threads_agree() {
     for (model, ..) in MODELS {
         let scratch = Scratch::new(&format!("agree-{model}"));
         scratch.init(model);
@@ -18,15 +18,15 @@ fn all_ways_agree() {
                 let one = scratch.ok(&[&words[..], &["--threads", "1"]].concat());
                 let two = scratch.ok(&[&words[..], &["--threads", "2"]].concat());
                 assert_eq!(one, two, "{model} {batch} {policy}");
-                let most = difference(&one, &reference);
-                assert!(most < 1e-4, "{model} {batch} {policy}: {most}");
+                let max = difference(&one, &reference);
+                assert!(max < 1e-4, "{model} {batch} {policy}: {max}");
             }
         }
     }
 }
 
 #[test]
-fn results_go_where_they_are_sent() {
+fn results_and_statistics_are_written_to_files() {
     let scratch = Scratch::new("sent");
     scratch.init("tree_lstm");
     let expected = scratch.ok(&["infer", "@model"]);
@@ -53,11 +53,11 @@ fn results_go_where_they_are_sent() {
 }
 
 #[test]
-fn plans_are_kept_on_request() {
+fn kept_plans_are_reused() {
     let scratch = Scratch::new("kept");
     scratch.init("tree_lstm");
     let expected = scratch.ok(&["infer", "@model", "--batch", "1"]);
-    // Every tree comes twice.
+    // Every tree occurs twice.
     let trees = std::fs::read_to_string(scratch.path("trees.txt")).unwrap();
     scratch.write("twice.txt", trees.repeat(2));
     let words = ["infer", "@model", "--batch", "1", "--threads", "1", "--input", "@twice.txt"];
@@ -74,7 +74,7 @@ fn plans_are_kept_on_request() {
 }
 
 #[test]
-fn too_much_memory_is_refused_before_it_is_taken() {
+fn exceeding_the_memory_limit_is_an_error() {
     let scratch = Scratch::new("memory");
     scratch.init("tree_lstm");
     let expected = scratch.ok(&["infer", "@model"]);
@@ -90,7 +90,7 @@ fn too_much_memory_is_refused_before_it_is_taken() {
 }
 
 #[test]
-fn tables_are_folded_where_memory_allows_it() {
+fn tables_are_folded_within_the_memory_limit() {
     let scratch = Scratch::new("folded");
     scratch.init("tree_lstm");
     let expected = scratch.ok(&["infer", "@model"]);
@@ -98,8 +98,8 @@ fn tables_are_folded_where_memory_allows_it() {
     assert_eq!(scratch.ok(&words), expected);
     assert_eq!(scratch.ok(&[&words[..], &["--memory", "1000000000"]].concat()), expected);
     for (more, says) in [
-        (["--memory", "999999"], "--fold-tables 1000000 is more than --memory 999999 allows"),
-        (["--backend", "interpret"], "--fold-tables are for backends that run plans"),
+        (["--memory", "999999"], "--fold-tables 1000000 exceeds --memory 999999"),
+        (["--backend", "interpret"], "--fold-tables are not supported by backend interpret"),
     ] {
         let output = scratch.run(&[&words[..], &more].concat());
         assert_eq!(output.status.code(), Some(2));
@@ -109,7 +109,7 @@ fn tables_are_folded_where_memory_allows_it() {
 }
 
 #[test]
-fn floats_of_32_bits_are_the_default_precision() {
+fn the_default_precision_is_f32() {
     let scratch = Scratch::new("precision");
     scratch.init("tree_lstm");
     let expected = scratch.ok(&["infer", "@model"]);
@@ -118,11 +118,11 @@ fn floats_of_32_bits_are_the_default_precision() {
     assert!(message.contains("f32, tf32"), "{message}");
 }
 
-/// Mini-batches of 4,096 under a limit of address space: whatever cannot be had (a tensor of the
-/// weights, the arena) is an error that says so.
+/// A mini-batch of 4,096 inputs under a limit of the address space: the failed allocation of the
+/// arena is an error.
 #[cfg(unix)]
 #[test]
-fn memory_that_the_system_does_not_give_is_an_error() {
+fn a_failed_allocation_is_an_error() {
     use std::process::Command;
 
     let scratch = Scratch::new("address-space");
@@ -146,7 +146,7 @@ fn memory_that_the_system_does_not_give_is_an_error() {
 }
 
 #[test]
-fn a_missed_opportunity_is_told() {
+fn statistics_report_a_missed_opportunity() {
     let scratch = Scratch::new("missed");
     scratch.init("tree_lstm");
     scratch.ok(&["infer", "@model", "--policy", "depth", "--output", "@out", "--stats", "@stats"]);
@@ -161,7 +161,7 @@ fn a_missed_opportunity_is_told() {
 }
 
 #[test]
-fn wide_rows_agree_too() {
+fn wide_rows_agree_with_the_reference() {
     let scratch = Scratch::new("wide");
     scratch.write("trees.txt", MODELS[0].2);
     scratch.ok(&["init", "tree_lstm", "@model", "--hidden", "40", "--input", "@trees.txt"]);
@@ -204,7 +204,7 @@ fn an_empty_line_has_no_results() {
 }
 
 #[test]
-fn arc_files_are_lattices() {
+fn arc_files_are_read() {
     let scratch = Scratch::new("arcs");
     scratch.write("a.arcs.txt", "2\n3\n0 5 6\n0\n1 0 7\n2 1 8 0 40\n\n1\n0\n0\n");
     scratch.ok(&["init", "lattice_lstm", "@model", "--hidden", "4", "--input", "@a.arcs.txt"]);
@@ -222,7 +222,7 @@ fn arc_files_are_lattices() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_folder() {
+fn init_is_deterministic() {
     let scratch = Scratch::new("seed");
     scratch.init("bilstm_tagger");
     for (dir, seed) in [("@a", "5"), ("@b", "5"), ("@c", "6")] {

@@ -1,5 +1,5 @@
-//! Commands that are killed at any moment: what they write is there whole or not at all, and the
-//! next run removes what they left beside it.
+//! Commands killed at any moment: output files are complete or absent, and the next run removes
+//! leftovers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,16 +12,15 @@ use edbatch_testing::{kill_on_the_way, names};
 
 use crate::support::{MODELS, Scratch};
 
-/// How often each command is killed.
+/// The number of times that each command is killed.
 const TIMES: usize = 24;
 
 fn start(scratch: &Scratch, words: &[&str]) -> Child {
     scratch.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Kills a command that writes a file or a folder of this name and nothing else, and runs it once
-/// more to its end.
-fn leaves_nothing_half(scratch: &Scratch, words: &[&str], output: &str) {
+/// Kills a command that writes only the file or folder `output`, and finally runs it to its end.
+fn check_killed(scratch: &Scratch, words: &[&str], output: &str) {
     let mut expected = [scratch.names(), vec![output.into()]].concat();
     expected.sort();
     let path = scratch.path(output);
@@ -37,19 +36,19 @@ fn leaves_nothing_half(scratch: &Scratch, words: &[&str], output: &str) {
             assert_ne!(found, None);
             whole = found;
         } else {
-            assert!(found.is_none() || found == whole, "{output} is there and not whole");
+            assert!(found.is_none() || found == whole, "{output} is incomplete");
         }
-        // Whatever earlier ones have left, this one has removed, unless it ended before it began.
+        // Each run removes earlier leftovers, unless it is killed before it starts writing.
         let left = scratch.names().into_iter().filter(|name| name.ends_with(".partial")).count();
         assert!(left <= 2, "{:?}", scratch.names());
     });
     let _ = fs::remove_dir_all(&path);
     scratch.ok(words);
     assert!(contents(&path) == whole, "{output}");
-    assert_eq!(scratch.names(), expected, "nothing is left beside what is written");
+    assert_eq!(scratch.names(), expected, "no leftovers");
 }
 
-/// What is in a file, or in those of a folder.
+/// Returns the contents of a file, or of the files in a folder.
 fn contents(path: &Path) -> Option<BTreeMap<PathBuf, Vec<u8>>> {
     let read = |file: PathBuf| Some((file.clone(), fs::read(file).ok()?));
     match path.is_dir() {
@@ -60,22 +59,22 @@ fn contents(path: &Path) -> Option<BTreeMap<PathBuf, Vec<u8>>> {
 
 #[test]
 #[cfg(unix)]
-fn init_leaves_nothing_half() {
+fn killed_init_leaves_no_incomplete_folder() {
     let scratch = Scratch::new("killed-init");
     scratch.write("train.txt", MODELS[0].2);
     let words = ["init", "tree_lstm", "@made", "--hidden", "256", "--input", "@train.txt"];
-    leaves_nothing_half(&scratch, &words, "made");
+    check_killed(&scratch, &words, "made");
 }
 
 #[test]
 #[cfg(unix)]
-fn infer_leaves_nothing_half() {
+fn killed_infer_leaves_no_incomplete_file() {
     let scratch = Scratch::new("killed-infer");
     scratch.init("tree_lstm");
     scratch.write("many.txt", MODELS[0].2.repeat(400));
     let words = ["infer", "@model", "--input", "@many.txt", "--output", "@out"];
-    leaves_nothing_half(&scratch, &words, "out");
-    // A trace has other bytes each time: it is there whole, or it is not.
+    check_killed(&scratch, &words, "out");
+    // A trace differs from run to run; check that it is complete JSON or absent.
     let words = [&words[..], &["--trace", "@trace"]].concat();
     for _ in 0..4 {
         let mut child = start(&scratch, &words);
@@ -98,9 +97,9 @@ fn infer_leaves_nothing_half() {
 
 #[test]
 #[cfg(unix)]
-fn learn_leaves_nothing_half() {
+fn killed_learn_leaves_no_incomplete_file() {
     let scratch = Scratch::new("killed-learn");
     scratch.init("lattice_lstm");
     let words = ["learn", "@model", "--output", "@policy.json", "--batch", "1", "--method", "q"];
-    leaves_nothing_half(&scratch, &words, "policy.json");
+    check_killed(&scratch, &words, "policy.json");
 }

@@ -1,4 +1,4 @@
-//! The command as its users run it: folders made by `init`, results compared, errors read.
+//! End-to-end tests of the command: model folders from `init`, results and error messages.
 
 mod support;
 

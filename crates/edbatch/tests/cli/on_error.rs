@@ -1,10 +1,11 @@
-//! `infer --on-error record`: a bad line is a line that says why, and changes no other.
+//! `infer --on-error record`: an invalid line becomes a line with its error, and other lines do not
+//! change.
 
 use crate::support::{Scratch, gz};
 
-/// A line that cannot be read leaves the bytes of all others, in any mini-batches and backend.
+/// An invalid line does not change the bytes of other lines, for any mini-batch size and backend.
 #[test]
-fn a_bad_line_is_recorded_and_changes_no_other() {
+fn an_invalid_line_is_recorded_and_others_do_not_change() {
     for model in ["tree_lstm", "tree_lstm_2type"] {
         let scratch = Scratch::new(&format!("record-{model}"));
         scratch.init(model);
@@ -42,13 +43,13 @@ fn a_bad_line_is_recorded_and_changes_no_other() {
         }
         let run = scratch.run(&["infer", "@model", "--input", "@bad.txt", "--on-error", "record"]);
         let said = String::from_utf8(run.stderr).unwrap();
-        assert!(said.contains("3 of 8 inputs have no results"), "{said}");
+        assert!(said.contains("3 of 8 inputs failed"), "{said}");
     }
 }
 
-/// What lies behind the end of a broken file cannot be recorded line by line.
+/// The missing lines of a truncated file cannot be recorded.
 #[test]
-fn a_file_that_breaks_off_ends_the_run() {
+fn a_truncated_file_ends_the_run() {
     let scratch = Scratch::new("record-cut");
     scratch.init("tree_lstm");
     let trees = std::fs::read_to_string(scratch.path("trees.txt")).unwrap();
@@ -59,9 +60,9 @@ fn a_file_that_breaks_off_ends_the_run() {
     assert!(error.contains("expected the rest of the compressed data"), "{error}");
 }
 
-/// A mini-batch that is refused as a whole gives a line for each of its inputs.
+/// If a whole mini-batch fails, every input has a line with the error.
 #[test]
-fn a_refused_mini_batch_is_recorded() {
+fn a_mini_batch_over_the_memory_limit_is_recorded() {
     let scratch = Scratch::new("record-refused");
     scratch.init("tree_lstm");
     let words = ["infer", "@model", "--memory", "1", "--on-error", "record"];

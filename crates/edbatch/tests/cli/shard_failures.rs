@@ -1,5 +1,5 @@
-//! Shards whose disk is full, whose inputs are gone, that are killed, or run twice at once: a clear
-//! error or a harmless repetition, and never a line that is wrong.
+//! Shards with a full disk or missing inputs, killed shards, and shards that run twice at the same
+//! time: a clear error or the same results, and never a wrong line.
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
@@ -9,7 +9,7 @@ use edbatch_testing::names;
 
 use crate::support::{MODELS, Scratch};
 
-/// A model and many trees, `many.txt`, whose part of one shard takes more than 64 KiB.
+/// A model and many trees, `many.txt`; the part of one shard takes more than 64 KiB.
 fn many(test: &str, times: usize) -> Scratch {
     let scratch = Scratch::new(test);
     scratch.init("tree_lstm");
@@ -21,7 +21,7 @@ fn shard(number: &str) -> [&str; 8] {
     ["infer", "@model", "--input", "@many.txt", "--shard", number, "--output-dir", "@out"]
 }
 
-/// A shell in the folder, in which `$0` is the command and `$1` the number of a shard.
+/// Runs a shell script in the folder. `$0` is the command, `$1` the shard, `INFER` runs it.
 fn shell(scratch: &Scratch, script: &str, number: &str) -> Output {
     let infer = r#""$0" infer model --input many.txt --shard "$1" --output-dir out"#;
     let mut command = Command::new("sh");
@@ -33,7 +33,7 @@ fn spawn(scratch: &Scratch, number: &str) -> Child {
     scratch.command(&shard(number)).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Runs the shards, and compares their lines with those of one process.
+/// Runs the shards and compares their lines with the lines of one process.
 fn finish(scratch: &Scratch, shards: &[&str]) {
     shards.iter().for_each(|number| drop(scratch.ok(&shard(number))));
     scratch.ok(&["shards", "check", "@out"]);
@@ -55,7 +55,7 @@ fn a_full_disk_is_an_error() {
     let mut probe = Command::new("unshare");
     probe.args(["-m", "sh", "-c", mount]).current_dir(&scratch.0);
     if !probe.output().is_ok_and(|output| output.status.success()) {
-        return edbatch_testing::skip("no disk of one's own can be mounted here");
+        return edbatch_testing::skip("cannot mount a tmpfs");
     }
     let inside = format!("{mount} && {{ INFER; code=$?; ls -A out; exit $code; }}");
     let output = shell(&scratch, &format!("unshare -m sh -c '{inside}' \"$0\" \"$1\""), "0/2");
@@ -66,11 +66,11 @@ fn a_full_disk_is_an_error() {
     assert!(output.stdout.is_empty(), "no file is left");
 }
 
-/// As well where the limit is that of a file; a process that the system kills leaves a file, which
+/// A file size limit is an error as well. If the signal kills the process, it leaves a file, which
 /// the next run removes.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_limit_of_files_is_an_error() {
+fn a_file_size_limit_is_an_error() {
     let scratch = many("shards-limit", 400);
     let output = shell(&scratch, "trap '' XFSZ; ulimit -f 8; INFER", "0/2");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -84,7 +84,7 @@ fn a_limit_of_files_is_an_error() {
         "{:?}",
         names(&scratch.path("out"))
     );
-    // Another shard finds it too.
+    // Another shard removes it, too.
     scratch.ok(&shard("1/2"));
     assert_eq!(names(&scratch.path("out")), ["part-00001.done", "part-00001.jsonl"]);
     finish(&scratch, &["0/2"]);
@@ -97,13 +97,13 @@ fn a_killed_process_leaves_no_mark() {
     let mut before = Vec::new();
     for _ in 0..2 {
         let mut child = spawn(&scratch, "0/2");
-        // Until what was left is removed, and another file is there.
+        // Wait until the old leftover is replaced by a new partial file.
         while names(&scratch.path("out")).is_empty() || names(&scratch.path("out")) == before {
             std::thread::sleep(Duration::from_millis(1));
         }
         child.kill().unwrap();
         let output = child.wait_with_output().unwrap();
-        assert!(!output.status.success(), "it was killed before it could end: {output:?}");
+        assert!(!output.status.success(), "it ended before it was killed: {output:?}");
         let left = names(&scratch.path("out"));
         assert!(left.len() == 1 && left[0].ends_with(".partial"), "{left:?}");
         before = left;
@@ -112,7 +112,7 @@ fn a_killed_process_leaves_no_mark() {
 }
 
 #[test]
-fn processes_on_the_same_shard_repeat_it() {
+fn processes_may_run_the_same_shard() {
     let scratch = many("shards-twice", 200);
     for number in ["0/2", "1/2"] {
         let children: Vec<Child> = (0..4).map(|_| spawn(&scratch, number)).collect();
@@ -125,7 +125,7 @@ fn processes_on_the_same_shard_repeat_it() {
 }
 
 #[test]
-fn vanished_inputs_are_errors() {
+fn missing_inputs_are_errors() {
     let scratch = many("shards-vanished", 1);
     scratch.ok(&shard("0/2"));
     for inputs in [&["@none"][..], &["@many.txt", "@none"]] {
@@ -139,7 +139,7 @@ fn vanished_inputs_are_errors() {
     assert_eq!(
         names(&scratch.path("out")),
         ["part-00000.done", "part-00000.jsonl"],
-        "what was done stays"
+        "the completed shard stays"
     );
     finish(&scratch, &["0/2", "1/2"]);
     let device = ["--input", "/dev/null", "--shard", "0/2", "--output-dir", "@out"];
@@ -159,19 +159,19 @@ fn files_in_the_way_are_errors() {
     assert!(error.contains("part-00000.jsonl: cannot be written: "), "{error}");
     fs::create_dir_all(scratch.path("out/part-00001.done")).unwrap();
     let error = scratch.error(&shard("1/2"));
-    assert!(error.contains("part-00001.done: cannot be removed: "), "{error}");
+    assert!(error.contains("part-00001.done: cannot remove the file: "), "{error}");
     assert_eq!(names(&scratch.path("out")), ["part-00000.jsonl", "part-00001.done"]);
 }
 
-/// Marks that are hostile or broken off are shards that do not fit, whatever they claim.
+/// Hostile or truncated marks are problems of their shards.
 #[test]
-fn strange_marks_are_shards_that_do_not_fit() {
+fn invalid_marks_are_reported() {
     let scratch = many("shards-marks", 1);
     ["0/3", "1/3", "2/3"].iter().for_each(|number| drop(scratch.ok(&shard(number))));
     let good = fs::read_to_string(scratch.path("out/part-00001.done")).unwrap();
     let more = good.replace("\"of\":3", "\"of\":4294967295");
-    for strange in ["", "{}", "[1]", "\u{0}", &good[..good.len() / 2], &good.repeat(2), &more] {
-        scratch.write("out/part-00001.done", strange);
+    for invalid in ["", "{}", "[1]", "\u{0}", &good[..good.len() / 2], &good.repeat(2), &more] {
+        scratch.write("out/part-00001.done", invalid);
         let output = scratch.run(&["shards", "check", "@out"]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         let said = String::from_utf8(output.stdout).unwrap();

@@ -1,4 +1,5 @@
-//! `infer --shard` and `shards check|cat`: whatever the shards, the lines are those of one process.
+//! `infer --shard` and `shards check|cat`: for any number of shards, the lines equal the lines of
+//! one process.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use edbatch_testing::names;
 
 use crate::support::{MODELS, Scratch, gz};
 
-/// Words that run a shard of a corpus.
+/// Returns the arguments that run a shard of a corpus.
 fn shard<'a>(inputs: &[&'a str], shard: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let mut words = vec!["infer", "@model", "--input"];
     words.extend(inputs);
@@ -15,8 +16,8 @@ fn shard<'a>(inputs: &[&'a str], shard: &'a str, more: &[&'a str]) -> Vec<&'a st
     words
 }
 
-/// What `shards check` prints of a folder that is incomplete.
-fn shortcomings(scratch: &Scratch) -> String {
+/// Returns the output of `shards check` for an incomplete folder.
+fn problems(scratch: &Scratch) -> String {
     let output = scratch.run(&["shards", "check", "@out"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let cat = scratch.run(&["shards", "cat", "@out"]);
@@ -24,9 +25,10 @@ fn shortcomings(scratch: &Scratch) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Whole files, lines, more shards than lines; a file of several members, a last line without end.
+/// Division by files and by lines, more shards than lines, a file of several gzip members, and a
+/// last line without a line end.
 #[test]
-fn shards_are_the_lines_of_one_process() {
+fn shards_equal_the_lines_of_one_process() {
     for (model, file, text) in MODELS {
         let scratch = Scratch::new(&format!("shards-{model}"));
         scratch.init(model);
@@ -43,7 +45,7 @@ fn shards_are_the_lines_of_one_process() {
                 assert_eq!(scratch.ok(&shard(&inputs, &number, &["--batch", "3"])), "");
             }
             let check = scratch.ok(&["shards", "check", "@out"]);
-            let sum = format!("{of} of {of} shards are done: 32 lines, 0 of them without results");
+            let sum = format!("{of} of {of} shards are done: 32 lines, 0 without results");
             assert_eq!(check.trim(), sum, "{model}");
             assert_eq!(scratch.ok(&["shards", "cat", "@out"]), expected, "{model}, {of} shards");
             assert_eq!(names(&scratch.path("out")).len(), 2 * of);
@@ -51,9 +53,9 @@ fn shards_are_the_lines_of_one_process() {
     }
 }
 
-/// Arc files are read whole, as their instances take several lines.
+/// Every shard reads all of an arc file, because an input takes several lines.
 #[test]
-fn shards_of_arc_files() {
+fn shards_of_arc_files_equal_the_lines_of_one_process() {
     let scratch = Scratch::new("shards-arcs");
     let text = "3\n3\n0 5 6\n0\n1 0 7\n2 1 8 0 40\n\n1\n0\n0\n2\n0 0\n0\n1 0 9\n";
     scratch.write("a.arcs.txt", text);
@@ -71,7 +73,7 @@ fn shards_of_arc_files() {
 }
 
 #[test]
-fn bad_lines_are_recorded_with_their_places() {
+fn errors_are_recorded_with_their_positions() {
     let scratch = Scratch::new("shards-record");
     scratch.init("tree_lstm");
     scratch.write("bad.txt", b"(2 a)\n\n(2 \xe4)\n(2 (2 a) (2 b)\n(2 b)");
@@ -84,7 +86,7 @@ fn bad_lines_are_recorded_with_their_places() {
             scratch.ok(&shard(inputs, number, &record));
         }
         let check = scratch.ok(&["shards", "check", "@out"]);
-        assert!(check.contains(" lines, 3 of them without results"), "{check}");
+        assert!(check.contains(" lines, 3 without results"), "{check}");
         assert_eq!(scratch.ok(&["shards", "cat", "@out"]), expected);
     }
     let error = scratch.error(&shard(&["@bad.txt"], "0/3", &[]));
@@ -92,7 +94,7 @@ fn bad_lines_are_recorded_with_their_places() {
 }
 
 #[test]
-fn a_shard_that_is_done_is_not_run_again() {
+fn a_completed_shard_is_not_run_again() {
     let scratch = Scratch::new("shards-again");
     scratch.init("tree_lstm");
     scratch.write("more.txt", MODELS[0].2);
@@ -107,42 +109,42 @@ fn a_shard_that_is_done_is_not_run_again() {
         assert!(first.starts_with("edbatch: shard 1/2: done in "), "{first}");
         let part = fs::metadata(scratch.path("out/part-00001.jsonl")).unwrap().modified().unwrap();
         let again = said(&words);
-        assert!(again.starts_with("edbatch: shard 1/2: done before: "), "{again}");
-        assert!(again.contains(" lines, 0 of them without results"), "{again}");
+        assert!(again.starts_with("edbatch: shard 1/2: already done: "), "{again}");
+        assert!(again.contains(" lines, 0 without results"), "{again}");
         let after = fs::metadata(scratch.path("out/part-00001.jsonl")).unwrap().modified().unwrap();
         assert_eq!(part, after);
     }
-    // A part, the inputs, the number of shards or the arithmetic that no longer fits the mark.
+    // The part, the inputs, the number of shards or the arithmetic no longer matches the mark.
     let words = shard(&["@more.txt", "@trees.txt"], "1/2", &[]);
     scratch.write("out/part-00001.jsonl", "{}\n");
-    assert!(said(&words).contains("(again: its part has 3 bytes"));
+    assert!(said(&words).contains("(run again: the part has 3 bytes"));
     fs::remove_file(scratch.path("out/part-00001.jsonl")).unwrap();
-    assert!(said(&words).contains("(again: its part cannot be read"));
+    assert!(said(&words).contains("(run again: cannot read the part"));
     scratch.write("trees.txt", MODELS[0].2.replacen("(2 ", "(1 ", 1));
-    assert!(said(&words).contains("(again: its inputs were others)"));
+    assert!(said(&words).contains("(run again: the inputs have changed)"));
     let words = shard(&["@more.txt", "@trees.txt"], "1/3", &[]);
-    assert!(said(&words).contains("(again: it was one of 2 shards)"));
+    assert!(said(&words).contains("(run again: there were 2 shards)"));
     let words = [&words[..], &["--backend", "interpret"]].concat();
-    assert!(said(&words).contains("(again: its arithmetic was "));
+    assert!(said(&words).contains("(run again: the arithmetic was "));
     scratch.write("out/part-00001.done", "no mark");
-    assert!(said(&words).contains("(again: the mark is none: "));
+    assert!(said(&words).contains("(run again: not a valid shard mark: "));
 }
 
-/// A file that grows gives other numbers to the inputs of the files behind it.
+/// A file that grows changes the numbers of the inputs in later files.
 #[test]
-fn files_that_change_between_shards_are_found_out() {
+fn inputs_that_change_between_shards_are_detected() {
     let scratch = Scratch::new("shards-changed");
     scratch.init("tree_lstm");
     scratch.write("more.txt", MODELS[0].2);
     let files = ["@more.txt", "@trees.txt"];
     let lines = ["@more.txt"];
-    for (inputs, found) in [(&files[..], "do not follow"), (&lines[..], "is of the inputs ")] {
+    for (inputs, found) in [(&files[..], "do not continue"), (&lines[..], "has the inputs ")] {
         let run = |number| scratch.ok(&shard(inputs, number, &[]));
         scratch.write("more.txt", MODELS[0].2);
         run("1/2");
         scratch.write("more.txt", format!("(2 a)\n{}", MODELS[0].2));
         run("0/2");
-        let got = shortcomings(&scratch);
+        let got = problems(&scratch);
         assert!(got.contains(found) && got.contains("1 of 2 shards"), "{got}");
         run("0/2");
         run("1/2");
@@ -152,7 +154,7 @@ fn files_that_change_between_shards_are_found_out() {
 }
 
 #[test]
-fn a_model_that_changes_between_shards_is_found_out() {
+fn a_model_that_changes_between_shards_is_detected() {
     let scratch = Scratch::new("shards-model");
     scratch.init("tree_lstm");
     let run = |number| drop(scratch.ok(&shard(&["@trees.txt"], number, &[])));
@@ -160,16 +162,16 @@ fn a_model_that_changes_between_shards_is_found_out() {
     let words = ["init", "tree_lstm", "@model", "--hidden", "8", "--embed", "6"];
     scratch.ok(&[&words[..], &["--input", "@trees.txt", "--seed", "1"]].concat());
     run("2/3");
-    let got = shortcomings(&scratch);
-    assert!(got.contains("shard 2: is of the model ") && got.contains("2 of 3 shards"), "{got}");
+    let got = problems(&scratch);
+    assert!(got.contains("shard 2: has the model ") && got.contains("2 of 3 shards"), "{got}");
     ["0/3", "1/3", "2/3"].into_iter().for_each(run);
     let expected = scratch.ok(&["infer", "@model"]);
     assert_eq!(scratch.ok(&["shards", "cat", "@out"]), expected);
 }
 
 #[test]
-fn what_lacks_is_said() {
-    let scratch = Scratch::new("shards-lack");
+fn missing_shards_are_listed() {
+    let scratch = Scratch::new("shards-missing");
     scratch.init("tree_lstm");
     let error = scratch.error(&["shards", "check", "@out"]);
     assert!(error.contains("out: expected a readable file"), "{error}");
@@ -181,19 +183,19 @@ fn what_lacks_is_said() {
     }
     scratch.write("out/part-00003.jsonl", fs::read(scratch.path("out/part-00007.jsonl")).unwrap());
     scratch.write("out/part-00007.done", fs::read(scratch.path("out/part-00000.done")).unwrap());
-    let got = shortcomings(&scratch);
+    let got = problems(&scratch);
     let lines: Vec<&str> = got.lines().collect();
     assert_eq!(lines[0], "shards 1 to 2: not done");
-    assert!(lines[1].starts_with("shard 3: its part has "), "{got}");
+    assert!(lines[1].starts_with("shard 3: the part has "), "{got}");
     assert_eq!(lines[2], "shards 4 to 6: not done");
-    assert_eq!(lines[3], "shard 7: the mark is that of shard 0");
+    assert_eq!(lines[3], "shard 7: the mark belongs to shard 0");
     assert_eq!(lines[4], "shard 8: not done");
-    assert_eq!(lines[5], "1 of 9 shards are done: 1 lines, 0 of them without results");
+    assert_eq!(lines[5], "1 of 9 shards are done: 1 lines, 0 without results");
 }
 
-/// The mark's hash of the input is that of the file as it lies there.
+/// The mark contains the checksum of the input file on disk.
 #[test]
-fn marks_can_be_compared_with_sha256sum() {
+fn checksums_in_marks_equal_sha256sum() {
     let scratch = Scratch::new("shards-sums");
     scratch.init("tree_lstm");
     scratch.write("t.gz", gz(MODELS[0].2.as_bytes()));
@@ -203,7 +205,7 @@ fn marks_can_be_compared_with_sha256sum() {
     for (what, file) in [("input", "t.gz"), ("output", "out/part-00001.jsonl")] {
         let mut command = std::process::Command::new("sha256sum");
         let Ok(output) = command.arg(scratch.path(file)).output() else {
-            return edbatch_testing::skip("there is no sha256sum");
+            return edbatch_testing::skip("sha256sum is not installed");
         };
         let sum = String::from_utf8(output.stdout).unwrap();
         assert_eq!(mark[what].as_str(), sum.split(' ').next());

@@ -1,4 +1,4 @@
-//! Running the command in a folder of its own.
+//! Runs the command in a temporary folder.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use edbatch_datasets::fixtures::text;
 use edbatch_testing::names;
 use tempfile::TempDir;
 
-/// The models, and the fixture that `init` makes each of.
+/// The models, each with the fixture that `init` uses.
 pub(crate) const MODELS: [(&str, &str, &str); 9] = [
     ("tree_lstm", "trees.txt", text::BINARY_TREES),
     ("tree_lstm_2type", "trees.txt", text::BINARY_TREES),
@@ -21,7 +21,7 @@ pub(crate) const MODELS: [(&str, &str, &str); 9] = [
     ("lattice_gru", "lattices.jsonl", text::NEWSWIRE),
 ];
 
-/// Those that need no learning.
+/// The policies that need no learning.
 pub(crate) const POLICIES: [&str; 9] = [
     "depth",
     "agenda",
@@ -39,7 +39,7 @@ pub(crate) fn goldens_small() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small")
 }
 
-/// A folder that is removed with everything in it.
+/// A temporary folder, removed when it is dropped.
 pub(crate) struct Scratch(pub(crate) TempDir);
 
 impl Scratch {
@@ -56,12 +56,12 @@ impl Scratch {
         self.path(name)
     }
 
-    /// The names of what is in it, sorted.
+    /// Returns the names of all files, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         names(self.0.path())
     }
 
-    /// The command with these words, of which `@name` is a path in this folder.
+    /// Returns the command with these arguments. `@name` stands for a path in this folder.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let words = words.iter().map(|word| match word.strip_prefix('@') {
             Some(name) => self.path(name).into_os_string(),
@@ -72,19 +72,19 @@ impl Scratch {
         command
     }
 
-    /// What the command with these words did.
+    /// Runs the command with these arguments.
     pub(crate) fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 
-    /// As [`run`](Self::run), for a command that must succeed: its standard output.
+    /// Runs a command that must succeed. Returns its standard output.
     pub(crate) fn ok(&self, words: &[&str]) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// As [`run`](Self::run), for a command that must fail with one line: that line.
+    /// Runs a command that must fail with a single line on standard error. Returns the line.
     pub(crate) fn error(&self, words: &[&str]) -> String {
         let output = self.run(words);
         let message = String::from_utf8(output.stderr).unwrap();
@@ -93,7 +93,7 @@ impl Scratch {
         message
     }
 
-    /// As [`run`](Self::run), for a wrong usage: what it says.
+    /// Runs a command with wrong usage. Returns its standard error.
     pub(crate) fn error_of_usage(&self, words: &[&str]) -> String {
         let output = self.run(words);
         let message = String::from_utf8(output.stderr).unwrap();
@@ -101,7 +101,7 @@ impl Scratch {
         message
     }
 
-    /// A model folder `model` of a fixture, with inputs.
+    /// Creates a model folder `model` and inputs from a fixture.
     pub(crate) fn init(&self, model: &str) {
         let (_, file, text) = MODELS.into_iter().find(|(name, ..)| *name == model).unwrap();
         self.write(file, text);
@@ -117,7 +117,7 @@ impl Scratch {
     }
 }
 
-/// Results, line by line.
+/// A line of results.
 pub(crate) struct Line {
     pub(crate) id: usize,
     pub(crate) logits: Vec<Vec<f64>>,
@@ -138,20 +138,20 @@ pub(crate) fn lines(text: &str) -> Vec<Line> {
     text.lines().map(read).collect()
 }
 
-/// The greatest difference between two results of the same shape, and that names are equal.
+/// Returns the largest difference between two results of the same shape with the same names.
 pub(crate) fn difference(a: &str, b: &str) -> f64 {
     let (a, b) = (lines(a), lines(b));
-    assert_eq!(a.len(), b.len(), "as many lines");
-    let mut most = 0.0_f64;
+    assert_eq!(a.len(), b.len(), "number of lines");
+    let mut max = 0.0_f64;
     for (a, b) in a.iter().zip(&b) {
         assert_eq!((a.id, &a.names), (b.id, &b.names));
         assert_eq!(a.logits.len(), b.logits.len(), "rows of line {}", a.id);
         for (a, b) in a.logits.iter().zip(&b.logits) {
             assert_eq!(a.len(), b.len());
-            most = a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(most, f64::max);
+            max = a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(max, f64::max);
         }
     }
-    most
+    max
 }
 
 pub(crate) fn gz(bytes: &[u8]) -> Vec<u8> {

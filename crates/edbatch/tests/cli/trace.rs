@@ -1,4 +1,5 @@
-//! `infer --trace`: slices that nest, as many batches as `--stats` counts, the same results.
+//! `infer --trace`: slices nest, `--stats` has the same number of batches, and results do not
+//! change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +18,7 @@ struct Slice {
     arguments: Value,
 }
 
-/// The slices of each thread, by its name, in the order of their beginnings.
+/// Returns the slices of each thread, by its name, in the order of their starts.
 fn tracks(text: &str) -> BTreeMap<String, Vec<Slice>> {
     let trace: Value = serde_json::from_str(text).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
@@ -37,13 +38,13 @@ fn tracks(text: &str) -> BTreeMap<String, Vec<Slice>> {
             arguments: event["args"].clone(),
         });
     }
-    // Of slices that begin together the longest is the outermost.
+    // Of slices that start together, the longest is the outermost.
     tracks.values_mut().for_each(|track| track.sort_by_key(|s| (s.from, u64::MAX - s.to)));
     tracks
 }
 
-/// What each slice of a track lies in, from the outermost on. Slices that overlap and do not nest
-/// are a bug.
+/// Returns the kinds of the slices that contain each slice of a track, outermost first. Fails if
+/// slices overlap without nesting.
 fn ancestors(track: &[Slice]) -> Vec<Vec<String>> {
     let mut open: Vec<&Slice> = Vec::new();
     let mut ancestors = Vec::new();
@@ -52,7 +53,7 @@ fn ancestors(track: &[Slice]) -> Vec<Vec<String>> {
             open.pop();
         }
         if let Some(outer) = open.last() {
-            assert!(slice.to <= outer.to, "{slice:?} begins in {outer:?} and ends behind it");
+            assert!(slice.to <= outer.to, "{slice:?} starts in {outer:?} and ends after it");
         }
         ancestors.push(open.iter().map(|outer| outer.kind.clone()).collect());
         open.push(slice);
@@ -64,7 +65,8 @@ fn count(tracks: &BTreeMap<String, Vec<Slice>>, kind: &str) -> u64 {
     tracks.values().flatten().filter(|slice| slice.kind == kind).count() as u64
 }
 
-/// The command with these words more, traced and counted; its results are those without a trace.
+/// Runs `infer` with `--trace` and `--stats`, and checks that the results do not change. Returns
+/// the slices and the statistics.
 fn traced(scratch: &Scratch, words: &[&str]) -> (BTreeMap<String, Vec<Slice>>, Value) {
     let words = [&["infer", "@model"], words].concat();
     let expected = scratch.ok(&words);
@@ -76,7 +78,7 @@ fn traced(scratch: &Scratch, words: &[&str]) -> (BTreeMap<String, Vec<Slice>>, V
 }
 
 #[test]
-fn slices_nest_and_batches_are_those_that_were_counted() {
+fn slices_nest_and_batches_match_the_statistics() {
     for (model, ..) in MODELS {
         let scratch = Scratch::new(&format!("trace-{model}"));
         scratch.init(model);
@@ -140,7 +142,7 @@ fn the_reference_has_stages_and_no_batches() {
 }
 
 #[test]
-fn a_shard_has_a_trace_if_it_is_run() {
+fn a_shard_writes_a_trace_only_if_it_runs() {
     let scratch = Scratch::new("trace-shard");
     scratch.init("tree_lstm");
     let shard = ["infer", "@model", "--shard", "1/2", "--output-dir", "@out", "--trace", "@trace"];
@@ -149,7 +151,7 @@ fn a_shard_has_a_trace_if_it_is_run() {
     assert_eq!(count(&trace, "mini-batch"), 1);
     fs::remove_file(scratch.path("trace")).unwrap();
     scratch.ok(&shard);
-    assert!(!scratch.path("trace").exists(), "it was done before");
+    assert!(!scratch.path("trace").exists(), "already done");
 }
 
 #[test]
@@ -165,10 +167,10 @@ fn a_run_that_fails_leaves_no_trace() {
     assert_eq!(scratch.names(), before);
 }
 
-/// A full device is found out before the results take their name.
+/// A full disk is detected before the results are put in place.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_trace_that_cannot_be_written_is_an_error() {
+fn an_error_in_the_trace_leaves_no_results() {
     let scratch = Scratch::new("trace-full");
     scratch.init("tree_lstm");
     let before = scratch.names();

@@ -1,4 +1,4 @@
-//! All lines of all shards in the order of their numbers.
+//! Merges the lines of all shards in the order of their numbers.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,12 +10,13 @@ use crate::cli::sha256::Hash;
 use crate::cli::shard::Division;
 use crate::cli::shard_mark::Mark;
 
-/// Bytes that are read or written at once.
+/// The number of bytes to read or write at once.
 const PIECE: usize = 1 << 16;
 
-/// Writes the lines of shards that are all there and fit, `marks[i]` being that of shard `i`.
+/// Writes the lines of all shards to standard output. `marks[i]` is the mark of shard `i`; all
+/// shards are valid.
 ///
-/// *Cost.* Each part is read once more, 64 KiB at a time, with one open file whatever the shards.
+/// *Cost.* Reads every part once, 64 KiB at a time, with a single open file.
 pub(super) fn cat(dir: &Path, marks: &[Mark]) -> Result<(), Failure> {
     let mut parts: Vec<Part> = marks.iter().map(|mark| Part::new(mark.shard().part(dir))).collect();
     let mut output = Output::open(None)?;
@@ -36,7 +37,7 @@ pub(super) fn cat(dir: &Path, marks: &[Mark]) -> Result<(), Failure> {
     parts.into_iter().zip(marks).try_for_each(|(part, mark)| part.end(mark))
 }
 
-/// Which shard the next lines are from, and how many.
+/// Iterates over runs of lines: the shard, and the number of consecutive lines from it.
 fn runs(marks: &[Mark]) -> Box<dyn Iterator<Item = (usize, u64)> + '_> {
     if marks[0].division == Division::Lines {
         let all = marks[0].inputs_read();
@@ -48,13 +49,13 @@ fn runs(marks: &[Mark]) -> Box<dyn Iterator<Item = (usize, u64)> + '_> {
     Box::new(files.into_iter().map(|(shard, file)| (shard as usize, file.lines)))
 }
 
-/// A part that is read line by line. It is not kept open: there may be more parts than a process
-/// may have files.
+/// A part that is read line by line. Its file is closed between reads, because there may be more
+/// parts than a process can open.
 struct Part {
     path: PathBuf,
     hash: Hash,
     buffer: Vec<u8>,
-    /// The bytes of `buffer` that were taken.
+    /// The number of consumed bytes in `buffer`.
     taken: usize,
 }
 
@@ -63,7 +64,7 @@ impl Part {
         Self { path, hash: Hash::default(), buffer: Vec::new(), taken: 0 }
     }
 
-    /// Appends the next line, which must be the one of this number.
+    /// Appends the next line to `text`. The id of the line must be `number`.
     fn take_line(&mut self, number: u64, text: &mut Vec<u8>) -> Result<(), Failure> {
         let mut searched = self.taken;
         let end = loop {
@@ -78,7 +79,7 @@ impl Part {
         };
         let line = &self.buffer[self.taken..end];
         if !line.starts_with(format!("{{\"id\": {number}, ").as_bytes()) {
-            let what = format_args!("expected the line of number {number} as the next one");
+            let what = format_args!("expected a line with id {number}, got another");
             return Err(Failure::at(&self.path, what));
         }
         text.extend_from_slice(line);
@@ -86,7 +87,7 @@ impl Part {
         Ok(())
     }
 
-    /// Lets go of what was taken, and reads another piece; false at the end.
+    /// Drops consumed bytes and reads another piece. Returns false at the end.
     fn read_on(&mut self) -> Result<bool, Failure> {
         self.buffer.drain(..self.taken);
         self.taken = 0;
@@ -102,7 +103,7 @@ impl Part {
         file.take(PIECE as u64).read_to_end(&mut self.buffer)
     }
 
-    /// Checks that what was read is what had been verified before.
+    /// Checks that the part has not changed since it was verified.
     fn end(mut self, mark: &Mark) -> Result<(), Failure> {
         let rest = self.taken < self.buffer.len() || self.read_on()?;
         if rest || self.hash.clone().hex() != mark.output {
@@ -112,6 +113,6 @@ impl Part {
     }
 
     fn changed(&self) -> Failure {
-        Failure::at(&self.path, "changed while it was read; what was written is not to be used")
+        Failure::at(&self.path, "changed while it was read; discard the output")
     }
 }

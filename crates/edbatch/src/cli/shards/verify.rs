@@ -1,4 +1,4 @@
-//! Which shards of a folder are there, whole, and made of the same things.
+//! Checks that all shards of a folder exist, are intact, and have the same model and inputs.
 
 use std::fmt;
 use std::fs;
@@ -9,17 +9,17 @@ use crate::cli::shard::{Division, number_of_mark};
 use crate::cli::shard_mark::{Mark, MarkedFile};
 use crate::cli::shard_run::verify_part;
 
-/// The shards that fit, in order, and what is wrong with the others.
+/// The marks of the valid shards, in order, and the problems of the others.
 pub(super) struct Verified {
     pub(super) marks: Vec<Mark>,
-    /// How many shards there ought to be.
+    /// The expected number of shards.
     pub(super) of: u32,
-    pub(super) shortcomings: Vec<Shortcoming>,
+    pub(super) problems: Vec<Problem>,
 }
 
-/// What is wrong with the shards of these numbers.
+/// A problem of the shards `first..=last`.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Shortcoming {
+pub(super) struct Problem {
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) what: String,
@@ -27,45 +27,45 @@ pub(super) struct Shortcoming {
 
 /// Reads all marks and all parts of a folder.
 pub(super) fn verify(dir: &Path) -> Result<Verified, Failure> {
-    let (mut marks, mut shortcomings) = (Vec::new(), Vec::new());
+    let (mut marks, mut problems) = (Vec::new(), Vec::new());
     for number in numbers(dir)? {
         match Mark::read(dir, number) {
             Ok(mark) => marks.extend(mark),
-            Err(what) => shortcomings.push(Shortcoming::of(number, what)),
+            Err(what) => problems.push(Problem::of(number, what)),
         }
     }
-    let Some(usual) = most_usual(&marks).cloned() else {
-        let what = "expected the marks of shards, part-00000.done and so on, got none that is one";
+    let Some(majority) = majority(&marks).cloned() else {
+        let what = "expected the marks of shards, such as part-00000.done, got no valid mark";
         return Err(Failure::at(dir, what));
     };
-    set_apart(&mut marks, &mut shortcomings, |mark| is_like(mark, &usual));
+    retain_valid(&mut marks, &mut problems, |mark| compare(mark, &majority));
     let misnumbered = misnumbered(&marks);
-    set_apart(&mut marks, &mut shortcomings, |mark| match misnumbered.contains(&mark.shard) {
-        true => Err("its inputs' numbers do not follow those of the files before".into()),
+    retain_valid(&mut marks, &mut problems, |mark| match misnumbered.contains(&mark.shard) {
+        true => Err("its input numbers do not continue from the previous file".into()),
         false => Ok(()),
     });
-    set_apart(&mut marks, &mut shortcomings, |mark| verify_part(dir, mark));
-    shortcomings.extend(missing(&marks, &shortcomings, usual.of));
-    shortcomings.sort_by_key(|shortcoming| shortcoming.first);
-    Ok(Verified { marks, of: usual.of, shortcomings })
+    retain_valid(&mut marks, &mut problems, |mark| verify_part(dir, mark));
+    problems.extend(missing(&marks, &problems, majority.of));
+    problems.sort_by_key(|problem| problem.first);
+    Ok(Verified { marks, of: majority.of, problems })
 }
 
-/// Moves what does not fit from the marks to the shortcomings.
-fn set_apart(
+/// Moves invalid marks to the problems.
+fn retain_valid(
     marks: &mut Vec<Mark>,
-    shortcomings: &mut Vec<Shortcoming>,
-    fits: impl Fn(&Mark) -> Result<(), String>,
+    problems: &mut Vec<Problem>,
+    check: impl Fn(&Mark) -> Result<(), String>,
 ) {
-    marks.retain(|mark| match fits(mark) {
+    marks.retain(|mark| match check(mark) {
         Ok(()) => true,
         Err(what) => {
-            shortcomings.push(Shortcoming::of(mark.shard, what));
+            problems.push(Problem::of(mark.shard, what));
             false
         }
     });
 }
 
-/// The numbers of the marks in a folder, in order.
+/// Returns the numbers of the marks in a folder, in order.
 fn numbers(dir: &Path) -> Result<Vec<u32>, Failure> {
     let failed = |error| Failure::reading(dir, &error);
     let mut numbers = Vec::new();
@@ -77,38 +77,38 @@ fn numbers(dir: &Path) -> Result<Vec<u32>, Failure> {
     Ok(numbers)
 }
 
-/// A mark with which most are made of the same things; of several, the first.
-fn most_usual(marks: &[Mark]) -> Option<&Mark> {
+/// Returns a mark that agrees with the largest number of marks. Ties go to the first.
+fn majority(marks: &[Mark]) -> Option<&Mark> {
     let mut counts: Vec<(&Mark, usize)> = Vec::new();
     for mark in marks {
-        match counts.iter_mut().find(|(other, _)| is_like(mark, other).is_ok()) {
+        match counts.iter_mut().find(|(other, _)| compare(mark, other).is_ok()) {
             Some((_, count)) => *count += 1,
             None => counts.push((mark, 1)),
         }
     }
-    let most = counts.iter().map(|&(_, count)| count).max()?;
-    counts.into_iter().find(|&(_, count)| count == most).map(|(mark, _)| mark)
+    let max = counts.iter().map(|&(_, count)| count).max()?;
+    counts.into_iter().find(|&(_, count)| count == max).map(|(mark, _)| mark)
 }
 
-/// Whether two shards are made of the same things; else what differs.
-fn is_like(mark: &Mark, usual: &Mark) -> Result<(), String> {
-    let differs = if mark.of != usual.of {
-        format!("is one of {} shards; most are of {}", mark.of, usual.of)
-    } else if mark.model != usual.model {
-        format!("is of the model {}…; most are of {}…", &mark.model[..12], &usual.model[..12])
-    } else if mark.arithmetic != usual.arithmetic {
-        format!("has the arithmetic {}; most have {}", mark.arithmetic, usual.arithmetic)
-    } else if (mark.division, mark.inputs) != (usual.division, usual.inputs) {
-        format!("is of {} input files; most are of {}", mark.inputs, usual.inputs)
-    } else if mark.division == Division::Lines && mark.input != usual.input {
-        format!("is of the inputs {}…; most are of {}…", &mark.input[..12], &usual.input[..12])
+/// Fails if a mark disagrees with the majority on shards, model, arithmetic or inputs.
+fn compare(mark: &Mark, majority: &Mark) -> Result<(), String> {
+    let differs = if mark.of != majority.of {
+        format!("is one of {} shards; most are of {}", mark.of, majority.of)
+    } else if mark.model != majority.model {
+        format!("has the model {}…; most have {}…", &mark.model[..12], &majority.model[..12])
+    } else if mark.arithmetic != majority.arithmetic {
+        format!("has the arithmetic {}; most have {}", mark.arithmetic, majority.arithmetic)
+    } else if (mark.division, mark.inputs) != (majority.division, majority.inputs) {
+        format!("has {} input files; most have {}", mark.inputs, majority.inputs)
+    } else if mark.division == Division::Lines && mark.input != majority.input {
+        format!("has the inputs {}…; most have {}…", &mark.input[..12], &majority.input[..12])
     } else {
         return Ok(());
     };
     Err(differs)
 }
 
-/// Shards of whole files whose numbers do not go on where those of the file before end.
+/// Returns the shards of whole files whose input numbers do not continue from the previous file.
 fn misnumbered(marks: &[Mark]) -> Vec<u32> {
     let whole = marks.iter().filter(|mark| mark.division == Division::Files);
     let mut files: Vec<(&MarkedFile, u32)> =
@@ -124,30 +124,30 @@ fn misnumbered(marks: &[Mark]) -> Vec<u32> {
     wrong
 }
 
-/// Those that are neither there nor wrong.
-fn missing(marks: &[Mark], wrong: &[Shortcoming], of: u32) -> Vec<Shortcoming> {
+/// Returns a problem for every range of shards without a mark.
+fn missing(marks: &[Mark], problems: &[Problem], of: u32) -> Vec<Problem> {
     let mut known: Vec<u32> = marks.iter().map(|mark| mark.shard).collect();
-    known.extend(wrong.iter().map(|shortcoming| shortcoming.first));
+    known.extend(problems.iter().map(|problem| problem.first));
     known.sort_unstable();
     known.retain(|&number| number < of);
     let (mut missing, mut next) = (Vec::new(), 0);
     for number in known.into_iter().chain([of]) {
         if next < number {
             let what = "not done".into();
-            missing.push(Shortcoming { first: next, last: number - 1, what });
+            missing.push(Problem { first: next, last: number - 1, what });
         }
         next = number.saturating_add(1);
     }
     missing
 }
 
-impl Shortcoming {
+impl Problem {
     fn of(shard: u32, what: String) -> Self {
         Self { first: shard, last: shard, what }
     }
 }
 
-impl fmt::Display for Shortcoming {
+impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { first, last, what } = self;
         match first == last {
