@@ -1,8 +1,8 @@
 //! The BiLSTM tagger with characters: words that are not in the vocabulary are spelled.
 //!
 //! *Source*: Lample et al., NAACL 2016, in the variant that the ED-Batch authors benchmark. The
-//! vector of a known word is its embedding; that of a spelled word is the concatenation of the last
-//! states of two stacks of LSTMs over its characters.
+//! vector of a known word is its embedding; the vector of a spelled word is the concatenation of
+//! the last states of two stacks of LSTMs over its characters.
 //!
 //! The stacks over the sentence read the same record for known and spelled words. If they looked up
 //! embeddings themselves, known and spelled words would be different kinds and could not share a

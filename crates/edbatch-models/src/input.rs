@@ -66,7 +66,7 @@ pub(crate) fn inputs_from(
     }
 }
 
-/// Returns true if the file name is that of an arc file: lattices as numbers.
+/// Returns true if `path` names an arc file: lattices as numbers.
 #[must_use]
 pub fn is_arc_file(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
