@@ -1,4 +1,4 @@
-//! Processes that are killed on their way, and what they leave.
+//! Tests of processes that are killed while they run.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The names in a folder, sorted.
+/// Returns the names in a folder, sorted.
 ///
 /// # Panics
-/// If it cannot be read, or a name is not UTF-8.
+/// If the folder cannot be read, or a name is not UTF-8.
 #[must_use]
 pub fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
@@ -19,19 +19,19 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Runs a process to its end, and then, `times` times, kills it at another moment, the last ones
-/// after its end: by a signal that it can do nothing about, and as a shell does, in turn. `start`
-/// is given the number of the time, 0 the first, and `check` what it left.
+/// Runs a process to its end, and then kills it `times` times, each time later, by SIGKILL and
+/// SIGTERM in turn. The last kills may come after its end. `start` and `check` get the number of
+/// the run; number 0 is the one that is not killed.
 ///
 /// # Panics
-/// If the first does not succeed, or none was killed before its end.
+/// If the first run fails, or every run ends before it is killed.
 pub fn kill_on_the_way(
     times: usize,
     mut start: impl FnMut(usize) -> Child,
     mut check: impl FnMut(usize),
 ) {
     let started = Instant::now();
-    assert!(start(0).wait().expect("it was not waited for").success());
+    assert!(start(0).wait().expect("waiting succeeds").success());
     let took = started.elapsed();
     check(0);
     let mut interrupted = 0;
@@ -42,8 +42,8 @@ pub fn kill_on_the_way(
         let signal = ["-KILL", "-TERM"][time % 2];
         let mut kill = Command::new("kill");
         let _ = kill.args([signal, &child.id().to_string()]).stderr(Stdio::null()).status();
-        interrupted += usize::from(!child.wait().expect("it was not waited for").success());
+        interrupted += usize::from(!child.wait().expect("waiting succeeds").success());
         check(time);
     }
-    assert!(interrupted > 0, "none of {times} was killed before its end");
+    assert!(interrupted > 0, "all of {times} runs ended before they were killed");
 }

@@ -3,12 +3,12 @@
 
     python run_shards.py --shards 64 --output-dir /shared/out /shared/model /shared/corpus/*.gz
 
-Needs `pip install ray` and nothing else; `edbatch`, the model, the inputs and the output folder
-must have the same paths on all nodes. Instead of an output folder there may be an object store,
-such as s3://bucket/out; then pyarrow is needed too. A task runs one shard on one core. Ray runs it
-again where its worker or its node is lost, and as nodes come they take what is left; a shard that
-was done before is skipped, so the same command goes on after any interruption. Results do not
-depend on which node ran what, or how often. What each shard says is in OUTPUT_DIR/logs.
+Requires only `pip install ray`. `edbatch`, the model, the inputs and the output folder must have the
+same paths on all nodes. The output may also be an object store, such as s3://bucket/out, which
+requires pyarrow. A task runs one shard on one core. Ray runs a task again if its worker or node is
+lost, and nodes that join take waiting shards. Completed shards are skipped, so the same command
+resumes after an interruption. Results do not depend on which node runs a shard, or how often. The
+output of each shard is in OUTPUT_DIR/logs.
 """
 
 import argparse
@@ -25,31 +25,31 @@ import ray
 
 
 def die_with_parent():
-    """Lets the command end when the worker that started it is killed (Linux)."""
+    """Ends the command when the worker that started it is killed (Linux)."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
-# A lost worker or node is no fault of the task: it is run again without end.
+# Tasks of lost workers and nodes run again, without a limit.
 @ray.remote(max_retries=-1)
 def run_shard(words, name, output_dir):
-    """Runs one shard; its exit code, and the last line that it said."""
+    """Runs one shard. Returns its exit code and the last line of its output."""
     if "://" not in output_dir:
         return run_in_folder(words, name, output_dir)
     with tempfile.TemporaryDirectory() as folder:
         copy(output_dir, folder, [f"{name}.jsonl", f"{name}.done"])
         code, said = run_in_folder(words, name, folder)
-        # The mark after the part: an object appears whole.
+        # Copy the mark after the part. Objects appear when they are complete.
         copy(folder, output_dir, [f"{name}.jsonl", f"{name}.done", f"logs/{name}.log"])
     return code, said
 
 
 def run_in_folder(words, name, folder):
-    """Runs the command with this output folder, and appends what it says to a log in there."""
+    """Runs the command with this output folder, and appends its output to a log there."""
     logs = pathlib.Path(folder, "logs")
     logs.mkdir(parents=True, exist_ok=True)
     with open(logs / f"{name}.log", "a", encoding="utf-8") as log:
-        log.write(f"begun by process {os.getpid()} on {os.uname().nodename}\n")
+        log.write(f"started by process {os.getpid()} on {os.uname().nodename}\n")
         log.flush()
         done = subprocess.run(
             [*words, "--output-dir", folder],
@@ -67,8 +67,8 @@ def run_in_folder(words, name, folder):
 
 
 def copy(source, target, names):
-    """Copies those of the files that exist between a folder and an object store."""
-    from pyarrow import fs  # For object stores alone.
+    """Copies the files that exist between a folder and an object store."""
+    from pyarrow import fs  # Only for object stores.
 
     def resolve(place):
         return fs.FileSystem.from_uri(place) if "://" in place else (fs.LocalFileSystem(), place)
@@ -81,7 +81,7 @@ def copy(source, target, names):
 
 
 class Run:
-    """Shards under way, and what became of the others."""
+    """Running shards, and the results of the others."""
 
     def __init__(self, options):
         self.options = options
@@ -91,7 +91,7 @@ class Run:
         self.failed = []
 
     def start(self, shard):
-        """Hands a shard to the cluster."""
+        """Starts the task of a shard."""
         options = self.options
         words = [options.edbatch, "infer", options.model]
         words += ["--input", *options.inputs] if options.inputs else []
@@ -103,7 +103,7 @@ class Run:
         self.attempts[shard] += 1
 
     def take(self, task):
-        """Takes the outcome of a task; a shard that failed is tried again a few times."""
+        """Handles the result of a task. A failed shard is retried a few times."""
         shard = self.shard_of.pop(task)
         try:
             code, said = ray.get(task)
@@ -111,7 +111,7 @@ class Run:
             code, said = 1, f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}"
         if code == 0:
             self.done += 1
-        # Wrong usage stays wrong.
+        # Do not retry after wrong usage.
         elif code != 2 and self.attempts[shard] < self.options.attempts:
             self.start(shard)
         else:
@@ -121,7 +121,7 @@ class Run:
         print(f"[{progress}, {nodes} nodes] {said}", flush=True)
 
     def finish(self):
-        """Waits for all shards; whether all of them are done."""
+        """Waits for all shards. Returns true if all are done."""
         while self.shard_of:
             ready, _ = ray.wait(list(self.shard_of), num_returns=1, timeout=60)
             if not ready:
@@ -129,23 +129,23 @@ class Run:
             for task in ready:
                 self.take(task)
         for shard in sorted(self.failed):
-            print(f"shard {shard} failed; see its file in the logs", file=sys.stderr)
+            print(f"shard {shard} failed; see its log", file=sys.stderr)
         return not self.failed
 
 
 def parse(arguments=None):
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("model", help="folder of the model")
     parser.add_argument("inputs", nargs="*", help="files of inputs, plain or .gz")
-    parser.add_argument("--shards", type=int, required=True, help="how many")
+    parser.add_argument("--shards", type=int, required=True, help="number of shards")
     parser.add_argument("--output-dir", required=True, help="folder, or URI of an object store")
     parser.add_argument("--edbatch", default="edbatch", help="the command, on every node")
-    parser.add_argument("--cpus", type=int, default=1, help="cores, and threads, of a shard")
-    parser.add_argument("--attempts", type=int, default=3, help="for a shard that fails")
-    parser.add_argument("--infer", action="append", default=[], help="a word more for infer")
+    parser.add_argument("--cpus", type=int, default=1, help="cores and threads per shard")
+    parser.add_argument("--attempts", type=int, default=3, help="attempts per shard")
+    parser.add_argument("--infer", action="append", default=[], help="an argument for infer")
     options = parser.parse_args(arguments)
     options.model = os.path.abspath(options.model)
     if "://" not in options.output_dir:
@@ -155,7 +155,7 @@ def parse(arguments=None):
 
 
 def main(arguments=None):
-    """Runs all shards on the cluster that is there; the exit code."""
+    """Runs all shards on the current cluster. Returns the exit code."""
     options = parse(arguments)
     if not ray.is_initialized():
         ray.init(address="auto")

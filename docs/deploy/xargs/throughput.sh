@@ -1,10 +1,10 @@
 #!/bin/bash
-# Compares eight shards by two processes with one process of two threads, in turns:
+# Compares eight shards in two processes with one process of two threads, in turns:
 #
 #   throughput.sh EDBATCH MODEL INPUT...
 #
-# Prints the median seconds of both over ROUNDS (9) rounds, and the medians of the rounds' ratios:
-# of their throughputs, and of the seconds of work of all cores, which other programs disturb less.
+# Prints the median seconds of both over ROUNDS (9) rounds, and the median ratios of throughput and
+# of processor time, which other programs disturb less.
 set -euo pipefail
 
 edbatch=$(realpath "$1")
@@ -23,7 +23,7 @@ shards() {
         --output-dir "$scratch/out" --threads 1 2> "$scratch/said"
 }
 
-# Elapsed seconds, and those of all cores together.
+# Elapsed seconds, and processor seconds of all cores.
 seconds() {
     local TIMEFORMAT='%R %U %S'
     { time "$@"; } 2>&1 | awk '{ print $1, $2 + $3 }'
@@ -50,7 +50,7 @@ column() {
 # shellcheck disable=SC2016
 ratios() {
     echo "one process of two threads: $(column '$1') s;" \
-        "eight shards by two processes: $(column '$3') s"
+        "eight shards in two processes: $(column '$3') s"
     echo "throughput of shards: $(column '$1 / $3') of one process (median of $ROUNDS rounds);" \
         "work: $(column '$4 / $2')"
 }
