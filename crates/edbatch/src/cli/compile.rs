@@ -1,4 +1,4 @@
-//! `edbatch compile`: the kernels of a model for a GPU, ahead of time.
+//! `edbatch compile`: compiles the kernels of a model for a GPU ahead of time.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use clap::Args;
 use super::failure::Failure;
 use super::precision::Precision;
 
-/// Compiles a model's kernels for a GPU ahead of time, on a machine that need not have one.
+/// Compiles a model's kernels for a GPU ahead of time. This machine does not need a GPU.
 ///
-/// The machine code goes to the user's cache ($XDG_CACHE_HOME/edbatch, or ~/.cache/edbatch), where
-/// `edbatch infer --backend cuda` finds it; copy the folder to another machine, and that one needs
-/// no compiler. It depends on the model's sizes, not on its weights.
+/// The machine code is stored in the user's cache ($XDG_CACHE_HOME/edbatch, or ~/.cache/edbatch),
+/// where `edbatch infer --backend cuda` finds it. A machine with a copy of this folder needs no
+/// compiler. The machine code depends on the model's sizes, not on its weights.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -20,11 +20,10 @@ Example:
 pub(crate) struct Compile {
     /// Folder with config.json, weights.safetensors and the vocabularies.
     dir: PathBuf,
-    /// What NVIDIA calls the GPU's generation: sm_80 (A100), sm_86, sm_89, sm_90a (H100, H200),
-    /// sm_100, sm_120.
+    /// Architecture of the GPU: sm_80 (A100), sm_86, sm_89, sm_90a (H100, H200), sm_100, sm_120.
     #[arg(long, value_name = "ARCH")]
     arch: String,
-    /// How products are to be rounded.
+    /// Precision of products.
     #[arg(long, value_name = "P", value_enum, default_value_t = Precision::Exact)]
     precision: Precision,
 }
@@ -33,7 +32,7 @@ impl Compile {
     #[cfg(not(feature = "cuda"))]
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let Self { dir: _, arch: _, precision: _ } = self;
-        Err(Failure::new("this build has no backend cuda: build it with `--features cuda`"))
+        Err(Failure::new("this build does not support backend cuda: build with `--features cuda`"))
     }
 
     #[cfg(feature = "cuda")]
@@ -54,20 +53,20 @@ impl Compile {
         let model = model.map_err(Failure::new)?;
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = program.map_err(Failure::new)?;
-        let made =
+        let compiled =
             cuda::compile(&program, &self.precision.options(), &self.arch).map_err(Failure::new)?;
-        let stored = made.store();
+        let stored = compiled.store();
         let file = stored.map_err(|error| {
-            Failure::new(format_args!("the compiled kernels cannot be stored: {error}"))
+            Failure::new(format_args!("cannot store the compiled kernels: {error}"))
         })?;
         match file {
             Some(file) => println!("{}", file.display()),
             None => return Err(Failure::new("there is no cache folder: set XDG_CACHE_HOME")),
         }
-        let cuda::CompiledKernels { bytes, registers, spilled, stack, .. } = made;
+        let cuda::CompiledKernels { bytes, registers, spilled, stack, .. } = compiled;
         println!(
-            "{bytes} bytes; {registers} registers a thread, {spilled} bytes spilled, a stack frame \
-             of {stack} bytes"
+            "{bytes} bytes; {registers} registers per thread, {spilled} bytes spilled, a stack \
+             frame of {stack} bytes"
         );
         Ok(())
     }

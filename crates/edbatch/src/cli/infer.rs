@@ -111,10 +111,10 @@ pub(crate) struct Infer {
     /// option, only inputs without finite results are checked.
     #[arg(long)]
     check_finite: bool,
-    /// File for statistics, one JSON object: instances, graphs, reused plans, nodes, batches and
-    /// their lower bound, seconds per stage (summed over the threads), gathered bytes, peak bytes,
-    /// how well each kind batched and why, and the largest missed opportunity. Not written for a
-    /// shard that is already done.
+    /// File for statistics, one JSON object: instances, graphs, nodes, batches and their lower
+    /// bound, seconds per stage (summed over the threads), gathered bytes, peak bytes, how well
+    /// each kind batched and why, and the largest missed opportunity. Not written for a shard that
+    /// is already done.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
     /// File for a Chrome trace, which ui.perfetto.dev shows as a timeline. Each thread has a track

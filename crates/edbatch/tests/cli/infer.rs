@@ -53,27 +53,6 @@ fn results_and_statistics_are_written_to_files() {
 }
 
 #[test]
-fn kept_plans_are_reused() {
-    let scratch = Scratch::new("kept");
-    scratch.init("tree_lstm");
-    let expected = scratch.ok(&["infer", "@model", "--batch", "1"]);
-    // Every tree occurs twice.
-    let trees = std::fs::read_to_string(scratch.path("trees.txt")).unwrap();
-    scratch.write("twice.txt", trees.repeat(2));
-    let words = ["infer", "@model", "--batch", "1", "--threads", "1", "--input", "@twice.txt"];
-    let stats = |more: &[&str]| {
-        let got = scratch.ok(&[&words[..], &["--stats", "@stats"], more].concat());
-        assert!(got.starts_with(&expected), "kept plans change nothing");
-        let stats = std::fs::read_to_string(scratch.path("stats")).unwrap();
-        let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
-        (stats["graphs"].as_u64().unwrap(), stats["plans_reused"].as_u64().unwrap())
-    };
-    assert_eq!(stats(&[]), (16, 0));
-    let (graphs, reused) = stats(&["--keep-plans", "1000000"]);
-    assert!(graphs == 16 && reused >= 8, "{reused} of {graphs}");
-}
-
-#[test]
 fn exceeding_the_memory_limit_is_an_error() {
     let scratch = Scratch::new("memory");
     scratch.init("tree_lstm");

@@ -82,7 +82,7 @@ fn slices_nest_and_batches_match_the_statistics() {
     for (model, ..) in MODELS {
         let scratch = Scratch::new(&format!("trace-{model}"));
         scratch.init(model);
-        for words in [&["--threads", "1"][..], &["--threads", "2", "--keep-plans", "1000000"]] {
+        for words in [&["--threads", "1"][..], &["--threads", "2"]] {
             let (tracks, stats) = traced(&scratch, &[words, &["--batch", "3"]].concat());
             assert_eq!(count(&tracks, "batch"), stats["batches"].as_u64().unwrap(), "{model}");
             assert_eq!(count(&tracks, "execute"), stats["graphs"].as_u64().unwrap(), "{model}");
