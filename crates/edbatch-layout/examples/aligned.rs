@@ -1,11 +1,11 @@
-//! Lays out the instances of aligned-layout files: `feasible copies` per instance.
+//! Lays out the instances of aligned-layout files, and prints `feasible copies` for each.
 //!
 //! ```text
 //! cargo run --release -p edbatch-layout --example aligned -- [--summary] FILE…
 //! ```
 //!
-//! With `--summary` nothing but the agreement with the answers in the files, and the time, is
-//! printed.
+//! With `--summary` it prints only the number of plans that agree with the answers in the files, and
+//! the time.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -53,9 +53,9 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// How many plans agree with the answers.
+/// Counts of plans that agree with the answers.
 #[derive(Default, Debug)]
-#[allow(dead_code)] // Read by `Debug`.
+#[allow(dead_code)] // `Debug` reads the fields.
 struct Agreement {
     instances: usize,
     feasible_flags: usize,

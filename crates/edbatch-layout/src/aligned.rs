@@ -1,24 +1,27 @@
-//! Aligned layouts: an order of variables in which batches find their operands side by side.
+//! Aligned layouts: an order of variables in memory that lets batches read their operands in place.
 //!
-//! Batches gather their operands into contiguous memory before they run, unless these lie there
-//! already: the variables of each operand next to each other, and the positions of all operands of
-//! the batch in one order. [`plan`] finds an order of the variables in which as few bytes as
-//! possible are gathered.
+//! A batch copies an operand into contiguous memory before it runs, unless the operand is already
+//! laid out well: its variables are adjacent, and all operands of the batch have their positions in
+//! the same order. [`plan`] searches for an order of the variables that copies few bytes.
 //!
-//! 1. A PQ-tree of the variables admits the orders in which every operand is contiguous. What it
-//!    demands of the positions of one operand is transferred to the others of the batch, to a
-//!    fixpoint.
-//! 2. All operands of a batch have equal trees then. What is left are equalities between directions
-//!    of Q-nodes and between permutations of P-nodes; a labelled union–find collects them.
+//! 1. First pass: a PQ-tree of the variables represents the orders in which every operand is
+//!    contiguous. Constraints on the positions of one operand are transferred to the other operands
+//!    of its batch, until nothing changes.
+//! 2. Second pass: the operands of a batch now have equal trees. The directions of Q-nodes and the
+//!    permutations of P-nodes depend on each other; a labelled union–find collects these relations.
 //!
-//! Both passes are exact: **an ideal layout, one without copies, is found whenever there is one**.
-//! If there is none, operands are given up one at a time, the lightest that can be, each in a
-//! transaction; small problems are solved to proven optimality, in large ones operands that
-//! disagree with the rest of their batch or with the majority go first.
+//! Both passes are exact: **if a layout without copies exists, it is found**. Otherwise a greedy
+//! pass accepts operands one at a time, heaviest first, and copies each operand that cannot be
+//! joined to those before it. Each attempt is a transaction.
 //!
-//! *Source*: section 3 and Alg. 2 of the paper; how the passes differ is said at each. *Cost*:
-//! near-linear, whether or not an ideal layout exists; what is spent on finding a better one is
-//! bounded. The example `large_aligned` measures it.
+//! The parts of a problem that share no variable and no batch are planned separately. A part with
+//! at most [`MAX_SEARCHED`] positions is then searched for something better: by restarts, and by
+//! branch and bound, which proves the smallest ones optimal. A larger part keeps the result of the
+//! greedy pass, or the declaration order where that copies less.
+//!
+//! *Source*: section 3 and Alg. 2 of the paper. Alg. 2 withdraws whole batches; we withdraw single
+//! operands, which copies less. *Cost*: linear, up to a logarithm, if a layout without copies
+//! exists; otherwise O(k log n) times that for k copies among n operands, and the search.
 //!
 //! ```
 //! use edbatch_layout::aligned::{AlignedBatch, Problem, Search, plan};
@@ -34,21 +37,15 @@
 //! ```
 
 mod accepted;
-mod agreement;
 mod branch_and_bound;
 mod component;
-mod explain;
-mod give_up;
-mod gradual;
+mod greedy;
 mod isomorphism;
 mod layout;
-mod local;
-mod majority;
 mod order;
 mod orient;
 mod problem;
 mod relation;
-mod sift;
 mod snapshot;
 mod transfer;
 
@@ -57,22 +54,26 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use branch_and_bound::branch_and_bound;
 use component::{Component, components};
-use give_up::give_up;
+use greedy::choose;
 
-pub use explain::{Cause, Why, why_copied};
 pub use layout::{Fate, Layout};
 pub use problem::{AlignedBatch, AlignedOperand, Malformed, OperandId, Problem};
 
-/// How much is spent where no ideal layout exists. Equal searches of equal problems give equal
-/// layouts.
+/// The largest number of positions, over all operands, of a part of a problem that is searched.
+///
+/// Larger parts are planned by the greedy pass alone: [`Search`] has no effect on them. The paper's
+/// cells have at most 65.
+pub const MAX_SEARCHED: u32 = 256;
+
+/// The effort spent on problems without an ideal layout. Equal searches of equal problems return
+/// equal layouts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Search {
-    /// Where the shuffles begin.
+    /// The seed of the shuffles.
     pub seed: u64,
-    /// How often giving up operands begins again; less often in large parts of a problem, where it
-    /// takes long.
+    /// The number of further greedy passes, in other orders, for each part of a problem.
     pub restarts: u32,
-    /// How many tests branch and bound may spend on each independent part of the problem.
+    /// The number of tests that branch and bound may spend on each part of a problem.
     pub tests: u32,
 }
 
@@ -84,7 +85,7 @@ impl Default for Search {
 }
 
 /// Orders the variables so that few bytes are copied: none if that is possible, and never more than
-/// as they are numbered.
+/// in the order of their numbers.
 ///
 /// # Panics
 /// If the problem is [malformed](Problem::check).
@@ -109,13 +110,15 @@ pub fn plan(problem: &Problem, search: Search) -> Layout {
     layout
 }
 
-/// An order of a component's variables, and whether it is proved to be the best.
+/// Returns an order of a component's variables, and true if it is proved optimal.
 fn plan_component(
     component: &Component,
     search: Search,
     rng: &mut Xoshiro256PlusPlus,
 ) -> (Vec<u32>, bool) {
-    let choice = give_up(component, search.restarts, rng);
-    let (choice, proved) = branch_and_bound(component, choice, search.tests);
+    let is_searched = component.positions() <= MAX_SEARCHED;
+    let [restarts, tests] = if is_searched { [search.restarts, search.tests] } else { [0, 0] };
+    let choice = choose(component, restarts, rng);
+    let (choice, proved) = branch_and_bound(component, choice, tests);
     (choice.order, proved)
 }

@@ -8,12 +8,11 @@ use std::process::Command;
 use crate::{Failure, root};
 
 /// Examples that are not compared, and why.
-const NOT_COMPARED: [(&str, &str); 10] = [
+const NOT_COMPARED: [(&str, &str); 9] = [
     ("3_walkthrough", "is quoted in docs/walkthrough.md, which a test compares"),
     ("build_cost", "prints times"),
     ("costs", "prints times"),
     ("figures", "prints times"),
-    ("large_aligned", "prints times"),
     ("planarity", "prints times"),
     ("counts", "takes minutes and needs the shared data"),
     ("aligned", "reads the files that are named; a test of the crate has the shared one"),

@@ -1,29 +1,30 @@
-//! The operands that were accepted so far, and the tree of the orders that serve them all.
+//! The operands accepted so far, and a PQ-tree of the orders that satisfy all of them.
 //!
-//! Adding is a transaction: an element that cannot be joined to those accepted leaves no trace. The
-//! test is exact; it runs both passes, the second one afresh, as it has nothing to keep while nodes
-//! of the tree still change.
+//! Adding elements is a transaction: if they are incompatible with those accepted before, nothing
+//! changes. The test is exact and runs both passes. The second pass starts from scratch each time,
+//! because the first may still change any node of the tree.
 
 use pqtree::{Checkpoint, PqTree};
 
 use super::component::Component;
 use super::order::order;
-use super::orient::{Orientation, orient};
+use super::orient::orient;
+use super::relation::Relation;
 use super::snapshot::Snapshot;
 use super::transfer::transfer;
 
-/// Elements of a component that one order serves together.
+/// Elements of a component that one order satisfies together.
 #[derive(Debug)]
 pub(super) struct Accepted<'a> {
     pub(super) component: &'a Component,
     tree: PqTree,
-    /// The elements of each batch, as they were added.
+    /// The accepted elements of each batch, in the order of their addition.
     kept: Vec<Vec<u32>>,
-    /// What the last addition found, unless it was undone.
-    settled: Option<(Snapshot, Orientation)>,
+    /// The results of both passes for the last addition, unless it was undone.
+    settled: Option<(Snapshot, Relation)>,
 }
 
-/// What takes back an addition.
+/// The record that undoes an addition.
 #[derive(Debug)]
 #[must_use = "an addition is undone or kept"]
 pub(super) struct Addition {
@@ -31,69 +32,53 @@ pub(super) struct Addition {
     elements: Vec<u32>,
 }
 
-/// Why elements were refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refusal {
-    /// Its variables cannot be neighbours.
-    Apart,
-    /// Variables that have to be neighbours, as those of the same positions of another operand are,
-    /// cannot be.
-    Nested,
-    /// Its positions would have to lie in two orders.
-    Turned,
-}
-
 impl<'a> Accepted<'a> {
-    /// Nothing yet.
+    /// Accepts no elements yet.
     pub(super) fn none(component: &'a Component) -> Self {
         let tree = PqTree::new(component.variables.len() as u32);
         let kept = vec![Vec::new(); component.batches as usize];
         Self { component, tree, kept, settled: None }
     }
 
-    /// Adds elements, all or none of them.
-    pub(super) fn add(&mut self, elements: &[u32]) -> Result<Addition, Refusal> {
+    /// Adds all the elements, or none and returns `None` if no order satisfies them together with
+    /// those accepted before.
+    pub(super) fn add(&mut self, elements: &[u32]) -> Option<Addition> {
         let addition = Addition { before: self.tree.checkpoint(), elements: elements.to_vec() };
-        match self.try_add(elements) {
-            Ok(()) => Ok(addition),
-            Err(refusal) => {
-                self.undo(addition);
-                Err(refusal)
-            }
+        for &index in elements {
+            self.kept[self.component.elements[index as usize].batch as usize].push(index);
         }
+        self.settled = self.reduce(elements).and_then(|changed| self.settle(changed));
+        if self.settled.is_none() {
+            self.undo(addition);
+            return None;
+        }
+        Some(addition)
     }
 
-    fn try_add(&mut self, elements: &[u32]) -> Result<(), Refusal> {
+    /// Makes the operands contiguous. Returns the batches that this may affect.
+    fn reduce(&mut self, elements: &[u32]) -> Option<Vec<u32>> {
         let mut changed = Vec::new();
         for &index in elements {
             let element = &self.component.elements[index as usize];
-            self.kept[element.batch as usize].push(index);
             changed.push(element.batch);
-        }
-        for &index in elements {
-            let positions = &self.component.elements[index as usize].positions;
-            if self.tree.reduce(positions).map_err(|_| Refusal::Apart)?.changed {
-                let readers =
-                    positions.iter().map(|&variable| &self.component.readers[variable as usize]);
-                changed.extend(readers.flatten());
+            if self.tree.reduce(&element.positions).ok()?.changed {
+                let variables = element.positions.iter();
+                changed.extend(variables.flat_map(|&v| &self.component.readers[v as usize]));
             }
         }
         changed.sort_unstable();
         changed.dedup();
-        self.settled = Some(self.settle(changed)?);
-        Ok(())
+        Some(changed)
     }
 
-    /// Both passes.
-    fn settle(&mut self, changed: Vec<u32>) -> Result<(Snapshot, Orientation), Refusal> {
-        let snapshot = transfer(&mut self.tree, self.component, &self.kept, changed)
-            .map_err(|_| Refusal::Nested)?;
-        let orientation =
-            orient(&snapshot, self.component, &self.kept).map_err(|_| Refusal::Turned)?;
-        Ok((snapshot, orientation))
+    /// Runs both passes.
+    fn settle(&mut self, changed: Vec<u32>) -> Option<(Snapshot, Relation)> {
+        let snapshot = transfer(&mut self.tree, self.component, &self.kept, changed)?;
+        let relation = orient(&snapshot, self.component, &self.kept)?;
+        Some((snapshot, relation))
     }
 
-    /// Takes back an addition. Those after it have to be undone before.
+    /// Undoes an addition. Later additions must be undone first.
     pub(super) fn undo(&mut self, addition: Addition) {
         self.settled = None;
         self.tree.rollback(addition.before);
@@ -104,16 +89,16 @@ impl<'a> Accepted<'a> {
         }
     }
 
-    /// Makes an addition, and those after it, final.
+    /// Makes an addition, and all later ones, final.
     pub(super) fn keep(&mut self, addition: Addition) {
         self.tree.commit(addition.before);
     }
 
-    /// An order, in the problem's names, that serves all that was accepted.
+    /// Returns an order that satisfies all accepted elements, in the problem's numbers.
     pub(super) fn order(&mut self) -> Vec<u32> {
-        let settled = self.settled.take().map_or_else(|| self.settle(Vec::new()), Ok);
-        let (snapshot, mut orientation) = settled.expect("what was accepted was tested");
-        let order = order(&snapshot, &mut orientation);
+        let settled = self.settled.take().or_else(|| self.settle(Vec::new()));
+        let (snapshot, mut relation) = settled.expect("accepted elements are compatible");
+        let order = order(&snapshot, &mut relation);
         order.into_iter().map(|variable| self.component.variables[variable as usize]).collect()
     }
 }

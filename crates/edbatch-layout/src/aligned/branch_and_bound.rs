@@ -1,18 +1,18 @@
-//! Branch and bound over what to give up: proves a choice to be the best, or finds a better one.
+//! Branch and bound over the operands to copy: improves a choice, or proves it optimal.
 //!
-//! Elements are decided on one after the other, the heaviest first: accepted, if it can be joined
-//! to those accepted before, and then given up. A branch is left when what it gave up, and what it
-//! will have to, weighs as much as the best choice. What it will have to: of pairs of elements that
-//! exclude each other, no element in two of them, the lighter one each; and all of what is excluded
-//! by an element accepted.
+//! Elements are decided one by one, heaviest first: each is accepted if it is compatible with those
+//! accepted before, and then, in a second branch, copied. A branch ends when the weight that it has
+//! copied, plus a lower bound on what it still has to copy, reaches the cost of the best choice. The
+//! bound is the weight of all elements that an accepted element excludes, and the lighter weight of
+//! each of some disjoint pairs of elements that exclude each other.
 //!
-//! *Cost*: exponential, bounded by the number of tests that it may spend.
+//! *Cost*: exponential, limited by the number of tests.
 
 use super::accepted::Accepted;
 use super::component::Component;
-use super::give_up::{Choice, by_weight};
+use super::greedy::{Choice, by_weight};
 
-/// Improves on a choice. Says whether the result is proved to be the best within `tests` tests.
+/// Improves a choice. Returns true with it if at most `tests` tests prove it optimal.
 pub(super) fn branch_and_bound(component: &Component, start: Choice, tests: u32) -> (Choice, bool) {
     let count = component.elements.len();
     if start.cost == 0 || (count * count / 2) as u64 > u64::from(tests) {
@@ -32,7 +32,7 @@ pub(super) fn branch_and_bound(component: &Component, start: Choice, tests: u32)
     (search.best, proved)
 }
 
-/// For each element, those that can never be accepted together with it.
+/// For each element, the elements that can never be accepted together with it.
 fn exclusions(component: &Component) -> Vec<Vec<u32>> {
     let count = component.elements.len() as u32;
     let mut excludes = vec![Vec::new(); count as usize];
@@ -41,8 +41,8 @@ fn exclusions(component: &Component) -> Vec<Vec<u32>> {
         let first = accepted.add(&[a]).expect("a single operand can always be contiguous");
         for b in a + 1..count {
             match accepted.add(&[b]) {
-                Ok(second) => accepted.undo(second),
-                Err(_) => {
+                Some(second) => accepted.undo(second),
+                None => {
                     excludes[a as usize].push(b);
                     excludes[b as usize].push(a);
                 }
@@ -55,7 +55,7 @@ fn exclusions(component: &Component) -> Vec<Vec<u32>> {
 
 struct Search<'a> {
     component: &'a Component,
-    /// The elements in the order in which they are decided on.
+    /// The elements in the order of their decisions.
     sequence: Vec<u32>,
     excludes: Vec<Vec<u32>>,
     accepted: Accepted<'a>,
@@ -68,14 +68,14 @@ struct Search<'a> {
 enum State {
     Open,
     Accepted,
-    GivenUp,
+    Copied,
 }
 
-/// No more tests may be spent.
+/// All tests are spent.
 struct Spent;
 
 impl Search<'_> {
-    /// Decides on the elements from `next` on, with the given weight given up before.
+    /// Decides the elements from `next` on; the earlier ones copy the weight `cost`.
     fn branch(&mut self, next: usize, cost: u64) -> Result<(), Spent> {
         if cost + self.bound(next) >= self.best.cost {
             return Ok(());
@@ -88,7 +88,7 @@ impl Search<'_> {
         };
         if !self.is_excluded(element) {
             self.tests = self.tests.checked_sub(1).ok_or(Spent)?;
-            if let Ok(addition) = self.accepted.add(&[element]) {
+            if let Some(addition) = self.accepted.add(&[element]) {
                 self.state[element as usize] = State::Accepted;
                 let done = self.branch(next + 1, cost);
                 self.accepted.undo(addition);
@@ -96,7 +96,7 @@ impl Search<'_> {
                 done?;
             }
         }
-        self.state[element as usize] = State::GivenUp;
+        self.state[element as usize] = State::Copied;
         let done = self.branch(next + 1, cost + self.weight(element));
         self.state[element as usize] = State::Open;
         done
@@ -111,7 +111,7 @@ impl Search<'_> {
         excludes.any(|&other| self.state[other as usize] == State::Accepted)
     }
 
-    /// The least weight that will be given up of the elements from `next` on.
+    /// A lower bound on the copied weight of the elements from `next` on.
     fn bound(&self, next: usize) -> u64 {
         let open = &self.sequence[next..];
         let mut counted = vec![false; self.sequence.len()];

@@ -1,41 +1,39 @@
-//! Parts of a problem that have no variable and no batch in common: each is laid out on its own.
+//! Components: parts of a problem that share no variable and no batch, and are laid out separately.
 //!
-//! A layout of the whole is the layouts of the parts, one after the other: what makes one operand
-//! contiguous and aligned concerns the variables of its own part alone. So every search is as small
-//! as the part that it searches.
+//! A layout of the problem is a concatenation of the components' layouts, because only variables of
+//! an operand's own component decide whether it is contiguous and aligned.
 //!
-//! *Cost*: O(positions), nearly.
+//! *Cost*: O(positions · α).
 
 use super::problem::{Form, OperandId, Problem};
 
-/// A part of a problem, with variables and batches numbered from 0.
+/// A part of a problem, with its own numbering of variables and batches from 0.
 #[derive(Debug)]
 pub(super) struct Component {
-    /// The problem's name of each variable, ascending.
+    /// The problem's number of each variable, ascending.
     pub(super) variables: Vec<u32>,
-    /// What is accepted or given up, batch after batch.
+    /// The operands that are accepted or copied, batch by batch.
     pub(super) elements: Vec<Element>,
-    /// How many batches there are.
+    /// The number of batches.
     pub(super) batches: u32,
     /// For each variable, the batches that read it.
     pub(super) readers: Vec<Vec<u32>>,
 }
 
-/// An operand with distinct variables. The same operand, given several times in a batch, is one
-/// element.
+/// An operand with distinct variables. Equal operands of a batch are one element.
 #[derive(Debug)]
 pub(super) struct Element {
-    /// The batch, as the component numbers it.
+    /// The batch, in the component's numbering.
     pub(super) batch: u32,
-    /// The variable of each position, as the component numbers it.
+    /// The variable of each position, in the component's numbering.
     pub(super) positions: Vec<u32>,
-    /// Of all its occurrences.
+    /// The weight of all its occurrences.
     pub(super) weight: u64,
-    /// What the problem calls it, each time that it occurs.
+    /// The problem's names of the equal operands.
     pub(super) occurrences: Vec<OperandId>,
 }
 
-/// The components of a problem that ask something of the order, by their least variables.
+/// Returns the components that constrain the order, sorted by their smallest variables.
 pub(super) fn components(problem: &Problem) -> Vec<Component> {
     let elements = elements(problem);
     let mut union = Union::new(problem.variables);
@@ -47,7 +45,7 @@ pub(super) fn components(problem: &Problem) -> Vec<Component> {
     let mut within = vec![0; problem.variables as usize];
     let mut components: Vec<Component> = Vec::new();
     for variable in 0..problem.variables {
-        // The root of each set is its least variable, so that it comes first.
+        // The root of each set is its smallest variable, so it comes first.
         let root = union.root(variable);
         if root == variable {
             component_of[variable as usize] = components.len();
@@ -75,7 +73,7 @@ pub(super) fn components(problem: &Problem) -> Vec<Component> {
     components
 }
 
-/// The distinct operands with distinct variables of all batches.
+/// Returns the elements of all batches.
 fn elements(problem: &Problem) -> Vec<Element> {
     let mut elements: Vec<Element> = Vec::new();
     for (batch, operands) in (0..).zip(problem.batches.iter().map(|batch| &batch.operands)) {
@@ -115,7 +113,7 @@ impl Component {
         }
     }
 
-    /// The positions of all elements.
+    /// The number of positions of all elements.
     pub(super) fn positions(&self) -> u32 {
         self.elements.iter().map(|element| element.positions.len() as u32).sum()
     }
@@ -126,7 +124,7 @@ impl Component {
     }
 }
 
-/// Disjoint sets of variables; the root of a set is its least variable.
+/// Disjoint sets of variables; the root of a set is its smallest variable.
 struct Union(Vec<u32>);
 
 impl Union {

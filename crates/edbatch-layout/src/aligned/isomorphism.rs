@@ -1,51 +1,48 @@
-//! Two operands of a batch, node by node: which node of the one is which of the other.
+//! Matches the tree nodes of two operands of a batch.
 //!
-//! Nodes are matched by their positions, from the leaves upwards: the image of a leaf is the leaf
-//! of the same position, the image of an inner node is the common parent of its children's images
-//! if it admits the same orders of them. Where there is no such node, the positions of the node are
-//! a constraint that the other operand has yet to meet.
+//! Nodes are matched bottom-up by position. The image of a leaf is the leaf at the same position of
+//! the other operand. The image of an inner node is the common parent of its children's images, if
+//! that parent admits the same orders of them. If there is no such parent, the variables at the
+//! node's positions must still be made consecutive in the other operand.
 //!
-//! *Source*: `ParseEquivNodeOrderPair` of the paper's appendix; its orders of reference are kept by
-//! node, but two operands of a batch may share nodes, as in the paper's own example. Ours keeps
-//! them by pair of operands.
-//!
-//! *Cost*: O(positions).
+//! *Source*: `ParseEquivNodeOrderPair` of the paper's appendix. The paper keeps reference orders by
+//! node, but two operands of a batch may share nodes, as in its own example; we keep them by pair of
+//! operands. *Cost*: O(positions).
 
+use super::relation::Permutation;
 use super::snapshot::{NONE, Part, Snapshot};
 
-/// What is reported about two operands.
-pub(super) trait Listener {
-    /// The children of Q-node `a` follow each other as those of `b` do, or, if `turned`, the other
-    /// way round.
-    fn directions(&mut self, a: u32, b: u32, turned: bool);
-
-    /// Child `i` of P-node `a` corresponds to child `to[i]` of `b`.
-    fn permutations(&mut self, a: u32, b: u32, to: &[u32]);
-
-    /// These variables of the second operand have to be consecutive.
-    fn missing(&mut self, variables: &mut dyn Iterator<Item = u32>);
+/// Two nodes whose orders determine each other.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) a: u32,
+    pub(super) b: u32,
+    /// For P-nodes: child `i` of `a` corresponds to child `to(i)` of `b`. For Q-nodes: the identity
+    /// if their children have the same direction, else [`Permutation::reversal`].
+    pub(super) to: Permutation,
 }
 
-/// Working memory, kept to be allocated once.
+/// Compares operands. Its memory is reused from call to call.
 #[derive(Default, Debug)]
 pub(super) struct Matcher {
-    /// For each node of the first operand its image, if it has one.
+    /// The node pairs found by the last call.
+    pub(super) pairs: Vec<Pair>,
+    /// The sets of variables of the second operand that must be consecutive, found by the last call.
+    pub(super) missing: Vec<Vec<u32>>,
+    /// For each node of the first operand its image, or `NONE`.
     images: Vec<u32>,
     children: Vec<u32>,
+    /// The place of each child's image among its siblings.
     indices: Vec<u32>,
 }
 
 impl Matcher {
-    /// Matches the nodes of operand `a` to those of operand `b`, and says whether each of them has
-    /// an image. Then the two have equal trees.
-    pub(super) fn match_operands(
-        &mut self,
-        tree: &Snapshot,
-        a: &[u32],
-        b: &[u32],
-        listener: &mut impl Listener,
-    ) -> bool {
+    /// Matches the nodes of operand `a` to those of operand `b`. Returns true if every node has an
+    /// image: then the operands have equal trees.
+    pub(super) fn match_operands(&mut self, tree: &Snapshot, a: &[u32], b: &[u32]) -> bool {
         let part = tree.part(a);
+        self.pairs.clear();
+        self.missing.clear();
         self.images.clear();
         self.images.resize(part.len(), NONE);
         for (&from, &to) in a.iter().zip(b) {
@@ -63,10 +60,10 @@ impl Matcher {
             let image = self.image(tree, part, node.permutes, size);
             if image == NONE {
                 complete = false;
-                self.report(tree, part, node.permutes, is_root, listener);
+                self.report_missing(tree, part, node.permutes, is_root);
             } else {
                 self.images[(place - part.first) as usize] = image;
-                self.relate(tree, place, image, listener);
+                self.pair(tree, place, image);
             }
         }
         if tree.node(part.last).first != part.first {
@@ -75,22 +72,22 @@ impl Matcher {
             let image = self.image(tree, part, false, Size::AtLeast);
             if image == NONE {
                 complete = false;
-                self.report(tree, part, false, true, listener);
+                self.report_missing(tree, part, false, true);
             } else {
-                self.relate(tree, tree.node(part.last).parent, image, listener);
+                self.pair(tree, tree.node(part.last).parent, image);
             }
         }
         complete
     }
 
-    /// Takes children that come from right to left.
+    /// Collects children that are given from right to left.
     fn collect(&mut self, children: impl Iterator<Item = u32>) {
         self.children.clear();
         self.children.extend(children);
         self.children.reverse();
     }
 
-    /// The node that corresponds to the one with the children at hand, or `NONE`.
+    /// Returns the image of the node with the collected children, or `NONE`.
     fn image(&mut self, tree: &Snapshot, part: Part, permutes: bool, size: Size) -> u32 {
         let images = self.children.iter().map(|&child| self.images[(child - part.first) as usize]);
         let mut parent = NONE;
@@ -116,48 +113,44 @@ impl Matcher {
         if fits { parent } else { NONE }
     }
 
-    fn relate(&self, tree: &Snapshot, a: u32, b: u32, listener: &mut impl Listener) {
-        if tree.node(a).permutes {
-            listener.permutations(a, b, &self.indices);
+    fn pair(&mut self, tree: &Snapshot, a: u32, b: u32) {
+        let to = if tree.node(a).permutes {
+            Permutation::new(&self.indices)
+        } else if self.indices[0] > self.indices[1] {
+            Permutation::reversal()
         } else {
-            listener.directions(a, b, self.indices[0] > self.indices[1]);
-        }
+            Permutation::identity()
+        };
+        self.pairs.push(Pair { a, b, to });
     }
 
-    /// Says what the children at hand, of a node without an image, ask of the other operand.
-    fn report(
-        &self,
-        tree: &Snapshot,
-        part: Part,
-        permutes: bool,
-        is_root: bool,
-        listener: &mut impl Listener,
-    ) {
+    /// Reports the constraints of a node without an image, whose children are collected.
+    fn report_missing(&mut self, tree: &Snapshot, part: Part, permutes: bool, is_root: bool) {
         let image = |variable| {
             let leaf = tree.place(variable);
             tree.node(self.images[(leaf - part.first) as usize]).variable
         };
-        let mut report = |children: &[u32]| {
+        let set = |children: &[u32]| -> Vec<u32> {
             let variables = children.iter().flat_map(|&child| tree.variables(child));
-            listener.missing(&mut variables.map(image));
+            variables.map(image).collect()
         };
-        // That the whole operand is consecutive is known.
+        // The operand as a whole is known to be consecutive.
         if permutes && !is_root {
-            report(&self.children);
+            self.missing.push(set(&self.children));
         } else if !permutes && (self.children.len() > 2 || !is_root) {
-            self.children.windows(2).for_each(report);
+            self.missing.extend(self.children.windows(2).map(set));
         }
     }
 }
 
-/// How many children an image has.
+/// The number of children that an image must have, compared with its node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
     Exactly,
     AtLeast,
 }
 
-/// Whether the numbers go up by one each, or down by one each.
+/// Returns true if the numbers are consecutive, ascending or descending.
 fn is_run(indices: &[u32]) -> bool {
     indices.windows(2).all(|pair| pair[1] == pair[0] + 1)
         || indices.windows(2).all(|pair| pair[0] == pair[1] + 1)

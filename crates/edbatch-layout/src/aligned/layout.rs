@@ -1,50 +1,54 @@
-//! A layout: an order of the variables, and what it leaves to be copied.
+//! Layouts: an order of the variables, and the operands that it copies.
 
 use super::problem::{Form, OperandId, Problem};
 
 /// An order of the variables, and the fate of each operand in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// The variables as they lie in memory.
+    /// The variables in the order of their memory.
     pub order: Vec<u32>,
-    /// For each operand of each batch, whether it is used where it lies.
+    /// The fate of each operand of each batch.
     pub fates: Vec<Vec<Fate>>,
-    /// How many operands are copied.
+    /// The number of operands that are copied.
     pub copies: usize,
-    /// What their copies cost together.
+    /// The total weight of the copies.
     pub bytes: u64,
-    /// Whether an ideal layout exists: one without copies.
+    /// True if this layout is ideal: it copies nothing. A [`plan`](super::plan) is ideal if any
+    /// layout is.
     pub feasible: bool,
-    /// Whether no order costs fewer bytes.
+    /// True if it is proved that no order copies fewer bytes.
     pub proved: bool,
 }
 
-/// How a batch comes by an operand.
+/// How a batch gets an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fate {
-    /// Used where it lies.
+    /// Used in place.
     InPlace,
-    /// All positions read one variable, where it lies.
+    /// All positions read one variable, in place.
     Broadcast,
     /// Gathered before the batch, or scattered after it.
     Copied,
 }
 
 impl Layout {
-    /// What an order of the variables costs: in each batch the heaviest group of operands that are
+    /// Evaluates an order of the variables. In each batch, the heaviest group of operands that are
     /// contiguous and have their positions in the same order is used in place.
     ///
     /// *Cost*: O(positions · log positions).
     ///
     /// # Panics
-    /// If `order` is no order of the problem's variables.
+    /// If `order` is not a permutation of the problem's variables.
     #[must_use]
     pub fn of_order(problem: &Problem, order: Vec<u32>) -> Self {
         let mut place_of = vec![u32::MAX; problem.variables as usize];
         for (place, &variable) in (0..).zip(&order) {
             place_of[variable as usize] = place;
         }
-        assert!(order.len() == place_of.len() && !place_of.contains(&u32::MAX), "not an order");
+        assert!(
+            order.len() == place_of.len() && !place_of.contains(&u32::MAX),
+            "not a permutation"
+        );
         let mut layout = Self {
             order,
             fates: Vec::with_capacity(problem.batches.len()),
@@ -60,7 +64,7 @@ impl Layout {
                 match operand.form() {
                     Form::Single => fates[place as usize] = Fate::InPlace,
                     Form::Broadcast => fates[place as usize] = Fate::Broadcast,
-                    Form::Repeats(_) => {}
+                    Form::Repeats => {}
                     Form::Distinct => {
                         distinct.push((place, &operand.positions[..], operand.weight))
                     }
@@ -82,15 +86,15 @@ impl Layout {
         layout
     }
 
-    /// The fate of an operand.
+    /// Returns the fate of an operand.
     #[must_use]
     pub fn fate(&self, id: OperandId) -> Fate {
         self.fates[id.batch as usize][id.operand as usize]
     }
 }
 
-/// Of a batch's operands, given by name, positions and weight, the heaviest group that lies
-/// contiguous and in one order of positions.
+/// Returns the heaviest group of a batch's operands that are contiguous and have their positions in
+/// one order. Operands are given by name, positions and weight.
 pub(super) fn heaviest_group<'a>(
     operands: impl IntoIterator<Item = (u32, &'a [u32], u64)>,
     place_of: &[u32],
@@ -108,8 +112,8 @@ pub(super) fn heaviest_group<'a>(
     best.unwrap_or_default().iter().map(|&(_, name, _)| name).collect()
 }
 
-/// Where each position lies, counted from the first of them; `None` if the variables are no
-/// neighbours.
+/// The offset of each position from the operand's first place; `None` if the operand is not
+/// contiguous.
 fn position_offsets(positions: &[u32], place_of: &[u32]) -> Option<Vec<u32>> {
     let mut offsets: Vec<u32> =
         positions.iter().map(|&variable| place_of[variable as usize]).collect();

@@ -1,34 +1,36 @@
-//! Reading an order off a tree: each root's children as they stand, all others as follows from
-//! their roots.
+//! Reads an order of the variables off an oriented tree.
+//!
+//! The children of each root of the relation keep their order; the order of every other node
+//! follows from its root.
 //!
 //! *Source*: `GetLeafOrder` of the paper's appendix. *Cost*: O(variables).
 
-use super::orient::Orientation;
+use super::relation::Relation;
 use super::snapshot::{NONE, Snapshot};
 
-/// An order of the variables that the tree admits and the orientation demands.
-pub(super) fn order(tree: &Snapshot, orientation: &mut Orientation) -> Vec<u32> {
+/// Returns an order of the variables that the tree admits and the relation demands.
+pub(super) fn order(tree: &Snapshot, relation: &mut Relation) -> Vec<u32> {
     let mut order = Vec::new();
-    let mut to_come: Vec<u32> = tree.len().checked_sub(1).into_iter().collect();
-    while let Some(place) = to_come.pop() {
+    let mut stack: Vec<u32> = tree.len().checked_sub(1).into_iter().collect();
+    while let Some(place) = stack.pop() {
         let node = tree.node(place);
         if node.variable != NONE {
             order.push(node.variable);
             continue;
         }
-        // What is pushed last comes first, so that children are wanted from right to left.
-        let begin = to_come.len();
-        to_come.extend(tree.children(place));
+        // The last node pushed is visited first, so children are pushed from right to left.
+        let begin = stack.len();
+        stack.extend(tree.children(place));
+        let (_, label) = relation.find(place);
         if node.permutes {
-            let (_, label) = orientation.permutations.find(place);
             let mut placed = vec![NONE; node.degree as usize];
-            for &child in &to_come[begin..] {
+            for &child in &stack[begin..] {
                 placed[label.apply(tree.node(child).index) as usize] = child;
             }
-            to_come.truncate(begin);
-            to_come.extend(placed.into_iter().rev());
-        } else if orientation.turns.find(place).1.0 {
-            to_come[begin..].reverse();
+            stack.truncate(begin);
+            stack.extend(placed.into_iter().rev());
+        } else if !label.is_identity() {
+            stack[begin..].reverse();
         }
     }
     order

@@ -1,48 +1,46 @@
-//! The problem: batches of operands that want to lie side by side, position by position in one
-//! order.
+//! The problem: batches whose operands should be contiguous, with their positions in one order.
 
 use std::fmt;
 
 /// Variables, and batches that read and write them.
 ///
-/// Any order of the variables is a layout. A batch is served without copies if the variables of
-/// each of its operands are neighbours and if all its operands have their positions in the same
-/// order.
+/// Any order of the variables is a layout. A batch needs no copies if each of its operands is
+/// contiguous and all of them have their positions in the same order.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Problem {
-    /// How many variables there are.
+    /// The number of variables.
     pub variables: u32,
     /// The batches, in any order.
     pub batches: Vec<AlignedBatch>,
 }
 
-/// Operations that run as one: each is a position.
+/// Operations that run as one kernel. Each operation is a position.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct AlignedBatch {
-    /// The operands of the operations, and their results. All have as many positions.
+    /// The operands of the operations, and their results. All have the same number of positions.
     pub operands: Vec<AlignedOperand>,
 }
 
-/// What all positions of a batch have in one role: the left factors, say, or the results.
+/// The variables of a batch in one role: all left factors, for example, or all results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AlignedOperand {
     /// The variable of each position.
     pub positions: Vec<u32>,
-    /// What a copy of it costs, in bytes.
+    /// The cost of copying it, in bytes.
     pub weight: u64,
 }
 
-/// Names an operand: the batch, and the place among its operands.
+/// The name of an operand: its batch, and its index in the batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OperandId {
-    /// The batch, from 0.
+    /// The index of the batch.
     pub batch: u32,
-    /// The operand of the batch, from 0.
+    /// The index of the operand in the batch.
     pub operand: u32,
 }
 
 impl AlignedBatch {
-    /// Operands that all weigh the same.
+    /// Creates a batch whose operands have equal weights.
     pub fn uniform(operands: impl IntoIterator<Item = Vec<u32>>, weight: u64) -> Self {
         let operands = operands.into_iter().map(|positions| AlignedOperand { positions, weight });
         Self { operands: operands.collect() }
@@ -50,24 +48,27 @@ impl AlignedBatch {
 }
 
 impl Problem {
-    /// An operand by its name. Panics if there is none.
+    /// Returns an operand.
+    ///
+    /// # Panics
+    /// If it does not exist.
     #[must_use]
     pub fn operand(&self, id: OperandId) -> &AlignedOperand {
         &self.batches[id.batch as usize].operands[id.operand as usize]
     }
 
-    /// All operands with their names.
+    /// Iterates over all operands with their names.
     pub fn operands(&self) -> impl Iterator<Item = (OperandId, &AlignedOperand)> {
         (0..).zip(&self.batches).flat_map(|(batch, b)| {
             (0..).zip(&b.operands).map(move |(operand, o)| (OperandId { batch, operand }, o))
         })
     }
 
-    /// Whether every variable that is named exists, and all operands of a batch have as many
+    /// Checks that every variable exists, and that the operands of a batch have the same number of
     /// positions.
     ///
     /// # Errors
-    /// The first operand of which this does not hold.
+    /// The first malformed operand.
     pub fn check(&self) -> Result<(), Malformed> {
         for (id, operand) in self.operands() {
             let expected = self.batches[id.batch as usize].operands[0].positions.len();
@@ -82,7 +83,7 @@ impl Problem {
 }
 
 impl AlignedOperand {
-    /// What the operand asks of the order.
+    /// Classifies the operand by the constraint that it puts on the order.
     pub(super) fn form(&self) -> Form {
         let Some((&first, rest)) = self.positions.split_first() else {
             return Form::Single;
@@ -93,51 +94,44 @@ impl AlignedOperand {
         if rest.iter().all(|&variable| variable == first) {
             return Form::Broadcast;
         }
-        match self.repeated() {
-            Some(variable) => Form::Repeats(variable),
-            None => Form::Distinct,
-        }
+        if self.repeats() { Form::Repeats } else { Form::Distinct }
     }
-}
 
-impl AlignedOperand {
-    /// A variable that stands in several positions.
-    fn repeated(&self) -> Option<u32> {
-        if self.positions.len() <= FEW {
-            // Faster than sorting, and without memory.
+    /// Returns true if a variable occurs in several positions.
+    fn repeats(&self) -> bool {
+        if self.positions.len() <= MAX_PAIRWISE {
+            // Faster than sorting, and without allocation.
             let mut positions = self.positions.iter().enumerate();
-            return positions
-                .find(|(i, position)| self.positions[..*i].contains(position))
-                .map(|(_, &position)| position);
+            return positions.any(|(i, position)| self.positions[..i].contains(position));
         }
         let mut sorted = self.positions.clone();
         sorted.sort_unstable();
-        sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+        sorted.windows(2).any(|pair| pair[0] == pair[1])
     }
 }
 
-/// So many positions are compared each with each.
-const FEW: usize = 16;
+/// Up to this number of positions, all pairs are compared.
+const MAX_PAIRWISE: usize = 16;
 
-/// What an operand asks of the order.
+/// The constraint that an operand puts on the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// Nothing: it has one position at most.
+    /// None: it has at most one position.
     Single,
-    /// Nothing: all positions read one variable.
+    /// None: all positions read one variable.
     Broadcast,
-    /// What no order can give: a variable stands in several positions, but not in all.
-    Repeats(u32),
-    /// To be neighbours, in the order of the batch.
+    /// One that no order satisfies: a variable occurs in several positions, but not in all.
+    Repeats,
+    /// To be contiguous, in the order of the batch.
     Distinct,
 }
 
-/// An operand that fits neither its batch nor the variables.
+/// An operand with a wrong number of positions, or with a variable that does not exist.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed {
-    /// Which.
+    /// The operand.
     pub at: OperandId,
-    /// The positions of the batch, and those of the operand.
+    /// The expected number of positions, and the actual one.
     pub positions: [usize; 2],
     /// A variable that does not exist.
     pub variable: Option<u32>,
@@ -152,11 +146,12 @@ impl fmt::Display for OperandId {
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.positions, self.variable) {
-            ([expected, got], _) if expected != got => {
-                write!(f, "{}: expected {expected} positions, got {got}", self.at)
+        let [expected, found] = self.positions;
+        match self.variable {
+            Some(variable) if expected == found => {
+                write!(f, "{}: variable {variable} does not exist", self.at)
             }
-            (_, variable) => write!(f, "{}: there is no variable {variable:?}", self.at),
+            _ => write!(f, "{}: expected {expected} positions, found {found}", self.at),
         }
     }
 }

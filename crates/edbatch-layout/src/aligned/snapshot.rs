@@ -1,38 +1,38 @@
-//! A PQ-tree, flattened: its nodes in an array, each after its children.
+//! A flattened PQ-tree: an array of nodes in which each node follows its children.
 //!
-//! A sub-tree is a range of the array, and so are the nodes of an operand, as its variables are
-//! consecutive. A node with two children counts as a Q-node, whichever it is in the tree: both of
-//! its orders are a direction and its reverse.
+//! A sub-tree is a range of the array, and so are the nodes of an operand, because its variables are
+//! consecutive. A node with two children counts as a Q-node even if the tree has it as a P-node: its
+//! two orders are a direction and its reverse.
 //!
 //! *Cost*: O(variables).
 
 use pqtree::{Kind, NodeId, PqTree};
 
-/// No node: above the root.
+/// No node; the parent of the root.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The nodes of a tree, each after its children. A node's name is its place.
+/// The nodes of a tree, each after its children. A node is named by its index in the array, its
+/// *place*.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     nodes: Vec<Node>,
     place_of_leaf: Vec<u32>,
-    /// The nodes that have no parent yet.
-    open: Vec<u32>,
 }
 
 /// A node of a [`Snapshot`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) parent: u32,
-    /// Which of its parent's children this is, from the left.
+    /// The index among its parent's children, from the left.
     pub(super) index: u32,
     /// The number of children.
     pub(super) degree: u32,
-    /// The first leaf below it. All places from there to its own are nodes below it.
+    /// The place of the first leaf below this node. All places from there up to this node's own
+    /// belong to its sub-tree.
     pub(super) first: u32,
-    /// The variable, of a leaf.
+    /// The variable of a leaf, else `NONE`.
     pub(super) variable: u32,
-    /// Whether three or more children come in any order.
+    /// True for a P-node with three or more children, which come in any order.
     pub(super) permutes: bool,
 }
 
@@ -45,52 +45,33 @@ pub(super) struct Part {
 
 impl Snapshot {
     pub(super) fn of(tree: &PqTree) -> Self {
-        let mut snapshot = Self::empty(tree.len());
-        snapshot.nodes.reserve(2 * tree.len() as usize);
-        tree.post_order().for_each(|id| snapshot.push(tree, id));
+        let mut snapshot = Self {
+            nodes: Vec::with_capacity(2 * tree.len() as usize),
+            place_of_leaf: vec![NONE; tree.len() as usize],
+        };
+        // The nodes without a parent so far.
+        let mut open = Vec::new();
+        tree.post_order().for_each(|id| snapshot.push(tree, id, &mut open));
         snapshot
     }
 
-    /// No node yet, of a tree with so many variables.
-    pub(super) fn empty(variables: u32) -> Self {
-        let place_of_leaf = vec![NONE; variables as usize];
-        Self { nodes: Vec::new(), place_of_leaf, open: Vec::new() }
-    }
-
-    /// Takes all nodes out. The places of variables stand until these are pushed again.
-    pub(super) fn clear(&mut self) {
-        self.nodes.clear();
-        self.open.clear();
-    }
-
-    /// Adds a node of a tree, after its children.
-    pub(super) fn push(&mut self, tree: &PqTree, id: NodeId) {
+    /// Appends a node, after its children.
+    fn push(&mut self, tree: &PqTree, id: NodeId, open: &mut Vec<u32>) {
         let degree = tree.degree(id);
         let permutes = degree > 2 && tree.kind(id) == Kind::P;
         let variable = tree.as_leaf(id).unwrap_or(NONE);
-        if let Some(leaf) = tree.as_leaf(id) {
-            self.place_of_leaf[leaf as usize] = self.nodes.len() as u32;
-        }
-        self.push_above(degree, permutes, variable);
-    }
-
-    /// Adds a part of a Q-node above the last nodes without parents: some children that are
-    /// neighbours.
-    pub(super) fn push_run(&mut self, degree: u32) {
-        self.push_above(degree, false, NONE);
-    }
-
-    fn push_above(&mut self, degree: u32, permutes: bool, variable: u32) {
         let place = self.nodes.len() as u32;
-        let children = self.open.len() - degree as usize;
-        for (index, &child) in (0..).zip(&self.open[children..]) {
+        if let Some(leaf) = tree.as_leaf(id) {
+            self.place_of_leaf[leaf as usize] = place;
+        }
+        let children = open.len() - degree as usize;
+        for (index, &child) in (0..).zip(&open[children..]) {
             self.nodes[child as usize].parent = place;
             self.nodes[child as usize].index = index;
         }
-        let first =
-            self.open.get(children).map_or(place, |&child| self.nodes[child as usize].first);
-        self.open.truncate(children);
-        self.open.push(place);
+        let first = open.get(children).map_or(place, |&child| self.nodes[child as usize].first);
+        open.truncate(children);
+        open.push(place);
         self.nodes.push(Node { parent: NONE, index: 0, degree, first, variable, permutes });
     }
 
@@ -106,8 +87,7 @@ impl Snapshot {
         self.place_of_leaf[variable as usize]
     }
 
-    /// The children of a node, or of the part of a list of children that ends at `last`, from right
-    /// to left.
+    /// Siblings from right to left: from `last` to the one whose sub-tree begins at `first`.
     pub(super) fn children_down_to(&self, first: u32, last: u32) -> impl Iterator<Item = u32> {
         let mut next = Some(last);
         std::iter::from_fn(move || {
@@ -117,7 +97,7 @@ impl Snapshot {
         })
     }
 
-    /// The children of a node from right to left; none of a leaf.
+    /// The children of a node, from right to left.
     pub(super) fn children(&self, place: u32) -> impl Iterator<Item = u32> {
         let node = self.node(place);
         let some = (node.degree > 0).then(|| self.children_down_to(node.first, place - 1));
@@ -130,8 +110,8 @@ impl Snapshot {
         below.iter().map(|node| node.variable).filter(|&variable| variable != NONE)
     }
 
-    /// The nodes of an operand. *Invariant*: its variables are consecutive in every order of the
-    /// tree.
+    /// Returns the nodes of an operand. *Invariant*: its variables are consecutive in every order of
+    /// the tree.
     pub(super) fn part(&self, positions: &[u32]) -> Part {
         let places = || positions.iter().map(|&variable| self.place(variable));
         let first = places().min().expect("operands have positions");
@@ -151,7 +131,7 @@ impl Snapshot {
 }
 
 impl Part {
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(super) fn len(self) -> usize {
         (self.last - self.first + 1) as usize
     }

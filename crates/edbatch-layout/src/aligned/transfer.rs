@@ -1,44 +1,37 @@
-//! First pass: every operand's constraints are transferred to the other operands of its batch,
-//! until nothing changes.
+//! First pass: transfers the constraints of every operand to the other operands of its batch, until
+//! nothing changes.
 //!
-//! In rounds. A round looks at all batches that may have changed, in one [`Snapshot`], and collects
-//! what their operands ask of each other; then the tree is reduced by all of that. Whatever is
-//! asked is necessary, so that a reduction that fails proves that there is no ideal layout; and as
-//! nothing but what is necessary was asked, the order of work does not matter to the tree that
-//! comes out.
+//! Each round takes a [`Snapshot`] of the tree, compares the operands of every batch that may have
+//! changed, and collects the sets of variables that must be consecutive; then it reduces the tree by
+//! these sets. Every set is necessary, so a reduction that fails proves that no ideal layout exists.
+//! The order of the reductions has no effect on the orders that the tree admits.
 //!
-//! Each operand is compared with the first of its batch alone: equality is transitive.
+//! Each operand is compared only with the first of its batch, because equality is transitive.
 //!
-//! *Source*: `BroadcastConstraint` of Alg. 2. Its listing goes on with a tree that a failed batch
-//! has already narrowed; here the caller rolls back.
-//!
-//! *Cost*: O(rounds · (variables + positions of the batches that changed)); few rounds in practice.
+//! *Source*: `BroadcastConstraint` of Alg. 2. The listing keeps a tree that a failed batch has
+//! already narrowed; here the caller rolls back. *Cost*: O(rounds · (variables + positions of the
+//! changed batches)); few rounds in practice.
 
 use pqtree::PqTree;
 
 use super::component::Component;
-use super::isomorphism::{Listener, Matcher};
+use super::isomorphism::Matcher;
 use super::snapshot::Snapshot;
 
-/// A set of variables that have to be neighbours and cannot be.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Separated;
-
-/// Reduces the tree until the operands of each batch have equal trees. `kept` are the elements of
-/// each batch that count; of these batches only `changed` are looked at to begin with. Returns the
-/// tree as it is then.
+/// Reduces the tree until the operands of each batch have equal trees. `kept` lists the elements of
+/// each batch; only the batches in `changed` are compared at first. Returns the final tree, or
+/// `None` if a set of variables that must be consecutive cannot be.
 pub(super) fn transfer(
     tree: &mut PqTree,
     component: &Component,
     kept: &[Vec<u32>],
     mut changed: Vec<u32>,
-) -> Result<Snapshot, Separated> {
+) -> Option<Snapshot> {
     let mut matcher = Matcher::default();
-    let mut missing = Missing::default();
+    let mut missing: Vec<Vec<u32>> = Vec::new();
     let mut is_changed = vec![false; kept.len()];
     loop {
         let snapshot = Snapshot::of(tree);
-        missing.clear();
         for batch in changed.drain(..) {
             is_changed[batch as usize] = false;
             let Some((hub, others)) = kept[batch as usize].split_first() else {
@@ -48,13 +41,15 @@ pub(super) fn transfer(
                 |element: u32| component.elements[element as usize].positions.as_slice();
             for &other in others {
                 let (hub, other) = (positions(*hub), positions(other));
-                if !matcher.match_operands(&snapshot, hub, other, &mut missing) {
-                    matcher.match_operands(&snapshot, other, hub, &mut missing);
+                if !matcher.match_operands(&snapshot, hub, other) {
+                    missing.append(&mut matcher.missing);
+                    matcher.match_operands(&snapshot, other, hub);
+                    missing.append(&mut matcher.missing);
                 }
             }
         }
-        for set in missing.sets() {
-            if !tree.reduce(set).map_err(|_| Separated)?.changed {
+        for set in missing.drain(..) {
+            if !tree.reduce(&set).ok()?.changed {
                 continue;
             }
             for &batch in set.iter().flat_map(|&variable| &component.readers[variable as usize]) {
@@ -65,37 +60,7 @@ pub(super) fn transfer(
             }
         }
         if changed.is_empty() {
-            return Ok(snapshot);
+            return Some(snapshot);
         }
-    }
-}
-
-/// Sets of variables, one after the other.
-#[derive(Default, Debug)]
-pub(super) struct Missing {
-    variables: Vec<u32>,
-    ends: Vec<usize>,
-}
-
-impl Missing {
-    pub(super) fn clear(&mut self) {
-        self.variables.clear();
-        self.ends.clear();
-    }
-
-    pub(super) fn sets(&self) -> impl Iterator<Item = &[u32]> {
-        let begins = std::iter::once(&0).chain(&self.ends);
-        begins.zip(&self.ends).map(|(&begin, &end)| &self.variables[begin..end])
-    }
-}
-
-impl Listener for Missing {
-    fn directions(&mut self, _: u32, _: u32, _: bool) {}
-
-    fn permutations(&mut self, _: u32, _: u32, _: &[u32]) {}
-
-    fn missing(&mut self, variables: &mut dyn Iterator<Item = u32>) {
-        self.variables.extend(variables);
-        self.ends.push(self.variables.len());
     }
 }

@@ -1,8 +1,9 @@
-//! Every order of the variables, and what it costs by the definition.
+//! Brute force: the cost of every order of the variables, by definition.
 
 use edbatch_layout::aligned::{AlignedBatch, Problem};
 
-/// The fewest bytes that any order copies, and whether some order copies no operand.
+/// Returns the smallest number of bytes that an order copies, and true if some order copies no
+/// operand.
 pub(crate) fn brute_force(problem: &Problem) -> (u64, bool) {
     let mut order: Vec<u32> = (0..problem.variables).collect();
     let (mut least, mut feasible) = (u64::MAX, false);
@@ -26,8 +27,8 @@ fn every_order(order: &mut Vec<u32>, fixed: usize, visit: &mut impl FnMut(&[u32]
     }
 }
 
-/// The bytes and the number of operands that a batch copies: for each order of its positions,
-/// suppose that this is the one.
+/// The bytes and the number of operands that a batch copies: the minimum over all orders of its
+/// positions.
 fn cost(batch: &AlignedBatch, order: &[u32]) -> (u64, usize) {
     let Some(positions) = batch.operands.first().map(|operand| operand.positions.len()) else {
         return (0, 0);

@@ -1,5 +1,4 @@
-//! The paper's worked example of a layout, figure by figure. Variables are counted from 0, so that
-//! its x1 is 0.
+//! The paper's worked example of a layout, figure by figure. Variables are counted from 0: x1 is 0.
 //!
 //! *Source*: section 3 of the paper, figures 3, 4 and 5.
 
@@ -15,7 +14,7 @@ fn example() -> Problem {
 
 /// "Two memory gather for [x1, x3], [x2, x1] and one scatter for [x8, x6, x7] is performed."
 #[test]
-fn figure_3_two_gathers_and_a_scatter_become_none() {
+fn figure_3_the_plan_saves_two_gathers_and_a_scatter() {
     let labels = Layout::of_order(&example(), (0..8).collect());
     let copied = [Fate::InPlace, Fate::Copied, Fate::Copied];
     assert_eq!(labels.fates[0], copied);
@@ -26,8 +25,8 @@ fn figure_3_two_gathers_and_a_scatter_become_none() {
     assert!(plan(&example(), Search::default()).feasible);
 }
 
-/// Every operand consecutive; then what one operand demands of the other of its batch: x6 beside
-/// x7, as x4 is beside x5. A node of two children is shown in round brackets.
+/// First every operand is consecutive; then a constraint is transferred within a batch: x6 next to
+/// x7, because x4 is next to x5. A node with two children is shown in round brackets.
 #[test]
 fn figure_4_the_tree_before_and_after_the_first_pass() {
     let mut tree = PqTree::new(8);
@@ -39,8 +38,8 @@ fn figure_4_the_tree_before_and_after_the_first_pass() {
     assert_eq!(tree.canonical().to_string(), "([1 0 2 (3 4)] ((5 6) 7))");
 }
 
-/// Of the sixteen choices of four directions two are aligned, each other's mirror: those of x2 to
-/// x5 and of x6 to x8 are one, and the pairs inside them do not turn against them.
+/// Two of the sixteen choices of four directions are aligned, and they mirror each other: x2 to x5
+/// and x6 to x8 have the same direction, and so have the pairs inside them.
 #[test]
 fn figure_5_directions_are_decided_together() {
     let aligned = |turned: &u32| {

@@ -1,9 +1,9 @@
-//! Problems at random.
+//! Random problems.
 
 use edbatch_layout::aligned::{AlignedBatch, AlignedOperand, Problem};
 use proptest::prelude::*;
 
-/// Up to six variables, repeated ones and single positions among them, of any small weights.
+/// Up to six variables with small weights; operands may repeat a variable or have one position.
 pub(crate) fn small_problem() -> impl Strategy<Value = Problem> {
     (2..=6u32).prop_flat_map(|variables| {
         let batches = proptest::collection::vec(batch(variables), 1..=4);
@@ -17,7 +17,7 @@ fn batch(variables: u32) -> impl Strategy<Value = AlignedBatch> {
             Just((0..variables).collect::<Vec<_>>()).prop_shuffle().prop_map(move |mut order| {
                 order.truncate(positions);
                 let length = order.len();
-                // More positions than variables: some come again.
+                // With more positions than variables, some variables repeat.
                 (0..positions).map(|position| order[position % length]).collect()
             });
         let any = proptest::collection::vec(0..variables, positions);
@@ -28,9 +28,10 @@ fn batch(variables: u32) -> impl Strategy<Value = AlignedBatch> {
     })
 }
 
-/// A problem with an ideal layout: ranges of a hidden order, their positions in one order a batch.
+/// A problem with an ideal layout: the operands are ranges of a hidden order, and each batch has its
+/// positions in one order.
 ///
-/// `random(k)` gives a number below `k`.
+/// `random(k)` returns a number below `k`.
 pub(crate) fn feasible_problem(variables: u32, mut random: impl FnMut(u32) -> u32) -> Problem {
     let mut hidden: Vec<u32> = (0..variables).collect();
     shuffle(&mut hidden, &mut random);
@@ -48,30 +49,24 @@ pub(crate) fn feasible_problem(variables: u32, mut random: impl FnMut(u32) -> u3
     Problem { variables, batches }
 }
 
-/// Spoils an operand in a tenth of the batches: its positions come the other way round. Returns how
-/// many are spoilt.
-pub(crate) fn reverse_some(problem: &mut Problem) -> usize {
-    let spoilt = problem.batches.iter_mut().step_by(10);
-    spoilt.map(|batch| batch.operands[1].positions.reverse()).count()
+/// Reverses the positions of one operand in a tenth of the batches.
+pub(crate) fn reverse_some(problem: &mut Problem) {
+    let batches = problem.batches.iter_mut().step_by(10);
+    batches.for_each(|batch| batch.operands[1].positions.reverse());
 }
 
-/// Spoils an operand in a tenth of the batches: one of its variables is another. Returns how many
-/// are spoilt.
-pub(crate) fn mistake_some(problem: &mut Problem, mut random: impl FnMut(u32) -> u32) -> usize {
-    let mut count = 0;
+/// Replaces one variable of one operand in a tenth of the batches.
+pub(crate) fn replace_some(problem: &mut Problem, mut random: impl FnMut(u32) -> u32) {
     for batch in problem.batches.iter_mut().step_by(10) {
         let other = random(problem.variables);
         let positions = &mut batch.operands[2].positions;
         if !positions.contains(&other) {
             positions[0] = other;
-            count += 1;
         }
     }
-    count
 }
 
-/// The same problem: its variables renamed, its batches, their operands and their positions in
-/// other places.
+/// The same problem with its variables renumbered, and its batches, operands and positions shuffled.
 pub(crate) fn disguise(problem: &Problem, random: &mut impl FnMut(u32) -> u32) -> Problem {
     let mut other = problem.clone();
     let mut names: Vec<u32> = (0..problem.variables).collect();
@@ -96,7 +91,7 @@ pub(crate) fn shuffle<T>(list: &mut [T], random: &mut impl FnMut(u32) -> u32) {
     }
 }
 
-/// A stream of numbers below a bound, from a seed: a 64-bit linear congruential generator.
+/// A 64-bit linear congruential generator of numbers below a bound.
 pub(crate) fn stream(mut seed: u64) -> impl FnMut(u32) -> u32 {
     move |bound| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

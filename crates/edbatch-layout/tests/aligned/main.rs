@@ -1,4 +1,4 @@
-//! The aligned-layout planner against brute force, against answers, and against its own claims.
+//! Tests the aligned-layout planner against brute force, known answers and the paper's figures.
 
 mod brute_force;
 mod figures;

@@ -1,11 +1,9 @@
-use edbatch_layout::aligned::{
-    AlignedBatch, Cause, Fate, Layout, OperandId, Problem, Search, plan, why_copied,
-};
+use edbatch_layout::aligned::{AlignedBatch, Fate, Layout, MAX_SEARCHED, Problem, Search, plan};
 use proptest::prelude::*;
 
 use crate::brute_force::brute_force;
 use crate::generate::{
-    disguise, feasible_problem, mistake_some, reverse_some, small_problem, stream,
+    disguise, feasible_problem, replace_some, reverse_some, small_problem, stream,
 };
 use crate::text::parse;
 
@@ -36,7 +34,7 @@ fn check(variables: u32, batches: &[&[&[u32]]], expected: &str) {
 /// Fig. "Example for PQ tree-based algorithm": operands {x1, x3} and {x2, x1} of one batch share a
 /// variable.
 #[test]
-fn the_papers_example() {
+fn the_example_of_the_paper() {
     let problem = ones(8, &[&[&[3, 4], &[0, 2], &[1, 0]], &[&[7, 5, 6], &[3, 2, 4]]]);
     let layout = plan(&problem, Search::default());
     assert!(layout.feasible && layout.proved);
@@ -45,15 +43,16 @@ fn the_papers_example() {
     if second_first {
         order.reverse();
     }
-    // x2 x1 x3 x4 x5 in this order; the other three as the second batch demands, on either side.
+    // x2 x1 x3 x4 x5 are in this order; the second batch determines the order of the other three,
+    // which are on either side.
     let five: Vec<u32> = order.iter().copied().filter(|&v| v < 5).collect();
     let three: Vec<u32> = order.iter().copied().filter(|&v| v >= 5).collect();
     assert_eq!((five, three), (vec![1, 0, 2, 3, 4], vec![5, 7, 6]));
 }
 
-/// All flags, and all costs, of the shared file of problems.
+/// Feasibility and cost of every problem in the shared file.
 #[test]
-fn known_answers() {
+fn known_answers_are_found() {
     let Some(path) = edbatch_testing::shared("pqtree/aligned.txt") else { return };
     let text = std::fs::read_to_string(path).unwrap();
     let instances = parse(&text).unwrap();
@@ -66,7 +65,7 @@ fn known_answers() {
 }
 
 #[test]
-fn fates() {
+fn fates_are_as_expected() {
     check(3, &[&[&[0], &[1]]], "==");
     check(3, &[&[&[0, 0, 0], &[0, 1, 2]]], "*=");
     check(3, &[&[&[0, 0, 1], &[0, 1, 2]]], "c=");
@@ -77,31 +76,12 @@ fn fates() {
 }
 
 #[test]
-fn of_two_that_exclude_each_other_the_lighter_is_copied() {
+fn the_lighter_of_two_conflicting_operands_is_copied() {
     let mut problem = ones(2, &[&[&[0, 1], &[1, 0]]]);
     problem.batches[0].operands[1].weight = 3;
     let layout = plan(&problem, Search::default());
     assert_eq!(layout.fates, [[Fate::Copied, Fate::InPlace]]);
     assert_eq!((layout.bytes, layout.copies, layout.feasible), (1, 1, false));
-}
-
-#[test]
-fn copies_are_explained() {
-    let problem = ones(4, &[&[&[0, 1]], &[&[1, 2]], &[&[1, 3]], &[&[2, 2, 0]]]);
-    let layout = plan(&problem, Search::default());
-    let at = |batch| OperandId { batch, operand: 0 };
-    let why = why_copied(&problem, &layout, at(2)).unwrap();
-    assert_eq!((why.cause, why.against), (Cause::Apart, vec![at(0), at(1)]));
-    let why = why_copied(&problem, &layout, at(3)).unwrap();
-    assert_eq!(why.to_string(), "has variable 2 in several positions");
-    assert_eq!(why_copied(&problem, &layout, at(0)), None);
-    let problem = ones(2, &[&[&[0, 1], &[1, 0]]]);
-    let layout = plan(&problem, Search::default());
-    let why = why_copied(&problem, &layout, OperandId { batch: 0, operand: 1 }).unwrap();
-    assert_eq!(
-        why.to_string(),
-        "cannot lie in the order of its batch, because of batch 0, operand 0"
-    );
 }
 
 proptest! {
@@ -110,58 +90,31 @@ proptest! {
     })]
 
     #[test]
-    fn no_order_is_better(problem in small_problem()) {
+    fn no_order_copies_fewer_bytes(problem in small_problem()) {
         let layout = plan(&problem, Search::default());
         let (bytes, feasible) = brute_force(&problem);
         prop_assert!(layout.proved);
         prop_assert_eq!((layout.bytes, layout.feasible), (bytes, feasible));
     }
 
-    /// Without restarts and proofs a plan may cost more, but feasibility is exact and declaration
-    /// order no better.
+    /// Without restarts and branch and bound a plan may cost more, but feasibility is exact, and the
+    /// declaration order is not better.
     #[test]
-    fn a_hasty_plan_is_sound(problem in small_problem()) {
-        let hasty = plan(&problem, Search { seed: 1, restarts: 0, tests: 0 });
+    fn the_greedy_plan_is_sound(problem in small_problem()) {
+        let greedy = plan(&problem, Search { seed: 1, restarts: 0, tests: 0 });
         let (bytes, feasible) = brute_force(&problem);
-        prop_assert_eq!(hasty.feasible, feasible);
-        prop_assert!(hasty.bytes >= bytes);
-        prop_assert!(!hasty.proved || hasty.bytes == bytes);
+        prop_assert_eq!(greedy.feasible, feasible);
+        prop_assert!(greedy.bytes >= bytes);
+        prop_assert!(!greedy.proved || greedy.bytes == bytes);
         let declared = Layout::of_order(&problem, (0..problem.variables).collect());
-        prop_assert!(hasty.bytes <= declared.bytes);
+        prop_assert!(greedy.bytes <= declared.bytes);
     }
 
     #[test]
-    fn names_and_places_do_not_matter(problem in small_problem(), seed: u64) {
+    fn numbering_has_no_effect(problem in small_problem(), seed: u64) {
         let other = disguise(&problem, &mut stream(seed));
         let (a, b) = (plan(&problem, Search::default()), plan(&other, Search::default()));
         prop_assert_eq!((a.feasible, a.bytes), (b.feasible, b.bytes));
-    }
-
-    /// The operands that are named as excluding a copy do exclude it, and none of them is
-    /// superfluous.
-    #[test]
-    fn explanations_hold(problem in small_problem()) {
-        let layout = plan(&problem, Search::default());
-        for (id, operand) in problem.operands() {
-            let Some(why) = why_copied(&problem, &layout, id) else {
-                prop_assert_ne!(layout.fate(id), Fate::Copied);
-                continue;
-            };
-            if let Cause::Repeats(variable) = why.cause {
-                let same = operand.positions.iter().filter(|&&position| position == variable);
-                prop_assert!(same.count() > 1);
-                continue;
-            }
-            let feasible = |ids: &[OperandId]| brute_force(&only(&problem, ids)).1;
-            let mut all = why.against.clone();
-            all.push(id);
-            prop_assert!(!feasible(&all));
-            for left_out in 0..all.len() {
-                let mut fewer = all.clone();
-                fewer.remove(left_out);
-                prop_assert!(feasible(&fewer));
-            }
-        }
     }
 
     #[test]
@@ -173,38 +126,36 @@ proptest! {
     }
 }
 
-/// Problems that are too large for a test of everything at each operand.
+/// More than [`MAX_SEARCHED`] positions: the search has no effect, and the result is no worse than
+/// the declaration order.
 #[test]
-fn hardly_more_than_what_is_spoilt_is_copied() {
+fn large_infeasible_problems_are_planned_greedily() {
     for seed in 0..2 {
-        let mut reversed = feasible_problem(2000, stream(seed));
-        let spoilt = reverse_some(&mut reversed);
-        check_large(&reversed, spoilt);
-        let mut mistaken = feasible_problem(2000, stream(seed));
-        let spoilt = mistake_some(&mut mistaken, stream(seed + 100));
-        check_large(&mistaken, spoilt);
+        let mut reversed = feasible_problem(400, stream(seed));
+        reverse_some(&mut reversed);
+        check_greedy(&reversed);
+        let mut replaced = feasible_problem(400, stream(seed));
+        replace_some(&mut replaced, stream(seed + 100));
+        check_greedy(&replaced);
     }
 }
 
 #[track_caller]
-fn check_large(problem: &Problem, spoilt: usize) {
+fn check_greedy(problem: &Problem) {
+    let positions: usize = problem.operands().map(|(_, operand)| operand.positions.len()).sum();
+    assert!(positions > MAX_SEARCHED as usize);
     let layout = plan(problem, Search::default());
+    assert_eq!(layout, plan(problem, Search { seed: 1, restarts: 0, tests: 0 }));
     assert_eq!(layout.fates, Layout::of_order(problem, layout.order.clone()).fates);
-    assert!(!layout.feasible && layout.copies > 0);
-    assert!(layout.copies <= spoilt + spoilt / 5, "{} copied, {spoilt} spoilt", layout.copies);
-    // Again, and in disguise.
-    assert_eq!(plan(problem, Search::default()), layout);
-    assert!(!plan(&disguise(problem, &mut stream(7)), Search::default()).feasible);
-    let hasty = plan(problem, Search { restarts: 0, tests: 0, ..Search::default() });
-    assert!(!hasty.feasible && !hasty.proved && hasty.copies >= layout.copies);
+    assert!(!layout.feasible && !layout.proved && layout.copies > 0);
     let declared = Layout::of_order(problem, (0..problem.variables).collect());
-    assert!(hasty.bytes <= declared.bytes);
+    assert!(layout.bytes <= declared.bytes);
+    assert!(!plan(&disguise(problem, &mut stream(7)), Search::default()).feasible);
 }
 
-/// One operand more, and there is an ideal layout no longer; wherever it stands, and whatever the
-/// names are.
+/// One operand too many, wherever it is and whatever the names of the variables are.
 #[test]
-fn a_single_spoilt_operand_is_found() {
+fn a_single_conflict_makes_a_large_problem_infeasible() {
     for seed in 0..4 {
         let ideal = feasible_problem(600, stream(seed));
         assert!(plan(&disguise(&ideal, &mut stream(seed + 50)), Search::default()).feasible);
@@ -218,13 +169,13 @@ fn a_single_spoilt_operand_is_found() {
         for problem in [&spoilt, &disguise(&spoilt, &mut stream(seed + 100))] {
             let layout = plan(problem, Search::default());
             assert!(!layout.feasible);
-            assert!((1..=3).contains(&layout.bytes), "{}", layout.bytes);
+            assert!(layout.bytes > 0);
         }
     }
 }
 
-/// Variables numbered as they should lie, and every second batch with an operand that no neighbours
-/// serve.
+/// Variables are numbered in an ideal order, but every second batch has a heavy operand that is not
+/// contiguous in it.
 #[test]
 fn large_plans_are_no_worse_than_the_declaration_order() {
     let mut problem = feasible_problem(1000, stream(1));
@@ -248,15 +199,6 @@ fn large_plans_are_no_worse_than_the_declaration_order() {
     }
     let declared = Layout::of_order(&problem, (0..problem.variables).collect());
     assert!(declared.copies < problem.batches.len());
-    let hasty = plan(&problem, Search { seed: 0, restarts: 0, tests: 0 });
-    assert!(hasty.bytes <= declared.bytes, "{} {}", hasty.bytes, declared.bytes);
-}
-
-/// The problem with these operands alone.
-fn only(problem: &Problem, ids: &[OperandId]) -> Problem {
-    let mut batches = vec![AlignedBatch::default(); problem.batches.len()];
-    for &id in ids {
-        batches[id.batch as usize].operands.push(problem.operand(id).clone());
-    }
-    Problem { variables: problem.variables, batches }
+    let greedy = plan(&problem, Search { seed: 0, restarts: 0, tests: 0 });
+    assert!(greedy.bytes <= declared.bytes, "{} {}", greedy.bytes, declared.bytes);
 }

@@ -1,14 +1,14 @@
-//! Files of aligned-layout problems.
+//! Parses files of aligned-layout problems.
 //!
-//! An instance is `I variables batches`; per batch `B operands positions` and a line of variables
-//! for each operand; at the end `R feasible copies`, the answer. Lines that begin with `#` are
-//! comments. All operands weigh the same.
+//! An instance starts with `I variables batches`. Each batch is `B operands positions`, followed by a
+//! line of variables for each operand. `R feasible copies`, the answer, ends the instance. Lines that
+//! begin with `#` are comments. All operands have the same weight.
 
 use edbatch_layout::aligned::{AlignedBatch, Problem};
 
 pub(crate) struct Instance {
     pub(crate) problem: Problem,
-    /// Whether an ideal layout exists, and the least number of copies.
+    /// True if an ideal layout exists; and the smallest number of copies.
     pub(crate) answer: Option<(bool, usize)>,
 }
 
@@ -16,7 +16,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Instance>, String> {
     let mut instances: Vec<Instance> = Vec::new();
     let (mut operands, mut positions) = (0, 0);
     for (number, line) in (1..).zip(text.lines()) {
-        let error = |what: &str| format!("line {number}: expected {what}, got `{line}`");
+        let error = |what: &str| format!("line {number}: expected {what}, found `{line}`");
         let mut words = line.split_whitespace();
         let Some(first) = words.next().filter(|word| !word.starts_with('#')) else {
             continue;
