@@ -1,4 +1,4 @@
-//! A compiled cell: the steps that compute it for a batch of calls, and where they read and write.
+//! Compiled cells: the steps that compute a batch of calls, and the memory that they use.
 
 mod access;
 mod display;
@@ -11,45 +11,44 @@ pub use moved::Moved;
 
 /// The steps that compute a cell.
 ///
-/// Scratch is divided into regions. Every call of the cell has a row of its own in each, so a
-/// step works on any number of calls at once: it reads and writes the same columns of all their
-/// rows.
+/// Scratch memory is divided into regions. Every call of the cell has its own row in each region, so
+/// a step works on any number of calls at once: it reads and writes the same columns of their rows.
 ///
-/// *Invariant*: no step reads a region or the output while it writes the same one, but for a
-/// product that adds to its own result.
+/// *Invariant*: no step reads a region, or the output, that it also writes, except a product that
+/// accumulates into its own result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CellPlan {
     /// The cell's name.
     pub name: String,
-    /// The same in two parts, if a part of it can be done before the call's other arguments are
-    /// known.
+    /// The same cell in two parts, if one of them can run before the other arguments are known.
     pub hoisted: Option<Box<Hoisted>>,
-    /// The regions of scratch: elements per call.
+    /// The regions of scratch, in elements per call.
     pub regions: Vec<u32>,
-    /// Elements from one output row to the next.
+    /// The distance from one output row to the next, in elements.
     pub output_stride: u32,
-    /// Elements of an output row that are written; the rest is padding.
+    /// The number of elements written in an output row; the rest is padding.
     pub output_width: u32,
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: Vec<CellStep>,
 }
 
-/// A cell in two parts, of which the first depends on a single argument.
+/// A cell in two parts: a prologue, which depends on a single argument, and a body.
 ///
-/// If that is a row of a table, a mini-batch computes the prologue once per distinct row. If it is
-/// a value, then for as many calls at once as have theirs, whether or not they can run together.
+/// If the argument is a row of a table, a mini-batch computes the prologue once per distinct row. If
+/// it is a value, the prologue runs for all calls whose values exist, even if the calls themselves
+/// cannot run together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Hoisted {
-    /// What the prologue reads beside parameters: a table port or a port.
+    /// The argument that the prologue reads: a table port or a port.
     pub from: Base,
-    /// From there to a row of results.
+    /// Computes a row of results from the argument and parameters.
     pub prologue: CellPlan,
-    /// From the call's row of those results, and its other arguments, to its output.
+    /// Computes the output from the call's row of results and its other arguments.
     pub body: CellPlan,
 }
 
 impl Hoisted {
-    /// The table port whose rows the prologue reads, if it does.
+    /// Returns the table port if the prologue reads rows of a table.
     #[must_use]
     pub fn table(&self) -> Option<usize> {
         match self.from {
@@ -58,7 +57,7 @@ impl Hoisted {
         }
     }
 
-    /// The port whose values the prologue reads, if it does.
+    /// Returns the port if the prologue reads values.
     #[must_use]
     pub fn port(&self) -> Option<usize> {
         match self.from {
@@ -68,16 +67,16 @@ impl Hoisted {
     }
 }
 
-/// Where a tensor of one call lives: it begins at `offset` elements into `base`.
+/// The place of a tensor of one call in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// What the offset counts from.
+    /// The memory.
     pub base: Base,
-    /// In elements.
+    /// The offset of the first element.
     pub offset: u32,
 }
 
-/// What a [`Place`] counts from.
+/// The memory that holds a [`Place`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Base {
     /// The row of a parameter that the call names at this table port.
@@ -101,120 +100,119 @@ pub enum CellStep {
     Reduce {
         /// The port that takes any number of values.
         port: u16,
-        /// Where the field begins in each of the values.
+        /// The offset of the field in each value.
         from: u32,
-        /// Elements.
+        /// The number of elements.
         width: u32,
-        /// What is done with the values, in argument order.
+        /// The reduction, over values in argument order.
         by: Reduction,
-        /// Where the result goes.
+        /// The place of the result.
         out: Place,
     },
-    /// `out[b, :] = w · x[b, :]` for several weights `(rows, width)` stacked along their rows.
+    /// `out[b, :] = w · x[b, :]`, where `w` `(rows, width)` is several weights stacked by rows.
     Product {
         /// The weights, in the order of their results.
         weights: Vec<ParameterId>,
-        /// Rows of all weights together.
+        /// The total number of rows.
         rows: u32,
-        /// Columns of each weight: elements of `x`.
+        /// The number of columns, and of elements of `x`.
         width: u32,
-        /// Where `x` is.
+        /// The place of `x`.
         x: Place,
-        /// Where the results go, one after the other.
+        /// The place of the results, which are contiguous.
         out: Place,
-        /// What results are added to.
+        /// The value that the product is added to.
         mode: Mode,
     },
-    /// `out[b] = left[b] · right[b]` with matrices `(m, k)` and `(k, n)`, at least one a value;
-    /// `out[b, i, j] = bias[b, i] + (left[b] · right[b])[i, j]` if there is a bias.
+    /// `out[b] = left[b] · right[b]` for matrices `(m, k)` and `(k, n)`, at least one of which is
+    /// not a parameter; with a bias, `out[b, i, j] = bias[b, i] + (left[b] · right[b])[i, j]`.
     MatMul {
-        /// Where the left factor is.
+        /// The place of the left factor.
         left: Place,
-        /// Where the rows of the right factor are, piece after piece, and how many each has.
+        /// The pieces of the right factor: the place and the number of rows of each.
         right: Vec<(Place, u32)>,
-        /// Where the m elements are that the rows of the result are added to.
+        /// The place of the m elements of the bias.
         bias: Option<Place>,
-        /// Rows of the left factor.
+        /// The number of rows of the left factor.
         m: u32,
-        /// Columns of the left factor.
+        /// The number of columns of the left factor.
         k: u32,
-        /// Columns of the right factor.
+        /// The number of columns of the right factor.
         n: u32,
-        /// Where the result goes.
+        /// The place of the result.
         out: Place,
     },
     /// A run of element-wise operations in one pass.
     Elementwise {
-        /// Elements of every tensor.
+        /// The number of elements of every tensor.
         width: u32,
-        /// Where the program's inputs are; parameters are the same for all calls.
+        /// The places of the program's inputs.
         inputs: Vec<Place>,
-        /// Where its outputs go, in ascending order.
+        /// The places of its outputs, in ascending order.
         outputs: Vec<Place>,
-        /// What is computed.
+        /// The operations.
         program: Elementwise,
     },
-    /// `out[b, :] = softmax(from[b, :])`.
+    /// `out[b, :] = softmax(from[b, :])`, or its logarithm.
     Softmax {
-        /// Where the operand is.
+        /// The place of the operand.
         from: Place,
-        /// Elements.
+        /// The number of elements.
         width: u32,
-        /// Where the result goes.
+        /// The place of the result.
         out: Place,
-        /// Whether the logarithm is wanted.
+        /// True for the logarithm.
         logarithm: bool,
     },
     /// `out[b, :] = from[b, :]`.
     Copy {
-        /// Where the tensor is.
+        /// The place of the tensor.
         from: Place,
-        /// Elements.
+        /// The number of elements.
         width: u32,
-        /// Where it goes.
+        /// The place of the copy.
         out: Place,
     },
-    /// `out[b, i, j] = from[b, i]` for `rows` elements, `columns` times each; one row is repeated
-    /// over all of `out`.
+    /// Broadcasts: `out[b, i, j] = from[b, i]` for `rows` elements and `columns` copies of each.
     Expand {
-        /// Where the elements are.
+        /// The place of the elements.
         from: Place,
-        /// How many there are.
+        /// The number of elements.
         rows: u32,
-        /// How often each is repeated.
+        /// The number of copies of each.
         columns: u32,
-        /// Where the result goes.
+        /// The place of the result.
         out: Place,
     },
     /// `out[b, j, i] = from[b, i, j]`.
     Transpose {
-        /// Where the matrix is.
+        /// The place of the matrix.
         from: Place,
-        /// Its rows.
+        /// The number of its rows.
         rows: u32,
-        /// Its columns.
+        /// The number of its columns.
         columns: u32,
-        /// Where the result goes.
+        /// The place of the result.
         out: Place,
     },
     /// `out[b, :] = value`.
     Fill {
-        /// The number.
+        /// The constant.
         value: f32,
-        /// Elements.
+        /// The number of elements.
         width: u32,
-        /// Where they go.
+        /// The place of the result.
         out: Place,
     },
 }
 
-/// What a product is added to.
+/// The value that a product is added to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// `out = product`.
     Set,
     /// `out = out + product`.
     Add,
-    /// `out = what is at this place + product`.
+    /// `out = start + product`, where `start` is at this place.
     From(Place),
 }

@@ -1,4 +1,4 @@
-//! An independent proof that a plan computes all folded tables of a program.
+//! Checks that a plan computes all folded tables of a program.
 
 use edbatch_graph::Kind;
 
@@ -7,8 +7,8 @@ use crate::plan::{Action, Operand, Plan, Step};
 use crate::program::Program;
 use crate::record_layout::LINE;
 
-/// Proves that `plan` leaves every row of every [folded table](crate::FoldedTable) in its place,
-/// and writes nothing else; so no two tables overlap. Steps may run in any order.
+/// Proves that `plan` writes every row of every [folded table](crate::FoldedTable) to its place, and
+/// nothing else; so no two tables overlap. Steps may run in any order.
 ///
 /// *Cost*: O(lines of all folded tables).
 ///
@@ -41,17 +41,16 @@ pub fn check_folding(plan: &Plan, program: &Program) -> Result<(), PlanError> {
     folding.is_whole().map_err(at(end))
 }
 
-/// A plan that is being replayed.
+/// The replay of a plan.
 struct Folding<'a> {
     plan: &'a Plan,
     program: &'a Program,
-    /// By cache line: the cell and the row of its table that it is computed for, and which line of
-    /// the result it is.
+    /// By cache line: the cell, the row of its table, and the index of the line in the result.
     lines: Vec<Option<(Kind, u32, u32)>>,
 }
 
 impl Folding<'_> {
-    /// One step, which reads its rows from `first_row` on; how many operands it has.
+    /// Replays a step, which reads its rows from `first_row` on. Returns the number of its operands.
     fn step(&mut self, step: &Step, first_row: usize) -> Result<usize, String> {
         let Self { plan, program, lines } = self;
         let kinds = program.cells().len();
@@ -92,7 +91,7 @@ impl Folding<'_> {
         Ok(count)
     }
 
-    /// Every row of every folded table is where it belongs.
+    /// Checks that every row of every folded table is in its place.
     fn is_whole(&self) -> Result<(), String> {
         for kind in (0..self.program.cells().len()).map(Kind::new) {
             let Some(folded) = self.program.folded(kind) else { continue };

@@ -1,12 +1,12 @@
-//! Compiling a cell: from its equations to steps over scratch, pass by pass.
+//! Compiles a cell in passes, from its equations to steps over scratch memory.
 //!
-//! | pass | from | to |
+//! | pass | input | result |
 //! |---|---|---|
-//! | [`idioms`] | equations | operations that another's step does on the way |
+//! | [`idioms`] | equations | operations that are part of another operation's step |
 //! | [`stack`](mod@stack) | equations | groups of operations that run together, in order |
-//! | [`place`](mod@place) | groups | a place for each variable, so that stacks write side by side |
-//! | [`emit`](mod@emit) | groups, places | steps; [`fuse`](crate::elementwise) makes programs |
-//! | [`hoist`](mod@hoist) | steps | two parts, of which the first depends on one argument |
+//! | [`place`](mod@place) | groups | a place for each variable; stacks write contiguously |
+//! | [`emit`](mod@emit) | groups, places | steps; element-wise runs are [fused](crate::elementwise) |
+//! | [`hoist`](mod@hoist) | steps | a prologue, which depends on one argument, and a body |
 //!
 //! *Source*: section 3 of the paper. *Cost*: O(operations²), far below a millisecond.
 
@@ -31,29 +31,30 @@ use idioms::Idioms;
 use place::{Regions, place};
 use stack::{one_by_one, stack};
 
-/// How a cell's memory is laid out and its operations are combined.
+/// The way in which a cell's memory is laid out and its operations are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum CellStyle {
-    /// Each operation is a step; variables lie in the order of their declaration. What a system
-    /// without a planner does, kept for comparison.
+    /// Each operation is a step, and variables are stored in the order of their declaration. Systems
+    /// without a planner do this; kept for comparison.
     Declaration,
-    /// Operations run in batches, a kernel each. Results lie batch by batch, parameters as they are
-    /// declared; what a kernel wants side by side and does not find so is gathered.
+    /// Operations run in batches, one kernel each. Results are stored batch by batch, parameters in
+    /// the order of their declaration. Operands that a kernel needs contiguous are gathered.
     Batched,
-    /// The same batches in the paper's layout: Alg. 2 orders all operands of all batches. A cell
-    /// for which that copies more than either of the above stays as it is there.
+    /// The same batches in the paper's layout: Alg. 2 orders all operands of all batches. Uses one
+    /// of the two styles above for a cell that it would make copy more.
     Paper,
-    /// Products stacked and accumulated, element-wise runs fused, concatenations in place; never
-    /// copies more than as declared.
+    /// Products are stacked and accumulated, element-wise runs fused, concatenations computed in
+    /// place. Never copies more than `Declaration`.
     Planned,
-    /// As planned, and what depends on a single argument is taken out of the cell: a mini-batch
-    /// computes it once per distinct row of a table, or for many calls at once that must run one by
-    /// one.
+    /// Like `Planned`, and operations that depend on a single argument are taken out of the cell.
+    /// A mini-batch computes them once per distinct row of a table, or for many calls at once even
+    /// if these calls must run one by one.
     #[default]
     Hoisted,
 }
 
-/// Compiles a cell of a network, whose operations run in these batches where the style has any.
+/// Compiles a cell of a network. `batches` are the batches of its operations, for styles with
+/// batches.
 #[must_use]
 pub(crate) fn compile(
     records: &[RecordLayout],
@@ -88,7 +89,7 @@ fn declared(equations: &Equations<'_>) -> Compiled {
 fn planned(equations: &Equations<'_>) -> Compiled {
     let idioms = Idioms::find(equations);
     let groups = stack(equations, &idioms);
-    // A shared region may also cost: what is read from it while it is written is copied first.
+    // A shared region can also cost copies: operands in a region that a step writes are copied first.
     let [by_vector, shared, apart] =
         [Regions::ByVector, Regions::Shared, Regions::Apart].map(|regions| {
             let places = place(equations, &idioms, &groups, regions);
@@ -97,7 +98,8 @@ fn planned(equations: &Equations<'_>) -> Compiled {
     cheapest([by_vector, shared, apart, declared(equations)])
 }
 
-/// The one that moves the fewest bytes; of equal ones that with the fewest steps, then the first.
+/// Returns the candidate that moves the fewest bytes; of equal ones the one with the fewest steps,
+/// then the first.
 fn cheapest<const N: usize>(candidates: [Compiled; N]) -> Compiled {
     let cost = |compiled: &Compiled| (compiled.plan.moved(1), compiled.plan.steps.len());
     candidates.into_iter().min_by_key(cost).expect("there is a candidate")

@@ -1,4 +1,4 @@
-//! What a compiled cell copies, and why.
+//! Reports the copies of a compiled cell, and the reason for each.
 
 use std::fmt;
 
@@ -7,50 +7,50 @@ use edbatch_graph::{Cell, Network, Var};
 use crate::cell_plan::{CellPlan, Moved};
 use crate::names::name_of;
 
-/// A memory kernel of a compiled cell: one or several of its steps, which only move.
+/// A memory kernel of a compiled cell: one or more steps that only move data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copied {
-    /// The operation that wants it, or what makes it necessary.
+    /// The operation that needs it, else `return` or `read`.
     pub operation: String,
     /// The variables that are moved.
     pub variables: Vec<String>,
-    /// What the kernel writes, for one call.
+    /// The number of bytes that the kernel writes for one call.
     pub bytes: u64,
-    /// Why it is there.
+    /// The reason, for people to read.
     pub why: String,
 }
 
-/// A step that only moves: a variable, and why.
+/// A step that only moves data: its variable, and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Move {
-    /// Which step of the plan.
+    /// The index of the step in the plan.
     pub(crate) step: usize,
     pub(crate) var: Var,
     pub(crate) why: Why,
 }
 
-/// Why something is moved.
+/// The reason for a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
-    /// The batch of this operation wants an operand side by side, and it does not lie so.
+    /// The batch of this operation needs a contiguous operand, and it is not contiguous.
     Gathered(Var),
-    /// The batch wrote its results side by side, and they live elsewhere.
+    /// The batch wrote contiguous results, whose places are elsewhere.
     Scattered,
-    /// It lies in memory that the step which reads it writes.
+    /// The step that reads it writes the same memory.
     Overwritten,
-    /// It is a part of this variable.
+    /// It becomes a part of this variable.
     Concatenated(Var),
-    /// It has fewer elements than what it is combined with.
+    /// It is broadcast.
     Repeated,
     /// Its rows become columns.
     Transposed,
     /// It is a constant.
     Constant,
-    /// The cell returns it, and it does not lie in the output.
+    /// The cell returns it, and it is not in the output.
     Returned,
 }
 
-/// The memory kernels of a plan, of whose moving steps `moves` are.
+/// Returns the memory kernels of a plan. `moves` are its steps that only move data.
 pub(crate) fn copied(
     network: &Network,
     cell: &Cell,
@@ -60,7 +60,7 @@ pub(crate) fn copied(
     let mut kernels: Vec<Copied> = Vec::new();
     let mut before = Moved::default();
     for &Move { step, var, why } in moves {
-        // As many kernels as the steps so far are counted as.
+        // The kernels and bytes up to this step.
         let steps = plan.steps[..=step].to_vec();
         let now = CellPlan { steps, hoisted: None, ..plan.clone() }.moved(1);
         let (name, bytes) = (name_of(network, cell, var), now.bytes - before.bytes);
@@ -88,14 +88,14 @@ fn operation(cell: &Cell, var: Var, why: Why) -> String {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Gathered(_) => "not side by side, in the order of the batch",
-            Self::Scattered => "written side by side, and lives elsewhere",
-            Self::Overwritten => "lies in memory that its reader writes",
+            Self::Gathered(_) => "not contiguous in the order of the batch",
+            Self::Scattered => "computed contiguously, but stored elsewhere",
+            Self::Overwritten => "stored in memory that its reader writes",
             Self::Concatenated(_) => "becomes a part of a longer tensor",
-            Self::Repeated => "has fewer elements than what it is combined with",
+            Self::Repeated => "broadcast to the shape of the other operand",
             Self::Transposed => "its rows become columns",
             Self::Constant => "a constant is filled in",
-            Self::Returned => "is returned, and lies elsewhere than in the output",
+            Self::Returned => "returned, but not stored in the output",
         })
     }
 }

@@ -1,8 +1,7 @@
-//! Element-wise programs: what a cell does to its rows between and after its products.
+//! Element-wise programs: the operations of a cell between and after its products.
 //!
-//! There is one form of them from the compiler to the kernel. It is made of a cell's operations in
-//! two steps, [`fuse`] and [`registers`]; text shows it, the CPU's kernel runs it, and a generator
-//! of source can print it line by line.
+//! Compiler, kernels and source generators share this form. Two passes make it from a cell's
+//! operations: [`fuse`] and [`registers`].
 
 mod display;
 mod fuse;
@@ -12,11 +11,11 @@ use edbatch_graph::Op;
 
 /// Element-wise operations over tensors of one width, as a program without branches.
 ///
-/// A register holds a whole tensor of a call: first the inputs, then the outputs, then what lies in
-/// between. The results of an output are written where it belongs and may be read there again.
+/// A register holds a tensor of one call. Inputs have the first registers, then outputs, then
+/// temporaries. Output registers may be read after they are written.
 ///
-/// *Invariant*, on which unsafe code relies: an assignment writes to no input, and reads inputs and
-/// what was written before; every output is written.
+/// *Invariant*, which unsafe code relies on: an assignment never writes an input, and reads only
+/// inputs and registers written before; every output is written.
 ///
 /// ```
 /// use edbatch_graph::Op;
@@ -39,11 +38,11 @@ pub struct Elementwise {
 /// `result = operation(operands)`
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Assignment {
-    /// What is computed.
+    /// The operation.
     pub operation: Operation,
-    /// As many as the operation has operands, then any.
+    /// Its operands; the remaining entries have no meaning.
     pub operands: [Register; 4],
-    /// Where the result goes.
+    /// The register of the result.
     pub result: Register,
 }
 
@@ -51,10 +50,10 @@ pub struct Assignment {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Register(pub u16);
 
-/// What is computed of operands a, b, c, d, element by element.
+/// An operation on elements of operands a, b, c, d.
 ///
-/// Several operations of a cell in one change no bit: each rounds as it would alone, in the same
-/// order.
+/// Fusing operations of a cell keeps results bit-identical: each rounds as it would alone, in the
+/// same order.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Operation {
     /// `a`
@@ -73,11 +72,11 @@ pub enum Operation {
     Scale(f32),
     /// `(a + b) · factor`
     ScaledSum(f32),
-    /// `a · b + c`, not fused into one rounding.
+    /// `a · b + c`, with two roundings.
     AddProduct,
     /// `a · b + c · d`, each rounded.
     SumOfProducts,
-    /// A function, with what stands in it and around it.
+    /// A function, with operations on its argument and its result.
     Apply(Form, Function),
 }
 
@@ -96,7 +95,7 @@ pub enum Function {
     Log,
 }
 
-/// Where a function f stands.
+/// The expression around a function f.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// `f(a)`
@@ -116,12 +115,12 @@ pub enum Form {
 }
 
 impl Elementwise {
-    /// Compiles operations of a cell. Registers of `ops` and `outputs` are numbered as they come:
-    /// the inputs, then the result of each operation.
+    /// Compiles operations of a cell. In `ops` and `outputs`, registers number the inputs, then the
+    /// result of each operation.
     ///
     /// # Panics
-    /// If an operation is not element-wise, a register is none of an input or of an earlier
-    /// operation, or there are 2¹⁶ registers.
+    /// If an operation is not element-wise, if a register is neither an input nor the result of an
+    /// earlier operation, or if there are more than 65,535 registers.
     #[must_use]
     pub fn new(inputs: u16, ops: &[(Op, Vec<Register>)], outputs: &[Register]) -> Self {
         let registers = usize::from(inputs) + ops.len() + outputs.len();
@@ -136,31 +135,31 @@ impl Elementwise {
         registers::assign(inputs, fuse::fuse(inputs, ops, outputs), outputs)
     }
 
-    /// How many tensors are read.
+    /// Returns the number of inputs.
     #[must_use]
     pub fn inputs(&self) -> usize {
         usize::from(self.inputs)
     }
 
-    /// How many tensors are written for others to read.
+    /// Returns the number of outputs.
     #[must_use]
     pub fn outputs(&self) -> usize {
         usize::from(self.outputs)
     }
 
-    /// How many tensors lie in between; each is written before it is read.
+    /// Returns the number of temporaries. Each is written before it is read.
     #[must_use]
     pub fn temporaries(&self) -> usize {
         usize::from(self.temporaries)
     }
 
-    /// What is computed, in order.
+    /// Returns the assignments, in order.
     #[must_use]
     pub fn assignments(&self) -> &[Assignment] {
         &self.assignments
     }
 
-    /// The same with its outputs in another order: the first is that which was `order[0]`.
+    /// Reorders the outputs: the first one is then the former output `order[0]`.
     pub(crate) fn reorder_outputs(&mut self, order: &[usize]) {
         let outputs = self.inputs()..self.inputs() + self.outputs();
         let moved = |register: &mut Register| {
@@ -178,7 +177,7 @@ impl Elementwise {
 }
 
 impl Assignment {
-    /// The registers that are read.
+    /// Returns the registers that are read.
     #[must_use]
     pub fn operands(&self) -> &[Register] {
         &self.operands[..self.operation.operands()]
@@ -186,7 +185,7 @@ impl Assignment {
 }
 
 impl Register {
-    /// The index into side tables.
+    /// Returns the register as an index.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -194,7 +193,7 @@ impl Register {
 }
 
 impl Operation {
-    /// How many operands there are.
+    /// Returns the number of operands.
     #[must_use]
     pub fn operands(self) -> usize {
         match self {
@@ -208,7 +207,7 @@ impl Operation {
         }
     }
 
-    /// How many operations of a cell it carries out.
+    /// Returns the number of a cell's operations that it performs.
     #[must_use]
     pub fn ops(self) -> usize {
         match self {

@@ -1,16 +1,16 @@
-//! Batches of operations inside a cell, by a plain rule.
+//! A simple greedy rule for batches of operations inside a cell.
 //!
-//! Operations of one kind, that is with one name and equal shapes, form a batch when they can run
-//! at once. Of the kinds that can run, the one runs of which the greatest share of what is left
-//! can: a kind all of whose operations are ready loses nothing by running now. Ties go to the
-//! operation that was declared first.
+//! Operations with the same name and equal shapes are of one kind, and those that are ready form a
+//! batch. The kind with the largest share of ready operations among its remaining ones runs next: a
+//! kind whose operations are all ready loses nothing by running now. Ties go to the operation
+//! declared first.
 //!
-//! *Source*: ours; a policy of the `edbatch-policy` crate does the same on [`Cell::dag`] and may
-//! give a better schedule. *Cost*: O(operations²).
+//! *Source*: ours; a policy of `edbatch-policy` on [`Cell::dag`] may find a better schedule.
+//! *Cost*: O(operations²).
 
 use edbatch_graph::{Cell, Dag, NodeId, Var};
 
-/// The batches of a cell's operations in the order in which they run.
+/// Returns the batches of a cell's operations, in the order in which they run.
 #[must_use]
 pub fn inner_batches(cell: &Cell) -> Vec<Vec<Var>> {
     let (dag, vars) = cell.dag();

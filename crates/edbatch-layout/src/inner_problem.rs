@@ -1,24 +1,25 @@
-//! A cell's batches as a layout problem.
+//! Formulates a cell's batches as an aligned-layout problem.
 
 use edbatch_graph::{Cell, Op, Var};
 
 use crate::aligned::{AlignedBatch, AlignedOperand, Problem};
 
-/// The batches of several operations, each of which wants its operands side by side: all operands,
-/// inputs and parameters among them, and the results. A concatenation wants nothing: it copies.
+/// The batches with two or more operations, as a layout problem. Their operands, including inputs
+/// and parameters, and their results should be contiguous. A concatenation has no such constraint,
+/// because it copies anyway.
 pub(crate) struct InnerProblem<'a> {
-    /// Variables are numbered as they lie without a planner: what the cell is given in the order of
-    /// its declaration, then the results batch by batch.
+    /// Variables are numbered in their order without a planner: arguments and parameters in the
+    /// order of their declaration, then results batch by batch.
     pub(crate) problem: Problem,
-    /// For each variable of the problem, that of the cell.
+    /// For each variable of the problem, the variable of the cell.
     pub(crate) vars: Vec<Var>,
-    /// For each batch of the problem, the operations.
+    /// For each batch of the problem, its operations.
     pub(crate) positions: Vec<&'a [Var]>,
 }
 
 impl<'a> InnerProblem<'a> {
-    /// `weight` says what a copy of an operand costs: the variables of a role in the batch of an
-    /// operation.
+    /// Formulates the problem. `weight` returns the cost of copying an operand, given an operation of
+    /// the batch and the operand's variables.
     pub(crate) fn new(
         cell: &Cell,
         batches: &'a [Vec<Var>],
@@ -53,7 +54,7 @@ impl<'a> InnerProblem<'a> {
         inner
     }
 
-    /// Wants these variables to be neighbours, in any order.
+    /// Demands that these variables be contiguous, in any order.
     pub(crate) fn want_neighbours(&mut self, vars: &[Var]) {
         let number = |var: &Var| {
             let found = self.vars.iter().position(|other| other == var);

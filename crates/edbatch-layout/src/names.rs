@@ -1,9 +1,9 @@
-//! What pictures and tables call the variables of a cell.
+//! Names of a cell's variables, for pictures and tables.
 
 use edbatch_graph::{Cell, Network, Op, Var};
 
-/// The name of a parameter, `port.field` of an input, `parameter[table]` of a row, else the
-/// variable's number.
+/// Returns the name of a parameter, `port.field` for an input, `parameter[table]` for a row, else
+/// the variable's number.
 pub(crate) fn name_of(network: &Network, cell: &Cell, var: Var) -> String {
     match cell.instruction(var).op {
         Op::Parameter(id) => network.parameter(id).name.clone(),

@@ -1,17 +1,16 @@
-//! What a cell's batches copy by the paper's rule: its table of memory costs.
+//! Counts the copies of a cell's batches by the rule of the paper's table of memory costs.
 //!
-//! A *memory kernel* is a pass that does nothing but move data. The paper's rule, as far as it can
-//! be inferred from the figures: all operations of a batch read their operands, and write their
-//! results, contiguous and in one order of positions; each operand that does not lie so is a kernel
-//! that copies it, and so is each operand that repeats a variable, and each concatenation.
-//! Parameters count as any other operand, once for each call. As declared, parameters and inputs
-//! lie in the order of their declaration, and the results of a batch one after the other, batch by
-//! batch, as a system that batches without a planner writes them; as planned, all lie in the order
-//! of [`aligned::plan`].
+//! A *memory kernel* is a pass that only moves data. The paper does not state its rule; this one is
+//! inferred from the figures. All operations of a batch read contiguous operands and write
+//! contiguous results, in one order of positions. Each operand for which that fails needs a kernel
+//! that copies it, and so does each operand that repeats a variable, and each concatenation.
+//! Parameters count like any other operand, once per call. In the declared layout, parameters and
+//! inputs are stored in the order of their declaration, and results batch by batch, as a system
+//! without a planner writes them. In the planned layout, all are in the order of [`aligned::plan`].
 //!
-//! What plans really copy is counted on the plans: [`CellPlan::moved`](crate::CellPlan::moved).
+//! [`CellPlan::moved`](crate::CellPlan::moved) counts the copies of a real plan instead.
 //!
-//! *Source*: section 3 of the paper and its table of memory costs.
+//! *Source*: section 3 of the paper and its table of memory costs. *Cost*: one layout search.
 
 use edbatch_graph::{Cell, Op, Var};
 
@@ -19,7 +18,7 @@ use crate::aligned::{self, Fate, Layout, Search};
 use crate::cell_plan::Moved;
 use crate::inner_problem::InnerProblem;
 
-/// Without and with a planner.
+/// The copies without and with a planner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Compared {
     /// With variables in the order of their declaration.
@@ -28,11 +27,11 @@ pub struct Compared {
     pub planned: Moved,
 }
 
-/// What a cell copies by the paper's rule for so many calls, if its operations run in these
-/// batches: those of [`inner_batches`](crate::inner_batches), or a policy's.
+/// Counts the copies of `calls` calls of a cell by the paper's rule. `batches` are the batches of its
+/// operations, from [`inner_batches`](crate::inner_batches) or from a policy.
 ///
 /// # Panics
-/// If the batches are not those of a schedule of the cell.
+/// If the batches are not a schedule of the cell.
 #[must_use]
 pub fn paper_rule(cell: &Cell, batches: &[Vec<Var>], calls: u64) -> Compared {
     let bytes = |var: Var| 4 * calls * cell.instruction(var).shape.elements() as u64;

@@ -1,4 +1,4 @@
-//! Pictures of a compiled cell: which gate lies where, and what is copied.
+//! Draws a compiled cell: its memory, and the copies that it makes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use edbatch_graph::Kind;
 use crate::cell_plan::{Base, CellStep, Place};
 use crate::program::Program;
 
-/// The memory of a call, region by region, and what is moved; for people to read.
+/// Describes the memory of a call, region by region, and its copies, for people to read.
 ///
 /// ```
 /// use edbatch_graph::Kind;
@@ -63,8 +63,8 @@ pub fn cell_text(program: &Program, kind: Kind) -> String {
     text
 }
 
-/// The same in Graphviz' DOT language: a row of boxes a region, an ellipse a step, and in red what
-/// only moves.
+/// Draws a cell in Graphviz' DOT language: a row of boxes for each region and an ellipse for each
+/// step; steps that only move data are red.
 #[must_use]
 pub fn cell_dot(program: &Program, kind: Kind) -> String {
     let plan = program.cell(kind);
@@ -101,17 +101,17 @@ pub fn cell_dot(program: &Program, kind: Kind) -> String {
     dot
 }
 
-const INFALLIBLE: &str = "a string takes everything";
+const INFALLIBLE: &str = "writing to a string never fails";
 
-/// Some columns of a region, and what is written there.
+/// Columns of a region, and the names of their contents.
 #[derive(Default)]
 struct Field {
     end: u32,
     labels: Vec<String>,
 }
 
-/// For each memory that a call reads or writes, by its first column, what lies there. Parameters
-/// are left out: steps name them.
+/// Returns the fields of each memory that a call reads or writes, by their first column. Parameters
+/// are left out, because steps name them.
 fn contents(program: &Program, kind: Kind) -> BTreeMap<Base, BTreeMap<u32, Field>> {
     let mut contents: BTreeMap<Base, BTreeMap<u32, Field>> = BTreeMap::new();
     let mut note = |place: Place, width: u32, label: String| {
@@ -144,7 +144,7 @@ fn contents(program: &Program, kind: Kind) -> BTreeMap<Base, BTreeMap<u32, Field
     contents
 }
 
-/// What a call names at a port or a table; `None` for other places.
+/// Returns the name of a field at a port or of a row of a table; `None` for other places.
 fn input_name(program: &Program, kind: Kind, place: Place) -> Option<String> {
     let network = program.network();
     let cell = &network.cells()[kind.index()];
@@ -193,7 +193,7 @@ fn identifier(base: Base) -> String {
     base_name(base).replace(' ', "")
 }
 
-/// Text for a record's label, where some characters have a meaning.
+/// Escapes text for the label of a record node.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {

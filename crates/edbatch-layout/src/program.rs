@@ -1,4 +1,4 @@
-//! A network, compiled: every cell's plan and every record's layout.
+//! Compiled networks: the plan of every cell and the layout of every record.
 
 mod fold;
 
@@ -15,38 +15,37 @@ use crate::plan::{CellPart, Step};
 use crate::record_layout::{RecordLayout, next_line};
 pub use fold::FoldedTable;
 
-/// Everything that is decided once, when a model is loaded.
+/// A compiled network. Made once, when a model is loaded.
 #[derive(Clone, Debug)]
 pub struct Program {
     network: Arc<Network>,
     records: Vec<RecordLayout>,
     cells: Vec<CellPlan>,
-    /// For each cell, the steps of its plan that only move.
+    /// For each cell, the steps of its plan that only move data.
     moves: Vec<Vec<Move>>,
     signatures: Vec<Signature>,
 }
 
-/// What planning a mini-batch asks of a cell, in few cache lines.
+/// The facts about a cell that planning a mini-batch needs, in few cache lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Signature {
-    /// Elements from one row of output to the next.
+    /// The distance from one output row to the next, in elements.
     pub(crate) stride: u32,
-    /// What divides the cell, and elements from one row of its prologue's results to the next;
-    /// unless its table is folded.
+    /// The argument of the prologue, and the distance from one row of its results to the next. None
+    /// if the table is folded.
     pub(crate) hoisted: Option<(Base, u32)>,
-    /// The folded table that the cell reads, if it does.
+    /// The folded table that the cell reads.
     pub(crate) folded: Option<FoldedTable>,
-    /// By table port: whether a call reads the row that it names there; what was hoisted does not
-    /// count.
+    /// By table port: true if a call reads the row that it names, other than in a prologue.
     pub(crate) tables: Box<[bool]>,
-    /// By port that takes one value: elements from one row of such values to the next.
+    /// By port that takes one value: the distance from one row of such values to the next.
     pub(crate) ports: Box<[u32]>,
-    /// Whether there is another port, which takes any number.
+    /// True if the last port takes any number of values.
     pub(crate) is_variadic: bool,
 }
 
 impl Program {
-    /// Compiles all cells of a network. Where the style has batches inside cells, those are
+    /// Compiles all cells of a network. For styles with batches inside cells, these are
     /// [`inner_batches`].
     ///
     /// # Errors
@@ -59,13 +58,13 @@ impl Program {
         })
     }
 
-    /// The same, with a schedule for the operations of each cell: of its [`Cell::dag`].
+    /// Compiles all cells of a network, with a schedule of each cell's [`Cell::dag`].
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Like [`new`](Self::new).
     ///
     /// # Panics
-    /// If there are not as many schedules as cells, or one is not legal.
+    /// If the number of schedules differs from the number of cells, or a schedule is not legal.
     pub fn scheduled(
         network: Arc<Network>,
         style: CellStyle,
@@ -84,7 +83,7 @@ impl Program {
             let instructions = cell.instructions().iter().map(|i| i.shape.elements());
             let inputs = cell.ports().iter().map(|port| network.fields(port.record));
             let fields = inputs.flat_map(|record| &record.fields).map(|f| f.shape.elements());
-            // An operand may be repeated once for each of its users.
+            // An operand may be broadcast once for each of its readers.
             let elements: usize = instructions.chain(fields).map(|n| 3 * (n + 16)).sum();
             if elements >= 1 << 31 || cell.instructions().len() >= 1 << 14 {
                 return Err(TooLarge { what: format!("cell {}", cell.name()), elements });
@@ -117,67 +116,67 @@ impl Program {
         Ok(Self { network, records, cells, moves, signatures })
     }
 
-    /// The network that was compiled.
+    /// Returns the network that was compiled.
     #[must_use]
     pub fn network(&self) -> &Arc<Network> {
         &self.network
     }
 
-    /// How a record lies in memory.
+    /// Returns the layout of a record.
     #[must_use]
     pub fn record(&self, record: RecordId) -> &RecordLayout {
         &self.records[usize::from(record.0)]
     }
 
-    /// Elements of one row of a table.
+    /// Returns the number of elements of a table's row.
     #[must_use]
     pub fn table_width(&self, table: &Table) -> u32 {
         let dims = &self.network.parameter(table.parameter).dims;
         dims[1..].iter().product::<usize>() as u32
     }
 
-    /// Whether a call of a cell reads the row that it names at a table port; what was hoisted does
-    /// not count.
+    /// Returns true if a call of a cell reads the row that it names at a table port, other than in a
+    /// prologue.
     pub(crate) fn reads_table(&self, kind: Kind, table: usize) -> bool {
         self.signature(kind).tables[table]
     }
 
-    /// What planning asks of a cell.
+    /// Returns the facts about a cell that planning needs.
     #[inline]
     pub(crate) fn signature(&self, kind: Kind) -> &Signature {
         &self.signatures[kind.index()]
     }
 
-    /// The plans of all cells; a cell's index is its kind.
+    /// Returns the plans of all cells, indexed by kind.
     #[must_use]
     pub fn cells(&self) -> &[CellPlan] {
         &self.cells
     }
 
-    /// The plan of a cell.
+    /// Returns the plan of a cell.
     #[must_use]
     pub fn cell(&self, kind: Kind) -> &CellPlan {
         &self.cells[kind.index()]
     }
 
-    /// What the plan of a cell copies and why, a memory kernel each: all that
+    /// Returns the copies of a cell's plan and their reasons, one entry for each memory kernel that
     /// [`CellPlan::moved`] counts.
     #[must_use]
     pub fn copied(&self, kind: Kind) -> Vec<Copied> {
         copied(&self.network, &self.network[kind], self.cell(kind), &self.moves[kind.index()])
     }
 
-    /// What a step of a plan carries out: a cell or one of its parts.
+    /// Returns the cell, or the part of a cell, that a step of a plan runs.
     ///
     /// # Panics
-    /// If the step is of a part that its cell does not have.
+    /// If the cell does not have that part.
     #[must_use]
     pub fn carried_out(&self, step: &Step) -> &CellPlan {
         let part = self.part(step.cell, step.action.part());
-        part.expect("a step of a part of an undivided cell")
+        part.expect("a step runs a prologue or a body of an undivided cell")
     }
 
-    /// A part of a cell, if the cell has it.
+    /// Returns a part of a cell, if the cell has it.
     #[must_use]
     pub fn part(&self, kind: Kind, part: CellPart) -> Option<&CellPlan> {
         let cell = self.cell(kind);
@@ -189,7 +188,7 @@ impl Program {
     }
 }
 
-/// Compiles a cell of a program once more, perhaps in another style and with other batches.
+/// Compiles a cell of a program again, in any style and with any batches.
 #[must_use]
 pub fn compile_cell(
     program: &Program,
@@ -200,7 +199,7 @@ pub fn compile_cell(
     compile(&program.records, &program.network[kind], style, batches).plan
 }
 
-/// The batches of a cell's operations that a schedule of its [`Cell::dag`] makes.
+/// Returns the batches of a cell's operations in a schedule of its [`Cell::dag`].
 ///
 /// # Panics
 /// If the schedule is not legal.
@@ -217,7 +216,7 @@ pub fn batches_of(cell: &Cell, schedule: &Schedule) -> Vec<Vec<Var>> {
 impl Signature {
     fn new(records: &[RecordLayout], cell: &Cell, plan: &CellPlan) -> Self {
         let hoisted = plan.hoisted.as_ref();
-        // A cell that is divided by a table always runs in its two parts.
+        // A cell that is divided by a table always runs in two parts.
         let divided = hoisted.filter(|hoisted| hoisted.table().is_some());
         let steps = divided.map_or(&plan.steps, |hoisted| &hoisted.body.steps);
         let reads = |table: usize| {
@@ -238,7 +237,7 @@ impl Signature {
         signature
     }
 
-    /// Decides whether the cell reads a folded table; then nothing is hoisted for it.
+    /// Sets the folded table that the cell reads. A cell with one has no prologue to run.
     fn fold(&mut self, plan: &CellPlan, folded: Option<FoldedTable>) {
         let hoisted = plan.hoisted.as_ref().filter(|_| folded.is_none());
         self.hoisted = hoisted.map(|hoisted| (hoisted.from, hoisted.prologue.output_stride));
@@ -246,12 +245,12 @@ impl Signature {
     }
 }
 
-/// A cell, a table or a record that cannot be addressed.
+/// A cell, a table or a record with too many elements to address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TooLarge {
     /// The cell, the table or the record.
     pub what: String,
-    /// Its elements; for a cell, an upper bound on what one call needs.
+    /// The number of its elements; for a cell, an upper bound on the elements that one call needs.
     pub elements: usize,
 }
 
@@ -260,9 +259,9 @@ impl fmt::Display for TooLarge {
         let Self { what, elements } = self;
         write!(
             f,
-            "{what} is too large: {elements} elements; expected a table or a record of fewer than \
-             2^32, or a cell of fewer than 2^31 elements and 2^14 operations: make it smaller, or \
-             divide it"
+            "{what} is too large: {elements} elements; expected fewer than 2^32 for a table or a \
+             record, fewer than 2^31 and fewer than 2^14 operations for a cell: make it smaller or \
+             split it"
         )
     }
 }

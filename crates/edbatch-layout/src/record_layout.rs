@@ -1,26 +1,26 @@
-//! How a record lies in memory: all fields of one node in one row.
+//! The memory layout of records: all fields of a node in one row.
 
 use edbatch_graph::{Network, Record};
 
-/// Rows begin at multiples of this many elements: a cache line of 64 bytes.
+/// The number of elements in a cache line of 64 bytes. Rows begin at multiples of it.
 pub const LINE: usize = 16;
 
-/// One row per node: its fields one after the other, padded to whole cache lines.
+/// The layout of a node's row: its fields, padded to whole cache lines.
 ///
-/// A row per node, and not an array per field, lets one list of rows serve every field that a
+/// With a row per node instead of an array per field, one list of rows addresses all fields that a
 /// consumer reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordLayout {
-    /// Where each field begins within the row, in elements.
+    /// The offset of each field in the row, in elements.
     pub offsets: Vec<u32>,
-    /// Elements of each field.
+    /// The number of elements of each field.
     pub widths: Vec<u32>,
-    /// Elements from one row to the next.
+    /// The distance from one row to the next, in elements.
     pub stride: u32,
 }
 
 impl RecordLayout {
-    /// The layout of a record. Fields begin at cache lines where they fill them.
+    /// Lays out a record. Fields of at least a cache line begin at a cache line.
     #[must_use]
     pub fn new(record: &Record) -> Self {
         let (mut offsets, mut widths, mut end) = (Vec::new(), Vec::new(), 0);
@@ -36,14 +36,14 @@ impl RecordLayout {
         Self { offsets, widths, stride: next_line(end) as u32 }
     }
 
-    /// The layouts of all of a network's records, by the records' ids.
+    /// Lays out all records of a network, indexed by their ids.
     #[must_use]
     pub fn all(network: &Network) -> Vec<Self> {
         network.records().iter().map(Self::new).collect()
     }
 }
 
-/// The least multiple of [`LINE`] that is not below `elements`.
+/// Rounds up to a multiple of [`LINE`].
 #[must_use]
 pub fn next_line(elements: usize) -> usize {
     elements.next_multiple_of(LINE)

@@ -265,7 +265,7 @@ fn cells_tables_and_records_have_limits() {
     let error = table([65_536, 65_536]).unwrap_err();
     assert_eq!((error.what.as_str(), error.elements as u64), ("table embed", ABOVE));
     assert!(
-        error.to_string().contains("expected a table or a record of fewer than 2^32"),
+        error.to_string().contains("expected fewer than 2^32 for a table or a record"),
         "{error}"
     );
 

@@ -1,9 +1,9 @@
-//! Where the steps of a cell read and write.
+//! The places that the steps of a cell read and write.
 
 use super::{Base, CellStep, Mode, Place};
 
 impl CellStep {
-    /// Where the step reads, and how many elements of each call.
+    /// Returns the places that the step reads, with the number of elements of each call.
     #[must_use]
     pub fn reads(&self) -> Vec<(Place, u32)> {
         match self {
@@ -32,7 +32,7 @@ impl CellStep {
         }
     }
 
-    /// The places that the step reads, but for one that it adds to.
+    /// Returns the places that the step reads, except a result that it accumulates into.
     pub(crate) fn inputs_mut(&mut self) -> Vec<&mut Place> {
         match self {
             Self::Product { x, mode: Mode::From(start), .. } => vec![x, start],
@@ -50,7 +50,7 @@ impl CellStep {
         }
     }
 
-    /// The places that the step writes.
+    /// Returns the places that the step writes.
     pub(crate) fn outputs_mut(&mut self) -> Vec<&mut Place> {
         match self {
             Self::Elementwise { outputs, .. } => outputs.iter_mut().collect(),
@@ -65,7 +65,7 @@ impl CellStep {
         }
     }
 
-    /// Restores the order of an element-wise program's outputs after places have changed.
+    /// Sorts the outputs of an element-wise program after places have changed.
     pub(crate) fn sort_outputs(&mut self) {
         if let Self::Elementwise { outputs, program, .. } = self {
             let mut order: Vec<usize> = (0..outputs.len()).collect();
@@ -75,8 +75,8 @@ impl CellStep {
         }
     }
 
-    /// Whether it reads a region, or the output, that it writes; but for a product that adds to its
-    /// own result.
+    /// Returns true if the step reads a region, or the output, that it also writes, except a product
+    /// that accumulates into its own result.
     pub(crate) fn reads_what_it_writes(&self) -> bool {
         let writes = self.writes();
         let own = |read: &(Place, u32)| {
@@ -86,7 +86,7 @@ impl CellStep {
         self.reads().iter().any(|read| !own(read) && same(read.0))
     }
 
-    /// Where the step writes, and how many elements of each call.
+    /// Returns the places that the step writes, with the number of elements of each call.
     #[must_use]
     pub fn writes(&self) -> Vec<(Place, u32)> {
         match self {

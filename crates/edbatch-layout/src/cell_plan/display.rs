@@ -1,4 +1,4 @@
-//! Compiled cells as text, one line a step.
+//! Prints compiled cells, one line per step.
 
 use std::fmt;
 
@@ -65,7 +65,7 @@ impl fmt::Display for CellStep {
     }
 }
 
-/// One line a step.
+/// One line per step.
 impl fmt::Display for CellPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: scratch {:?}, output {}", self.name, self.regions, self.output_width)?;

@@ -1,22 +1,22 @@
-//! What the steps of a cell move that compute nothing.
+//! Counts the data that a cell moves without computing anything.
 
 use std::iter::Sum;
 use std::ops::Add;
 
 use super::{CellPlan, CellStep, Place};
 
-/// What passes move that do nothing else.
+/// The cost of passes that only move data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Moved {
-    /// How many bytes they write.
+    /// The number of bytes written.
     pub bytes: u64,
-    /// How many passes there are: memory kernels.
+    /// The number of passes: memory kernels.
     pub kernels: usize,
 }
 
 impl CellPlan {
-    /// What the steps of a call move: copies, repetitions, transpositions and constants. Copies
-    /// that go on where the one before ended are one kernel, as a concatenation is.
+    /// Returns the cost of all copies, broadcasts, transpositions and constants for `calls` calls.
+    /// Copies to consecutive memory count as one kernel, like a concatenation.
     #[must_use]
     pub fn moved(&self, calls: u64) -> Moved {
         let mut moved = Moved::default();
@@ -37,7 +37,7 @@ impl CellPlan {
 }
 
 impl CellStep {
-    /// Whether the step computes nothing.
+    /// Returns true if the step only moves data.
     #[must_use]
     pub fn is_move(&self) -> bool {
         matches!(

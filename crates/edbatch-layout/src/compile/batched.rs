@@ -1,15 +1,15 @@
-//! Cells whose operations run in batches, a kernel for each.
+//! Compiles cells whose operations run in batches, one kernel for each.
 //!
-//! A product of a parameter and a vector reads the vector where it lies; those of a batch that read
-//! one vector and write side by side are one product, if their weights lie side by side too. What
-//! an element-wise batch reads and writes of the cell's own results has to lie side by side, in the
-//! order of the batch; what does not is copied by explicit steps.
+//! A product of a parameter and a vector reads the vector in place. The products of a batch that
+//! read one vector become a single product if their results and their weights are contiguous. An
+//! element-wise batch needs its operands and results contiguous, in the order of the batch, where
+//! they are results of the cell; other operands are copied by explicit steps.
 //!
-//! Two layouts serve the same batches: results as they come, batch by batch, and parameters as they
-//! are declared, which is what a system without a planner has; and the order that the paper's
-//! Alg. 2 finds for all operands of all batches, the parameters among them.
+//! The same batches run in two layouts. Without a planner, results are stored batch by batch and
+//! parameters in the order of their declaration. With the paper's Alg. 2, one order is found for
+//! all operands of all batches, including parameters.
 //!
-//! *Source*: section 3 of the paper. *Cost*: that of [`aligned::plan`].
+//! *Source*: section 3 of the paper. *Cost*: one call of [`aligned::plan`].
 
 use edbatch_graph::{Op, Var};
 
@@ -22,7 +22,7 @@ use super::stack::{Group, Stack, elements};
 use crate::aligned::{self, Fate, Layout, OperandId};
 use crate::inner_problem::InnerProblem;
 
-/// Results batch by batch, parameters as they are declared.
+/// Compiles with results stored batch by batch, and parameters in the order of their declaration.
 pub(super) fn in_order(equations: &Equations<'_>, batches: &[Vec<Var>]) -> Compiled {
     let groups = groups(equations, batches, Weights::Declared);
     let free =
@@ -32,7 +32,7 @@ pub(super) fn in_order(equations: &Equations<'_>, batches: &[Vec<Var>]) -> Compi
     emit(equations, &Idioms::none(equations), &groups, places)
 }
 
-/// In the order of Alg. 2.
+/// Compiles with variables in the order of Alg. 2.
 pub(super) fn aligned(equations: &Equations<'_>, batches: &[Vec<Var>]) -> Compiled {
     let groups = groups(equations, batches, Weights::Planned);
     let inner = problem(equations, batches, &groups);
@@ -41,17 +41,17 @@ pub(super) fn aligned(equations: &Equations<'_>, batches: &[Vec<Var>]) -> Compil
     emit(equations, &Idioms::none(equations), &groups, places)
 }
 
-/// How the weights of products lie.
+/// The order of the weights of products.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weights {
-    /// One after the other as they are declared.
+    /// The order of their declaration.
     Declared,
-    /// As the results of their products do.
+    /// The order of the results of their products.
     Planned,
 }
 
-/// The groups of batches: products by their vectors, and one by one what is neither a product of a
-/// parameter nor element-wise.
+/// Returns the groups of batches. Products are grouped by their vectors; operations that are neither
+/// products of a parameter nor element-wise are groups of their own.
 fn groups(equations: &Equations<'_>, batches: &[Vec<Var>], weights: Weights) -> Vec<Group> {
     let is_made = |var: &Var| matches!(equations.op(*var), Op::Reduce { .. } | Op::Constant(_));
     let mut groups: Vec<Group> = equations.vars().filter(is_made).map(Group::Other).collect();
@@ -90,8 +90,8 @@ fn groups(equations: &Equations<'_>, batches: &[Vec<Var>], weights: Weights) -> 
     groups
 }
 
-/// Whether a product can be one with those of a stack: it reads the same vector, and its weight
-/// follows theirs.
+/// Returns true if a product can join a stack: it reads the same vector, and its weight follows
+/// the weights of the stack.
 fn joins(equations: &Equations<'_>, stack: &Stack, var: Var, weights: Weights) -> bool {
     let last = stack.products[stack.products.len() - 1];
     let vector = |var: Var| elements(equations, equations.operands(var)[1]);
@@ -102,10 +102,10 @@ fn joins(equations: &Equations<'_>, stack: &Stack, var: Var, weights: Weights) -
     vector(last) == vector(var) && (weights == Weights::Planned || follows())
 }
 
-/// What Alg. 2 is to lay out. An operand weighs what a call would copy of it: the elements, where
-/// an element-wise batch reads or writes results of the cell; else next to nothing, as parameters
-/// are laid out when they are loaded, and what a cell is given and what a product reads are read
-/// where they lie.
+/// The layout problem for Alg. 2. The weight of an operand is the number of bytes that a call would
+/// copy: all of it where an element-wise batch reads or writes results of the cell. Other operands
+/// have weight 1, because parameters are laid out once at load, and arguments of the cell and of
+/// products are read in place.
 fn problem<'a>(
     equations: &Equations<'_>,
     batches: &'a [Vec<Var>],
@@ -120,7 +120,7 @@ fn problem<'a>(
     let mut inner = InnerProblem::new(equations.cell, batches, weight);
     for group in groups {
         if let Group::Stacks(stacks) = group {
-            // Side by side, they are one product.
+            // If contiguous, they are one product.
             let several = stacks.iter().filter(|stack| stack.products.len() > 1);
             several.for_each(|stack| inner.want_neighbours(&stack.products));
         }
@@ -128,13 +128,13 @@ fn problem<'a>(
     inner
 }
 
-/// The results that a layout puts side by side because a batch uses them so.
+/// Returns the runs of results that a layout makes contiguous and that a batch uses so.
 fn blocks(equations: &Equations<'_>, inner: &InnerProblem<'_>, layout: &Layout) -> Vec<Vec<Var>> {
     let mut place_of = vec![0; layout.order.len()];
     for (place, &variable) in layout.order.iter().enumerate() {
         place_of[variable as usize] = place;
     }
-    // For each place, whether its variable belongs with the next.
+    // For each place: true if its variable is in one block with the next.
     let mut joined = vec![false; place_of.len()];
     for (id, operand) in inner.problem.operands() {
         let vars: Vec<Var> =
@@ -160,8 +160,8 @@ fn blocks(equations: &Equations<'_>, inner: &InnerProblem<'_>, layout: &Layout) 
     blocks
 }
 
-/// Whether a kernel gains if an operand lies side by side: that of an element-wise batch, the
-/// results of products, and those that want to be neighbours.
+/// Returns true if a kernel gains from a contiguous operand: any operand of an element-wise batch,
+/// the results of products, and stacked products.
 fn is_used(equations: &Equations<'_>, inner: &InnerProblem<'_>, id: OperandId) -> bool {
     let Some(positions) = inner.positions.get(id.batch as usize) else { return true };
     let op = equations.op(positions[0]);

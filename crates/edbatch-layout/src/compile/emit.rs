@@ -1,7 +1,6 @@
-//! From groups and places to steps.
+//! Emits the steps of a cell from groups and places.
 //!
-//! A step may not read what lies in a region, or in the output, that it writes: such an operand is
-//! copied before.
+//! A step must not read a region, or the output, that it writes. Such an operand is copied first.
 
 mod batch;
 
@@ -15,13 +14,13 @@ use crate::cell_plan::{Base, CellPlan, CellStep, Mode, Place};
 use crate::copied::{Move, Why};
 use crate::elementwise::{Elementwise, Register};
 
-/// A compiled cell, and why it moves what it moves.
+/// A compiled cell, and the reasons for its copies.
 pub(crate) struct Compiled {
     pub(crate) plan: CellPlan,
     pub(crate) moves: Vec<Move>,
 }
 
-/// The steps of a cell whose variables have their places.
+/// Emits the steps of a cell whose variables have been placed.
 pub(super) fn emit(
     equations: &Equations<'_>,
     idioms: &Idioms,
@@ -60,27 +59,27 @@ struct Emitter<'a> {
     equations: &'a Equations<'a>,
     idioms: &'a Idioms,
     places: Places,
-    /// For each sum of products, how many of its terms have run.
+    /// For each sum of products, the number of its terms that have run.
     terms_run: Vec<usize>,
     steps: Vec<CellStep>,
-    /// Which of them only move.
+    /// The steps that only move data.
     moves: Vec<Move>,
 }
 
 impl Emitter<'_> {
-    /// A step that moves a variable.
+    /// Appends a step that moves a variable.
     fn move_by(&mut self, step: CellStep, var: Var, why: Why) {
         self.moves.push(Move { step: self.steps.len(), var, why });
         self.steps.push(step);
     }
 
-    /// Where a tensor is, or a copy of it if it lies in what is about to be written.
+    /// Returns the place of a tensor, or of a copy if the next step writes the memory it is in.
     fn apart(&mut self, (from, width): (Place, u32), var: Var, written: &[Base]) -> Place {
         let may_clash = matches!(from.base, Base::Scratch(_) | Base::Output);
         if !may_clash || !written.contains(&from.base) {
             return from;
         }
-        let out = self.places.allot(width);
+        let out = self.places.allocate(width);
         self.move_by(CellStep::Copy { from, width, out }, var, Why::Overwritten);
         out
     }
@@ -89,8 +88,8 @@ impl Emitter<'_> {
         self.apart((self.places.of(var), self.equations.width(var)), var, written)
     }
 
-    /// Products of several weights and one vector, in one step where their results lie side by
-    /// side.
+    /// Emits products of several weights and one vector, as one step where their results are
+    /// contiguous.
     fn products(&mut self, products: &[Var]) {
         let Some(&first) = products.first() else { return };
         let x = self.equations.operands(first)[1];
@@ -124,7 +123,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// One program over operations of one width, each after its operands.
+    /// Emits one program for operations of one width, each after its operands.
     fn elementwise(&mut self, run: &[Var]) {
         let (equations, width) = (self.equations, self.equations.width(run[0]));
         let mut inputs: Vec<Place> = Vec::new();
@@ -176,11 +175,11 @@ impl Emitter<'_> {
         self.move_by(CellStep::Expand { from, rows, columns, out }, var, Why::Repeated);
     }
 
-    /// What is neither a product of a parameter and a vector nor element-wise.
+    /// Emits an operation that is neither a product of a parameter and a vector nor element-wise.
     fn other(&mut self, var: Var) {
         let operands = self.equations.operands(var);
         match self.equations.op(var) {
-            // It lies within another variable.
+            // It is part of another variable.
             Op::Slice { .. } => return,
             Op::MatMul => return self.matrix_product(var),
             Op::Concat => return self.concatenation(var),
@@ -210,7 +209,7 @@ impl Emitter<'_> {
         self.steps.push(step);
     }
 
-    /// A product of matrices, with the bias of its rows, its right factor perhaps in pieces.
+    /// Emits a product of matrices, with the bias of its rows; its right factor may be in pieces.
     fn matrix_product(&mut self, product: Var) {
         let equations = self.equations;
         let &[left, right] = equations.operands(product) else {
@@ -235,7 +234,7 @@ impl Emitter<'_> {
         self.steps.push(CellStep::MatMul { left, right, bias, m, k, n, out });
     }
 
-    /// Copies the parts of a concatenation that were not computed there.
+    /// Copies the parts of a concatenation that were not computed in place.
     fn concatenation(&mut self, var: Var) {
         if self.idioms.of(var) == Idiom::Pieces {
             return;
@@ -252,7 +251,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Copies into the output row what is returned but lies elsewhere.
+    /// Copies returned variables that are stored elsewhere into the output row.
     fn return_elsewhere(&mut self) {
         let outputs = self.equations.cell.outputs().iter().zip(&self.equations.output().offsets);
         for (&var, &offset) in outputs {
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_kernels_of_their_own() {
+    fn each_batch_is_a_kernel() {
         let cell = "x h:c -> i = w1 x + b1, f = w2 x + b2, g = tanh i * c, e = tanh f * h | g e";
         check(
             cell,
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_lie_side_by_side_is_gathered() {
+    fn operands_that_are_not_contiguous_are_gathered() {
         let cell = "x -> a = tanh x, b = sigmoid x, c = w1 a, d = w2 b, p = c * a, q = d * b | p q";
         let gathered = ["s3+0 = s0+0 [4]", "s3+4 = s1+0 [4]"];
         let steps = CellText::parse(cell).compiled(CellStyle::Batched);
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_operations_is_one_program() {
+    fn consecutive_element_wise_operations_are_one_program() {
         check(
             "x y -> p = tanh x, q = y * p, z = [p q], r = v1 z | r",
             CellStyle::Planned,
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_step_would_overwrite_is_copied_first() {
+    fn operands_in_the_memory_that_a_step_writes_are_copied_first() {
         check(
             "x -> h = tanh x, r = w1 h | h r",
             CellStyle::Planned,
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_of_matrices_reads_pieces_and_adds_its_bias() {
+    fn a_matrix_product_reads_pieces_and_adds_its_bias() {
         check(
             "A:x B:y -> Z = [A B], P = v1 Z + x | P",
             CellStyle::Planned,
@@ -362,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_returned_are_copied() {
+    fn returned_arguments_are_copied() {
         check(
             "x:c -> h = tanh x | h c",
             CellStyle::Planned,

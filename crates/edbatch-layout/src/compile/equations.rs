@@ -1,11 +1,10 @@
-//! A cell as all passes read it: its operations, and who reads each variable.
+//! A cell as the passes see it: its operations, and the readers of each variable.
 
 use edbatch_graph::{Cell, Op, ParameterId, Shape, Var};
 
 use crate::record_layout::RecordLayout;
 
-/// The operations of a cell, the readers of each variable, and how arguments and results lie in
-/// memory.
+/// The operations of a cell, the readers of each variable, and the layouts of records.
 pub(super) struct Equations<'a> {
     pub(super) cell: &'a Cell,
     records: &'a [RecordLayout],
@@ -51,40 +50,40 @@ impl<'a> Equations<'a> {
         &self.readers[var.index()]
     }
 
-    /// Whether a call returns the variable.
+    /// Returns true if a call returns the variable.
     pub(super) fn is_returned(&self, var: Var) -> bool {
         self.cell.outputs().contains(&var)
     }
 
-    /// Whether a single operation reads the variable, and nothing else does.
+    /// Returns true if exactly one operation reads the variable, and no call returns it.
     pub(super) fn is_private(&self, var: Var) -> bool {
         self.readers(var).len() == 1 && !self.is_returned(var)
     }
 
-    /// Whether the variable is the result of an operation, and no part of another variable.
+    /// Returns true if the variable is the result of an operation, and not part of another variable.
     pub(super) fn is_result(&self, var: Var) -> bool {
         !self.op(var).is_source() && !matches!(self.op(var), Op::Slice { .. })
     }
 
-    /// Whether a layout may say where the variable lies: a step of the cell makes it, it is no part
-    /// of another, and no caller waits for it in the output.
+    /// Returns true if a layout may choose the variable's place: a step of the cell computes it, it
+    /// is not part of another variable, and it is not returned.
     pub(super) fn is_free(&self, var: Var) -> bool {
         let given = matches!(self.op(var), Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_));
         !given && !matches!(self.op(var), Op::Slice { .. }) && !self.is_returned(var)
     }
 
-    /// Where a field begins in the record at a port.
+    /// Returns the offset of a field in the record at a port.
     pub(super) fn field_offset(&self, port: u16, field: u16) -> u32 {
         let record = self.cell.ports()[usize::from(port)].record;
         self.records[usize::from(record.0)].offsets[usize::from(field)]
     }
 
-    /// How a call's results lie in its row of output.
+    /// Returns the layout of a call's output row.
     pub(super) fn output(&self) -> &'a RecordLayout {
         &self.records[usize::from(self.cell.record().0)]
     }
 
-    /// The parameter, if the variable is a parameter times a vector.
+    /// Returns the parameter, if the variable is the product of a parameter and a vector.
     pub(super) fn weight(&self, var: Var) -> Option<ParameterId> {
         let (Op::MatMul, &[left, right]) = (self.op(var), self.operands(var)) else {
             return None;

@@ -1,16 +1,16 @@
-//! Taking out of a cell what depends on one of its arguments alone.
+//! Hoists steps that depend on only one argument out of a cell.
 //!
-//! What follows from a row of a table is the same wherever the row is named: a mini-batch computes
-//! it once per distinct row. What follows from a value can be computed for many calls at once as
-//! soon as they all have theirs, though the calls themselves must wait for each other: the input
-//! projections of a layer of LSTMs, for all words of a sentence.
+//! Results that depend on a row of a table are the same for every call that names the row, so a
+//! mini-batch computes them once per distinct row. Results that depend on a value can be computed
+//! for many calls at once as soon as all these values exist, even if the calls themselves must run
+//! one by one: for example, the input projections of an LSTM layer for all words of a sentence.
 //!
-//! The cell is divided in two: the **prologue**, and the **body**, which finds the prologue's
-//! results in a row of the arena. Three steps: [`classify`] says which steps are which,
-//! [`Row::extract`] lays out what is handed on, [`rewrite`] makes the prologue write that row and
-//! the body read it. Sums keep their order, so no bit changes.
+//! The cell is divided in two: the **prologue**, and the **body**, which reads the prologue's
+//! results from a row of the arena. [`classify`] divides the steps, [`Row::extract`] lays out the
+//! row, and [`rewrite`] makes the prologue write it and the body read it. Sums keep their order, so
+//! results are bit-identical.
 //!
-//! *Cost*: O(elements of scratch × steps), for each argument.
+//! *Source*: ours. *Cost*: O(elements of scratch × steps) for each argument.
 
 mod classify;
 mod row;
@@ -20,7 +20,7 @@ use crate::record_layout::next_line;
 use classify::{Parts, classify};
 use row::Row;
 
-/// Divides a cell by the first of its arguments that has a product to itself.
+/// Divides a cell by the first argument that is the only one of some product.
 pub(super) fn hoist(plan: &CellPlan) -> Option<Hoisted> {
     let read = plan.steps.iter().flat_map(CellStep::reads).map(|(place, _)| place.base);
     let mut arguments: Vec<Base> =
@@ -30,7 +30,7 @@ pub(super) fn hoist(plan: &CellPlan) -> Option<Hoisted> {
     arguments.into_iter().find_map(|from| divide(plan, from))
 }
 
-/// Divides a cell by an argument, if a product depends on it alone.
+/// Divides a cell by an argument, if a product depends on that argument alone.
 fn divide(plan: &CellPlan, from: Base) -> Option<Hoisted> {
     let parts = classify(plan, from)?;
     let multiplies = |step: &CellStep| matches!(step, CellStep::Product { .. });
@@ -41,8 +41,8 @@ fn divide(plan: &CellPlan, from: Base) -> Option<Hoisted> {
     rewrite(plan, from, parts, &row)
 }
 
-/// Lets the prologue write the row and the body read it; `None` if a step would read what it
-/// writes.
+/// Makes the prologue write the row and the body read it. Returns `None` if a step would read
+/// memory that it writes.
 fn rewrite(plan: &CellPlan, from: Base, parts: Parts, row: &Row) -> Option<Hoisted> {
     let Parts { mut prologue, mut body, .. } = parts;
     for step in &mut prologue {
@@ -65,7 +65,7 @@ fn rewrite(plan: &CellPlan, from: Base, parts: Parts, row: &Row) -> Option<Hoist
             *mode = Mode::From(*out);
         }
         for place in step.inputs_mut().into_iter().filter(|place| found.contains(place)) {
-            let offset = row.find(*place).expect("every place that was found is in the row");
+            let offset = row.find(*place).expect("the row holds every place that the body reads");
             *place = Place { base: Base::Hoisted, offset };
         }
     }
@@ -83,7 +83,7 @@ fn rewrite(plan: &CellPlan, from: Base, parts: Parts, row: &Row) -> Option<Hoist
     Some(Hoisted { from, prologue, body })
 }
 
-/// The widths of the regions that steps touch; the others take no memory.
+/// Returns the widths of the regions that the steps use; unused regions have width 0.
 fn regions_of(steps: &[CellStep], widths: &[u32]) -> Vec<u32> {
     let mut regions = vec![0; widths.len()];
     for (place, _) in steps.iter().flat_map(|step| step.reads().into_iter().chain(step.writes())) {
@@ -99,7 +99,7 @@ mod tests {
     use super::super::CellStyle;
     use super::super::notation::CellText;
 
-    /// The prologue and the body of a cell, a line a step; nothing if it is whole.
+    /// Compares the prologue and the body of a cell, a line per step. Nothing if it is not divided.
     fn check(cell: &str, expected: &[&str]) {
         let text = CellText::parse(cell).compiled(CellStyle::Hoisted);
         let parts = text.split_once("prologue, ").map_or("", |(_, parts)| parts);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_projection_is_hoisted_and_the_sum_begins_from_it() {
+    fn an_input_projection_is_hoisted_and_starts_the_sum() {
         check(
             "x h -> i = w1 x + u1 h + b1, c = tanh i | c",
             &[
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_a_row_goes_with_it() {
+    fn operations_on_a_row_alone_are_hoisted_with_its_product() {
         check(
             "table h -> e = tanh (w1 t), i = w2 e + u1 h, c = tanh i | c",
             &[
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_without_a_product_of_one_argument_stays_whole() {
+    fn a_cell_without_a_product_of_one_argument_is_not_divided() {
         check("x h -> c = tanh x * h, d = w1 c | d", &[]);
     }
 }

@@ -1,30 +1,30 @@
-//! Operations that need no step of their own, as another's step does them on the way.
+//! Finds operations that need no step of their own, because another operation's step includes them.
 //!
-//! A sum of products needs no addition: the second product is added to the place of the first,
-//! which gives the same bits, as each product is a chain of its own. A concatenation that only
-//! products of matrices read, as their right factor, is never made, as they read it in pieces; such
-//! a product adds the bias of its rows itself.
+//! A sum of products needs no addition: the second product accumulates into the place of the first.
+//! The result is bit-identical, because each product is a chain of its own. A concatenation that
+//! only matrix products read, as their right factor, is not materialised: they read its pieces. A
+//! matrix product also adds the bias of its rows.
 
 use edbatch_graph::{Op, Shape, Var};
 
 use super::equations::Equations;
 
-/// What part of a step a variable is.
+/// The role of a variable in another operation's step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Idiom {
-    /// A result like any other.
+    /// No such role.
     None,
-    /// A product that is the term of this number in a sum of products.
+    /// A product that is term `index` of a sum of products.
     Term { sum: Var, index: usize },
-    /// A sum of so many products.
+    /// A sum of `terms` products.
     Sum { terms: usize },
-    /// An addition inside such a sum.
+    /// An addition inside a sum of products.
     PartialSum { sum: Var },
     /// A concatenation that is read in pieces.
     Pieces,
-    /// A product of matrices, to each of whose rows an element of `bias` is added.
+    /// A matrix product that adds element `i` of `bias` to its row `i`.
     Biased { sum: Var, bias: Var },
-    /// The sum of such a product and its bias.
+    /// The sum of a matrix product and its bias.
     BiasedSum,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Idiom {
 pub(super) struct Idioms(Vec<Idiom>);
 
 impl Idioms {
-    /// None at all: every operation is a step of its own.
+    /// No idioms: every operation is a step of its own.
     pub(super) fn none(equations: &Equations<'_>) -> Self {
         Self(vec![Idiom::None; equations.len()])
     }
@@ -49,7 +49,7 @@ impl Idioms {
         self.0[var.index()]
     }
 
-    /// Finds sums all of whose terms are products that nothing else reads.
+    /// Finds sums whose terms are all products that no other operation reads.
     fn find_sums(&mut self, equations: &Equations<'_>) {
         for sum in equations.vars() {
             let Some(terms) = terms(equations, sum) else { continue };
@@ -70,7 +70,7 @@ impl Idioms {
         }
     }
 
-    /// Finds concatenations that only products of matrices read, as their right factor.
+    /// Finds concatenations that only matrix products read, as their right factor.
     fn find_pieces(&mut self, equations: &Equations<'_>) {
         for var in equations.vars() {
             let as_right_factor = |&reader: &Var| {
@@ -87,8 +87,8 @@ impl Idioms {
         }
     }
 
-    /// Finds sums of a matrix that is a product, which nothing else reads, and an element for each
-    /// of its rows.
+    /// Finds sums of a matrix product, which no other operation reads, and a vector with an element
+    /// for each row.
     fn find_biases(&mut self, equations: &Equations<'_>) {
         for sum in equations.vars() {
             let (Op::Add, &[a, b]) = (equations.op(sum), equations.operands(sum)) else {
@@ -113,7 +113,8 @@ fn terms_exist(equations: &Equations<'_>, var: Var) -> bool {
     terms(equations, var).is_some()
 }
 
-/// The products whose left-to-right sum a variable is, if it is one and nothing reads the parts.
+/// Returns the products whose left-to-right sum is this variable, if there are any and no other
+/// operation reads them.
 fn terms(equations: &Equations<'_>, var: Var) -> Option<Vec<Var>> {
     if equations.weight(var).is_some() {
         return Some(vec![var]);

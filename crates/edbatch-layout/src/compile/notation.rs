@@ -1,10 +1,10 @@
-//! Cells and drafts as text, for tests of the passes.
+//! A text notation for cells and for the results of the passes, used in tests.
 //!
-//! A cell is a line of statements: `x h:c -> h = tanh (w x + u h + b)`. Before the arrow stand its
-//! ports, each with its fields, `table` for a row of one, and `many` for a port of any number of
-//! values, which are summed. Behind it stand equations, separated by commas; the last ones, behind
-//! `|`, name what is returned. Side by side stand factors of a product. Of parameters, `w` and `u`
-//! are 4 × 4 matrices, `v` 4 × 8, `b` vectors, `t` a row of a table. `[x y]` is a concatenation,
+//! A cell is a line such as `x h:c -> h = tanh (w x + u h + b) | h`. The ports precede the arrow,
+//! each with its fields: `table` stands for a row of a table, and `many` for a port with any number
+//! of values, which are summed. Equations follow, separated by commas, and the returned variables
+//! after `|`. Adjacent factors are multiplied. Of the parameters, `w` and `u` are 4 × 4 matrices,
+//! `v` is 4 × 8, `b` is a vector, and `t` is a row of a table. `[x y]` is a concatenation,
 //! `x'` the first half of x.
 //! Vectors have 4 elements; upper-case names are 4 × 4 matrices.
 
@@ -30,7 +30,7 @@ pub(super) struct CellText {
 
 impl CellText {
     pub(super) fn parse(text: &str) -> Self {
-        let (ports, body) = text.split_once("->").expect("an arrow behind the ports");
+        let (ports, body) = text.split_once("->").expect("an arrow after the ports");
         let (equations, returned) = body.split_once('|').expect("a bar before what is returned");
         let returned: Vec<&str> = returned.split_whitespace().collect();
         let mut network = Network::new();
@@ -89,7 +89,7 @@ impl CellText {
         Equations::new(&self.records, &self.cell)
     }
 
-    /// The steps of its plan, one line each.
+    /// Returns the steps of its plan, one line each.
     pub(super) fn compiled(&self, style: CellStyle) -> String {
         let batches = crate::inner_batches(&self.cell);
         super::compile(&self.records, &self.cell, style, &batches).plan.to_string()
@@ -125,7 +125,7 @@ impl CellText {
     }
 }
 
-/// Which variables lie in which region, in the order of their places: `s0: i f; out: h c`.
+/// Lists the variables of each region, in the order of their places: `s0: i f; out: h c`.
 pub(super) fn regions(cell: &CellText, places: &Places) -> String {
     let mut regions: BTreeMap<Base, Vec<(u32, String)>> = BTreeMap::new();
     for var in cell.equations().vars() {
@@ -152,7 +152,7 @@ struct Scope<'c> {
 }
 
 impl<'c> Scope<'c> {
-    /// A variable, or else a parameter.
+    /// Returns a variable, or else a parameter.
     fn get(&mut self, name: &str) -> Tensor<'c> {
         let cell = self.cell;
         let parameter = || match name.as_bytes()[0] {
@@ -166,7 +166,7 @@ impl<'c> Scope<'c> {
     }
 }
 
-/// The rest of an expression, word by word.
+/// The remaining words of an expression.
 struct Parser<'t> {
     words: std::iter::Peekable<std::vec::IntoIter<&'t str>>,
 }

@@ -1,14 +1,13 @@
-//! Where the variables of a cell live.
+//! Chooses a place for every variable of a cell.
 //!
-//! Results that a call returns are computed in the output row, operands of a concatenation where
-//! the concatenation wants them. Products that read one vector are one step if their results are
-//! contiguous and all replace, or all are added to, what is there. Where several stacks share
-//! results, as the two children's of a TreeLSTM share those of i, o and u but not the forget
-//! gates', not every order keeps each stack together: `f_l i o u f_r` does. Each stack asks for its
-//! results to be consecutive; the planner finds an order that serves all of them, or most.
+//! Returned results are computed in the output row, and operands of a concatenation inside the
+//! concatenation. Products that read one vector are one step if their results are contiguous, and if
+//! all of them overwrite their results or all accumulate. Stacks of products can share results: in
+//! a TreeLSTM, the stacks of both children share i, o and u, but not the forget gates. Only some
+//! orders keep every stack together, such as `f_l i o u f_r`. Each stack demands that its results be
+//! consecutive; [`aligned::plan`] finds an order that satisfies all stacks, or most of them.
 //!
-//! *Source*: section 3.2 of the paper. *Cost*: that of [`aligned::plan`], nearly linear where all
-//! can be served.
+//! *Source*: section 3.2 of the paper. *Cost*: one call of [`aligned::plan`] for each stage.
 
 use std::collections::HashMap;
 
@@ -20,33 +19,32 @@ use super::stack::{Group, Stack};
 use crate::aligned::{self, AlignedBatch, Problem, Search};
 use crate::cell_plan::{Base, Place};
 
-/// Effort for stacks that no order serves all: a cell has few, and compiling it should take well
-/// under a millisecond.
+/// The search effort. A cell has few stacks, and compiling it should take well under a millisecond.
 pub(super) const SEARCH: Search = Search { seed: 0, restarts: 4, tests: 64 };
 
-/// Which results share a region.
+/// The results that share a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Regions {
     /// None; operands of concatenations are copied.
     Declared,
-    /// None, but for operands of concatenations.
+    /// Operands of a concatenation only.
     Apart,
-    /// Those of products that read one vector, in the order of their declaration.
+    /// Products that read one vector, in the order of their declaration.
     ByVector,
-    /// Those of products that read one vector or add to each other's results, in an order that
-    /// keeps stacks together.
+    /// Products that read one vector or accumulate into each other's results, in an order that keeps
+    /// stacks together.
     Shared,
 }
 
-/// Where variables are, and the regions of scratch that they need.
+/// The places of variables, and the regions of scratch that they need.
 pub(super) struct Places {
     place: Vec<Option<Place>>,
-    /// Tensors that are repeated to a shape.
+    /// Tensors that are broadcast to a shape.
     expanded: HashMap<(Var, Shape), Place>,
     pub(super) regions: Vec<u32>,
 }
 
-/// Gives all variables of some groups their places.
+/// Places all variables of the groups.
 pub(super) fn place(
     equations: &Equations<'_>,
     idioms: &Idioms,
@@ -88,7 +86,7 @@ pub(super) fn place(
     places
 }
 
-/// Gives all variables their places: those of each block lie side by side, in their order.
+/// Places all variables; the variables of each block are contiguous, in their order.
 pub(super) fn place_blocks(
     equations: &Equations<'_>,
     groups: &[Group],
@@ -104,7 +102,7 @@ pub(super) fn place_blocks(
     places
 }
 
-/// Where the result of a product goes: its own variable, or the sum that it is a term of.
+/// Returns the variable that a product writes: its own, or the sum that it is a term of.
 pub(super) fn target(idioms: &Idioms, product: Var) -> Var {
     match idioms.of(product) {
         Idiom::Term { sum, .. } | Idiom::Biased { sum, .. } => sum,
@@ -112,14 +110,14 @@ pub(super) fn target(idioms: &Idioms, product: Var) -> Var {
     }
 }
 
-/// Whether a variable of a run of element-wise operations is read outside of it.
+/// Returns true if a variable of a run of element-wise operations is read outside the run.
 pub(super) fn is_read_later(equations: &Equations<'_>, var: Var, run: &[Var]) -> bool {
     equations.is_returned(var) || equations.readers(var).iter().any(|reader| !run.contains(reader))
 }
 
 impl Places {
     pub(super) fn of(&self, var: Var) -> Place {
-        self.place[var.index()].expect("a variable that is ready has a place")
+        self.place[var.index()].expect("a computed variable has a place")
     }
 
     #[cfg(test)]
@@ -127,7 +125,8 @@ impl Places {
         self.place[var.index()]
     }
 
-    /// Where an element-wise operation finds an operand: repeated, if it has fewer elements.
+    /// Returns the place of an element-wise operation's operand, or of its broadcast copy if it has
+    /// fewer elements than the result.
     pub(super) fn of_operand(&self, equations: &Equations<'_>, operand: Var, reader: Var) -> Place {
         let shape = equations.shape(reader);
         let is_narrow = equations.width(operand) != equations.width(reader);
@@ -139,8 +138,8 @@ impl Places {
         self.expanded[&(var, shape)]
     }
 
-    /// A region of its own.
-    pub(super) fn allot(&mut self, width: u32) -> Place {
+    /// Allocates a region.
+    pub(super) fn allocate(&mut self, width: u32) -> Place {
         self.regions.push(width);
         let region = u16::try_from(self.regions.len() - 1).expect("bounded by the program");
         Place { base: Base::Scratch(region), offset: 0 }
@@ -160,7 +159,8 @@ impl Places {
         }
     }
 
-    /// A slice lies within another variable; it and arguments are copied to the output in the end.
+    /// Places returned results in the output row. Slices and arguments have places elsewhere, and
+    /// are copied there at the end.
     fn place_outputs(&mut self, equations: &Equations<'_>) {
         for (&var, &offset) in equations.cell.outputs().iter().zip(&equations.output().offsets) {
             if equations.is_result(var) && self.place[var.index()].is_none() {
@@ -169,7 +169,7 @@ impl Places {
         }
     }
 
-    /// Gives operands of concatenations their place inside the whole, outer ones first.
+    /// Places operands of concatenations inside the whole, outer concatenations first.
     fn place_concatenations(&mut self, equations: &Equations<'_>, idioms: &Idioms) {
         for var in equations.vars().rev() {
             if equations.op(var) != Op::Concat || idioms.of(var) == Idiom::Pieces {
@@ -186,10 +186,10 @@ impl Places {
         }
     }
 
-    /// A place for a result, unless it has one.
+    /// Places a result, unless it has a place.
     fn place_result(&mut self, equations: &Equations<'_>, var: Var) {
         if self.place[var.index()].is_none() {
-            self.place[var.index()] = Some(self.allot(equations.width(var)));
+            self.place[var.index()] = Some(self.allocate(equations.width(var)));
         }
     }
 
@@ -204,7 +204,7 @@ impl Places {
         }
     }
 
-    /// Places what has no place yet of a group that is not fused.
+    /// Places the variables of a group that have no place yet, each in its own region.
     fn place_plain(&mut self, equations: &Equations<'_>, idioms: &Idioms, group: &Group) {
         match group {
             Group::Stacks(stacks) => {
@@ -215,14 +215,14 @@ impl Places {
                 vars.iter().for_each(|&var| self.place_result(equations, var));
             }
             &Group::Expand(var, shape) => {
-                let place = self.allot(shape.elements() as u32);
+                let place = self.allocate(shape.elements() as u32);
                 self.expanded.insert((var, shape), place);
             }
             &Group::Other(var) => self.place_other(equations, idioms, var),
         }
     }
 
-    /// Those that have no place yet, in the order of their declaration.
+    /// Returns the variables that have no place yet, in the order of their declaration.
     fn unplaced(&self, mut vars: Vec<Var>) -> Vec<Var> {
         vars.retain(|var| self.place[var.index()].is_none());
         vars.sort_unstable();
@@ -230,20 +230,20 @@ impl Places {
         vars
     }
 
-    /// One region for several results, in this order.
+    /// Places several results in one region, in this order.
     fn place_in_order(&mut self, equations: &Equations<'_>, vars: &[Var]) {
         if vars.is_empty() {
             return;
         }
-        let mut place = self.allot(vars.iter().map(|&var| equations.width(var)).sum());
+        let mut place = self.allocate(vars.iter().map(|&var| equations.width(var)).sum());
         for &var in vars {
             self.place[var.index()] = Some(place);
             place.offset += equations.width(var);
         }
     }
 
-    /// Places the results of stacks that are about to run or wait, one after the other where they
-    /// share some.
+    /// Places the results of stacks, both of products that run and of those that wait. Stacks that
+    /// share results share a region.
     fn place_shared(&mut self, equations: &Equations<'_>, idioms: &Idioms, stacks: &[Stack]) {
         let mut regions: Vec<Vec<Var>> = Vec::new();
         let mut together: Vec<Vec<u32>> = Vec::new();
@@ -273,8 +273,8 @@ impl Places {
     }
 }
 
-/// For each variable its place in an order in which sets of variables are consecutive, as many as
-/// can be.
+/// Returns each variable's index in an order that makes sets of variables consecutive: all of them
+/// if possible, else most.
 fn order_of(variables: usize, together: Vec<Vec<u32>>) -> Vec<u32> {
     let batches = together.into_iter().filter(|set| set.len() > 1);
     let batches = batches.map(|set| AlignedBatch::uniform([set], 1)).collect();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_keeps_the_stacks_of_both_children_together() {
+    fn the_stacks_of_both_children_are_contiguous() {
         let node = "l r -> g = wf l, i = wi l + ui r, o = wo l + uo r, e = uf r, \
                     c = sigmoid g * sigmoid e * sigmoid i * sigmoid o | c";
         check(node, Regions::ByVector, "s0: g i o; s1: e; out: c");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_of_a_concatenation_are_computed_where_it_wants_them() {
+    fn operands_of_a_concatenation_are_computed_in_place() {
         check(
             "x y -> p = tanh x, q = tanh y, z = [p q], r = w1 z' | r",
             Regions::Shared,
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_returned_is_computed_in_the_output() {
+    fn returned_results_are_computed_in_the_output() {
         check("x:c -> h = tanh (w1 x), d = h * c | h d", Regions::Shared, "s0: v3; out: h d");
     }
 }

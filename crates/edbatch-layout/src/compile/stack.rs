@@ -1,16 +1,14 @@
-//! Which operations run together, and in which order.
+//! Groups operations that run together, and orders the groups.
 //!
-//! Operations run in stages, until none is left:
+//! Operations run in stages until all have run. A stage runs
 //!
-//! 1. everything that is neither a product of a parameter and a vector nor element-wise and can
-//!    run, runs;
-//! 2. every product of a parameter and a vector that can run, runs, but for terms of a sum whose
-//!    turn has not come; those that read the same vector are stacked into one;
-//! 3. the element-wise operations on which a later product still waits run, those of one width
-//!    together; when nothing waits any more, all the rest does.
+//! 1. every ready operation that is neither a product of a parameter and a vector nor element-wise;
+//! 2. every ready product of a parameter and a vector, except terms of a sum that must follow an
+//!    earlier term; products that read the same vector are stacked into one;
+//! 3. the element-wise operations that a later product waits for, grouped by width; or all of them
+//!    if no other operation waits.
 //!
-//! *Source*: section 3 of the paper, whose batches of operations inside a cell these groups are.
-//! *Cost*: O(operations²).
+//! *Source*: section 3 of the paper, "batches inside a cell". *Cost*: O(operations²).
 
 mod elementwise;
 
@@ -24,13 +22,13 @@ use super::idioms::{Idiom, Idioms};
 /// Operations that run together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Group {
-    /// Products of parameters and vectors, a stack for each vector.
+    /// Products of parameters and vectors, one stack for each vector.
     Stacks(Vec<Stack>),
     /// Element-wise operations of one width, each after its operands.
     Elementwise(Vec<Var>),
-    /// Element-wise operations of one name and one width, none of which reads another's result.
+    /// Independent element-wise operations with the same name and width.
     Batch(Vec<Var>),
-    /// A tensor of fewer elements, repeated to a shape that an element-wise operation wants.
+    /// A tensor that is broadcast to the shape of an element-wise operation.
     Expand(Var, Shape),
     /// Any other operation.
     Other(Var),
@@ -40,11 +38,11 @@ pub(super) enum Group {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Stack {
     pub(super) products: Vec<Var>,
-    /// Those that could run but are added to a sum later, in its order.
+    /// Products that are ready, but must be added to a sum after an earlier term.
     pub(super) waiting: Vec<Var>,
 }
 
-/// A group for each operation, in the order of their declaration.
+/// Makes a group of each operation, in the order of their declaration.
 pub(super) fn one_by_one(equations: &Equations<'_>) -> Vec<Group> {
     let idioms = Idioms::none(equations);
     let mut order = Order::new(equations, &idioms);
@@ -64,7 +62,7 @@ pub(super) fn one_by_one(equations: &Equations<'_>) -> Vec<Group> {
     order.groups
 }
 
-/// As few groups as the stages give.
+/// Groups operations in stages.
 pub(super) fn stack(equations: &Equations<'_>, idioms: &Idioms) -> Vec<Group> {
     let mut order = Order::new(equations, idioms);
     while !order.ready.iter().all(|&ready| ready) {
@@ -72,22 +70,22 @@ pub(super) fn stack(equations: &Equations<'_>, idioms: &Idioms) -> Vec<Group> {
         order.run_others();
         order.run_products();
         order.run_elementwise();
-        assert!(before != order.groups.len(), "operands precede their users");
+        assert!(before != order.groups.len(), "operands precede their readers");
     }
     order.groups
 }
 
-/// What has run, and in which groups.
+/// The groups so far, and the operations that have run.
 struct Order<'a> {
     equations: &'a Equations<'a>,
     idioms: &'a Idioms,
     groups: Vec<Group>,
-    /// Whether a variable can be read.
+    /// For each variable: true if it can be read.
     ready: Vec<bool>,
-    /// For each sum of products, how many of its terms have run.
+    /// For each sum of products, the number of its terms that have run.
     terms_run: Vec<usize>,
     expanded: HashSet<(Var, Shape)>,
-    /// For each variable: whether it follows from rows of tables and parameters alone.
+    /// For each variable: true if it depends on rows of tables and parameters alone.
     from_rows: Vec<bool>,
 }
 
@@ -122,7 +120,10 @@ impl<'a> Order<'a> {
     fn run(&mut self, group: Group) {
         match &group {
             Group::Stacks(stacks) => {
-                stacks.iter().flat_map(|stack| &stack.products).for_each(|&var| self.add(var));
+                stacks
+                    .iter()
+                    .flat_map(|stack| &stack.products)
+                    .for_each(|&var| self.mark_product(var));
             }
             Group::Elementwise(vars) | Group::Batch(vars) => {
                 vars.iter().for_each(|var| self.ready[var.index()] = true)
@@ -140,8 +141,8 @@ impl<'a> Order<'a> {
         self.groups.push(group);
     }
 
-    /// Notes that a product has run, and perhaps the sum that it is a term of.
-    fn add(&mut self, product: Var) {
+    /// Marks a product as run, and its sum if this was the last term.
+    fn mark_product(&mut self, product: Var) {
         self.ready[product.index()] = true;
         let Idiom::Term { sum, .. } = self.idioms.of(product) else { return };
         self.terms_run[sum.index()] += 1;
@@ -179,7 +180,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Runs every product that can, those that read the same vector together.
+    /// Runs every ready product; products that read the same vector form a stack.
     fn run_products(&mut self) {
         let mut stacks: Vec<(_, Stack)> = Vec::new();
         for var in self.equations.vars() {
@@ -192,12 +193,12 @@ impl<'a> Order<'a> {
                 None => stacks.push((x, Stack { products: vec![], waiting: vec![var] })),
             }
         }
-        // Which terms may run depends on those that run before, stack by stack.
+        // The terms that may run depend on those of earlier stacks.
         let mut run: Vec<Stack> = Vec::new();
         for (_, Stack { waiting, .. }) in stacks {
             let (products, waiting): (Vec<Var>, Vec<Var>) =
                 waiting.into_iter().partition(|&var| self.may_run(var));
-            products.iter().for_each(|&var| self.add(var));
+            products.iter().for_each(|&var| self.mark_product(var));
             run.push(Stack { products, waiting });
         }
         if run.iter().any(|stack| !stack.products.is_empty()) {
@@ -205,19 +206,19 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Whether it is the product's turn in its sum.
+    /// Returns true unless the product is a term of a sum and must follow an earlier term.
     fn may_run(&self, product: Var) -> bool {
         let Idiom::Term { sum, index } = self.idioms.of(product) else { return true };
         match (index, self.terms_run[sum.index()]) {
-            // The first two terms commute, bit by bit; later ones wait for their turn. So does the
-            // second if the first can be hoisted with what it follows from.
+            // The first two terms commute bit by bit; later ones keep their order. The second term
+            // also waits for a first term that can be hoisted.
             (1, 0) => !self.waits_for_a_row(sum),
             (0 | 1, _) => true,
             (index, run) => run == index,
         }
     }
 
-    /// Whether the first term of a sum cannot run yet, and follows from rows of tables alone.
+    /// Returns true if the first term of a sum is not ready and depends on rows of tables alone.
     fn waits_for_a_row(&self, sum: Var) -> bool {
         let is_first = |&var: &Var| self.idioms.of(var) == Idiom::Term { sum, index: 0 };
         let first = self.equations.vars().find(is_first).expect("a sum has a first term");
@@ -225,8 +226,8 @@ impl<'a> Order<'a> {
     }
 }
 
-/// The elements of a vector, as a range of a variable: where two variables are the same elements,
-/// so are the ranges.
+/// Returns the elements of a vector as a range of a variable: the variable, the first element and
+/// the width. Vectors with the same elements have equal ranges.
 pub(super) fn elements(equations: &Equations<'_>, mut var: Var) -> (Var, u32, u32) {
     let (width, mut first) = (equations.width(var), 0);
     while let Op::Slice { start, .. } = equations.op(var) {
@@ -240,7 +241,7 @@ pub(super) fn elements(equations: &Equations<'_>, mut var: Var) -> (Var, u32, u3
     (var, first, width)
 }
 
-/// Whether a variable can be read before anything runs.
+/// Returns true if a variable can be read before any operation runs.
 fn is_given(op: Op) -> bool {
     matches!(op, Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_))
 }
@@ -266,12 +267,12 @@ mod tests {
     #[test]
     fn a_sum_of_products_needs_no_addition() {
         check("x h -> p = w1 x, q = u1 h, i = p + q, c = tanh i | c", "(p) (q); fused c");
-        // A term that is read elsewhere is a result of its own.
+        // A term with another reader is computed separately.
         check("x h -> p = w1 x, q = u1 h, i = p + q, c = tanh i | c p", "(p) (q); fused i c");
     }
 
     #[test]
-    fn the_third_term_of_a_sum_waits_for_its_turn() {
+    fn the_third_term_of_a_sum_waits_for_the_second() {
         check(
             "x h -> p = w1 x, q = u1 h, r = w2 x, s = p + q, i = s + r | i",
             "(p waiting r) (q); (r)",
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_term_waits_for_a_first_that_follows_from_a_row() {
+    fn the_second_term_waits_for_a_first_that_depends_on_a_table_row() {
         check("table h -> e = tanh t, p = w1 e, q = u1 h, i = p + q | i", "fused e; (p) (q)");
         check("x h -> e = tanh x, p = w1 e, q = u1 h, i = p + q | i", "(q); fused e; (p)");
     }
@@ -293,12 +294,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bias_is_added_by_its_product_of_matrices() {
+    fn a_matrix_product_adds_its_bias() {
         check("A:x B:y -> P = A B, Q = P + x | Q", "run P");
     }
 
     #[test]
-    fn without_a_planner_each_operation_is_a_group() {
+    fn each_operation_is_a_group_without_a_planner() {
         let cell = CellText::parse("x h -> p = w1 x, q = u1 h, i = p + q, c = tanh i | c");
         let groups = one_by_one(&cell.equations());
         assert_eq!(cell.groups(&groups), "(p); (q); fused i; fused c");

@@ -1,4 +1,4 @@
-//! Element-wise programs as text, as a reader would write them.
+//! Prints element-wise programs in infix notation.
 
 use std::fmt;
 

@@ -1,23 +1,22 @@
-//! Several operations in one, where that saves passes over what lies in between.
+//! Fuses operations, to save passes over intermediate results.
 //!
-//! Each operation takes in those of its operands that nothing else reads, last operations first: a
-//! gate is `sigmoid(a + b)`, a state `a · b + c · d`. No rounding is left out and none changes its
-//! place.
+//! Each operation, last ones first, absorbs the operands that no other operation reads: a gate
+//! becomes `sigmoid(a + b)`, a state `a · b + c · d`. Every rounding stays, in the same order.
 
 use edbatch_graph::Op;
 
 use super::{Form, Function, Operation, Register};
 
-/// One or several operations that run as one.
+/// One or more operations that run as one.
 #[derive(Debug)]
 pub(super) struct Fused {
     pub(super) operation: Operation,
     pub(super) operands: Vec<Register>,
-    /// As the operations number registers.
+    /// In the numbering of the operations.
     pub(super) result: Register,
 }
 
-/// An operation, its operands, and the results of the operations that it takes in.
+/// An operation, its operands, and the results of the operations that it absorbs.
 type Fusion = (Operation, Vec<Register>, Vec<Register>);
 
 pub(super) fn fuse(inputs: u16, ops: &[(Op, Vec<Register>)], outputs: &[Register]) -> Vec<Fused> {
@@ -46,7 +45,8 @@ pub(super) fn fuse(inputs: u16, ops: &[(Op, Vec<Register>)], outputs: &[Register
     fused
 }
 
-/// What an operation becomes; `own` is the operation of a register that nothing else reads.
+/// Fuses an operation with its operands. `own` returns the operation that computes a register, if
+/// the register has no other reader.
 fn fusion<'a>(
     op: Op,
     operands: &[Register],
@@ -70,7 +70,7 @@ fn fusion<'a>(
     }
 }
 
-/// The function that an operation applies, if it does.
+/// Returns the function that an operation applies, if any.
 fn function(op: Op) -> Option<Function> {
     match op {
         Op::Sigmoid => Some(Function::Sigmoid),
@@ -137,8 +137,8 @@ fn sum<'a>(
     }
 }
 
-/// `f(x)` inside of something that also reads `others` and takes in `inner`; the second form is
-/// that of a sum x.
+/// Fuses `f(x)` into an operation that also reads `others` and absorbs `inner`. The second form is
+/// for an x that is a sum.
 fn gated<'a>(
     f: Function,
     x: Register,
@@ -160,8 +160,7 @@ mod tests {
     use super::super::{Elementwise, Register};
     use edbatch_graph::Op;
 
-    /// Compiles `operations | outputs` of some inputs, an operation a word with its operands: `tanh
-    /// 2`.
+    /// Compiles `operations | outputs`; an operation is its name and its operands, such as `tanh 2`.
     fn check(inputs: u16, text: &str, expected: &str) {
         let (ops, outputs) = text.split_once('|').unwrap();
         let registers = |text: &str| -> Vec<Register> {
@@ -203,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn what_others_read_is_computed_once() {
+    fn a_shared_operand_is_computed_once() {
         check(2, "add 0 1, tanh 2 | 3 2", "r3 = r0 + r1; r2 = tanh r3");
         check(2, "mul 0 1, add 2 0, add 2 1 | 3 4", "r4 = r0 * r1; r2 = r4 + r0; r3 = r4 + r1");
     }
 
     #[test]
-    fn a_temporary_is_free_after_its_last_reader() {
+    fn a_temporary_is_reused_after_its_last_reader() {
         check(
             2,
             "tanh 0, tanh 2, add 3 0, sub 4 1, tanh 5 | 6",
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_may_be_an_input_or_come_twice() {
+    fn an_output_may_be_an_input_or_occur_twice() {
         check(2, "add 0 0 | 1 2 2", "r3 = r0 + r0; r2 = r1; r4 = r3");
     }
 }

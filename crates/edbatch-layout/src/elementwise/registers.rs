@@ -1,4 +1,4 @@
-//! A register for each result: an output's own, or a temporary that is free again after its last
+//! Register allocation: outputs have their own registers, and a temporary is reused after its last
 //! reader.
 
 use super::fuse::Fused;
@@ -13,7 +13,7 @@ pub(super) fn assign(inputs: u16, fused: Vec<Fused>, outputs: &[Register]) -> El
     let output = |index: usize| Register(inputs + index as u16);
     let mut temporaries =
         Temporaries { first: inputs + outputs.len() as u16, count: 0, free: vec![] };
-    // By register as the operations number them: inputs keep theirs.
+    // By register in the numbering of the operations: inputs keep their registers.
     let mut register: Vec<Register> = (0..computed as u16).map(Register).collect();
     let mut assignments = Vec::new();
     for (index, Fused { operation, operands, result }) in fused.into_iter().enumerate() {
@@ -21,8 +21,8 @@ pub(super) fn assign(inputs: u16, fused: Vec<Fused>, outputs: &[Register]) -> El
         for (read, operand) in read.iter_mut().zip(&operands) {
             *read = register[operand.index()];
         }
-        // A result may take the register of an operand that ends here: elements are read before
-        // they are written.
+        // A result may reuse the register of an operand with no later reader: elements are read
+        // before they are written.
         let ends = |operand: &Register| last_reader[operand.index()] == index;
         let mut ended: Vec<Register> = operands.into_iter().filter(ends).collect();
         ended.sort_unstable();
@@ -49,7 +49,7 @@ pub(super) fn assign(inputs: u16, fused: Vec<Fused>, outputs: &[Register]) -> El
     Elementwise { inputs, outputs, temporaries, assignments }
 }
 
-/// Registers for what lies in between, handed out and given back.
+/// The temporary registers, allocated and freed.
 struct Temporaries {
     first: u16,
     count: u16,
@@ -64,7 +64,7 @@ impl Temporaries {
         })
     }
 
-    /// Takes a register back, if it is one of these.
+    /// Frees a register, if it is a temporary.
     fn give_back(&mut self, register: Register) {
         if register.0 >= self.first {
             self.free.push(register);

@@ -1,14 +1,14 @@
-//! Folded tables: what is hoisted for a row of a table, for all of its rows, once for all.
+//! Folded tables: prologue results for every row of a table, computed once at load.
 //!
-//! A prologue that reads a row of a table depends on that row and on weights, and on nothing of a
-//! mini-batch. So a backend can compute it when it is loaded: the cell's body then reads a row of
-//! the **folded table**, as it would a row of any table. A mini-batch finds no distinct rows,
-//! computes no prologue for them, and is a wave shorter. The same kernels compute the same bits.
+//! A prologue that reads a row of a table depends only on that row and on weights, not on the
+//! mini-batch. So a backend can compute it for all rows when it is loaded. The cell's body then
+//! reads a row of the **folded table** like a row of any table. A mini-batch need not find distinct
+//! rows or run the prologue, and is a wave shorter. The same kernels compute the same bits.
 //!
-//! It costs time to load and memory, for rows of the table that no call may ever name; and weights
-//! must stay as they are. So it is asked for, with a limit.
+//! Folding costs load time and memory, also for rows that no call ever names, and weights must not
+//! change. So it is optional, with a limit.
 //!
-//! *Source*: ours; the paper hoists nothing.
+//! *Source*: ours; the paper hoists nothing. *Cost*: O(rows) prologues at load.
 
 use std::ops::Range;
 
@@ -17,48 +17,48 @@ use edbatch_graph::Kind;
 use super::Program;
 use crate::plan::{Action, Operand, Plan, Step};
 
-/// The most rows that a step computes: its scratch is for as many, on a device.
+/// The maximum number of rows that a step computes. Bounds its scratch on a device.
 const ROWS_OF_A_STEP: u32 = 1024;
 
-/// What a prologue makes of every row of a table: row `r` begins at `start + r × stride` in the
-/// memory of all folded tables of a program.
+/// The prologue results of every row of a table. Row `r` begins at `start + r × stride` in the memory
+/// of a program's folded tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoldedTable {
     /// The table port that divides the cell.
     pub port: usize,
-    /// Rows, those of the table.
+    /// The number of rows of the table.
     pub rows: u32,
-    /// Where the first row begins, in elements.
+    /// The offset of the first row, in elements.
     pub start: u32,
-    /// From one row to the next, in elements.
+    /// The distance from one row to the next, in elements.
     pub stride: u32,
 }
 
 impl FoldedTable {
-    /// Elements of all rows.
+    /// The number of elements of all rows.
     fn elements(&self) -> u64 {
         u64::from(self.rows) * u64::from(self.stride)
     }
 }
 
 impl Program {
-    /// Folds tables, the smallest first, as long as all folded tables together take at most so many
-    /// bytes: 0 folds none. What is not folded is hoisted for the rows of each mini-batch.
+    /// Folds tables, smallest first, while all folded tables together take at most `max_bytes`
+    /// bytes; 0 folds none. The prologues of other tables run for the rows of each mini-batch.
     ///
-    /// Backends compute folded tables when they are loaded, so decide before that. For weights that
-    /// stay as they are.
+    /// Call it before loading a backend, which computes folded tables. Weights must not change
+    /// afterwards.
     #[must_use]
-    pub fn fold_tables(mut self, most_bytes: u64) -> Self {
+    pub fn fold_tables(mut self, max_bytes: u64) -> Self {
         let kinds = (0..self.cells.len()).map(Kind::new);
         let mut tables: Vec<(Kind, FoldedTable)> =
             kinds.filter_map(|kind| Some((kind, self.foldable(kind)?))).collect();
-        // So that as many as possible fit.
+        // To fit as many as possible.
         tables.sort_by_key(|(_, table)| table.elements());
         let (mut folded, mut end) = (vec![None; self.cells.len()], 0);
         for (kind, mut table) in tables {
             table.start = end as u32;
             end += table.elements();
-            if end > u64::from(u32::MAX) || 4 * end > most_bytes {
+            if end > u64::from(u32::MAX) || 4 * end > max_bytes {
                 break;
             }
             folded[kind.index()] = Some(table);
@@ -69,7 +69,7 @@ impl Program {
         self
     }
 
-    /// A cell's table as it would be folded, if one divides the cell.
+    /// Returns the folded form of the table that divides a cell, if there is one.
     fn foldable(&self, kind: Kind) -> Option<FoldedTable> {
         let hoisted = self.cell(kind).hoisted.as_ref()?;
         let port = hoisted.table()?;
@@ -77,13 +77,13 @@ impl Program {
         Some(FoldedTable { port, rows, start: 0, stride: hoisted.prologue.output_stride })
     }
 
-    /// The folded table of a cell, if its table is folded.
+    /// Returns the folded table of a cell, if its table is folded.
     #[must_use]
     pub fn folded(&self, kind: Kind) -> Option<FoldedTable> {
         self.signature(kind).folded
     }
 
-    /// Elements of all folded tables.
+    /// Returns the number of elements of all folded tables.
     #[must_use]
     pub fn folded_elements(&self) -> usize {
         self.folded_tables().map(|(_, table)| table.elements()).sum::<u64>() as usize

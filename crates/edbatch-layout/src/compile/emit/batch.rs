@@ -1,8 +1,8 @@
-//! A batch of element-wise operations inside a cell: one kernel, whose operands lie side by side.
+//! Emits a batch of element-wise operations inside a cell: one kernel over contiguous operands.
 //!
-//! What others lay out is read and written where it lies: what the cell is given, and what it
-//! returns; and so is an operand that all positions share. All else has to lie side by side, in the
-//! order of the batch: operands that do not are gathered, and results are scattered.
+//! Arguments and results of the cell, whose layout is fixed elsewhere, are read and written in
+//! place; so is an operand that all positions share. All other operands must be contiguous, in the
+//! order of the batch: if they are not, operands are gathered and results are scattered.
 
 use edbatch_graph::{Op, Var};
 
@@ -11,9 +11,9 @@ use crate::cell_plan::{Base, CellStep, Place};
 use crate::copied::Why;
 use crate::elementwise::{Elementwise, Register};
 
-/// Where the positions of a batch have an operand, or their results.
+/// The places of an operand, or of the results, of all positions of a batch.
 enum Role {
-    /// Side by side, from here on.
+    /// Contiguous, from this place on.
     Block(Place),
     /// A place for each position.
     Each(Vec<Place>),
@@ -24,12 +24,12 @@ impl Emitter<'_> {
         let width = self.equations.width(batch[0]);
         let batch = self.in_order(batch);
         let places: Vec<Place> = batch.iter().map(|&var| self.places.of(var)).collect();
-        let results = if side_by_side(&places, width) {
+        let results = if contiguous(&places, width) {
             Role::Block(places[0])
         } else if batch.iter().any(|&var| !self.equations.is_free(var)) {
             Role::Each(places.clone())
         } else {
-            Role::Block(self.places.allot(width * batch.len() as u32))
+            Role::Block(self.places.allocate(width * batch.len() as u32))
         };
         let mut written: Vec<Base> = match &results {
             Role::Block(block) => vec![block.base],
@@ -54,8 +54,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// A batch in the order in which its results lie; or, where callers have laid those out, its
-    /// first operand that was laid out for it.
+    /// Sorts a batch by the places of its results; or, if some are returned by the cell, by the
+    /// places of its first operand that consists of free variables.
     fn in_order(&self, batch: &[Var]) -> Vec<Var> {
         let (equations, mut batch) = (self.equations, batch.to_vec());
         let is_free = |&var: &Var| equations.is_free(var);
@@ -71,7 +71,7 @@ impl Emitter<'_> {
         batch
     }
 
-    /// Where the positions of a batch find an operand; gathers it if they cannot.
+    /// Returns the places of an operand, which is gathered if necessary.
     fn operand(&mut self, batch: &[Var], role: usize, written: &[Base]) -> Role {
         let (equations, width) = (self.equations, self.equations.width(batch[0]));
         let vars: Vec<Var> = batch.iter().map(|&var| equations.operands(var)[role]).collect();
@@ -79,7 +79,7 @@ impl Emitter<'_> {
         let mut places: Vec<Place> = vars.iter().zip(batch).map(at).collect();
         let own =
             |(&var, &place): (&Var, &Place)| equations.is_free(var) && place == self.places.of(var);
-        if side_by_side(&places, width) {
+        if contiguous(&places, width) {
             let block = width * batch.len() as u32;
             return Role::Block(self.apart((places[0], block), vars[0], written));
         }
@@ -95,7 +95,7 @@ impl Emitter<'_> {
             }
             return Role::Each(places);
         }
-        let block = self.places.allot(width * batch.len() as u32);
+        let block = self.places.allocate(width * batch.len() as u32);
         for (index, (&var, &from)) in (0..).zip(vars.iter().zip(&places)) {
             let out = nth(block, index, width);
             self.move_by(CellStep::Copy { from, width, out }, var, Why::Gathered(batch[0]));
@@ -103,7 +103,7 @@ impl Emitter<'_> {
         Role::Block(block)
     }
 
-    /// One operation for each of `positions`, each of which writes the next `width` elements.
+    /// Emits one operation for each of `positions`; each writes the next `width` elements.
     fn kernel(
         &mut self,
         op: Op,
@@ -138,13 +138,13 @@ impl Emitter<'_> {
     }
 }
 
-/// The place of a position in a block.
+/// Returns the place of a position in a block.
 fn nth(block: Place, position: u32, width: u32) -> Place {
     Place { offset: block.offset + position * width, ..block }
 }
 
-/// Whether places lie one after the other in memory that a call has to itself.
-fn side_by_side(places: &[Place], width: u32) -> bool {
+/// Returns true if the places are contiguous, in memory that belongs to one call.
+fn contiguous(places: &[Place], width: u32) -> bool {
     let follows = |pair: &[Place]| pair[1] == nth(pair[0], 1, width);
     let own = |place: &Place| !matches!(place.base, Base::Parameter(_));
     places.len() == 1 || (places.iter().all(own) && places.windows(2).all(follows))

@@ -1,20 +1,20 @@
-//! Which steps of a cell depend on one argument alone.
+//! Finds the steps of a cell that depend on one argument alone.
 
 use std::ops::Range;
 
 use crate::cell_plan::{Base, CellPlan, CellStep, Place};
 
-/// The steps of a cell in two parts.
+/// The steps of a cell, in two parts.
 pub(super) struct Parts {
     pub(super) prologue: Vec<CellStep>,
-    /// Each with the places that it reads of the prologue's results.
+    /// Each step with the places of prologue results that it reads.
     pub(super) body: Vec<(CellStep, Vec<Place>)>,
-    /// Those places, and how many elements are read.
+    /// All these places, with the number of elements that are read.
     pub(super) handed_on: Vec<(Place, u32)>,
 }
 
-/// Divides the steps by an argument; `None` if one reads results of both parts at once, or the
-/// prologue would write over what the body reads.
+/// Divides the steps by an argument. Returns `None` if a step reads one place with results of both
+/// parts, or if the prologue would overwrite results that the body reads.
 pub(super) fn classify(plan: &CellPlan, from: Base) -> Option<Parts> {
     let mut columns = Columns::new(from, &plan.regions);
     let (mut prologue, mut body) = (Vec::new(), Vec::new());
@@ -22,7 +22,7 @@ pub(super) fn classify(plan: &CellPlan, from: Base) -> Option<Parts> {
     for step in &plan.steps {
         let is_prologue = columns.follows(step);
         if is_prologue {
-            // The body has read what was there before.
+            // The body reads the old contents.
             let mut writes = step.writes().into_iter();
             if writes.any(|write| handed_on.iter().any(|&read| overlap(write, read))) {
                 return None;
@@ -45,13 +45,14 @@ pub(super) fn classify(plan: &CellPlan, from: Base) -> Option<Parts> {
     Some(Parts { prologue, body, handed_on })
 }
 
-/// Which columns of scratch follow from one argument.
+/// The columns of scratch that depend on one argument alone.
 struct Columns {
     from: Base,
+    /// By region and column.
     follow: Vec<Vec<bool>>,
 }
 
-/// How much of a place that is.
+/// The share of a place's columns that depend on the argument alone.
 enum Share {
     None,
     Some,
@@ -74,7 +75,8 @@ impl Columns {
         }
     }
 
-    /// Whether a step reads only the argument, what follows from it, and parameters.
+    /// Returns true if a step reads only the argument, results that depend on it alone, and
+    /// parameters.
     fn follows(&self, step: &CellStep) -> bool {
         let follows =
             |read: (Place, u32)| read.0.base == self.from || matches!(self.share(read), Share::All);

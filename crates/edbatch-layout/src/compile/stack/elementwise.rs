@@ -1,4 +1,4 @@
-//! When element-wise operations run: as late as something else allows, those of one width together.
+//! Schedules element-wise operations: as late as other operations allow, grouped by width.
 
 use edbatch_graph::Var;
 
@@ -6,8 +6,8 @@ use super::super::idioms::Idiom;
 use super::{Group, Order};
 
 impl Order<'_> {
-    /// An operand with fewer elements than the result is repeated before an element-wise operation
-    /// reads it.
+    /// Broadcasts the ready operands of an element-wise operation that have fewer elements than its
+    /// result.
     pub(super) fn expand_operands(&mut self, var: Var) {
         for &operand in self.equations.operands(var) {
             if self.is_ready(operand) && self.must_expand(operand, var) {
@@ -16,13 +16,13 @@ impl Order<'_> {
         }
     }
 
-    /// Whether an operand of an element-wise operation has yet to be repeated.
+    /// Returns true if an operand of an element-wise operation must still be broadcast.
     fn must_expand(&self, operand: Var, reader: Var) -> bool {
         self.equations.width(operand) != self.equations.width(reader)
             && !self.expanded.contains(&(operand, self.equations.shape(reader)))
     }
 
-    /// Runs the element-wise operations that something else waits for; all, if nothing does.
+    /// Runs the element-wise operations that another operation waits for; all of them if none waits.
     pub(super) fn run_elementwise(&mut self) {
         let (awaited, is_waiting) = self.awaited();
         let mut run: Vec<Var> = Vec::new();
@@ -40,8 +40,8 @@ impl Order<'_> {
         }
     }
 
-    /// Which variables something waits for that is not element-wise, and whether there is any such
-    /// thing.
+    /// Returns the variables that an operation waits for which is not element-wise; and true if
+    /// there is such an operation.
     fn awaited(&self) -> (Vec<bool>, bool) {
         let mut awaited = vec![false; self.equations.len()];
         let mut is_waiting = false;
@@ -57,7 +57,7 @@ impl Order<'_> {
         (awaited, is_waiting)
     }
 
-    /// Whether the operation has an operand that has yet to be repeated.
+    /// Returns true if the operation has an operand that must still be broadcast.
     fn expands(&self, var: Var) -> bool {
         self.equations.op(var).is_elementwise()
             && self.equations.operands(var).iter().any(|&operand| self.must_expand(operand, var))
