@@ -1,8 +1,7 @@
-//! An independent proof that a plan is legal.
+//! Checks that a plan is legal.
 //!
-//! The plan is replayed on a map of the arena that says of each cache line what it holds. The
-//! checker shares no code with the planner, and refuses a spoilt plan with an error: it never
-//! panics on one.
+//! The checker replays the plan on a map of the arena that records the contents of each cache line.
+//! It shares no code with the planner. It returns an error for any invalid plan, and never panics.
 
 mod arena;
 mod hoisted;
@@ -17,14 +16,15 @@ use crate::plan::{Action, Operand, Plan, Step};
 use crate::planner::MiniBatch;
 use arena::{Arena, Owner};
 
-/// Proves that `plan` does what `graph` says when its batches run in the order of `schedule`:
+/// Proves that `plan` computes the graph of a mini-batch, batch by batch in the order of its
+/// schedule:
 ///
-/// - every operand has the form that its port takes, and its rows hold what the call's arguments
-///   name, each of them whole: nothing was overwritten before its last reader ran;
-/// - no step reads what it writes, and all rows lie within the arena;
-/// - what is hoisted is there for each call that needs it, and its capacity is left alone, so that
-///   the plan may be refilled: no list of [`Plan::rows`] overlaps another;
-/// - the given and the wanted values have a row each.
+/// - every operand has the form that its port takes, and its rows hold the call's arguments in full:
+///   no row is overwritten before its last reader;
+/// - no step reads rows that it writes, and all rows are within the arena;
+/// - hoisted rows exist for each call that needs them. No other step overwrites their capacity, and
+///   no lists of [`Plan::rows`] overlap, so the plan may be refilled;
+/// - each given value and each wanted value has a row.
 ///
 /// *Cost*: O(arena + edges × lines of a row).
 ///
@@ -35,7 +35,7 @@ pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
     let end = plan.steps.len();
     let batches = plan.steps.iter().filter(|step| step.is_batch()).count();
     if batches != mini_batch.schedule.len() {
-        let what = format!("{batches} calls for {} batches", mini_batch.schedule.len());
+        let what = format!("{batches} batch steps, expected {}", mini_batch.schedule.len());
         return Err(at(end)(what));
     }
     let mut replay = Replay::new(plan, mini_batch).map_err(at(0))?;
@@ -45,7 +45,7 @@ pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
         let done = match step.action {
             Action::Hoist { capacity } => replay.hoist(step, capacity),
             Action::Call | Action::Body => {
-                replay.batch(step, batches.next().expect("as many as calls"))
+                replay.batch(step, batches.next().expect("a batch for each batch step"))
             }
         };
         done.map_err(at(index))?;
@@ -53,23 +53,26 @@ pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
     replay.wanted().map_err(at(end))
 }
 
-/// Nothing or a value, or what is wrong in words.
+/// The error for a prologue with a wrong argument.
+pub(crate) const NOT_DIVIDED: &str = "the cell is divided by neither a table nor a port";
+
+/// A value, or a description of the violation.
 type Checked<T = ()> = Result<T, String>;
 
-/// A plan that is being replayed, step by step.
+/// The replay of a plan.
 struct Replay<'a> {
     plan: &'a Plan,
     mini_batch: &'a MiniBatch<'a>,
     arena: Arena,
-    /// How many of the plan's operands belong to the steps so far.
+    /// The number of operands of the steps so far.
     operands: usize,
-    /// By element of [`Plan::rows`]: whether it belongs to a list of an operand so far.
+    /// By element of [`Plan::rows`]: true if an operand so far has it in its list.
     claimed: Vec<bool>,
-    /// By kind: whether something was hoisted for its table.
+    /// By kind: true if the prologue for its table has run.
     hoisted: Vec<bool>,
 }
 
-/// A batch and the part of the arena that it writes.
+/// A batch, and the part of the arena that it writes.
 struct Reading<'a> {
     batch: Batch<'a>,
     written: Range<u64>,
@@ -87,31 +90,31 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Each given value has a row to itself.
+    /// Checks that each given value has its own row.
     fn given(&mut self) -> Checked {
         let &MiniBatch { program, graph, .. } = self.mini_batch;
         let (rows, given) = (&self.plan.given, graph.given());
         if rows.len() != given.len() {
-            return Err(format!("{} rows for {} given values", rows.len(), given.len()));
+            return Err(format!("{} rows of given values, expected {}", rows.len(), given.len()));
         }
         for (index, (row, &record)) in rows.iter().zip(given).enumerate() {
             if row.record != record {
                 return Err(format!(
-                    "given value {index} of {:?}, expected {record:?}",
+                    "given value {index}: got {:?}, expected {record:?}",
                     row.record
                 ));
             }
             let (start, stride) = (row.start, program.record(record).stride);
             let range = self.arena.rows(start, stride, 1)?;
             if !self.arena.is_free(&range) {
-                return Err(format!("given value {index} at {start} overlaps another"));
+                return Err(format!("given value {index} at {start} overlaps another value"));
             }
             self.arena.write(start, stride, Owner::Given(index));
         }
         Ok(())
     }
 
-    /// A batch finds all that its calls read, and writes a row for each.
+    /// Checks that a batch finds the arguments of its calls, and writes their rows.
     fn batch(&mut self, step: &Step, batch: Batch<'_>) -> Checked {
         let calls = batch.nodes.len();
         if step.cell != batch.kind || step.calls as usize != calls {
@@ -137,50 +140,50 @@ impl<'a> Replay<'a> {
         for (row, &node) in (step.out..).step_by(stride as usize).zip(batch.nodes) {
             self.arena.write(row, stride, Owner::Node(node));
         }
-        if divided && self.arena.is_spoilt(step.cell) {
-            return Err("part of what was hoisted is written over".into());
+        if divided && self.arena.is_overwritten(step.cell) {
+            return Err("hoisted rows of the cell were overwritten".into());
         }
         Ok(())
     }
 
-    /// Whether a batch calls the body of a divided cell; it must if a table divides it.
+    /// Returns true if a batch runs the body of a divided cell, as it must if a table divides it.
     fn is_divided(&self, step: &Step) -> Checked<bool> {
         let hoisted = self.mini_batch.program.cell(step.cell).hoisted.as_ref();
         match (step.action, hoisted) {
-            (Action::Body, None) => Err("calls the body of a cell that is not divided".into()),
+            (Action::Body, None) => Err("runs the body of a cell that is not divided".into()),
             (Action::Call, Some(hoisted)) if hoisted.table().is_some() => {
-                Err("calls the whole of a cell that is divided by a table".into())
+                Err("runs the whole of a cell that is divided by a table".into())
             }
             (action, _) => Ok(action == Action::Body),
         }
     }
 
-    /// The operands of a step, which follow those of the step before.
+    /// Returns the operands of a step, which must follow those of the previous step.
     fn operands_of(&mut self, step: &Step, expected: usize) -> Checked<&'a [Operand]> {
         let start = step.operands as usize;
         if start != self.operands {
-            return Err(format!("operands from {start} on, expected from {}", self.operands));
+            return Err(format!("operands start at {start}, expected {}", self.operands));
         }
         self.operands += expected;
         let operands = self.plan.operands.get(start..self.operands);
         operands.ok_or_else(|| format!("expected {expected} operands, got fewer"))
     }
 
-    /// Each wanted value is still in its row when all steps have run.
+    /// Checks that each wanted value is still in its row after the last step.
     fn wanted(&self) -> Checked {
         let (operands, read) = (self.plan.operands.len(), self.operands);
         if operands != read {
-            return Err(format!("{operands} operands, of which the steps have {read}"));
+            return Err(format!("{operands} operands, but the steps use {read}"));
         }
         let (rows, wanted) = (&self.plan.wanted, self.mini_batch.wanted);
         if rows.len() != wanted.len() {
-            return Err(format!("{} rows for {} wanted values", rows.len(), wanted.len()));
+            return Err(format!("{} rows of wanted values, expected {}", rows.len(), wanted.len()));
         }
         for (index, (&(row, want), &(value, expected))) in rows.iter().zip(wanted).enumerate() {
             let record = self.mini_batch.graph.record_of(value);
             if want != expected || Some(row.record) != record {
                 let got = (row.record, want);
-                return Err(format!("wanted value {index} for {got:?}, expected {expected:?}"));
+                return Err(format!("wanted value {index}: got {got:?}, expected {expected:?}"));
             }
             self.holds(row.start, value, &(0..0))?;
         }
@@ -188,12 +191,12 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Where a plan is wrong, and why.
+/// A violation in a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanError {
-    /// The step; the number of steps if it is about what is read afterwards.
+    /// The index of the step, or the number of steps for a violation after the last one.
     pub step: usize,
-    /// What is wrong.
+    /// A description of the violation.
     pub what: String,
 }
 

@@ -1,9 +1,9 @@
-//! An independent proof that a compiled cell computes what the cell declares.
+//! Checks that a compiled cell computes the equations of its declaration.
 //!
-//! Both are evaluated on terms instead of numbers: the declaration operation by operation, the plan
-//! step by step over a memory of terms. Where each element of the output is the same term, the plan
-//! computes the same operations on the same operands in the same order, and so the same bits, given
-//! kernels that do.
+//! Both are evaluated symbolically: the declaration operation by operation, the plan step by step
+//! over a memory of terms. If each element of the output is the same term, the plan performs the
+//! same operations on the same operands in the same order. With kernels that do the same, results
+//! are bit-identical.
 
 mod declared;
 mod memory;
@@ -13,24 +13,26 @@ mod terms;
 use edbatch_graph::Kind;
 
 use crate::cell_plan::{Base, CellPlan, Hoisted};
-use crate::check::PlanError;
+use crate::check::{NOT_DIVIDED, PlanError};
 use crate::program::Program;
 use crate::record_layout::LINE;
 use memory::{Memory, Readable};
 use terms::{Term, Terms};
 
-/// Proves that the steps of a compiled cell, and those of the prologue and the body that it may be
-/// divided into, compute what the program's network declares for the cell of this kind: that they
-/// read only what was written before, write within their regions, never read a region while they
-/// write it, and leave in each field of the output the declared term. The prologue reads one
-/// argument alone.
+/// Proves that a compiled cell computes the declared term in each field of its output. The steps of
+/// the whole cell, and of its prologue and body if it is divided,
 ///
-/// Additions and multiplications of two operands may be the other way around, which changes no bit;
-/// nothing else may. *Cost*: O(elements of scratch and parameters × steps), for tests.
+/// - read only elements written before;
+/// - write within their regions, and never a region that they also read;
+/// - read only one argument, in the prologue.
+///
+/// The operands of an addition or a multiplication may be swapped, which changes no bit.
+///
+/// *Cost*: O(elements of scratch and parameters × steps); meant for tests.
 ///
 /// # Errors
-/// The first violation, with the step's index: in the whole cell, then in the prologue, then in the
-/// body.
+/// The first violation, with the index of its step: in the whole cell, then in the prologue, then in
+/// the body.
 pub fn check_cell(program: &Program, kind: Kind, plan: &CellPlan) -> Result<(), PlanError> {
     let cell = Declared { program, kind, plan };
     let mut terms = Terms::default();
@@ -45,13 +47,13 @@ pub fn check_cell(program: &Program, kind: Kind, plan: &CellPlan) -> Result<(), 
     cell.expect_outputs(&body, &declared)
 }
 
-/// Nothing or a value, or what is wrong in words.
+/// A value, or a description of the violation.
 type Checked<T = ()> = Result<T, String>;
 
-/// By element: the term that was written there, if one was.
+/// For each element, the term that was written there.
 type Elements = Vec<Option<Term>>;
 
-/// A cell of a program, and a plan that is to compute it.
+/// A cell of a program, and the plan that should compute it.
 struct Declared<'a> {
     program: &'a Program,
     kind: Kind,
@@ -63,7 +65,7 @@ impl Declared<'_> {
         PlanError { step, what: format!("{}: {what}", self.plan.name) }
     }
 
-    /// The output row is that of the cell's record.
+    /// Checks that the output row has the layout of the cell's record.
     fn frame(&self) -> Checked {
         let cell = &self.program.network()[self.kind];
         let record = self.program.record(cell.record());
@@ -71,38 +73,38 @@ impl Declared<'_> {
         let (width, stride) = (ends.max().unwrap_or(0), record.stride);
         let CellPlan { name, output_width, output_stride, .. } = self.plan;
         if name != cell.name() {
-            return Err(format!("the plan of {}, expected that of {}", name, cell.name()));
+            return Err(format!("a plan of cell {name}, expected cell {}", cell.name()));
         }
         if (*output_width, *output_stride) != (width, stride) {
-            let got = format!("{output_width} elements every {output_stride}");
-            return Err(format!("writes {got}, expected {width} every {stride}"));
+            let got = format!("{output_width} elements with stride {output_stride}");
+            return Err(format!("writes {got}, expected {width} with stride {stride}"));
         }
         Ok(())
     }
 
-    /// The parts of a divided cell fit together.
+    /// Checks that the parts of a divided cell fit together.
     fn parts(&self, Hoisted { from, prologue, body }: &Hoisted) -> Checked {
         if !matches!(from, Base::Table(_) | Base::Port(_)) {
-            return Err("a cell is divided by a table or by a port".into());
+            return Err(NOT_DIVIDED.into());
         }
         if prologue.hoisted.is_some() || body.hoisted.is_some() {
             return Err("a part of a divided cell is divided".into());
         }
         let (width, stride) = (prologue.output_width, prologue.output_stride);
         if width > stride || !(stride as usize).is_multiple_of(LINE) || stride == 0 {
-            return Err(format!("hoisted rows of {width} elements every {stride}"));
+            return Err(format!("hoisted rows of {width} elements with stride {stride}"));
         }
         let whole = |plan: &CellPlan| (plan.output_width, plan.output_stride);
         if whole(body) != whole(self.plan) {
-            return Err("the body of a divided cell writes other rows than the whole".into());
+            return Err("the body of a divided cell has another output than the whole".into());
         }
         if prologue.name != self.plan.name || body.name != self.plan.name {
-            return Err("parts of another cell".into());
+            return Err("a part belongs to another cell".into());
         }
         Ok(())
     }
 
-    /// What the steps of a plan leave in its output row.
+    /// Runs the steps of a plan. Returns the contents of its output row.
     fn run(
         &self,
         plan: &CellPlan,
@@ -117,7 +119,7 @@ impl Declared<'_> {
         Ok(memory.into_output())
     }
 
-    /// Each field of the output is what is declared.
+    /// Checks that each field of the output is the declared one.
     fn expect_outputs(&self, output: &Elements, declared: &[Vec<Term>]) -> Result<(), PlanError> {
         let record = self.program.network()[self.kind].record();
         let record = self.program.record(record);
@@ -125,7 +127,7 @@ impl Declared<'_> {
             for (element, &term) in declared.iter().enumerate() {
                 let what = match output.get(offset as usize + element) {
                     Some(&Some(found)) if found == term => continue,
-                    Some(Some(_)) => "another value than is declared",
+                    Some(Some(_)) => "differs from the declared value",
                     _ => "never written",
                 };
                 let what = format!("field {field}, element {element}: {what}");

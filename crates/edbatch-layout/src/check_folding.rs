@@ -23,20 +23,20 @@ pub fn check_folding(plan: &Plan, program: &Program) -> Result<(), PlanError> {
         return Err(at(end)(what));
     }
     if !(lists.is_empty() && given.is_empty() && wanted.is_empty()) {
-        return Err(at(end)("gives, wants or lists values".into()));
+        return Err(at(end)("has given values, wanted values or lists".into()));
     }
     let mut folding = Folding { plan, program, lines: vec![None; arena / LINE] };
     let (mut next_operand, mut next_row) = (0, 0);
     for (index, step) in steps.iter().enumerate() {
         if step.operands as usize != next_operand {
-            let what = format!("operands from {}, expected from {next_operand}", step.operands);
+            let what = format!("operands start at {}, expected {next_operand}", step.operands);
             return Err(at(index)(what));
         }
         next_operand += folding.step(step, next_row).map_err(at(index))?;
         next_row += step.calls as usize;
     }
     if (next_operand, next_row) != (operands.len(), rows.len()) {
-        return Err(at(end)("operands or rows that belong to no step".into()));
+        return Err(at(end)("operands or rows without a step".into()));
     }
     folding.is_whole().map_err(at(end))
 }
@@ -78,7 +78,7 @@ impl Folding<'_> {
         let mut out = step.out as usize;
         for &at in rows.ok_or("too few rows")? {
             if at % width != 0 || at / width >= folded.rows || !out.is_multiple_of(LINE) {
-                return Err(format!("makes {out} of {at}, which is no row of the table"));
+                return Err(format!("computes {out} from {at}, which is not a row of the table"));
             }
             for index in 0..folded.stride / LINE as u32 {
                 let line = lines.get_mut(out / LINE).ok_or("a row beyond the folded tables")?;
@@ -102,7 +102,7 @@ impl Folding<'_> {
             let lines = self.lines.get(first..).unwrap_or_default();
             let count = (folded.rows * of_row) as usize;
             if lines.len() < count || !lines[..count].iter().copied().eq(expected) {
-                return Err(format!("the folded table of {kind} is not where it belongs"));
+                return Err(format!("the folded table of {kind} is incomplete"));
             }
         }
         Ok(())

@@ -110,10 +110,10 @@ fn a_plan_that_reads_folded_tables_wrongly_is_refused() {
     }
     // Where it was not decided.
     let (_, says) = checked(&none, &all, |_| {});
-    assert!(says.contains("expected rows of what was hoisted, got Folded"), "{says}");
+    assert!(says.contains("expected rows of a prologue, got Folded"), "{says}");
     // And what was decided is not done otherwise.
     let (_, says) = checked(&all, &none, |_| {});
-    assert!(says.contains("hoists for the table of k0, which is folded"), "{says}");
+    assert!(says.contains("runs the prologue of k0, whose table is folded"), "{says}");
 }
 
 /// What is counted is what is left: no prologue, and as many rows read through lists.

@@ -1,4 +1,4 @@
-//! What each cache line of an arena holds while a plan is replayed.
+//! The contents of each cache line of an arena while a plan is replayed.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,29 +8,29 @@ use edbatch_graph::{Kind, NodeId, Source, Value};
 use super::Checked;
 use crate::record_layout::LINE;
 
-/// What a cache line holds.
+/// The contents of a cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
-    /// Nothing that was written.
+    /// Nothing was written.
     Free,
-    /// A line of the given value of this index.
+    /// A line of the given value with this index.
     Given(usize),
-    /// A line of what a node makes.
+    /// A line of a node's record.
     Node(NodeId),
-    /// A line of what was hoisted from a cell for an argument.
+    /// A line of a cell's hoisted row for an argument.
     Hoisted(Kind, Argument),
-    /// Nothing yet: it is kept for what is hoisted from a cell when the plan is refilled.
+    /// Spare capacity for a cell's hoisted rows, used when the plan is refilled.
     Kept(Kind),
 }
 
-/// What something was hoisted for.
+/// The argument of a prologue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Argument {
     /// A row of the table that divides the cell.
     Row(u32),
     /// A given value.
     Given(usize),
-    /// What a node makes.
+    /// The record of a node.
     Node(NodeId),
 }
 
@@ -59,15 +59,15 @@ impl fmt::Display for Owner {
             Self::Given(index) => write!(f, "given value {index}"),
             Self::Node(node) => write!(f, "node {node}"),
             Self::Hoisted(cell, Argument::Row(row)) => {
-                write!(f, "what was hoisted from {cell} for row {row}")
+                write!(f, "the hoisted row of {cell} for table row {row}")
             }
             Self::Hoisted(cell, Argument::Given(index)) => {
-                write!(f, "what was hoisted from {cell} for given value {index}")
+                write!(f, "the hoisted row of {cell} for given value {index}")
             }
             Self::Hoisted(cell, Argument::Node(node)) => {
-                write!(f, "what was hoisted from {cell} for node {node}")
+                write!(f, "the hoisted row of {cell} for node {node}")
             }
-            Self::Kept(cell) => write!(f, "the capacity for what is hoisted from {cell}"),
+            Self::Kept(cell) => write!(f, "spare capacity for hoisted rows of {cell}"),
         }
     }
 }
@@ -75,24 +75,24 @@ impl fmt::Display for Owner {
 /// A map of an arena.
 pub(super) struct Arena {
     elements: u64,
-    /// By cache line: whose it is, and which line of that one's row.
+    /// By cache line: its owner, and the index of the line in the owner's row.
     lines: Vec<(Owner, u32)>,
-    /// By kind: whether a line of what was hoisted for its table has been written over. Which of
-    /// its lines a call reads changes when the plan is refilled.
-    spoilt: Vec<bool>,
+    /// By kind: true if a line of its hoisted rows for a table was overwritten. Any line counts,
+    /// because a refilled plan may read other lines.
+    overwritten: Vec<bool>,
 }
 
 impl Arena {
-    /// A free arena, for a program of so many kinds.
+    /// Creates a free arena for a program with `kinds` cells.
     pub(super) fn new(elements: usize, kinds: usize) -> Checked<Self> {
         if elements as u64 > 1 << 32 {
             return Err(format!("an arena of {elements} elements, expected at most 2^32"));
         }
         let lines = vec![(Owner::Free, 0); elements / LINE];
-        Ok(Self { elements: elements as u64, lines, spoilt: vec![false; kinds] })
+        Ok(Self { elements: elements as u64, lines, overwritten: vec![false; kinds] })
     }
 
-    /// The elements of rows one after the other, if they lie within the arena.
+    /// Returns the elements of consecutive rows, if they are within the arena.
     pub(super) fn rows(&self, first: u32, stride: u32, count: u32) -> Checked<Range<u64>> {
         let (start, elements) = (u64::from(first), u64::from(stride) * u64::from(count));
         if !(first as usize).is_multiple_of(LINE) {
@@ -100,33 +100,33 @@ impl Arena {
         }
         if start + elements > self.elements {
             let end = start + elements;
-            return Err(format!("rows to {end}, beyond the arena of {}", self.elements));
+            return Err(format!("rows up to {end}, beyond the arena of {}", self.elements));
         }
         Ok(start..start + elements)
     }
 
-    /// Whether nothing was written to these elements.
+    /// Returns true if nothing was written to these elements.
     pub(super) fn is_free(&self, elements: &Range<u64>) -> bool {
         self.lines[lines(elements)].iter().all(|&(owner, _)| owner == Owner::Free)
     }
 
-    /// Writes one row, which lies within the arena.
+    /// Writes one row within the arena.
     pub(super) fn write(&mut self, row: u32, stride: u32, owner: Owner) {
         let range = lines(&(u64::from(row)..u64::from(row) + u64::from(stride)));
         for (index, line) in (0..).zip(&mut self.lines[range]) {
             if let Owner::Kept(kind) | Owner::Hoisted(kind, Argument::Row(_)) = line.0 {
-                self.spoilt[kind.index()] = true;
+                self.overwritten[kind.index()] = true;
             }
             *line = (owner, index);
         }
     }
 
-    /// Whether a line of what was hoisted for a cell's table has been written over.
-    pub(super) fn is_spoilt(&self, kind: Kind) -> bool {
-        self.spoilt[kind.index()]
+    /// Returns true if a line of a cell's hoisted rows for a table was overwritten.
+    pub(super) fn is_overwritten(&self, kind: Kind) -> bool {
+        self.overwritten[kind.index()]
     }
 
-    /// What the line at `row` holds, if it is the first of its row.
+    /// Returns the owner of the line at `row`, if it is the first line of the owner's row.
     pub(super) fn owner(&self, row: u32) -> Owner {
         match self.lines.get(row as usize / LINE) {
             Some(&(owner, 0)) if (row as usize).is_multiple_of(LINE) => owner,
@@ -134,13 +134,13 @@ impl Arena {
         }
     }
 
-    /// Whether the whole row of `owner` is at `row`.
+    /// Checks that the whole row of `owner` is at `row`.
     pub(super) fn holds(&self, row: u32, stride: u32, owner: Owner) -> Checked {
         let range = lines(&self.rows(row, stride, 1)?);
         for (index, &(found, line)) in (0..).zip(&self.lines[range]) {
             if (found, line) != (owner, index) {
                 return Err(match found == owner {
-                    true => format!("expected {owner} at {row}, which is not where it begins"),
+                    true => format!("expected {owner} at {row}, found a later line of it"),
                     false => format!("expected {owner} at {row}, found {found}"),
                 });
             }
@@ -149,7 +149,7 @@ impl Arena {
     }
 }
 
-/// The cache lines of elements that begin and end with one.
+/// Returns the cache lines of aligned elements.
 fn lines(elements: &Range<u64>) -> Range<usize> {
     elements.start as usize / LINE..elements.end as usize / LINE
 }

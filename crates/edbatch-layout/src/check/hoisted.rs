@@ -1,4 +1,4 @@
-//! What is hoisted: done before the batches that need it, and found by their calls.
+//! Checks hoisted rows: computed before the batches that need them, and found by their calls.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -6,22 +6,22 @@ use std::ops::Range;
 use edbatch_graph::RecordId;
 
 use super::arena::{Argument, Owner};
-use super::{Checked, Reading, Replay};
+use super::{Checked, NOT_DIVIDED, Reading, Replay};
 use crate::cell_plan::{Base, Hoisted};
 use crate::plan::{Operand, Step};
 use crate::program::FoldedTable;
 
 impl Replay<'_> {
-    /// A step that hoists something of a cell: for distinct rows of a table, or for values.
+    /// Replays a step that runs a prologue, for distinct rows of a table or for values.
     pub(super) fn hoist(&mut self, step: &Step, capacity: u32) -> Checked {
         let program = self.mini_batch.program;
         let cell = program.cells().get(step.cell.index()).and_then(|cell| cell.hoisted.as_ref());
-        let hoisted = cell.ok_or_else(|| format!("nothing of {} is hoisted", step.cell))?;
+        let hoisted = cell.ok_or_else(|| format!("{} has no prologue", step.cell))?;
         if step.calls > capacity {
             return Err(format!("{} rows, beyond the capacity of {capacity}", step.calls));
         }
         if program.folded(step.cell).is_some() {
-            return Err(format!("hoists for the table of {}, which is folded", step.cell));
+            return Err(format!("runs the prologue of {}, whose table is folded", step.cell));
         }
         let stride = hoisted.prologue.output_stride;
         let written = self.arena.rows(step.out, stride, capacity)?;
@@ -36,7 +36,7 @@ impl Replay<'_> {
             Base::Port(_) => {
                 return Err(format!("{} of {capacity} values are hoisted", step.calls));
             }
-            _ => return Err("a cell is divided by a table or by a port".into()),
+            _ => return Err(NOT_DIVIDED.into()),
         };
         let mut rows = (step.out..).step_by(stride as usize);
         for (argument, row) in arguments.into_iter().zip(&mut rows) {
@@ -48,25 +48,25 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// The operand that a hoisting step reads; it has no other.
+    /// Returns the only operand that a prologue step reads.
     fn only_read(&mut self, step: &Step, hoisted: &Hoisted) -> Checked<Operand> {
         let cell = &self.mini_batch.program.network()[step.cell];
         let (tables, ports) = (cell.tables().len(), cell.ports().len());
         let read = match (hoisted.table(), hoisted.port()) {
             (Some(table), _) => table,
             (None, Some(port)) => tables + port,
-            (None, None) => return Err("a cell is divided by a table or by a port".into()),
+            (None, None) => return Err(NOT_DIVIDED.into()),
         };
         let operands = self.operands_of(step, tables + ports)?;
         for (index, operand) in operands.iter().enumerate() {
             if index != read && *operand != Operand::Unread {
-                return Err(format!("a hoisting step reads operand {index}: {operand:?}"));
+                return Err(format!("a prologue step reads operand {index}: {operand:?}"));
             }
         }
         Ok(operands[read])
     }
 
-    /// The distinct rows of the table that divides a cell: all that its calls will need.
+    /// Returns the distinct rows of the table that divides a cell.
     fn table_rows(
         &mut self,
         step: &Step,
@@ -80,7 +80,7 @@ impl Replay<'_> {
         };
         // When the plan is refilled, the rows of a cell's calls are written to one such step.
         if std::mem::replace(&mut self.hoisted[step.cell.index()], true) {
-            return Err(format!("what {} does for its table is hoisted twice", step.cell));
+            return Err(format!("the table of {} is hoisted twice", step.cell));
         }
         let rows = &self.claim(start, capacity as usize)?[..step.calls as usize];
         let table = &program.network()[step.cell].tables()[table];
@@ -89,7 +89,7 @@ impl Replay<'_> {
         rows.iter()
             .map(|&at| match at / width {
                 row if at % width != 0 || row >= table.rows => {
-                    Err(format!("hoists from {at}, which is no row of the table"))
+                    Err(format!("hoists from {at}, which is not a row of the table"))
                 }
                 row if !distinct.insert(row) => Err(format!("row {row} is hoisted twice")),
                 row => Ok(Argument::Row(row)),
@@ -97,7 +97,7 @@ impl Replay<'_> {
             .collect()
     }
 
-    /// The values at rows of the arena, all of the record that the port takes.
+    /// Returns the values at rows of the arena. All must have the record that the port takes.
     fn values(
         &self,
         calls: u32,
@@ -121,16 +121,16 @@ impl Replay<'_> {
         let (argument, found) = match owner {
             Owner::Given(index) => (Argument::Given(index), Some(graph.given()[index])),
             Owner::Node(node) => (Argument::Node(node), graph.record_of(node.into())),
-            _ => return Err(format!("hoists from {row}, where there is {owner}")),
+            _ => return Err(format!("hoists from {row}, which holds {owner}")),
         };
         if found != Some(record) {
-            return Err(format!("hoists from {owner}, which is of another record"));
+            return Err(format!("hoists from {owner}, which has another record"));
         }
         self.row(row, self.mini_batch.program.record(record).stride, owner, written)?;
         Ok(argument)
     }
 
-    /// What was hoisted for each call of a batch, by the last operand of its step.
+    /// Checks the hoisted rows of each call of a batch, which the last operand of its step names.
     pub(super) fn hoisted_rows(&mut self, reading: &Reading<'_>, operand: Operand) -> Checked {
         let kind = reading.batch.kind;
         let hoisted = self.mini_batch.program.cell(kind).hoisted.as_ref().expect("was looked up");
@@ -143,7 +143,7 @@ impl Replay<'_> {
             (Base::Port(_), Operand::Span { first, stride }) => {
                 self.span(reading.written.start, first, stride, calls)?
             }
-            (_, other) => return Err(format!("expected rows of what was hoisted, got {other:?}")),
+            (_, other) => return Err(format!("expected rows of a prologue, got {other:?}")),
         };
         let stride = hoisted.prologue.output_stride;
         for (call, row) in rows.into_iter().enumerate() {
@@ -153,7 +153,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// The rows of a folded table that the calls of a batch name.
+    /// Checks the rows of a folded table that the calls of a batch name.
     fn folded_rows(
         &mut self,
         Reading { batch, .. }: &Reading<'_>,
@@ -174,7 +174,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// What divides a cell, for one call.
+    /// Returns the argument of the prologue for one call.
     fn argument(&self, hoisted: &Hoisted, reading: &Reading<'_>, call: usize) -> Argument {
         let (graph, node) = (self.mini_batch.graph, reading.batch.nodes[call]);
         match hoisted.table() {

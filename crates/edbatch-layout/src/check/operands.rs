@@ -1,4 +1,4 @@
-//! What each form of operand names, held against the arguments of the calls.
+//! Checks the operands of a batch against the arguments of its calls.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::plan::Operand;
 use crate::planner::MiniBatch;
 
 impl<'a> Replay<'a> {
-    /// The rows of a table that the calls name, unless the cell does not read them.
+    /// Checks the rows of a table that the calls name, unless the cell does not read them.
     pub(super) fn table(
         &mut self,
         reading: &Reading<'_>,
@@ -23,7 +23,7 @@ impl<'a> Replay<'a> {
         let rows = match operand {
             Operand::Table { start } => self.claim(start, batch.nodes.len())?,
             Operand::Unread if !program.reads_table(batch.kind, port) => return Ok(()),
-            other => return Err(format!("table {port}: expected rows of it, got {other:?}")),
+            other => return Err(format!("table {port}: expected rows of a table, got {other:?}")),
         };
         let width = u64::from(program.table_width(table));
         for (&got, &node) in rows.iter().zip(batch.nodes) {
@@ -35,7 +35,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// The values that the calls read at a port.
+    /// Checks the values that the calls read at a port.
     pub(super) fn port(&self, reading: &Reading<'_>, port: usize, operand: Operand) -> Checked {
         let &MiniBatch { program, graph, .. } = self.mini_batch;
         let batch = reading.batch;
@@ -60,7 +60,7 @@ impl<'a> Replay<'a> {
             .try_for_each(|(row, &node)| self.holds(row, graph.value(node, port), &reading.written))
     }
 
-    /// Rows at equal distances, on one side of where the step writes.
+    /// Returns the rows of a span, which must be on one side of the rows that the step writes.
     pub(super) fn span(
         &self,
         out: u64,
@@ -69,34 +69,34 @@ impl<'a> Replay<'a> {
         calls: usize,
     ) -> Checked<Vec<u32>> {
         if stride == 0 {
-            return Err("a span whose rows lie at one place".into());
+            return Err("a span with stride 0".into());
         }
         let last = u64::from(first) + (calls as u64).saturating_sub(1) * u64::from(stride);
         let last = u32::try_from(last).map_err(|_| "a span beyond the arena".to_string())?;
         if u64::from(first) < out && u64::from(last) > out {
-            return Err("a span on both sides of what its step writes".into());
+            return Err("a span on both sides of the rows that its step writes".into());
         }
         Ok((first..=last).step_by(stride as usize).collect())
     }
 
-    /// Rows anywhere.
+    /// Returns a list of rows.
     pub(super) fn list(&self, start: u32, calls: usize) -> Checked<&'a [u32]> {
         let start = start as usize;
         let list = self.plan.lists.get(start..start + calls);
-        list.ok_or_else(|| format!("a list of {calls} from {start} on, beyond the plan's lists"))
+        list.ok_or_else(|| format!("a list of {calls} rows at {start}, beyond the plan's lists"))
     }
 
-    /// Any number of rows a call: as many as it has values, in their order.
+    /// Checks a port with any number of values: a row for each value of a call, in order.
     fn many(&self, reading: &Reading<'_>, port: usize, ends: u32, rows: u32) -> Checked {
         let nodes = reading.batch.nodes;
         let ends = self.list(ends, nodes.len())?;
         let mut begin = 0;
         for (&end, &node) in ends.iter().zip(nodes) {
-            // The port is the last one, after those that take a single value.
+            // It is the last port, after those that take one value.
             let values = self.mini_batch.graph.values(node).skip(port);
             if u64::from(begin) + values.len() as u64 != u64::from(end) {
                 let (got, expected) = (i64::from(end) - i64::from(begin), values.len());
-                return Err(format!("{node} reads {got} values at port {port}, of {expected}"));
+                return Err(format!("{node} reads {got} values at port {port}, not {expected}"));
             }
             let start = rows.checked_add(begin).ok_or("a list beyond the plan's lists")?;
             for (&row, value) in self.list(start, values.len())?.iter().zip(values) {
@@ -107,27 +107,27 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Part of the lists that are written again when the plan is refilled: no two may overlap.
+    /// Returns part of the lists that a refill overwrites. No two parts may overlap.
     pub(super) fn claim(&mut self, start: u32, count: usize) -> Checked<&'a [u32]> {
         let range = start as usize..start as usize + count;
         let Some(claimed) = self.claimed.get_mut(range.clone()) else {
-            return Err(format!("a list of {count} from {start} on, beyond the plan's rows"));
+            return Err(format!("a list of {count} rows at {start}, beyond the plan's rows"));
         };
         if claimed.contains(&true) {
-            return Err(format!("a list of rows from {start} on overlaps another"));
+            return Err(format!("a list of rows at {start} overlaps another list"));
         }
         claimed.fill(true);
         Ok(&self.plan.rows[range])
     }
 
-    /// Whether a value is at `row`, outside of what is written meanwhile.
+    /// Checks that a value is at `row`, outside the memory that the step writes.
     pub(super) fn holds(&self, row: u32, value: Value, written: &Range<u64>) -> Checked {
         let &MiniBatch { program, graph, .. } = self.mini_batch;
         let record = graph.record_of(value).ok_or("a value of another graph")?;
         self.row(row, program.record(record).stride, value.into(), written)
     }
 
-    /// Whether the row of `owner` is at `row`, outside of what is written meanwhile.
+    /// Checks that the row of `owner` is at `row`, outside the memory that the step writes.
     pub(super) fn row(&self, row: u32, stride: u32, owner: Owner, written: &Range<u64>) -> Checked {
         let (start, end) = (u64::from(row), u64::from(row) + u64::from(stride));
         if start < written.end && written.start < end {

@@ -1,11 +1,11 @@
-//! What a cell declares, as terms.
+//! Evaluates the declaration of a cell on terms.
 
 use edbatch_graph::{Instruction, Kind, Op, Shape};
 
 use super::terms::{Expression, Term, Terms};
 use crate::program::Program;
 
-/// The elements of each field that a call of the cell produces.
+/// Returns the elements of each field that a call of the cell returns.
 pub(super) fn outputs(program: &Program, kind: Kind, terms: &mut Terms) -> Vec<Vec<Term>> {
     let cell = &program.network()[kind];
     let mut vars: Vec<Tensor> = Vec::with_capacity(cell.instructions().len());
@@ -80,8 +80,8 @@ fn evaluate(
 }
 
 impl Tensor {
-    /// The element that an element-wise operation reads: a single one is repeated over the result,
-    /// and one for each row of a matrix over its row.
+    /// Returns the element that an element-wise operation reads. A single element is broadcast over
+    /// the result, and an element for each row of a matrix over that row.
     fn repeated(&self, result: Shape, element: usize) -> Term {
         let columns = result.rows_and_columns().1;
         self.elements[match self.elements.len() {

@@ -1,4 +1,4 @@
-//! The memory that the steps of a compiled cell work on, holding terms.
+//! The symbolic memory of a compiled cell.
 
 use edbatch_graph::{Arity, Kind};
 
@@ -7,34 +7,34 @@ use super::{Checked, Elements};
 use crate::cell_plan::{Base, CellPlan, Place};
 use crate::program::Program;
 
-/// What the steps of a cell, or of a part of it, may read beside parameters and what they wrote.
+/// The memory that steps may read besides parameters, scratch and output.
 #[derive(Clone, Copy)]
 pub(super) enum Readable<'a> {
-    /// The call's arguments: the whole cell.
+    /// The call's arguments; for the whole cell.
     Call,
-    /// One of the arguments: the part that is hoisted.
+    /// One of the arguments; for the prologue.
     Only(Base),
-    /// The call's arguments, and what was hoisted: the body.
+    /// The call's arguments and its hoisted row; for the body.
     CallAnd(&'a Elements),
 }
 
-/// Scratch and output of one call.
+/// The scratch and the output of one call.
 pub(super) struct Memory<'a> {
     program: &'a Program,
     kind: Kind,
     plan: &'a CellPlan,
     readable: Readable<'a>,
-    /// Only as far as they are written.
+    /// Allocated up to the last element written.
     regions: Vec<Elements>,
     output: Elements,
-    /// What the step at hand has read, of scratch and output.
+    /// The regions of scratch, and the output, that the current step has read.
     read: Vec<Base>,
-    /// What the step at hand has written.
+    /// The elements that the current step has written.
     written: Vec<(Place, usize)>,
 }
 
 impl<'a> Memory<'a> {
-    /// Memory in which nothing is written.
+    /// Creates memory without contents.
     pub(super) fn new(
         program: &'a Program,
         kind: Kind,
@@ -46,23 +46,23 @@ impl<'a> Memory<'a> {
         Self { program, kind, plan, readable, regions, output, read, written }
     }
 
-    /// The program whose network declares the parameters.
+    /// Returns the program whose network declares the parameters.
     pub(super) fn program(&self) -> &'a Program {
         self.program
     }
 
-    /// The output row, when all steps have run.
+    /// Returns the output row.
     pub(super) fn into_output(self) -> Elements {
         self.output
     }
 
-    /// Forgets what the step before has read and written.
+    /// Starts the next step.
     pub(super) fn begin_step(&mut self) {
         self.read.clear();
         self.written.clear();
     }
 
-    /// Reads elements that are there. No step may write to where it has read.
+    /// Reads elements written before. The same step may not write the region that it reads.
     pub(super) fn read(
         &mut self,
         place: Place,
@@ -75,7 +75,7 @@ impl<'a> Memory<'a> {
         self.read_own(place, count, terms)
     }
 
-    /// Reads elements that the same step will write over: a product adds to its own result.
+    /// Reads elements that the same step overwrites, for a product that accumulates into its result.
     pub(super) fn read_own(
         &self,
         place: Place,
@@ -86,24 +86,24 @@ impl<'a> Memory<'a> {
         match base {
             Base::Scratch(region) => {
                 let region = self.regions.get(usize::from(region));
-                written(region.ok_or("there is no such region")?, place, count)
+                written(region.ok_or("the region does not exist")?, place, count)
             }
             Base::Output => written(&self.output, place, count),
             Base::Hoisted => match self.readable {
                 Readable::CallAnd(handed_on) => written(handed_on, place, count),
-                _ => Err("reads what was hoisted, which only the body may".into()),
+                _ => Err("reads hoisted rows outside the body".into()),
             },
             Base::Parameter(id) => {
                 let parameters = self.program.network().parameters();
                 let parameter =
-                    parameters.get(id.0 as usize).ok_or("there is no such parameter")?;
+                    parameters.get(id.0 as usize).ok_or("the parameter does not exist")?;
                 within(place, count, parameter.elements())?;
                 Ok(each(offset, count, |element| terms.of(Expression::Parameter { id, element })))
             }
             Base::Table(table) => {
                 self.may_read(base)?;
                 let tables = self.program.network()[self.kind].tables();
-                let declared = tables.get(usize::from(table)).ok_or("there is no such table")?;
+                let declared = tables.get(usize::from(table)).ok_or("the table does not exist")?;
                 within(place, count, self.program.table_width(declared) as usize)?;
                 Ok(each(offset, count, |element| terms.of(Expression::Table { table, element })))
             }
@@ -115,12 +115,12 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Whether a port is of this arity, and elements of its values belong to fields.
+    /// Checks that a port has this arity, and that the elements belong to fields of its record.
     pub(super) fn fields(&self, port: u16, arity: Arity, first: u32, count: usize) -> Checked {
         let ports = self.program.network()[self.kind].ports();
-        let declared = ports.get(usize::from(port)).ok_or("there is no such port")?;
+        let declared = ports.get(usize::from(port)).ok_or("the port does not exist")?;
         if declared.arity != arity {
-            return Err(format!("reads port {port} as if it took {arity:?} value"));
+            return Err(format!("reads port {port} with the wrong arity {arity:?}"));
         }
         let record = self.program.record(declared.record);
         let fields = record.offsets.iter().zip(&record.widths);
@@ -128,12 +128,12 @@ impl<'a> Memory<'a> {
         let is_field = |element| fields.iter().any(|field| field.contains(&element));
         let end = first as usize + count;
         if end > record.stride as usize || !(first..end as u32).all(is_field) {
-            return Err(format!("reads {count} elements at port{port}+{first}, not all of fields"));
+            return Err(format!("reads {count} elements at port{port}+{first}, beyond its fields"));
         }
         Ok(())
     }
 
-    /// Whether the steps may read this argument.
+    /// Checks that the steps may read this argument.
     pub(super) fn may_read(&self, argument: Base) -> Checked {
         match self.readable {
             Readable::Only(from) if from != argument => {
@@ -143,21 +143,21 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Whether so many elements can be written: before they are computed, as there may be too many.
+    /// Checks that `count` elements can be written, before too many of them are computed.
     pub(super) fn may_write(&self, place: Place, count: usize) -> Checked {
         let width = match place.base {
             Base::Scratch(region) => self.plan.regions.get(usize::from(region)),
             Base::Output => Some(&self.plan.output_width),
-            _ => return Err(format!("writes to {place}, which is read only")),
+            _ => return Err(format!("writes {place}, which is read-only")),
         };
-        within(place, count, *width.ok_or("there is no such region")? as usize)
+        within(place, count, *width.ok_or("the region does not exist")? as usize)
     }
 
-    /// Writes elements, apart from all else that the step reads and writes.
+    /// Writes elements. They must not overlap the step's other reads and writes.
     pub(super) fn write(&mut self, place: Place, elements: &[Term]) -> Checked {
         self.may_write(place, elements.len())?;
         if self.read.contains(&place.base) {
-            return Err(format!("writes at {place}, in what it reads"));
+            return Err(format!("writes {place}, in memory that it also reads"));
         }
         let start = place.offset as usize;
         let end = start + elements.len();
@@ -166,7 +166,7 @@ impl<'a> Memory<'a> {
             other.base == place.base && first < end && start < first + count
         };
         if self.written.iter().any(overlaps) {
-            return Err(format!("writes at {place} twice"));
+            return Err(format!("writes {place} twice"));
         }
         self.written.push((place, elements.len()));
         let memory = match place.base {
@@ -183,23 +183,23 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Terms for consecutive elements.
+/// Returns the terms of consecutive elements.
 fn each(first: u32, count: usize, term: impl FnMut(u32) -> Term) -> Vec<Term> {
     (first..first + count as u32).map(term).collect()
 }
 
-/// Whether elements lie within what is there.
+/// Checks that elements are within bounds.
 fn within(place: Place, count: usize, available: usize) -> Checked {
     if place.offset as usize + count > available {
-        return Err(format!("{count} elements at {place}, out of bounds: there are {available}"));
+        return Err(format!("{count} elements at {place}, out of bounds: {available} available"));
     }
     Ok(())
 }
 
-/// Elements that were written before.
+/// Returns elements written before.
 fn written(memory: &Elements, place: Place, count: usize) -> Checked<Vec<Term>> {
     let first = place.offset as usize;
     let elements = memory.get(first..first + count);
     let elements = elements.and_then(|elements| elements.iter().copied().collect());
-    elements.ok_or_else(|| format!("reads {count} elements at {place}, not all written before"))
+    elements.ok_or_else(|| format!("reads {count} elements at {place} before all are written"))
 }

@@ -1,4 +1,4 @@
-//! What each form of step does to a memory of terms.
+//! Evaluates the steps of a compiled cell on terms.
 
 use edbatch_graph::{Arity, ParameterId};
 
@@ -8,7 +8,7 @@ use super::terms::{Binary, Expression, Term, Terms, Unary};
 use crate::cell_plan::{Base, CellStep, Mode, Place};
 use crate::elementwise::{Assignment, Elementwise, Form, Operation};
 
-/// Carries out a step.
+/// Runs a step.
 pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -> Checked {
     memory.begin_step();
     let area = |rows: u32, columns: u32| rows as usize * columns as usize;
@@ -83,7 +83,7 @@ pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -
     }
 }
 
-/// Weights of `width` columns, one under the other: `rows` together.
+/// Stacks weights with `width` columns and a total of `rows` rows.
 fn stacked(
     weights: &[ParameterId],
     (rows, width): (u32, u32),
@@ -93,10 +93,11 @@ fn stacked(
     let mut stacked = Vec::new();
     for &id in weights {
         let parameters = memory.program().network().parameters();
-        let parameter = parameters.get(id.0 as usize).ok_or("there is no such weight")?;
+        let parameter = parameters.get(id.0 as usize).ok_or("the weight does not exist")?;
         if parameter.dims.len() != 2 || parameter.dims[1] != width as usize {
             let got = &parameter.dims;
-            return Err(format!("weight {} of {got:?}, expected {width} columns", parameter.name));
+            let name = &parameter.name;
+            return Err(format!("weight {name} has shape {got:?}, expected {width} columns"));
         }
         let place = Place { base: Base::Parameter(id), offset: 0 };
         stacked.extend(memory.read(place, parameter.elements(), terms)?);
@@ -108,7 +109,7 @@ fn stacked(
     Ok(stacked)
 }
 
-/// A product, each element added to that of its row in `start`, if there is one.
+/// Adds a product to `start`, if there is one, which has an element for each row.
 fn added(
     start: Option<Vec<Term>>,
     mut product: Vec<Term>,
@@ -123,7 +124,7 @@ fn added(
     product
 }
 
-/// A program: loads, computes and stores in that order, a whole tensor in each register.
+/// Runs an element-wise program: loads all inputs, computes, then stores all outputs.
 fn elementwise(
     program: &Elementwise,
     width: usize,
@@ -132,10 +133,14 @@ fn elementwise(
     terms: &mut Terms,
 ) -> Checked {
     if (inputs.len(), outputs.len()) != (program.inputs(), program.outputs()) {
-        return Err("as many places as the program has inputs and outputs were expected".into());
+        let (expected, got) = (program.inputs(), inputs.len());
+        let (outputs, to) = (program.outputs(), outputs.len());
+        return Err(format!(
+            "expected {expected} input places and {outputs} output places, got {got} and {to}"
+        ));
     }
     if !outputs.is_sorted() {
-        return Err("outputs in ascending order were expected".into());
+        return Err("expected outputs in ascending order".into());
     }
     let count = inputs.len() + outputs.len() + program.temporaries();
     let mut registers: Vec<Option<Vec<Term>>> = vec![None; count];
@@ -144,20 +149,20 @@ fn elementwise(
     }
     for assignment in program.assignments() {
         let result = assigned(assignment, width, &registers, terms);
-        let result = result.ok_or_else(|| format!("{assignment}: reads what is not there"))?;
+        let result = result.ok_or_else(|| format!("{assignment}: reads an empty register"))?;
         match registers.get_mut(assignment.result.index()) {
             Some(register) if assignment.result.index() >= inputs.len() => *register = Some(result),
-            _ => return Err(format!("{assignment}: writes to no register of its own")),
+            _ => return Err(format!("{assignment}: writes an invalid register")),
         }
     }
     for (&place, register) in outputs.iter().zip(&registers[inputs.len()..]) {
-        let stored = register.as_ref().ok_or_else(|| format!("nothing is stored at {place}"))?;
+        let stored = register.as_ref().ok_or_else(|| format!("no value to store at {place}"))?;
         memory.write(place, stored)?;
     }
     Ok(())
 }
 
-/// What is assigned to a register, if all operands are there.
+/// Returns the value of an assignment, if all its operands have one.
 fn assigned(
     assignment: &Assignment,
     width: usize,
@@ -174,7 +179,7 @@ fn assigned(
     (0..width).map(element).collect()
 }
 
-/// The operations of a cell that one of a program carries out, each by itself.
+/// Applies the cell operations that a program's operation stands for, one by one.
 fn value(operation: Operation, operands: &[Term], terms: &mut Terms) -> Option<Term> {
     Some(match (operation, operands) {
         (Operation::Copy, &[a]) => a,
@@ -205,7 +210,7 @@ fn value(operation: Operation, operands: &[Term], terms: &mut Terms) -> Option<T
     })
 }
 
-/// What a function is applied to, and the operands that stand around it.
+/// Returns the argument of a function, and the remaining operands.
 fn argument<'a>(form: Form, operands: &'a [Term], terms: &mut Terms) -> Option<(Term, &'a [Term])> {
     Some(match (form, operands) {
         (Form::Plain | Form::Times | Form::Between, [a, others @ ..]) => (*a, others),
@@ -220,7 +225,7 @@ fn argument<'a>(form: Form, operands: &'a [Term], terms: &mut Terms) -> Option<(
     })
 }
 
-/// What is done with the result of a function.
+/// Applies the operations of a form to the result of its function.
 fn around(form: Form, applied: Term, others: &[Term], terms: &mut Terms) -> Option<Term> {
     Some(match (form, others) {
         (Form::Plain | Form::OfSum | Form::OfSums, []) => applied,

@@ -1,4 +1,4 @@
-//! What an element of a tensor is, as a term over the elements that a call reads.
+//! Terms: symbolic values of tensor elements, over the elements that a call reads.
 
 use std::collections::HashMap;
 
@@ -6,32 +6,32 @@ use edbatch_graph::{Op, ParameterId, Reduction};
 
 use crate::elementwise::Function;
 
-/// A term; equal ones are the same expression.
+/// A hash-consed expression: equal terms are equal expressions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Term(u32);
 
-/// What a term consists of.
+/// The expression of a term.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Expression {
     /// An element of the row that the call names at a table port.
     Table { table: u16, element: u32 },
     /// An element of the value at a port.
     Port { port: u16, element: u32 },
-    /// An element of the values at a port that takes any number, reduced.
+    /// An element of the reduced values at a port that takes any number of them.
     Reduced { port: u16, element: u32, by: Reduction },
     /// An element of a parameter.
     Parameter { id: ParameterId, element: u32 },
     /// A number, by its bits.
     Constant(u32),
-    /// Several terms in an order.
+    /// A list of terms.
     List(Vec<Term>),
-    /// The product of a row and a column, lists of as many terms.
+    /// The dot product of a row and a column, lists of equal length.
     Dot(Term, Term),
     /// An operation on one element.
     Unary(Unary, Term),
     /// An element times a number, by its bits.
     Scale(u32, Term),
-    /// An operation on two elements; [`Terms::binary`] puts those of one that commutes in order.
+    /// An operation on two elements; [`Terms::binary`] sorts them if it commutes.
     Binary(Binary, Term, Term),
     /// An element of the softmax of a list, or of its logarithm.
     Softmax { list: Term, element: u32, logarithm: bool },
@@ -56,27 +56,27 @@ pub(super) enum Binary {
     Div,
 }
 
-/// All terms so far, each once.
+/// All terms so far.
 #[derive(Default)]
 pub(super) struct Terms {
     known: HashMap<Expression, Term>,
 }
 
 impl Terms {
-    /// The term of an expression.
+    /// Returns the term of an expression.
     pub(super) fn of(&mut self, expression: Expression) -> Term {
         let next = Term(self.known.len() as u32);
         *self.known.entry(expression).or_insert(next)
     }
 
-    /// An operation on two elements. Addition and multiplication commute, bit by bit.
+    /// Applies an operation to two elements. Addition and multiplication commute bit by bit.
     pub(super) fn binary(&mut self, operation: Binary, a: Term, b: Term) -> Term {
         let commutes = matches!(operation, Binary::Add | Binary::Mul);
         let (a, b) = if commutes && b < a { (b, a) } else { (a, b) };
         self.of(Expression::Binary(operation, a, b))
     }
 
-    /// `left · right` of matrices (m, k) and (k, n), row by row.
+    /// Multiplies matrices (m, k) and (k, n). The result is row-major.
     pub(super) fn product(&mut self, left: &[Term], right: &[Term], k: usize) -> Vec<Term> {
         let n = right.len().checked_div(k).unwrap_or(0);
         let column = |j: usize| right.iter().copied().skip(j).step_by(n).collect();
@@ -91,19 +91,20 @@ impl Terms {
         products
     }
 
-    /// The softmax of a vector, or its logarithm.
+    /// Returns the softmax of a vector, or its logarithm.
     pub(super) fn softmax(&mut self, vector: &[Term], logarithm: bool) -> Vec<Term> {
         let list = self.of(Expression::List(vector.to_vec()));
         let element = |element| self.of(Expression::Softmax { list, element, logarithm });
         (0..vector.len() as u32).map(element).collect()
     }
 
-    /// An element times a number.
+    /// Multiplies an element by a number.
     pub(super) fn scale(&mut self, factor: f32, element: Term) -> Term {
         self.of(Expression::Scale(factor.to_bits(), element))
     }
 
-    /// An element-wise operation on one element of each operand; none if it is not element-wise.
+    /// Applies an element-wise operation to one element of each operand; `None` for other
+    /// operations.
     pub(super) fn elementwise(&mut self, op: Op, operands: &[Term]) -> Option<Term> {
         let unary = match op {
             Op::Neg => Unary::Neg,

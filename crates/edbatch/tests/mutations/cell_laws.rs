@@ -1,48 +1,47 @@
-//! What the checker says of each sort of spoilt cell, and which may change nothing.
+//! The expected errors of the checker for each sort of invalid cell, and the harmless changes.
 
 use crate::tally::Law;
 
-/// The steps fit together, and compute something else.
+/// The steps are valid, but compute something else.
 const OTHER_VALUE: [&str; 3] =
-    ["another value than is declared", "never written", "not all written before"];
-/// A place that is none.
+    ["differs from the declared value", "never written", "before all are written"];
+/// An invalid place.
 const NO_PLACE: [&str; 8] = [
     "out of bounds",
-    "there is no such",
-    "not all of fields",
-    "which only the body may",
-    "which is read only",
+    "does not exist",
+    "beyond its fields",
+    "outside the body",
+    "which is read-only",
     "the prologue reads more than one argument",
-    "as if it took",
-    "in what it reads",
+    "with the wrong arity",
+    "in memory that it also reads",
 ];
-const NO_SHAPE: [&str; 4] = ["weight", "pieces of", "as many places", "outputs in ascending order"];
+const NO_SHAPE: [&str; 4] = ["weight", "pieces of", "output places", "outputs in ascending order"];
 const TWICE: [&str; 1] = ["twice"];
-const NO_FRAME: [&str; 5] = [
-    "expected that of",
-    "parts of another cell",
-    "elements every",
-    "writes other rows than the whole",
+const NO_FRAME: [&str; 4] = [
+    "expected cell",
+    "a part belongs to another cell",
+    "elements with stride",
     "the body of a divided cell",
 ];
 const NO_DIVISION: [&str; 3] = [
-    "is divided by a table or by a port",
+    "is divided by neither a table nor a port",
     "a part of a divided cell is divided",
     "the prologue reads more than one argument",
 ];
 
-/// A law for a field that says where something is, how much, or what.
+/// The law of a field for which every change is an error.
 const fn field(what: &'static str) -> Law {
     Law { what, says: &[&OTHER_VALUE, &NO_PLACE, &NO_SHAPE, &TWICE], harmless: &[] }
 }
 
-/// A law for a field that may name another place where the same stands.
+/// The law of a field with some harmless changes.
 const fn read(what: &'static str, harmless: &'static [(&'static str, &'static str)]) -> Law {
     Law { what, says: &[&OTHER_VALUE, &NO_PLACE, &NO_SHAPE, &TWICE], harmless }
 }
 
-/// Of a cell in which something is changed in one place, and in which nothing is computed in vain.
-/// What is accepted was evaluated, and computed the same numbers.
+/// The laws of cells with one change, in which every result is used. Accepted mutants were evaluated,
+/// and computed the same numbers.
 pub(crate) const LAWS: &[Law] = &[
     Law { what: "name", says: &[&NO_FRAME], harmless: &[] },
     Law {
@@ -58,19 +57,19 @@ pub(crate) const LAWS: &[Law] = &[
             ("one more", LEFT_OVER),
             ("huge", LEFT_OVER),
             ("doubled", LEFT_OVER),
-            ("swapped", "both are large enough for what is in the other"),
-            ("dropped", "no step of this part touches it"),
-            ("cut short", "no step of this part touches those"),
-            ("one less", "no step of this part touches it"),
-            ("nought", "no step of this part touches it"),
+            ("swapped", "both are large enough for the contents of the other"),
+            ("dropped", "no step of this part uses it"),
+            ("cut short", "no step of this part uses them"),
+            ("one less", "no step of this part uses it"),
+            ("nought", "no step of this part uses it"),
         ],
     },
     Law {
         what: "steps",
         says: &[&OTHER_VALUE, &NO_PLACE, &TWICE],
         harmless: &[
-            ("doubled", "it writes the same once more"),
-            ("swapped", "neither reads what the other writes, or both add to one sum"),
+            ("doubled", "it writes the same values again"),
+            ("swapped", "they are independent, or both add to one sum"),
         ],
     },
     Law {
@@ -107,8 +106,8 @@ pub(crate) const LAWS: &[Law] = &[
         "Elementwise.program",
         &[
             ("operands swapped", "a sum or a product, or a single operand"),
-            ("another operand", "by chance it is the one"),
-            ("another output", "by chance it is the one"),
+            ("another operand", "by chance it is the same one"),
+            ("another output", "by chance it is the same one"),
         ],
     ),
     read("Softmax.from", &[("elsewhere", SAME)]),
@@ -116,7 +115,7 @@ pub(crate) const LAWS: &[Law] = &[
     field("Softmax.logarithm"),
     field("Softmax.out"),
     read("Copy.from", &[("elsewhere", SAME)]),
-    read("Copy.width", &[("one more", "what is copied besides is written over")]),
+    read("Copy.width", &[("one more", "the extra element is overwritten later")]),
     field("Copy.out"),
     read("Expand.from", &[("elsewhere", SAME)]),
     field("Expand.rows"),
@@ -131,9 +130,9 @@ pub(crate) const LAWS: &[Law] = &[
     field("Fill.out"),
 ];
 
-/// Sorts that no cell can refuse.
+/// Sorts of changes that are valid for every cell.
 pub(crate) const ALWAYS_HARMLESS: &[(&str, &str)] =
     &[("hoisted", "dropped"), ("regions", "one more"), ("regions", "huge")];
 
-const LEFT_OVER: &str = "scratch is left over";
-const SAME: &str = "the same stands there: a copy, a constant, or the same operation twice";
+const LEFT_OVER: &str = "unused scratch";
+const SAME: &str = "an equal value is there: a copy, a constant, or the same operation twice";

@@ -1,34 +1,32 @@
-//! What the checker says of each sort of spoilt plan, and which may change nothing.
+//! The expected errors of the checker for each sort of invalid plan, and the harmless changes.
 
 use crate::tally::Law;
 
-/// A row holds another value, or none.
-const NOT_THERE: [&str; 8] = [
+/// A row holds another value, or nothing.
+const NOT_THERE: [&str; 7] = [
     "found",
-    "which is not where it begins",
     "expected the start of a cache line",
     "beyond the arena",
-    "where there is",
-    "which is of another record",
+    "which holds",
+    "which has another record",
     "which the same step writes",
-    "on both sides of what its step writes",
+    "on both sides of the rows that its step writes",
 ];
-/// A list is not where a list may be.
+/// A list is out of bounds, or overlaps another.
 const NO_LIST: [&str; 3] =
     ["beyond the plan's lists", "beyond the plan's rows", "overlaps another"];
-/// An operand is of a form that its port does not take.
-const NO_FORM: [&str; 5] = [
+/// An operand has a form that its port does not take.
+const NO_FORM: [&str; 4] = [
     "expected a span or a list",
     "expected many rows a call",
-    "expected rows of it",
     "expected rows of",
-    "a hoisting step reads operand",
+    "a prologue step reads operand",
 ];
-const NO_ROW: [&str; 3] = ["expected row", "no row of the table", "is hoisted twice"];
-const NO_OPERANDS: [&str; 3] = ["operands from", "operands, got fewer", "of which the steps have"];
-const NO_BATCH: [&str; 2] = ["calls for", "calls of"];
+const NO_ROW: [&str; 3] = ["expected row", "not a row of the table", "is hoisted twice"];
+const NO_OPERANDS: [&str; 3] = ["operands start at", "operands, got fewer", "but the steps use"];
+const NO_BATCH: [&str; 2] = ["batch steps, expected", "calls of"];
 
-/// Of a plan that is changed in one place. What is accepted was run, and computed the same bits.
+/// The laws of plans with one change. Accepted mutants were run, and computed the same bits.
 pub(crate) const LAWS: &[Law] = &[
     Law {
         what: "step.cell",
@@ -38,7 +36,7 @@ pub(crate) const LAWS: &[Law] = &[
             &NO_FORM,
             &NOT_THERE,
             &NO_ROW,
-            &["nothing of", "values are hoisted", "which is folded"],
+            &["has no prologue", "values are hoisted", "whose table is folded"],
         ],
         harmless: &[],
     },
@@ -50,7 +48,7 @@ pub(crate) const LAWS: &[Law] = &[
             &NO_FORM,
             &NOT_THERE,
             &["a cell that is not divided", "a cell that is divided by a table"],
-            &["which is folded"],
+            &["whose table is folded"],
         ],
         harmless: &[],
     },
@@ -62,11 +60,11 @@ pub(crate) const LAWS: &[Law] = &[
     Law {
         what: "step.calls",
         says: &[&NO_BATCH, &["beyond the capacity", "values are hoisted"], &NO_ROW, &NOT_THERE],
-        harmless: &[("one more", "another row is hoisted, into capacity that was left over")],
+        harmless: &[("one more", "another row is hoisted, into spare capacity")],
     },
     Law {
         what: "step.out",
-        says: &[&NOT_THERE, &["is written over"]],
+        says: &[&NOT_THERE, &["were overwritten"]],
         harmless: &[
             ("a line on", UNREAD),
             ("a line back", UNREAD),
@@ -82,24 +80,24 @@ pub(crate) const LAWS: &[Law] = &[
             &NO_OPERANDS,
             &NOT_THERE,
             &NO_ROW,
-            &["is hoisted twice", "values at port", "is written over"],
+            &["is hoisted twice", "values at port", "were overwritten"],
         ],
         harmless: &[
-            ("doubled whole", "what is hoisted for values is computed twice"),
-            ("swapped whole", "neither of the two steps reads or writes what the other writes"),
+            ("doubled whole", "the prologue for values runs twice"),
+            ("swapped whole", "neither step reads or writes rows that the other writes"),
         ],
     },
     Law {
         what: "batch",
-        says: &[&NOT_THERE, &["is written over"]],
-        harmless: &[("moved onto another", "by then all have read what the other batch made")],
+        says: &[&NOT_THERE, &["were overwritten"]],
+        harmless: &[("moved onto another", "all readers of the other batch have run by then")],
     },
     Law {
         what: "operand",
         says: &[&NO_FORM, &NO_LIST, &NO_ROW, &NOT_THERE],
         harmless: &[(
             "another form",
-            "a list begins with the very row, or a row is named that is not read",
+            "a list starts with the same row, or the named row is not read",
         )],
     },
     Law {
@@ -113,7 +111,7 @@ pub(crate) const LAWS: &[Law] = &[
     Law { what: "span.first", says: &[&NOT_THERE], harmless: &[] },
     Law {
         what: "span.stride",
-        says: &[&NOT_THERE, &["rows lie at one place"]],
+        says: &[&NOT_THERE, &["a span with stride 0"]],
         harmless: &[
             ("one more", SINGLE),
             ("one less", SINGLE),
@@ -159,8 +157,8 @@ pub(crate) const LAWS: &[Law] = &[
         what: "lists",
         says: &[&NO_LIST, &NOT_THERE, &["values at port"]],
         harmless: &[
-            ("doubled", "the lists behind it have it in the same place"),
-            ("dropped", "the lists behind it have it in the same place"),
+            ("doubled", "the following lists have the same entry in its place"),
+            ("dropped", "the following lists have the same entry in its place"),
             ("swapped", REPEATED),
             ("another's", REPEATED),
         ],
@@ -183,14 +181,14 @@ pub(crate) const LAWS: &[Law] = &[
     Law {
         what: "arena",
         says: &[&["beyond the arena", "expected at most 2^32"]],
-        harmless: &[("one more", "memory is left over"), ("a line more", "memory is left over")],
+        harmless: &[("one more", "unused memory"), ("a line more", "unused memory")],
     },
     Law {
         what: "given",
         says: &[&NOT_THERE, &["given value", "overlaps another"]],
         harmless: &[
-            ("a line on", "no call reads this value, or its row was free until all had"),
-            ("a line back", "no call reads this value, or its row was free until all had"),
+            ("a line on", "no call reads this value, or its row is free until all have"),
+            ("a line back", "no call reads this value, or its row is free until all have"),
         ],
     },
     Law { what: "given.record", says: &[&["given value"]], harmless: &[] },
@@ -199,7 +197,7 @@ pub(crate) const LAWS: &[Law] = &[
     Law { what: "wanted.want", says: &[&["wanted value"]], harmless: &[] },
 ];
 
-const UNREAD: &str = "no step reads the rows, and they lie on nothing that is read later";
-const SINGLE: &str = "a span of a single row has no next one";
-const REPEATED: &str = "the same numbers stand there";
-const LEFT_OVER: &str = "it lies in capacity that was left over";
+const UNREAD: &str = "no step reads the rows, and they overlap no row that is read later";
+const SINGLE: &str = "the span has a single row";
+const REPEATED: &str = "the list has the same entries there";
+const LEFT_OVER: &str = "it is in spare capacity";
