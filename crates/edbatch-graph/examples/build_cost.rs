@@ -1,4 +1,4 @@
-//! What a call costs: builds a tree and a lattice many times and prints the least time per node.
+//! Measures the cost of a call: builds a tree and a lattice, and prints the minimum time per node.
 //!
 //! ```text
 //! cargo run --release -p edbatch-graph --example build_cost
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use edbatch_graph::{CallError, CellError, Dag, Graph, Kind, Network, RecordId, Shape, Value};
 
-/// Calls in each of the two graphs, about.
+/// The approximate number of calls in each graph.
 const NODES: usize = 10_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Prints the least time that `build` takes per node, over many repetitions.
+/// Prints the minimum time per node of `build`, over many repetitions.
 fn measure(
     what: &str,
     graph: &mut Graph,
@@ -68,7 +68,7 @@ fn lattice_cell(network: &mut Network, state: RecordId) -> Result<Kind, CellErro
     })
 }
 
-/// A complete binary tree in post-order.
+/// Builds a complete binary tree in post-order.
 fn build_tree(graph: &mut Graph, [leaf, inner]: [Kind; 2]) -> Result<Value, CallError> {
     let mut stack = Vec::with_capacity(32);
     for token in 0..NODES as u32 / 2 {
@@ -86,7 +86,7 @@ fn build_tree(graph: &mut Graph, [leaf, inner]: [Kind; 2]) -> Result<Value, Call
     Ok(root)
 }
 
-/// Every state reads its one to four latest predecessors.
+/// Builds a lattice in which every state reads one to four predecessors.
 fn build_lattice(
     graph: &mut Graph,
     word: Kind,

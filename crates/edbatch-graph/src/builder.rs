@@ -1,13 +1,13 @@
-//! Stating a cell's equations: [`CellBuilder`] hands out [`Tensor`]s, operators combine them.
+//! Declares a cell's equations: [`CellBuilder`] creates [`Tensor`]s, and operators combine them.
 //!
-//! Shapes are inferred as each operation is stated. The first that does not fit is remembered and
-//! returned when the cell is finished, so that equations read without a `?` on every sign.
+//! The shape of each operation is inferred at once. The first error is stored and returned when the
+//! cell is finished, so that equations need no `?` after every operator.
 
 mod operators;
 
 use std::cell::RefCell;
 
-use crate::network::{CellError, Declarations, FEW, FOREIGN_RECORD, POSSIBLE};
+use crate::network::{CellError, Declarations, MAX_ITEMS, OWN_RECORD, VALID_SIZE};
 use crate::{Arity, Cell, Instruction, Op, Port, RecordId, Reduction, Shape, Table, Var};
 
 /// The cell being declared; see [`Network::cell`](crate::Network::cell).
@@ -26,14 +26,14 @@ struct State {
     error: Option<CellError>,
 }
 
-/// A variable of the cell being declared. Operators state operations on it.
+/// A variable of the cell being declared. Operators add operations to the cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Tensor<'c> {
     cell: &'c CellBuilder,
     var: Var,
 }
 
-/// A port that takes any number of values; reduce it to use it.
+/// The values at a port that takes any number of them. Reduce them to get tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'c> {
     cell: &'c CellBuilder,
@@ -78,28 +78,27 @@ impl CellBuilder {
         (state.declarations, state.error.map_or(Ok(cell), Err))
     }
 
-    /// A port that takes one value; its fields.
+    /// Adds a port that takes one value, and returns the fields of that value.
     ///
-    /// Ask for as many as the record has.
+    /// `N` must be the number of fields of the record.
     pub fn one<const N: usize>(&self, name: &str, record: RecordId) -> [Tensor<'_>; N] {
         let port = self.port(name, record, Arity::One);
         self.fields(name, record, |field| Op::Input { port, field })
     }
 
-    /// As [`one`](Self::one), for a record whose number of fields is known at run time only: a
-    /// tensor for each of them.
+    /// Like [`one`](Self::one), for a record whose number of fields is only known at run time.
     pub fn one_vec(&self, name: &str, record: RecordId) -> Vec<Tensor<'_>> {
         let port = self.port(name, record, Arity::One);
         self.all_fields(name, record, |field| Op::Input { port, field })
     }
 
-    /// A port that takes any number of values, at least one. It is the cell's last.
+    /// Adds a port that takes one or more values. It must be the cell's last port.
     pub fn many(&self, name: &str, record: RecordId) -> Values<'_> {
         Values { cell: self, port: self.port(name, record, Arity::Many), record }
     }
 
-    /// A port that takes the number of a row of a table. `dims` are the table's: the number of
-    /// rows, then the shape of each.
+    /// Adds a table port: a call names a row of the table. `dims` are the table's dimensions: the
+    /// number of rows, then the shape of a row.
     pub fn lookup(&self, name: &str, parameter: &str, dims: &[usize]) -> Tensor<'_> {
         let row = dims.get(1..).and_then(Shape::new);
         let Some(shape) = row else {
@@ -109,7 +108,7 @@ impl CellBuilder {
             return self.poison();
         };
         let parameter = self.parameter_id(parameter, dims);
-        if self.state.borrow().tables.len() == FEW {
+        if self.state.borrow().tables.len() == MAX_ITEMS {
             self.fail(&format!("lookup {name}"), &[], "at most 65536 tables in a cell");
             return self.poison();
         }
@@ -121,7 +120,7 @@ impl CellBuilder {
         self.push(Op::Lookup { table }, &[], shape)
     }
 
-    /// A parameter of the network, by the name that a file of weights gives it.
+    /// Returns a parameter of the network, by its name in the file of weights.
     pub fn parameter(&self, name: &str, dims: &[usize]) -> Tensor<'_> {
         let id = self.parameter_id(name, dims);
         match Shape::new(dims) {
@@ -135,16 +134,16 @@ impl CellBuilder {
         }
     }
 
-    /// A tensor filled with one number.
+    /// Returns a tensor filled with one number.
     pub fn constant(&self, value: f32, shape: Shape) -> Tensor<'_> {
-        if !shape.is_possible() {
-            self.fail("constant", &[shape], POSSIBLE);
+        if !shape.is_valid() {
+            self.fail("constant", &[shape], VALID_SIZE);
             return self.poison();
         }
         self.push(Op::Constant(value), &[], shape)
     }
 
-    /// Tensors stacked along the rows: `[a ; b]`.
+    /// Concatenates tensors along the rows: `[a ; b]`.
     pub fn concat<'c>(&'c self, parts: &[Tensor<'c>]) -> Tensor<'c> {
         self.apply(Op::Concat, parts)
     }
@@ -157,7 +156,7 @@ impl CellBuilder {
                 "no port after the one that takes any number of values",
             );
         }
-        if self.state.borrow().ports.len() == FEW {
+        if self.state.borrow().ports.len() == MAX_ITEMS {
             self.fail(&format!("port {name}"), &[], "at most 65536 ports in a cell");
             return 0;
         }
@@ -174,7 +173,7 @@ impl CellBuilder {
     ) -> [Tensor<'_>; N] {
         let shapes = self.shapes(record);
         if shapes.is_empty() {
-            self.fail(&format!("port {port}"), &[], FOREIGN_RECORD);
+            self.fail(&format!("port {port}"), &[], OWN_RECORD);
         } else if shapes.len() != N {
             let (fields, name) = (shapes.len(), self.record_name(record));
             let expected = format!("the {fields} fields of the record {name}");
@@ -189,12 +188,12 @@ impl CellBuilder {
     fn all_fields(&self, port: &str, record: RecordId, op: impl Fn(u16) -> Op) -> Vec<Tensor<'_>> {
         let shapes = self.shapes(record);
         if shapes.is_empty() {
-            self.fail(&format!("port {port}"), &[], FOREIGN_RECORD);
+            self.fail(&format!("port {port}"), &[], OWN_RECORD);
         }
         (0..).zip(shapes).map(|(field, shape)| self.push(op(field), &[], shape)).collect()
     }
 
-    /// The shapes of a record's fields; none if it is a record of another network.
+    /// Returns the shapes of a record's fields, or no shapes for a record of another network.
     fn shapes(&self, record: RecordId) -> Vec<Shape> {
         let state = self.state.borrow();
         let record = state.declarations.records.get(usize::from(record.0));
@@ -216,7 +215,7 @@ impl CellBuilder {
 
     fn apply<'c>(&'c self, op: Op, operands: &[Tensor<'c>]) -> Tensor<'c> {
         if operands.iter().any(|tensor| !std::ptr::eq(tensor.cell, self)) {
-            self.fail(&op.to_string(), &[], "tensors of this cell alone");
+            self.fail(&op.to_string(), &[], "tensors of this cell");
             return self.poison();
         }
         let vars: Vec<Var> = operands.iter().map(Tensor::var).collect();
@@ -231,7 +230,7 @@ impl CellBuilder {
     }
 
     fn push(&self, op: Op, operands: &[Var], shape: Shape) -> Tensor<'_> {
-        if self.state.borrow().instructions.len() == FEW {
+        if self.state.borrow().instructions.len() == MAX_ITEMS {
             self.fail(&op.to_string(), &[], "at most 65536 operations in a cell");
         }
         let instructions = &mut self.state.borrow_mut().instructions;
@@ -249,87 +248,87 @@ impl CellBuilder {
         self.state.borrow_mut().error.get_or_insert(error);
     }
 
-    /// What stands for the result of an operation that does not fit; the cell is refused anyway.
+    /// A placeholder for the result of an invalid operation.
     fn poison(&self) -> Tensor<'_> {
         self.push(Op::Constant(0.0), &[], Shape::Vector(1))
     }
 }
 
 impl<'c> Tensor<'c> {
-    /// Which variable of the cell this is.
+    /// Returns the variable of the cell.
     #[must_use]
     pub fn var(&self) -> Var {
         self.var
     }
 
-    /// The shape.
+    /// Returns the shape.
     #[must_use]
     pub fn shape(self) -> Shape {
         self.cell.shape(self.var)
     }
 
-    /// `self · other`: matrix times vector, or matrix times matrix.
+    /// Returns `self · other`: matrix times vector, or matrix times matrix.
     #[must_use]
     pub fn matmul(self, other: Self) -> Self {
         self.cell.apply(Op::MatMul, &[self, other])
     }
 
-    /// Every element times `factor`.
+    /// Multiplies every element by `factor`.
     #[must_use]
     pub fn scale(self, factor: f32) -> Self {
         self.cell.apply(Op::Scale(factor), &[self])
     }
 
-    /// The logistic function.
+    /// Applies the logistic function.
     #[must_use]
     pub fn sigmoid(self) -> Self {
         self.cell.apply(Op::Sigmoid, &[self])
     }
 
-    /// The hyperbolic tangent.
+    /// Applies the hyperbolic tangent.
     #[must_use]
     pub fn tanh(self) -> Self {
         self.cell.apply(Op::Tanh, &[self])
     }
 
-    /// `max(x, 0)`.
+    /// Applies `max(x, 0)`.
     #[must_use]
     pub fn relu(self) -> Self {
         self.cell.apply(Op::Relu, &[self])
     }
 
-    /// The exponential.
+    /// Applies the exponential.
     #[must_use]
     pub fn exp(self) -> Self {
         self.cell.apply(Op::Exp, &[self])
     }
 
-    /// The natural logarithm.
+    /// Applies the natural logarithm.
     #[must_use]
     pub fn log(self) -> Self {
         self.cell.apply(Op::Log, &[self])
     }
 
-    /// Softmax over all elements of a vector.
+    /// Applies softmax over all elements of a vector.
     #[must_use]
     pub fn softmax(self) -> Self {
         self.cell.apply(Op::Softmax, &[self])
     }
 
-    /// The logarithm of the softmax over all elements of a vector.
+    /// Applies the logarithm of softmax over all elements of a vector.
     #[must_use]
     pub fn log_softmax(self) -> Self {
         self.cell.apply(Op::LogSoftmax, &[self])
     }
 
-    /// The rows `start..start + rows`.
+    /// Returns the rows `start..start + rows`.
     #[must_use]
     pub fn slice(self, start: usize, rows: usize) -> Self {
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         self.cell.apply(Op::Slice { start: clamp(start), rows: clamp(rows) }, &[self])
     }
 
-    /// Rows become columns.
+    /// Transposes a matrix.
     #[must_use]
     pub fn transpose(self) -> Self {
         self.cell.apply(Op::Transpose, &[self])
@@ -337,26 +336,26 @@ impl<'c> Tensor<'c> {
 }
 
 impl<'c> Values<'c> {
-    /// The sum of the values, a tensor per field.
+    /// Returns the sum of the values, a tensor per field.
     #[must_use]
     pub fn sum<const N: usize>(self) -> [Tensor<'c>; N] {
         self.reduce(Reduction::Sum)
     }
 
-    /// The mean of the values, a tensor per field.
+    /// Returns the mean of the values, a tensor per field.
     #[must_use]
     pub fn mean<const N: usize>(self) -> [Tensor<'c>; N] {
         self.reduce(Reduction::Mean)
     }
 
-    /// The greatest element at each position, a tensor per field.
+    /// Returns the element-wise maximum of the values, a tensor per field.
     #[must_use]
     pub fn max<const N: usize>(self) -> [Tensor<'c>; N] {
         self.reduce(Reduction::Max)
     }
 
-    /// The values reduced, a tensor per field, for a record whose number of fields is known at run
-    /// time only.
+    /// Reduces the values, a tensor per field, for a record whose number of fields is only known at
+    /// run time.
     #[must_use]
     pub fn reduce_vec(self, by: Reduction) -> Vec<Tensor<'c>> {
         let port = self.port;

@@ -1,23 +1,23 @@
-//! What a call must look like, how it can fail to, and what it reads.
+//! Checks calls against the signatures of cells, and iterates over their arguments.
 
 use std::{fmt, slice, vec};
 
 use crate::graph::Node;
-use crate::id::Contents;
+use crate::id::Generation;
 use crate::{Cell, Kind, Network, NodeId, Port, RecordId, Source, Table, Value};
 
-/// What [`Graph::call`](crate::Graph::call) checks, by cell: no more than that, for it is read at
-/// every call.
+/// The signatures of all cells, which [`Graph::call`](crate::Graph::call) checks. Kept small, because
+/// every call reads them.
 #[derive(Clone, Debug)]
 pub(crate) struct Signatures(Vec<Signature>);
 
 #[derive(Clone, Debug)]
 struct Signature {
-    /// How many rows each table has.
+    /// The number of rows of each table.
     tables: Box<[u32]>,
     /// The record at each port.
     ports: Box<[RecordId]>,
-    /// What the values beyond the last port are, if any may be there.
+    /// The record of further values, if the last port takes any number.
     surplus: Option<RecordId>,
     record: RecordId,
 }
@@ -33,26 +33,26 @@ impl Signatures {
         Self(network.cells().iter().map(signature).collect())
     }
 
-    /// Number of cells.
+    /// Returns the number of cells.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// How many tables a cell reads a row of.
+    /// Returns the number of tables of a cell.
     #[inline]
     pub(crate) fn tables(&self, cell: Kind) -> usize {
         self.0[cell.index()].tables.len()
     }
 
-    /// The record that a call produces, if it fits its cell, in a graph of these nodes and given
-    /// values. It only says whether: [`explain`] finds out why not, for the error.
+    /// Returns the record that a call produces, or `None` for an invalid call; [`explain`] then
+    /// finds the error. The graph has these nodes and given values.
     #[inline(always)]
     pub(crate) fn fit(
         &self,
         cell: Kind,
         rows: &[u32],
         values: &[Value],
-        (nodes, given, contents): (&[Node], &[RecordId], Contents),
+        (nodes, given, generation): (&[Node], &[RecordId], Generation),
     ) -> Option<RecordId> {
         let Signature { tables, ports, surplus, record } = self.0.get(cell.index())?;
         let is = |value: Value, expected: RecordId| {
@@ -60,7 +60,7 @@ impl Signatures {
                 Source::Node(node) => nodes.get(node.index()).map(|node| node.record),
                 Source::Given(index) => given.get(index).copied(),
             };
-            value.may_be_of(contents) && record == Some(expected)
+            value.may_belong_to(generation) && record == Some(expected)
         };
         let rows_fit = rows.len() == tables.len() && rows.iter().zip(tables).all(|(a, b)| a < b);
         let (values, others) = values.split_at_checked(ports.len())?;
@@ -71,7 +71,7 @@ impl Signatures {
     }
 }
 
-/// The whole story of a call that does not fit: the first thing that is wrong with it.
+/// Returns the first error of an invalid call.
 #[cold]
 pub(crate) fn explain(
     network: &Network,
@@ -132,19 +132,19 @@ fn misfit(
             }
         }
     }
-    unreachable!("only calls that do not fit are explained")
+    unreachable!("the call is invalid")
 }
 
 fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Why a call does not fit its cell.
+/// The error of a call that does not match its cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallError {
     /// The cell's name.
     pub cell: String,
-    /// What was expected and what was got.
+    /// The expected and the actual arguments.
     pub message: String,
 }
 
@@ -156,14 +156,14 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
-/// So many are few.
-const FEW: usize = 4;
+/// The maximum number of arguments in the inline array.
+const INLINE: usize = 4;
 
-/// The arguments of a node in their order: an iterator over them.
+/// An iterator over the arguments of a node, in order.
 ///
-/// Made from a slice, or collected from any iterator. How many a node has is hard to predict, and a
-/// mispredicted end of a loop costs more than the loop; so the first few are an array, which
-/// [`few`](Self::few) hands out as it is.
+/// Created from a slice, or collected from any iterator. The number of a node's arguments is hard to
+/// predict, and a mispredicted end of a loop costs more than the loop. So up to four arguments are in
+/// an array of fixed size, which [`into_array`](Self::into_array) returns.
 ///
 /// ```
 /// use edbatch_graph::{Arguments, NodeId};
@@ -172,16 +172,16 @@ const FEW: usize = 4;
 /// let arguments = Arguments::from(&nodes[..]);
 /// assert!(arguments.clone().eq(nodes));
 /// assert!(nodes.into_iter().collect::<Arguments<'_>>().eq(nodes));
-/// let Ok((few, count)) = arguments.few() else { panic!("three are few") };
-/// assert_eq!(few[..count], nodes);
+/// let Ok((array, count)) = arguments.into_array() else { panic!("at most four arguments") };
+/// assert_eq!(array[..count], nodes);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Arguments<'a> {
-    few: [NodeId; FEW],
-    /// Those of the few that are arguments, and have not been returned yet.
+    array: [NodeId; INLINE],
+    /// The arguments in the array that were not returned yet: `next..count`.
     next: usize,
     count: usize,
-    /// All of them, if they are not few.
+    /// All arguments, if there are more than [`INLINE`].
     many: Many<'a>,
 }
 
@@ -194,35 +194,36 @@ enum Many<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// The arguments and how many they are, if they are few and none has been returned yet; what
-    /// stands behind them in the array may be anything.
+    /// Returns the arguments as an array and their number. The remaining elements of the array have
+    /// no meaning.
     ///
     /// # Errors
-    /// If they are many: returns them.
+    /// Returns `self` if there are more than four arguments, or if one was already returned by the
+    /// iterator.
     #[inline]
-    pub fn few(self) -> Result<([NodeId; FEW], usize), Self> {
+    pub fn into_array(self) -> Result<([NodeId; INLINE], usize), Self> {
         match self {
-            Self { few, next: 0, count, many: Many::No } => Ok((few, count)),
+            Self { array, next: 0, count, many: Many::No } => Ok((array, count)),
             many => Err(many),
         }
     }
 
     #[inline]
-    fn of_few(few: [NodeId; FEW], count: usize) -> Self {
-        Self { few, next: 0, count, many: Many::No }
+    fn of_array(array: [NodeId; INLINE], count: usize) -> Self {
+        Self { array, next: 0, count, many: Many::No }
     }
 
     #[inline]
     fn of_many(many: Many<'a>) -> Self {
-        Self { few: [NodeId(0); FEW], next: 0, count: 0, many }
+        Self { array: [NodeId(0); INLINE], next: 0, count: 0, many }
     }
 
-    /// The nodes `start..end` of a list: copied with those that follow, whatever they are.
+    /// The nodes `start..end` of a list. Copies a full array, including unrelated nodes after `end`.
     #[inline]
     pub(crate) fn of_nodes(list: &'a [NodeId], start: usize, end: usize) -> Self {
-        match list.get(start..start + FEW) {
-            Some(few) if end - start <= FEW => {
-                Self::of_few(few.try_into().expect("they are as many"), end - start)
+        match list.get(start..start + INLINE) {
+            Some(nodes) if end - start <= INLINE => {
+                Self::of_array(nodes.try_into().expect("equal lengths"), end - start)
             }
             _ => Self::from(&list[start..end]),
         }
@@ -231,22 +232,22 @@ impl<'a> Arguments<'a> {
     /// The nodes among the values `start..end` of a list.
     #[inline]
     pub(crate) fn of_values(list: &'a [Value], start: usize, end: usize) -> Self {
-        if let Some(few) = list.get(start..start + FEW)
-            && end - start <= FEW
+        if let Some(values) = list.get(start..start + INLINE)
+            && end - start <= INLINE
         {
-            let few: &[Value; FEW] = few.try_into().expect("they are as many");
-            // The bit that marks a given value is mostly in none of the words.
-            let all = few.iter().fold(0, |all, value| all | value.name);
+            let values: &[Value; INLINE] = values.try_into().expect("equal lengths");
+            // Fast path: most often no value has the bit that marks given values.
+            let all = values.iter().fold(0, |all, value| all | value.name);
             if all < Value::LIMIT as u32 {
-                return Self::of_few(few.map(|value| NodeId(value.name)), end - start);
+                return Self::of_array(values.map(|value| NodeId(value.name)), end - start);
             }
-            let (mut nodes, mut count) = ([NodeId(0); FEW], 0);
-            for (place, value) in few.iter().enumerate() {
-                nodes[count % FEW] = NodeId(value.name);
+            let (mut nodes, mut count) = ([NodeId(0); INLINE], 0);
+            for (place, value) in values.iter().enumerate() {
+                nodes[count % INLINE] = NodeId(value.name);
                 let is_node = matches!(value.source(), Source::Node(_));
                 count += usize::from(is_node & (place < end - start));
             }
-            return Self::of_few(nodes, count);
+            return Self::of_array(nodes, count);
         }
         Self::of_many(Many::Values(list[start..end].iter()))
     }
@@ -255,27 +256,27 @@ impl<'a> Arguments<'a> {
 impl<'a> From<&'a [NodeId]> for Arguments<'a> {
     #[inline]
     fn from(nodes: &'a [NodeId]) -> Self {
-        if nodes.len() > FEW {
+        if nodes.len() > INLINE {
             return Self::of_many(Many::Nodes(nodes.iter()));
         }
-        let mut few = [NodeId(0); FEW];
-        few[..nodes.len()].copy_from_slice(nodes);
-        Self::of_few(few, nodes.len())
+        let mut array = [NodeId(0); INLINE];
+        array[..nodes.len()].copy_from_slice(nodes);
+        Self::of_array(array, nodes.len())
     }
 }
 
 impl FromIterator<NodeId> for Arguments<'_> {
     fn from_iter<I: IntoIterator<Item = NodeId>>(nodes: I) -> Self {
         let mut nodes = nodes.into_iter().fuse();
-        let (mut few, mut count) = ([NodeId(0); FEW], 0);
-        for (place, node) in few.iter_mut().zip(&mut nodes) {
+        let (mut array, mut count) = ([NodeId(0); INLINE], 0);
+        for (place, node) in array.iter_mut().zip(&mut nodes) {
             *place = node;
             count += 1;
         }
         match nodes.next() {
-            None => Self::of_few(few, count),
-            Some(another) => {
-                let all: Vec<NodeId> = few.into_iter().chain([another]).chain(nodes).collect();
+            None => Self::of_array(array, count),
+            Some(fifth) => {
+                let all: Vec<NodeId> = array.into_iter().chain([fifth]).chain(nodes).collect();
                 Self::of_many(Many::Collected(all.into_iter()))
             }
         }
@@ -290,7 +291,7 @@ impl Iterator for Arguments<'_> {
         match &mut self.many {
             Many::No if self.next < self.count => {
                 self.next += 1;
-                Some(self.few[self.next - 1])
+                Some(self.array[self.next - 1])
             }
             Many::No => None,
             Many::Nodes(nodes) => nodes.next().copied(),

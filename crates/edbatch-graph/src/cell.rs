@@ -1,4 +1,4 @@
-//! A cell: a small DAG of tensor operations, declared once per model, called once per node.
+//! Cells: small DAGs of tensor operations, declared once per model and called once per node.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::{Kind, Network, NodeId, Op, PlainDag, Shape};
 pub struct Var(pub u32);
 
 impl Var {
-    /// The index into side tables.
+    /// Returns the variable as an index.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -27,14 +27,14 @@ impl fmt::Display for Var {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ParameterId(pub u32);
 
-/// A record type of a [`Network`]: what a node of some kinds produces.
+/// A record type of a [`Network`]. Each node produces a record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RecordId(pub u16);
 
-/// The static subgraph that a node of one kind computes (paper, section 3).
+/// The static subgraph that nodes of one kind compute (paper, section 3).
 ///
-/// Made by [`Network::cell`]. A call names a row per table, then a value per port; a port that
-/// takes any number of values is the last one.
+/// Created by [`Network::cell`]. A call names a row for each table, then a value for each port. A
+/// port that takes any number of values is the last one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
     pub(crate) name: String,
@@ -45,41 +45,41 @@ pub struct Cell {
     pub(crate) record: RecordId,
 }
 
-/// A port whose argument is the number of a row of a parameter: an embedding.
+/// A port whose argument is a row index of a parameter, such as an embedding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
-    /// What messages call it.
+    /// The name, for messages.
     pub name: String,
     /// The parameter whose rows are read.
     pub parameter: ParameterId,
-    /// How many rows there are.
+    /// The number of rows.
     pub rows: u32,
 }
 
-/// A port whose argument is what other nodes produced.
+/// A port whose arguments are records of other nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Port {
-    /// What messages call it.
+    /// The name, for messages.
     pub name: String,
-    /// What each of its values is.
+    /// The record type of its values.
     pub record: RecordId,
-    /// Whether it takes one value or any number.
+    /// The number of values that it takes.
     pub arity: Arity,
 }
 
-/// How many values a port takes.
+/// The number of values that a port takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arity {
     /// Exactly one.
     One,
-    /// One or more; calls with different numbers still batch.
+    /// One or more. Calls with different numbers of values can share a batch.
     Many,
 }
 
 /// An operation, its operands and the shape of its result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Instruction {
-    /// What is done.
+    /// The operation.
     pub op: Op,
     /// Earlier variables of the same cell.
     pub operands: Vec<Var>,
@@ -88,58 +88,58 @@ pub struct Instruction {
 }
 
 impl Cell {
-    /// What messages, policies' files and pictures call the cell.
+    /// Returns the name of the cell.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The ports that take a row of a parameter each.
+    /// Returns the table ports.
     #[must_use]
     pub fn tables(&self) -> &[Table] {
         &self.tables
     }
 
-    /// The ports that take values; only the last may take any number of them.
+    /// Returns the ports that take values. Only the last may take any number of them.
     #[must_use]
     pub fn ports(&self) -> &[Port] {
         &self.ports
     }
 
-    /// All operations; variable `v` is the result of the one at index `v`.
+    /// Returns all operations. Variable `v` is the result of the operation at index `v`.
     #[must_use]
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }
 
-    /// The operation that makes a variable.
+    /// Returns the operation that computes a variable.
     #[must_use]
     pub fn instruction(&self, var: Var) -> &Instruction {
         &self.instructions[var.index()]
     }
 
-    /// The variables that a call produces, a field of the record each.
+    /// Returns the variables that a call returns, one for each field of its record.
     #[must_use]
     pub fn outputs(&self) -> &[Var] {
         &self.outputs
     }
 
-    /// The record that a call produces.
+    /// Returns the type of the record that a call produces.
     #[must_use]
     pub fn record(&self) -> RecordId {
         self.record
     }
 
-    /// Whether the last port takes any number of values.
+    /// Returns true if the last port takes any number of values.
     #[must_use]
     pub fn is_variadic(&self) -> bool {
         self.ports.last().is_some_and(|port| port.arity == Arity::Many)
     }
 
-    /// The operations as a graph for batching policies, and which variable each node is.
+    /// Returns the operations as a graph for batching policies, and the variable of each node.
     ///
-    /// Sources (inputs, parameters, constants) are no nodes: they run nothing. Operations with
-    /// the same name and shapes are of one kind.
+    /// Sources (inputs, parameters, constants) are not nodes, because they run nothing. Operations
+    /// with the same name and shapes have the same kind.
     #[must_use]
     pub fn dag(&self) -> (PlainDag, Vec<Var>) {
         let mut names: Vec<String> = Vec::new();
@@ -166,13 +166,13 @@ impl Cell {
         let mut dag = PlainDag::new(names);
         let mut vars = Vec::with_capacity(nodes.len());
         for (kind, arguments, var) in nodes {
-            dag.push(kind, &arguments).expect("operands precede their users");
+            dag.push(kind, &arguments).expect("operands precede their readers");
             vars.push(var);
         }
         (dag, vars)
     }
 
-    /// An operation and the shapes it works on: `matmul [64, 32] [32]`.
+    /// Names an operation and the shapes of its operands: `matmul [64, 32] [32]`.
     fn signature(&self, instruction: &Instruction) -> String {
         let mut name = instruction.op.to_string();
         for operand in &instruction.operands {
@@ -181,7 +181,7 @@ impl Cell {
         name
     }
 
-    /// The cell as one line per operation, with the names of parameters and ports.
+    /// Displays the cell, one line per operation, with the names of parameters and ports.
     #[must_use]
     pub fn display<'a>(&'a self, network: &'a Network) -> impl fmt::Display + 'a {
         DisplayCell { cell: self, network }

@@ -1,22 +1,22 @@
-//! All that a batching policy may see of a graph.
+//! The view of a graph that batching policies have.
 
 use crate::{Arguments, Kind, NodeId};
 
-/// A directed acyclic graph whose nodes have kinds. No shape, no value: only what depends on what.
+/// A directed acyclic graph whose nodes have kinds: dependencies only, without shapes or values.
 ///
-/// *Invariant*: every argument of a node has a smaller id than the node. A user with an
-/// intermediate representation of their own implements these four methods and has every policy.
+/// *Invariant*: every argument of a node has a smaller id than the node. Implement these four methods
+/// to use the batching policies with your own intermediate representation.
 pub trait Dag {
-    /// Number of nodes; ids are `0..nodes()`.
+    /// Returns the number of nodes; ids are `0..nodes()`.
     fn nodes(&self) -> usize;
 
-    /// Number of kinds that may occur; kinds are `0..kinds()`.
+    /// Returns the number of kinds that may occur; kinds are `0..kinds()`.
     fn kinds(&self) -> usize;
 
-    /// The kind of a node.
+    /// Returns the kind of a node.
     fn kind(&self, node: NodeId) -> Kind;
 
-    /// The nodes whose results a node reads. One may occur several times.
+    /// Returns the nodes whose results a node reads. A node may occur several times.
     fn arguments(&self, node: NodeId) -> Arguments<'_>;
 }
 

@@ -1,9 +1,9 @@
-//! Drawings in Graphviz' DOT language: of a graph, of a bare DAG, and of a cell.
+//! Draws graphs, plain DAGs and cells in Graphviz' DOT language.
 //!
-//! Graphviz draws them: `dot -Tsvg graph.dot > graph.svg`.
+//! To render a drawing: `dot -Tsvg graph.dot > graph.svg`.
 //!
-//! Edges lead from an argument to its user. Nodes of one kind have one colour: what may run in one
-//! batch is what looks alike.
+//! Edges lead from an argument to its reader. Nodes of one kind, which may run in one batch, have the
+//! same colour.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::fmt;
 use crate::{Arity, Cell, Dag, Graph, Instruction, Network, NodeId, Op, PlainDag, Source};
 
 impl PlainDag {
-    /// The graph in DOT: every node with its id and its kind's name.
+    /// Draws the graph: every node with its id and the name of its kind.
     ///
     /// ```
     /// let dag = edbatch_graph::parse_text("2\n7 0\n9 1 0\n")?;
@@ -41,8 +41,8 @@ impl PlainDag {
 }
 
 impl Graph {
-    /// The graph in DOT: calls with their cells' names and rows of tables, edges with the names of
-    /// ports where a cell has several, and the given values that some call reads.
+    /// Draws the graph: calls with the names of their cells and their rows of tables, and the given
+    /// values that they read. If a cell has several ports, edges have the names of ports.
     pub fn dot(&self) -> impl fmt::Display + '_ {
         let mut drawing = Drawing::default();
         for node in (0..self.nodes()).map(NodeId::new) {
@@ -74,8 +74,8 @@ impl Graph {
 }
 
 impl Cell {
-    /// The cell in DOT: operations, parameters and inputs with their names and shapes, and the
-    /// fields of the record that a call produces.
+    /// Draws the cell: operations, parameters and inputs with their names and shapes, and the fields
+    /// of the record that a call produces.
     pub fn dot<'a>(&'a self, network: &'a Network) -> impl fmt::Display + 'a {
         let (dag, vars) = self.dag();
         let mut drawing = Drawing { title: self.name().into(), ..Drawing::default() };
@@ -99,18 +99,18 @@ impl Cell {
     }
 }
 
-/// The style of something that is there before anything runs.
+/// The style of inputs, parameters and given values.
 const NOTE: &str = "shape=note, style=solid";
 
-/// The style of what a cell's call produces.
+/// The style of the fields that a call produces.
 const RESULT: &str = "shape=ellipse, style=solid";
 
-/// The style of something that runs, in the colour of its kind.
+/// The style of a node or an operation, in the colour of its kind.
 fn filled(kind: usize) -> String {
     format!("fillcolor={}", kind % 12 + 1)
 }
 
-/// What a variable of a cell is, with the names of parameters and ports.
+/// Names an operation of a cell, with the names of parameters and ports.
 fn instruction_label(cell: &Cell, network: &Network, op: Op) -> String {
     let field = |port: u16, field: u16| {
         let port = &cell.ports()[usize::from(port)];
@@ -130,7 +130,7 @@ fn instruction_label(cell: &Cell, network: &Network, op: Op) -> String {
     }
 }
 
-/// An initial value by its parameters, a carried one by its record.
+/// Names an initial value by its parameters, and a carried one by its record.
 fn given_label(graph: &Graph, index: usize) -> String {
     let network = graph.network();
     match network.initial_values().get(index) {
@@ -143,7 +143,7 @@ fn given_label(graph: &Graph, index: usize) -> String {
     }
 }
 
-/// What is drawn.
+/// A drawing.
 #[derive(Default)]
 struct Drawing {
     title: String,
@@ -154,7 +154,7 @@ struct Drawing {
 }
 
 impl Drawing {
-    /// Adds a node; its index.
+    /// Adds a node and returns its index.
     fn node(&mut self, lines: &[impl AsRef<str>], style: impl Into<String>) -> usize {
         let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
         self.nodes.push((lines.join("\n"), style.into()));
@@ -166,8 +166,8 @@ impl Drawing {
     }
 }
 
-/// A label between quotation marks, its lines flush left. Names come from users: a control
-/// character, for which DOT has no notation, becomes the replacement character.
+/// Quotes a label with left-aligned lines. Names come from users: control characters, which DOT
+/// cannot express, become replacement characters.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

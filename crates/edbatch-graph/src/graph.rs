@@ -1,16 +1,16 @@
-//! A mini-batch: calls of a network's cells, built for every mini-batch.
+//! The graph of a mini-batch: calls of a network's cells.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::call::{self, Signatures};
-use crate::id::Contents;
+use crate::id::Generation;
 use crate::{Arguments, CallError, Dag, Kind, Network, NodeId, RecordId, Source, Value};
 
 /// A DAG of cell calls in flat, append-only arrays.
 ///
-/// Arguments precede users. A call holds numbers alone (rows of tables, values), never tensor
-/// data; nothing is allocated per node.
+/// Arguments precede their readers. A call holds only indices of table rows and of values, never
+/// tensor data. Nothing is allocated per node.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -34,84 +34,86 @@ use crate::{Arguments, CallError, Dag, Kind, Network, NodeId, RecordId, Source, 
 #[derive(Clone, Debug)]
 pub struct Graph {
     network: Arc<Network>,
-    /// Records of the values that exist beforehand; the network's initial values come first.
+    /// The records of given values; the network's initial values come first.
     given: Vec<RecordId>,
     signatures: Signatures,
     nodes: Vec<Node>,
-    /// Rows of tables, node after node.
+    /// The rows of tables, node by node.
     rows: Vec<u32>,
-    /// Values that are read, node after node.
+    /// The values that are read, node by node.
     values: Vec<Value>,
-    contents: Contents,
+    generation: Generation,
 }
 
-/// A call, with all that must be known to find its arguments: they are asked for at random.
+/// A call and the location of its arguments, for random access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
     kind: Kind,
-    /// What it makes; also known from the kind, but here without a second look-up.
+    /// The record that it produces. Follows from the kind; stored to save a look-up.
     pub(crate) record: RecordId,
-    /// Where its rows of tables begin.
+    /// The index of its first row in `Graph::rows`.
     rows: u32,
-    /// Its values: from here to there.
+    /// The range of its values in `Graph::values`.
     values: (u32, u32),
 }
 
 impl Graph {
-    /// So many nodes, arguments, rows of tables and given values can be numbered, by 31 bits. What
-    /// bounds nodes before that is memory: 16 bytes for a node and 4 for each value and each row
-    /// that it names, and about as much again for scheduling and planning.
-    pub const MOST: usize = Value::LIMIT - 1;
+    /// The maximum number of nodes, of arguments, of table rows, and of given values: 2³¹ - 1.
+    ///
+    /// Memory is usually the tighter limit: 16 bytes for a node, and 4 for each value and each row
+    /// that it names. Scheduling and planning need about the same amount again.
+    pub const MAX_ENTRIES: usize = Value::LIMIT - 1;
 
-    /// A graph without nodes.
+    /// Creates a graph without nodes.
     #[must_use]
     pub fn new(network: Arc<Network>) -> Self {
         let given = network.initial_values().iter().map(|initial| initial.record).collect();
         let signatures = Signatures::new(&network);
         let (nodes, rows, values) = (vec![], vec![], vec![]);
-        Self { network, given, signatures, nodes, rows, values, contents: Contents::new() }
+        Self { network, given, signatures, nodes, rows, values, generation: Generation::new() }
     }
 
-    /// Forgets all nodes and all carried values, and keeps the memory.
+    /// Removes all nodes and all carried values, and keeps the memory.
     pub fn clear(&mut self) {
         self.given.truncate(self.network.initial_values().len());
         self.nodes.clear();
         self.rows.clear();
         self.values.clear();
-        self.contents = Contents::new();
+        self.generation = Generation::new();
     }
 
-    /// The network whose cells are called.
+    /// Returns the network whose cells are called.
     #[must_use]
     pub fn network(&self) -> &Arc<Network> {
         &self.network
     }
 
-    /// Appends a call of a cell: a row per table, then a value per port.
+    /// Appends a call of a cell, with a row for each table and a value for each port.
     ///
     /// # Errors
-    /// If the cell does not exist, there are too few or too many rows or values, a row is not in
-    /// its table, or a value is of another record or of a later node; or if the graph would have
-    /// more than [`MOST`](Self::MOST) nodes or arguments. The graph is then as before.
-    // A call site mostly knows how many rows and values it passes: inlined, the loops over them
-    // vanish. `build_cost` shows it on the tree; the lattice, which does not know, gains little.
+    /// If the cell does not exist, if there are too few or too many rows or values, if a row is not
+    /// in its table, if a value has another record or is not in the graph, or if the graph would
+    /// have more than [`MAX_ENTRIES`](Self::MAX_ENTRIES) nodes or arguments. The graph is then
+    /// unchanged.
+    // Most call sites pass fixed numbers of rows and values; inlining then removes the loops over
+    // them. In `build_cost` the tree gains from it, the lattice hardly.
     #[inline(always)]
     pub fn call(&mut self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
-        let known = (&*self.nodes, &*self.given, self.contents);
+        let known = (&*self.nodes, &*self.given, self.generation);
         let Some(record) = self.signatures.fit(cell, rows, values, known) else {
             return Err(self.explain(cell, rows, values));
         };
         let (node, first_row, first) = (self.nodes.len(), self.rows.len(), self.values.len());
         let end = first + values.len();
-        if !has_numbers(node, first_row, end) {
+        if !has_room(node, first_row, end) {
             return Err(self.full(cell));
         }
-        // One at a time: there are few, and a call of memcpy costs more than it copies.
+        // Not a slice copy: for a few elements, the call of memcpy costs more than the loop.
         rows.iter().for_each(|&row| self.rows.push(row));
         values.iter().for_each(|&value| self.values.push(value));
         let values = (first as u32, end as u32);
         self.nodes.push(Node { kind: cell, record, rows: first_row as u32, values });
-        Ok(Value::of_node(node, self.contents))
+        Ok(Value::of_node(node, self.generation))
     }
 
     #[cold]
@@ -122,35 +124,36 @@ impl Graph {
 
     #[cold]
     fn full(&self, cell: Kind) -> CallError {
-        let message = "the graph has as many nodes or arguments as can be numbered, 2^31: make \
-                       mini-batches smaller";
+        let message = "the graph is full: it has 2^31 - 1 nodes or arguments; make mini-batches \
+                       smaller";
         CallError { cell: self.network[cell].name().into(), message: message.into() }
     }
 
-    /// Declares a value that exists before the graph runs, beside the network's initial ones.
+    /// Adds a given value, which exists before the graph runs, to the network's initial values.
     ///
     /// # Panics
-    /// If the network has no such record, or there are [`MOST`](Self::MOST) such values.
+    /// If the network does not have the record, or if there are
+    /// [`MAX_ENTRIES`](Self::MAX_ENTRIES) given values.
     pub fn give(&mut self, record: RecordId) -> Value {
         assert!(
             usize::from(record.0) < self.network.records().len(),
             "a record of the graph's network"
         );
         self.given.push(record);
-        Value::given(self.given.len() - 1, self.contents)
+        Value::given(self.given.len() - 1, self.generation)
     }
 
-    /// The records of the values that exist beforehand; the network's initial values come first.
+    /// Returns the records of the given values; the network's initial values come first.
     #[must_use]
     pub fn given(&self) -> &[RecordId] {
         &self.given
     }
 
-    /// What a value is; `None` if the graph has no such value.
+    /// Returns the record of a value, or `None` if the value is not in the graph.
     #[inline]
     #[must_use]
     pub fn record_of(&self, value: Value) -> Option<RecordId> {
-        if !value.may_be_of(self.contents) {
+        if !value.may_belong_to(self.generation) {
             return None;
         }
         match value.source() {
@@ -159,7 +162,7 @@ impl Graph {
         }
     }
 
-    /// The rows of tables that a call names.
+    /// Returns the rows of tables that a call names.
     #[must_use]
     #[inline]
     pub fn rows(&self, node: NodeId) -> &[u32] {
@@ -167,23 +170,23 @@ impl Graph {
         &self.rows[rows as usize..][..self.signatures.tables(kind)]
     }
 
-    /// The values that a call reads, port by port.
+    /// Returns the values that a call reads, port by port.
     #[inline]
     pub fn values(&self, node: NodeId) -> impl ExactSizeIterator<Item = Value> + '_ {
         self.values_of(node).iter().copied()
     }
 
-    /// The value at a position among those that a call reads.
+    /// Returns the value at a position among those that a call reads.
     ///
     /// # Panics
-    /// If the call reads fewer.
+    /// If the call reads fewer values.
     #[must_use]
     #[inline]
     pub fn value(&self, node: NodeId, position: usize) -> Value {
         self.values_of(node)[position]
     }
 
-    /// Whether the calls and values of two graphs of one network are the same, but for the rows of
+    /// Returns true if two graphs of one network have equal calls and values, except for the rows of
     /// tables that the calls name.
     #[must_use]
     pub fn same_topology(&self, other: &Self) -> bool {
@@ -195,7 +198,7 @@ impl Graph {
             && nodes().all(|node| self.values_of(node) == other.values_of(node))
     }
 
-    /// Bytes of its calls.
+    /// Returns the size of its calls in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(self.nodes.as_slice())
@@ -211,10 +214,10 @@ impl Graph {
     }
 }
 
-/// Whether a call can be numbered that has so many nodes and rows before it, and whose values end
-/// here.
+/// Returns true if a call can be added after `nodes` nodes and `rows` rows, with `values` values
+/// including its own.
 #[inline(always)]
-fn has_numbers(nodes: usize, rows: usize, values: usize) -> bool {
+fn has_room(nodes: usize, rows: usize, values: usize) -> bool {
     nodes | rows | values < Value::LIMIT
 }
 
@@ -239,7 +242,7 @@ impl Dag for Graph {
     }
 }
 
-/// One line a call: `n2 = node(n0, n1)`; rows of tables as `#7`, given values as `g0`.
+/// One line per call: `n2 = node(n0, n1)`; rows of tables as `#7`, given values as `g0`.
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for node in (0..self.nodes()).map(NodeId::new) {
@@ -260,15 +263,15 @@ impl fmt::Display for Graph {
 mod tests {
     use super::*;
 
-    /// No test has the memory for so many nodes.
+    /// A real graph of this size would not fit into a test's memory.
     #[test]
-    fn nodes_and_arguments_are_numbered_by_31_bits() {
-        let most = Graph::MOST;
-        assert_eq!(most, (1 << 31) - 1);
-        assert!(has_numbers(most, most, most));
-        let above = most + 1;
+    fn nodes_rows_and_values_are_limited_to_31_bits() {
+        let max = Graph::MAX_ENTRIES;
+        assert_eq!(max, (1 << 31) - 1);
+        assert!(has_room(max, max, max));
+        let above = max + 1;
         for (nodes, rows, values) in [(above, 0, 0), (0, above, 0), (0, 0, above)] {
-            assert!(!has_numbers(nodes, rows, values));
+            assert!(!has_room(nodes, rows, values));
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Typed indices of nodes, kinds and values: a node is never a bare `usize`.
+//! Typed indices of nodes, kinds and values.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// A node of a [`Dag`](crate::Dag). Ids are dense, and every argument's id is less than its
-/// user's: ids are a topological order.
+/// A node of a [`Dag`](crate::Dag). Ids are dense and a topological order: the arguments of a node
+/// have smaller ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// The node with this index.
+    /// Returns the node with this index.
     ///
     /// # Panics
     /// If `index` does not fit 32 bits.
@@ -20,7 +20,7 @@ impl NodeId {
         Self(u32::try_from(index).expect("a graph has fewer than 2^32 nodes"))
     }
 
-    /// The index into side tables.
+    /// Returns the id as an index.
     #[inline]
     #[must_use]
     pub fn index(self) -> usize {
@@ -34,16 +34,16 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// What a node computes: nodes of one kind may run in one batch.
+/// The kind of a node. Nodes of one kind may run in one batch.
 ///
-/// In a graph of cell calls a kind is a cell together with its parameters; inside a cell it is an
-/// operation together with its shapes. Kinds are dense and stable from mini-batch to mini-batch.
+/// In a graph of cell calls, a kind is a cell with its parameters; inside a cell, it is an operation
+/// with its shapes. Kinds are dense and do not change between mini-batches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct Kind(pub u16);
 
 impl Kind {
-    /// The kind with this index.
+    /// Returns the kind with this index.
     ///
     /// # Panics
     /// If `index` does not fit 16 bits.
@@ -53,7 +53,7 @@ impl Kind {
         Self(u16::try_from(index).expect("a network has fewer than 2^16 kinds"))
     }
 
-    /// The index into side tables.
+    /// Returns the kind as an index.
     #[inline]
     #[must_use]
     pub fn index(self) -> usize {
@@ -67,52 +67,53 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What a call's argument refers to: the result of an earlier call, or a value that exists before
-/// the graph runs (an initial value of the network, or one carried over from an earlier graph).
+/// An argument of a call: the result of an earlier call, or a given value, which exists before the
+/// graph runs. Given values are initial values of the network, or carried over from an earlier graph.
 ///
-/// Four bytes. A value belongs to the graph that made it, until that graph is cleared; initial
-/// values belong to every graph of their network. Builds with debug assertions find values that
-/// are used after that; in others such a value may name another one.
+/// Four bytes. A value belongs to the graph that created it, until that graph is cleared; initial
+/// values belong to every graph of their network. With debug assertions, a later use of the value is
+/// an error. Without them, the value may refer to another one.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
     pub(crate) name: u32,
     #[cfg(debug_assertions)]
-    made_in: Contents,
+    generation: Generation,
 }
 
-/// Marks a [`Value`] that no node of the graph makes.
+/// The bit that marks a given [`Value`].
 const GIVEN: u32 = 1 << 31;
 
 impl Value {
-    /// How many nodes, given values and arguments a graph may have: ids must leave a bit free.
+    /// The exclusive limit of indices, which leave a bit free.
     pub(crate) const LIMIT: usize = GIVEN as usize;
 
-    /// The result of a node of these contents of a graph.
+    /// The result of a node, in this generation of a graph.
     #[inline]
-    pub(crate) fn of_node(index: usize, _made_in: Contents) -> Self {
+    pub(crate) fn of_node(index: usize, _generation: Generation) -> Self {
         Self {
             name: index as u32,
             #[cfg(debug_assertions)]
-            made_in: _made_in,
+            generation: _generation,
         }
     }
 
-    pub(crate) fn given(index: usize, made_in: Contents) -> Self {
+    pub(crate) fn given(index: usize, generation: Generation) -> Self {
         assert!(index < Self::LIMIT, "fewer than 2^31 given values");
-        let value = Self::of_node(index, made_in);
+        let value = Self::of_node(index, generation);
         Self { name: value.name | GIVEN, ..value }
     }
 
-    /// Whether the value may be one of these contents of a graph; without debug assertions any may.
+    /// Returns false if the value belongs to another generation. Always true without debug
+    /// assertions.
     #[inline]
-    pub(crate) fn may_be_of(self, _contents: Contents) -> bool {
+    pub(crate) fn may_belong_to(self, _generation: Generation) -> bool {
         #[cfg(debug_assertions)]
-        return self.made_in == Contents::ANY || self.made_in == _contents;
+        return self.generation == Generation::ANY || self.generation == _generation;
         #[cfg(not(debug_assertions))]
         return true;
     }
 
-    /// The node that makes the value, or the index among the given ones.
+    /// Returns the node that computes the value, or the index of a given value.
     #[inline]
     #[must_use]
     pub fn source(self) -> Source {
@@ -124,7 +125,7 @@ impl Value {
     }
 }
 
-/// By what they name in their graph.
+/// Values are equal if they have the same source.
 impl PartialEq for Value {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -143,37 +144,37 @@ impl Hash for Value {
 /// The result of a node.
 ///
 /// # Panics
-/// If the node's id is 2³¹ or more: no graph has such a node.
+/// If the node's id is 2³¹ or more.
 impl From<NodeId> for Value {
     #[inline]
     fn from(node: NodeId) -> Self {
         assert!(node.index() < Self::LIMIT, "fewer than 2^31 nodes");
-        Self::of_node(node.index(), Contents::ANY)
+        Self::of_node(node.index(), Generation::ANY)
     }
 }
 
-/// What a graph holds from one time that it is cleared to the next. Known with debug assertions
-/// alone, where values remember what they are of; else nothing.
+/// The generation of a graph, which changes when the graph is cleared. Finds stale values with debug
+/// assertions; without them it is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Contents {
+pub(crate) struct Generation {
     #[cfg(debug_assertions)]
     number: u32,
 }
 
-impl Contents {
-    /// Those of all graphs: of values that are no graph's own.
+impl Generation {
+    /// Matches every generation; for values that belong to no graph.
     pub(crate) const ANY: Self = Self {
         #[cfg(debug_assertions)]
         number: 0,
     };
 
-    /// Others than all before.
+    /// Creates a new generation.
     pub(crate) fn new() -> Self {
         #[cfg(debug_assertions)]
         {
             use std::sync::atomic::{AtomicU32, Ordering};
             static LAST: AtomicU32 = AtomicU32::new(0);
-            // Once in 2³² times these are `ANY`, and then nothing is found.
+            // Once in 2³² times this is `ANY`, which finds no stale values.
             Self { number: LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1) }
         }
         #[cfg(not(debug_assertions))]
@@ -181,11 +182,11 @@ impl Contents {
     }
 }
 
-/// Where a [`Value`] comes from.
+/// The source of a [`Value`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// A node of the graph makes it.
+    /// A node of the graph computes it.
     Node(NodeId),
-    /// It exists before the graph runs: this index into [`Graph::given`](crate::Graph::given).
+    /// It is given before the graph runs: an index into [`Graph::given`](crate::Graph::given).
     Given(usize),
 }

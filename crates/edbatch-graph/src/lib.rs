@@ -1,48 +1,49 @@
-//! The intermediate representation of ED-Batch: what is computed, never when or where.
+//! The intermediate representation of ED-Batch. It describes a computation, but neither when nor
+//! where it runs.
 //!
 //! # What it is
 //!
-//! A neural network over trees, lattices or chains has another shape for every input, so its
-//! computation is described twice. Once per model, a [`Network`] declares *cells*: small DAGs of
-//! tensor operations with shapes, stated as equations and inferred at once. For every
-//! mini-batch, a [`Graph`] lists *calls* of these cells: which cell, which rows of its tables,
-//! which earlier results. Calls of one cell are of one [`Kind`] and may run in one batch; in which
-//! batches they do run, a [`Schedule`] says.
+//! A neural network over trees, lattices or chains has a different shape for every input, so its
+//! computation is described in two parts. Once per model, a [`Network`] declares *cells*: small DAGs
+//! of tensor operations, written as equations, with inferred shapes. For every mini-batch, a
+//! [`Graph`] lists *calls* of these cells: the cell, the rows of its tables, and the earlier results
+//! that it reads. Calls of one cell have the same [`Kind`] and may run in one batch. A [`Schedule`]
+//! lists the batches.
 //!
-//! Both cells and graphs are a [`Dag`]: nodes with a kind and arguments. All that decides about
-//! batches asks for no more than this trait.
+//! Cells and graphs both implement [`Dag`]: nodes with a kind and arguments. Batching policies need
+//! only this trait.
 //!
 //! # When to use it, and when not
 //!
-//! Use it to state a model that the other crates then batch, lay out and run; or, with [`Dag`],
+//! Use it to declare a model that the other crates batch, lay out and run; or, with [`Dag`],
 //! [`PlainDag`] and [`parse_text`] alone, to try batching policies on graphs of any origin.
-//! An intermediate representation of your own needs only to implement [`Dag`].
+//! Your own intermediate representation only needs to implement [`Dag`].
 //!
-//! It is no autograd and no general tensor language: operations are a closed set ([`Op`]) on
-//! vectors and matrices, and a graph has no branches, for its shape is known when it is built.
-//! Where the next call depends on a computed value, run the graph, [`clear`](Graph::clear) it,
-//! [`give`](Graph::give) it what is still needed, and call on.
+//! It has no autograd and is not a general tensor language: operations are a closed set ([`Op`]) on
+//! vectors and matrices, and a graph has no branches, because its shape is known when it is built.
+//! If the next call depends on a computed value, run the graph, [`clear`](Graph::clear) it,
+//! [`give`](Graph::give) it the values that are still needed, and continue.
 //!
 //! # What it costs
 //!
-//! A call is checked in full (cell, counts, rows, records) and appends to flat arrays: nothing is
+//! A call is checked in full (cell, counts, rows, records) and appends to flat arrays. Nothing is
 //! allocated per node, and a cleared graph keeps its memory. A node takes 16 bytes, an argument 4.
-//! `cargo run --release -p edbatch-graph --example build_cost` prints the time per node, tens of
-//! nanoseconds at most. [`Schedule::check`] is O(nodes + edges).
+//! `cargo run --release -p edbatch-graph --example build_cost` prints the time per node, at most
+//! tens of nanoseconds. [`Schedule::check`] is O(nodes + edges).
 //!
-//! The feature `petgraph`, off by default, adds `Petgraph`, a view on which petgraph's algorithms
-//! run; building it is O(nodes + edges) too. Without it the crate has no dependency.
+//! The feature `petgraph`, off by default, adds `Petgraph`, a view for petgraph's algorithms;
+//! building it is O(nodes + edges). Without it the crate has no dependencies.
 //!
 //! # Example
 //!
-//! Trees whose nodes have any number of children. Their states are summed by a port that takes
-//! any number of values; a leaf, which has none, reads a learned initial value instead.
+//! Trees whose nodes have any number of children. A port that takes any number of values sums their
+//! states. A leaf has no children and reads a learned initial value instead.
 //!
 //! ```
 //! use std::sync::Arc;
 //! use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule, Shape};
 //!
-//! // Once per model: two records, a start, and two cells.
+//! // Once per model: two records, an initial value, and two cells.
 //! let mut network = Network::new();
 //! let state = network.record("state", [("h", Shape::Vector(8))])?;
 //! let logits = network.record("logits", [("y", Shape::Vector(5))])?;
@@ -76,11 +77,11 @@
 //!      n4 = score(n3)\n"
 //! );
 //!
-//! // What does not fit is refused, with what was expected.
+//! // Invalid calls are errors.
 //! let error = graph.call(score, &[], &[]).unwrap_err();
 //! assert_eq!(error.to_string(), "call of score: expected 1 value, got 0");
 //!
-//! // Any schedule, here one made by hand, can be proved legal.
+//! // Any schedule, here a handwritten one, can be checked.
 //! let mut schedule = Schedule::new();
 //! schedule.push(node, &[NodeId(0), NodeId(1), NodeId(2)]);
 //! schedule.push(node, &[NodeId(3)]);
@@ -92,10 +93,9 @@
 //!
 //! # Where to read next
 //!
-//! [`Network::cell`] and [`CellBuilder`] to write a cell, [`Graph::call`] to call it,
-//! [`Cell::dag`] for the same idea one level down. [`Graph::dot`] and [`Cell::dot`] draw what was
-//! built. In the sources: `dag.rs`, then `op.rs`, `builder.rs`, `network.rs`, `graph.rs`,
-//! `schedule.rs`.
+//! [`Network::cell`] and [`CellBuilder`] to write a cell, [`Graph::call`] to call it, [`Cell::dag`]
+//! for the operations inside a cell. [`Graph::dot`] and [`Cell::dot`] draw them. In the sources:
+//! `dag.rs`, then `op.rs`, `builder.rs`, `network.rs`, `graph.rs`, `schedule.rs`.
 #![forbid(unsafe_code)]
 
 mod builder;

@@ -1,13 +1,13 @@
-//! Everything a model declares once: records, parameters, cells, initial values.
+//! Networks: the declarations of a model.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use crate::builder::CellBuilder;
-use crate::id::Contents;
+use crate::id::Generation;
 use crate::{Cell, Kind, ParameterId, RecordId, Shape, Tensor, Value};
 
-/// What a model declares once, before it sees an input.
+/// The records, parameters, cells and initial values of a model. Declared once, before any input.
 ///
 /// ```
 /// use edbatch_graph::{Network, Shape};
@@ -29,16 +29,16 @@ pub struct Network {
     initial: Vec<Initial>,
 }
 
-/// How many of anything with a 16-bit number there may be: fields, tables, ports, operations.
-pub(crate) const FEW: usize = 1 << 16;
+/// The maximum number of items with a 16-bit index: fields, tables, ports and operations.
+pub(crate) const MAX_ITEMS: usize = 1 << 16;
 
-/// What is expected of a shape.
-pub(crate) const POSSIBLE: &str = "at least one element and fewer than 2^31";
+/// The expected size of a shape, in error messages.
+pub(crate) const VALID_SIZE: &str = "at least one element and fewer than 2^31";
 
-/// What is expected of a record's id.
-pub(crate) const FOREIGN_RECORD: &str = "a record of this network";
+/// The expected record, in error messages.
+pub(crate) const OWN_RECORD: &str = "a record of this network";
 
-/// What cells refer to.
+/// The declarations that cells refer to.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Declarations {
     pub(crate) records: Vec<Record>,
@@ -46,10 +46,10 @@ pub(crate) struct Declarations {
     parameter_ids: HashMap<String, ParameterId>,
 }
 
-/// A record type: the tensors that one node produces together, like an LSTM's `h` and `c`.
+/// A record type: the tensors that a node produces together, such as `h` and `c` of an LSTM.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// What messages call it.
+    /// The name, for messages.
     pub name: String,
     /// Its tensors.
     pub fields: Vec<Field>,
@@ -58,32 +58,32 @@ pub struct Record {
 /// One tensor of a [`Record`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// What messages call it.
+    /// The name, for messages.
     pub name: String,
     /// Its shape.
     pub shape: Shape,
 }
 
-/// A trained tensor, by the name that a file of weights gives it.
+/// A trained tensor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parameter {
-    /// The name in the file.
+    /// The name in the file of weights.
     pub name: String,
-    /// Its dimensions, slowest first: one, two, or three for a table of matrices.
+    /// Its dimensions, slowest first: one or two, or three for a table of matrices.
     pub dims: Vec<usize>,
 }
 
-/// A value that exists before any node has run: a learned start, its fields parameters.
+/// An initial value, whose fields are parameters: for example, a learned initial state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Initial {
-    /// What it is.
+    /// Its record type.
     pub record: RecordId,
-    /// A parameter per field of the record.
+    /// A parameter for each field of the record.
     pub parameters: Vec<ParameterId>,
 }
 
 impl Network {
-    /// A network that declares nothing yet.
+    /// Creates a network without declarations.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -92,24 +92,25 @@ impl Network {
     /// Declares a record type.
     ///
     /// # Errors
-    /// If it has no field, a field has no element or 2³¹ of them, or there are 65,536 records.
+    /// If there are no fields, if a field has no elements or at least 2³¹, if there are more than
+    /// 65,536 fields, or if the network has 65,536 records.
     pub fn record<'f>(
         &mut self,
         name: &str,
         fields: impl IntoIterator<Item = (&'f str, Shape)>,
     ) -> Result<RecordId, CellError> {
         let error = |message: &str| Err(CellError::new(name, "record", &[], message));
-        // One more than there may be is enough to see that there are too many.
-        let fields: Vec<(&str, Shape)> = fields.into_iter().take(FEW + 1).collect();
+        // Bounds the work for an iterator that is too long.
+        let fields: Vec<(&str, Shape)> = fields.into_iter().take(MAX_ITEMS + 1).collect();
         if fields.is_empty() {
             return error("at least one field");
         }
-        if fields.len() > FEW {
+        if fields.len() > MAX_ITEMS {
             return error("at most 65536 fields in a record");
         }
-        if let Some((field, shape)) = fields.iter().find(|(_, shape)| !shape.is_possible()) {
+        if let Some((field, shape)) = fields.iter().find(|(_, shape)| !shape.is_valid()) {
             let operation = format!("field {field}");
-            return Err(CellError::new(name, &operation, &[*shape], POSSIBLE));
+            return Err(CellError::new(name, &operation, &[*shape], VALID_SIZE));
         }
         let id = RecordId(match u16::try_from(self.declarations.records.len()) {
             Ok(id) => id,
@@ -121,14 +122,13 @@ impl Network {
         Ok(id)
     }
 
-    /// Declares a cell that produces `record`; `build` states its equations and returns the
-    /// record's fields in order. The returned kind is what [`Graph::call`](crate::Graph::call)
-    /// takes.
+    /// Declares a cell that produces `record`. `build` declares its equations and returns the
+    /// record's fields in order. Pass the returned kind to [`Graph::call`](crate::Graph::call).
     ///
     /// # Errors
-    /// The first operation whose operands do not fit, with the cell, the operation and the
-    /// shapes; a cell's name that is taken; more than 65,536 cells, or operations, ports or tables
-    /// in one. A cell that is refused leaves nothing behind.
+    /// If the operands of an operation have invalid shapes, if another cell has the same name, if
+    /// there are more than 65,536 cells, or if the cell has more than 65,536 operations, ports or
+    /// tables. The network is then unchanged.
     pub fn cell(
         &mut self,
         name: &str,
@@ -136,12 +136,12 @@ impl Network {
         build: impl for<'c> FnOnce(&'c CellBuilder) -> Vec<Tensor<'c>>,
     ) -> Result<Kind, CellError> {
         if self.cells.iter().any(|cell| cell.name == name) {
-            return Err(CellError::new(name, "cell", &[], "a name that no other cell has"));
+            return Err(CellError::new(name, "cell", &[], "a unique name"));
         }
         let kind = u16::try_from(self.cells.len())
             .map_err(|_| CellError::new(name, "cell", &[], "at most 65536 cells in a network"))?;
         if usize::from(record.0) >= self.declarations.records.len() {
-            return Err(CellError::new(name, "cell", &[], FOREIGN_RECORD));
+            return Err(CellError::new(name, "cell", &[], OWN_RECORD));
         }
         let known = self.declarations.parameters.len();
         let builder = CellBuilder::new(name, std::mem::take(&mut self.declarations));
@@ -158,30 +158,30 @@ impl Network {
         Ok(Kind(kind))
     }
 
-    /// Declares a parameter, or finds it again by its name.
+    /// Declares a parameter, or returns the known parameter with this name.
     ///
     /// # Errors
-    /// If it is known with other dimensions, or the dimensions are none that a parameter can have.
+    /// If it was declared with other dimensions, or if the dimensions are invalid.
     pub fn add_parameter(&mut self, name: &str, dims: &[usize]) -> Result<ParameterId, CellError> {
         self.declarations
             .parameter(name, dims)
             .map_err(|expected| CellError::new("", &format!("parameter {name}"), &[], &expected))
     }
 
-    /// Declares a value that exists before any node has run, a parameter of its shape per field.
+    /// Declares an initial value. `names` are its parameters, one for each field of the record.
     ///
     /// # Errors
-    /// If the record is none of this network, there are not as many names as fields, or a
-    /// parameter is known with other dimensions.
+    /// If the record is not of this network, if the number of names differs from the number of
+    /// fields, or if a parameter was declared with other dimensions.
     pub fn initial(&mut self, record: RecordId, names: &[&str]) -> Result<Value, CellError> {
         let Some(Record { fields, .. }) = self.declarations.records.get(usize::from(record.0))
         else {
-            return Err(CellError::new("", "initial value", &[], FOREIGN_RECORD));
+            return Err(CellError::new("", "initial value", &[], OWN_RECORD));
         };
         let fields = fields.clone();
         if fields.len() != names.len() {
             let (expected, got) = (fields.len(), names.len());
-            let expected = format!("{expected} parameters, one a field, got {got}");
+            let expected = format!("a parameter for each field, {expected} in total, got {got}");
             return Err(CellError::new("", "initial value", &[], &expected));
         }
         let mut parameters = Vec::with_capacity(names.len());
@@ -192,52 +192,52 @@ impl Network {
             parameters.push(self.add_parameter(name, &dims[..rank])?);
         }
         self.initial.push(Initial { record, parameters });
-        Ok(Value::given(self.initial.len() - 1, Contents::ANY))
+        Ok(Value::given(self.initial.len() - 1, Generation::ANY))
     }
 
-    /// The cells; a cell's index is its kind.
+    /// Returns the cells, indexed by kind.
     #[must_use]
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// The names of the cells, which are the names of the kinds.
+    /// Returns the names of the cells, indexed by kind.
     #[must_use]
     pub fn kind_names(&self) -> Vec<String> {
         self.cells.iter().map(|cell| cell.name.clone()).collect()
     }
 
-    /// All parameters, in the order of their declaration.
+    /// Returns all parameters, in the order of their declaration.
     #[must_use]
     pub fn parameters(&self) -> &[Parameter] {
         &self.declarations.parameters
     }
 
-    /// A parameter.
+    /// Returns a parameter.
     ///
     /// # Panics
-    /// If the network has none with this id.
+    /// If the network does not have it.
     #[must_use]
     pub fn parameter(&self, id: ParameterId) -> &Parameter {
         &self.declarations.parameters[id.0 as usize]
     }
 
-    /// All records, in the order of their declaration.
+    /// Returns all record types, in the order of their declaration.
     #[must_use]
     pub fn records(&self) -> &[Record] {
         &self.declarations.records
     }
 
-    /// What a record consists of.
+    /// Returns a record type, with its fields.
     ///
     /// # Panics
-    /// If the network has none with this id.
+    /// If the network does not have it.
     #[must_use]
     pub fn fields(&self, record: RecordId) -> &Record {
         &self.declarations.records[usize::from(record.0)]
     }
 
-    /// The values that exist before any node has run.
+    /// Returns the initial values.
     #[must_use]
     pub fn initial_values(&self) -> &[Initial] {
         &self.initial
@@ -253,7 +253,7 @@ impl std::ops::Index<Kind> for Network {
 }
 
 impl Parameter {
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn elements(&self) -> usize {
         self.dims.iter().product()
@@ -267,17 +267,17 @@ impl Declarations {
             return if known == dims {
                 Ok(id)
             } else {
-                Err(format!("the dimensions {known:?} that it was declared with, got {dims:?}"))
+                Err(format!("dimensions {known:?} as declared before, got {dims:?}"))
             };
         }
         if dims.is_empty() || dims.len() > 3 || dims.contains(&0) {
-            return Err(format!("one to three dimensions, none of them zero, got {dims:?}"));
+            return Err(format!("one to three nonzero dimensions, got {dims:?}"));
         }
         let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
         let fits = elements.is_some_and(|n| n <= isize::MAX as usize / 4);
         if !fits || dims.iter().any(|&dim| dim >= 1 << 31) {
             return Err(format!(
-                "dimensions below 2^31 whose product memory can hold, got {dims:?}"
+                "dimensions below 2^31 and a tensor that fits into memory, got {dims:?}"
             ));
         }
         let id = ParameterId(u32::try_from(self.parameters.len()).expect("fewer than 2^32"));
@@ -286,23 +286,23 @@ impl Declarations {
         Ok(id)
     }
 
-    /// Forgets all parameters but the first `known`.
+    /// Removes all parameters except the first `known`.
     fn forget_parameters(&mut self, known: usize) {
         self.parameters.truncate(known);
         self.parameter_ids.retain(|_, id| (id.0 as usize) < known);
     }
 }
 
-/// Why a cell could not be declared: which operation, on which shapes, and what it expected.
+/// The error of an invalid declaration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CellError {
-    /// The cell; empty if the error is outside of any.
+    /// The cell, or empty if the error is not in a cell.
     pub cell: String,
     /// The operation.
     pub operation: String,
     /// The shapes of its operands.
     pub shapes: Vec<Shape>,
-    /// What it expected, in words.
+    /// A description of what was expected.
     pub expected: String,
 }
 

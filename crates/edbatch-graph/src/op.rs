@@ -1,10 +1,10 @@
-//! The operations of a cell: a closed set, so that backends can compile all of it.
+//! The operations of a cell: a closed set, so that backends can compile all of them.
 
 use std::fmt;
 
 use crate::{ParameterId, Shape};
 
-/// One operation inside a cell. Its operands are earlier variables of the cell.
+/// An operation inside a cell. Its operands are earlier variables of the cell.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Op {
     /// A field of the record at an input port that takes one value.
@@ -14,13 +14,13 @@ pub enum Op {
         /// Index of the field in the port's record.
         field: u16,
     },
-    /// A field reduced over all the values at a port that takes any number, in argument order.
+    /// A field reduced over all values at a port that takes any number of them.
     Reduce {
         /// Index of the port in the cell.
         port: u16,
         /// Index of the field in the port's record.
         field: u16,
-        /// What is done with the values.
+        /// The reduction.
         by: Reduction,
     },
     /// The row of a table that the call names.
@@ -44,7 +44,7 @@ pub enum Op {
     Div,
     /// `-a`.
     Neg,
-    /// `s a` for a number `s` known when the cell is declared.
+    /// `s · a` for a number `s` known when the cell is declared.
     Scale(f32),
     /// The logistic function `1 / (1 + exp(-a))`.
     Sigmoid,
@@ -58,36 +58,36 @@ pub enum Op {
     Log,
     /// `exp(a - max a) / Σ exp(a - max a)` over all elements of a vector.
     Softmax,
-    /// The logarithm of [`Softmax`](Self::Softmax), computed without leaving the logarithm.
+    /// The logarithm of [`Softmax`](Self::Softmax), computed in log space.
     LogSoftmax,
-    /// Operands stacked along the rows.
+    /// Operands concatenated along the rows.
     Concat,
-    /// Some consecutive rows.
+    /// A range of rows.
     Slice {
         /// The first row.
         start: u32,
-        /// How many rows.
+        /// The number of rows.
         rows: u32,
     },
-    /// Rows become columns.
+    /// The transpose of a matrix.
     Transpose,
 }
 
-/// How a port that takes any number of values becomes one tensor.
+/// The reduction of the values at a port to one tensor per field.
 ///
-/// Values are combined left to right in argument order. A call needs at least one of them.
+/// Values are combined from left to right in argument order. A call has at least one value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reduction {
     /// `v₀ + v₁ + …`
     Sum,
     /// The sum divided by the number of values.
     Mean,
-    /// The greatest element at each position.
+    /// The element-wise maximum.
     Max,
 }
 
 impl Op {
-    /// Whether the operation reads nothing inside the cell: inputs, parameters, constants.
+    /// Returns true if the operation has no operands: inputs, parameters, constants.
     #[must_use]
     pub fn is_source(self) -> bool {
         matches!(
@@ -100,7 +100,7 @@ impl Op {
         )
     }
 
-    /// Whether element `i` of the result depends on element `i` of the operands alone.
+    /// Returns true if element `i` of the result depends only on element `i` of the operands.
     #[must_use]
     pub fn is_elementwise(self) -> bool {
         matches!(
@@ -119,8 +119,8 @@ impl Op {
         )
     }
 
-    /// The shape of the result, where that follows from the operands: not of what reads a port, a
-    /// table, a parameter or a constant.
+    /// Infers the shape of the result from the shapes of the operands. Not for
+    /// [sources](Self::is_source), which have no operands.
     ///
     /// ```
     /// use edbatch_graph::{Op, Shape};
@@ -131,17 +131,21 @@ impl Op {
     /// ```
     ///
     /// # Errors
-    /// What was expected of the operands, in words.
+    /// A description of the expected operands.
     pub fn infer(self, operands: &[Shape]) -> Result<Shape, String> {
         use Shape::{Matrix, Vector};
         match (self, operands) {
             (Self::MatMul, &[Matrix(m, k), Vector(n)]) if k == n => Ok(Vector(m)),
             (Self::MatMul, &[Matrix(m, k), Matrix(l, n)]) if k == l => elements(Matrix(m, n)),
-            (Self::MatMul, _) => Err("a matrix, and as many rows as it has columns".into()),
+            (Self::MatMul, &[Matrix(_, k), right]) => {
+                let rows = right.rows_and_columns().0;
+                Err(format!("equal inner dimensions, got {k} and {rows}"))
+            }
+            (Self::MatMul, _) => Err("a matrix on the left".into()),
             (Self::Add | Self::Sub | Self::Mul | Self::Div, &[a, b]) => {
                 broadcast(a, b).ok_or_else(|| {
-                    "equal shapes, or a vector of one element, or of one element per row \
-                     of a matrix"
+                    "equal shapes, a vector of one element, or a vector with an element for each \
+                     row of a matrix"
                         .into()
                 })
             }
@@ -153,7 +157,7 @@ impl Op {
             (Self::Transpose, _) => Err("a matrix".into()),
             (Self::Add | Self::Sub | Self::Mul | Self::Div, _) => Err("two operands".into()),
             (_, &[shape]) if self.is_elementwise() => Ok(shape),
-            _ => Err("another number of operands".into()),
+            _ => Err("a different number of operands".into()),
         }
     }
 }
@@ -177,7 +181,7 @@ fn stack(first: Shape, rest: &[Shape]) -> Result<Shape, String> {
         if std::mem::discriminant(shape) != std::mem::discriminant(&first)
             || shape.rows_and_columns().1 != columns
         {
-            return Err("only vectors, or only matrices with equally many columns".into());
+            return Err("only vectors, or only matrices with equal numbers of columns".into());
         }
         rows += shape.rows_and_columns().0;
     }
@@ -189,7 +193,7 @@ fn stack(first: Shape, rest: &[Shape]) -> Result<Shape, String> {
 fn slice(shape: Shape, start: u32, rows: u32) -> Result<Shape, String> {
     let available = shape.rows_and_columns().0 as u64;
     if rows == 0 || u64::from(start) + u64::from(rows) > available {
-        return Err(format!("a range of rows within 0..{available}, not empty"));
+        return Err(format!("a nonempty range of rows within 0..{available}"));
     }
     Ok(match shape {
         Shape::Vector(_) => Shape::Vector(rows),
@@ -202,7 +206,7 @@ fn elements(shape: Shape) -> Result<Shape, String> {
     Shape::new(&[rows, columns]).ok_or_else(|| "fewer than 2^31 elements".into())
 }
 
-/// The field's name of the operation, as error messages and pictures use it.
+/// The usual name of the operation, for error messages and drawings.
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,10 +1,10 @@
-//! A [`Dag`] as petgraph sees it, so that its algorithms and `Dot` work on our graphs.
+//! A view of a [`Dag`] for petgraph's algorithms and `Dot`.
 //!
-//! Edges lead from an argument to its user, the way in which data flows. A node that reads another
-//! twice has two edges from it: each is one argument of one call.
+//! Edges lead from an argument to its reader, in the direction of the data. A node that reads another
+//! node twice has two edges from it: one for each argument.
 //!
-//! *Cost*: building is O(nodes + edges), 2 bytes a node and 12 an edge beside two offsets a node;
-//! every step of a traversal is an index into these arrays.
+//! *Cost*: building is O(nodes + edges). It takes 10 bytes for a node and 12 for an edge. Each step
+//! of a traversal is an array access.
 
 use std::iter::Map;
 use std::ops::Range;
@@ -21,8 +21,8 @@ use crate::{Dag, Kind, NodeId};
 
 /// The edges of a [`Dag`] in both directions, with petgraph's visit traits.
 ///
-/// A node's weight is its [`Kind`], an edge's its position among the arguments of the user.
-/// It is a copy: the graph may change or go, the view stays as it was.
+/// The weight of a node is its [`Kind`]; the weight of an edge is its position among the arguments of
+/// its target. The view is a copy, which later changes of the graph do not affect.
 ///
 /// ```
 /// use edbatch_graph::{NodeId, Petgraph, parse_text};
@@ -36,15 +36,17 @@ use crate::{Dag, Kind, NodeId};
 #[derive(Clone, Debug)]
 pub struct Petgraph {
     kinds: Vec<Kind>,
-    /// Edges into node `v`: `incoming[v]..incoming[v + 1]`. An edge's id is its place here.
+    /// The ids of the edges into node `v`: `incoming[v]..incoming[v + 1]`.
     incoming: Vec<u32>,
+    /// The ends of each edge.
     ends: Vec<Ends>,
-    /// Edges out of node `v`: `by_source[outgoing[v]..outgoing[v + 1]]`, users ascending.
+    /// The edges out of node `v`: `by_source[outgoing[v]..outgoing[v + 1]]`, targets ascending.
     outgoing: Vec<u32>,
     by_source: Vec<EdgeId>,
 }
 
-/// An edge of a [`Petgraph`]: the edges into node 0 in argument order, then those into node 1, …
+/// An edge of a [`Petgraph`]. Ids number the edges into node 0 in argument order, then the edges into
+/// node 1, and so on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct EdgeId(pub u32);
@@ -59,7 +61,7 @@ impl Petgraph {
     /// Copies the edges of a graph.
     ///
     /// # Panics
-    /// If there are 2³² edges, or an argument is not an earlier node.
+    /// If there are 2³² edges or more, or an argument is not an earlier node.
     #[must_use]
     pub fn new(dag: &impl Dag) -> Self {
         let nodes = (0..dag.nodes()).map(NodeId::new);
@@ -67,7 +69,7 @@ impl Petgraph {
         let mut ends = Vec::new();
         for target in nodes.clone() {
             for source in dag.arguments(target) {
-                assert!(source < target, "arguments precede their users");
+                assert!(source < target, "arguments precede their readers");
                 ends.push(Ends { source, target });
             }
             incoming.push(u32::try_from(ends.len()).expect("fewer than 2^32 edges"));
@@ -82,10 +84,10 @@ impl Petgraph {
         }
     }
 
-    /// The edge with this id.
+    /// Returns the edge with this id.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it does not exist.
     #[must_use]
     pub fn edge(&self, id: EdgeId) -> EdgeReference {
         let Ends { source, target } = self.ends[id.0 as usize];
@@ -102,7 +104,7 @@ impl Petgraph {
     }
 }
 
-/// A counting sort: users come out ascending because edges are read in the order of users.
+/// A counting sort by source. It is stable, so targets are ascending.
 fn sort_by_source(nodes: usize, ends: &[Ends]) -> (Vec<u32>, Vec<EdgeId>) {
     let mut first = vec![0; nodes + 1];
     for edge in ends {
@@ -143,7 +145,7 @@ impl EdgeRef for EdgeReference {
         self.target
     }
 
-    /// The position among the arguments of the user.
+    /// The position among the arguments of the target.
     fn weight(&self) -> &u32 {
         &self.position
     }
@@ -153,9 +155,9 @@ impl EdgeRef for EdgeReference {
     }
 }
 
-/// Which nodes a traversal of a [`Petgraph`] has seen.
+/// The nodes that a traversal of a [`Petgraph`] has visited.
 ///
-/// petgraph's own bit set wants an `unsafe` promise of its indices; a byte a node wants none.
+/// One byte per node. petgraph's bit set would need `unsafe` code.
 #[derive(Clone, Debug, Default)]
 pub struct Visited(Vec<bool>);
 
@@ -329,7 +331,7 @@ impl Iterator for Edges<'_> {
     }
 }
 
-/// The nodes at the other ends of the edges at a node, once per edge.
+/// The neighbours of a node, one for each edge.
 #[derive(Clone, Debug)]
 pub struct Neighbors<'a> {
     edges: Edges<'a>,

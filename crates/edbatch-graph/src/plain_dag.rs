@@ -1,10 +1,11 @@
-//! A [`Dag`] and nothing else: kinds, arguments, and the kinds' names.
+//! The simplest [`Dag`]: kinds, arguments, and the names of kinds.
 
 use std::fmt;
 
 use crate::{Arguments, Dag, Kind, NodeId};
 
-/// Kinds and arguments in flat arrays. What policies are tested on, and what text files hold.
+/// A DAG without a network: kinds and arguments in flat arrays. For tests of policies and for text
+/// files.
 ///
 /// ```
 /// use edbatch_graph::{Kind, NodeId, PlainDag};
@@ -20,13 +21,13 @@ use crate::{Arguments, Dag, Kind, NodeId};
 pub struct PlainDag {
     names: Vec<String>,
     kinds: Vec<Kind>,
-    /// Arguments of node `v`: `arguments[first[v]..first[v + 1]]`.
+    /// The arguments of node `v`: `arguments[first[v]..first[v + 1]]`.
     first: Vec<u32>,
     arguments: Vec<NodeId>,
 }
 
 impl PlainDag {
-    /// A graph without nodes, over kinds with these names.
+    /// Creates a graph without nodes, over kinds with these names.
     #[must_use]
     pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         let names = names.into_iter().map(Into::into).collect();
@@ -51,7 +52,7 @@ impl PlainDag {
         Ok(node)
     }
 
-    /// The names of the kinds.
+    /// Returns the names of the kinds.
     #[must_use]
     pub fn kind_names(&self) -> &[String] {
         &self.names
@@ -93,20 +94,20 @@ impl fmt::Display for PlainDag {
     }
 }
 
-/// Why a node could not be appended.
+/// The error of a node that cannot be appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PushError {
-    /// The kind is not among those the graph was made for.
+    /// The graph does not have the kind.
     UnknownKind {
-        /// The kind asked for.
+        /// The requested kind.
         kind: Kind,
-        /// How many kinds there are.
+        /// The number of kinds.
         kinds: usize,
     },
     /// An argument is the node itself or a later one.
     NotEarlier {
-        /// The node that was to be appended.
+        /// The node.
         node: NodeId,
         /// The argument that does not precede it.
         argument: NodeId,
@@ -121,7 +122,7 @@ impl fmt::Display for PushError {
             }
             Self::NotEarlier { node, argument } => write!(
                 f,
-                "node {} reads node {}, which does not precede it: arguments come before users",
+                "node {} reads node {}, which does not precede it: arguments must come first",
                 node.0, argument.0
             ),
         }

@@ -1,29 +1,29 @@
-//! The order in which batches run, and an independent proof that it is legal.
+//! Schedules: the order in which batches run, and a check that it is legal.
 
 use std::fmt;
 
 use crate::{Dag, Kind, NodeId};
 
-/// A sequence of batches; each is a kind and the nodes of it that run together.
+/// A sequence of batches. A batch is a kind and the nodes of that kind that run together.
 ///
-/// Plain data in flat arrays, so that one schedule's memory serves the next mini-batch. Any
-/// schedule can be proved legal by [`check`](Self::check).
+/// Stored in flat arrays, whose memory is reused for the next mini-batch. [`check`](Self::check)
+/// proves that a schedule is legal.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Schedule {
     kinds: Vec<Kind>,
-    /// Nodes of batch `b`: `nodes[ends[b - 1]..ends[b]]`.
+    /// The nodes of batch `b`: `nodes[ends[b - 1]..ends[b]]`.
     ends: Vec<u32>,
     nodes: Vec<NodeId>,
 }
 
 impl Schedule {
-    /// A schedule without batches.
+    /// Creates a schedule without batches.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets all batches and keeps the memory.
+    /// Removes all batches and keeps the memory.
     pub fn clear(&mut self) {
         self.kinds.clear();
         self.ends.clear();
@@ -37,22 +37,22 @@ impl Schedule {
         self.ends.push(NodeId::new(self.nodes.len()).0);
     }
 
-    /// Number of batches.
+    /// Returns the number of batches.
     #[must_use]
     pub fn len(&self) -> usize {
         self.kinds.len()
     }
 
-    /// Whether there is no batch.
+    /// Returns true if there are no batches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
 
-    /// The batch with this index.
+    /// Returns the batch with this index.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it does not exist.
     #[must_use]
     #[inline]
     pub fn batch(&self, index: usize) -> Batch<'_> {
@@ -60,21 +60,21 @@ impl Schedule {
         Batch { kind: self.kinds[index], nodes: &self.nodes[start..self.ends[index] as usize] }
     }
 
-    /// All batches in the order in which they run.
+    /// Returns all batches, in the order in which they run.
     pub fn batches(&self) -> impl ExactSizeIterator<Item = Batch<'_>> + '_ {
         (0..self.len()).map(|index| self.batch(index))
     }
 
-    /// All nodes in the order in which they run.
+    /// Returns all nodes, in the order in which they run.
     #[must_use]
     pub fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
 
-    /// The nodes of a batch, to be put in another order: a batch may list its nodes in any.
+    /// Returns the nodes of a batch, to reorder them. Any order is legal.
     ///
     /// # Panics
-    /// If there is no such batch.
+    /// If the batch does not exist.
     pub fn nodes_mut(&mut self, batch: usize) -> &mut [NodeId] {
         let start = if batch == 0 { 0 } else { self.ends[batch - 1] as usize };
         &mut self.nodes[start..self.ends[batch] as usize]
@@ -118,7 +118,7 @@ impl Schedule {
     }
 }
 
-/// One line a batch: `k1: n3 n4 n7`.
+/// One line per batch: `k1: n3 n4 n7`.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for batch in self.batches() {
@@ -132,7 +132,7 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// One batch of a [`Schedule`].
+/// A batch of a [`Schedule`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batch<'a> {
     /// The kind of all its nodes.
@@ -141,37 +141,37 @@ pub struct Batch<'a> {
     pub nodes: &'a [NodeId],
 }
 
-/// Where a schedule is illegal, and why.
+/// The error of an illegal schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScheduleError {
-    /// Index of the batch.
+    /// The index of the batch.
     pub batch: u32,
-    /// The node that is wrong there.
+    /// The node.
     pub node: NodeId,
-    /// What is wrong.
+    /// The violation.
     pub what: Violation,
 }
 
-/// What a schedule can do wrong.
+/// A violation of the rules of a [`Schedule`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Violation {
-    /// The graph has no such node.
+    /// The node is not in the graph.
     NoSuchNode,
-    /// The node ran before.
+    /// The node runs a second time.
     Twice,
-    /// The node is not of the batch's kind.
+    /// The node and the batch have different kinds.
     OtherKind {
-        /// Kind of the batch.
+        /// The kind of the batch.
         batch: Kind,
-        /// Kind of the node.
+        /// The kind of the node.
         node: Kind,
     },
-    /// An argument of the node has not run in an earlier batch.
+    /// An argument of the node did not run in an earlier batch.
     TooEarly {
         /// The argument.
         argument: NodeId,
     },
-    /// The schedule ends without the node.
+    /// The node never runs.
     Never,
 }
 
@@ -180,10 +180,10 @@ impl fmt::Display for ScheduleError {
         let Self { batch, node, what } = self;
         write!(f, "batch {batch}, node {node}: ")?;
         match what {
-            Violation::NoSuchNode => write!(f, "the graph has no such node"),
+            Violation::NoSuchNode => write!(f, "not in the graph"),
             Violation::Twice => write!(f, "runs a second time"),
             Violation::OtherKind { batch, node } => {
-                write!(f, "is of kind {node} in a batch of kind {batch}")
+                write!(f, "has kind {node} in a batch of kind {batch}")
             }
             Violation::TooEarly { argument } => {
                 write!(f, "runs before its argument {argument}")

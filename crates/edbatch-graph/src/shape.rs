@@ -1,20 +1,20 @@
-//! Shapes of the values inside a cell: a vector or a matrix, never empty.
+//! Shapes of tensors inside a cell: vectors and matrices, never empty.
 
 use std::fmt;
 
 /// The shape of a tensor inside a cell. Matrices are row-major.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Shape {
-    /// A column of this many elements.
+    /// A column vector, with its number of elements.
     Vector(u32),
-    /// Rows, then columns.
+    /// A matrix, with its numbers of rows and columns.
     Matrix(u32, u32),
 }
 
 impl Shape {
-    /// The shape with these dimensions, slowest first.
+    /// Returns the shape with these dimensions, slowest first.
     ///
-    /// `None` unless there are one or two, none of them zero, and fewer than 2³¹ elements in all.
+    /// `None` unless there are one or two nonzero dimensions and fewer than 2³¹ elements.
     #[must_use]
     pub fn new(dims: &[usize]) -> Option<Self> {
         let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
@@ -28,8 +28,8 @@ impl Shape {
         }
     }
 
-    /// Whether [`Shape::new`] would make it: the variants can be written down with any numbers.
-    pub(crate) fn is_possible(self) -> bool {
+    /// Returns true if [`Shape::new`] would return this shape. The variants can hold any numbers.
+    pub(crate) fn is_valid(self) -> bool {
         let elements = match self {
             Self::Vector(n) => u64::from(n),
             Self::Matrix(rows, columns) => u64::from(rows) * u64::from(columns),
@@ -37,7 +37,7 @@ impl Shape {
         elements > 0 && elements < 1 << 31
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn elements(self) -> usize {
         match self {
@@ -46,7 +46,7 @@ impl Shape {
         }
     }
 
-    /// Rows and columns; a vector is a single column.
+    /// Returns the numbers of rows and columns. A vector is a single column.
     #[must_use]
     pub fn rows_and_columns(self) -> (usize, usize) {
         match self {

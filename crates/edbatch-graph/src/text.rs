@@ -1,9 +1,11 @@
 //! The text format of published batch graphs.
 //!
-//! First the number of nodes, then a line per node: its kind, how many arguments it has,
-//! and which, as numbers of nodes counted from 0; arguments stand before users. *Source*: the dumps
-//! of the ED-Batch authors' program, whose word for a kind is type. Kinds are arbitrary numbers
-//! there; here they become dense [`Kind`]s in ascending order and keep their number as name.
+//! The first line is the number of nodes. A line for each node follows: its kind, the number of its
+//! arguments, and their node numbers, counted from 0. Arguments precede their readers. Kinds are
+//! arbitrary numbers; the reader maps them to dense [`Kind`]s in ascending order and keeps the
+//! numbers as names.
+//!
+//! *Source*: the dumps of the ED-Batch authors' program, which calls kinds types.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,8 +13,8 @@ use std::fmt::Write as _;
 
 use crate::{Dag, Kind, NodeId, PlainDag};
 
-/// As many as a [`Kind`] can number.
-const KINDS: usize = 1 << 16;
+/// The maximum number of kinds.
+const MAX_KINDS: usize = 1 << 16;
 
 /// Reads a graph in the text format.
 ///
@@ -23,9 +25,9 @@ const KINDS: usize = 1 << 16;
 /// ```
 ///
 /// # Errors
-/// With the line number: a field that is no number, a node that reads itself, a later node or one
-/// that does not exist, too few or too many ids or lines, more than 65,536 kinds. Memory is taken
-/// by what is there, never by what a number claims.
+/// With the line number: if a field is not a number, if a node reads a node that does not precede
+/// it, if there are too few or too many fields or lines, or if there are more than 65,536 kinds.
+/// Memory use is linear in the text, whatever its numbers claim.
 pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
     let whole = text;
     let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
@@ -61,7 +63,7 @@ pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
     dag_of(&types, &first, &arguments).ok_or_else(|| too_many(&types, whole))
 }
 
-/// Writes a graph in the text format; types are the kinds' numbers.
+/// Writes a graph in the text format, with the indices of its kinds.
 ///
 /// ```
 /// let text = "3\n0 0\n0 0\n1 2 0 1\n";
@@ -84,12 +86,12 @@ pub fn write_text(dag: &impl Dag) -> String {
     text
 }
 
-/// `None` if there are more types than kinds.
+/// Returns `None` if there are too many types.
 fn dag_of(types: &[u64], first: &[usize], arguments: &[NodeId]) -> Option<PlainDag> {
     let mut distinct = types.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    if distinct.len() > KINDS {
+    if distinct.len() > MAX_KINDS {
         return None;
     }
     let mut dag = PlainDag::new(distinct.iter().map(u64::to_string));
@@ -101,13 +103,13 @@ fn dag_of(types: &[u64], first: &[usize], arguments: &[NodeId]) -> Option<PlainD
     Some(dag)
 }
 
-/// Names the line on which the first type too many stands.
+/// Returns the error with the line of the first type beyond the limit.
 #[cold]
 fn too_many(types: &[u64], text: &str) -> TextError {
     let mut known = HashSet::new();
     let node = types
         .iter()
-        .position(|&number| known.insert(number) && known.len() > KINDS)
+        .position(|&number| known.insert(number) && known.len() > MAX_KINDS)
         .expect("more types than kinds");
     let mut lines = text.lines().enumerate().skip(1);
     let (line, _) = lines
@@ -119,7 +121,7 @@ fn too_many(types: &[u64], text: &str) -> TextError {
     TextError::new(line + 1, TextErrorKind::TooManyTypes { types })
 }
 
-/// The fields of one line, and errors that know it.
+/// The fields of one line.
 struct Fields<'a> {
     line: usize,
     rest: std::str::SplitAsciiWhitespace<'a>,
@@ -128,7 +130,7 @@ struct Fields<'a> {
 impl Fields<'_> {
     fn number(&mut self, expected: &'static str) -> Result<u64, TextError> {
         let field = self.rest.next().unwrap_or("the end of the line");
-        // `parse` takes a sign, the format has none.
+        // `parse` accepts a sign, the format does not.
         let digits = field.bytes().all(|byte| byte.is_ascii_digit());
         let number = field.parse().ok().filter(|_| digits);
         number.ok_or_else(|| {
@@ -148,7 +150,7 @@ impl Fields<'_> {
     }
 }
 
-/// What a message shows of a field: not all of a long one, and nothing that moves a cursor.
+/// Shortens and escapes a field for an error message.
 fn beginning(field: &str) -> String {
     let mut chars = field.chars();
     let mut shown: String = chars.by_ref().take(40).flat_map(char::escape_debug).collect();
@@ -158,57 +160,57 @@ fn beginning(field: &str) -> String {
     shown
 }
 
-/// What is wrong with a text graph, and on which line.
+/// The error of an invalid text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TextError {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: TextErrorKind,
 }
 
-/// What can be wrong with a text graph.
+/// The kinds of errors in a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TextErrorKind {
-    /// The file has no line.
+    /// The text is empty.
     Empty,
-    /// A field is missing, is no number, or is a number beyond 64 bits.
+    /// A field is missing, or is not a 64-bit number.
     NoNumber {
-        /// What the number would have been.
+        /// The meaning of the number.
         expected: &'static str,
-        /// The field; of a long one, its beginning.
+        /// The field, shortened if it is long.
         got: String,
     },
-    /// A line goes on after its last field.
+    /// A line has more fields than expected.
     SurplusField {
-        /// The field; of a long one, its beginning.
+        /// The first extra field, shortened if it is long.
         got: String,
     },
     /// There are more nodes than the first line says.
     SurplusLine {
-        /// The number that the first line says.
+        /// The number in the first line.
         nodes: u64,
     },
-    /// A node reads itself, a later node, or one that does not exist.
+    /// A node reads itself, a later node, or a node that does not exist.
     NotEarlier {
-        /// The node that reads.
+        /// The reader.
         node: u64,
-        /// The node that is read.
+        /// The node that it reads.
         id: u64,
         /// The number of nodes.
         nodes: u64,
     },
     /// There are fewer nodes than the first line says.
     TooShort {
-        /// The number that the first line says.
+        /// The number in the first line.
         nodes: u64,
-        /// How many there are.
+        /// The actual number.
         got: u64,
     },
-    /// More types than a [`Kind`] can number.
+    /// There are more than 65,536 types.
     TooManyTypes {
-        /// How many there are.
+        /// The number of types.
         types: usize,
     },
 }
@@ -235,8 +237,8 @@ impl fmt::Display for TextError {
             }
             TextErrorKind::NotEarlier { node, id, nodes } if id < nodes => write!(
                 f,
-                "node {node} reads node {id}, which does not precede it: arguments come before \
-                 users, so a cycle or a forward reference"
+                "node {node} reads node {id}, which does not precede it: expected no cycles or \
+                 forward references"
             ),
             TextErrorKind::NotEarlier { node, id, nodes } => {
                 write!(f, "node {node} reads node {id}, but there are only {nodes} nodes")
@@ -245,7 +247,7 @@ impl fmt::Display for TextError {
                 write!(f, "expected {nodes} nodes, got {got} before the end of the file")
             }
             TextErrorKind::TooManyTypes { types } => {
-                write!(f, "{types} different kinds, at most 65536 are possible")
+                write!(f, "{types} different kinds, expected at most 65536")
             }
         }
     }

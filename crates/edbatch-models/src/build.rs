@@ -75,7 +75,7 @@ impl<'g> Build<'g> {
     ///
     /// # Errors
     /// If the network has no such record, or its fields have another number of elements together,
-    /// or the graph has [too many](Graph::MOST) given values. The graph is then as before.
+    /// or the graph has [too many](Graph::MAX_ENTRIES) given values. The graph is then as before.
     pub fn give(&self, record: RecordId, elements: &[f32]) -> Result<Value, GiveError> {
         let mut graph = self.graph.borrow_mut();
         let Some(declared) = graph.network().records().get(usize::from(record.0)) else {
@@ -86,7 +86,7 @@ impl<'g> Build<'g> {
             let (record, got) = (declared.name.clone(), elements.len());
             return Err(GiveError::Elements { record, expected, got });
         }
-        if graph.given().len() >= Graph::MOST {
+        if graph.given().len() >= Graph::MAX_ENTRIES {
             return Err(GiveError::TooMany);
         }
         self.mailbox.borrow_mut().given.extend_from_slice(elements);
@@ -196,7 +196,7 @@ pub enum GiveError {
         /// Elements that were given.
         got: usize,
     },
-    /// The graph has as many given values as [can be numbered](Graph::MOST).
+    /// The graph has as many given values as [can be numbered](Graph::MAX_ENTRIES).
     TooMany,
 }
 
@@ -216,7 +216,7 @@ impl fmt::Display for GiveError {
                 f,
                 "the mini-batch has {} given values, and no more can be numbered: make \
                  mini-batches smaller",
-                Graph::MOST
+                Graph::MAX_ENTRIES
             ),
         }
     }

@@ -193,7 +193,7 @@ fn behind(dag: &impl Dag, node: NodeId, kind: Kind, nodes: &[OfNode]) -> (u32, u
         level = level.max(select_unpredictable(argument.kind == kind, argument.level + 1, 0));
         read |= u64::from(is_argument) << (argument.kind.0 % 64);
     };
-    match dag.arguments(node).few() {
+    match dag.arguments(node).into_array() {
         Ok((few, count)) if count <= FEW => {
             (0..FEW).for_each(|place| look_at(few[place], place < count));
         }

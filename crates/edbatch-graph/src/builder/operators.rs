@@ -1,4 +1,4 @@
-//! The signs of arithmetic on [`Tensor`]s.
+//! Arithmetic operators on [`Tensor`]s.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 

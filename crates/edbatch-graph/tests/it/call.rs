@@ -1,4 +1,4 @@
-//! What `Graph::call` says of calls that do not fit, and that it says it of exactly those.
+//! `Graph::call` rejects exactly the invalid calls, with the right message.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use edbatch_graph::{CallError, Dag, Graph, Kind, Network, NodeId, Shape, Source,
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Two records, so that a value can be of the wrong one.
+/// A network with two records, so that a value can have the wrong one.
 struct Zoo {
     graph: Graph,
     start: Value,
@@ -43,7 +43,7 @@ fn zoo() -> Zoo {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn invalid_calls_are_errors() {
     let Zoo { mut graph, start, leaf, score, mix } = zoo();
     let h = graph.call(leaf, &[9, 3], &[]).unwrap();
     let y = graph.call(score, &[], &[h]).unwrap();
@@ -95,7 +95,7 @@ fn what_does_not_fit_is_said() {
     assert_eq!(error.message, format!("{expected}{carry}"));
 }
 
-/// What a call must say, read off the network alone; `None` if it fits.
+/// The expected error of a call, derived from the network alone; `None` if the call is valid.
 fn naive(graph: &Graph, cell: Kind, rows: &[u32], values: &[Value]) -> Option<String> {
     let network = graph.network();
     let Some(called) = network.cells().get(cell.index()) else {

@@ -1,4 +1,4 @@
-//! Shape inference against a naive table, and what hostile declarations give.
+//! Shape inference against a naive table, and errors of hostile declarations.
 
 use edbatch_graph::{CellBuilder, CellError, Network, RecordId, Shape, Tensor};
 use proptest::collection::vec;
@@ -22,7 +22,7 @@ const SHAPES: [Shape; 9] = [
 type Binary = for<'c> fn(&'c CellBuilder, Tensor<'c>, Tensor<'c>) -> Tensor<'c>;
 type Unary = for<'c> fn(Tensor<'c>) -> Tensor<'c>;
 
-/// Declares a cell with these equations; its result, a vector of one, is beside the point.
+/// Declares a cell with these equations, which returns an unrelated vector of one element.
 fn declare(
     network: &mut Network,
     build: impl for<'c> FnOnce(&'c CellBuilder) -> Option<Tensor<'c>>,
@@ -37,7 +37,7 @@ fn declare(
         .map(drop)
 }
 
-/// The shape that an operation infers, or its error.
+/// Returns the inferred shape of an operation, or its error.
 fn infer(
     operands: &[Shape],
     build: impl for<'c> FnOnce(&'c CellBuilder, &[Tensor<'c>]) -> Tensor<'c>,
@@ -52,7 +52,7 @@ fn infer(
     Ok(shape.expect("it was built"))
 }
 
-/// As the equation says, or an error that names cell, operation and all shapes.
+/// Expects this shape, or an error with the cell, the operation and all shapes.
 fn check(operation: &str, of: &[Shape], got: Result<Shape, CellError>, expected: Option<Shape>) {
     match (got, expected) {
         (Ok(got), Some(expected)) => assert_eq!(got, expected, "{operation} of {of:?}"),
@@ -66,7 +66,7 @@ fn check(operation: &str, of: &[Shape], got: Result<Shape, CellError>, expected:
 }
 
 #[test]
-fn every_operation_on_every_pair_of_shapes() {
+fn binary_operations_infer_the_shape_of_every_pair() {
     let elementwise: [(&str, Binary); 4] = [
         ("add", |_, a, b| a + b),
         ("subtract", |_, a, b| a - b),
@@ -108,7 +108,7 @@ fn every_operation_on_every_pair_of_shapes() {
 }
 
 #[test]
-fn every_operation_on_every_shape() {
+fn unary_operations_infer_every_shape() {
     let same: [(&str, Unary); 7] = [
         ("negate", |a| -a),
         ("scale by 2", |a| a.scale(2.0)),
@@ -145,26 +145,25 @@ fn every_operation_on_every_shape() {
     }
 }
 
-/// The message that a cell gives, with a record `state` of two fields at hand.
+/// Returns the error message of a cell, which may use a record `state` with two fields.
 fn message(build: impl for<'c> FnOnce(&'c CellBuilder, RecordId) -> Vec<Tensor<'c>>) -> String {
     let mut network = Network::new();
     let state = network.record("state", [("h", Vector(4)), ("c", Vector(4))]);
     let state = state.unwrap();
     let declared = network.cell("step", state, |cell| build(cell, state));
-    assert_eq!(network.parameters(), [], "a refused cell leaves nothing behind");
+    assert_eq!(network.parameters(), [], "an invalid cell changes nothing");
     declared.map_or_else(|error| error.to_string(), |_| "no error".into())
 }
 
 #[test]
-fn messages_that_teach() {
+fn invalid_cells_are_errors() {
     let check = |got: String, expected: &str| assert_eq!(got, expected);
     check(
         message(|cell, state| {
             let [h, c] = cell.one("previous", state);
             vec![cell.parameter("w", &[4, 3]).matmul(h), c]
         }),
-        "cell step: matmul of [4, 3] and [4]: expected a matrix, and as many rows as it has \
-         columns",
+        "cell step: matmul of [4, 3] and [4]: expected equal inner dimensions, got 3 and 4",
     );
     check(
         message(|cell, state| cell.one::<2>("previous", state)[..1].into()),
@@ -195,11 +194,11 @@ fn messages_that_teach() {
             let w = cell.parameter("w", &[4]);
             vec![w, cell.parameter("w", &[2, 2])]
         }),
-        "cell step: parameter w: expected the dimensions [4] that it was declared with, got [2, 2]",
+        "cell step: parameter w: expected dimensions [4] as declared before, got [2, 2]",
     );
     check(
         message(|cell, _| vec![cell.parameter("w", &[0, 4])]),
-        "cell step: parameter w: expected one to three dimensions, none of them zero, got [0, 4]",
+        "cell step: parameter w: expected one to three nonzero dimensions, got [0, 4]",
     );
     check(
         message(|cell, _| vec![cell.lookup("token", "embed", &[9])]),
@@ -213,7 +212,7 @@ fn messages_that_teach() {
 }
 
 #[test]
-fn what_a_network_refuses() {
+fn invalid_declarations_are_errors() {
     let mut network = Network::new();
     let state = network.record("state", [("h", Vector(4))]).unwrap();
     let check = |got: Result<(), CellError>, expected: &str| {
@@ -230,7 +229,7 @@ fn what_a_network_refuses() {
     );
     check(
         network.initial(state, &["h0", "c0"]).map(drop),
-        "initial value: expected 1 parameters, one a field, got 2",
+        "initial value: expected a parameter for each field, 1 in total, got 2",
     );
     check(
         network.cell("lost", RecordId(3), |_| vec![]).map(drop),
@@ -245,12 +244,12 @@ fn what_a_network_refuses() {
         .unwrap();
     check(
         network.cell("step", state, |_| vec![]).map(drop),
-        "cell step: cell: expected a name that no other cell has",
+        "cell step: cell: expected a unique name",
     );
 }
 
 #[test]
-fn tensors_of_two_cells_do_not_mix() {
+fn tensors_of_two_cells_cannot_be_combined() {
     let mut inner = None;
     let outer = declare(&mut Network::new(), |outer| {
         let other = outer.constant(1.0, Vector(1));
@@ -262,13 +261,13 @@ fn tensors_of_two_cells_do_not_mix() {
         .err();
         None
     });
-    let says = "cell cell 0: add: expected tensors of this cell alone";
+    let says = "cell cell 0: add: expected tensors of this cell";
     assert_eq!(outer.unwrap_err().to_string(), says);
     assert_eq!(inner.unwrap().to_string(), says);
 }
 
 #[test]
-fn what_has_a_16_bit_number_is_counted() {
+fn items_with_a_16_bit_index_are_limited() {
     let refused = |build: fn(&CellBuilder, RecordId)| {
         let mut network = Network::new();
         let one = network.record("one", [("x", Vector(1))]).unwrap();
@@ -323,7 +322,7 @@ fn hostile_dims() -> impl Strategy<Value = Vec<usize>> {
 
 proptest! {
     #[test]
-    fn hostile_dimensions_give_an_error_or_what_was_asked(dims in hostile_dims()) {
+    fn hostile_dimensions_are_accepted_or_an_error(dims in hostile_dims()) {
         let elements = dims.iter().map(|&dim| dim as u128).fold(1, u128::saturating_mul);
         let possible = (1..=2).contains(&dims.len()) && (1..1 << 31).contains(&elements);
         prop_assert_eq!(Shape::new(&dims).is_some(), possible);

@@ -1,4 +1,4 @@
-//! Random graphs, and what holds for every one of them.
+//! Random graphs and their properties.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use edbatch_graph::{Arguments, Dag, Graph, Kind, Network, NodeId, PlainDag, Shap
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Any bare graph of up to 40 nodes and 5 kinds; an argument may occur twice.
+/// A random DAG with up to 40 nodes and 5 kinds; an argument may occur twice.
 pub(crate) fn plain_dags() -> impl Strategy<Value = PlainDag> {
     let node = (any::<u32>(), vec(any::<u32>(), 0..7));
     (1u32..6, vec(node, 0..40)).prop_map(|(kinds, nodes)| {
@@ -20,7 +20,8 @@ pub(crate) fn plain_dags() -> impl Strategy<Value = PlainDag> {
     })
 }
 
-/// A leaf with a table, a pair of two ports, any number at one port, and an initial value.
+/// Three cells with an initial value: a leaf with a table, a pair with two ports, and one with a port
+/// that takes any number of values.
 pub(crate) fn network() -> (Arc<Network>, [Kind; 3], Value) {
     let mut network = Network::new();
     let state = network.record("state", [("h", Shape::Vector(2))]).unwrap();
@@ -36,7 +37,7 @@ pub(crate) fn network() -> (Arc<Network>, [Kind; 3], Value) {
     (Arc::new(network), kinds, start)
 }
 
-/// Any graph of calls of that network's cells.
+/// A random graph of calls of this network's cells.
 pub(crate) fn graphs() -> impl Strategy<Value = Graph> {
     let call = (0..3usize, 0..10u32, vec(any::<u32>(), 2..8));
     vec(call, 0..40).prop_map(|calls| {
@@ -63,12 +64,12 @@ fn is_topological(dag: &impl Dag) -> bool {
     })
 }
 
-/// Whether the few are the arguments, and the many are more.
-fn few_are_arguments(dag: &impl Dag) -> bool {
+/// Returns true if up to four arguments are an array, and more are an iterator.
+fn arrays_are_arguments(dag: &impl Dag) -> bool {
     (0..dag.nodes()).map(NodeId::new).all(|node| {
         let arguments: Vec<NodeId> = dag.arguments(node).collect();
-        match dag.arguments(node).few() {
-            Ok((few, count)) => few[..count] == arguments,
+        match dag.arguments(node).into_array() {
+            Ok((array, count)) => array[..count] == arguments,
             Err(many) => arguments.len() < 5 || many.eq(arguments),
         }
     })
@@ -76,18 +77,18 @@ fn few_are_arguments(dag: &impl Dag) -> bool {
 
 proptest! {
     #[test]
-    fn few_arguments_are_the_arguments(dag in plain_dags(), graph in graphs()) {
-        prop_assert!(few_are_arguments(&dag) && few_are_arguments(&&dag));
-        prop_assert!(few_are_arguments(&graph));
+    fn up_to_four_arguments_are_an_array(dag in plain_dags(), graph in graphs()) {
+        prop_assert!(arrays_are_arguments(&dag) && arrays_are_arguments(&&dag));
+        prop_assert!(arrays_are_arguments(&graph));
     }
 
-    /// In a slice, collected, or some of them returned already; and what has ended stays so.
+    /// From a slice and from an iterator. The iterator is fused.
     #[test]
-    fn arguments_are_made_of_any_number(nodes in vec(any::<u32>().prop_map(NodeId), 0..9)) {
+    fn arguments_iterate_over_any_number(nodes in vec(any::<u32>().prop_map(NodeId), 0..9)) {
         for arguments in [Arguments::from(&nodes[..]), nodes.iter().copied().collect()] {
             prop_assert!(arguments.clone().eq(nodes.iter().copied()));
-            match arguments.clone().few() {
-                Ok((few, count)) => prop_assert_eq!(&few[..count], &nodes[..]),
+            match arguments.clone().into_array() {
+                Ok((array, count)) => prop_assert_eq!(&array[..count], &nodes[..]),
                 Err(many) => prop_assert!(nodes.len() > 4 && many.eq(nodes.iter().copied())),
             }
             let mut rest = arguments;
@@ -99,10 +100,10 @@ proptest! {
     }
 
     #[test]
-    fn what_was_returned_is_not_among_the_few(nodes in vec(any::<u32>().prop_map(NodeId), 1..5)) {
+    fn a_started_iterator_is_not_an_array(nodes in vec(any::<u32>().prop_map(NodeId), 1..5)) {
         let mut arguments = Arguments::from(&nodes[..]);
         arguments.next();
-        let rest = arguments.few().expect_err("one was returned");
+        let rest = arguments.into_array().expect_err("one was returned");
         prop_assert!(rest.eq(nodes[1..].iter().copied()));
     }
 
@@ -113,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn a_node_that_does_not_fit_changes_nothing(dag in plain_dags(), ahead in 0u32..3) {
+    fn an_invalid_node_changes_nothing(dag in plain_dags(), ahead in 0u32..3) {
         let mut tried = dag.clone();
         let next = NodeId::new(dag.nodes());
         prop_assert!(tried.push(Kind(0), &[NodeId(next.0 + ahead)]).is_err());
@@ -123,13 +124,10 @@ proptest! {
 }
 
 #[test]
-fn what_is_wrong_with_a_node() {
+fn invalid_nodes_are_errors() {
     let mut dag = PlainDag::new(["leaf"]);
     let unknown = dag.push(Kind(1), &[]).unwrap_err().to_string();
     assert_eq!(unknown, "kind 1 does not exist: the graph has 1 kinds");
     let itself = dag.push(Kind(0), &[NodeId(0)]).unwrap_err().to_string();
-    assert_eq!(
-        itself,
-        "node 0 reads node 0, which does not precede it: arguments come before users"
-    );
+    assert_eq!(itself, "node 0 reads node 0, which does not precede it: arguments must come first");
 }

@@ -1,4 +1,4 @@
-//! Pictures, as text: no Graphviz is needed to know what it would be given.
+//! Drawings in DOT, compared as text.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use edbatch_graph::{Graph, Kind, Network, PlainDag, Shape};
 use crate::dags;
 
 #[test]
-fn a_graph() {
+fn a_graph_is_drawn() {
     let (network, [leaf, pair, any], start) = dags::network();
     let mut graph = Graph::new(network);
     let carried = graph.give(graph.given()[0]);
@@ -34,7 +34,7 @@ fn a_graph() {
 }
 
 #[test]
-fn a_cell() {
+fn a_cell_is_drawn() {
     let mut network = Network::new();
     let state = network.record("state", [("h", Shape::Vector(2))]).unwrap();
     let cell = network.cell("step", state, |cell| {
@@ -66,7 +66,7 @@ fn a_cell() {
 }
 
 #[test]
-fn hostile_names_stay_inside_their_quotes() {
+fn hostile_names_are_escaped() {
     let mut dag = PlainDag::new(["a\"]; x -> y [\"\\", "二\n\u{0}\\N"]);
     dag.push(Kind(0), &[]).unwrap();
     dag.push(Kind(1), &[]).unwrap();
@@ -79,7 +79,7 @@ fn hostile_names_stay_inside_their_quotes() {
 }
 
 #[test]
-fn an_empty_graph() {
+fn an_empty_graph_is_drawn() {
     let graph = Graph::new(Arc::new(Network::new()));
     assert_eq!(graph.dot().to_string(), PlainDag::new(["a"]).dot().to_string());
 }

@@ -1,22 +1,22 @@
-//! A graph that grows while it runs: what was computed is carried into the next graph.
+//! A graph that grows while it runs: computed values are carried into the next graph.
 
 use edbatch_graph::{Dag, Graph, NodeId, Source};
 
 use crate::dags::network;
 
 #[test]
-fn run_clear_give_and_call_on() {
+fn values_are_carried_into_a_cleared_graph() {
     let (network, [leaf, pair, any], start) = network();
     let mut graph = Graph::new(network);
     let record = graph.record_of(start).unwrap();
 
-    // The first graph: two states, of which the later steps need the last.
+    // The first graph computes two states. Later steps need the last one.
     let x = graph.call(leaf, &[1], &[]).unwrap();
     let last = graph.call(pair, &[], &[start, x]).unwrap();
     assert_eq!(graph.to_string(), "n0 = leaf(#1)\nn1 = pair(g0, n0)\n");
     assert_eq!(graph.record_of(last), Some(record));
 
-    // It has run. Its values are gone with it, but for the one that is given to the next graph.
+    // After it has run, its values are gone, except the one that is given to the next graph.
     graph.clear();
     assert_eq!(graph.nodes(), 0);
     assert_eq!(graph.given(), &[record], "the initial value stays");
@@ -33,20 +33,20 @@ fn run_clear_give_and_call_on() {
     graph.call(pair, &[], &[carried, y]).unwrap();
     graph.call(any, &[], &[start, carried, y]).unwrap();
     assert_eq!(graph.to_string(), "n0 = leaf(#2)\nn1 = pair(g1, n0)\nn2 = any(g0, g1, n0)\n");
-    // Given values are no nodes: nothing waits for them.
+    // Given values are not arguments in the DAG.
     assert_eq!(graph.arguments(NodeId(1)).collect::<Vec<_>>(), [NodeId(0)]);
 
-    // And once more: what was carried is forgotten, what is initial stays.
+    // Clearing removes carried values, but not initial values.
     graph.clear();
     assert_eq!(graph.given(), &[record]);
     assert!(graph.call(any, &[], &[carried]).is_err());
     assert!(graph.call(any, &[], &[start]).is_ok());
 }
 
-/// Its number is that of another value by then: only builds with debug assertions tell.
+/// Another value has the same index. Only builds with debug assertions see the difference.
 #[test]
 #[cfg(debug_assertions)]
-fn a_value_of_cleared_contents_is_refused_though_its_number_is_taken() {
+fn a_stale_value_is_an_error_even_if_its_index_is_in_use() {
     let (network, [leaf, pair, _], start) = network();
     let mut graph = Graph::new(network);
     let stale = graph.call(leaf, &[1], &[]).unwrap();
@@ -54,12 +54,12 @@ fn a_value_of_cleared_contents_is_refused_though_its_number_is_taken() {
     graph.clear();
     let fresh = graph.call(leaf, &[2], &[]).unwrap();
     graph.give(graph.record_of(start).unwrap());
-    assert_eq!(stale, fresh, "values are equal by what they name");
+    assert_eq!(stale, fresh, "values with the same source are equal");
     assert_eq!((graph.record_of(stale), graph.record_of(given)), (None, None));
     assert!(graph.call(pair, &[], &[start, stale]).is_err());
     assert!(graph.call(pair, &[], &[given, fresh]).is_err());
     assert!(graph.call(pair, &[], &[start, fresh]).is_ok());
-    assert!(graph.call(pair, &[], &[start, NodeId(0).into()]).is_ok(), "by its number, on purpose");
+    assert!(graph.call(pair, &[], &[start, NodeId(0).into()]).is_ok(), "a value by its node");
 }
 
 #[test]

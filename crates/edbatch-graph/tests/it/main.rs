@@ -1,5 +1,4 @@
-//! Tests of the whole crate from outside, one binary. Text in and text out where a message
-//! teaches, properties against the naive thing elsewhere.
+//! Integration tests, in one binary: messages as text, and properties against naive versions.
 
 mod call;
 mod cell;

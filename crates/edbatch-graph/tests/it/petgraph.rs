@@ -1,4 +1,4 @@
-//! petgraph's own algorithms run on the view and agree with the naive thing.
+//! petgraph's algorithms on the view agree with naive ones on the graph.
 
 use edbatch_graph::{Dag, NodeId, Petgraph, parse_text};
 use petgraph::Direction;
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use crate::dags::{graphs, plain_dags};
 
-/// Longest paths to every node in edges, read off the arguments.
+/// The length of the longest path to every node.
 fn depths(dag: &impl Dag) -> Vec<u32> {
     let mut depths = Vec::with_capacity(dag.nodes());
     for node in (0..dag.nodes()).map(NodeId::new) {
@@ -23,7 +23,7 @@ fn depths(dag: &impl Dag) -> Vec<u32> {
     depths
 }
 
-/// Which nodes depend on `root`, by arguments alone.
+/// The nodes that depend on `root`.
 fn reachable(dag: &impl Dag, root: NodeId) -> Vec<bool> {
     let mut seen = vec![false; dag.nodes()];
     for node in (0..dag.nodes()).map(NodeId::new) {
@@ -43,7 +43,7 @@ fn agrees(dag: &impl Dag) {
         assert_eq!(*kind, dag.kind(node));
     }
 
-    // Every argument is one edge, seen alike from both of its ends.
+    // Every argument is one edge, and both of its ends list it.
     let mut edges = view.edge_references();
     for node in nodes() {
         let arguments: Vec<NodeId> = dag.arguments(node).collect();
@@ -111,7 +111,7 @@ proptest! {
 }
 
 #[test]
-fn visited_nodes_can_be_forgotten() {
+fn visited_nodes_can_be_reset() {
     let view = Petgraph::new(&parse_text("2\n0 0\n0 1 0\n").unwrap());
     let mut seen = view.visit_map();
     assert!(seen.visit(NodeId(1)) && !seen.visit(NodeId(1)));
@@ -122,7 +122,7 @@ fn visited_nodes_can_be_forgotten() {
 }
 
 #[test]
-fn its_dot_shows_kinds_and_argument_positions() {
+fn dot_shows_kinds_and_argument_positions() {
     let view = Petgraph::new(&parse_text("2\n0 0\n1 2 0 0\n").unwrap());
     assert_eq!(
         Dot::new(&view).to_string(),

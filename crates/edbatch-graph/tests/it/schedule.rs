@@ -1,4 +1,4 @@
-//! `Schedule::check` accepts what is legal and names what is not.
+//! `Schedule::check` accepts legal schedules and names the violations of others.
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule, Violation, parse_text};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::sample::Index;
 
 use crate::dags::{graphs, plain_dags};
 
-/// The naive scheduler: whichever kind `pick` says of those that can run, all that can run of it.
+/// A naive scheduler: `pick` chooses a kind with ready nodes, and all of them form a batch.
 fn greedy(dag: &impl Dag, mut pick: impl FnMut(&[Kind]) -> Kind) -> Vec<(Kind, Vec<NodeId>)> {
     let mut ran = vec![false; dag.nodes()];
     let mut batches = Vec::new();
@@ -37,7 +37,7 @@ fn schedule_of(batches: &[(Kind, Vec<NodeId>)]) -> Schedule {
     schedule
 }
 
-/// What is wrong, once `mutate` has changed a legal schedule; with the node and its batch.
+/// The violation after `mutate` has changed a legal schedule, with the node and its batch.
 fn violation(
     dag: &PlainDag,
     mutate: impl FnOnce(&mut Vec<(Kind, Vec<NodeId>)>),
@@ -106,7 +106,7 @@ proptest! {
             let earlier = ran_in(argument);
             let (what, ..) = violation(&dag, |batches| batches.swap(earlier, batch));
             prop_assert!(is_too_early(what));
-            // In its argument's own batch a node is too early as well.
+            // A node in the same batch as its argument is also too early.
             if dag.kind(argument) == kind {
                 let (what, ..) = violation(&dag, |batches| {
                     batches[batch].1.retain(|&other| other != node);
@@ -119,7 +119,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn violations_are_named() {
     let check = |batches: &[(u16, &[u32])], expected: &str| {
         let dag = parse_text("3\n0 0\n0 0\n1 2 0 1\n").unwrap();
         let mut schedule = Schedule::new();
@@ -135,6 +135,6 @@ fn what_is_wrong_is_said() {
     check(&[(0, &[0]), (1, &[2])], "batch 1, node n2: runs before its argument n1");
     check(&[(0, &[0, 1])], "batch 1, node n2: never runs");
     check(&[(0, &[0, 1, 0])], "batch 0, node n0: runs a second time");
-    check(&[(1, &[0])], "batch 0, node n0: is of kind k0 in a batch of kind k1");
-    check(&[(0, &[3])], "batch 0, node n3: the graph has no such node");
+    check(&[(1, &[0])], "batch 0, node n0: has kind k0 in a batch of kind k1");
+    check(&[(0, &[3])], "batch 0, node n3: not in the graph");
 }

@@ -1,18 +1,18 @@
-//! The text format: what it holds survives, and what is wrong with it is said by line.
+//! The text format: round trips, and errors with line numbers.
 
 use edbatch_graph::{Dag, NodeId, PlainDag, parse_text, write_text};
 use proptest::prelude::*;
 
 use crate::dags::{graphs, plain_dags};
 
-/// The message that a text gives.
+/// Compares the error message of a text.
 fn check(text: &str, expected: &str) {
     let message = parse_text(text).map_or_else(|error| error.to_string(), |_| "no error".into());
     assert_eq!(message, expected, "of {text:?}");
 }
 
 #[test]
-fn what_is_wrong_is_said_by_line() {
+fn errors_have_line_numbers() {
     check("", "line 1: expected the number of nodes, got an empty file");
     check("x\n", "line 1: expected the number of nodes, got x");
     check("\n1\n", "line 1: expected the number of nodes, got the end of the line");
@@ -30,8 +30,8 @@ fn what_is_wrong_is_said_by_line() {
     );
     check(
         "2\n0 1 1\n0 0\n",
-        "line 2: node 0 reads node 1, which does not precede it: arguments come before users, so \
-         a cycle or a forward reference",
+        "line 2: node 0 reads node 1, which does not precede it: expected no cycles or forward \
+         references",
     );
     check("2\r\n0 0\r\n0 1 7\r\n", "line 3: node 1 reads node 7, but there are only 2 nodes");
     check("1\n0 \u{1b}[31m\n", "line 2: expected the number of inputs, got \\u{1b}[31m");
@@ -43,7 +43,7 @@ fn what_is_wrong_is_said_by_line() {
 }
 
 #[test]
-fn memory_is_taken_by_what_is_there_and_not_by_what_is_claimed() {
+fn huge_numbers_allocate_no_memory() {
     let huge = u64::MAX;
     check(
         &format!("{huge}\n0 0\n"),
@@ -60,15 +60,15 @@ fn memory_is_taken_by_what_is_there_and_not_by_what_is_claimed() {
 }
 
 #[test]
-fn the_first_type_too_many_is_named_by_its_line() {
+fn the_error_for_too_many_types_has_a_line_number() {
     let mut text = String::from("65538\n\n");
     for node in 0..65_538u64 {
         text.push_str(&format!("{} 0\n", node.saturating_sub(1) + (1 << 40)));
     }
-    check(&text, "line 65540: 65537 different kinds, at most 65536 are possible");
+    check(&text, "line 65540: 65537 different kinds, expected at most 65536");
 }
 
-/// Same arguments, and kinds that are named after the numbers that were written.
+/// Returns true if the arguments are equal, and the names of kinds are the original numbers.
 fn is_same(dag: &impl Dag, read: &PlainDag) -> bool {
     dag.nodes() == read.nodes()
         && (0..dag.nodes()).map(NodeId::new).all(|node| {
@@ -79,17 +79,17 @@ fn is_same(dag: &impl Dag, read: &PlainDag) -> bool {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(dag in plain_dags(), graph in graphs()) {
+    fn written_graphs_are_read_unchanged(dag in plain_dags(), graph in graphs()) {
         let read = parse_text(&write_text(&dag)).unwrap();
         prop_assert!(is_same(&dag, &read));
-        // Once its kinds are dense, a text is its own canonical form.
+        // A text with dense kinds is canonical.
         let text = write_text(&read);
         prop_assert_eq!(write_text(&parse_text(&text).unwrap()), text);
         prop_assert!(is_same(&graph, &parse_text(&write_text(&graph)).unwrap()));
     }
 
     #[test]
-    fn any_bytes_give_a_graph_or_a_line_that_exists(
+    fn any_text_is_a_graph_or_an_error_with_a_valid_line(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
         let text = String::from_utf8_lossy(&bytes);
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn one_wrong_byte_is_blamed_on_a_line_at_or_after_it(
+    fn the_error_of_a_wrong_byte_has_its_line_or_a_later_one(
         dag in plain_dags(),
         place in any::<prop::sample::Index>(),
         byte in prop::sample::select(b"0 9\n-x\xff".to_vec()),

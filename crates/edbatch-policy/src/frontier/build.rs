@@ -30,7 +30,7 @@ impl Frontier {
             if users.len() < place.end {
                 (arguments, users) = self.edges.grow();
             }
-            let count = match dag.arguments(user).few() {
+            let count = match dag.arguments(user).into_array() {
                 Ok((few, count)) => {
                     // No branch: what is no argument is overwritten by those of the next node.
                     arguments[place.clone()].copy_from_slice(&few);
