@@ -62,7 +62,7 @@ pub use problem::{AlignedBatch, AlignedOperand, Malformed, OperandId, Problem};
 /// The largest number of positions, over all operands, of a part of a problem that is searched.
 ///
 /// Larger parts are planned by the greedy pass alone: [`Search`] has no effect on them. The paper's
-/// cells have at most 65.
+/// cells have at most 65, the cells of the model zoo at most 8.
 pub const MAX_SEARCHED: u32 = 256;
 
 /// The effort spent on problems without an ideal layout. Equal searches of equal problems return

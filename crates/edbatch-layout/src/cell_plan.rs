@@ -93,7 +93,7 @@ pub enum Base {
     Output,
 }
 
-/// One step of a compiled cell. Shapes are those of one call; `b` counts calls.
+/// A step of a compiled cell. Shapes are per call; the index `b` is the call.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CellStep {
     /// `out[b, :] = Σ over the call's values v of from[v, :]`, or their mean or maximum.
@@ -124,8 +124,8 @@ pub enum CellStep {
         /// The value that the product is added to.
         mode: Mode,
     },
-    /// `out[b] = left[b] · right[b]` for matrices `(m, k)` and `(k, n)`, at least one of which is
-    /// not a parameter; with a bias, `out[b, i, j] = bias[b, i] + (left[b] · right[b])[i, j]`.
+    /// `out[b] = left[b] · right[b]` for matrices `(m, k)` and `(k, n)`, not both of them parameters.
+    /// With a bias, `out[b, i, j] = bias[b, i] + (left[b] · right[b])[i, j]`.
     MatMul {
         /// The place of the left factor.
         left: Place,

@@ -158,7 +158,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Returns the operands of a step, which must follow those of the previous step.
+    /// Returns the operands of a step, which must follow the operands of the previous step.
     fn operands_of(&mut self, step: &Step, expected: usize) -> Checked<&'a [Operand]> {
         let start = step.operands as usize;
         if start != self.operands {

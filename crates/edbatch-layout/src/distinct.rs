@@ -1,5 +1,4 @@
-//! The rows of tables that a mini-batch names: the part of a plan that does not depend on its
-//! topology alone.
+//! The rows of tables that a mini-batch names: the part of a plan that a refill changes.
 
 use std::hint::select_unpredictable;
 
@@ -11,27 +10,30 @@ use crate::planner::{Capacity, MiniBatch};
 
 /// For each cell that is divided by a table, the distinct rows that its calls name.
 ///
-/// *Cost*: O(calls); a row is looked up in an array as long as its table, which is never cleared.
+/// *Cost*: O(calls). Rows are looked up in an array with an entry for each row of the table, which is
+/// never cleared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distinct {
-    kinds: Vec<OfKind>,
-    /// The number of each call's row, in the order in which calls run.
+    /// By kind.
+    tables: Vec<TableRows>,
+    /// The index of each call's row among the distinct ones, in the order in which calls run.
     numbers: Vec<u32>,
-    /// Which mini-batch this is.
+    /// The number of the current mini-batch.
     stamp: u32,
 }
 
+/// The distinct rows of one cell's table.
 #[derive(Clone, Debug, Default)]
-struct OfKind {
-    /// The table port that divides its cell, if one does.
+struct TableRows {
+    /// The table port that divides the cell.
     port: Option<usize>,
-    /// Elements of a row of that table.
+    /// The number of elements of a table row.
     width: u32,
-    /// By row of the table: the mini-batch that last named the row, and its number.
+    /// By table row: the last mini-batch that named it, and its index among the distinct rows.
     seen: Vec<(u32, u32)>,
-    /// Where each distinct row begins in the table.
+    /// The offset of each distinct row in the table.
     rows: Vec<u32>,
-    /// Where its results begin.
+    /// The offset of the prologue's results in the arena.
     results: u32,
 }
 
@@ -39,33 +41,34 @@ impl Distinct {
     /// Finds the distinct rows of a mini-batch.
     pub(crate) fn find(&mut self, &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>) {
         self.stamp = self.stamp.checked_add(1).unwrap_or_else(|| {
-            self.kinds.clear();
+            self.tables.clear();
             1
         });
-        self.kinds.resize_with(program.cells().len(), OfKind::default);
+        self.tables.resize_with(program.cells().len(), TableRows::default);
         for (kind, cell) in program.network().cells().iter().enumerate() {
-            let of_kind = &mut self.kinds[kind];
-            of_kind.rows.clear();
-            of_kind.port = match program.signature(Kind::new(kind)).hoisted {
+            let table_rows = &mut self.tables[kind];
+            table_rows.rows.clear();
+            table_rows.port = match program.signature(Kind::new(kind)).hoisted {
                 Some((Base::Table(port), _)) => Some(usize::from(port)),
                 _ => None,
             };
-            if let Some(port) = of_kind.port {
+            if let Some(port) = table_rows.port {
                 let table = &cell.tables()[port];
-                of_kind.width = program.table_width(table);
-                of_kind.seen.resize(table.rows as usize, (0, 0));
+                table_rows.width = program.table_width(table);
+                table_rows.seen.resize(table.rows as usize, (0, 0));
             }
         }
         self.numbers.clear();
         for batch in schedule.batches() {
-            let OfKind { port, width, seen, rows, .. } = &mut self.kinds[batch.kind.index()];
+            let TableRows { port, width, seen, rows, .. } = &mut self.tables[batch.kind.index()];
             let Some(port) = *port else { continue };
             let mut count = rows.len();
             rows.resize(count + batch.nodes.len(), 0);
             self.numbers.extend(batch.nodes.iter().map(|&node| {
                 let row = graph.rows(node)[port];
                 let (stamp, number) = seen[row as usize];
-                // No branch, for any row may be new: what is not is overwritten by the next one.
+                // Branch-free, because new rows are unpredictable: the next row overwrites a
+                // repeated one.
                 let is_new = stamp != self.stamp;
                 let number = select_unpredictable(is_new, count as u32, number);
                 rows[count] = row * *width;
@@ -77,10 +80,10 @@ impl Distinct {
         }
     }
 
-    /// For how many rows of its table a cell needs capacity, if it is divided by one.
+    /// Returns the capacity that a cell needs for rows of its table; 0 if no table divides it.
     pub(crate) fn rows(&self, mini_batch: &MiniBatch<'_>, kind: Kind, capacity: Capacity) -> usize {
         let &MiniBatch { program, schedule, .. } = mini_batch;
-        match (self.kinds[kind.index()].port, capacity) {
+        match (self.tables[kind.index()].port, capacity) {
             (None, _) => 0,
             (Some(_), Capacity::Distinct) => self.count(kind),
             (Some(table), Capacity::Any) => {
@@ -91,12 +94,12 @@ impl Distinct {
         }
     }
 
-    /// How many distinct rows the calls of a cell name, if it is divided by a table.
+    /// Returns the number of distinct rows that the calls of a cell name.
     pub(crate) fn count(&self, kind: Kind) -> usize {
-        self.kinds[kind.index()].rows.len()
+        self.tables[kind.index()].rows.len()
     }
 
-    /// Whether a plan has capacity for these rows.
+    /// Returns true if a plan has capacity for these rows.
     pub(crate) fn has_capacity(&self, plan: &Plan) -> bool {
         plan.steps.iter().all(|step| match step.action {
             Action::Hoist { capacity } => self.count(step.cell) <= capacity as usize,
@@ -104,32 +107,32 @@ impl Distinct {
         })
     }
 
-    /// Writes all lists of [`Plan::rows`], and for how many rows something is hoisted.
+    /// Writes all lists of [`Plan::rows`], and the number of rows of each prologue step.
     pub(crate) fn write(&mut self, mini_batch: &MiniBatch<'_>, plan: &mut Plan) {
         let &MiniBatch { program, graph, schedule, .. } = mini_batch;
         let Plan { steps, operands, rows, .. } = plan;
         let mut numbers = self.numbers.as_slice();
         let mut batches = schedule.batches();
         for step in steps {
-            let of_kind = &mut self.kinds[step.cell.index()];
+            let hoisted = &mut self.tables[step.cell.index()];
             if !step.is_batch() {
-                let Some(port) = of_kind.port else { continue };
-                let distinct = &of_kind.rows;
+                let Some(port) = hoisted.port else { continue };
+                let distinct = &hoisted.rows;
                 step.calls = distinct.len() as u32;
-                of_kind.results = step.out;
+                hoisted.results = step.out;
                 let Operand::Table { start } = operands[step.operands as usize + port] else {
-                    unreachable!("what is hoisted for a table reads a list of its rows")
+                    unreachable!("the prologue of a table reads a list of its rows")
                 };
                 rows[start as usize..][..distinct.len()].copy_from_slice(distinct);
                 continue;
             }
-            let batch = batches.next().expect("a batch for every call");
+            let batch = batches.next().expect("a batch for each batch step");
             let operands = &operands[step.operands as usize..];
             table_rows(mini_batch, batch, operands, rows);
             if step.action != Action::Body {
                 continue;
             }
-            // Behind the ports, the rows of what the prologue made.
+            // The operand after the ports: rows of prologue results.
             let cell = &program.network()[batch.kind];
             match operands[cell.tables().len() + cell.ports().len()] {
                 Operand::Folded { start } => {
@@ -139,23 +142,22 @@ impl Distinct {
                     }
                 }
                 Operand::Hoisted { start } => {
-                    let hoisted = program.signature(batch.kind).hoisted;
-                    let (_, stride) = hoisted.expect("a table divides it");
+                    let signature = program.signature(batch.kind);
+                    let (_, stride) = signature.hoisted.expect("a table divides it");
                     let (own, rest) = numbers.split_at(batch.nodes.len());
                     numbers = rest;
                     for (row, &number) in rows[start as usize..].iter_mut().zip(own) {
-                        *row = of_kind.results + number * stride;
+                        *row = hoisted.results + number * stride;
                     }
                 }
-                // A prologue of values leaves its rows where the topology says.
+                // The rows of a prologue of values depend on the topology alone.
                 _ => {}
             }
         }
     }
 }
 
-/// Writes the rows of tables that the calls of a batch read; others are not read, but by a
-/// prologue.
+/// Writes the rows of tables that the calls of a batch read, except those that a prologue reads.
 fn table_rows(
     &MiniBatch { program, graph, .. }: &MiniBatch<'_>,
     batch: Batch<'_>,

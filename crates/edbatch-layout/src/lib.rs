@@ -1,15 +1,15 @@
-//! Memory planning for ED-Batch: where every tensor lives, so that batches read and write
+//! Memory planning for ED-Batch: where every tensor is stored, so that batches read and write
 //! contiguous memory.
 //!
 //! - **Inside a cell**, once, when a model is loaded: [`Program::new`] compiles the equations of
-//!   every cell to a [`CellPlan`], a few steps over scratch. It takes well under a millisecond a
-//!   cell. [`cell_text`] and [`cell_dot`] draw a plan; [`CellPlan::moved`] counts what it copies,
-//!   and [`Program::copied`] says why.
-//! - **Across batches**, for each mini-batch: [`Planner`] gives every node a row in an arena, takes
-//!   it back after the last reader, and [`check`] proves it legal. A plan can be refilled for a
-//!   mini-batch of the same topology.
-//! - **[`aligned`]** is the search behind it, of use by itself: an order of variables in which
-//!   batches find their operands side by side.
+//!   every cell to a [`CellPlan`], a few steps over scratch memory. It takes well under a millisecond
+//!   per cell. [`cell_text`] and [`cell_dot`] draw a plan, [`CellPlan::moved`] counts its copies, and
+//!   [`Program::copied`] explains them.
+//! - **Across batches**, for each mini-batch: [`Planner`] gives every node a row in an arena and frees
+//!   it after the last reader. [`check`] proves a plan legal. A plan can be refilled for a mini-batch
+//!   with the same topology.
+//! - **[`aligned`]** is the underlying search, usable by itself: an order of variables that lets
+//!   batches read their operands in place.
 //!
 //! ```
 //! use edbatch_graph::Kind;
@@ -22,7 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! *Source*: section 3 of the paper; each module says where it differs.
+//! *Source*: section 3 of the paper; each module documents its differences.
 #![forbid(unsafe_code)]
 
 pub mod aligned;

@@ -1,4 +1,4 @@
-//! A planned mini-batch: plain data that a backend carries out.
+//! Plans: mini-batches as plain data that a backend executes.
 
 use std::fmt;
 
@@ -6,88 +6,88 @@ use edbatch_graph::{Kind, RecordId};
 
 /// The steps of a mini-batch over one arena of f32 elements.
 ///
-/// Everything is a number in a flat array, so that a plan can be copied to a device as it is.
-/// No tensor is an object at run time.
+/// Everything is a number in a flat array, so a plan can be copied to a device unchanged. No tensor
+/// is an object at run time.
 #[derive(PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    /// A step for each batch, in order, and one before each group of batches for which something is
-    /// hoisted.
+    /// A step for each batch, in order. A prologue step precedes each group of batches that needs
+    /// hoisted rows.
     pub steps: Vec<Step>,
-    /// The operands of all steps: per step an operand per table, then one per port, and for the
-    /// [body](Action::Body) of a cell one more.
+    /// The operands of all steps: for each step an operand per table, then one per port, and one
+    /// more for the [body](Action::Body) of a cell.
     pub operands: Vec<Operand>,
     /// Lists that operands refer to.
     pub lists: Vec<u32>,
-    /// Lists that depend on the rows of tables which the calls name; everything else follows from
-    /// the graph's topology and its schedule.
+    /// Lists that depend on the rows of tables that the calls name. The rest of the plan depends
+    /// only on the graph's topology and its schedule.
     pub rows: Vec<u32>,
-    /// Elements of the arena.
+    /// The number of elements of the arena.
     pub arena: usize,
     /// By step: the first wave after those of all steps that it reads, where steps may run
     /// side by side ([`Planner::for_waves`](crate::Planner::for_waves)); else empty.
     pub waves: Vec<u32>,
-    /// The rows of the given values, which are there before the first step.
+    /// The rows of the given values, which the caller writes before the first step.
     pub given: Vec<ValueRow>,
-    /// The rows of the values that are used after the last step, and what for.
+    /// The rows of the values that are used after the last step, and their use.
     pub wanted: Vec<(ValueRow, Want)>,
 }
 
-/// Where a value lies.
+/// The row of a value in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ValueRow {
-    /// What the row holds; [`Program::record`](crate::Program::record) says where in it.
+    /// The record in the row; [`Program::record`](crate::Program::record) is its layout.
     pub record: RecordId,
-    /// Where the row begins in the arena, in elements.
+    /// The offset of the row in the arena, in elements.
     pub start: u32,
 }
 
-/// What a value is wanted for, once its plan has run.
+/// The use of a value after its plan has run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Want {
-    /// Its elements, in the host's memory.
+    /// Copy its elements to host memory.
     Elements,
-    /// The index of its greatest element, in the host's memory.
+    /// Copy the index of its largest element to host memory.
     ArgMax,
-    /// To stay with the backend, as a given value of the plan that it runs next.
+    /// Keep it in the backend, as a given value of the next plan.
     Stay,
 }
 
-/// A batch, a cell called for several nodes at once; or the hoisted part of some batches.
+/// A batch, which calls a cell for several nodes; or a prologue for some batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Which cell.
+    /// The cell.
     pub cell: Kind,
-    /// What of it.
+    /// The part of the cell that runs, and the purpose.
     pub action: Action,
-    /// For how many nodes, or distinct rows.
+    /// The number of nodes, or of distinct rows.
     pub calls: u32,
-    /// Where the first output row begins; the others follow at the record's stride, or at that of
+    /// The offset of the first output row. The next rows follow at the stride of the record, or of
     /// hoisted rows.
     pub out: u32,
-    /// Index of the first operand in [`Plan::operands`].
+    /// The index of the first operand in [`Plan::operands`].
     pub operands: u32,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Calls the cell for the nodes of a batch.
+    /// Runs the cell for the nodes of a batch.
     Call,
-    /// Computes the [prologue](crate::Hoisted::prologue) of the cell, for distinct rows of a table
-    /// or for the values that the calls of several batches read. Its other operands are unread.
+    /// Runs the [prologue](crate::Hoisted::prologue) of the cell, for distinct rows of a table or
+    /// for the values that the calls of several batches read. Its other operands are unread.
     Hoist {
-        /// For how many rows there is memory.
+        /// The number of rows that there is memory for.
         capacity: u32,
     },
-    /// Calls the [body](crate::Hoisted::body) of the cell for the nodes of a batch. The last
-    /// operand is where they find their rows of the prologue's results, hoisted or folded.
+    /// Runs the [body](crate::Hoisted::body) of the cell for the nodes of a batch. The last operand
+    /// names their rows of prologue results, hoisted or folded.
     Body,
 }
 
-/// The part of a cell that a step carries out.
+/// The part of a cell that a step runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CellPart {
-    /// All of it.
+    /// The whole cell.
     Whole,
     /// Its [prologue](crate::Hoisted::prologue).
     Prologue,
@@ -96,7 +96,7 @@ pub enum CellPart {
 }
 
 impl Action {
-    /// The part of the cell that is carried out.
+    /// Returns the part of the cell that runs.
     #[must_use]
     pub fn part(self) -> CellPart {
         match self {
@@ -108,63 +108,63 @@ impl Action {
 }
 
 impl Step {
-    /// Whether the step carries out the same part of the same cell as another.
+    /// Returns true if both steps run the same part of the same cell.
     #[must_use]
     pub fn same_part(&self, other: &Self) -> bool {
         self.cell == other.cell && self.action.part() == other.action.part()
     }
 
-    /// Whether the step runs a batch of the schedule; otherwise it prepares some.
+    /// Returns true if the step runs a batch of the schedule, and false for a prologue.
     #[must_use]
     pub fn is_batch(&self) -> bool {
         !matches!(self.action, Action::Hoist { .. })
     }
 }
 
-/// Where the calls of a step find one of their arguments. Offsets are in elements of the arena.
+/// The location of one argument of a step's calls. Offsets are in elements of the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operand {
-    /// Rows of a parameter: call `b` reads it from element `rows[start + b]` on.
+    /// Rows of a parameter: call `b` reads it at offset `rows[start + b]`.
     Table {
-        /// Into [`Plan::rows`].
+        /// Index into [`Plan::rows`].
         start: u32,
     },
-    /// Nothing: another part of the cell reads it.
+    /// No location: another part of the cell reads the argument.
     Unread,
-    /// Rows of results for distinct rows of a table: call `b` reads at `rows[start + b]`.
+    /// Hoisted rows for distinct rows of a table: call `b` reads at `rows[start + b]`.
     Hoisted {
-        /// Into [`Plan::rows`].
+        /// Index into [`Plan::rows`].
         start: u32,
     },
-    /// Rows of a [folded table](crate::FoldedTable): call `b` reads at `rows[start + b]` of the
+    /// Rows of a [folded table](crate::FoldedTable): call `b` reads at `rows[start + b]` in the
     /// memory of all folded tables.
     Folded {
-        /// Into [`Plan::rows`].
+        /// Index into [`Plan::rows`].
         start: u32,
     },
     /// Rows at equal distances: call `b` reads at `first + b × stride`.
     Span {
-        /// Where the first call's row begins.
+        /// The offset of the first call's row.
         first: u32,
-        /// From one call's row to the next, not 0.
+        /// The distance from one call's row to the next; not 0.
         stride: u32,
     },
-    /// Rows anywhere: call `b` reads at `lists[start + b]`.
+    /// A list of rows: call `b` reads at `lists[start + b]`.
     List {
-        /// Into [`Plan::lists`].
+        /// Index into [`Plan::lists`].
         start: u32,
     },
-    /// Any number of rows a call: call `b` reads at `lists[rows..][ends[b - 1]..ends[b]]`, where
-    /// `ends` is `lists[ends..ends + calls]` and counts from 0.
+    /// Any number of rows for each call: call `b` reads at `lists[rows..][ends[b - 1]..ends[b]]`,
+    /// where `ends` is `lists[ends..ends + calls]`, and the first call starts at 0.
     Many {
-        /// Into [`Plan::lists`]: one end per call.
+        /// Index into [`Plan::lists`]: one end per call.
         ends: u32,
-        /// Into [`Plan::lists`]: the rows of all calls.
+        /// Index into [`Plan::lists`]: the rows of all calls.
         rows: u32,
     },
 }
 
-/// A copy into a plan that was as large before allocates nothing: [`Clone::clone_from`].
+/// [`clone_from`](Clone::clone_from) allocates nothing if the target was at least as large before.
 impl Clone for Plan {
     fn clone(&self) -> Self {
         let mut copy = Self::default();
@@ -173,7 +173,7 @@ impl Clone for Plan {
     }
 
     fn clone_from(&mut self, source: &Self) {
-        // By name, so that a new field is not forgotten.
+        // Names every field, so that a new one is a compile error.
         let Self { steps, operands, lists, rows, arena, waves, given, wanted } = source;
         self.steps.clone_from(steps);
         self.operands.clone_from(operands);
@@ -187,7 +187,7 @@ impl Clone for Plan {
 }
 
 impl Plan {
-    /// Forgets everything and keeps the memory.
+    /// Clears the plan and keeps the memory.
     pub fn clear(&mut self) {
         self.steps.clear();
         self.operands.clear();
@@ -199,7 +199,7 @@ impl Plan {
         self.arena = 0;
     }
 
-    /// The operands of a step, as its [`Action`] says.
+    /// Returns the operands of a step.
     #[must_use]
     pub fn operands_of(&self, step: usize) -> &[Operand] {
         let start = self.steps[step].operands as usize;
@@ -208,20 +208,20 @@ impl Plan {
         &self.operands[start..end]
     }
 
-    /// `calls` numbers of [`Plan::lists`].
+    /// Returns `calls` entries of [`Plan::lists`].
     #[must_use]
     pub fn list(&self, start: u32, calls: u32) -> &[u32] {
         &self.lists[start as usize..(start + calls) as usize]
     }
 
-    /// `calls` numbers of [`Plan::rows`].
+    /// Returns `calls` entries of [`Plan::rows`].
     #[must_use]
     pub fn rows(&self, start: u32, calls: u32) -> &[u32] {
         &self.rows[start as usize..(start + calls) as usize]
     }
 }
 
-/// One line a step: `k1 × 3 -> @96: table [4 1 7], span @0+32, list [0 64 32]`.
+/// One line per step: `k1 × 3 -> @96: table [4 1 7], span @0+32, list [0 64 32]`.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.steps.iter().enumerate() {

@@ -1,20 +1,20 @@
-//! Planning a mini-batch: rows for every node, operands for every batch.
+//! Plans a mini-batch: a row for every node, and the operands of every batch.
 //!
-//! A batch writes one span, its rows in the order in which it lists its nodes. The span is freed
-//! when the last batch that reads one of its rows has run, and later batches take it (not with
-//! [`Lifetimes::Distinct`]). An operand whose rows rise at equal distances, on one side of
-//! what is written, is read as a span; any other is a list of rows.
+//! A batch writes one span: the rows of its nodes, in the order of the batch. The span is freed after
+//! the last batch that reads one of its rows, and later batches reuse it (except with
+//! [`Lifetimes::Distinct`]). An operand is a span if its rows ascend at equal distances, on one side
+//! of the written rows; otherwise it is a list of rows.
 //!
-//! A prologue (what is *hoisted* out of a cell) that depends on a row of a table is run before the
-//! first batch that reads it, once per distinct row; of a [folded](Program::fold_tables) table, it
-//! has been run for all rows. One that depends on a value is run once for several small batches,
-//! before the first, as soon as all their values exist: a product of many rows in the place of many
-//! products of few.
+//! A prologue that depends on a row of a table runs before the first batch that needs it, once per
+//! distinct row. If the table is [folded](Program::fold_tables), it has already run for all rows. A
+//! prologue that depends on a value runs once for several small batches, as soon as all their values
+//! exist: one product of many rows instead of many products of few rows.
 //!
-//! A first pass over the batches lists what each reads, and so finds who reads a span last. A
-//! second one gives spans their places, and turns those lists into rows.
+//! A first pass over the batches lists the values that each reads, and finds the last reader of each
+//! span. A second pass places the spans, and turns the lists into rows.
 //!
-//! *Cost*: O(nodes + edges), no allocation once the [`Planner`]'s tables have grown.
+//! *Source*: ours. *Cost*: O(nodes + edges), and no allocation once the [`Planner`]'s tables have
+//! grown.
 
 mod arena;
 mod groups;
@@ -30,22 +30,22 @@ use crate::program::Program;
 use arena::{Arena, Span};
 use groups::Groups;
 
-/// Tables that planning needs, kept from one mini-batch to the next.
+/// Plans mini-batches. Its memory is reused from one mini-batch to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Planner {
-    /// By node: its batch, and so its span in [`Planner::spans`].
+    /// By node: its batch, which is also the index of its span in [`Planner::spans`].
     batch_of: Vec<u32>,
-    /// By node: where its row begins.
+    /// By node: the offset of its row.
     row_of: Vec<u32>,
-    /// What each batch reads, in the order in which its operands list it.
+    /// The values that each batch reads, in the order of its operands.
     values: Vec<Value>,
-    /// By batch: where those end.
+    /// By batch: the end of its part of `values`.
     ends: Vec<usize>,
     distinct: Distinct,
-    /// Batches, then hoisted results: the part of the arena that each has.
+    /// The spans of batches, then of hoisted rows.
     spans: Vec<Span>,
     groups: Groups,
-    /// By batch: the first of the spans that are given back when it has run.
+    /// By batch: the first of the spans that are freed after it.
     dying: Vec<Option<u32>>,
     arena: Arena,
     /// Whether the steps of a wave run in any order, or at once.
@@ -54,64 +54,64 @@ pub struct Planner {
     waves: Vec<u32>,
 }
 
-/// How far the lists of a plan are written.
+/// The progress of planning.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// Of [`Plan::rows`], which are only counted.
+    /// The length of [`Plan::rows`], which are written last.
     rows: u64,
-    /// Of [`Planner::values`].
+    /// The number of [`Planner::values`] that are planned.
     values: usize,
 }
 
-/// What is to be planned.
+/// The input of the planner.
 #[derive(Clone, Copy, Debug)]
 pub struct MiniBatch<'a> {
     /// The compiled network.
     pub program: &'a Program,
     /// Calls of its cells.
     pub graph: &'a Graph,
-    /// The order in which they run.
+    /// The batches of these calls.
     pub schedule: &'a Schedule,
-    /// The values that are used afterwards, and what for.
+    /// The values that are used afterwards, and their use.
     pub wanted: &'a [(Value, Want)],
 }
 
-/// How long a row of the arena belongs to its value.
+/// The lifetime of rows in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Lifetimes {
-    /// Until the last step that reads it has run; then later steps may reuse its place.
+    /// A row is freed after the last step that reads it, and later steps may reuse its memory.
     #[default]
     Reuse,
-    /// To the end of the plan: each row has a place of its own, so steps that do not read each other
-    /// may run in any order or at once. Nothing is hoisted for a value.
+    /// No row is freed, so independent steps may run in any order or concurrently. Prologues of
+    /// values do not run separately.
     Distinct,
 }
 
-/// For how many distinct rows of tables a plan has memory.
+/// The number of distinct rows of tables that a plan has memory for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Capacity {
-    /// For the distinct ones that the calls name.
+    /// The distinct rows that the calls name.
     #[default]
     Distinct,
-    /// For any that calls of the same topology may name: such a plan can be refilled.
+    /// Any rows that calls of the same topology can name. Such a plan can be refilled.
     Any,
 }
 
 impl Planner {
-    /// A planner whose rows live as long as `lifetimes` says.
+    /// Creates a planner.
     #[must_use]
     pub fn new(lifetimes: Lifetimes) -> Self {
         Self { for_waves: lifetimes == Lifetimes::Distinct, ..Self::default() }
     }
 
-    /// Plans a mini-batch, writing over `plan`. Given values lie at the front of the arena.
+    /// Plans a mini-batch and overwrites `plan`. Given values are at the start of the arena.
     ///
     /// # Errors
-    /// If the arena would have 2³² elements or more, or a list of the plan as many numbers. Nothing
-    /// of the arena's size is allocated before.
+    /// If the arena or a list of the plan would have 2³² elements or more. The arena itself is not
+    /// allocated here.
     ///
     /// # Panics
-    /// If the schedule is not one of the graph, or the graph not one of the program's network.
+    /// If the schedule does not belong to the graph, or the graph to the program's network.
     pub fn plan(
         &mut self,
         mini_batch: &MiniBatch<'_>,
@@ -136,7 +136,7 @@ impl Planner {
             let action =
                 self.hoisted_rows(schedule.len(), signature, of_batch, plan, &mut progress);
             plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
-            numbered(plan.operands.len(), plan.lists.len(), progress.rows)?;
+            check_lengths(plan.operands.len(), plan.lists.len(), progress.rows)?;
             // What is read no more makes room for later batches; but steps of a wave run side by
             // side, so for waves nothing takes the place of anything.
             let mut dying = self.dying[index];
@@ -149,10 +149,10 @@ impl Planner {
         plan.arena = self.arena.end() as usize;
         let Plan { given, wanted: rows, .. } = &mut *plan;
         rows.extend(wanted.iter().map(|&(value, want)| {
-            let record = graph.record_of(value).expect("a wanted value is one of the graph");
+            let record = graph.record_of(value).expect("a wanted value of the graph");
             (ValueRow { record, start: self.row(value, given) }, want)
         }));
-        // Written last, and by itself, so that a refill can write the same lists again.
+        // Written last and separately, so that a refill can overwrite the same lists.
         plan.rows.resize(progress.rows as usize, 0);
         self.distinct.write(mini_batch, plan);
         if self.for_waves {
@@ -165,9 +165,9 @@ impl Planner {
         Ok(())
     }
 
-    /// Turns a plan into that of another graph with the same nodes, values and schedule, whose
-    /// calls may name other rows of tables. Whether the plan has the [`Capacity`]; it is as before,
-    /// if not.
+    /// Reuses a plan for another graph with the same nodes, values and schedule, whose calls may name
+    /// other rows of tables. Returns false, and leaves the plan unchanged, if it does not have the
+    /// [`Capacity`].
     ///
     /// *Cost*: O(calls that name rows).
     pub fn refill(&mut self, mini_batch: &MiniBatch<'_>, plan: &mut Plan) -> bool {
@@ -179,7 +179,7 @@ impl Planner {
         suffices
     }
 
-    /// Puts the given values at the front of the arena.
+    /// Places the given values at the start of the arena.
     fn given(
         &mut self,
         program: &Program,
@@ -196,7 +196,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Gives a span its place; returns where it starts.
+    /// Places a span and returns its offset.
     fn take(&mut self, span: usize) -> Result<u32, ArenaTooLarge> {
         let span = &mut self.spans[span];
         span.start = self.arena.take(span.len);
@@ -213,15 +213,15 @@ impl Planner {
     }
 }
 
-/// An offset into the arena, where 32 bits hold it.
+/// Returns an offset into the arena, if it fits 32 bits.
 fn offset(elements: u64) -> Result<u32, ArenaTooLarge> {
     let what = Addressed::Values;
     u32::try_from(elements).map_err(|_| ArenaTooLarge { elements, what })
 }
 
-/// Refuses a plan with lists of which 32 bits cannot number the elements. They are looked at behind
-/// each batch, so that nothing is made of a number that was cut off before.
-fn numbered(operands: usize, lists: usize, rows: u64) -> Result<(), ArenaTooLarge> {
+/// Fails if a list of the plan has more than `u32::MAX` entries. Called after each batch, before a
+/// truncated index can be used.
+fn check_lengths(operands: usize, lists: usize, rows: u64) -> Result<(), ArenaTooLarge> {
     let elements = rows.max(operands.max(lists) as u64);
     match u32::try_from(elements) {
         Ok(_) => Ok(()),
@@ -229,24 +229,24 @@ fn numbered(operands: usize, lists: usize, rows: u64) -> Result<(), ArenaTooLarg
     }
 }
 
-/// A mini-batch of whose plan something cannot be addressed: 32 bits number its elements.
+/// The error of a mini-batch that needs more elements than 32 bits can address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArenaTooLarge {
-    /// Elements that would be needed at least.
+    /// The minimum number of elements needed.
     pub elements: u64,
-    /// Elements of what.
+    /// The memory that would be too large.
     pub what: Addressed,
 }
 
-/// What the numbers of a plan address.
+/// The memory that the numbers of a plan address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Addressed {
     /// The arena, with a device's scratch.
     Values,
-    /// A list of the plan, or the [tape](crate::Tape) of numbers that a device reads.
+    /// A list of the plan, or the command list of a device.
     Lists,
-    /// What a device hands out: all wanted elements, one after the other.
+    /// The results that a device returns: all wanted elements.
     Results,
 }
 
@@ -279,15 +279,15 @@ impl std::error::Error for ArenaTooLarge {}
 mod tests {
     use super::*;
 
-    /// No test has the memory for such lists.
+    /// Lists of this size would not fit into a test's memory.
     #[test]
-    fn lists_have_fewer_than_two_to_the_32_numbers() {
-        let most = u32::MAX as usize;
-        assert_eq!(numbered(most, most, most as u64), Ok(()));
-        let over = most as u64 + 1;
+    fn lists_have_at_most_u32_max_entries() {
+        let max = u32::MAX as usize;
+        assert_eq!(check_lengths(max, max, max as u64), Ok(()));
+        let over = max as u64 + 1;
         let error = ArenaTooLarge { elements: over, what: Addressed::Lists };
-        for (operands, lists, rows) in [(most + 1, 0, 0), (0, most + 1, 0), (0, 0, over)] {
-            assert_eq!(numbered(operands, lists, rows), Err(error));
+        for (operands, lists, rows) in [(max + 1, 0, 0), (0, max + 1, 0), (0, 0, over)] {
+            assert_eq!(check_lengths(operands, lists, rows), Err(error));
         }
         let expected = "the mini-batch's plan has 4294967296 numbers, expected below 2^32: make \
                         mini-batches smaller";

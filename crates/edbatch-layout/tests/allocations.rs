@@ -1,4 +1,4 @@
-//! Planning allocates nothing once its memory has seen the largest mini-batch.
+//! Planning allocates nothing after the largest mini-batch.
 
 use edbatch_layout::{Capacity, MiniBatch, Plan, Planner};
 use edbatch_testing::{CountingAllocator, allocations};
@@ -19,14 +19,14 @@ fn plan(workload: &graphs::Workload, capacity: Capacity, planner: &mut Planner, 
 }
 
 #[test]
-fn planning_what_was_planned_before_allocates_nothing() {
+fn planning_again_allocates_nothing() {
     for instances in [1, 8, 64] {
         for workload in graphs::workloads(instances) {
             for capacity in [Capacity::Distinct, Capacity::Any] {
                 let (mut planner, mut made) = (Planner::default(), Plan::default());
                 let mut again =
                     || allocations(|| plan(&workload, capacity, &mut planner, &mut made));
-                assert!(again() > 0, "the first time it allocates, and the count sees it");
+                assert!(again() > 0, "the first time allocates");
                 assert_eq!(again(), 0, "{} × {instances}, {capacity:?}", workload.name);
             }
         }
@@ -44,7 +44,7 @@ fn a_smaller_mini_batch_allocates_nothing_after_a_larger_one() {
 }
 
 #[test]
-fn a_plan_is_copied_into_the_memory_of_a_copy() {
+fn clone_from_reuses_memory() {
     for workload in graphs::workloads(8) {
         let (mut made, mut copy) = (Plan::default(), Plan::default());
         plan(&workload, Capacity::Distinct, &mut Planner::default(), &mut made);

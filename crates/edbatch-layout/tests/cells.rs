@@ -1,4 +1,4 @@
-//! The plans of the paper's cells, and what they copy.
+//! The plans of the paper's cells, and their copies.
 
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ fn moved(program: &Program) -> Moved {
 }
 
 #[test]
-fn every_style_computes_what_is_declared() {
+fn every_style_computes_the_declared_equations() {
     for name in PAPER_CELLS {
         for style in STYLES {
-            // The checker takes its time with the matrices of larger cells.
+            // The checker is slow for the matrices of larger cells.
             let network = paper_cell(name, 8).unwrap().unwrap();
             let program = Program::new(Arc::new(network), style).unwrap();
             check_cell(&program, Kind(0), program.cell(Kind(0))).unwrap();
@@ -38,7 +38,7 @@ fn every_style_computes_what_is_declared() {
 }
 
 #[test]
-fn planned_is_never_worse_than_declared() {
+fn a_planned_cell_copies_no_more_than_a_declared_one() {
     for name in PAPER_CELLS {
         let network = paper_cell(name, 64).unwrap().unwrap();
         let cell = &network.cells()[0];
@@ -55,9 +55,9 @@ fn planned_is_never_worse_than_declared() {
     }
 }
 
-/// What is said to be copied is what the steps copy.
+/// The reported copies are the copies of the steps.
 #[test]
-fn copies_are_those_of_the_plan() {
+fn reported_copies_match_the_plan() {
     for name in PAPER_CELLS {
         for style in STYLES {
             let program = program(name, style);
@@ -68,9 +68,9 @@ fn copies_are_those_of_the_plan() {
     }
 }
 
-/// Stacking the products of x would put a beside b, which u2 reads a to add to.
+/// Stacking the products of x would store a next to b, and the step that adds u2 a to b reads a.
 #[test]
-fn a_stack_that_costs_a_copy_is_not_made() {
+fn products_are_not_stacked_if_that_costs_a_copy() {
     let mut network = Network::new();
     let x = network.record("x", [("x", Shape::Vector(64))]).unwrap();
     let declared = network.cell("cell", x, |cell| {
@@ -90,17 +90,16 @@ fn a_stack_that_costs_a_copy_is_not_made() {
     }
 }
 
-/// The batches of an LSTM in the paper's layout: a kernel for each, but for the products, which
-/// are one for each vector; and no copy.
+/// Each batch of an LSTM is a kernel, except the products: they are one kernel for each vector.
 #[test]
-fn an_lstm_in_the_papers_layout() {
+fn an_lstm_in_the_papers_layout_copies_nothing() {
     let program = program("LSTMCell", CellStyle::Paper);
     let plan = program.cell(Kind(0)).to_string();
     assert_eq!(plan.lines().count() - 1, 2 + 8, "{plan}");
     assert_eq!(moved(&program), Moved::default());
 }
 
-/// The stacks of both children share i, o and u: an order keeps them together in both.
+/// The stacks of both children share i, o and u, which are contiguous in both.
 #[test]
 fn a_tree_lstm_node_has_three_products() {
     let program = program("TreeLSTM-Internal", CellStyle::Planned);
@@ -110,7 +109,7 @@ fn a_tree_lstm_node_has_three_products() {
 
 #[test]
 #[should_panic(expected = "the schedule of cell LSTMCell")]
-fn a_schedule_that_leaves_something_out_is_refused() {
+fn an_incomplete_schedule_panics() {
     let network = paper_cell("LSTMCell", 8).unwrap().unwrap();
     let _ = batches_of(&network.cells()[0], &Schedule::new());
 }

@@ -132,11 +132,11 @@ fn naive(graph: &Graph, cell: Kind, rows: &[u32], values: &[Value]) -> Option<St
 
 proptest! {
     #[test]
-    fn exactly_what_does_not_fit_is_refused(
+    fn exactly_the_invalid_calls_are_errors(
         calls in vec((0u16..5, vec(0u32..12, 0..3), vec(0usize..40, 0..4)), 0..60),
     ) {
         let Zoo { mut graph, start, leaf, score, .. } = zoo();
-        // Values of another graph, and nodes that no graph has, among those of this one.
+        // Includes a value of another graph, and nodes that do not exist.
         let foreign = zoo().graph.give(graph.network()[score].record());
         let mut pool = vec![start, foreign, NodeId(1 << 30).into(), NodeId(u32::MAX >> 1).into()];
         pool.push(graph.call(leaf, &[0, 0], &[])?);

@@ -1,4 +1,4 @@
-//! Graphs of the shapes that models make, for the bench and for the test that counts allocations.
+//! Graphs with the shapes of typical models, for the benchmark and for the allocation test.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ pub(crate) struct Workload {
     pub(crate) graphs: Vec<MiniBatchGraph>,
 }
 
-/// The graph of a mini-batch, its schedule, and what is read of it.
+/// The graph of a mini-batch, its schedule, and its wanted values.
 type MiniBatchGraph = (Graph, Schedule, Vec<(Value, Want)>);
 
 const HIDDEN: u32 = 32;
 const ROWS: u32 = 1000;
 
-/// All shapes, in mini-batches of so many instances.
+/// All workloads, in mini-batches of `instances` instances.
 pub(crate) fn workloads(instances: usize) -> [Workload; 4] {
     [trees(instances), chains(instances), lattices(instances), decoders(instances)]
 }
@@ -45,7 +45,7 @@ fn workload(
     Workload { name, program, graphs }
 }
 
-/// Binary trees of 20 leaves, every one of which names a word.
+/// Binary trees with 20 leaves; every leaf names a word.
 fn trees(instances: usize) -> Workload {
     let mut network = Network::new();
     let state = state(&mut network);
@@ -77,7 +77,7 @@ fn trees(instances: usize) -> Workload {
     })
 }
 
-/// Two layers over 20 words, the second of which reads the first.
+/// Two layers over 20 words; the second layer reads the first.
 fn chains(instances: usize) -> Workload {
     let mut network = Network::new();
     let state = state(&mut network);
@@ -106,7 +106,7 @@ fn chains(instances: usize) -> Workload {
     })
 }
 
-/// Chains of 20 characters, of which some are also ends of words of 3.
+/// Chains of 20 characters; words of 3 characters end at some of them.
 fn lattices(instances: usize) -> Workload {
     let mut network = Network::new();
     let state = state(&mut network);
@@ -139,7 +139,7 @@ fn lattices(instances: usize) -> Workload {
     })
 }
 
-/// A step of a decoder that asks for a word after each: two calls.
+/// One step of a decoder: two calls.
 fn decoders(instances: usize) -> Workload {
     let mut network = Network::new();
     let state = state(&mut network);
@@ -168,7 +168,7 @@ fn state(network: &mut Network) -> RecordId {
     network.record("state", fields).expect("two fields")
 }
 
-/// A gated step from an input and a state.
+/// A gated recurrent step.
 fn recurrent<'c>(
     x: Tensor<'c>,
     h: Tensor<'c>,
@@ -185,7 +185,7 @@ fn call(graph: &mut Graph, cell: Kind, rows: &[u32], values: &[Value]) -> Value 
     graph.call(cell, rows, values).expect("a call that fits its cell")
 }
 
-/// A seeded generator that needs no crate.
+/// A seeded random number generator.
 struct Random(u32);
 
 impl Random {

@@ -1,9 +1,9 @@
-//! Planning time, for mini-batches of 1, 8 and 64 instances: nanoseconds a node, and a batch.
+//! Measures planning time for mini-batches of 1, 8 and 64 instances, in nanoseconds per node and per
+//! batch.
 //!
 //!     cargo bench -p edbatch-layout --bench plan
 //!
-//! The planner has seen graphs of the shape before. The fastest of many turns is printed, and the
-//! median.
+//! The planner's memory is warm. Prints the minimum and the median of many runs.
 
 use std::hint::black_box;
 use std::time::Instant;

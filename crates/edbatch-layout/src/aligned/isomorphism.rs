@@ -37,8 +37,8 @@ pub(super) struct Matcher {
 }
 
 impl Matcher {
-    /// Matches the nodes of operand `a` to those of operand `b`. Returns true if every node has an
-    /// image: then the operands have equal trees.
+    /// Matches the nodes of operand `a` to the nodes of operand `b`. Returns true if every node has
+    /// an image: then the operands have equal trees.
     pub(super) fn match_operands(&mut self, tree: &Snapshot, a: &[u32], b: &[u32]) -> bool {
         let part = tree.part(a);
         self.pairs.clear();

@@ -193,7 +193,7 @@ impl<'a> Order<'a> {
                 None => stacks.push((x, Stack { products: vec![], waiting: vec![var] })),
             }
         }
-        // The terms that may run depend on those of earlier stacks.
+        // The terms that may run depend on the terms of earlier stacks.
         let mut run: Vec<Stack> = Vec::new();
         for (_, Stack { waiting, .. }) in stacks {
             let (products, waiting): (Vec<Var>, Vec<Var>) =

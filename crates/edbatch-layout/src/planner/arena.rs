@@ -1,5 +1,4 @@
-//! How long each span of the arena lives: it is given back when its last reader has run, and later
-//! batches take it.
+//! Lifetimes of spans: the arena frees a span after its last reader, and later batches reuse it.
 
 use std::ops::Range;
 
@@ -8,36 +7,36 @@ use edbatch_graph::{Dag, Source};
 use super::{Capacity, MiniBatch, Planner};
 use crate::cell_plan::Base;
 
-/// The free ranges of an arena that grows where none is long enough.
+/// A best-fit allocator, which grows if no free range is large enough.
 ///
-/// *Cost*: linear in the number of ranges that are free at once, which is at most that of batches
-/// that are alive.
+/// *Cost*: linear in the number of free ranges, which is at most the number of live batches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arena {
-    /// Ascending; no two touch.
+    /// Ascending; adjacent ranges are merged.
     free: Vec<Range<u64>>,
     end: u64,
 }
 
 impl Arena {
-    /// Forgets all; so many elements at the front are taken.
+    /// Clears the arena, except `taken` elements at its start.
     pub(super) fn reset(&mut self, taken: u64) {
         self.free.clear();
         self.end = taken;
     }
 
-    /// The most elements that were taken or free at once.
+    /// Returns the size of the arena.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Takes the smallest range that `len` elements fit into, or grows. Returns where they begin.
+    /// Allocates `len` elements in the smallest range that they fit into, or grows. Returns their
+    /// offset.
     pub(super) fn take(&mut self, len: u64) -> u64 {
-        // The smallest leaves larger ones whole, for larger batches.
+        // The best fit keeps larger ranges for larger batches.
         let fitting = self.free.iter().enumerate();
         let fitting = fitting.filter(|(_, range)| range.end - range.start >= len);
         let Some((index, range)) = fitting.min_by_key(|(_, range)| range.end - range.start) else {
-            // The arena grows from its last free range on, not behind it.
+            // A free range at the end is extended.
             let last = self.free.pop_if(|last| last.end == self.end);
             let start = last.map_or(self.end, |last| last.start);
             self.end = start + len;
@@ -52,7 +51,7 @@ impl Arena {
         start
     }
 
-    /// Gives back a range that was taken.
+    /// Frees a range.
     pub(super) fn give(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -72,15 +71,15 @@ impl Arena {
     }
 }
 
-/// A part of the arena that is given back as a whole.
+/// A part of the arena that is freed as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
-    /// Where it begins, once it has been taken.
+    /// The offset, once the span is allocated.
     pub(super) start: u64,
     pub(super) len: u64,
-    /// The last batch that reads one of its rows; [`Span::KEPT`] if it is read afterwards.
+    /// The last batch that reads one of its rows, or [`Span::KEPT`] if it is read after the plan.
     last: u32,
-    /// The next span that is given back after that batch.
+    /// The next span that is freed after the same batch.
     pub(super) next: Option<u32>,
 }
 
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_join_and_the_smallest_that_fits_is_taken() {
+    fn free_neighbours_are_merged_and_the_best_fit_is_taken() {
         check("16 16 16 16", "16 32 48 64 |  | 80");
         check("16 16 16 16 16-32 48-64 16", "16 32 48 64 16 | 48-64 | 80");
         check("16 16 16 16 16-32 48-64 32-48", "16 32 48 64 | 16-64 | 80");

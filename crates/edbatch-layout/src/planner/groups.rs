@@ -1,7 +1,7 @@
-//! For which batches a prologue runs at once: all that name rows of a table, or several whose
-//! values are there.
+//! Groups batches whose prologues run as one step: all batches that name rows of a table, or several
+//! batches whose values exist.
 //!
-//! It follows from the graph and its schedule alone.
+//! The groups depend only on the graph and its schedule.
 
 use std::ops::Range;
 
@@ -10,19 +10,19 @@ use edbatch_graph::{Kind, NodeId, Source};
 use super::MiniBatch;
 use crate::cell_plan::Base;
 
-/// Batches of fewer calls are joined to hoist something for them...
-const FEW_CALLS: usize = 16;
+/// Batches with fewer calls are joined to run their prologue once.
+const MIN_CALLS_ALONE: usize = 16;
 
-/// ...until they have so many together.
-const ENOUGH_CALLS: usize = 64;
+/// A group with this number of calls takes no further batch.
+const MAX_CALLS_TO_JOIN: usize = 64;
 
-/// What is hoisted at once, for batches of one kind.
+/// Batches of one kind that share a prologue step.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) kind: Kind,
     /// The batches that read the results, in [`Groups::batches`].
     batches: Range<usize>,
-    /// For how many rows there is memory.
+    /// The number of rows that there is memory for.
     pub(super) capacity: u32,
 }
 
@@ -30,24 +30,25 @@ pub(super) struct Group {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     pub(super) group: u32,
-    /// The row of the batch's first call, if it is not named by the row of a table.
+    /// The hoisted row of the batch's first call, for a prologue that depends on a value.
     pub(super) first_row: u32,
 }
 
-/// What is hoisted in a mini-batch.
+/// The groups of a mini-batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
     groups: Vec<Group>,
-    /// All batches, kind by kind; where those of each kind end.
+    /// All batches, sorted by kind.
     batches: Vec<u32>,
+    /// By kind: the end of its batches.
     ends: Vec<usize>,
     /// By batch.
     shares: Vec<Option<Share>>,
 }
 
 impl Groups {
-    /// Finds what is hoisted, given for how many rows of its table each cell needs capacity, and
-    /// the batch of each node; for values only if it is asked for.
+    /// Finds the groups. `rows` returns the capacity that a cell needs for rows of its table;
+    /// `batch_of` is the batch of each node. Prologues of values run only if `for_values`.
     ///
     /// *Cost*: O(batches + calls that are joined).
     pub(super) fn find(
@@ -86,7 +87,7 @@ impl Groups {
         }
     }
 
-    /// Lists batches kind by kind.
+    /// Sorts batches by kind.
     fn sort_batches(&mut self, &MiniBatch { program, schedule, .. }: &MiniBatch<'_>) {
         self.ends.clear();
         self.ends.resize(program.cells().len() + 1, 0);
@@ -97,15 +98,15 @@ impl Groups {
         self.batches.clear();
         self.batches.resize(schedule.len(), 0);
         for (index, batch) in (0..).zip(schedule.batches()) {
-            // Each begins where the kind before ends, and moves on to its own end.
+            // Starts at the end of the previous kind, and reaches its own end.
             let next = &mut self.ends[batch.kind.index()];
             self.batches[*next] = index;
             *next += 1;
         }
     }
 
-    /// Joins batches of few calls for which the same prologue can be computed at once: those from
-    /// one on whose values all lie in batches before that one.
+    /// Joins small batches to groups: a batch, and the next ones whose values exist before that
+    /// batch runs.
     fn join(
         &mut self,
         &MiniBatch { graph, schedule, .. }: &MiniBatch<'_>,
@@ -118,18 +119,18 @@ impl Groups {
         while let Some(first) = batches.next() {
             let before = self.batches[first];
             let mut sum = calls(before);
-            if sum >= FEW_CALLS {
+            if sum >= MIN_CALLS_ALONE {
                 continue;
             }
-            let is_there = |&node: &NodeId| match graph.value(node, port).source() {
+            let exists = |&node: &NodeId| match graph.value(node, port).source() {
                 Source::Node(argument) => batch_of[argument.index()] < before,
                 Source::Given(_) => true,
             };
             let joins = |index: u32| {
                 let nodes = schedule.batch(index as usize).nodes;
-                nodes.len() < FEW_CALLS && nodes.iter().all(is_there)
+                nodes.len() < MIN_CALLS_ALONE && nodes.iter().all(exists)
             };
-            while sum < ENOUGH_CALLS
+            while sum < MAX_CALLS_TO_JOIN
                 && let Some(&next) = self.batches.get(batches.start).filter(|_| !batches.is_empty())
                 && joins(next)
             {
@@ -137,7 +138,7 @@ impl Groups {
                 batches.next();
             }
             if batches.start == first + 1 {
-                // Later ones of the kind would hardly find any.
+                // Later batches of the kind are unlikely to find any either.
                 return;
             }
             let (group, mut first_row) = (self.groups.len() as u32, 0);
@@ -149,7 +150,7 @@ impl Groups {
         }
     }
 
-    /// The results of each group: how many elements, and which batch reads them last.
+    /// Returns the number of elements of each group's results, and the last batch that reads them.
     pub(super) fn results(
         &self,
         &MiniBatch { program, .. }: &MiniBatch<'_>,
@@ -161,7 +162,7 @@ impl Groups {
         })
     }
 
-    /// The group that a batch is the first to read, with its index.
+    /// Returns the group whose first batch this is, with its index.
     pub(super) fn begun_by(&self, batch: usize) -> Option<(usize, Group)> {
         let index = self.shares[batch]?.group as usize;
         let group = &self.groups[index];
@@ -169,12 +170,12 @@ impl Groups {
         begins.then(|| (index, group.clone()))
     }
 
-    /// The batches of a group, in order.
+    /// Returns the batches of a group, in order.
     pub(super) fn batches_of(&self, group: &Group) -> &[u32] {
         &self.batches[group.batches.clone()]
     }
 
-    /// What a batch reads of a group's results.
+    /// Returns a batch's part of a group's results.
     pub(super) fn share(&self, batch: usize) -> Option<Share> {
         self.shares[batch]
     }
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
     use crate::{CellStyle, Program};
 
-    /// A recurrent cell that reads words, and one that reads its results.
+    /// A recurrent cell that reads words, and another one above it that reads its results.
     fn network() -> (Network, Value) {
         let mut network = Network::new();
         let state = network.record("state", [("h", Shape::Vector(4))]).unwrap();
@@ -209,7 +210,7 @@ mod tests {
         (network, start)
     }
 
-    /// The groups of so many sentences of some words, word by word: which batches, how many rows.
+    /// Compares the groups for `sentences` sentences of `words` words, which run word by word.
     fn check(sentences: usize, words: usize, expected: &str) {
         let (network, start) = network();
         let network = Arc::new(network);
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_serves_all_batches_and_a_layer_those_whose_values_are_there() {
+    fn batches_share_a_table_prologue_and_a_layer_groups_batches_whose_values_exist() {
         check(1, 3, "k0 for [0, 1, 2]: 1 rows; k1 for [3, 4, 5]: 3 rows");
     }
 
@@ -261,12 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_many_calls_are_left_alone() {
+    fn batches_of_many_calls_are_not_joined() {
         check(16, 3, "k0 for [0, 1, 2]: 1 rows");
     }
 
     #[test]
-    fn a_single_batch_is_not_worth_a_step_of_its_own() {
+    fn a_single_batch_gets_no_prologue_step() {
         check(1, 1, "k0 for [0]: 1 rows");
     }
 }

@@ -1,5 +1,5 @@
-//! Where the calls of a batch find their arguments: a span where rows lie at equal distances, else
-//! a list. What is hoisted is planned when the first batch of its group runs.
+//! Plans the operands of batches: a span if rows are at equal distances, else a list. A prologue is
+//! planned just before the first batch of its group.
 
 use edbatch_graph::{Graph, NodeId};
 
@@ -10,7 +10,7 @@ use crate::plan::{Action, Operand, Plan, Step};
 use crate::program::Signature;
 
 impl Planner {
-    /// Plans the operands of a batch; lists of rows of tables are only counted.
+    /// Plans the operands of a batch. Lists of table rows are only counted.
     pub(super) fn operands(
         &self,
         graph: &Graph,
@@ -55,7 +55,7 @@ impl Planner {
         }
     }
 
-    /// Plans what is hoisted for a batch, unless an earlier one had it done.
+    /// Plans the prologue step of the group that starts with this batch, if there is one.
     pub(super) fn hoist(
         &mut self,
         mini_batch: &MiniBatch<'_>,
@@ -95,8 +95,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Where a batch finds its rows of what was hoisted or folded, if anything was: another
-    /// operand, and what is left to do.
+    /// Plans the operand for hoisted or folded rows, if the batch has one. Returns the action of the
+    /// batch.
     pub(super) fn hoisted_rows(
         &self,
         schedule_len: usize,
@@ -129,8 +129,8 @@ impl Planner {
     }
 }
 
-/// The rows from `start` on as an operand of a batch that writes at `out`: they stay in the lists
-/// unless they are a span. `stride` is that of a single row.
+/// Makes an operand of the listed rows from `start` on, for a batch that writes at `out`. The rows
+/// are removed from the lists if they are a span. `stride` is the stride for a single row.
 pub(super) fn listed(lists: &mut Vec<u32>, start: usize, stride: u32, out: u32) -> Operand {
     match span(&lists[start..], stride, out) {
         Some(span) => {
@@ -141,8 +141,8 @@ pub(super) fn listed(lists: &mut Vec<u32>, start: usize, stride: u32, out: u32) 
     }
 }
 
-/// The span that a list of rows is, if they lie at equal distances on one side of what is written
-/// at `out`.
+/// Returns a list of rows as a span, if they are at equal distances, on one side of the rows that are
+/// written at `out`.
 fn span(rows: &[u32], stride: u32, out: u32) -> Option<Operand> {
     let (&first, rest) = rows.split_first()?;
     let stride = match rest.first() {
@@ -167,7 +167,7 @@ mod tests {
         check(&[0, 32, 64], 96, Some((0, 32)));
         check(&[96, 128], 0, Some((96, 32)));
         check(&[48], 0, Some((48, 16)));
-        // On both sides of what is written; not rising; twice the same; not steady.
+        // On both sides of the output; descending; equal; at unequal distances.
         check(&[0, 64], 32, None);
         check(&[64, 32], 96, None);
         check(&[32, 32], 96, None);

@@ -159,14 +159,15 @@ fn a_single_conflict_makes_a_large_problem_infeasible() {
     for seed in 0..4 {
         let ideal = feasible_problem(600, stream(seed));
         assert!(plan(&disguise(&ideal, &mut stream(seed + 50)), Search::default()).feasible);
-        let mut spoilt = ideal.clone();
-        let batch = spoilt.batches.iter_mut().find(|batch| batch.operands[0].positions.len() > 2);
+        let mut conflicting = ideal.clone();
+        let batch =
+            conflicting.batches.iter_mut().find(|batch| batch.operands[0].positions.len() > 2);
         let batch = batch.expect("some batch has more than two positions");
         let mut turned = batch.operands[0].clone();
         turned.positions.reverse();
         turned.weight = 3;
         batch.operands.push(turned);
-        for problem in [&spoilt, &disguise(&spoilt, &mut stream(seed + 100))] {
+        for problem in [&conflicting, &disguise(&conflicting, &mut stream(seed + 100))] {
             let layout = plan(problem, Search::default());
             assert!(!layout.feasible);
             assert!(layout.bytes > 0);

@@ -47,35 +47,35 @@ pub(crate) const LAWS: &[Law] = &[
     Law {
         what: "output_width",
         says: &[&NO_FRAME, &NO_PLACE],
-        harmless: &[("one more", "hoisted rows are padded")],
+        harmless: &[("plus one", "hoisted rows are padded")],
     },
     Law { what: "output_stride", says: &[&NO_FRAME], harmless: &[] },
     Law {
         what: "regions",
         says: &[&NO_PLACE, &OTHER_VALUE],
         harmless: &[
-            ("one more", LEFT_OVER),
+            ("plus one", LEFT_OVER),
             ("huge", LEFT_OVER),
-            ("doubled", LEFT_OVER),
+            ("duplicated", LEFT_OVER),
             ("swapped", "both are large enough for the contents of the other"),
-            ("dropped", "no step of this part uses it"),
-            ("cut short", "no step of this part uses them"),
-            ("one less", "no step of this part uses it"),
-            ("nought", "no step of this part uses it"),
+            ("removed", "no step of this part uses it"),
+            ("truncated", "no step of this part uses them"),
+            ("minus one", "no step of this part uses it"),
+            ("zero", "no step of this part uses it"),
         ],
     },
     Law {
         what: "steps",
         says: &[&OTHER_VALUE, &NO_PLACE, &TWICE],
         harmless: &[
-            ("doubled", "it writes the same values again"),
+            ("duplicated", "it writes the same values again"),
             ("swapped", "they are independent, or both add to one sum"),
         ],
     },
     Law {
         what: "hoisted",
         says: &[&NO_DIVISION, &NO_FRAME, &OTHER_VALUE, &NO_PLACE],
-        harmless: &[("dropped", "a cell need not be divided")],
+        harmless: &[("removed", "a cell need not be divided")],
     },
     Law { what: "hoisted.from", says: &[&NO_DIVISION], harmless: &[] },
     field("Reduce.port"),
@@ -115,7 +115,7 @@ pub(crate) const LAWS: &[Law] = &[
     field("Softmax.logarithm"),
     field("Softmax.out"),
     read("Copy.from", &[("elsewhere", SAME)]),
-    read("Copy.width", &[("one more", "the extra element is overwritten later")]),
+    read("Copy.width", &[("plus one", "the extra element is overwritten later")]),
     field("Copy.out"),
     read("Expand.from", &[("elsewhere", SAME)]),
     field("Expand.rows"),
@@ -132,7 +132,7 @@ pub(crate) const LAWS: &[Law] = &[
 
 /// Sorts of changes that are valid for every cell.
 pub(crate) const ALWAYS_HARMLESS: &[(&str, &str)] =
-    &[("hoisted", "dropped"), ("regions", "one more"), ("regions", "huge")];
+    &[("hoisted", "removed"), ("regions", "plus one"), ("regions", "huge")];
 
 const LEFT_OVER: &str = "unused scratch";
 const SAME: &str = "an equal value is there: a copy, a constant, or the same operation twice";

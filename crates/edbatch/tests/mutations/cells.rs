@@ -1,4 +1,4 @@
-//! Every way to spoil a compiled cell.
+//! Mutants of compiled cells.
 
 use edbatch_graph::{ParameterId, Reduction};
 use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place, Program};
@@ -8,7 +8,7 @@ use crate::elementwise;
 use crate::networks::Random;
 use crate::tally::Sort;
 
-/// All mutants of a compiled cell and of its parts: each in a single place.
+/// Returns all mutants of a compiled cell and of its parts, each with a single change.
 pub(crate) fn mutants(
     plan: &CellPlan,
     program: &Program,
@@ -39,7 +39,7 @@ pub(crate) fn mutants(
     made
 }
 
-/// Which of its plans a cell runs by.
+/// The plans of a cell.
 #[derive(Clone, Copy)]
 enum CellPart {
     Whole,
@@ -57,17 +57,17 @@ impl CellPart {
     }
 }
 
-/// Ways to change a number that counts or points.
+/// Other values of a count or an index.
 fn others(number: u32) -> [(&'static str, u32); 4] {
     [
-        ("one more", number.wrapping_add(1)),
-        ("one less", number.wrapping_sub(1)),
-        ("nought", 0),
+        ("plus one", number.wrapping_add(1)),
+        ("minus one", number.wrapping_sub(1)),
+        ("zero", 0),
         ("huge", u32::MAX),
     ]
 }
 
-/// Lists in which an item is dropped, doubled, swapped with the next, or the last.
+/// Lists with an item removed, duplicated or swapped with the next, or truncated lists.
 fn lists<T: Clone>(list: &[T]) -> Vec<(&'static str, Vec<T>)> {
     let mut made = Vec::new();
     for index in 0..list.len() {
@@ -76,11 +76,11 @@ fn lists<T: Clone>(list: &[T]) -> Vec<(&'static str, Vec<T>)> {
             change(&mut list);
             made.push((how, list));
         };
-        change("dropped", &|list| {
+        change("removed", &|list| {
             list.remove(index);
         });
-        change("doubled", &|list| list.insert(index, list[index].clone()));
-        change("cut short", &|list| list.truncate(index));
+        change("duplicated", &|list| list.insert(index, list[index].clone()));
+        change("truncated", &|list| list.truncate(index));
         if index + 1 < list.len() {
             change("swapped", &|list| list.swap(index, index + 1));
         }
@@ -88,7 +88,7 @@ fn lists<T: Clone>(list: &[T]) -> Vec<(&'static str, Vec<T>)> {
     made
 }
 
-/// What stands around the steps.
+/// Changes outside the steps.
 fn frames(plan: &CellPlan, put: &mut impl FnMut(Sort, CellPlan)) {
     put(("name", "another"), CellPlan { name: "another".into(), ..plan.clone() });
     for (how, output_width) in others(plan.output_width) {
@@ -112,7 +112,7 @@ fn frames(plan: &CellPlan, put: &mut impl FnMut(Sort, CellPlan)) {
     }
 }
 
-/// How the cell is divided.
+/// Changes of the division into prologue and body.
 fn divisions(plan: &CellPlan) -> Vec<(Sort, CellPlan)> {
     let Some(hoisted) = &plan.hoisted else { return vec![] };
     let mut made = Vec::new();
@@ -121,7 +121,7 @@ fn divisions(plan: &CellPlan) -> Vec<(Sort, CellPlan)> {
         change(&mut mutant);
         made.push((sort, mutant));
     };
-    change(("hoisted", "dropped"), &|plan| plan.hoisted = None);
+    change(("hoisted", "removed"), &|plan| plan.hoisted = None);
     let other_bases = [Base::Table(0), Base::Table(9), Base::Port(0), Base::Port(1), Base::Output];
     for from in other_bases.into_iter().filter(|&base| base != hoisted.from) {
         change(("hoisted.from", "another"), &|plan| {
@@ -141,12 +141,12 @@ fn divisions(plan: &CellPlan) -> Vec<(Sort, CellPlan)> {
     made
 }
 
-/// Where a step might read or write by mistake.
+/// Wrong places for a step to read or write.
 struct Places {
     bases: Vec<Base>,
 }
 
-/// What a plan names, and one of each sort that it does not.
+/// Memory that a plan uses, and memory of each sort that it does not use.
 fn bases(plan: &CellPlan, parameters: usize, rng: &mut Random) -> Vec<Base> {
     let regions = plan.regions.len() as u16;
     let mut bases = vec![Base::Output, Base::Hoisted, Base::Scratch(regions)];
@@ -166,7 +166,7 @@ impl Places {
         offsets.into_iter().chain(bases).collect()
     }
 
-    /// Lists of places: each of them elsewhere, and the list around them.
+    /// Changed lists of places, and lists with one changed place.
     fn lists(&self, places: &[Place]) -> Vec<(&'static str, Vec<Place>)> {
         let mut made = lists(places);
         for (index, &place) in places.iter().enumerate() {
@@ -275,7 +275,7 @@ fn stacks(weights: &[ParameterId], rng: &mut Random) -> Vec<(&'static str, Vec<P
     made
 }
 
-/// Other starts of a sum.
+/// Other modes of a product.
 fn modes(mode: Mode, out: Place, places: &Places) -> Vec<(&'static str, Mode)> {
     let mut made: Vec<(&str, Mode)> = [Mode::Set, Mode::Add, Mode::From(out)]
         .into_iter()
@@ -304,13 +304,13 @@ fn pieces(right: &[(Place, u32)], places: &Places) -> Vec<(&'static str, Vec<(Pl
     made
 }
 
-/// Another bias, or none; one where there was none.
+/// A different bias, no bias, or an added one.
 fn biases(bias: Option<Place>, left: Place, places: &Places) -> Vec<(&'static str, Option<Place>)> {
     match bias {
         None => vec![("added", Some(left))],
         Some(bias) => {
             let others = places.others(bias).into_iter().map(|(how, place)| (how, Some(place)));
-            others.chain([("dropped", None)]).collect()
+            others.chain([("removed", None)]).collect()
         }
     }
 }

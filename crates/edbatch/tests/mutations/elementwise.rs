@@ -1,4 +1,4 @@
-//! Element-wise programs that compute something else.
+//! Mutants of element-wise programs.
 
 use edbatch_graph::Op;
 use edbatch_layout::{Assignment, Elementwise, Form, Function, Operation, Register};
@@ -10,7 +10,7 @@ use crate::networks::Random;
 type Applied = (Op, Vec<Register>);
 type Ops = Vec<Applied>;
 
-/// Other programs with as many inputs and outputs, and some with others.
+/// Returns changed programs, most of them with the same numbers of inputs and outputs.
 pub(crate) fn mutants(program: &Elementwise, rng: &mut Random) -> Vec<(&'static str, Elementwise)> {
     let inputs = program.inputs();
     let (ops, outputs) = operations(program);
@@ -38,14 +38,14 @@ pub(crate) fn mutants(program: &Elementwise, rng: &mut Random) -> Vec<(&'static 
         made.push(("another output", compiled(&ops, &others)));
         let mut fewer = outputs.clone();
         fewer.remove(index);
-        made.push(("an output less", compiled(&ops, &fewer)));
+        made.push(("one output less", compiled(&ops, &fewer)));
     }
     let more = [&outputs[..], &[Register(rng.random_range(0..registers))]].concat();
-    made.push(("an output more", compiled(&ops, &more)));
+    made.push(("one output more", compiled(&ops, &more)));
     made
 }
 
-/// Operations with as many operands.
+/// Other operations with the same number of operands.
 fn other_ops(op: Op) -> Vec<Op> {
     let all = match op {
         Op::Add | Op::Sub | Op::Mul | Op::Div => vec![Op::Add, Op::Sub, Op::Mul, Op::Div],
@@ -55,11 +55,11 @@ fn other_ops(op: Op) -> Vec<Op> {
     all.into_iter().filter(|&other| other != op).collect()
 }
 
-/// The operations of a cell that a program carries out, a register for each result, and the
-/// registers of its outputs.
+/// Returns the cell operations of a program, with a register for each result, and the registers of
+/// its outputs.
 fn operations(program: &Elementwise) -> (Ops, Vec<Register>) {
     let (inputs, outputs) = (program.inputs(), program.outputs());
-    // By register of the program: that of the operations which has its value now.
+    // By register of the program: the register of the operations that holds its current value.
     let mut now: Vec<Register> = (0..inputs as u16).map(Register).collect();
     now.resize(inputs + outputs + program.temporaries(), Register(u16::MAX));
     let mut ops = Ops::new();
@@ -74,7 +74,7 @@ fn operations(program: &Elementwise) -> (Ops, Vec<Register>) {
     (ops, now[inputs..inputs + outputs].to_vec())
 }
 
-/// An assignment as operations; each gives the register of its result.
+/// Expands an assignment to operations; `run` returns the register of each result.
 fn expand(
     assignment: &Assignment,
     of: Vec<Register>,

@@ -1,4 +1,4 @@
-//! What the steps of a compiled cell compute, in float64 and one element after the other.
+//! A naive evaluator of compiled cells, in f64.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::networks::Random;
 /// The arguments of a call, and the parameters.
 pub(crate) struct Call {
     tables: Vec<Vec<f64>>,
-    /// A row of each value at a port; three where a port takes any number.
+    /// Three rows for each port. A port that takes one value uses the first.
     ports: Vec<Vec<Vec<f64>>>,
     parameters: Vec<Vec<f64>>,
 }
@@ -38,7 +38,7 @@ impl Call {
         }
     }
 
-    /// The output row of the whole cell, and that of its body after its prologue.
+    /// Returns the output rows of the whole cell, and of its body after its prologue.
     pub(crate) fn outputs(&self, plan: &CellPlan) -> Vec<Memory> {
         let mut outputs = vec![self.run(plan, &Memory::new())];
         if let Some(hoisted) = &plan.hoisted {
@@ -56,13 +56,13 @@ impl Call {
     }
 }
 
-/// The elements of a row that were written.
+/// The written elements of a row.
 pub(crate) type Memory = HashMap<u32, f64>;
 
 struct State<'a> {
     call: &'a Call,
     handed_on: &'a Memory,
-    /// Scratch and output.
+    /// The elements of scratch and output.
     written: HashMap<(Base, u32), f64>,
 }
 
@@ -164,7 +164,7 @@ fn dot<'a>(left: impl Iterator<Item = &'a f64>, right: &[f64]) -> f64 {
     left.zip(right).map(|(a, b)| a * b).sum()
 }
 
-/// All registers of an element-wise program after its assignments.
+/// Returns the registers of an element-wise program after its assignments.
 fn registers(inputs: Vec<f64>, assignments: &[Assignment]) -> HashMap<usize, f64> {
     let mut registers: HashMap<usize, f64> = inputs.into_iter().enumerate().collect();
     for assignment in assignments {

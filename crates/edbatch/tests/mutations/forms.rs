@@ -1,11 +1,11 @@
-//! A network whose cells need every form of step, and compute nothing in vain.
+//! A network whose cells use every form of step, and every result that they compute.
 
 use std::sync::Arc;
 
 use edbatch_graph::{CellBuilder, CellError, Network, Shape, Tensor};
 use edbatch_layout::{CellStyle, Program};
 
-/// All cells, compiled in a style.
+/// Compiles all cells in a style.
 pub(crate) fn program(style: CellStyle) -> Program {
     Program::new(Arc::new(network().unwrap()), style).unwrap()
 }
@@ -24,13 +24,13 @@ fn network() -> Result<Network, CellError> {
     })?;
     network.cell("matrices", pair, |cell| {
         let [v, m] = cell.one::<2>("pair", pair);
-        let [most, greatest] = cell.many("all", pair).max();
-        let stacked = cell.concat(&[m, greatest]);
+        let [max, matrices] = cell.many("all", pair).max();
+        let stacked = cell.concat(&[m, matrices]);
         let biased =
             cell.parameter("left", &[3, 6]).matmul(stacked) + cell.parameter("b", &[3]).tanh();
-        let square = biased.matmul(greatest.transpose());
+        let square = biased.matmul(matrices.transpose());
         let columns = square.matmul(cell.constant(0.3, Shape::Vector(3)));
-        let apart = (v - most).tanh();
+        let apart = (v - max).tanh();
         let parts = cell.concat(&[columns, apart.slice(0, 3) * apart.slice(3, 3)]);
         vec![parts, biased]
     })?;

@@ -1,11 +1,12 @@
-//! Whether all that a compiled cell does matters: random cells compute what nothing reads.
+//! Liveness of compiled cells. Random cells may compute results that nothing reads; mutants of such
+//! steps are harmless.
 
 use std::collections::HashSet;
 
 use edbatch_layout::{Base, CellPlan, CellStep, Elementwise, Mode, Place};
 
-/// Whether every element that every step computes reaches the output, in the whole cell and where
-/// it is divided.
+/// Returns true if every element that a step computes reaches the output, in the whole cell and in
+/// its parts.
 pub(crate) fn all_is_live(plan: &CellPlan) -> bool {
     let output = |plan: &CellPlan| (0..plan.output_width).collect();
     let Some(hoisted) = &plan.hoisted else { return is_read(plan, output(plan)) };
@@ -16,7 +17,7 @@ pub(crate) fn all_is_live(plan: &CellPlan) -> bool {
         && is_read(&hoisted.body, output(&hoisted.body))
 }
 
-/// Whether all is live, if so much of the output is.
+/// Returns true if all steps are live, given the live elements of the output.
 fn is_read(plan: &CellPlan, output: Vec<u32>) -> bool {
     let mut read: HashSet<(Base, u32)> =
         output.into_iter().map(|element| (Base::Output, element)).collect();
@@ -38,7 +39,7 @@ fn elements((place, width): (Place, u32)) -> impl Iterator<Item = (Base, u32)> {
     (place.offset..place.offset + width).map(move |element| (place.base, element))
 }
 
-/// Whether all inputs and assignments of a program reach its outputs.
+/// Returns true if all inputs and assignments of a program reach its outputs.
 fn is_live(program: &Elementwise) -> bool {
     let inputs = program.inputs();
     let mut read: HashSet<usize> = (inputs..inputs + program.outputs()).collect();

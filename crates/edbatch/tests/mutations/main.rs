@@ -1,5 +1,5 @@
-//! Every way to spoil a plan or a compiled cell is refused by its checker, unless it changes no
-//! bit.
+//! Mutation tests of the checkers: they reject every mutant of a plan or of a compiled cell, unless
+//! it computes the same bits.
 
 mod cell_laws;
 mod cells;
@@ -29,8 +29,8 @@ use networks::Random;
 use subjects::Subject;
 use tally::{Sort, Tally};
 
-/// Spoils a plan in every way.
-fn spoil(
+/// Checks all mutants of a plan.
+fn mutate(
     subject: &Subject,
     wanted: &[(Value, Want)],
     capacity: Capacity,
@@ -42,7 +42,7 @@ fn spoil(
     judge(subject, wanted, &plan, mutants, rng, tally);
 }
 
-/// Spoils a plan in which nothing was given back by giving rows back too early.
+/// Checks mutants that free rows too early, of a plan that frees no rows.
 fn free_too_early(subject: &Subject, rng: &mut Random, tally: &mut Tally) {
     let all = subject.all();
     let mut plan = subject.plan(&all, Capacity::Distinct);
@@ -52,8 +52,7 @@ fn free_too_early(subject: &Subject, rng: &mut Random, tally: &mut Tally) {
     judge(subject, &all[last..], &plan, mutants, rng, tally);
 }
 
-/// A mutant that the checker accepts must compute the same bits, and stay legal when it is
-/// refilled.
+/// Checks mutants. An accepted mutant must compute the same bits, and stay legal when it is refilled.
 fn judge(
     subject: &Subject,
     wanted: &[(Value, Want)],
@@ -69,7 +68,7 @@ fn judge(
     let other = subject.other_rows(rng);
     for (sort, mut mutant) in mutants {
         match check(&mutant, &mini_batch) {
-            Err(error) => tally.refused(plan_laws::LAWS, sort, &error.what),
+            Err(error) => tally.rejected(plan_laws::LAWS, sort, &error.what),
             Ok(()) => {
                 tally.harmless(plan_laws::LAWS, sort, &mutant);
                 let got = subject.run(&mut backend, &mutant);
@@ -94,27 +93,27 @@ fn refill(subject: &Subject, sort: Sort, other: &MiniBatch<'_>, plan: &mut Plan)
 }
 
 #[test]
-fn a_spoilt_plan_is_refused_or_computes_the_same() {
+fn plan_mutants_are_rejected_or_compute_the_same_bits() {
     let mut tally = Tally::default();
     let mut rng = Random::seed_from_u64(1);
     for subject in (0..48).map(Subject::random).chain(Subject::zoo(1)).chain(Subject::zoo(3)) {
         let all = subject.all();
         let last = &all[all.len() - 1..];
-        let [most, least] = if all.len() % 2 == 0 {
+        let capacities = if all.len() % 2 == 0 {
             [Capacity::Any, Capacity::Distinct]
         } else {
             [Capacity::Distinct, Capacity::Any]
         };
-        spoil(&subject, &all, most, &mut rng, &mut tally);
-        spoil(&subject, last, least, &mut rng, &mut tally);
+        mutate(&subject, &all, capacities[0], &mut rng, &mut tally);
+        mutate(&subject, last, capacities[1], &mut rng, &mut tally);
         free_too_early(&subject, &mut rng, &mut tally);
     }
-    tally.check(plan_laws::LAWS, &[("arena", "one more"), ("arena", "a line more")]);
+    tally.check(plan_laws::LAWS, &[("arena", "plus one"), ("arena", "plus a line")]);
 }
 
-/// What computes folded tables leaves each row where it belongs, and no spoilt plan does.
+/// The plan that folds tables writes each row to its place, and none of its mutants does.
 #[test]
-fn a_spoilt_plan_that_folds_tables_is_refused() {
+fn mutants_of_a_folding_plan_are_rejected() {
     let (mut rng, mut count) = (Random::seed_from_u64(3), 0);
     for subject in (0..48).map(Subject::random).chain(Subject::zoo(1)) {
         let plan = subject.program.folding_plan();
@@ -128,15 +127,15 @@ fn a_spoilt_plan_that_folds_tables_is_refused() {
     assert!(count > 3_000, "{count} mutants");
 }
 
-/// Spoils a compiled cell in every way. What the checker accepts must compute the same.
-fn spoil_cell(program: &Program, kind: Kind, rng: &mut Random, tally: &mut Tally) {
+/// Checks all mutants of a compiled cell. An accepted mutant must compute the same values.
+fn mutate_cell(program: &Program, kind: Kind, rng: &mut Random, tally: &mut Tally) {
     let plan = program.cell(kind);
     check_cell(program, kind, plan).unwrap();
     let call = Call::random(program, kind, rng);
     let expected = call.outputs(plan);
     for (sort, mutant) in cells::mutants(plan, program, rng) {
         match check_cell(program, kind, &mutant) {
-            Err(error) => tally.refused(cell_laws::LAWS, sort, &error.what),
+            Err(error) => tally.rejected(cell_laws::LAWS, sort, &error.what),
             Ok(()) => {
                 tally.harmless(cell_laws::LAWS, sort, &mutant);
                 assert_same(&expected, &call.outputs(&mutant), sort, &mutant);
@@ -145,7 +144,7 @@ fn spoil_cell(program: &Program, kind: Kind, rng: &mut Random, tally: &mut Tally
     }
 }
 
-/// The elements that were written are written again, and are the same numbers.
+/// Asserts that the same elements are written, with the same values.
 fn assert_same(
     expected: &[evaluate::Memory],
     got: &[evaluate::Memory],
@@ -163,7 +162,7 @@ fn assert_same(
 }
 
 #[test]
-fn a_spoilt_cell_is_refused_or_computes_the_same() {
+fn cell_mutants_are_rejected_or_compute_the_same_values() {
     let mut tally = Tally::default();
     let mut rng = Random::seed_from_u64(2);
     let mut cells = 0;
@@ -173,7 +172,7 @@ fn a_spoilt_cell_is_refused_or_computes_the_same() {
     for program in programs.chain(subjects.map(|subject| subject.program)) {
         for kind in (0..program.cells().len()).map(Kind::new) {
             if all_is_live(program.cell(kind)) {
-                spoil_cell(&program, kind, &mut rng, &mut tally);
+                mutate_cell(&program, kind, &mut rng, &mut tally);
                 cells += 1;
             }
         }

@@ -1,4 +1,4 @@
-//! Plans in which the rows of a batch lie on those of another, as if those had been given back.
+//! Mutants of plans in which a batch overwrites the rows of another, as if those were freed.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use rand::RngExt;
 use crate::networks::Random;
 use crate::tally::Sort;
 
-/// Moves batches, with all that reads them, onto other batches of a plan in which each has rows of
-/// its own.
+/// Moves batches and their readers onto the rows of other batches, in a plan where each batch has
+/// its own rows.
 pub(crate) fn mutants(plan: &Plan, program: &Program, rng: &mut Random) -> Vec<(Sort, Plan)> {
     let mut made = Vec::new();
     for _ in 0..40 {
@@ -25,7 +25,7 @@ pub(crate) fn mutants(plan: &Plan, program: &Program, rng: &mut Random) -> Vec<(
     made
 }
 
-/// What a step writes.
+/// Returns the part of the arena that a step writes.
 fn rows(plan: &Plan, program: &Program, step: usize) -> Range<u32> {
     let step = &plan.steps[step];
     let (stride, count) = match step.action {
@@ -35,7 +35,7 @@ fn rows(plan: &Plan, program: &Program, step: usize) -> Range<u32> {
     step.out..step.out + stride * count
 }
 
-/// The plan with the rows of a step elsewhere; none if a span holds rows of other steps too.
+/// Moves the rows of a step. Returns `None` if a span also holds rows of other steps.
 fn relocate(plan: &Plan, step: usize, from: Range<u32>, to: u32) -> Option<Plan> {
     let mut moved = plan.clone();
     let place = |row: &mut u32| {

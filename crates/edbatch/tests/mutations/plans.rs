@@ -1,4 +1,4 @@
-//! Every way to spoil a plan.
+//! Mutants of plans.
 
 use edbatch_graph::{Kind, RecordId};
 use edbatch_layout::{Action, LINE, Operand, Plan, Want};
@@ -8,10 +8,10 @@ use rand::seq::IndexedRandom;
 use crate::networks::Random;
 use crate::tally::Sort;
 
-/// At most so many places in each list are spoilt, chosen at random.
-const PLACES: usize = 24;
+/// The maximum number of entries of each list that are changed, chosen at random.
+const MAX_PLACES: usize = 24;
 
-/// All mutants of a plan: each in a single place.
+/// Returns mutants of a plan, each with a single change.
 pub(crate) fn mutants(plan: &Plan, rng: &mut Random) -> Vec<(Sort, Plan)> {
     let mut made = Mutants { plan, rng, made: Vec::new() };
     made.steps();
@@ -31,14 +31,14 @@ struct Mutants<'a> {
     made: Vec<(Sort, Plan)>,
 }
 
-/// Ways to change a number that counts or points.
+/// Other values of a count or an index.
 fn others(number: u32) -> [(&'static str, u32); 6] {
     [
-        ("one more", number.wrapping_add(1)),
-        ("one less", number.wrapping_sub(1)),
-        ("a line on", number.wrapping_add(LINE as u32)),
-        ("a line back", number.wrapping_sub(LINE as u32)),
-        ("nought", 0),
+        ("plus one", number.wrapping_add(1)),
+        ("minus one", number.wrapping_sub(1)),
+        ("plus a line", number.wrapping_add(LINE as u32)),
+        ("minus a line", number.wrapping_sub(LINE as u32)),
+        ("zero", 0),
         ("huge", u32::MAX),
     ]
 }
@@ -52,10 +52,10 @@ impl Mutants<'_> {
         }
     }
 
-    /// Some of the indices below a length.
+    /// Some indices below a length.
     fn places(&mut self, len: usize) -> Vec<usize> {
         let all: Vec<usize> = (0..len).collect();
-        all.sample(self.rng, PLACES).copied().collect()
+        all.sample(self.rng, MAX_PLACES).copied().collect()
     }
 
     fn number(&mut self, what: &'static str, number: u32, field: impl Fn(&mut Plan) -> &mut u32) {
@@ -90,24 +90,24 @@ impl Mutants<'_> {
             self.number("step.out", step.out, |plan| &mut plan.steps[index].out);
             self.number("step.operands", step.operands, |plan| &mut plan.steps[index].operands);
             let out = self.plan.steps[self.rng.random_range(0..self.plan.steps.len())].out;
-            self.push(("step.out", "another's"), |plan| plan.steps[index].out = out);
+            self.push(("step.out", "from elsewhere"), |plan| plan.steps[index].out = out);
             self.list("steps", index, |plan| &mut plan.steps);
             self.drop_with_operands(index);
         }
     }
 
-    /// A step that is left out with all that belongs to it, and one that is there twice.
+    /// Removes, duplicates and swaps a step, together with its operands.
     fn drop_with_operands(&mut self, index: usize) {
         let operands = self.plan.operands_of(index).to_vec();
         let start = self.plan.steps[index].operands as usize;
-        self.push(("steps", "dropped whole"), |plan| {
+        self.push(("steps", "removed whole"), |plan| {
             plan.steps.remove(index);
             plan.operands.drain(start..start + operands.len());
             for step in &mut plan.steps[index..] {
                 step.operands -= operands.len() as u32;
             }
         });
-        self.push(("steps", "doubled whole"), |plan| {
+        self.push(("steps", "duplicated whole"), |plan| {
             plan.steps.insert(index, plan.steps[index]);
             plan.operands.splice(start..start, operands.iter().copied());
             for step in &mut plan.steps[index + 1..] {
@@ -148,7 +148,7 @@ impl Mutants<'_> {
         }
     }
 
-    /// Each field of an operand.
+    /// Changes each field of an operand.
     fn fields(&mut self, index: usize, operand: Operand) {
         let mut set = |what, how, other| {
             self.push((what, how), |plan| plan.operands[index] = other);
@@ -186,7 +186,7 @@ impl Mutants<'_> {
         }
     }
 
-    /// Lists of numbers: each number, and the list around it.
+    /// Changes a list of numbers: single numbers, and the list.
     fn numbers<T: Copy + 'static>(
         &mut self,
         what: &'static str,
@@ -199,12 +199,12 @@ impl Mutants<'_> {
             self.number(what, own, |plan| number(&mut list(plan)[index]));
             let mut other = *items.choose(self.rng).expect("not empty");
             let other = *number(&mut other);
-            self.push((what, "another's"), |plan| *number(&mut list(plan)[index]) = other);
+            self.push((what, "from elsewhere"), |plan| *number(&mut list(plan)[index]) = other);
             self.list(what, index, list);
         }
     }
 
-    /// What rows of given and wanted values hold, and what they are wanted for.
+    /// Changes the records of given and wanted values, and the uses of wanted ones.
     fn values(&mut self) {
         for index in self.places(self.plan.given.len()) {
             let record = RecordId(self.plan.given[index].record.0 ^ 1);
@@ -225,10 +225,10 @@ impl Mutants<'_> {
         index: usize,
         list: fn(&mut Plan) -> &mut Vec<T>,
     ) {
-        self.push((what, "dropped"), |plan| {
+        self.push((what, "removed"), |plan| {
             list(plan).remove(index);
         });
-        self.push((what, "doubled"), |plan| {
+        self.push((what, "duplicated"), |plan| {
             let item = list(plan)[index];
             list(plan).insert(index, item);
         });
@@ -237,17 +237,17 @@ impl Mutants<'_> {
                 list(plan).swap(index, index + 1);
             }
         });
-        self.push((what, "cut short"), |plan| list(plan).truncate(index));
+        self.push((what, "truncated"), |plan| list(plan).truncate(index));
     }
 
     fn arena(&mut self) {
         let arena = self.plan.arena;
         let sizes = [
-            ("one more", arena + 1),
-            ("one less", arena.saturating_sub(1)),
-            ("a line more", arena + LINE),
-            ("a line less", arena.saturating_sub(LINE)),
-            ("nought", 0),
+            ("plus one", arena + 1),
+            ("minus one", arena.saturating_sub(1)),
+            ("plus a line", arena + LINE),
+            ("minus a line", arena.saturating_sub(LINE)),
+            ("zero", 0),
             ("huge", usize::MAX),
         ];
         for (how, size) in sizes {

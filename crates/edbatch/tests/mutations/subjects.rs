@@ -1,4 +1,4 @@
-//! Valid plans to spoil: of random networks, and of the zoo's models on the small goldens.
+//! Valid plans to mutate: of random networks, and of the zoo's models on the small goldens.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::networks::{Random, random_graph, random_network};
 
-/// A mini-batch, and all that is needed to plan and to run it.
+/// A mini-batch that can be planned and run.
 pub(crate) struct Subject {
     pub(crate) name: String,
     pub(crate) program: Arc<Program>,
@@ -24,7 +24,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// A random network, and calls of its cells; the seed says how they are compiled and scheduled.
+    /// A random network, and calls of its cells. The seed also selects the style and the policy.
     pub(crate) fn random(seed: u64) -> Self {
         let mut rng = Random::seed_from_u64(seed);
         let (network, initial) = random_network(&mut rng);
@@ -35,8 +35,7 @@ impl Subject {
         Self::new(format!("random network {seed}"), graph, parameters, style, seed)
     }
 
-    /// The inputs of the small goldens of every model of the zoo, so many at once; of one that
-    /// decodes its first graph.
+    /// For every model of the zoo, the first graph of `inputs` inputs of its small goldens.
     pub(crate) fn zoo(inputs: usize) -> impl Iterator<Item = Self> {
         let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
         ModelName::ALL.into_iter().enumerate().map(move |(index, name)| {
@@ -65,14 +64,14 @@ impl Subject {
             Box::new(Agenda::new())
         };
         let schedule = schedule(&graph, &mut policy);
-        // No table, about one of two, all.
+        // Fold no table, about half of the tables, or all.
         let folded = [0, 4000, u64::MAX][seed as usize / 3 % 3];
         let program = Program::new(graph.network().clone(), style).unwrap().fold_tables(folded);
         let program = Arc::new(program);
         Self { name, program, graph, schedule, parameters }
     }
 
-    /// All nodes of the graph.
+    /// The values of all nodes.
     pub(crate) fn all(&self) -> Vec<(Value, Want)> {
         let nodes = (0..self.graph.nodes()).map(NodeId::new);
         nodes.map(|node| (node.into(), Want::Elements)).collect()
@@ -83,7 +82,7 @@ impl Subject {
         MiniBatch { program, graph, schedule, wanted }
     }
 
-    /// A plan that the checker accepts.
+    /// Plans the mini-batch, and checks the plan.
     pub(crate) fn plan(&self, wanted: &[(Value, Want)], capacity: Capacity) -> Plan {
         let mut plan = Plan::default();
         let mini_batch = self.mini_batch(wanted);
@@ -92,14 +91,14 @@ impl Subject {
         plan
     }
 
-    /// The same calls with other rows of tables.
+    /// Builds the same calls with other rows of tables.
     pub(crate) fn other_rows(&self, rng: &mut Random) -> Graph {
         let network = self.graph.network();
         let mut other = Graph::new(network.clone());
         let initial = network.initial_values().len();
         let given = self.graph.given()[initial..].iter();
         let given: Vec<Value> = given.map(|&record| other.give(record)).collect();
-        // Values are a graph's own, but for the initial ones.
+        // Values belong to one graph, except the initial ones.
         let in_other = |value: Value| match value.source() {
             Source::Node(node) => node.into(),
             Source::Given(index) => index.checked_sub(initial).map_or(value, |index| given[index]),
@@ -118,7 +117,7 @@ impl Subject {
         Cpu::new(self.program.clone(), &self.parameters, Level::detect()).unwrap()
     }
 
-    /// The bits of all wanted values, as a backend computes them by a plan.
+    /// Runs a plan, and returns the bits of all wanted values.
     pub(crate) fn run(&self, backend: &mut Cpu, plan: &Plan) -> Vec<u32> {
         let mut initial = Rows::new();
         for (index, &record) in self.graph.given().iter().enumerate() {

@@ -1,20 +1,20 @@
-//! How many mutants of each sort there were, what became of them, and what should have.
+//! Counts of rejected and accepted mutants, and their expected results.
 
 use std::collections::BTreeMap;
 
-/// A sort of mutation: what was changed, and how.
+/// A sort of mutation: the changed item, and the change.
 pub(crate) type Sort = (&'static str, &'static str);
 
-/// What may become of the mutants in which one thing was changed.
+/// The expected results for mutants of one item.
 pub(crate) struct Law {
     pub(crate) what: &'static str,
-    /// What the checker says of it: one of these.
+    /// Fragments of the possible error messages.
     pub(crate) says: &'static [&'static [&'static str]],
-    /// How it may be changed without effect on any result, and why.
+    /// Changes that may be harmless, and the reason.
     pub(crate) harmless: &'static [(&'static str, &'static str)],
 }
 
-/// What became of the mutants, by their sort.
+/// The results of mutants, by sort.
 #[derive(Default)]
 pub(crate) struct Tally {
     counts: BTreeMap<Sort, Count>,
@@ -22,16 +22,16 @@ pub(crate) struct Tally {
 
 #[derive(Default)]
 struct Count {
-    refused: usize,
+    rejected: usize,
     harmless: usize,
 }
 
 impl Tally {
-    pub(crate) fn refused(&mut self, laws: &[Law], sort: Sort, message: &str) {
-        self.counts.entry(sort).or_default().refused += 1;
+    pub(crate) fn rejected(&mut self, laws: &[Law], sort: Sort, message: &str) {
+        self.counts.entry(sort).or_default().rejected += 1;
         let law = law_of(laws, sort);
         let says = law.says.iter().copied().flatten().any(|says| message.contains(says));
-        assert!(says, "{sort:?} is refused for another reason: {message}");
+        assert!(says, "{sort:?} is rejected for another reason: {message}");
     }
 
     pub(crate) fn harmless(&mut self, laws: &[Law], sort: Sort, mutant: &dyn std::fmt::Display) {
@@ -40,17 +40,18 @@ impl Tally {
         assert!(ways.any(|how| how == sort.1), "{sort:?} is accepted:\n{mutant}");
     }
 
-    /// Every sort occurred and was refused; but for what can only be harmless.
+    /// Checks that every sort occurred and was rejected, except the sorts that are always harmless.
     pub(crate) fn check(&self, laws: &[Law], always_harmless: &[Sort]) {
         for law in laws {
             let occurred = self.counts.keys().any(|&(what, _)| what == law.what);
             assert!(occurred, "no mutant of {}", law.what);
         }
-        for (sort, Count { refused, harmless }) in &self.counts {
-            println!("{:<18} {:<18} {refused:>7} refused, {harmless:>5} harmless", sort.0, sort.1);
-            assert_eq!(*refused == 0, always_harmless.contains(sort), "{sort:?} was refused");
+        for (sort, Count { rejected, harmless }) in &self.counts {
+            let (what, how) = sort;
+            println!("{what:<18} {how:<18} {rejected:>7} rejected, {harmless:>5} harmless");
+            assert_eq!(*rejected == 0, always_harmless.contains(sort), "{sort:?} was rejected");
         }
-        let total: usize = self.counts.values().map(|count| count.refused + count.harmless).sum();
+        let total: usize = self.counts.values().map(|count| count.rejected + count.harmless).sum();
         println!("{total} mutants of {} sorts", self.counts.len());
     }
 }
