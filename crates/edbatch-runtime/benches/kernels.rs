@@ -14,10 +14,10 @@ use std::{
 };
 
 use edbatch_graph::Op;
-use edbatch_layout::{Elementwise, Function, Register};
+use edbatch_layout::{Elementwise, Register};
 use edbatch_runtime::kernels::{
     GemmShape, Input, Left, Level, PackedWeights, Pass, Piece, RowsMut, RowsRef, Start, arg_max,
-    batched_gemm, elementwise, math::map, product, roofline,
+    batched_gemm, elementwise, product, roofline,
 };
 
 fn main() {
@@ -110,11 +110,13 @@ fn elements(level: Level) {
     println!("\nfunctions, ns an element, best (median)");
     let mut x = noise(2048);
     x.iter_mut().for_each(|x| *x *= 4.0);
-    for function in
-        [Function::Sigmoid, Function::Tanh, Function::Exp, Function::Log, Function::Relu]
-    {
+    for function in [Op::Sigmoid, Op::Tanh, Op::Exp, Op::Log, Op::Relu] {
         let mut y = noise(2048);
-        let times = contest(&mut [&mut || map(level, function, black_box(&x), &mut y)]);
+        let program = Elementwise::new(1, &[(function, vec![Register(0)])], &[Register(1)]);
+        let times = contest(&mut [&mut || {
+            let inputs = [Input::Same(black_box(&x))];
+            elementwise(level, &program, 2048, &inputs, &mut [RowsMut::contiguous(&mut y, 2048)]);
+        }]);
         let [best, median] = [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / x.len() as f64);
         println!("{function:?}: {best:.3} ({median:.3})");
     }

@@ -7,30 +7,11 @@
 //! | exp | at most 2 ulp, subnormal results included | 0 at -∞ |
 //! | ln | at most 2 ulp | -∞ at 0, NaN below |
 
-use edbatch_layout::Function;
-
 use super::{
     isa::Level,
     lanewise::{self, Lanewise},
     simd::{self, Kernel, MOST_LANES, Simd},
 };
-
-/// `to[i] = function(from[i])`
-///
-/// # Panics
-///
-/// If the lengths differ.
-pub fn map(level: Level, function: Function, from: &[f32], to: &mut [f32]) {
-    assert_eq!(from.len(), to.len(), "floats to read and to write");
-    let map = Map { from: from.as_ptr(), to: to.as_mut_ptr(), len: to.len() };
-    map.with(level, function);
-}
-
-/// `data[i] = function(data[i])`
-pub fn map_in_place(level: Level, function: Function, data: &mut [f32]) {
-    let to = data.as_mut_ptr();
-    Map { from: to, to, len: data.len() }.with(level, function);
-}
 
 /// `row[i] = exp(row[i] - max) / Σ_j exp(row[j] - max)`. Term j adds to partial sum j mod 16, and
 /// these are added up in their order, so that all levels that fuse give the same bits.
@@ -41,48 +22,6 @@ pub fn softmax(level: Level, row: &mut [f32]) {
 /// `row[i] = row[i] - max - ln Σ_j exp(row[j] - max)`, the sum as in [`softmax`].
 pub fn log_softmax(level: Level, row: &mut [f32]) {
     simd::run(level, Softmax { row, log: true });
-}
-
-/// *Invariant*: `len` floats can be read at `from` and written at `to`, which are the same or do
-/// not overlap.
-struct Map {
-    from: *const f32,
-    to: *mut f32,
-    len: usize,
-}
-
-impl Map {
-    fn with(self, level: Level, function: Function) {
-        match function {
-            Function::Sigmoid => simd::run(level, (self, lanewise::Sigmoid)),
-            Function::Tanh => simd::run(level, (self, lanewise::Tanh)),
-            Function::Relu => simd::run(level, (self, lanewise::Relu)),
-            Function::Exp => simd::run(level, (self, lanewise::Exp)),
-            Function::Log => simd::run(level, (self, lanewise::Log)),
-        }
-    }
-}
-
-impl<F: Lanewise<1>> Kernel for (Map, F) {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let (Map { from, to, len }, f) = self;
-        let whole = len - len % S::LANES;
-        for i in (0..whole).step_by(S::LANES) {
-            // SAFETY: i + LANES <= len, by the invariant readable and writable; the vector is read
-            // before it is written.
-            unsafe { simd.store(to.add(i), f.of(simd, [simd.load(from.add(i))])) };
-        }
-        if whole < len {
-            // SAFETY: the last len - whole < LANES floats, likewise.
-            unsafe {
-                let x = simd.load_first(from.add(whole), len - whole);
-                simd.store_first(to.add(whole), f.of(simd, [x]), len - whole);
-            }
-        }
-    }
 }
 
 struct Softmax<'a> {

@@ -7,7 +7,9 @@ mod math;
 mod products;
 mod reduce;
 
-use edbatch_runtime::kernels::Level;
+use edbatch_graph::Op;
+use edbatch_layout::{Elementwise, Register};
+use edbatch_runtime::kernels::{self, Input, Level, RowsMut};
 
 /// Floats in -1..1 that differ from place to place and from seed to seed.
 fn noise(seed: u64, len: usize) -> Vec<f32> {
@@ -26,6 +28,14 @@ fn mul_add(level: Level, a: f32, b: f32, c: f32) -> f32 {
     let fused =
         level != Level::Portable || cfg!(any(target_feature = "fma", target_arch = "aarch64"));
     if fused { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// `to[i] = op(from[i])`, computed by a program of one operation.
+fn map(level: Level, op: Op, from: &[f32], to: &mut [f32]) {
+    let [x, y] = [0, 1].map(Register);
+    let program = Elementwise::new(1, &[(op, vec![x])], &[y]);
+    let to = RowsMut::contiguous(to, from.len());
+    kernels::elementwise(level, &program, from.len(), &[Input::Same(from)], &mut [to]);
 }
 
 /// The other tests run at the levels that there are: it is noted which of the architecture's are
