@@ -1,10 +1,9 @@
-//! Kernels beside the roofline of the core: fractions of peak, of bandwidth, and nanoseconds an
-//! element.
+//! Speed of the kernels against the roofline of the core, and time per element.
 //!
-//! `cargo bench -p edbatch-runtime --bench kernels -- [products] [elements] [cells] [batched]`, all
-//! without arguments, and `matrixmultiply` to put that crate beside the products. Contestants take
-//! many short turns; the best and the median of all turns are printed, since whatever else runs on
-//! the machine only slows them down. `EDBATCH_CPU` chooses the level.
+//! `cargo bench -p edbatch-runtime --bench kernels --features probe -- [products] [elements] [cells]
+//! [batched]` runs the named parts, or all of them. `matrixmultiply` adds that crate to the
+//! products. Contestants take many short turns. The best and the median turn are printed, since
+//! other load on the machine can only slow them down. `EDBATCH_CPU` chooses the level.
 
 use std::{
     env,
@@ -45,14 +44,14 @@ fn main() {
     }
 }
 
-/// The highest peak so far: the best times are compared with the best peak.
+/// Returns the highest peak so far: best times are compared with the best peak.
 fn best_peak(level: Level, so_far: f64) -> f64 {
     (0..10).map(|_| roofline::peak_gflops(level)).fold(so_far, f64::max)
 }
 
-/// Per cent of peak for N = 4H, by the number of rows: weights packed, then the crate
-/// `matrixmultiply` if it is wanted. The same weight is used again and again, so it lies in the
-/// innermost cache that holds it.
+/// Prints per cent of peak for N = 4H by the number of rows: for packed weights, and for the crate
+/// `matrixmultiply` on request. The same weight is used repeatedly, so it is in the innermost cache
+/// that can hold it.
 fn products(level: Level, mut peak: f64, beside_matrixmultiply: bool) {
     const ROWS: [usize; 9] = [1, 2, 3, 4, 6, 8, 16, 32, 64];
     println!("\nproducts, per cent of peak by rows: best, then (median)");
@@ -101,13 +100,13 @@ fn matrixmultiply(x: &[f32], w: &[f32], z: &mut [f32], [m, k, n]: [usize; 3]) {
     assert_eq!((x.len(), w.len(), z.len()), (m * k, n * k, m * n));
     let (x, w, z) = (x.as_ptr(), w.as_ptr(), z.as_mut_ptr());
     let (rk, rn) = (k as isize, n as isize);
-    // SAFETY: the lengths were just checked: x is (m, k), w is (n, k) read as (k, n), z is (m, n).
+    // SAFETY: by the assertion, x is (m, k), w is (n, k), read as (k, n), and z is (m, n).
     unsafe { matrixmultiply::sgemm(m, k, n, 1.0, x, rk, 1, w, 1, rk, 0.0, z, rn, 1) }
 }
 
-/// Nanoseconds an element, in L1.
+/// Prints nanoseconds per element, in L1.
 fn elements(level: Level) {
-    println!("\nfunctions, ns an element, best (median)");
+    println!("\nfunctions, ns per element, best (median)");
     let mut x = noise(2048);
     x.iter_mut().for_each(|x| *x *= 4.0);
     for function in [Op::Sigmoid, Op::Tanh, Op::Exp, Op::Log, Op::Relu] {
@@ -128,10 +127,10 @@ fn elements(level: Level) {
     println!("arg-max: {best:.3} ({median:.3})");
 }
 
-/// Cells after their products, nanoseconds a hidden element.
+/// Prints nanoseconds per hidden element for the element-wise part of cells.
 fn cells(level: Level) {
     const ROWS: [usize; 4] = [1, 4, 8, 64];
-    println!("\ncells after their products, ns a hidden element by rows: best, then (median)");
+    println!("\nelement-wise part of cells, ns per hidden element by rows: best, then (median)");
     print!("{:28}", "");
     ROWS.iter().for_each(|rows| print!("{rows:14}"));
     println!();
@@ -140,7 +139,7 @@ fn cells(level: Level) {
         for h in [32, 64, 128, 256, 512] {
             print!("{name:>20} H {h:3}  ");
             for rows in ROWS {
-                // Half of them gates and states, a row per instance, half biases.
+                // The first half are gates and states, one row per instance; the others biases.
                 let (values, biases) = (noise(rows * inputs * h), noise(inputs * h));
                 let (mut hidden, mut next) = (noise(rows * h), noise(rows * h));
                 let times = contest(&mut [&mut || {
@@ -166,7 +165,7 @@ fn cells(level: Level) {
     }
 }
 
-/// The products of MV-RNN, for one instance and for a batch of 32.
+/// Prints the speed of the products of MV-RNN, for one instance and for a batch of 32.
 fn batched(level: Level, peak: f64) {
     println!("\nbatched products: GFLOP/s and per cent of peak for a batch of 1, and of 32");
     for (rows, depth, columns) in [
@@ -197,7 +196,7 @@ fn batched(level: Level, peak: f64) {
     }
 }
 
-/// Gates i, f, o, g and the state c, then the biases.
+/// An LSTM cell. Inputs: the gates i, f, o, g and the state c, then the biases.
 fn lstm() -> Elementwise {
     let mut ops = Ops { inputs: 9, ops: Vec::new() };
     let [i, f, o, g, c, bi, bf, bo, bg] = std::array::from_fn(|index| Register(index as u16));
@@ -208,7 +207,7 @@ fn lstm() -> Elementwise {
     ops.state(o, c)
 }
 
-/// The same with two states, each with a gate, c and d.
+/// A TreeLSTM cell: an LSTM with two states, c and d, and a forget gate for each.
 fn tree_lstm() -> Elementwise {
     let mut ops = Ops { inputs: 12, ops: Vec::new() };
     let inputs = std::array::from_fn(|index| Register(index as u16));
@@ -222,7 +221,7 @@ fn tree_lstm() -> Elementwise {
     ops.state(o, c)
 }
 
-/// Operations of a cell.
+/// The operations of a cell.
 struct Ops {
     inputs: u16,
     ops: Vec<(Op, Vec<Register>)>,
@@ -248,8 +247,8 @@ impl Ops {
     }
 }
 
-/// Best and median seconds of each contestant, which take turns: short ones, so that some meet a
-/// quiet moment.
+/// Returns the best and the median time of each contestant in seconds. They take short turns, so that
+/// some turns run undisturbed.
 fn contest(contestants: &mut [&mut dyn FnMut()]) -> Vec<(f64, f64)> {
     const TURNS: usize = 101;
     const TURN_SECONDS: f64 = 0.000_2;
@@ -277,7 +276,7 @@ fn contest(contestants: &mut [&mut dyn FnMut()]) -> Vec<(f64, f64)> {
     seconds.into_iter().map(summary).collect()
 }
 
-/// Floats in -1..1, on cache lines of their own.
+/// Pseudo-random floats in -1..1, aligned to a cache line.
 fn noise(len: usize) -> Aligned {
     let mut state = 1u32;
     let mut aligned = Aligned { floats: vec![0.0; len + 16], start: 0 };
@@ -290,7 +289,7 @@ fn noise(len: usize) -> Aligned {
     aligned
 }
 
-/// A vector whose contents start on a cache line, as those of an arena do.
+/// A vector whose contents begin at a cache line, as in an arena.
 struct Aligned {
     floats: Vec<f32>,
     start: usize,

@@ -1,6 +1,7 @@
-//! Products whose two sides are values, or whose weight meets a matrix: what MV-RNN needs.
+//! One small matrix product per instance: of two values, or of a weight and a matrix. MV-RNN needs
+//! them.
 //!
-//! Matrices lie row-major inside the rows of a batch. Nothing is packed, since each is used once.
+//! A matrix is row-major inside its row of the batch. It is not packed, since it is used once.
 
 use std::ptr;
 
@@ -8,51 +9,51 @@ use smallvec::SmallVec;
 
 use super::{
     isa::Level,
-    micro_kernel::{Access, BLOCK, Pointers, Right, blocks, even_parts},
+    micro_kernel::{Access, BLOCK, Pointers, Right, even_parts, micro_tiles},
     rows::{RowsMut, RowsRef},
-    simd::{self, Kernel, MOST_LANES, Simd},
+    simd::{self, Kernel, MAX_LANES, Simd},
 };
 
-/// The left side of a batch of small products.
+/// The left factor of a batch of small products.
 #[derive(Clone, Copy, Debug)]
 pub enum Left<'a> {
-    /// A matrix per instance: row b holds (M, K).
+    /// One matrix per instance: row b holds (M, K).
     Each(RowsRef<'a>),
-    /// One matrix (M, K) for all, a weight.
+    /// One matrix (M, K) for all instances: a weight.
     Same(&'a [f32]),
 }
 
-/// Some rows of the right side of a batch of small products.
+/// Consecutive rows of the right factor of a batch of small products.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
-    /// How many rows of the right matrix there are, at most K.
+    /// The number of rows of the right matrix in this piece, at most K.
     pub depth: usize,
-    /// Row b holds them: (`depth`, N).
+    /// Row b holds these rows of instance b: (`depth`, N).
     pub values: RowsRef<'a>,
 }
 
 /// The shape of each product of a batch: (M, K) by (K, N).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GemmShape {
-    /// M, rows of the left matrix and of the result.
+    /// M: rows of the left matrix and of the result.
     pub rows: usize,
-    /// K, columns of the left and rows of the right matrix.
+    /// K: columns of the left matrix and rows of the right matrix.
     pub depth: usize,
-    /// N, columns of the right matrix and of the result. 1 for a matrix by a vector.
+    /// N: columns of the right matrix and of the result, 1 for a matrix-vector product.
     pub columns: usize,
 }
 
 /// `out[b, m, n] = bias[b, m] + (left[b] · right[b])[m, n]`.
 ///
-/// The pieces of `right`, one under the other, are (K, N); they are read where they lie. `bias`, if
-/// there is one, holds (M) in each row, `out` (M, N); all row-major and contiguous inside their
-/// rows. Each element is one chain of fused multiply-adds over k from zero, as in
-/// [`product`](super::product()), and is then added to its bias.
+/// In each row of the batch, `left` holds (M, K), `bias` (M) and `out` (M, N); the pieces of `right`,
+/// stacked vertically, hold (K, N). All are row-major `f32`, contiguous within their rows, and read
+/// in place. Each element is a chain of fused multiply-adds over k, starting at zero, as in
+/// [`product`](super::product()). The bias is added last.
 ///
 /// # Panics
 ///
-/// If numbers of rows differ, a row is shorter than its matrix, the pieces together have not K
-/// rows, or `out` is not as wide as M·N.
+/// If the numbers of rows differ, a row is shorter than its matrix, the depths of the pieces do not
+/// add up to K, or the width of `out` is not M·N.
 pub fn batched_gemm(
     level: Level,
     shape: GemmShape,
@@ -65,7 +66,7 @@ pub fn batched_gemm(
         assert_eq!(piece.values.len(), out.len(), "right matrices and results");
     }
     let depth: usize = right.iter().map(|piece| piece.depth).sum();
-    assert_eq!(shape.depth, depth, "rows of the right matrix in pieces");
+    assert_eq!(shape.depth, depth, "K and the depths of the pieces");
     if let Some(bias) = bias {
         assert_eq!(bias.len(), out.len(), "biases and results");
     }
@@ -79,7 +80,8 @@ pub fn batched_gemm(
     simd::run(level, Batched { shape, left, right, bias, out });
 }
 
-/// Checked by [`batched_gemm`]: as many rows in each of the fields, and pieces of K rows together.
+/// *Invariant*, checked by [`batched_gemm`]: all fields have the same number of rows, and the depths
+/// of the pieces add up to K.
 struct Batched<'a> {
     shape: GemmShape,
     left: Left<'a>,
@@ -88,7 +90,7 @@ struct Batched<'a> {
     out: RowsMut<'a>,
 }
 
-/// The right matrix of one product: the rows of each of its pieces.
+/// The right matrix of one instance, piece by piece.
 type Pieces<'a> = SmallVec<[&'a [f32]; 4]>;
 
 impl<'a> Kernel for Batched<'a> {
@@ -120,12 +122,12 @@ impl<'a> Kernel for Batched<'a> {
     }
 }
 
-/// `out[m] = Σ_k left[m, k] · right[k]`: a row in each lane, whose columns are transposed on the
-/// way in.
+/// `out[m] = Σ_k left[m, k] · right[k]`. Each lane computes one row m, so columns are transposed as
+/// they are loaded.
 #[inline(always)]
 fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[&[f32]], out: &mut [f32]) {
-    /// Vectors of rows at once, to hide the latency of their chains. More touch too many lines of
-    /// the same cache sets.
+    /// Vectors of rows that are computed together, to hide the latency of the multiply-adds. With
+    /// more of them, too many cache lines map to the same sets.
     const VECTORS: usize = 2;
     let mut first = 0;
     while first + VECTORS * S::LANES <= out.len() {
@@ -141,10 +143,10 @@ fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[&[f32]],
     }
 }
 
-/// Floats of a cache line.
+/// Floats per cache line.
 const LINE: usize = 16;
 
-/// The first V vectors of elements of [`matrix_vector`].
+/// Computes the first V vectors of `out` of [`matrix_vector`].
 #[inline(always)]
 fn transposed<S: Simd, const V: usize>(
     simd: S,
@@ -158,17 +160,17 @@ fn transposed<S: Simd, const V: usize>(
     let mut sums = [simd.splat(0.0); V];
     let mut k = 0;
     for piece in right {
-        assert!(k + piece.len() <= depth, "pieces of {depth} rows together");
+        assert!(k + piece.len() <= depth, "the depths of the pieces exceed {depth}");
         let mut fours = piece.chunks_exact(4);
         for x in fours.by_ref() {
-            // A core by itself fetches one stream ahead, but not one a row: so we ask, line by
-            // line, for the rows that come after these, which are contiguous; behind the last ones,
-            // for what is there.
+            // The hardware prefetches one stream, but not one per row. So prefetch the rows that
+            // follow these, which are contiguous. After the last rows this reads nothing useful,
+            // but does no harm.
             for line in (rows * k..rows * (k + 4)).step_by(LINE) {
                 simd.prefetch(left.as_ptr().wrapping_add(left.len() + line));
             }
             for (v, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: k + 4 <= depth, and rows v·LANES.. of `left`, LANES of them, are below
+                // SAFETY: k + 4 <= depth, and the LANES rows of `left` from v·LANES on are below
                 // `rows`.
                 let columns = unsafe {
                     let from = left.as_ptr().add(v * S::LANES * depth + k);
@@ -182,11 +184,11 @@ fn transposed<S: Simd, const V: usize>(
         }
         for &x in fours.remainder() {
             for (v, sum) in sums.iter_mut().enumerate() {
-                let mut column = [0.0; MOST_LANES];
+                let mut column = [0.0; MAX_LANES];
                 for (i, lane) in column.iter_mut().enumerate().take(S::LANES) {
                     *lane = left[(v * S::LANES + i) * depth + k];
                 }
-                // SAFETY: `column` has room for a vector of every level.
+                // SAFETY: `column` has MAX_LANES floats.
                 let column = unsafe { simd.load(column.as_ptr()) };
                 *sum = simd.mul_add(column, simd.splat(x), *sum);
             }
@@ -194,19 +196,19 @@ fn transposed<S: Simd, const V: usize>(
         }
     }
     for (out, &sum) in out.chunks_exact_mut(S::LANES).zip(&sums) {
-        // SAFETY: the chunk is a vector.
+        // SAFETY: the chunk has LANES floats.
         unsafe { simd.store(out.as_mut_ptr(), sum) };
     }
 }
 
-/// An element of [`matrix_vector`], the same in all lanes.
+/// Computes one element of [`matrix_vector`], in all lanes alike.
 #[inline(always)]
 fn chain<S: Simd>(simd: S, left: &[f32], right: &[&[f32]], out: &mut f32) {
     let mut sum = simd.splat(0.0);
     for (&a, &x) in left.iter().zip(right.iter().copied().flatten()) {
         sum = simd.mul_add(simd.splat(a), simd.splat(x), sum);
     }
-    // SAFETY: one float is written, to a place of one float.
+    // SAFETY: `out` is one float, and one float is written.
     unsafe { simd.store_first(out, sum, 1) };
 }
 
@@ -236,7 +238,7 @@ fn matrix_matrix<S: Simd>(
                 start: piece.as_ptr().wrapping_add(at),
                 step: columns,
                 second: 2 * S::LANES,
-                ahead: 0,
+                prefetch: 0,
             };
             let pieces: SmallVec<[Right; 4]> = right.iter().map(piece).collect();
             let width = if vectors >= 4 && S::REGISTERS >= 32 {
@@ -246,16 +248,17 @@ fn matrix_matrix<S: Simd>(
             } else {
                 S::LANES.min(columns - at)
             };
-            // SAFETY: the pointers are of rows of `depth` and `columns` floats; the pieces have
-            // `depth` rows together. at + width <= columns, so that each of these rows has `width`
-            // floats from `at`. `out` is exclusively borrowed.
+            // SAFETY: the pointers are of rows of `depth` floats (left) and `columns` floats (out).
+            // The pieces have `depth` rows together, of `columns` floats each. at + width <=
+            // columns, so all these rows have `width` floats from `at` on. `out` is borrowed
+            // exclusively.
             unsafe {
                 if width == 4 * S::LANES {
-                    blocks::<S, 4>(simd, &pieces, Access::Whole, pointers, at, width);
+                    micro_tiles::<S, 4>(simd, &pieces, Access::Full, pointers, at, width);
                 } else if width == 2 * S::LANES {
-                    blocks::<S, 2>(simd, &pieces, Access::Whole, pointers, at, width);
+                    micro_tiles::<S, 2>(simd, &pieces, Access::Full, pointers, at, width);
                 } else {
-                    blocks::<S, 1>(simd, &pieces, Access::Cut, pointers, at, width);
+                    micro_tiles::<S, 1>(simd, &pieces, Access::Partial, pointers, at, width);
                 }
             }
             at += width;

@@ -2,13 +2,12 @@
 //!
 //! ```text
 //! for each chunk of up to 512 elements (several narrow rows, or a strip of a wide one)
-//!     for each assignment             one dispatch per chunk: interpreting costs next to nothing
+//!     for each assignment             one dispatch per chunk, so interpreting is almost free
 //!         for each row of the chunk
 //!             for each vector             operands and result in L1
 //! ```
 //!
-//! Inputs are read where they lie and outputs written where they belong; temporary registers live
-//! in slots of one chunk each.
+//! Inputs are read and outputs written in place. Each temporary register has a slot of one chunk.
 
 use std::mem::MaybeUninit;
 
@@ -22,25 +21,35 @@ use super::{
     simd::{self, Kernel, Simd},
 };
 
-/// What an input of a program reads.
+/// An input of a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// A row per instance.
+    /// One row per instance.
     Rows(RowsRef<'a>),
-    /// One row for all, a bias.
+    /// One row shared by all instances, such as a bias.
     Same(&'a [f32]),
 }
 
-/// Runs a program on B rows of `width` elements: output j of row b is a function of the inputs of
-/// row b.
+/// Runs a program on each of B rows of `width` elements.
 ///
-/// Inputs are (B, `width`) or (`width`), outputs (B, `width`), row-major `f32`. The bits of an
-/// element depend on its operands alone.
+/// Inputs are (B, `width`), or (`width`) for [`Input::Same`]; outputs are (B, `width`); row-major
+/// `f32`. The bits of an output element depend only on the input elements at the same row and
+/// column.
+///
+/// | function | error |
+/// |---|---|
+/// | σ | at most 2e-7; at most 4 ulp if the result is normal |
+/// | tanh | at most 5 ulp |
+/// | exp, ln | at most 2 ulp, subnormal results of exp included |
+/// | others | rounded after each operation |
+///
+/// Special values: σ(-∞) = 0, σ(∞) = 1, tanh(±∞) = ±1, exp(-∞) = 0, ln 0 = -∞, and ln of a negative
+/// number is NaN. NaN gives NaN.
 ///
 /// # Panics
 ///
-/// If the numbers of inputs, outputs or rows differ from the program's or each other, or an input
-/// is too narrow.
+/// If the number of inputs or outputs is not the program's, the number of rows differs between
+/// them, or a row is narrower than `width`.
 ///
 /// ```
 /// use edbatch_graph::Op;
@@ -82,8 +91,8 @@ pub fn elementwise(
     }
 }
 
-/// Checked by [`elementwise`]: inputs and outputs have `rows` rows of `width` columns, both above
-/// zero.
+/// *Invariant*, checked by [`elementwise`]: inputs and outputs have `rows` > 0 rows of `width` > 0
+/// columns.
 struct Run<'a, 'b> {
     program: &'a Elementwise,
     rows: usize,
@@ -92,18 +101,18 @@ struct Run<'a, 'b> {
     outputs: &'a mut [RowsMut<'b>],
 }
 
-/// Rows of a chunk.
+/// Maximum number of rows of a chunk.
 const CHUNK_ROWS: usize = 16;
 
-/// Pointers to the rows of a chunk, written for as many rows as it has.
+/// Pointers to the rows of a chunk, initialized for the rows that it has.
 type ChunkRows = [MaybeUninit<*mut f32>; CHUNK_ROWS];
 
-/// Elements of a chunk; a multiple of every level's lanes.
+/// Maximum number of elements of a chunk, a multiple of every level's lanes.
 const CHUNK: usize = 512;
-/// Slots that need no allocation.
-const FEW_SLOTS: usize = 8;
-/// Inputs, outputs and slots that need no allocation.
-const FEW_PLACES: usize = 32;
+/// Maximum number of slots that live on the stack.
+const STACK_SLOTS: usize = 8;
+/// Maximum number of registers (inputs, outputs and slots) whose pointers live on the stack.
+const STACK_REGISTERS: usize = 32;
 
 impl Kernel for &mut Run<'_, '_> {
     type Output = ();
@@ -112,30 +121,29 @@ impl Kernel for &mut Run<'_, '_> {
     fn run<S: Simd>(self, simd: S) {
         let padded = self.width.next_multiple_of(S::LANES).min(CHUNK);
         let chunk_rows = (CHUNK / padded).min(CHUNK_ROWS);
-        // Programs of cells are small, and a call for a single row is over in less time than an
-        // allocation takes.
+        // Most programs are small, and an allocation takes longer than a call for a single row.
         let slots = self.program.temporaries();
         let lines = slots * CHUNK / Line::FLOATS;
-        let mut few_slots =
-            [const { MaybeUninit::<Line>::uninit() }; FEW_SLOTS * CHUNK / Line::FLOATS];
-        let mut many_slots;
-        let memory = if lines <= few_slots.len() {
-            &mut few_slots[..lines]
+        let mut on_stack =
+            [const { MaybeUninit::<Line>::uninit() }; STACK_SLOTS * CHUNK / Line::FLOATS];
+        let mut on_heap;
+        let memory = if lines <= on_stack.len() {
+            &mut on_stack[..lines]
         } else {
-            many_slots = Box::<[Line]>::new_uninit_slice(lines);
-            &mut many_slots[..]
+            on_heap = Box::<[Line]>::new_uninit_slice(lines);
+            &mut on_heap[..]
         };
         let count = self.inputs.len() + self.outputs.len() + slots;
-        let mut few_places = [[const { MaybeUninit::uninit() }; CHUNK_ROWS]; FEW_PLACES];
-        let mut many_places = Vec::new();
-        let places: &mut [ChunkRows] = if count <= FEW_PLACES {
-            &mut few_places[..count]
+        let mut few = [[const { MaybeUninit::uninit() }; CHUNK_ROWS]; STACK_REGISTERS];
+        let mut many = Vec::new();
+        let registers: &mut [ChunkRows] = if count <= STACK_REGISTERS {
+            &mut few[..count]
         } else {
-            many_places.resize(count, [MaybeUninit::uninit(); CHUNK_ROWS]);
-            &mut many_places
+            many.resize(count, [MaybeUninit::uninit(); CHUNK_ROWS]);
+            &mut many
         };
-        let own = &mut places[self.inputs.len() + self.outputs.len()..];
-        for (slot, rows) in memory.chunks_exact_mut(CHUNK / Line::FLOATS).zip(own) {
+        let temporaries = &mut registers[self.inputs.len() + self.outputs.len()..];
+        for (slot, rows) in memory.chunks_exact_mut(CHUNK / Line::FLOATS).zip(temporaries) {
             let start: *mut f32 = slot.as_mut_ptr().cast();
             for (r, row) in rows.iter_mut().enumerate().take(chunk_rows) {
                 row.write(start.wrapping_add(r * padded));
@@ -146,25 +154,25 @@ impl Kernel for &mut Run<'_, '_> {
             let rows = chunk_rows.min(self.rows - first);
             for strip in (0..self.width).step_by(CHUNK) {
                 let columns = CHUNK.min(self.width - strip);
-                let (read, rest) = places.split_at_mut(self.inputs.len());
-                for (place, input) in read.iter_mut().zip(self.inputs) {
-                    let place = &mut place[..rows];
+                let (read, rest) = registers.split_at_mut(self.inputs.len());
+                for (register, input) in read.iter_mut().zip(self.inputs) {
+                    let register = &mut register[..rows];
                     match input {
                         Input::Same(row) => {
-                            place.fill(MaybeUninit::new(row[strip..].as_ptr().cast_mut()));
+                            register.fill(MaybeUninit::new(row[strip..].as_ptr().cast_mut()));
                         }
-                        Input::Rows(input) => input.starts(first, strip..self.width, place),
+                        Input::Rows(input) => input.starts(first, strip..self.width, register),
                     }
                 }
-                for (place, output) in rest.iter_mut().zip(self.outputs.iter_mut()) {
-                    output.starts(first, strip, &mut place[..rows]);
+                for (register, output) in rest.iter_mut().zip(self.outputs.iter_mut()) {
+                    output.starts(first, strip, &mut register[..rows]);
                 }
                 for assignment in self.program.assignments() {
                     // SAFETY: each register has a pointer for each of the `rows`, to `columns`
-                    // floats of an input, an output or a slot. Outputs and slots are exclusively
-                    // borrowed here. By the invariant of programs no assignment writes to an input,
-                    // and what it reads was written before.
-                    unsafe { execute(simd, assignment, places, [rows, columns]) };
+                    // floats of an input, an output or a slot. Outputs and slots are borrowed
+                    // exclusively. By the invariant of programs, no assignment writes to an input,
+                    // and every register is written before it is read.
+                    unsafe { execute(simd, assignment, registers, [rows, columns]) };
                 }
             }
             first += rows;
@@ -172,13 +180,12 @@ impl Kernel for &mut Run<'_, '_> {
     }
 }
 
-/// Carries an assignment out. `registers` are pointers to their rows.
+/// Runs an assignment on `rows` rows of `columns` floats.
 ///
 /// # Safety
 ///
-/// All registers must have pointers to `rows`; those of the operands must be readable, that of the
-/// result writable, for `columns` floats in each of them; the result is an operand or overlaps
-/// none.
+/// For each of the `rows`, the operands' pointers must be readable and the result's pointer
+/// writable for `columns` floats. The result must be one of the operands or overlap none of them.
 #[inline(always)]
 unsafe fn execute<S: Simd>(
     simd: S,
@@ -215,7 +222,7 @@ unsafe fn execute<S: Simd>(
     }
 }
 
-/// What an assignment writes: the caller of [`execute`] vouches for it and for what is read.
+/// The memory that an assignment writes. The caller of [`execute`] guarantees that it is writable.
 #[derive(Clone, Copy)]
 struct Area<'a> {
     to: &'a ChunkRows,
@@ -224,7 +231,7 @@ struct Area<'a> {
 }
 
 impl Area<'_> {
-    /// A function in one of its forms.
+    /// Computes a function in one of its forms.
     #[inline(always)]
     fn apply<S: Simd, F: Lanewise<1>>(
         self,
@@ -247,13 +254,13 @@ impl Area<'_> {
 
     #[inline(always)]
     fn fill<S: Simd, F: Lanewise<N>, const N: usize>(self, simd: S, f: F, from: [&ChunkRows; N]) {
-        simd.apart(Execute { f, from, area: self });
+        simd.outlined(Execute { f, from, area: self });
     }
 }
 
 /// `to[r][i] = f(from[..][r][i])` for i in 0..columns, r in 0..rows.
 ///
-/// *Invariant*: what the caller of [`execute`] vouches for.
+/// *Invariant*: the pointers satisfy the safety contract of [`execute`].
 struct Execute<'a, F, const N: usize> {
     f: F,
     from: [&'a ChunkRows; N],
@@ -267,31 +274,31 @@ impl<F: Lanewise<N>, const N: usize> Kernel for Execute<'_, F, N> {
     fn run<S: Simd>(self, simd: S) {
         let Execute { f, from, area: Area { to, rows, columns } } = self;
         for r in 0..rows {
-            // SAFETY: by the invariant there are pointers to all rows.
+            // SAFETY: by the invariant, the pointers of all rows are initialized.
             let (from, to) =
                 unsafe { (from.map(|rows| rows[r].assume_init()), to[r].assume_init()) };
             let mut at = 0;
-            // SAFETY: the vectors end at or before `columns`, so by the invariant they can be read
+            // SAFETY: every vector ends at or before `columns`, so by the invariant it can be read
             // and written.
             unsafe {
                 if S::REGISTERS == 32 {
                     while at + 4 * S::LANES <= columns {
-                        several::<S, F, N, 4>(simd, f, from, to, at);
+                        unrolled::<S, F, N, 4>(simd, f, from, to, at);
                         at += 4 * S::LANES;
                     }
                 }
                 while at + 2 * S::LANES <= columns {
-                    several::<S, F, N, 2>(simd, f, from, to, at);
+                    unrolled::<S, F, N, 2>(simd, f, from, to, at);
                     at += 2 * S::LANES;
                 }
                 if at + S::LANES <= columns {
-                    several::<S, F, N, 1>(simd, f, from, to, at);
+                    unrolled::<S, F, N, 1>(simd, f, from, to, at);
                     at += S::LANES;
                 }
             }
             if at < columns {
                 let mut x = [simd.splat(0.0); N];
-                // SAFETY: the last columns - at floats, likewise.
+                // SAFETY: the last `columns - at` floats can be read and written, by the invariant.
                 unsafe {
                     for n in 0..N {
                         x[n] = simd.load_first(from[n].add(at), columns - at);
@@ -303,14 +310,13 @@ impl<F: Lanewise<N>, const N: usize> Kernel for Execute<'_, F, N> {
     }
 }
 
-/// U vectors, whose operations are independent of each other, with one round of the loop's own
-/// instructions.
+/// Computes U vectors in one iteration: their operations are independent of each other.
 ///
 /// # Safety
 ///
-/// From `at` on, the pointers must be readable and writable for the vectors.
+/// From `at` on, `from` must be readable and `to` writable for U vectors.
 #[inline(always)]
-unsafe fn several<S: Simd, F: Lanewise<N>, const N: usize, const U: usize>(
+unsafe fn unrolled<S: Simd, F: Lanewise<N>, const N: usize, const U: usize>(
     simd: S,
     f: F,
     from: [*mut f32; N],
@@ -318,7 +324,7 @@ unsafe fn several<S: Simd, F: Lanewise<N>, const N: usize, const U: usize>(
     at: usize,
 ) {
     let mut y = [simd.splat(0.0); U];
-    // SAFETY: passed on from the caller; operands are read before results are written.
+    // SAFETY: the caller guarantees U vectors. All operands are read before a result is written.
     unsafe {
         for (u, y) in y.iter_mut().enumerate() {
             let mut x = [simd.splat(0.0); N];

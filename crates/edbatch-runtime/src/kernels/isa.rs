@@ -1,37 +1,38 @@
-//! The choice of an instruction level at run time.
+//! Instruction levels, and the choice between them at run time.
 
 use std::{env, fmt, str::FromStr, sync::OnceLock};
 
-/// A set of vector instructions that every kernel is compiled for.
+/// A vector instruction set. Every kernel is compiled for each of them.
 ///
-/// Levels differ in their last bits: the portable one rounds after every multiplication, unless the
-/// target guarantees a fused one; the others fuse.
+/// Results differ in their last bits between the portable level, which rounds after every
+/// multiplication unless the target guarantees fused multiply-adds, and the others, which always
+/// fuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// 16 lanes, 32 registers: AVX-512 F, BW, DQ and VL (Skylake-X, Zen 4 and later).
     Avx512,
     /// 8 lanes, 16 registers: AVX2 and FMA (Haswell, Zen and later).
     Avx2,
-    /// 4 lanes, 32 registers: every 64-bit Arm.
+    /// 4 lanes, 32 registers: every 64-bit Arm CPU.
     Neon,
-    /// Plain Rust, compiled for what the target guarantees. The oracle of the others, and the way
-    /// out on other machines.
+    /// Plain Rust, compiled for the target's baseline. The fallback on other machines, and the
+    /// oracle that tests compare the other levels with.
     Portable,
 }
 
-/// The variable that overrides [`Level::detect`], for tests and measurements.
+/// The environment variable that overrides [`Level::detect`], for tests and measurements.
 pub const VARIABLE: &str = "EDBATCH_CPU";
 
 impl Level {
     const BEST_FIRST: [Level; 4] = [Level::Avx512, Level::Avx2, Level::Neon, Level::Portable];
 
-    /// The best available level, or the one that `EDBATCH_CPU` names (`avx512`, `avx2`, `neon`,
-    /// `portable`). Decided once per process.
+    /// Returns the best available level, or the one that `EDBATCH_CPU` names (`avx512`, `avx2`,
+    /// `neon`, `portable`). The choice is made once per process.
     ///
     /// # Panics
     ///
-    /// If `EDBATCH_CPU` names no level, or one that this machine lacks: a measurement must not
-    /// silently run another.
+    /// If `EDBATCH_CPU` is not the name of an available level, so that a measurement never silently
+    /// runs at another level.
     pub fn detect() -> Level {
         static DETECTED: OnceLock<Level> = OnceLock::new();
         *DETECTED.get_or_init(|| match env::var(VARIABLE) {
@@ -40,12 +41,12 @@ impl Level {
         })
     }
 
-    /// The levels of this machine, best first. Never empty.
+    /// Returns the levels that this machine supports, best first. Never empty.
     pub fn available() -> Vec<Level> {
         Level::BEST_FIRST.into_iter().filter(|level| level.is_available()).collect()
     }
 
-    /// Whether this machine has the level's instructions.
+    /// Returns true if this machine has the level's instructions.
     pub fn is_available(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -65,7 +66,7 @@ impl Level {
         }
     }
 
-    /// The name that `EDBATCH_CPU` knows.
+    /// Returns the level's name, as in `EDBATCH_CPU`.
     pub fn name(self) -> &'static str {
         match self {
             Level::Avx512 => "avx512",
@@ -82,7 +83,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// A name that is no level, or not one of this machine.
+/// The error for a name that is not an available level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownLevel(String);
 
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_available_level_is_known_by_its_name() {
+    fn available_levels_parse_from_their_names() {
         assert_eq!(Level::available().last(), Some(&Level::Portable));
         for level in Level::available() {
             assert_eq!(level.name().parse(), Ok(level));
@@ -124,12 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn every_64_bit_arm_has_neon_and_prefers_it() {
+    fn neon_is_the_best_level_on_arm64_only() {
         assert_eq!(Level::available()[0] == Level::Neon, cfg!(target_arch = "aarch64"));
     }
 
     #[test]
-    fn an_unknown_name_lists_the_choices() {
+    fn error_for_an_unknown_name_lists_the_choices() {
         let error = "mmx".parse::<Level>().unwrap_err().to_string();
         assert!(error.starts_with("`mmx` is not") && error.ends_with("portable"), "{error}");
     }

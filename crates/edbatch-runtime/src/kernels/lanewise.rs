@@ -1,18 +1,18 @@
-//! Arithmetic lane by lane: the functions of element-wise programs, written once for every level.
+//! The functions of element-wise programs, computed lane by lane and written once for every level.
 //!
-//! *Invariant*: the result in a lane depends on the operands in this lane alone, so an element has
-//! the same bits wherever it lies in a row.
+//! *Invariant*: the result in a lane depends only on the operands in this lane, so an element has
+//! the same bits at every position in a row.
 
-use super::simd::{ROUNDING, Simd};
+use super::simd::{ROUND_AND_BIAS, Simd};
 
-/// A function of N floats, computed for all lanes of N vectors. Implementors say
+/// A function of N floats, computed for all lanes of N vectors. Implementations must be
 /// `#[inline(always)]`.
 pub(super) trait Lanewise<const N: usize>: Copy {
-    /// The function's value in each lane.
+    /// Returns the function's value in each lane.
     fn of<S: Simd>(self, simd: S, x: [S::Vector; N]) -> S::Vector;
 }
 
-/// Declares functions that need no more than a line.
+/// Declares functions whose body is one expression.
 macro_rules! lanewise {
     ($($(#[$doc:meta])* $name:ident($($x:ident),*) = $simd:ident => $value:expr;)*) => {$(
         $(#[$doc])*
@@ -33,7 +33,7 @@ macro_rules! lanewise {
 }
 
 lanewise! {
-    /// `x`, to copy.
+    /// `x`
     Identity(x) = _simd => x;
     /// `a + b`
     Add(a, b) = simd => simd.add(a, b);
@@ -43,19 +43,19 @@ lanewise! {
     Mul(a, b) = simd => simd.mul(a, b);
     /// `a / b`
     Div(a, b) = simd => simd.div(a, b);
-    /// `a · b + c`, each rounded.
+    /// `a · b + c`, rounded after each operation.
     AddProduct(a, b, c) = simd => simd.add(simd.mul(a, b), c);
-    /// `a · b + c · d`, each rounded.
+    /// `a · b + c · d`, rounded after each operation.
     SumOfProducts(a, b, c, d) = simd => simd.add(simd.mul(a, b), simd.mul(c, d));
     /// `-x`
     Neg(x) = simd => simd.mul(simd.splat(-1.0), x);
-    /// The larger of `x` and 0; NaN stays.
+    /// The larger of `x` and 0, or NaN if `x` is NaN.
     Relu(x) = simd => simd.max(simd.splat(0.0), x);
     /// eˣ within 2 ulp.
     Exp(x) = simd => exp(simd, x);
     /// ln x within 2 ulp; NaN below zero.
     Log(x) = simd => ln(simd, x);
-    /// 1 / (1 + e⁻ˣ) within 2e-7, and within 4 ulp where that is a normal float.
+    /// 1 / (1 + e⁻ˣ) within 2e-7, and within 4 ulp if the result is a normal float.
     Sigmoid(x) = simd => sigmoid(simd, x);
     /// tanh x within 5 ulp.
     Tanh(x) = simd => tanh(simd, x);
@@ -83,7 +83,7 @@ impl<F: Lanewise<1>> Lanewise<3> for OfSums<F> {
     }
 }
 
-/// `f(…) · a`, the operands of `f` first.
+/// `f(…) · a`. The operands of `f` come before `a`.
 #[derive(Clone, Copy)]
 pub(super) struct Times<F>(pub(super) F);
 
@@ -101,7 +101,7 @@ impl<F: Lanewise<2>> Lanewise<3> for Times<F> {
     }
 }
 
-/// `b + f(…) · (a - b)`, the operands of `f` first.
+/// `b + f(…) · (a - b)`. The operands of `f` come before `a` and `b`.
 #[derive(Clone, Copy)]
 pub(super) struct Between<F>(pub(super) F);
 
@@ -130,42 +130,45 @@ impl Lanewise<1> for Scale {
     }
 }
 
-/// For x = n·ln 2 + r with |r| <= ½ ln 2: (r, [`ROUNDING`] + n).
+/// Range reduction: for x = n·ln 2 + r with |r| <= ½ ln 2, returns (r, [`ROUND_AND_BIAS`] + n).
 #[inline(always)]
-fn reduced<S: Simd>(simd: S, x: S::Vector) -> (S::Vector, S::Vector) {
-    let shifted = simd.mul_add(x, simd.splat(std::f32::consts::LOG2_E), simd.splat(ROUNDING));
-    let n = simd.sub(shifted, simd.splat(ROUNDING));
-    // ln 2 in two parts, the first so short that n times it is exact.
+fn reduce_range<S: Simd>(simd: S, x: S::Vector) -> (S::Vector, S::Vector) {
+    let shifted = simd.mul_add(x, simd.splat(std::f32::consts::LOG2_E), simd.splat(ROUND_AND_BIAS));
+    let n = simd.sub(shifted, simd.splat(ROUND_AND_BIAS));
+    // ln 2 in two parts. The first has few mantissa bits, so n times it is exact.
     let r = simd.neg_mul_add(n, simd.splat(LN_2[0]), x);
     (simd.neg_mul_add(n, simd.splat(LN_2[1]), r), shifted)
 }
 
 const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 
-/// The coefficients are those of Cephes `expf`.
+/// eˣ, with the coefficients of Cephes `expf`.
 #[inline(always)]
 fn exp<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     const TAIL: [f32; 6] =
         [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5];
-    // Beyond these bounds the result is infinite or zero anyway, and n stays in -150..=128.
-    let (r, shifted) = reduced(simd, bounded(simd, -104.0, x, 89.0));
+    // Outside these bounds the result is infinite or zero. They keep n in -150..=128.
+    let (r, shifted) = reduce_range(simd, clamp(simd, -104.0, x, 89.0));
     let tail = simd.mul_add(simd.mul(r, r), horner(simd, r, TAIL), r);
     let e = simd.add(tail, simd.splat(1.0));
-    // e · 2ⁿ in two halves, so that neither overflows and a small result is rounded once.
-    let n = simd.sub(shifted, simd.splat(ROUNDING));
-    let half = simd.mul_add(n, simd.splat(0.5), simd.splat(ROUNDING));
-    let rest = simd.add(simd.sub(n, simd.sub(half, simd.splat(ROUNDING))), simd.splat(ROUNDING));
+    // Multiply by 2ⁿ in two halves: neither overflows, and a subnormal result is rounded once.
+    let n = simd.sub(shifted, simd.splat(ROUND_AND_BIAS));
+    let half = simd.mul_add(n, simd.splat(0.5), simd.splat(ROUND_AND_BIAS));
+    let rest = simd
+        .add(simd.sub(n, simd.sub(half, simd.splat(ROUND_AND_BIAS))), simd.splat(ROUND_AND_BIAS));
     simd.mul(simd.mul(e, simd.power_of_two(half)), simd.power_of_two(rest))
 }
 
-/// With -x = n·⅛ ln 2 - r: β + r over (β + r) + 2^(n/8)·½(r² + a·r + 2β), since e⁻ʳ is ½(r² + a·r +
-/// 2β) / (β + r) within 9e-9 for |r| <= 1/16 ln 2. That is its Padé approximant (a = -4, β = 3),
-/// moved so that the error is spread over the range.
+/// σ(x) = (β + r) / ((β + r) + 2^(n/8)·½(r² + a·r + 2β), where -x = n·⅛ ln 2 - r.
+///
+/// This approximates e⁻ʳ by ½(r² + a·r + 2β) / (β + r), within 9e-9 for |r| <= 1/16 ln 2. The Padé
+/// approximant has a = -4 and β = 3; these constants are adjusted to spread the error over the
+/// range.
 #[inline(always)]
 fn sigmoid<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     const A: f32 = -4.000_259;
     const BETA: f32 = 3.000_129_5;
-    // 2^(k/8) / 2, less the bits that `raised` adds for k.
+    // 2^(k/8) / 2, minus the bits that `add_exponent_eighths` adds for k.
     const POWERS: [f32; 8] = without_eighths([
         0.5,
         0.545_253_9,
@@ -176,22 +179,24 @@ fn sigmoid<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
         0.840_896_4,
         0.917_004,
     ]);
-    // Bounds for a power that is normal, or so large that the quotient is zero.
-    let x = bounded(simd, -89.0, x, 80.0);
+    // Within these bounds the power is normal, or large enough to make the quotient zero.
+    let x = clamp(simd, -89.0, x, 80.0);
     let eighths = simd.splat(8.0 * std::f32::consts::LOG2_E);
-    let shifted = simd.neg_mul_add(x, eighths, simd.splat(TO_ONES));
-    let n = simd.sub(shifted, simd.splat(TO_ONES));
+    let shifted = simd.neg_mul_add(x, eighths, simd.splat(ROUND));
+    let n = simd.sub(shifted, simd.splat(ROUND));
     let r = simd.mul_add(n, simd.splat(LN_2[0] / 8.0), x);
     let r = simd.mul_add(n, simd.splat(LN_2[1] / 8.0), r);
-    let power = simd.raised(simd.look_up(&POWERS, shifted), shifted);
+    let power = simd.add_exponent_eighths(simd.lookup(&POWERS, shifted), shifted);
     let below = simd.add(r, simd.splat(BETA));
     let above = simd.mul_add(simd.add(r, simd.splat(A)), r, simd.splat(2.0 * BETA));
     simd.div(below, simd.mul_add(power, above, below))
 }
 
-/// Added to a small float, it leaves the nearest integer in the low bits: 1.5 · 2²³.
-const TO_ONES: f32 = 12_582_912.0;
+/// 1.5 · 2²³. Adding it to a small float rounds the float to an integer, which is then in the low
+/// bits of the sum.
+const ROUND: f32 = 12_582_912.0;
 
+/// Subtracts k · 2²⁰ from the bits of element k.
 const fn without_eighths(mut powers: [f32; 8]) -> [f32; 8] {
     let mut k = 0;
     while k < 8 {
@@ -201,10 +206,12 @@ const fn without_eighths(mut powers: [f32; 8]) -> [f32; 8] {
     powers
 }
 
-/// With |x| = k·9/16 + b, t = tanh(k·9/16) and tanh b = b / d: (t·d + b) / (d + t·b), the addition
-/// theorem. For |b| <= 9/32, a polynomial of degree 4 for d = b / tanh b, equal to it in the nodes
-/// of Chebyshev and at 0, is off by 4e-8 in proportion. Where k = 15 ends the table, from 8.16 on,
-/// t is 1 and so is the quotient; below it is less, since b < d.
+/// tanh |x| = (t·d + b) / (d + t·b), where |x| = k·9/16 + b, t = tanh(k·9/16) and tanh b = b / d: the
+/// addition theorem.
+///
+/// For |b| <= 9/32, d = b / tanh b is approximated by a polynomial of degree 4, which interpolates
+/// it at the Chebyshev nodes and at 0, with a relative error of 4e-8. The table ends with k = 15:
+/// from |x| = 8.16 on, t and the quotient are 1. Below, the quotient is at most 1, since b < d.
 #[inline(always)]
 fn tanh<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     const STEP: f32 = 9.0 / 16.0;
@@ -227,17 +234,17 @@ fn tanh<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
         1.0,
     ];
     const D: [f32; 3] = [-2.199_111_7e-2, 0.333_327_68, 1.0];
-    let size = simd.min(simd.splat(15.0 * STEP), simd.abs(x));
-    let shifted = simd.mul_add(size, simd.splat(1.0 / STEP), simd.splat(TO_ONES));
-    let t = simd.look_up(&T, shifted);
-    let k = simd.sub(shifted, simd.splat(TO_ONES));
-    let b = simd.neg_mul_add(k, simd.splat(STEP), size);
+    let magnitude = simd.min(simd.splat(15.0 * STEP), simd.abs(x));
+    let shifted = simd.mul_add(magnitude, simd.splat(1.0 / STEP), simd.splat(ROUND));
+    let t = simd.lookup(&T, shifted);
+    let k = simd.sub(shifted, simd.splat(ROUND));
+    let b = simd.neg_mul_add(k, simd.splat(STEP), magnitude);
     let d = horner(simd, simd.mul(b, b), D);
     let quotient = simd.div(simd.mul_add(t, d, b), simd.mul_add(t, b, d));
-    simd.with_sign_of(quotient, x)
+    simd.copy_sign(quotient, x)
 }
 
-/// Coefficients of Cephes `logf`: x = m · 2ᵉ with ½√2 <= m < √2.
+/// ln x, where x = m · 2ᵉ with ½√2 <= m < √2, with the coefficients of Cephes `logf`.
 #[inline(always)]
 fn ln<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
@@ -271,7 +278,7 @@ fn ln<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     let y = simd.neg_mul_add(square, simd.splat(0.5), y);
     let y = simd.mul_add(e, simd.splat(0.693_359_4), simd.add(f, y));
 
-    // Infinity and NaN stay, zero gives -∞, less than zero NaN.
+    // ∞ and NaN give themselves, 0 gives -∞, negative numbers give NaN.
     let negative =
         simd.select(simd.less(x, zero), simd.splat(f32::NAN), simd.splat(f32::NEG_INFINITY));
     let y = simd.select(simd.less(zero, x), y, negative);
@@ -279,9 +286,9 @@ fn ln<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     simd.select(simd.less(simd.splat(f32::MAX), x), x, stays)
 }
 
-/// `x`, but not below `low` nor above `high`; NaN stays.
+/// `x` limited to `low..=high`, or NaN if `x` is NaN.
 #[inline(always)]
-fn bounded<S: Simd>(simd: S, low: f32, x: S::Vector, high: f32) -> S::Vector {
+fn clamp<S: Simd>(simd: S, low: f32, x: S::Vector, high: f32) -> S::Vector {
     simd.max(simd.splat(low), simd.min(simd.splat(high), x))
 }
 

@@ -1,13 +1,12 @@
-//! Memory for floats that begins at a cache line, in large pages where the system has them.
+//! Memory for floats, aligned to cache lines and in huge pages where the system has them.
 //!
-//! A weight or an arena of many megabytes has more small pages than the processor remembers the
-//! places of.
+//! A weight or an arena of many megabytes has more 4 KiB pages than the TLB has entries.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A cache line: what is made of these is aligned for vectors of every level.
+/// A cache line. Arrays of lines are aligned for vectors of every level.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Line([f32; Line::FLOATS]);
@@ -16,22 +15,22 @@ impl Line {
     pub(super) const FLOATS: usize = 16;
 }
 
-/// Memory that the system does not give.
+/// The error for memory that could not be allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory {
-    /// How much was asked for, in bytes.
+    /// The requested size in bytes.
     pub bytes: u64,
 }
 
 impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the system does not give {:.1} MB of memory", self.bytes as f64 / 1e6)
+        write!(f, "failed to allocate {:.1} MB", self.bytes as f64 / 1e6)
     }
 }
 
 impl std::error::Error for OutOfMemory {}
 
-/// A slice of f32 that begins at a cache line, so that no row of whole lines is split.
+/// A slice of `f32` that begins at a cache line, so rows of whole lines are aligned too.
 #[derive(Debug, Default)]
 pub(crate) struct Aligned {
     memory: Vec<f32>,
@@ -41,10 +40,10 @@ pub(crate) struct Aligned {
 }
 
 impl Aligned {
-    /// So many zeros.
+    /// Allocates `len` zeros.
     ///
     /// # Errors
-    /// If the system does not give so much.
+    /// If the system is out of memory.
     pub(crate) fn zeros(len: usize) -> Result<Self, OutOfMemory> {
         if len == 0 {
             return Ok(Self::default());
@@ -56,14 +55,14 @@ impl Aligned {
         Ok(Self { memory, start, len })
     }
 
-    /// Makes the slice at least this long; what was in it may be lost.
+    /// Makes the slice at least `len` long. Its contents may be lost.
     ///
     /// # Errors
-    /// If the system does not give so much. The slice is empty then.
+    /// If the system is out of memory. The slice is then empty.
     #[inline]
     pub(crate) fn reserve(&mut self, len: usize) -> Result<(), OutOfMemory> {
         if self.len < len {
-            // First given back, so that both need not be held at once.
+            // Free the old memory first, so that both are never held together.
             *self = Self::default();
             *self = Self::zeros(len)?;
         }
@@ -85,43 +84,42 @@ impl DerefMut for Aligned {
     }
 }
 
-/// Zeroed memory that the system was asked to keep in large pages, where `len` floats fill some;
-/// `None` if the system does not give so much. The pages are only advice: nothing but time depends
-/// on them.
+/// Allocates `len` zeros and asks for huge pages; `None` if the system is out of memory. Whether
+/// the system grants huge pages affects only the speed.
 fn zeros(len: usize) -> Option<Vec<f32>> {
     let layout = Layout::array::<f32>(len).ok()?;
-    // Much memory comes fresh from the system, which gives it zeroed when it is touched; a fallible
-    // `Vec` would touch all of it.
-    assert!(layout.size() > 0, "memory of no size is not allocated");
-    // SAFETY: the layout is not empty.
+    // Large allocations come from the system, which zeroes pages on first access. A `Vec` with
+    // `try_reserve` and `resize` would write all of them.
+    assert!(layout.size() > 0, "an allocation needs a size");
+    // SAFETY: the layout's size is not zero.
     let start = unsafe { alloc_zeroed(layout) };
     if start.is_null() {
         return None;
     }
-    // SAFETY: the global allocator gave this memory for `len` floats, all of them zero.
+    // SAFETY: the global allocator allocated `start` for `len` floats, all of them zero.
     let mut memory = unsafe { Vec::from_raw_parts(start.cast::<f32>(), len, len) };
     advise(&mut memory);
     Some(memory)
 }
 
-/// Asks for large pages for memory, best before it is touched.
+/// Asks the system for huge pages, best before the first access.
 #[cfg(target_os = "linux")]
 fn advise(memory: &mut [f32]) {
-    /// What x86-64 and most of AArch64 have, in bytes. Where pages are larger, the advice is
-    /// refused.
-    const LARGE: usize = 2 << 20;
+    /// Size in bytes of a huge page on x86-64 and most AArch64 systems. Where it is larger, the
+    /// system ignores the advice.
+    const HUGE_PAGE: usize = 2 << 20;
     let range = memory.as_mut_ptr_range();
-    let start = range.start.addr().next_multiple_of(LARGE);
-    let end = range.end.addr() / LARGE * LARGE;
+    let start = range.start.addr().next_multiple_of(HUGE_PAGE);
+    let end = range.end.addr() / HUGE_PAGE * HUGE_PAGE;
     if start < end {
         let from = range.start.cast::<u8>().wrapping_add(start - range.start.addr());
-        // SAFETY: start..end lies within `memory`, which is borrowed exclusively; the advice
-        // changes no content.
+        // SAFETY: start..end is within `memory`, which is borrowed exclusively, and the advice does
+        // not change its contents.
         unsafe { libc::madvise(from.cast(), end - start, libc::MADV_HUGEPAGE) };
     }
 }
 
-/// Other systems choose the size of pages themselves.
+/// Does nothing: other systems choose the page size themselves.
 #[cfg(not(target_os = "linux"))]
 fn advise(_memory: &mut [f32]) {}
 
@@ -130,9 +128,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_of_any_size_is_aligned_and_zeroed() {
+    fn zeros_of_any_length_are_aligned() {
         for len in [0, 1, 1000, (2 << 20) / 4, (9 << 20) / 4 + 3] {
-            let memory = Aligned::zeros(len).expect("so little can be had");
+            let memory = Aligned::zeros(len).expect("little memory");
             assert_eq!(memory.len(), len);
             assert!(len == 0 || memory.as_ptr().addr().is_multiple_of(64));
             assert!(memory.iter().all(|&x| x == 0.0));
@@ -140,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_cannot_be_had_is_an_error_and_leaves_an_empty_slice() {
-        let mut memory = Aligned::zeros(100).expect("so little can be had");
+    fn failed_reserve_leaves_an_empty_slice() {
+        let mut memory = Aligned::zeros(100).expect("little memory");
         for len in [usize::MAX, usize::MAX / 2, (isize::MAX as usize - 128) / size_of::<f32>()] {
             let error = memory.reserve(len).expect_err("more than can be addressed");
             assert!(error.bytes > 1 << 61, "{error}");

@@ -1,73 +1,73 @@
-//! The micro-kernel of every product: a micro-tile of R rows by C vectors of columns, kept in
-//! registers.
+//! The micro-kernel of every product. It computes a micro-tile of R rows by C vectors of columns
+//! in registers.
 //!
 //! ```text
 //! sum[r][c] = 0
 //! for k in 0..depth                           one chain of fused multiply-adds per output
 //!     sum[r][c] += left[r][k] * right[k][c]   left: a float, broadcast; right: a vector
-//! out[r][c] = sum[r][c]  or  start[r][c] + sum[r][c]
+//! out[r][c] = sum[r][c]                       or start[r][c] + sum[r][c]
 //! ```
 //!
-//! An output's chain is the same in every micro-tile, which is why micro-tiles can be of any shape:
-//! results do not depend on the number of rows. Two instructions can start per cycle and each takes
-//! four, so a micro-tile needs eight sums to keep a core busy; more rows per micro-tile read the
-//! right side less often. The broadcast of a row is shared by the C vectors, a vector of the right
-//! side by the R rows. A block of rows is cut into micro-tiles, the fewest that the registers
-//! allow: what the products share.
+//! An output's chain is the same in a micro-tile of any shape, so results do not depend on the
+//! number of rows. A core starts two multiply-adds per cycle, each with a latency of four cycles,
+//! so a micro-tile needs eight sums to keep it busy. The C vectors share the broadcast of a row,
+//! and the R rows share the vectors of the right side: more rows per micro-tile read the right side
+//! less often. So a block of rows is cut into the smallest number of micro-tiles that the registers
+//! allow.
 
-// The loops name rows r and columns c as the formula does; an iterator per array would hide it.
+// Loops over the indices r and c follow the formula; iterators would hide it.
 #![allow(clippy::needless_range_loop)]
 
 use std::{hint::black_box, mem::MaybeUninit, ops::Range};
 
 use super::simd::Simd;
 
-/// The right side of a product, or a piece of it: vectors of columns, step by step.
+/// The right factor of a product, or some consecutive rows of it: vectors of columns at each step k.
 #[derive(Clone, Copy)]
 pub(super) struct Right {
-    /// How many steps there are.
+    /// The number of steps.
     pub(super) depth: usize,
-    /// The first column of the micro-tile at step 0.
+    /// Pointer to the micro-tile's first column at step 0.
     pub(super) start: *const f32,
-    /// Floats from a step to the next.
+    /// Distance in floats from a step to the next.
     pub(super) step: usize,
-    /// Floats from the first pair of vectors to the second, within a step.
+    /// Distance in floats from the first pair of vectors to the second, within a step.
     pub(super) second: usize,
-    /// How far a stream is asked for before it is read, in floats.
-    pub(super) ahead: usize,
+    /// Prefetch distance in floats.
+    pub(super) prefetch: usize,
 }
 
-/// How much of the right side there is, and how it is read.
+/// How the vectors of the right side are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     /// All C vectors are readable at every step.
-    Whole,
-    /// As `Whole`, and what comes `ahead` floats later is asked for.
-    Streamed,
+    Full,
+    /// Like `Full`, with prefetches.
+    Prefetched,
     /// Only the micro-tile's columns are readable.
-    Cut,
+    Partial,
 }
 
-/// Where a micro-tile's rows lie: pointers to the first float of each.
+/// Pointers to the first floats of a micro-tile's rows.
 #[derive(Clone, Copy)]
 pub(super) struct MicroTileRows<const R: usize> {
     /// K floats each.
     pub(super) left: [*const f32; R],
-    /// The columns that the sums are added to, if any.
+    /// The terms that the sums are added to, if any.
     pub(super) start: Option<[*const f32; R]>,
-    /// The columns written.
+    /// The output columns.
     pub(super) out: [*mut f32; R],
 }
 
-/// Computes `columns <= C * LANES` columns of R rows. The steps of a piece of `right` follow those
-/// of the piece before.
+/// Computes `columns <= C * LANES` columns of R rows. The pieces of `right` follow each other: their
+/// depths add up to the number of steps.
 ///
 /// # Safety
 ///
-/// For every row, `left` must be readable for as many floats as there are steps, `start` (if given)
-/// readable and `out` writable for `columns` floats; `right` readable at each step for C vectors,
-/// or for `columns` floats if `access` is `Cut`. `out` must overlap none of `left` and `right`, and
-/// `start` only where it is the same row.
+/// For every row, `left` must be readable for one float per step, `start` (if any) readable and
+/// `out` writable for `columns` floats. At every step, `right` must be readable for C vectors, or
+/// for `columns` floats if `access` is `Partial`. `out` must not overlap `left` or `right`. It may
+/// overlap `start` only in the same row.
 #[inline(always)]
 pub(super) unsafe fn micro_kernel<S: Simd, const R: usize, const C: usize>(
     simd: S,
@@ -85,21 +85,21 @@ pub(super) unsafe fn micro_kernel<S: Simd, const R: usize, const C: usize>(
             let mut vectors = [simd.splat(0.0); C];
             for c in 0..C {
                 let from = step.wrapping_add(c / 2 * piece.second + c % 2 * S::LANES);
-                if access == Access::Streamed {
-                    simd.prefetch(from.wrapping_add(piece.ahead));
+                if access == Access::Prefetched {
+                    simd.prefetch(from.wrapping_add(piece.prefetch));
                 }
-                // SAFETY: k < depth; the vector is whole, or cut to the readable columns. The
-                // caller vouches for both.
+                // SAFETY: k < depth, and the caller guarantees a full vector at each step, or
+                // `columns` floats if the access is partial.
                 vectors[c] = unsafe {
                     match access {
-                        Access::Cut => simd.load_first(from, lanes_of::<S>(c, columns)),
+                        Access::Partial => simd.load_first(from, lanes_of::<S>(c, columns)),
                         _ => simd.load(from),
                     }
                 };
             }
             for r in 0..R {
-                // SAFETY: k < depth, and the caller vouches for as many floats in each row as there
-                // are steps.
+                // SAFETY: first + k is below the number of steps, and the caller guarantees that
+                // number of floats in each row.
                 let x = simd.splat(unsafe { *left[r].add(k) });
                 for c in 0..C {
                     sums[r][c] = simd.mul_add(x, vectors[c], sums[r][c]);
@@ -109,23 +109,23 @@ pub(super) unsafe fn micro_kernel<S: Simd, const R: usize, const C: usize>(
         }
         first += piece.depth;
     }
-    // SAFETY: the caller vouches for `columns` floats in each row of `start` and `out`.
+    // SAFETY: the caller guarantees `columns` floats in each row of `start` and `out`.
     unsafe {
         if columns == C * S::LANES {
-            finish_whole(simd, sums, rows);
+            write_full(simd, sums, rows);
         } else {
-            finish_cut(simd, sums, rows, columns);
+            write_partial(simd, sums, rows, columns);
         }
     }
 }
 
-/// Writes all vectors of the sums.
+/// Writes all C vectors of the sums.
 ///
 /// # Safety
 ///
-/// As for [`micro_kernel`], with C whole vectors of columns.
+/// As for [`micro_kernel`], with `columns = C * LANES`.
 #[inline(always)]
-unsafe fn finish_whole<S: Simd, const R: usize, const C: usize>(
+unsafe fn write_full<S: Simd, const R: usize, const C: usize>(
     simd: S,
     mut sums: [[S::Vector; C]; R],
     rows: MicroTileRows<R>,
@@ -133,7 +133,7 @@ unsafe fn finish_whole<S: Simd, const R: usize, const C: usize>(
     if let Some(start) = rows.start {
         for r in 0..R {
             for c in 0..C {
-                // SAFETY: vector c of C, which the caller vouches for.
+                // SAFETY: c < C, and the caller guarantees C vectors.
                 let before = unsafe { simd.load(start[r].add(c * S::LANES)) };
                 sums[r][c] = simd.add(before, sums[r][c]);
             }
@@ -141,26 +141,26 @@ unsafe fn finish_whole<S: Simd, const R: usize, const C: usize>(
     }
     for r in 0..R {
         for c in 0..C {
-            // SAFETY: likewise.
+            // SAFETY: c < C, and the caller guarantees C vectors.
             unsafe { simd.store(rows.out[r].add(c * S::LANES), sums[r][c]) };
         }
     }
 }
 
-/// Writes the first `columns` of the sums.
+/// Writes the first `columns` columns of the sums.
 ///
 /// # Safety
 ///
 /// As for [`micro_kernel`].
 #[inline(always)]
-unsafe fn finish_cut<S: Simd, const R: usize, const C: usize>(
+unsafe fn write_partial<S: Simd, const R: usize, const C: usize>(
     simd: S,
     sums: [[S::Vector; C]; R],
     rows: MicroTileRows<R>,
     columns: usize,
 ) {
-    // A loop that is not unrolled indexes memory. Opaque, that is a copy of the sums; else the
-    // product would write them there at every step.
+    // Without masks this loop is not unrolled, so it indexes the sums in memory. `black_box` makes
+    // that a copy. Without it, the main loop would write the sums to memory at every step.
     let copy;
     let sums = if S::MASKS {
         &sums
@@ -172,7 +172,7 @@ unsafe fn finish_cut<S: Simd, const R: usize, const C: usize>(
         for c in 0..C {
             let (at, lanes) = (c * S::LANES, lanes_of::<S>(c, columns));
             if lanes > 0 {
-                // SAFETY: at..at + lanes are below `columns`, which the caller vouches for in
+                // SAFETY: at + lanes <= columns, and the caller guarantees `columns` floats in
                 // `start` and `out`.
                 unsafe {
                     let sum = match rows.start {
@@ -188,51 +188,50 @@ unsafe fn finish_cut<S: Simd, const R: usize, const C: usize>(
     }
 }
 
-/// How many lanes of vector `c` are within `columns`.
+/// Returns the number of lanes of vector `c` that are within `columns`.
 #[inline(always)]
 fn lanes_of<S: Simd>(c: usize, columns: usize) -> usize {
     columns.saturating_sub(c * S::LANES).min(S::LANES)
 }
 
-/// The most rows whose pointers are looked up together.
+/// Maximum number of rows of a block.
 pub(super) const BLOCK: usize = 256;
 
-/// Pointers to the first floats of the rows of a block. Large, so it is made once and never moved.
+/// Pointers to the first floats of the rows of a block. Large, so create it once and do not move it.
 ///
-/// *Invariant*: the first `count` of `left` and `out` are written, and those of `start` if
-/// `starts`.
+/// *Invariant*: the first `count` pointers of `left`, `start` and `out` are initialized.
 pub(super) struct Pointers {
     count: usize,
-    starts: bool,
+    has_start: bool,
     left: [MaybeUninit<*const f32>; BLOCK],
     start: [MaybeUninit<*const f32>; BLOCK],
     out: [MaybeUninit<*mut f32>; BLOCK],
 }
 
 impl Pointers {
-    /// No rows; with `starts`, rows that are added to something.
+    /// Creates an empty block. `has_start` says whether the sums are added to the `start` pointers.
     #[inline(always)]
-    pub(super) fn new(starts: bool) -> Pointers {
+    pub(super) fn new(has_start: bool) -> Pointers {
         Pointers {
             count: 0,
-            starts,
+            has_start,
             left: [const { MaybeUninit::uninit() }; BLOCK],
             start: [const { MaybeUninit::uninit() }; BLOCK],
             out: [const { MaybeUninit::uninit() }; BLOCK],
         }
     }
 
-    /// No rows again.
+    /// Removes all rows.
     #[inline(always)]
     pub(super) fn clear(&mut self) {
         self.count = 0;
     }
 
-    /// Another row. `start` counts only where there are starts.
+    /// Adds a row. `start` is ignored without `has_start`.
     ///
     /// # Panics
     ///
-    /// If there are [`BLOCK`] already.
+    /// If the block has [`BLOCK`] rows already.
     #[inline(always)]
     pub(super) fn push(&mut self, left: *const f32, start: *const f32, out: *mut f32) {
         self.left[self.count].write(left);
@@ -241,21 +240,21 @@ impl Pointers {
         self.count += 1;
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// The pointers of R rows from `first`, moved to column `at`.
+    /// Returns the pointers of the R rows from `first` on; `start` and `out` point to column `at`.
     #[inline(always)]
     fn micro_tile<const R: usize>(&self, first: usize, at: usize) -> MicroTileRows<R> {
         assert!(first + R <= self.count, "rows {first}.. of {}", self.count);
-        // SAFETY: rows below `count` are written, by the invariant.
+        // SAFETY: first + R <= count, and the pointers below `count` are initialized.
         unsafe {
             MicroTileRows {
                 left: std::array::from_fn(|r| self.left[first + r].assume_init()),
-                start: self.starts.then(|| {
+                start: self.has_start.then(|| {
                     std::array::from_fn(|r| self.start[first + r].assume_init().wrapping_add(at))
                 }),
                 out: std::array::from_fn(|r| self.out[first + r].assume_init().wrapping_add(at)),
@@ -264,14 +263,14 @@ impl Pointers {
     }
 }
 
-/// All micro-tiles of a block of rows against C vectors of columns, which start at column `at` of
-/// `start` and `out`.
+/// Computes a block of rows, micro-tile by micro-tile: `columns <= C * LANES` columns, from column
+/// `at` of `start` and `out` on.
 ///
 /// # Safety
 ///
-/// As for [`micro_kernel`], for each of the rows.
+/// As for [`micro_kernel`], for every row of the block.
 #[inline(always)]
-pub(super) unsafe fn blocks<S: Simd, const C: usize>(
+pub(super) unsafe fn micro_tiles<S: Simd, const C: usize>(
     simd: S,
     right: &[Right],
     access: Access,
@@ -285,13 +284,13 @@ pub(super) unsafe fn blocks<S: Simd, const C: usize>(
                 $($count => if const { $count <= max_rows::<S>(C) } {
                     for first in $starts.step_by($count) {
                         let rows = pointers.micro_tile::<$count>(first, at);
-                        // Fewer rows wait for the memory anyway, and asking would only slow it
-                        // down.
+                        // With fewer than 4 rows, memory is the bottleneck, and prefetches only
+                        // slow it down.
                         let access = match access {
-                            Access::Streamed if $count < 4 => Access::Whole,
+                            Access::Prefetched if $count < 4 => Access::Full,
                             access => access,
                         };
-                        // SAFETY: the caller vouches for all rows and for `right`.
+                        // SAFETY: the caller guarantees all rows and `right`.
                         unsafe { micro_kernel::<S, $count, C>(simd, right, access, rows, columns) };
                     }
                 },)*
@@ -299,7 +298,7 @@ pub(super) unsafe fn blocks<S: Simd, const C: usize>(
             }
         };
     }
-    // Some micro-tiles of one row more than the others.
+    // Divide the rows evenly: some micro-tiles have one row more than the others.
     let parts = pointers.count.div_ceil(max_rows::<S>(C)).max(1);
     let (fewer, larger) = (pointers.count / parts, pointers.count % parts);
     let cut = larger * (fewer + 1);
@@ -310,8 +309,9 @@ pub(super) unsafe fn blocks<S: Simd, const C: usize>(
     }
 }
 
-/// The most rows of a micro-tile with C vectors of columns: R·C sums, C vectors and a broadcast
-/// must fit into the registers, and the pointers to the rows into those for addresses.
+/// Returns the maximum number of rows of a micro-tile with `c` vectors of columns. R·c sums, c
+/// vectors and a broadcast must fit into the vector registers, and the row pointers into the general
+/// registers.
 const fn max_rows<S: Simd>(c: usize) -> usize {
     match (S::REGISTERS - 1 - c) / c {
         9.. => 8,
@@ -319,21 +319,24 @@ const fn max_rows<S: Simd>(c: usize) -> usize {
     }
 }
 
-/// How many vectors of columns suit a block of so many rows: the fewer rows, the more columns it
-/// takes to have eight sums. Rows that just fit into one micro-tile read the right side once;
-/// micro-tiles of many rows are better square. If the right side comes from afar in pairs of
-/// vectors, `paired`, a micro-tile reads one pair as soon as that has enough sums.
+/// Returns the number C of vectors of columns for micro-tiles of a block of `rows` rows.
+///
+/// The fewer rows, the more columns are needed for eight sums. Rows that fit into one micro-tile
+/// read the right side once. Micro-tiles of many rows are best nearly square. If the right side is
+/// `paired`, as in weights larger than L2, a micro-tile reads one pair of vectors once that gives
+/// enough sums.
 #[inline(always)]
 pub(super) fn vectors_for<S: Simd>(rows: usize, paired: bool) -> usize {
-    let alone = if paired { 4 } else { max_rows::<S>(4) };
+    let single_tile = if paired { 4 } else { max_rows::<S>(4) };
     let many = rows > max_rows::<S>(2) && S::REGISTERS >= 32 && !paired;
-    if rows <= alone.min(max_rows::<S>(4)) || many { 4 } else { 2 }
+    if rows <= single_tile.min(max_rows::<S>(4)) || many { 4 } else { 2 }
 }
 
-/// Divides 0..count into as few parts as `most` a part allows, which differ by at most one.
+/// Divides `0..count` into the smallest number of parts of at most `max` each, whose lengths differ
+/// by at most one.
 #[inline(always)]
-pub(super) fn even_parts(count: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
-    let parts = count.div_ceil(most);
+pub(super) fn even_parts(count: usize, max: usize) -> impl Iterator<Item = Range<usize>> {
+    let parts = count.div_ceil(max);
     (0..parts).map(move |i| i * count / parts..(i + 1) * count / parts)
 }
 
@@ -342,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_even_and_cover_everything() {
+    fn even_parts_cover_the_range() {
         let parts: Vec<_> = even_parts(13, 12).collect();
         assert_eq!(parts, [0..6, 6..13]);
         assert_eq!(even_parts(0, 12).count(), 0);

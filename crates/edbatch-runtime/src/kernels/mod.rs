@@ -1,14 +1,14 @@
-//! The CPU kernels: single-threaded arithmetic on rows of `f32`.
+//! CPU kernels: single-threaded arithmetic on rows of `f32`.
 //!
-//! Everything takes its rows as [`RowsRef`], a span or a list of offsets, and writes through
-//! [`RowsMut`], so that nothing is gathered before a kernel and threads can share an output by rows
-//! or by columns. Shapes: `b` counts rows (instances of a batch), `n` columns of the output, `k`
-//! the depth of a product.
+//! Kernels read rows through [`RowsRef`], a span or a list of offsets, and write them through
+//! [`RowsMut`]. So no kernel needs a gather before it, and threads can split an output by rows or
+//! by columns. In shapes, `b` is the row (one instance of a batch), `n` the output column, and `k`
+//! the summation index of a product.
 //!
-//! *Invariant*: for one [`Level`], the bits of an output row depend on the contents of its input
-//! rows alone. They do not depend on how many rows are computed together, on where these lie, on
-//! how rows or columns are split between calls, nor on whether a lane falls into a whole vector or
-//! into the tail of a row.
+//! *Invariant*: for a given [`Level`], the bits of an output row depend only on the contents of its
+//! input rows. They do not depend on the number of rows computed together, on where the rows lie,
+//! on how rows or columns are split between calls, or on whether an element falls into a full
+//! vector or into the tail of a row.
 //!
 //! Each kernel is written once, over the trait `simd::Simd`, and compiled for every level by
 //! `simd::run`. Read [`isa`], `simd`, `micro_kernel`, then [`product`](mod@product); `lanewise`,

@@ -1,50 +1,53 @@
-//! Products of a batch of rows and a packed weight, and in which order a product reads that.
+//! Products of a batch of rows and a packed weight.
 
 use std::{ops::Range, ptr};
 
 use super::{
     isa::Level,
     memory::{Aligned, Line, OutOfMemory},
-    micro_kernel::{Access, BLOCK, Pointers, Right, blocks, even_parts, vectors_for},
+    micro_kernel::{Access, BLOCK, Pointers, Right, even_parts, micro_tiles, vectors_for},
     rows::{RowsMut, RowsRef},
     simd::{self, Kernel, Simd},
 };
 
-/// What a product is added to.
+/// The term that a product is added to.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'a> {
-    /// Nothing: `out = chain`.
+    /// None: `out = sum`.
     Nothing,
-    /// What `out` holds: `out = out + chain`.
+    /// The contents of the output: `out = out + sum`.
     Out,
-    /// Rows computed before, as wide as the whole weight has outputs: `out = start + chain`.
+    /// Other rows: `out = start + sum`. They are (B, N), with N the outputs of the whole weight,
+    /// whichever panels are computed.
     Rows(RowsRef<'a>),
 }
 
-/// The order in which the panels of a weight pass by. It changes no bit.
+/// The order in which the panels of a weight are read. It does not affect the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pass {
-    /// The first panel first.
+    /// First panel first.
     #[default]
     Forwards,
-    /// The last panel first. After a pass forwards it finds in the cache what that read last, where
-    /// a weight is too large for the cache: a second pass forwards would find nothing.
+    /// Last panel first. If a weight is larger than the cache, alternate the passes: a backward
+    /// pass finds the panels that the forward pass before it read last. A second forward pass would
+    /// find nothing.
     Backwards,
 }
 
 /// `out[b, n] = start[b, n] + Σ_k weights[n, k] · rows[b, k]` for the columns n of `panels`.
 ///
-/// `rows` are (B, K), `out` (B, columns of the panels), row-major `f32`; the caller owns all of
-/// them. The sum is one chain of fused multiply-adds over k from zero, and is then added to its
-/// start: the bits of an output depend on its row and its column alone, whatever B, the panels, and
-/// the way in which the rows lie. Infinities and NaN go through.
+/// `rows` is (B, K) and `out` is (B, columns of the panels); row-major `f32`. The sum is one chain
+/// of fused multiply-adds over k that starts at zero; `start` is added last. So the bits of an
+/// output depend only on its row and its column, not on B, on the panels, or on where the rows lie.
+/// Infinities and NaN propagate.
 ///
-/// *Cost*: 2·B·K·N FLOPs near the core's peak from 4 rows on; a single row costs reading the
-/// weight.
+/// *Cost*: 2·B·K·N FLOPs, near the core's peak from 4 rows on. For a single row, the time to read
+/// the weight.
 ///
 /// # Panics
 ///
-/// If a row is shorter than K, or the numbers of rows or columns differ.
+/// If a row is shorter than K, the numbers of rows differ, or `out` does not have the columns of
+/// `panels`.
 ///
 /// ```
 /// use edbatch_runtime::kernels::{Level, PackedWeights, Pass, RowsRef, RowsMut, Start, product};
@@ -66,16 +69,16 @@ pub fn product(
     out: RowsMut<'_>,
 ) {
     let columns = weights.columns(panels.clone());
-    assert_eq!(rows.len(), out.len(), "rows to read and to write");
+    assert_eq!(rows.len(), out.len(), "rows of the input and of the output");
     assert_eq!(columns.len(), out.width(), "columns of the panels and of the output");
     if let Start::Rows(start) = start {
-        assert_eq!(start.len(), out.len(), "rows to start from and to write");
+        assert_eq!(start.len(), out.len(), "rows of the start and of the output");
     }
     simd::run(weights.level(), &mut Product { weights, panels, pass, columns, rows, start, out });
 }
 
-/// Checked by [`product`]: as many rows in `rows`, `start` and `out`, and `columns` those of
-/// `panels` and `out`.
+/// *Invariant*, checked by [`product`]: `rows`, `start` and `out` have the same number of rows, and
+/// `columns` are the columns of `panels` and of `out`.
 struct Product<'a> {
     weights: &'a PackedWeights,
     panels: Range<usize>,
@@ -86,26 +89,29 @@ struct Product<'a> {
     out: RowsMut<'a>,
 }
 
-/// Bytes of rows that stay in L2 beside a panel while the weight passes by.
+/// Bytes of rows in a block, which stay in L2 beside a panel.
 const BLOCK_BYTES: usize = 512 << 10;
 
-/// Rows of a block, however long.
-const FEWEST_ROWS: usize = 24;
+/// Minimum number of rows of a block, however long they are.
+const MIN_BLOCK_ROWS: usize = 24;
 
-/// How far a weight is asked for before it is read, in floats: 4 KiB, and 16 KiB where it comes
-/// from outside the caches and rows give the time.
-const AHEAD: usize = 1 << 10;
-const FAR_AHEAD: usize = 1 << 12;
+/// Prefetch distance in floats: 4 KiB.
+const PREFETCH: usize = 1 << 10;
 
-/// So many rows read a panel several times, and keep the core busy while it comes.
-const FEWEST_UNSTREAMED: usize = 9;
+/// Prefetch distance, 16 KiB, for weights outside L2 that are read for enough rows to hide the
+/// latency.
+const FAR_PREFETCH: usize = 1 << 12;
+
+/// From this number of rows on, nothing is prefetched: every panel is read several times, and the
+/// arithmetic hides the latency.
+const ROWS_WITHOUT_PREFETCH: usize = 9;
 
 impl Kernel for &mut Product<'_> {
     type Output = ();
 
     /// ```text
-    /// for each block of rows                look its pointers up
-    ///     for each panel                        it stays in the cache, the rows pass by
+    /// for each block of rows                collect the pointers to its rows
+    ///     for each panel                        stays in the cache for all rows of the block
     ///         for each half of it, or all of it
     ///             for each micro-tile of the block's rows
     ///                 micro-kernel
@@ -113,16 +119,16 @@ impl Kernel for &mut Product<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let depth = self.weights.depth();
-        let most_rows = (BLOCK_BYTES / size_of::<f32>() / depth).clamp(FEWEST_ROWS, BLOCK);
+        let max_rows = (BLOCK_BYTES / size_of::<f32>() / depth).clamp(MIN_BLOCK_ROWS, BLOCK);
         let mut pointers = Pointers::new(!matches!(self.start, Start::Nothing));
-        for block in even_parts(self.rows.len(), most_rows) {
-            self.look_up(block, &mut pointers);
-            let [step, second] = self.weights.strides();
+        for block in even_parts(self.rows.len(), max_rows) {
+            self.collect(block, &mut pointers);
+            let [step, second] = self.weights.strides;
             let paired = step < second;
             let widest = vectors_for::<S>(pointers.len(), paired);
-            let ahead = match (paired, widest) {
-                (true, 2) => FAR_AHEAD,
-                _ if pointers.len() < FEWEST_UNSTREAMED => AHEAD,
+            let prefetch = match (paired, widest) {
+                (true, 2) => FAR_PREFETCH,
+                _ if pointers.len() < ROWS_WITHOUT_PREFETCH => PREFETCH,
                 _ => 0,
             };
             for index in self.panels.clone() {
@@ -137,18 +143,18 @@ impl Kernel for &mut Product<'_> {
                     let width = (columns.len() - first).min(widest * S::LANES);
                     let part = first / S::LANES / 2 * second;
                     let start = floats[part..].as_ptr();
-                    let right = &[Right { depth, start, step, second, ahead }];
-                    let (access, at) = (Access::Streamed, at + first);
-                    // SAFETY: `pointers` are of whole rows: `depth` floats to read, all columns of
-                    // `self.columns` in start and out, of which at..at + width are meant here.
-                    // `floats` holds two pairs of vectors at each of `depth` steps, of which those
-                    // from `part` are at least as many as each arm takes. `out` is exclusively
-                    // borrowed, so it overlaps nothing that is read.
+                    let right = &[Right { depth, start, step, second, prefetch }];
+                    let (access, at) = (Access::Prefetched, at + first);
+                    // SAFETY: by `collect`, each row has `depth` floats in `left`, and all of
+                    // `self.columns` in `start` and `out`; at + width <= self.columns.len().
+                    // `floats` has two pairs of vectors at each of `depth` steps. From `part` on
+                    // these are at least the 1, 2 or 4 vectors that the arm reads. `out` is
+                    // borrowed exclusively, so it overlaps nothing that is read.
                     unsafe {
                         match width.div_ceil(S::LANES) {
-                            1 => blocks::<S, 1>(simd, right, access, &pointers, at, width),
-                            2 => blocks::<S, 2>(simd, right, access, &pointers, at, width),
-                            _ => blocks::<S, 4>(simd, right, access, &pointers, at, width),
+                            1 => micro_tiles::<S, 1>(simd, right, access, &pointers, at, width),
+                            2 => micro_tiles::<S, 2>(simd, right, access, &pointers, at, width),
+                            _ => micro_tiles::<S, 4>(simd, right, access, &pointers, at, width),
                         }
                     }
                 }
@@ -158,10 +164,10 @@ impl Kernel for &mut Product<'_> {
 }
 
 impl Product<'_> {
-    /// Replaces pointers by those of a block of at most [`BLOCK`] rows, each checked to have K
-    /// floats and all columns.
+    /// Collects the pointers to a block of at most [`BLOCK`] rows. Checks that each row has K floats
+    /// and all columns.
     #[inline(always)]
-    fn look_up(&mut self, block: Range<usize>, pointers: &mut Pointers) {
+    fn collect(&mut self, block: Range<usize>, pointers: &mut Pointers) {
         pointers.clear();
         for b in block {
             let left = self.rows.row(b, self.weights.depth()).as_ptr();
@@ -182,41 +188,42 @@ impl Product<'_> {
 /// panel p, step k:   w[p·P + 0, k]  w[p·P + 1, k]  …  w[p·P + P-1, k]    P = 4 vectors of a level
 /// ```
 ///
-/// A panel is contiguous, K steps long, and read from front to back by each micro-tile of rows. One
-/// row reads it as a single stream, which is what the L2 cache is fastest at; more and narrower
-/// panels side by side were a third slower. A weight too large for that cache has the two halves of
-/// a panel one behind the other instead, since 4 to 8 rows read pairs of vectors, and memory
-/// farther off does not like gaps. Columns behind N are zeros. *Cost*: 4·K·⌈N / P⌉·P bytes; packing
-/// reads the weight once.
+/// A panel is contiguous, K steps long, and read from front to back by each micro-tile of rows. A
+/// single row reads it as one stream, the fastest access to the L2 cache: more and narrower panels
+/// side by side were a third slower. Weights of 1 MiB or more do not fit into L2. Their panels hold
+/// the first half of every step, then the second half of every step, since 4 to 8 rows read pairs
+/// of vectors, and gaps are slow outside L2. Columns from N on are zeros.
+///
+/// *Cost*: 4·K·⌈N / P⌉·P bytes; packing reads the weight once.
 #[derive(Debug)]
 pub struct PackedWeights {
     level: Level,
     outputs: usize,
     depth: usize,
-    /// P, the columns of a panel.
+    /// P: columns of a panel.
     width: usize,
-    /// Floats from a step to the next, and from the first half of a step to the second.
+    /// Distance in floats from a step to the next, and from the first half of a step to the second.
     strides: [usize; 2],
     panels: Aligned,
 }
 
 impl PackedWeights {
-    /// Packs weights that share their inputs, stacked: the outputs of the first, then of the
-    /// second, and so on. Each is (N_i, `depth`), row-major and contiguous.
+    /// Packs weights that share their inputs, stacked vertically: the outputs of the first, then
+    /// of the second, and so on. Each is (N_i, `depth`), row-major and contiguous.
     ///
     /// # Errors
     ///
-    /// If the system does not give the memory.
+    /// If the system is out of memory.
     ///
     /// # Panics
     ///
-    /// If a weight's length is no multiple of `depth`, or `depth` is zero.
+    /// If `depth` is zero, or a weight's length is not a multiple of `depth`.
     pub fn new(
         level: Level,
         weights: &[&[f32]],
         depth: usize,
     ) -> Result<PackedWeights, OutOfMemory> {
-        assert!(depth > 0, "a product of depth 0");
+        assert!(depth > 0, "the depth of a product must not be 0");
         for weight in weights {
             assert_eq!(
                 weight.len() % depth,
@@ -245,58 +252,53 @@ impl PackedWeights {
         Ok(packed)
     }
 
-    /// The level whose instructions read this layout.
+    /// Returns the level whose vectors this layout is made for.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// N, the columns of the product.
+    /// Returns N, the number of columns of the product.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// K, the terms of each sum.
+    /// Returns K, the number of terms of each sum.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// The number of panels: the unit in which columns can be divided between calls.
+    /// Returns the number of panels. Calls can divide the columns between them by panels.
     pub fn panels(&self) -> usize {
         self.outputs.div_ceil(self.width)
     }
 
-    /// The columns that a range of panels computes.
+    /// Returns the columns that a range of panels computes.
     ///
     /// # Panics
     ///
-    /// If there are fewer panels.
+    /// If the range ends after the last panel.
     pub fn columns(&self, panels: Range<usize>) -> Range<usize> {
         assert!(panels.end <= self.panels(), "panels {panels:?} of {}", self.panels());
         let column = |panel: usize| (panel * self.width).min(self.outputs);
         column(panels.start)..column(panels.end)
     }
 
-    /// Bytes of memory that the packed weight takes.
+    /// Returns the size of the packed weight in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.panels[..])
     }
 
-    /// Floats from a step of a panel to the next, and from its first pair of vectors to the second.
-    pub(super) fn strides(&self) -> [usize; 2] {
-        self.strides
-    }
-
-    /// The panels of a range, one after the other.
+    /// Returns the floats of a range of panels, in order.
     pub(super) fn floats(&self, panels: Range<usize>) -> &[f32] {
         let panel = self.width * self.depth;
         &self.panels[panels.start * panel..panels.end * panel]
     }
 }
 
-/// Vectors of a panel.
+/// Vectors per step of a panel.
 const PANEL_VECTORS: usize = 4;
 
-/// Bytes of a weight that an L2 cache does not keep.
+/// Size in bytes from which a weight does not stay in L2.
 const LARGE: usize = 1 << 20;
 
 #[cfg(test)]
@@ -304,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacked_weights_lie_column_by_column_and_aligned() {
+    fn packed_panels_are_column_major_and_aligned() {
         let (a, b) = ([1.0, 2.0], [3.0, 4.0, 5.0, 6.0]);
         let packed = PackedWeights::new(Level::Portable, &[&a, &b], 2).unwrap();
         assert_eq!(

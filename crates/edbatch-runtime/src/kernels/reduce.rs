@@ -1,4 +1,4 @@
-//! Reductions of a variable number of rows: what arrives at a variadic port.
+//! Sum, mean and maximum over a variable number of rows: the values at a variadic port.
 
 use edbatch_graph::Reduction;
 
@@ -8,15 +8,15 @@ use super::{
     simd::{self, Kernel, Simd},
 };
 
-/// `out[b, :]` = the reduction of `rows[ends[b - 1]..ends[b]]` (from 0 for the first), left to
-/// right in the order of the list; the largest is NaN in a column where one row has it.
+/// `out[b, :]` = the sum, mean or maximum of `rows[ends[b - 1]..ends[b]]`, computed left to right;
+/// the range of `b = 0` starts at 0.
 ///
-/// `rows` are (R, W), `ends` (B), `out` (B, W). A lone row is copied. No row at all gives zeros;
-/// the largest of no row is -∞.
+/// `rows` is (R, W), `ends` (B), `out` (B, W); row-major `f32`. A single row is copied. An empty
+/// range gives 0, or -∞ for the maximum. The maximum is NaN in each column where a row is NaN.
 ///
 /// # Panics
 ///
-/// If `ends` does not rise, its length is not the number of rows of `out`, or a row is shorter than
+/// If `ends` is not sorted, its length is not the number of rows of `out`, or a row is shorter than
 /// W.
 ///
 /// ```
@@ -34,8 +34,8 @@ pub fn reduce(
     ends: &[u32],
     out: RowsMut<'_>,
 ) {
-    assert_eq!(ends.len(), out.len(), "ranges of rows and rows to write");
-    assert!(ends.is_sorted(), "the ends of the ranges must rise");
+    assert_eq!(ends.len(), out.len(), "ends of ranges and rows of the output");
+    assert!(ends.is_sorted(), "the ends of the ranges must be sorted");
     simd::run(level, Reduce { reduction, rows, ends, out });
 }
 
@@ -60,7 +60,7 @@ impl Kernel for Reduce<'_> {
 }
 
 impl Reduce<'_> {
-    /// `out[b, :]` from rows `first..end`: row by row into `out`, which stays in L1.
+    /// Reduces rows `first..end` into `out[b, :]`, row by row: `out` stays in L1.
     #[inline(always)]
     fn reduce<S: Simd>(&mut self, simd: S, b: usize, first: usize, end: usize) {
         let out = self.out.row(b);
@@ -88,7 +88,7 @@ impl Reduce<'_> {
                     Reduction::Mean => simd.add(sum, x),
                     Reduction::Max => simd.select(simd.is_nan(sum), sum, simd.max(sum, x)),
                 };
-                // SAFETY: likewise.
+                // SAFETY: at + lanes <= out.len().
                 unsafe { simd.store_first(out.as_mut_ptr().add(at), y, lanes) };
             }
         }

@@ -1,8 +1,8 @@
-//! What the core can do at most: the measures beside which benchmarks put their figures.
+//! Measured limits of one core, peak FLOP/s and bandwidths, for benchmarks to compare with.
 //!
-//! Machines differ and drift, ratios within one run hold. Each function measures for some
-//! milliseconds and returns the best of several rounds, since whatever else runs on the machine
-//! only ever slows it down.
+//! Absolute figures vary between machines and over time; ratios within one run are stable. Each
+//! function measures for some milliseconds and returns the best of several rounds, since other
+//! load on the machine can only slow it down.
 
 use std::{hint::black_box, time::Instant};
 
@@ -13,8 +13,7 @@ use super::{
 
 const ROUNDS: usize = 7;
 
-/// Fused multiply-adds per second of one core, in GFLOP/s (two FLOPs each), from a loop that
-/// touches registers only.
+/// Measures the peak of one core in GFLOP/s, with fused multiply-adds (two FLOPs each) in registers.
 pub fn peak_gflops(level: Level) -> f64 {
     const STEPS: usize = 200_000;
     let flops = (STEPS * 2 * CHAINS * simd::lanes(level)) as f64;
@@ -24,15 +23,15 @@ pub fn peak_gflops(level: Level) -> f64 {
     flops / seconds / 1e9
 }
 
-/// Bytes per second, in GB/s, at which one core copies a buffer of `bytes` (each byte counted
-/// once).
+/// Measures the bandwidth in GB/s at which one core copies a buffer of `bytes` bytes. Each byte
+/// counts once.
 pub fn copy_bandwidth(bytes: usize) -> f64 {
     let from = vec![1.0f32; bytes.div_ceil(4)];
     let mut to = vec![0.0f32; from.len()];
     bandwidth(bytes, || black_box(&mut to).copy_from_slice(black_box(&from)))
 }
 
-/// Bytes per second, in GB/s, at which one core reads a buffer of `bytes` again and again.
+/// Measures the bandwidth in GB/s at which one core repeatedly reads a buffer of `bytes` bytes.
 pub fn read_bandwidth(level: Level, bytes: usize) -> f64 {
     let from = vec![1.0f32; bytes.div_ceil(4)];
     bandwidth(bytes, || {
@@ -40,7 +39,7 @@ pub fn read_bandwidth(level: Level, bytes: usize) -> f64 {
     })
 }
 
-/// Independent chains, more than latency times throughput of any core.
+/// Number of independent chains, more than latency times throughput of any core.
 const CHAINS: usize = 12;
 
 struct MultiplyAdds {
@@ -75,7 +74,7 @@ impl Kernel for Read<'_> {
         let mut sums = [simd.splat(0.0); 8];
         for chunk in self.from.chunks_exact(8 * S::LANES) {
             for (i, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the chunk has 8 vectors and i < 8.
+                // SAFETY: the chunk has 8 · LANES floats, and i < 8.
                 *sum = simd.add(*sum, unsafe { simd.load(chunk.as_ptr().add(i * S::LANES)) });
             }
         }
@@ -86,7 +85,7 @@ impl Kernel for Read<'_> {
 #[inline(always)]
 fn first_lane<S: Simd>(simd: S, x: S::Vector) -> f32 {
     let mut lane = 0.0;
-    // SAFETY: one float is written, to a place of one float.
+    // SAFETY: `lane` is one float, and one float is written.
     unsafe { simd.store_first(&mut lane, x, 1) };
     lane
 }
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_level_has_a_roof() {
+    fn limits_of_every_level_are_positive() {
         for level in Level::available() {
             assert!(peak_gflops(level) > 0.01 && read_bandwidth(level, 1 << 12) > 0.01, "{level}");
         }

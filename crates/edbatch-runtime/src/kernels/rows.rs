@@ -1,36 +1,36 @@
-//! Rows of a batch: where a kernel reads them and where it writes them.
+//! Rows of a batch, to read ([`RowsRef`]) and to write ([`RowsMut`]).
 
 use std::{marker::PhantomData, mem::MaybeUninit, ops::Range};
 
-/// Rows to read, in the order of the batch. A kernel follows the list itself: nothing is gathered
-/// before it.
+/// Rows to read, in the order of the batch. Kernels follow the list themselves, so rows need not be
+/// gathered.
 #[derive(Clone, Copy, Debug)]
 pub enum RowsRef<'a> {
-    /// Row `i` starts at `data[i * stride]`. The last row may end before a whole stride.
+    /// Row `i` starts at `data[i * stride]`. The last row may be shorter than the stride.
     Span {
-        /// The rows, from the first float of the first one.
+        /// The memory of the rows, starting with the first row.
         data: &'a [f32],
-        /// Floats from the start of a row to the start of the next, at least 1.
+        /// Distance in floats from the start of a row to the start of the next, at least 1.
         stride: usize,
     },
     /// Row `i` starts at `data[offsets[i]]`. Rows may repeat and overlap.
     List {
         /// The memory that the offsets point into.
         data: &'a [f32],
-        /// The first float of each row, in floats.
+        /// The offset of each row, in floats.
         offsets: &'a [u32],
     },
-    /// As a list, in a memory of which another part is written meanwhile.
+    /// Like `List`, in memory that is being written elsewhere.
     Around {
         /// The memory that the offsets point into.
         data: Around<'a>,
-        /// The first float of each row, in floats from the start of the whole memory.
+        /// The offset of each row, in floats from the start of the whole memory.
         offsets: &'a [u32],
     },
 }
 
 impl<'a> RowsRef<'a> {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             RowsRef::Span { data, stride } => data.len().div_ceil(*stride),
@@ -38,16 +38,16 @@ impl<'a> RowsRef<'a> {
         }
     }
 
-    /// Whether there is no row.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The first `width` floats of row `i`.
+    /// Returns the first `width` floats of row `i`.
     ///
     /// # Panics
     ///
-    /// If there is no such row, or it leaves the memory.
+    /// If there is no row `i`, or it extends past the end of the memory.
     #[inline(always)]
     pub fn row(&self, i: usize, width: usize) -> &'a [f32] {
         match *self {
@@ -57,12 +57,12 @@ impl<'a> RowsRef<'a> {
         }
     }
 
-    /// Writes to `starts[i]` where row `first + i` starts, from column `columns.start` on. It can
-    /// be read, but not written, up to `columns.end`.
+    /// Sets `starts[i]` to a pointer to column `columns.start` of row `first + i`. It can be read,
+    /// but not written, up to `columns.end`.
     ///
     /// # Panics
     ///
-    /// If it is not.
+    /// If a row does not exist or is shorter than `columns.end`.
     #[inline]
     pub(super) fn starts(
         &self,
@@ -73,7 +73,7 @@ impl<'a> RowsRef<'a> {
         match *self {
             RowsRef::Span { data, stride } => {
                 let Some(last) = starts.len().checked_sub(1) else { return };
-                // Where the last row is there, so are those before it.
+                // If the last row is within `data`, so are the rows before it.
                 let _: &[f32] = &data[(first + last) * stride..][..columns.end];
                 let mut start = data[first * stride..][columns.start..].as_ptr().cast_mut();
                 for to in starts {
@@ -90,11 +90,11 @@ impl<'a> RowsRef<'a> {
         }
     }
 
-    /// The rows of a sub-range of the batch.
+    /// Returns a sub-range of the rows.
     ///
     /// # Panics
     ///
-    /// If the range ends behind the last row.
+    /// If the range ends after the last row.
     pub fn slice(&self, range: Range<usize>) -> RowsRef<'a> {
         match *self {
             RowsRef::Span { data, stride } => {
@@ -110,17 +110,17 @@ impl<'a> RowsRef<'a> {
     }
 }
 
-/// What can still be read of a memory while one range of it is written.
+/// Memory that can be read except for one range, which is being written.
 #[derive(Clone, Copy, Debug)]
 pub struct Around<'a> {
     before: &'a [f32],
     after: &'a [f32],
-    /// Where `after` starts in the whole memory.
-    resumes: usize,
+    /// The offset of `after` in the whole memory.
+    after_offset: usize,
 }
 
-/// Divides `memory` into the range to be written and the rest, which stays addressed by offsets
-/// into the whole.
+/// Splits `memory` into the range `written`, to be written, and the rest, to be read. Offsets into
+/// the rest still count from the start of `memory`.
 ///
 /// ```
 /// use edbatch_runtime::kernels::rows::split_around;
@@ -132,27 +132,31 @@ pub struct Around<'a> {
 pub fn split_around(memory: &mut [f32], written: Range<usize>) -> (Around<'_>, &mut [f32]) {
     let (before, rest) = memory.split_at_mut(written.start);
     let (hole, after) = rest.split_at_mut(written.len());
-    (Around { before, after, resumes: written.end }, hole)
+    (Around { before, after, after_offset: written.end }, hole)
 }
 
 impl<'a> Around<'a> {
-    /// The same memory for rows that are read from column `by` on: offsets still name the rows'
-    /// first columns, and a row lies on one side of what is written.
+    /// Returns the same memory, shifted by `by` columns: an offset of a row now gives the row from
+    /// column `by` on.
     pub fn shifted(self, by: usize) -> Around<'a> {
         let from = |side: &'a [f32]| &side[by.min(side.len())..];
-        Around { before: from(self.before), after: from(self.after), resumes: self.resumes }
+        Around {
+            before: from(self.before),
+            after: from(self.after),
+            after_offset: self.after_offset,
+        }
     }
 
-    /// Rows at `offsets` into the whole memory.
+    /// Returns the rows at `offsets` into the whole memory.
     pub fn list(self, offsets: &'a [u32]) -> RowsRef<'a> {
         RowsRef::Around { data: self, offsets }
     }
 
-    /// Rows `stride` apart in `range` of the whole memory.
+    /// Returns the rows in `range` of the whole memory, `stride` floats apart.
     ///
     /// # Panics
     ///
-    /// If the range touches what is written.
+    /// If the range overlaps the written range.
     pub fn span(self, range: Range<usize>, stride: usize) -> RowsRef<'a> {
         RowsRef::Span { data: self.at(range.start, range.len()), stride }
     }
@@ -162,18 +166,18 @@ impl<'a> Around<'a> {
         if offset < self.before.len() {
             &self.before[offset..][..width]
         } else {
-            assert!(offset >= self.resumes, "row at {offset} is being written");
-            &self.after[offset - self.resumes..][..width]
+            assert!(offset >= self.after_offset, "row at {offset} is being written");
+            &self.after[offset - self.after_offset..][..width]
         }
     }
 }
 
-/// Rows to write: `rows` of them, `width` columns each, `stride` apart. Like a `&mut [f32]` with
-/// holes, it can be divided by rows or by columns and handed to several threads.
+/// Rows to write: `rows` rows of `width` columns, `stride` floats apart. Like a `&mut [f32]` with
+/// gaps. It can be split by rows or by columns, and the parts sent to several threads.
 #[derive(Debug)]
 pub struct RowsMut<'a> {
-    /// *Invariant*: for r < rows and c < width, `start + r * stride + c` is writable during `'a`
-    /// and reachable through nothing else.
+    /// *Invariant*: for r < rows and c < width, `start + r * stride + c` is writable during `'a`,
+    /// and no other reference reaches it.
     start: *mut f32,
     rows: usize,
     width: usize,
@@ -181,19 +185,19 @@ pub struct RowsMut<'a> {
     memory: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: by the invariant it stands for exclusive references to floats, which may move to another
+// SAFETY: by the invariant it is an exclusive reference to floats, which may move to another
 // thread.
 unsafe impl Send for RowsMut<'_> {}
-// SAFETY: nothing can be read or written through a shared reference to it.
+// SAFETY: a shared reference to it gives no access to the floats.
 unsafe impl Sync for RowsMut<'_> {}
 
 impl<'a> RowsMut<'a> {
-    /// As many rows of `width` columns as `data` holds, `stride >= width` apart; the last may end
-    /// before a whole stride.
+    /// Rows of `width` columns that fill `data`, `stride` floats apart. The last row may be shorter
+    /// than the stride.
     ///
     /// # Panics
     ///
-    /// If the stride is zero or less than the width, or the last row is not whole.
+    /// If the stride is zero or less than the width, or the last row is shorter than the width.
     pub fn new(data: &'a mut [f32], width: usize, stride: usize) -> RowsMut<'a> {
         assert!(stride >= width.max(1), "rows of {width} columns, but a stride of {stride}");
         let rows = data.len().div_ceil(stride);
@@ -206,45 +210,49 @@ impl<'a> RowsMut<'a> {
         RowsMut { start: data.as_mut_ptr(), rows, width, stride, memory: PhantomData }
     }
 
-    /// Contiguous rows of `width` columns.
+    /// Contiguous rows of `width` columns that fill `data`.
+    ///
+    /// # Panics
+    ///
+    /// If the width is zero, or the last row is shorter than the width.
     pub fn contiguous(data: &'a mut [f32], width: usize) -> RowsMut<'a> {
         RowsMut::new(data, width, width)
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there is no row.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// The columns of a row.
+    /// Returns the number of columns of a row.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Row `i`.
+    /// Returns row `i`.
     ///
     /// # Panics
     ///
-    /// If there is no such row.
+    /// If there is no row `i`.
     #[inline(always)]
     pub fn row(&mut self, i: usize) -> &mut [f32] {
         assert!(i < self.rows, "row {i} of {}", self.rows);
-        // SAFETY: i < rows, so by the invariant the `width` floats are ours; `&mut self` makes this
-        // the one borrow.
+        // SAFETY: i < rows, so by the invariant the `width` floats are ours, and `&mut self` makes
+        // this the only borrow.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(i * self.stride), self.width) }
     }
 
-    /// Writes to `starts[i]` where row `first + i` starts, from column `column` on: until the next
-    /// use of `self`, they may be written up to the rows' width.
+    /// Sets `starts[i]` to a pointer to column `column` of row `first + i`. It may be written up to
+    /// the width of the row, until the next use of `self`.
     ///
     /// # Panics
     ///
-    /// If there are fewer rows or columns.
+    /// If a row or the column does not exist.
     #[inline]
     pub(super) fn starts(
         &mut self,
@@ -252,7 +260,11 @@ impl<'a> RowsMut<'a> {
         column: usize,
         starts: &mut [MaybeUninit<*mut f32>],
     ) {
-        assert!(first + starts.len() <= self.rows && column <= self.width, "rows to write");
+        assert!(
+            first + starts.len() <= self.rows && column <= self.width,
+            "rows {first}..{} from column {column} of {self:?}",
+            first + starts.len()
+        );
         let mut start = self.start.wrapping_add(first * self.stride + column);
         for to in starts {
             to.write(start);
@@ -260,27 +272,27 @@ impl<'a> RowsMut<'a> {
         }
     }
 
-    /// The same rows, for a shorter time.
+    /// Returns the same rows, borrowed for a shorter time.
     pub fn reborrow(&mut self) -> RowsMut<'_> {
         RowsMut { memory: PhantomData, ..*self }
     }
 
-    /// The rows before `at`, and the others.
+    /// Splits into the rows before `at` and the rows from `at` on.
     ///
     /// # Panics
     ///
-    /// If there are fewer.
+    /// If there are fewer than `at` rows.
     pub fn split_rows(self, at: usize) -> (RowsMut<'a>, RowsMut<'a>) {
         assert!(at <= self.rows, "row {at} of {}", self.rows);
         let start = self.start.wrapping_add(at * self.stride);
         (RowsMut { rows: at, ..self }, RowsMut { start, rows: self.rows - at, ..self })
     }
 
-    /// The columns before `at` of every row, and the others.
+    /// Splits every row into the columns before `at` and the columns from `at` on.
     ///
     /// # Panics
     ///
-    /// If there are fewer.
+    /// If there are fewer than `at` columns.
     pub fn split_columns(self, at: usize) -> (RowsMut<'a>, RowsMut<'a>) {
         assert!(at <= self.width, "column {at} of {}", self.width);
         let start = self.start.wrapping_add(at);
@@ -295,7 +307,7 @@ mod tests {
     const DATA: [f32; 7] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
 
     #[test]
-    fn spans_and_lists_are_read_and_sliced() {
+    fn spans_and_lists_can_be_sliced() {
         let span = RowsRef::Span { data: &DATA, stride: 3 };
         assert_eq!((span.len(), span.row(2, 1)), (3, &[6.0][..]));
         assert_eq!(span.slice(1..3).row(0, 2), [3.0, 4.0]);
@@ -306,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn around_a_hole_offsets_count_the_whole() {
+    fn offsets_around_a_hole_count_from_the_start() {
         let mut data = DATA;
         let (rest, hole) = split_around(&mut data, 2..4);
         assert_eq!(hole, [2.0, 3.0]);
@@ -315,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_around_a_hole_are_read_from_a_column_on() {
+    fn shifted_memory_skips_columns() {
         let mut data = DATA;
         let (rest, _) = split_around(&mut data, 2..4);
         let columns = rest.shifted(1).list(&[0, 4]);
@@ -325,13 +337,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "is being written")]
-    fn a_row_in_the_hole_cannot_be_read() {
+    fn reading_a_row_in_the_hole_panics() {
         let mut data = DATA;
         split_around(&mut data, 2..4).0.list(&[3]).row(0, 1);
     }
 
     #[test]
-    fn divided_rows_are_written_apart() {
+    fn split_rows_are_disjoint() {
         let mut data = [0.0; 8];
         let (left, right) = RowsMut::new(&mut data, 3, 4).split_columns(2);
         let (mut upper, mut lower) = left.split_rows(1);
@@ -343,7 +355,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "need 7 floats")]
-    fn a_row_that_is_cut_off_is_refused() {
+    fn incomplete_last_row_panics() {
         RowsMut::new(&mut [0.0; 6], 3, 4);
     }
 }

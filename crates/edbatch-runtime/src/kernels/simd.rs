@@ -1,8 +1,8 @@
-//! Vectors of `f32` lanes, the same operations at every instruction level.
+//! Vectors of `f32` lanes, with the same operations at every instruction level.
 //!
-//! A value of a type that implements [`Simd`] is a proof: it is made only where the level's
-//! instructions are known to be there, so its arithmetic is safe to call. Kernels are written once
-//! over the trait:
+//! A value of a type that implements [`Simd`] proves that the CPU has the level's instructions: it
+//! is created only after they were detected, so its arithmetic is safe to call. Kernels are written
+//! once, over the trait:
 //!
 //! ```text
 //! impl Kernel for Sum { fn run<S: Simd>(self, simd: S) -> … }     all of it #[inline(always)]
@@ -10,8 +10,7 @@
 //! ```
 //!
 //! *Invariant*: everything between [`run`] and an intrinsic is `#[inline(always)]`. A call that is
-//! not inlined would be compiled without the level's instructions: still correct, but an order of
-//! magnitude slower.
+//! not inlined is compiled without the level's instructions: still correct, but ten times slower.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -23,12 +22,12 @@ mod portable;
 
 use super::isa::Level;
 
-/// A computation that is compiled for every level.
+/// A computation that is compiled for every instruction level.
 pub(super) trait Kernel {
-    /// What it computes, `()` if it writes through a reference.
+    /// The result, `()` if the kernel writes through a reference.
     type Output;
 
-    /// Computes it; implementors say `#[inline(always)]`.
+    /// Runs the computation. Implementations must be `#[inline(always)]`.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
@@ -36,29 +35,29 @@ pub(super) trait Kernel {
 ///
 /// # Panics
 ///
-/// If this machine lacks them.
+/// If this machine lacks these instructions.
 #[inline]
 pub(super) fn run<K: Kernel>(level: Level, kernel: K) -> K::Output {
     assert!(
         level.is_available(),
-        "this machine has no {level}: choose one of {:?}",
+        "this machine does not support {level}: choose one of {:?}",
         Level::available()
     );
     match level {
-        // SAFETY: the features that `avx512::run` enables were just found, by `is_available`.
+        // SAFETY: `is_available` has just detected the features that `avx512::run` enables.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => unsafe { avx512::run(kernel) },
-        // SAFETY: likewise.
+        // SAFETY: the same for `avx2::run`.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2::run(kernel) },
-        // SAFETY: likewise.
+        // SAFETY: the same for `neon::run`.
         #[cfg(target_arch = "aarch64")]
         Level::Neon => unsafe { neon::run(kernel) },
         _ => kernel.run(portable::Portable),
     }
 }
 
-/// The lanes of a vector at `level`.
+/// Returns the number of lanes of a vector at `level`.
 pub(super) fn lanes(level: Level) -> usize {
     struct Lanes;
     impl Kernel for Lanes {
@@ -71,64 +70,63 @@ pub(super) fn lanes(level: Level) -> usize {
     run(level, Lanes)
 }
 
-/// The lanes of the widest level.
-pub(super) const MOST_LANES: usize = 16;
+/// The number of lanes of the widest vector.
+pub(super) const MAX_LANES: usize = 16;
 
-/// Added to a small float, it leaves the nearest integer in the low bits, and the exponent's bias:
-/// 1.5 · 2²³ + 127.
-pub(super) const ROUNDING: f32 = 12_583_039.0;
+/// 1.5 · 2²³ + 127. Adding it to a small float rounds the float to an integer `n`; the low bits of
+/// the sum are then `n + 127`, the biased exponent of 2ⁿ.
+pub(super) const ROUND_AND_BIAS: f32 = 12_583_039.0;
 
-/// Operations on vectors of [`LANES`](Simd::LANES) lanes of `f32`, each lane on its own.
+/// Operations on vectors of [`LANES`](Simd::LANES) `f32` lanes, all of them lane by lane.
 pub(super) trait Simd: Copy {
-    /// Lanes of a vector.
+    /// The number of lanes of a vector.
     const LANES: usize;
-    /// Vector registers, 16 or 32: decides how large the micro-tiles of a product are.
+    /// The number of vector registers, 16 or 32: decides the size of the micro-tiles of a product.
     const REGISTERS: usize;
-    /// Whether [`load_first`](Simd::load_first) and [`store_first`](Simd::store_first) are an
-    /// instruction each. Else they branch, and loops over them are too long to unroll.
+    /// True if [`load_first`](Simd::load_first) and [`store_first`](Simd::store_first) are one
+    /// instruction each. Otherwise they branch, and loops over them are too long to unroll.
     const MASKS: bool;
     /// A vector.
     type Vector: Copy;
-    /// A truth value per lane.
+    /// A boolean per lane.
     type Mask: Copy;
 
-    /// Runs a kernel as a function of its own, which is not inlined: its constants stay in
-    /// registers. In a large function with many loops they are read again and again.
-    fn apart<K: Kernel>(self, kernel: K) -> K::Output;
+    /// Runs a kernel in a function that is not inlined, so that its constants stay in registers. In
+    /// a large function with many loops the compiler reloads them in every loop.
+    fn outlined<K: Kernel>(self, kernel: K) -> K::Output;
 
-    /// `x` in every lane.
+    /// Returns `x` in every lane.
     fn splat(self, x: f32) -> Self::Vector;
 
-    /// Reads a vector; any alignment.
+    /// Reads a vector, from any alignment.
     ///
     /// # Safety
     ///
     /// `from` must be readable for `LANES` floats.
     unsafe fn load(self, from: *const f32) -> Self::Vector;
 
-    /// Reads the first `count <= LANES` lanes; the others are zero.
+    /// Reads the first `count <= LANES` lanes and sets the others to zero.
     ///
     /// # Safety
     ///
-    /// `from` must be readable for `count` floats; nothing behind them is touched.
+    /// `from` must be readable for `count` floats. Nothing after them is read.
     unsafe fn load_first(self, from: *const f32, count: usize) -> Self::Vector;
 
-    /// Reads four columns of as many rows as there are lanes: lane i of vector j is `from[i ·
-    /// stride + j]`.
+    /// Reads four columns of `LANES` rows: lane i of vector j is `from[i * stride + j]`.
     ///
     /// # Safety
     ///
-    /// From each of the rows, four floats must be readable.
+    /// `from + i * stride` must be readable for four floats, for every i in `0..LANES`.
     unsafe fn load_columns(self, from: *const f32, stride: usize) -> [Self::Vector; 4];
 
-    /// Asks for the cache line at `from`, which need not be memory of ours: nothing is read. No
-    /// request where the level has no instruction for it.
+    /// Prefetches the cache line at `from`, which may be any address. Does nothing if the level has
+    /// no instruction for it.
     #[inline(always)]
     fn prefetch(self, from: *const f32) {
         let _ = from;
     }
 
-    /// Writes a vector; any alignment.
+    /// Writes a vector, to any alignment.
     ///
     /// # Safety
     ///
@@ -139,7 +137,7 @@ pub(super) trait Simd: Copy {
     ///
     /// # Safety
     ///
-    /// `to` must be writable for `count` floats; nothing behind them is touched.
+    /// `to` must be writable for `count` floats. Nothing after them is written.
     unsafe fn store_first(self, to: *mut f32, x: Self::Vector, count: usize);
 
     /// `a + b`
@@ -150,40 +148,41 @@ pub(super) trait Simd: Copy {
     fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// `a / b`
     fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// `a · b + c`, rounded once where the level fuses; the portable one fuses where the target
-    /// guarantees it.
+    /// `a · b + c`, rounded once. The portable level rounds twice unless the target guarantees a
+    /// fused instruction.
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
-    /// `c - a · b`, likewise.
+    /// `c - a · b`, rounded like [`mul_add`](Simd::mul_add).
     fn neg_mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
-    /// The smaller; `x` where it is NaN. `bound` is not NaN.
+    /// The smaller of the two, or NaN if `x` is NaN. `bound` must not be NaN.
     fn min(self, bound: Self::Vector, x: Self::Vector) -> Self::Vector;
-    /// The larger; `x` where it is NaN. `bound` is not NaN.
+    /// The larger of the two, or NaN if `x` is NaN. `bound` must not be NaN.
     fn max(self, bound: Self::Vector, x: Self::Vector) -> Self::Vector;
 
     /// |x|
     fn abs(self, x: Self::Vector) -> Self::Vector;
-    /// `size`, which is not negative, with the sign of `x`.
-    fn with_sign_of(self, size: Self::Vector, x: Self::Vector) -> Self::Vector;
-    /// `table[i mod N]` for the bits i of a float; N is 8 or 16.
-    fn look_up<const N: usize>(self, table: &[f32; N], i: Self::Vector) -> Self::Vector;
-    /// The float whose bits are those of `x` plus 2²⁰ times those of `n`, modulo 2³²: x · 2^(n/8)
-    /// for a multiple n of 8.
-    fn raised(self, x: Self::Vector, n: Self::Vector) -> Self::Vector;
+    /// `magnitude`, which must not be negative, with the sign of `x`.
+    fn copy_sign(self, magnitude: Self::Vector, x: Self::Vector) -> Self::Vector;
+    /// `table[bits(i) mod N]`, where `bits(i)` is the bit pattern of `i` as an integer. N is 8 or
+    /// 16.
+    fn lookup<const N: usize>(self, table: &[f32; N], i: Self::Vector) -> Self::Vector;
+    /// The float with the bits `bits(x) + 2²⁰ · bits(n)` modulo 2³². Since the exponent begins at
+    /// bit 23, this is `x · 2^(n/8)` for integers `bits(n)` that are multiples of 8.
+    fn add_exponent_eighths(self, x: Self::Vector, n: Self::Vector) -> Self::Vector;
 
-    /// `a < b`, false where one is NaN.
+    /// `a < b`, false if either is NaN.
     fn less(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
-    /// Whether `x` is NaN.
+    /// True where `x` is NaN.
     fn is_nan(self, x: Self::Vector) -> Self::Mask;
-    /// The mask as a number: bit i is the truth of lane i.
+    /// The mask as an integer, with lane i in bit i.
     fn bits(self, mask: Self::Mask) -> u32;
-    /// `yes` where the mask is true, else `no`.
+    /// `yes` where the mask is true, `no` elsewhere.
     fn select(self, mask: Self::Mask, yes: Self::Vector, no: Self::Vector) -> Self::Vector;
 
-    /// 2ⁿ from the float [`ROUNDING`]` + n`, n in -127..=128: zero at -127, infinite at 128.
+    /// 2ⁿ, given the float [`ROUND_AND_BIAS`]` + n` for n in -127..=128: 0 at -127, ∞ at 128.
     fn power_of_two(self, shifted: Self::Vector) -> Self::Vector;
-    /// The exponent e of x = m · 2ᵉ, 1 <= m < 2, of a positive normal `x`.
+    /// The exponent e of a positive normal `x` = m · 2ᵉ, 1 <= m < 2.
     fn exponent(self, x: Self::Vector) -> Self::Vector;
-    /// The m of x = m · 2ᵉ, 1 <= m < 2, of a positive normal `x`.
+    /// The mantissa m of a positive normal `x` = m · 2ᵉ, 1 <= m < 2.
     fn mantissa(self, x: Self::Vector) -> Self::Vector;
 }
 
@@ -191,12 +190,12 @@ pub(super) trait Simd: Copy {
 mod tests {
     use super::*;
 
-    /// Reads the first lanes from `from`, as many as there are, and writes them to `first` and all
-    /// lanes to `whole`.
+    /// Loads all of `from` into the first lanes of a vector; writes these lanes to `first`, and the
+    /// whole vector to `whole`.
     struct First<'a> {
         from: &'a [f32],
         first: &'a mut [f32],
-        whole: &'a mut [f32; MOST_LANES],
+        whole: &'a mut [f32; MAX_LANES],
     }
 
     impl Kernel for First<'_> {
@@ -206,7 +205,7 @@ mod tests {
         fn run<S: Simd>(self, simd: S) {
             let count = self.from.len();
             assert!(count <= S::LANES && count <= self.first.len());
-            // SAFETY: `from` has `count` floats, `first` no fewer, `whole` as many as any vector.
+            // SAFETY: `from` has `count` floats, `first` at least `count`, `whole` MAX_LANES.
             unsafe {
                 let x = simd.load_first(self.from.as_ptr(), count);
                 simd.store_first(self.first.as_mut_ptr(), x, count);
@@ -216,12 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn first_lanes_leave_what_is_behind_them() {
+    fn partial_loads_and_stores_leave_the_rest_alone() {
         for level in Level::available() {
             let lanes = lanes(level);
             for count in 0..=lanes {
                 let from: Vec<f32> = (1..=count).map(|i| i as f32).collect();
-                let (mut first, mut whole) = ([-1.0; MOST_LANES], [-1.0; MOST_LANES]);
+                let (mut first, mut whole) = ([-1.0; MAX_LANES], [-1.0; MAX_LANES]);
                 run(level, First { from: &from, first: &mut first, whole: &mut whole });
                 assert_eq!(first[..count], from, "{level}: {count}");
                 assert!(first[count..].iter().all(|&x| x == -1.0), "{level}: {count}: {first:?}");

@@ -1,4 +1,4 @@
-//! The vectorised arg-max against the obvious loop.
+//! The vectorised arg-max against a naive loop.
 
 use edbatch_runtime::kernels::{Level, arg_max};
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn check(row: &[f32]) {
 }
 
 #[test]
-fn every_length_and_every_place() {
+fn maximum_at_every_position_of_rows_of_every_length() {
     check(&[]);
     for len in (1..70).chain([127, 128, 129, 255, 256, 257, 7709]) {
         let mut row = noise(len as u64, len);
@@ -37,7 +37,7 @@ fn every_length_and_every_place() {
 }
 
 #[test]
-fn zeros_are_equal_and_nan_is_never_greatest() {
+fn zeros_are_equal_and_nan_is_ignored() {
     const INF: f32 = f32::INFINITY;
     for len in [1, 5, 16, 17, 128, 300] {
         for (filling, wanted) in [
@@ -59,7 +59,7 @@ fn zeros_are_equal_and_nan_is_never_greatest() {
 }
 
 proptest! {
-    /// Few different values, so that ties and NaN abound.
+    /// Only five different values, for many ties and NaN.
     #[test]
     fn random_rows(codes in prop::collection::vec(0u8..5, 0..300)) {
         let values = [f32::NAN, f32::NEG_INFINITY, -1.0, 0.0, 1.0];

@@ -1,11 +1,11 @@
-//! Batches of small products against the chain, element by element.
+//! Batches of small products against a naive product.
 
 use edbatch_runtime::kernels::{GemmShape, Left, Level, Piece, RowsMut, RowsRef, batched_gemm};
 use proptest::prelude::*;
 
 use super::{assert_same_bits, mul_add, noise};
 
-/// With the right matrix whole; its bias is added last.
+/// The product of whole matrices, with the bias added last.
 fn naive(
     level: Level,
     shape: GemmShape,
@@ -22,9 +22,9 @@ fn naive(
     (0..rows).flat_map(|m| (0..columns).map(move |n| (m, n))).map(|(m, n)| element(m, n)).collect()
 }
 
-/// A right matrix in pieces of these depths, each in a memory of its own: a span, then a list in
-/// another order, and so on.
-struct Cut {
+/// Right matrices, split into pieces of these depths. Each piece has its own memory: lists in reverse
+/// order alternate with spans.
+struct Split {
     depths: Vec<usize>,
     data: Vec<Vec<f32>>,
     offsets: Vec<Vec<u32>>,
@@ -32,7 +32,7 @@ struct Cut {
     batch: usize,
 }
 
-impl Cut {
+impl Split {
     fn new(seed: u64, depths: &[usize], columns: usize, batch: usize) -> Self {
         let sizes = depths.iter().map(|depth| depth * columns);
         let data = sizes.clone().map(|size| noise(seed + size as u64, 2 * batch * size)).collect();
@@ -54,7 +54,7 @@ impl Cut {
         self.depths.iter().enumerate().map(piece).collect()
     }
 
-    /// The whole matrix of an instance.
+    /// Returns the whole matrix of an instance.
     fn whole(&self, b: usize) -> Vec<f32> {
         let pieces = self.pieces();
         pieces
@@ -68,7 +68,7 @@ impl Cut {
 fn check(rows: usize, depths: &[usize], columns: usize, batch: usize, seed: u64) {
     let shape = GemmShape { rows, depth: depths.iter().sum(), columns };
     let (left_len, size) = (shape.rows * shape.depth, shape.rows * shape.columns);
-    let cut = Cut::new(seed + 1, depths, columns, batch);
+    let right = Split::new(seed + 1, depths, columns, batch);
     let (left, biases) = (noise(seed, batch * left_len), noise(seed + 2, batch * rows));
     let lefts = RowsRef::Span { data: &left, stride: left_len };
     let bias = RowsRef::Span { data: &biases, stride: rows };
@@ -81,14 +81,14 @@ fn check(rows: usize, depths: &[usize], columns: usize, batch: usize, seed: u64)
         for (left, bias) in sides {
             let mut out = vec![0.0; batch * size];
             let written = RowsMut::contiguous(&mut out, size);
-            batched_gemm(level, shape, left, &cut.pieces(), bias, written);
+            batched_gemm(level, shape, left, &right.pieces(), bias, written);
             for (b, got) in out.chunks_exact(size).enumerate() {
                 let matrix = match left {
                     Left::Each(rows) => rows.row(b, left_len),
                     Left::Same(matrix) => matrix,
                 };
                 let bias = bias.map(|bias| bias.row(b, rows));
-                let expected = naive(level, shape, matrix, &cut.whole(b), bias);
+                let expected = naive(level, shape, matrix, &right.whole(b), bias);
                 assert_same_bits(got, &expected, || {
                     let left = if matches!(left, Left::Same(_)) { "a weight" } else { "matrices" };
                     format!(
@@ -102,7 +102,7 @@ fn check(rows: usize, depths: &[usize], columns: usize, batch: usize, seed: u64)
 }
 
 #[test]
-fn odd_shapes_equal_the_chain() {
+fn odd_shapes_equal_the_naive_product() {
     const SIZES: [usize; 12] = [1, 2, 3, 7, 8, 13, 16, 17, 31, 33, 48, 65];
     for rows in SIZES {
         for depth in SIZES {
@@ -116,7 +116,7 @@ fn odd_shapes_equal_the_chain() {
 }
 
 #[test]
-fn pieces_go_on_with_the_chain() {
+fn split_matrices_equal_the_naive_product() {
     const SIZES: [usize; 5] = [1, 3, 8, 17, 33];
     for rows in SIZES {
         for columns in [1, 2, 16, 31, 65] {
@@ -132,17 +132,18 @@ fn pieces_go_on_with_the_chain() {
 }
 
 #[test]
-#[should_panic(expected = "rows of the right matrix in pieces")]
-fn pieces_that_are_too_few_are_refused() {
-    let (cut, shape) = (Cut::new(1, &[2, 3], 4, 1), GemmShape { rows: 2, depth: 6, columns: 4 });
+#[should_panic(expected = "K and the depths of the pieces")]
+fn missing_pieces_panic() {
+    let (right, shape) =
+        (Split::new(1, &[2, 3], 4, 1), GemmShape { rows: 2, depth: 6, columns: 4 });
     let mut out = [0.0; 8];
     let written = RowsMut::contiguous(&mut out, 8);
-    batched_gemm(Level::Portable, shape, Left::Same(&[0.0; 12]), &cut.pieces(), None, written);
+    batched_gemm(Level::Portable, shape, Left::Same(&[0.0; 12]), &right.pieces(), None, written);
 }
 
 proptest! {
     #[test]
-    fn random_shapes_equal_the_chain(
+    fn random_shapes_equal_the_naive_product(
         rows in 1usize..70,
         depths in prop::collection::vec(1usize..40, 1..4),
         columns in 1usize..70,

@@ -1,4 +1,4 @@
-//! Programs against their operations, one float at a time.
+//! Element-wise programs against their operations, computed one by one.
 
 use edbatch_graph::Op;
 use edbatch_layout::{Elementwise, Register};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{assert_same_bits, map, noise};
 
-/// Operations as a cell has them: registers are numbered as they come.
+/// The operations of a cell. Operation i writes register `inputs + i`.
 #[derive(Debug, Default)]
 struct Ops {
     inputs: u16,
@@ -53,8 +53,8 @@ fn naive(level: Level, ops: &Ops, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
     ops.outputs.iter().map(|output| values[output.index()].clone()).collect()
 }
 
-/// Runs a program on noise (every third input a bias, every other one a list) and compares each
-/// element.
+/// Runs a program on noise and compares every element. The inputs are, in turn, a span, a list and a
+/// bias.
 fn check(ops: &Ops, rows: usize, width: usize, seed: u64) {
     let inputs: Vec<Vec<f32>> = (0..ops.inputs)
         .map(|i| noise(seed + i as u64, (rows + 1) * width).iter().map(|x| x * 4.0).collect())
@@ -109,8 +109,7 @@ fn lstm() -> Ops {
     cell
 }
 
-/// The mean of two gated recurrent units, and what one of them keeps of its state: every fused
-/// form.
+/// The mean of two GRUs, with intermediate values as outputs: covers every fused form.
 fn gru() -> Ops {
     let (mut cell, inputs) = Ops::of::<14>();
     let mut halves = vec![];
@@ -137,14 +136,14 @@ fn gru() -> Ops {
 }
 
 #[test]
-fn gates_are_fused_without_a_change() {
+fn fused_gates_have_the_same_bits() {
     for width in [1, 16, 40, 70, 128, 600] {
         check(&gru(), 5, width, width as u64);
     }
 }
 
 #[test]
-fn an_lstm_cell_of_every_width() {
+fn lstm_cells_of_many_widths() {
     for width in [
         1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 128, 255, 256, 257, 300,
         512, 600,
@@ -156,7 +155,7 @@ fn an_lstm_cell_of_every_width() {
 }
 
 #[test]
-fn inputs_can_be_outputs_and_outputs_can_repeat() {
+fn outputs_may_be_inputs_and_may_repeat() {
     let (mut ops, [x, y]) = Ops::of();
     let sum = ops.push(Op::Add, &[x, x]);
     let more = ops.push(Op::Sub, &[sum, y]);
@@ -165,7 +164,7 @@ fn inputs_can_be_outputs_and_outputs_can_repeat() {
 }
 
 proptest! {
-    /// Random programs: slots are reused without a clash.
+    /// Slots of temporaries are reused without conflicts.
     #[test]
     fn random_programs(
         codes in prop::collection::vec((0u8..11, any::<u16>(), any::<u16>()), 1..40),

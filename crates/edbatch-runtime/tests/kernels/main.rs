@@ -1,4 +1,4 @@
-//! Every kernel at every level of this machine, against the obvious loop.
+//! Every kernel, at every level of this machine, against a naive loop.
 
 mod arg_max;
 mod batched_gemm;
@@ -11,7 +11,7 @@ use edbatch_graph::Op;
 use edbatch_layout::{Elementwise, Register};
 use edbatch_runtime::kernels::{self, Input, Level, RowsMut};
 
-/// Floats in -1..1 that differ from place to place and from seed to seed.
+/// Pseudo-random floats in -1..1.
 fn noise(seed: u64, len: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -23,7 +23,7 @@ fn noise(seed: u64, len: usize) -> Vec<f32> {
     (0..len).map(|_| next()).collect()
 }
 
-/// `a · b + c` as the level rounds it.
+/// `a · b + c`, rounded as the level rounds it.
 fn mul_add(level: Level, a: f32, b: f32, c: f32) -> f32 {
     let fused =
         level != Level::Portable || cfg!(any(target_feature = "fma", target_arch = "aarch64"));
@@ -38,10 +38,10 @@ fn map(level: Level, op: Op, from: &[f32], to: &mut [f32]) {
     kernels::elementwise(level, &program, from.len(), &[Input::Same(from)], &mut [to]);
 }
 
-/// The other tests run at the levels that there are: it is noted which of the architecture's are
-/// not.
+/// The other tests run at the available levels. This one records which levels of the architecture
+/// are not available.
 #[test]
-fn every_level_of_the_architecture_is_available() {
+fn unavailable_levels_are_recorded() {
     let levels = match std::env::consts::ARCH {
         "x86_64" => &[Level::Avx512, Level::Avx2, Level::Portable][..],
         "aarch64" => &[Level::Neon, Level::Portable],
@@ -53,7 +53,7 @@ fn every_level_of_the_architecture_is_available() {
     assert!(levels.contains(&Level::available()[0]));
 }
 
-/// Panics at the first place where the bits differ.
+/// Panics at the first index at which the bits differ.
 #[track_caller]
 fn assert_same_bits(got: &[f32], expected: &[f32], what: impl Fn() -> String) {
     assert_eq!(got.len(), expected.len(), "{}", what());

@@ -1,4 +1,4 @@
-//! Accuracy against `f64`, special values, and independence of the place.
+//! Functions and softmax: accuracy against `f64`, special values, independence of the position.
 
 use edbatch_graph::Op;
 use edbatch_runtime::kernels::{
@@ -23,15 +23,15 @@ fn exact(function: Op, x: f32) -> f64 {
     }
 }
 
-/// The distance in units in the last place of the exact result, the smallest unit being that of
-/// normal floats.
+/// Returns the error in units in the last place of the exact result. Subnormal results use the unit
+/// of the smallest normal float.
 fn ulps(got: f32, exact: f64) -> f64 {
     let exponent = exact.abs().max(f32::MIN_POSITIVE as f64).log2().floor();
     (got as f64 - exact).abs() / 2f64.powf(exponent - 23.0)
 }
 
-/// Checks the documented errors over floats, given by their bits; prints the largest, in ulp and
-/// absolute.
+/// Checks the documented error bounds for floats given by their bits. Prints the largest errors, in
+/// ulp and absolute.
 fn check_errors(level: Level, function: Op, bits: impl Iterator<Item = u32>) {
     let (mut relative, mut absolute) = ((0.0, 0.0), 0.0f64);
     let mut bits = bits.map(f32::from_bits).peekable();
@@ -64,12 +64,15 @@ fn check_errors(level: Level, function: Op, bits: impl Iterator<Item = u32>) {
         Op::Exp | Op::Log => 2.0,
         _ => 0.0,
     };
-    assert!(ulps <= allowed, "{level}: {function:?}({x:e}) is {ulps} ulp off");
-    assert!(function != Op::Sigmoid || absolute <= 2e-7, "{level}: sigma is {absolute:e} off");
+    assert!(ulps <= allowed, "{level}: {function:?}({x:e}) has an error of {ulps} ulp");
+    assert!(
+        function != Op::Sigmoid || absolute <= 2e-7,
+        "{level}: sigma has an error of {absolute:e}"
+    );
 }
 
 #[test]
-fn errors_are_as_documented() {
+fn sampled_floats_are_within_the_documented_errors() {
     for level in Level::available() {
         for function in FUNCTIONS {
             check_errors(level, function, (0..=u32::MAX).step_by(9973));
@@ -77,11 +80,10 @@ fn errors_are_as_documented() {
     }
 }
 
-/// Each float that is not so small or so large that the function is as good as a straight line
-/// there.
+/// Checks all floats with |x| in 1e-5..104. Outside, the functions are almost linear or constant.
 #[test]
 #[ignore = "takes minutes in release"]
-fn errors_of_all_floats_are_as_documented() {
+fn all_floats_are_within_the_documented_errors() {
     let sizes = (1e-5f32).to_bits()..(104f32).to_bits();
     for level in Level::available() {
         for function in FUNCTIONS {
@@ -92,7 +94,7 @@ fn errors_of_all_floats_are_as_documented() {
 }
 
 #[test]
-fn special_values_are_those_of_std() {
+fn special_values_equal_those_of_std() {
     const INF: f32 = f32::INFINITY;
     for level in Level::available() {
         for (function, x, expected) in [
@@ -128,7 +130,7 @@ fn special_values_are_those_of_std() {
 }
 
 #[test]
-fn an_element_is_the_same_in_every_place() {
+fn an_element_has_the_same_bits_at_every_position() {
     let x: Vec<f32> = noise(1, 70).iter().map(|x| x * 12.0).collect();
     for level in Level::available() {
         for function in FUNCTIONS {
@@ -179,7 +181,7 @@ fn softmax_is_a_distribution() {
     }
 }
 
-/// The sum has 16 parts at every level, however many floats a vector has.
+/// The sum has 16 parts at every level, whatever the number of lanes.
 #[test]
 fn softmax_has_the_same_bits_at_all_levels_that_fuse() {
     let mut levels = Level::available();

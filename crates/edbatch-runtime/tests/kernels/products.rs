@@ -9,7 +9,7 @@ use super::{assert_same_bits, mul_add, noise};
 
 const SIZES: [usize; 18] = [1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 128];
 
-/// One chain over k per output: what every tile must give, bit by bit.
+/// One chain over k per output. Every micro-tile must give these bits.
 fn naive(level: Level, weights: &[f32], depth: usize, row: &[f32]) -> Vec<f32> {
     let chain = |weight: &[f32]| {
         weight.iter().zip(row).fold(0.0, |sum, (&w, &x)| mul_add(level, x, w, sum))
@@ -17,8 +17,8 @@ fn naive(level: Level, weights: &[f32], depth: usize, row: &[f32]) -> Vec<f32> {
     weights.chunks_exact(depth).map(chain).collect()
 }
 
-/// `product` on all panels, into rows that are `gap` wider than the output; checks that the gap
-/// stays untouched.
+/// Runs `product` on all panels, into rows with `gap` extra columns. Checks that it does not write
+/// these.
 fn run(
     weights: &PackedWeights,
     rows: RowsRef<'_>,
@@ -47,7 +47,7 @@ fn run(
 }
 
 #[test]
-fn all_small_shapes_equal_the_chain() {
+fn small_shapes_equal_the_naive_product() {
     for level in Level::available() {
         for (i, &n) in SIZES.iter().enumerate() {
             for (j, &k) in SIZES.iter().enumerate() {
@@ -68,9 +68,9 @@ fn all_small_shapes_equal_the_chain() {
     }
 }
 
-/// Weights that no L2 cache holds are packed in another order.
+/// Weights larger than the L2 cache are packed in another order.
 #[test]
-fn large_weights_equal_the_chain() {
+fn large_weights_equal_the_naive_product() {
     let (n, k) = (1030, 257);
     let (weights, data) = (noise(1, n * k), noise(2, 33 * k));
     for level in Level::available() {
@@ -92,7 +92,7 @@ fn large_weights_equal_the_chain() {
 }
 
 #[test]
-fn lists_starts_and_parts_give_the_same_bits() {
+fn lists_starts_and_split_outputs_give_the_same_bits() {
     for level in Level::available() {
         for (n, k) in [(1, 1), (5, 3), (33, 17), (100, 64), (128, 33)] {
             let weights = noise(1, n * k);
@@ -114,14 +114,14 @@ fn lists_starts_and_parts_give_the_same_bits() {
                 assert_same_bits(&run(&packed, list, start, &[], 2), &sums, what);
 
                 let mut memory = [&data[..], &vec![0.0; b * n], &data].concat();
-                let behind: Vec<u32> =
+                let on_both_sides: Vec<u32> =
                     offsets.iter().map(|at| at + (data.len() + b * n) as u32 * (at % 2)).collect();
                 let (rest, hole) = split_around(&mut memory, data.len()..data.len() + b * n);
                 product(
                     &packed,
                     0..packed.panels(),
                     Pass::Backwards,
-                    &rest.list(&behind),
+                    &rest.list(&on_both_sides),
                     &Start::Nothing,
                     RowsMut::contiguous(hole, n),
                 );
@@ -156,7 +156,7 @@ fn lists_starts_and_parts_give_the_same_bits() {
 }
 
 #[test]
-fn stacked_weights_equal_their_own_products() {
+fn stacked_weights_equal_separate_products() {
     for level in Level::available() {
         let (a, b) = (noise(1, 5 * 9), noise(2, 20 * 9));
         let row = noise(3, 9);
@@ -168,7 +168,7 @@ fn stacked_weights_equal_their_own_products() {
 }
 
 #[test]
-fn infinities_and_nan_go_through() {
+fn infinities_and_nan_propagate() {
     for level in Level::available() {
         let packed = PackedWeights::new(level, &[&[1.0, 1.0, 0.0, 1.0]], 2).unwrap();
         let rows = [f32::INFINITY, 1.0, f32::NAN, 0.0];
@@ -180,8 +180,8 @@ fn infinities_and_nan_go_through() {
 }
 
 #[test]
-#[should_panic(expected = "rows to read and to write")]
-fn another_number_of_rows_is_refused() {
+#[should_panic(expected = "rows of the input and of the output")]
+fn mismatched_numbers_of_rows_panic() {
     let packed = PackedWeights::new(Level::Portable, &[&[1.0]], 1).unwrap();
     product(
         &packed,
@@ -194,9 +194,9 @@ fn another_number_of_rows_is_refused() {
 }
 
 proptest! {
-    /// The bits of a row do not depend on the rows computed with it, nor on how they are found.
+    /// The bits of a row do not depend on the rows computed with it, or on where they lie.
     #[test]
-    fn a_row_is_the_same_in_every_company(
+    fn a_row_has_the_same_bits_alone_and_in_a_batch(
         b in 1usize..600,
         n in 1usize..150,
         k in 1usize..150,
@@ -208,8 +208,8 @@ proptest! {
             let packed = PackedWeights::new(level, &[&weights], k).unwrap();
             let offsets: Vec<u32> = (0..b).rev().map(|i| (i * k) as u32).collect();
             let rows = RowsRef::List { data: &data, offsets: &offsets };
-            let together = run(&packed, rows, Start::Nothing, &[], 0);
-            for (i, got) in together.chunks_exact(n).enumerate().step_by(b.div_ceil(5)) {
+            let batch = run(&packed, rows, Start::Nothing, &[], 0);
+            for (i, got) in batch.chunks_exact(n).enumerate().step_by(b.div_ceil(5)) {
                 let row = &data[offsets[i] as usize..][..k];
                 let alone = RowsRef::Span { data: row, stride: k };
                 let alone = run(&packed, alone, Start::Nothing, &[], 0);

@@ -1,4 +1,4 @@
-//! Reductions against folds.
+//! Reductions against naive folds.
 
 use edbatch_graph::Reduction;
 use edbatch_runtime::kernels::{Level, RowsMut, RowsRef, reduce};
@@ -49,7 +49,7 @@ fn check(counts: &[u32], width: usize, data: &[f32], seed: u32) {
 }
 
 #[test]
-fn nan_is_the_largest_wherever_it_comes() {
+fn maximum_is_nan_wherever_the_nan_is() {
     let data = [1.0, f32::NAN, 2.0];
     check(&[1, 2, 3, 0, 3], 1, &data, 8);
     for level in Level::available() {

@@ -1,10 +1,10 @@
-//! AVX2 and FMA: 8 lanes; a mask is a vector whose lanes are all ones or all zeros.
+//! AVX2 and FMA: 8 lanes, 16 registers. In a mask, the bits of each lane are all ones or all zeros.
 
 use std::arch::x86_64::*;
 
 use super::{Kernel, Simd};
 
-/// Proof that the features named at [`run`] are there.
+/// Proof that the CPU has the features listed at [`run`].
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(());
 
@@ -14,17 +14,17 @@ pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Avx2(()))
 }
 
-/// A mask of the first `count <= 8` lanes, for masked loads and stores.
+/// Returns a mask of the first `count <= 8` lanes, for masked loads and stores.
 #[inline(always)]
 fn first(_: Avx2, count: usize) -> __m256i {
     const WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
     let window: &[i32; 8] = WINDOW[8 - count..][..8].try_into().expect("a slice of eight");
-    // SAFETY: the argument proves AVX2; `window` has the 32 bytes read.
+    // SAFETY: the argument proves AVX2; `window` has the 32 bytes that are read.
     unsafe { _mm256_loadu_si256(window.as_ptr().cast()) }
 }
 
-// In this block: an `Avx2` is made in `run` alone, whose caller has found the features, so the
-// intrinsics exist.
+// An `Avx2` is created only in `run`, whose caller has detected the features. So `self` proves that
+// the CPU has the instructions.
 impl Simd for Avx2 {
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
@@ -33,7 +33,7 @@ impl Simd for Avx2 {
     type Mask = __m256;
 
     #[inline(always)]
-    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+    fn outlined<K: Kernel>(self, kernel: K) -> K::Output {
         #[target_feature(enable = "avx2,fma")]
         #[inline(never)]
         fn run<K: Kernel>(simd: Avx2, kernel: K) -> K::Output {
@@ -51,21 +51,23 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     unsafe fn load(self, from: *const f32) -> __m256 {
-        // SAFETY: `self` proves AVX2; the caller vouches for 8 floats.
+        // SAFETY: `self` proves AVX2; the caller guarantees 8 floats.
         unsafe { _mm256_loadu_ps(from) }
     }
 
     #[inline(always)]
     unsafe fn load_first(self, from: *const f32, count: usize) -> __m256 {
-        // SAFETY: `self` proves AVX2; masked lanes are not read, the caller vouches for the others.
+        // SAFETY: `self` proves AVX2; masked lanes are not read, and the caller guarantees
+        // the others.
         unsafe { _mm256_maskload_ps(from, first(self, count)) }
     }
 
     #[inline(always)]
     unsafe fn load_columns(self, from: *const f32, stride: usize) -> [__m256; 4] {
-        // SAFETY: `self` proves AVX2; the caller vouches for four floats in each of 8 rows.
+        // SAFETY: `self` proves AVX2; the caller guarantees four floats in each of 8 rows.
         unsafe {
-            // Rows q and q + 4 in the halves of a vector, then four by four inside the halves.
+            // Load rows q and q + 4 into the halves of a vector, then transpose 4×4 blocks within the
+            // halves.
             let row = |i: usize| _mm_loadu_ps(from.add(i * stride));
             let halves = |q: usize| _mm256_set_m128(row(q + 4), row(q));
             let (a, b, c, d) = (halves(0), halves(1), halves(2), halves(3));
@@ -82,20 +84,20 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn prefetch(self, from: *const f32) {
-        // SAFETY: every x86-64 has the instruction, and it faults at no address.
+        // SAFETY: every x86-64 CPU has the instruction, and it never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32, x: __m256) {
-        // SAFETY: `self` proves AVX2; the caller vouches for 8 floats.
+        // SAFETY: `self` proves AVX2; the caller guarantees 8 floats.
         unsafe { _mm256_storeu_ps(to, x) }
     }
 
     #[inline(always)]
     unsafe fn store_first(self, to: *mut f32, x: __m256, count: usize) {
-        // SAFETY: `self` proves AVX2; masked lanes are not written, the caller vouches for the
-        // others.
+        // SAFETY: `self` proves AVX2; masked lanes are not written, and the caller guarantees
+        // the others.
         unsafe { _mm256_maskstore_ps(to, first(self, count), x) }
     }
 
@@ -137,7 +139,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn min(self, bound: __m256, x: __m256) -> __m256 {
-        // The instruction returns its second operand where one is NaN.
+        // The instruction returns its second operand if either is NaN.
         // SAFETY: `self` proves AVX2.
         unsafe { _mm256_min_ps(bound, x) }
     }
@@ -155,15 +157,15 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn with_sign_of(self, size: __m256, x: __m256) -> __m256 {
+    fn copy_sign(self, magnitude: __m256, x: __m256) -> __m256 {
         // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_or_ps(size, _mm256_and_ps(x, _mm256_set1_ps(-0.0))) }
+        unsafe { _mm256_or_ps(magnitude, _mm256_and_ps(x, _mm256_set1_ps(-0.0))) }
     }
 
     #[inline(always)]
-    fn look_up<const N: usize>(self, table: &[f32; N], i: __m256) -> __m256 {
+    fn lookup<const N: usize>(self, table: &[f32; N], i: __m256) -> __m256 {
         const { assert!(N == 8 || N == 16) };
-        // SAFETY: `self` proves AVX2; `table` has the 8 or 16 floats read.
+        // SAFETY: `self` proves AVX2; `table` has the 8 or 16 floats that are read.
         unsafe {
             let i = _mm256_castps_si256(i);
             let low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr()), i);
@@ -171,13 +173,13 @@ impl Simd for Avx2 {
                 return low;
             }
             let high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table[N - 8..].as_ptr()), i);
-            // Bit 3 of the index, moved to where a blend looks.
+            // Move bit 3 of the index to the sign bit, which selects the lane in a blend.
             _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32::<28>(i)))
         }
     }
 
     #[inline(always)]
-    fn raised(self, x: __m256, n: __m256) -> __m256 {
+    fn add_exponent_eighths(self, x: __m256, n: __m256) -> __m256 {
         // SAFETY: `self` proves AVX2.
         unsafe {
             let n = _mm256_slli_epi32::<20>(_mm256_castps_si256(n));

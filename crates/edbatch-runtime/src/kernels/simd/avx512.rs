@@ -1,10 +1,10 @@
-//! AVX-512: 16 lanes, masks in registers of their own.
+//! AVX-512: 16 lanes, 32 registers, and mask registers.
 
 use std::arch::x86_64::*;
 
 use super::{Kernel, Simd};
 
-/// Proof that the features named at [`run`] are there.
+/// Proof that the CPU has the features listed at [`run`].
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(());
 
@@ -20,8 +20,8 @@ fn first(count: usize) -> __mmask16 {
     ((1u32 << count) - 1) as __mmask16
 }
 
-// In this block: an `Avx512` is made in `run` alone, whose caller has found the features, so the
-// intrinsics exist.
+// An `Avx512` is created only in `run`, whose caller has detected the features. So `self` proves that
+// the CPU has the instructions.
 impl Simd for Avx512 {
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
@@ -30,7 +30,7 @@ impl Simd for Avx512 {
     type Mask = __mmask16;
 
     #[inline(always)]
-    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+    fn outlined<K: Kernel>(self, kernel: K) -> K::Output {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
         #[inline(never)]
         fn run<K: Kernel>(simd: Avx512, kernel: K) -> K::Output {
@@ -48,23 +48,23 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn load(self, from: *const f32) -> __m512 {
-        // SAFETY: `self` proves AVX-512; the caller vouches for 16 floats.
+        // SAFETY: `self` proves AVX-512; the caller guarantees 16 floats.
         unsafe { _mm512_loadu_ps(from) }
     }
 
     #[inline(always)]
     unsafe fn load_first(self, from: *const f32, count: usize) -> __m512 {
-        // SAFETY: `self` proves AVX-512; masked lanes are not read, the caller vouches for the
-        // others.
+        // SAFETY: `self` proves AVX-512; masked lanes are not read, and the caller guarantees
+        // the others.
         unsafe { _mm512_maskz_loadu_ps(first(count), from) }
     }
 
     #[inline(always)]
     unsafe fn load_columns(self, from: *const f32, stride: usize) -> [__m512; 4] {
-        // SAFETY: `self` proves AVX-512; the caller vouches for four floats in each of 16 rows.
+        // SAFETY: `self` proves AVX-512; the caller guarantees four floats in each of 16 rows.
         unsafe {
-            // Rows q, q + 4, q + 8 and q + 12 in the quarters of a vector, then four by four inside
-            // the quarters.
+            // Load rows q, q + 4, q + 8 and q + 12 into the quarters of a vector, then transpose 4×4
+            // blocks within the quarters.
             let row = |i: usize| _mm_loadu_ps(from.add(i * stride));
             let quarters = |q: usize| {
                 let rows = _mm512_broadcast_f32x4(row(q));
@@ -86,20 +86,20 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn prefetch(self, from: *const f32) {
-        // SAFETY: every x86-64 has the instruction, and it faults at no address.
+        // SAFETY: every x86-64 CPU has the instruction, and it never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32, x: __m512) {
-        // SAFETY: `self` proves AVX-512; the caller vouches for 16 floats.
+        // SAFETY: `self` proves AVX-512; the caller guarantees 16 floats.
         unsafe { _mm512_storeu_ps(to, x) }
     }
 
     #[inline(always)]
     unsafe fn store_first(self, to: *mut f32, x: __m512, count: usize) {
-        // SAFETY: `self` proves AVX-512; masked lanes are not written, the caller vouches for the
-        // others.
+        // SAFETY: `self` proves AVX-512; masked lanes are not written, and the caller guarantees
+        // the others.
         unsafe { _mm512_mask_storeu_ps(to, first(count), x) }
     }
 
@@ -141,7 +141,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn min(self, bound: __m512, x: __m512) -> __m512 {
-        // The instruction returns its second operand where one is NaN.
+        // The instruction returns its second operand if either is NaN.
         // SAFETY: `self` proves AVX-512.
         unsafe { _mm512_min_ps(bound, x) }
     }
@@ -159,15 +159,15 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn with_sign_of(self, size: __m512, x: __m512) -> __m512 {
+    fn copy_sign(self, magnitude: __m512, x: __m512) -> __m512 {
         // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_or_ps(size, _mm512_and_ps(x, _mm512_set1_ps(-0.0))) }
+        unsafe { _mm512_or_ps(magnitude, _mm512_and_ps(x, _mm512_set1_ps(-0.0))) }
     }
 
     #[inline(always)]
-    fn look_up<const N: usize>(self, table: &[f32; N], i: __m512) -> __m512 {
+    fn lookup<const N: usize>(self, table: &[f32; N], i: __m512) -> __m512 {
         const { assert!(N == 8 || N == 16) };
-        // SAFETY: `self` proves AVX-512; `table` has the 8 or 16 floats read.
+        // SAFETY: `self` proves AVX-512; `table` has the 8 or 16 floats that are read.
         unsafe {
             let table = match N {
                 8 => _mm512_broadcast_f32x8(_mm256_loadu_ps(table.as_ptr())),
@@ -178,7 +178,7 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn raised(self, x: __m512, n: __m512) -> __m512 {
+    fn add_exponent_eighths(self, x: __m512, n: __m512) -> __m512 {
         // SAFETY: `self` proves AVX-512.
         unsafe {
             let n = _mm512_slli_epi32::<20>(_mm512_castps_si512(n));

@@ -1,10 +1,10 @@
-//! NEON: 4 lanes and 32 registers; part of every 64-bit Arm.
+//! NEON: 4 lanes, 32 registers. Every 64-bit Arm CPU has it.
 
 use std::arch::aarch64::*;
 
 use super::{Kernel, Simd};
 
-/// Proof that the features named at [`run`] are there.
+/// Proof that the CPU has the features listed at [`run`].
 #[derive(Clone, Copy)]
 pub(super) struct Neon(());
 
@@ -14,8 +14,8 @@ pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Neon(()))
 }
 
-// In this block: a `Neon` is made in `run` alone, whose caller has found the features, so the
-// intrinsics exist.
+// A `Neon` is created only in `run`, whose caller has detected the features. So `self` proves that
+// the CPU has the instructions.
 impl Simd for Neon {
     const LANES: usize = 4;
     const REGISTERS: usize = 32;
@@ -24,7 +24,7 @@ impl Simd for Neon {
     type Mask = uint32x4_t;
 
     #[inline(always)]
-    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+    fn outlined<K: Kernel>(self, kernel: K) -> K::Output {
         #[target_feature(enable = "neon")]
         #[inline(never)]
         fn run<K: Kernel>(simd: Neon, kernel: K) -> K::Output {
@@ -42,13 +42,13 @@ impl Simd for Neon {
 
     #[inline(always)]
     unsafe fn load(self, from: *const f32) -> float32x4_t {
-        // SAFETY: `self` proves NEON; the caller vouches for 4 floats.
+        // SAFETY: `self` proves NEON; the caller guarantees 4 floats.
         unsafe { vld1q_f32(from) }
     }
 
     #[inline(always)]
     unsafe fn load_first(self, from: *const f32, count: usize) -> float32x4_t {
-        // SAFETY: `self` proves NEON; each arm reads `count` floats, for which the caller vouches.
+        // SAFETY: `self` proves NEON; each arm reads `count` floats, which the caller guarantees.
         unsafe {
             let zero = vdup_n_f32(0.0);
             match count {
@@ -63,7 +63,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     unsafe fn load_columns(self, from: *const f32, stride: usize) -> [float32x4_t; 4] {
-        // SAFETY: `self` proves NEON; the caller vouches for four floats in each of four rows.
+        // SAFETY: `self` proves NEON; the caller guarantees four floats in each of four rows.
         unsafe {
             let row = |i: usize| vld1q_f32(from.add(i * stride));
             let (a, b, c, d) = (row(0), row(1), row(2), row(3));
@@ -82,13 +82,13 @@ impl Simd for Neon {
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32, x: float32x4_t) {
-        // SAFETY: `self` proves NEON; the caller vouches for 4 floats.
+        // SAFETY: `self` proves NEON; the caller guarantees 4 floats.
         unsafe { vst1q_f32(to, x) }
     }
 
     #[inline(always)]
     unsafe fn store_first(self, to: *mut f32, x: float32x4_t, count: usize) {
-        // SAFETY: `self` proves NEON; each arm writes `count` floats, for which the caller vouches.
+        // SAFETY: `self` proves NEON; each arm writes `count` floats, which the caller guarantees.
         unsafe {
             match count {
                 0 => {}
@@ -158,18 +158,18 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn with_sign_of(self, size: float32x4_t, x: float32x4_t) -> float32x4_t {
+    fn copy_sign(self, magnitude: float32x4_t, x: float32x4_t) -> float32x4_t {
         // SAFETY: `self` proves NEON.
-        unsafe { vbslq_f32(vdupq_n_u32(1 << 31), x, size) }
+        unsafe { vbslq_f32(vdupq_n_u32(1 << 31), x, magnitude) }
     }
 
     #[inline(always)]
-    fn look_up<const N: usize>(self, table: &[f32; N], i: float32x4_t) -> float32x4_t {
+    fn lookup<const N: usize>(self, table: &[f32; N], i: float32x4_t) -> float32x4_t {
         const { assert!(N == 8 || N == 16) };
-        // SAFETY: `self` proves NEON; `table` has the 8 or 16 floats read.
+        // SAFETY: `self` proves NEON; `table` has the 8 or 16 floats that are read.
         unsafe {
             let part = |at: usize| vreinterpretq_u8_f32(vld1q_f32(table[at..][..4].as_ptr()));
-            // The four bytes of float i are those at 4i, 4i + 1, 4i + 2 and 4i + 3.
+            // Float i consists of the bytes 4i, 4i + 1, 4i + 2 and 4i + 3.
             let i = vandq_u32(vreinterpretq_u32_f32(i), vdupq_n_u32(N as u32 - 1));
             let bytes = vmlaq_n_u32(vdupq_n_u32(0x0302_0100), i, 0x0404_0404);
             let bytes = vreinterpretq_u8_u32(bytes);
@@ -181,7 +181,7 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn raised(self, x: float32x4_t, n: float32x4_t) -> float32x4_t {
+    fn add_exponent_eighths(self, x: float32x4_t, n: float32x4_t) -> float32x4_t {
         // SAFETY: `self` proves NEON.
         unsafe {
             let n = vshlq_n_u32::<20>(vreinterpretq_u32_f32(n));

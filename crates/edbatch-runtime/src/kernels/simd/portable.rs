@@ -1,18 +1,17 @@
-//! Plain Rust: arrays of 4 lanes, which the compiler turns into the vectors that the target
-//! guarantees.
+//! Plain Rust: arrays of 4 lanes, which the compiler vectorises for the target's baseline.
 //!
-//! Multiplies and adds are fused only where the target guarantees a fused instruction: elsewhere
-//! `f32::mul_add` is a call of a library function, a hundred times slower.
+//! A multiply-add is fused only if the target guarantees a fused instruction. Otherwise
+//! `f32::mul_add` calls a library function, which is a hundred times slower.
 
 use super::{Kernel, Simd};
 
 const LANES: usize = 4;
 
-/// Needs no proof: every machine runs it.
+/// Needs no proof: every machine can run it.
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
-/// Four lanes, aligned as a 128-bit register.
+/// Four lanes, aligned like a 128-bit register.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(super) struct Lanes([f32; LANES]);
@@ -44,7 +43,7 @@ impl Simd for Portable {
     type Mask = [bool; LANES];
 
     #[inline(never)]
-    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+    fn outlined<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
 
@@ -55,7 +54,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn load(self, from: *const f32) -> Lanes {
-        // SAFETY: the caller vouches for 4 floats; an array of floats is aligned as a float.
+        // SAFETY: the caller guarantees 4 floats, and `[f32; 4]` has the alignment of `f32`.
         Lanes(unsafe { from.cast::<[f32; LANES]>().read() })
     }
 
@@ -63,7 +62,7 @@ impl Simd for Portable {
     unsafe fn load_first(self, from: *const f32, count: usize) -> Lanes {
         let mut lanes = [0.0; LANES];
         for (i, lane) in lanes.iter_mut().enumerate().take(count) {
-            // SAFETY: i < count, and the caller vouches for `count` floats.
+            // SAFETY: i < count, and the caller guarantees `count` floats.
             *lane = unsafe { from.add(i).read() };
         }
         Lanes(lanes)
@@ -72,8 +71,7 @@ impl Simd for Portable {
     #[inline(always)]
     unsafe fn load_columns(self, from: *const f32, stride: usize) -> [Lanes; 4] {
         let column = |j: usize| {
-            // SAFETY: i and j are below four; the caller vouches for four floats in each of four
-            // rows.
+            // SAFETY: i < 4 and j < 4; the caller guarantees four floats in each of four rows.
             let lane = |i: usize| unsafe { from.add(i * stride + j).read() };
             Lanes([lane(0), lane(1), lane(2), lane(3)])
         };
@@ -82,14 +80,14 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32, x: Lanes) {
-        // SAFETY: the caller vouches for 4 floats; an array of floats is aligned as a float.
+        // SAFETY: the caller guarantees 4 floats, and `[f32; 4]` has the alignment of `f32`.
         unsafe { to.cast::<[f32; LANES]>().write(x.0) }
     }
 
     #[inline(always)]
     unsafe fn store_first(self, to: *mut f32, x: Lanes, count: usize) {
         for (i, lane) in x.0.into_iter().enumerate().take(count) {
-            // SAFETY: i < count, and the caller vouches for `count` floats.
+            // SAFETY: i < count, and the caller guarantees `count` floats.
             unsafe { to.add(i).write(lane) };
         }
     }
@@ -146,17 +144,17 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn with_sign_of(self, size: Lanes, x: Lanes) -> Lanes {
-        zip(size, x, f32::copysign)
+    fn copy_sign(self, magnitude: Lanes, x: Lanes) -> Lanes {
+        zip(magnitude, x, f32::copysign)
     }
 
     #[inline(always)]
-    fn look_up<const N: usize>(self, table: &[f32; N], i: Lanes) -> Lanes {
+    fn lookup<const N: usize>(self, table: &[f32; N], i: Lanes) -> Lanes {
         map(i, |i| table[i.to_bits() as usize % N])
     }
 
     #[inline(always)]
-    fn raised(self, x: Lanes, n: Lanes) -> Lanes {
+    fn add_exponent_eighths(self, x: Lanes, n: Lanes) -> Lanes {
         zip(x, n, |x, n| f32::from_bits(x.to_bits().wrapping_add(n.to_bits() << 20)))
     }
 
