@@ -1,12 +1,9 @@
-//! A pool of threads that work on one task at a time.
+//! A thread pool that runs one task at a time.
 //!
-//! A batch of a few rows takes microseconds, so that starting threads for it, or waking them, costs
-//! more than they bring. A helper therefore looks for work without sleeping for as long as a batch
-//! takes, and then sleeps. The caller works too, and waits only for helpers that have begun: where
-//! something else keeps a helper from running, the caller does it all, and loses nothing.
-//!
-//! Threads started per batch, or a fork and join by work stealing, cost several microseconds, which
-//! is as much as a batch of few rows takes.
+//! A batch of a few rows takes microseconds. Starting threads, waking them, or a fork and join by
+//! work stealing takes as long. So idle helper threads spin for as long as a batch takes before they
+//! sleep. The caller works too, and waits only for helpers that have started: if the system runs no
+//! helper, the caller does all the work and loses no time.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -17,13 +14,13 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use std::{fmt, mem};
 
-/// How long a helper looks for work before it sleeps.
-const PATIENCE: Duration = Duration::from_micros(100);
+/// Time for which a helper spins before it sleeps.
+const SPIN_TIME: Duration = Duration::from_micros(100);
 
-/// Looks between two looks at the clock.
-const LOOKS: usize = 64;
+/// Iterations of a spin loop between two reads of the clock, or between two yields.
+const SPINS: usize = 64;
 
-/// Threads that wait for work. Clones are handles of the same threads.
+/// A pool of threads. Clones are handles to the same threads.
 #[derive(Clone, Debug)]
 pub struct ThreadPool {
     threads: usize,
@@ -31,28 +28,28 @@ pub struct ThreadPool {
 }
 
 impl ThreadPool {
-    /// The most threads that a pool can have.
+    /// The maximum number of threads of a pool.
     pub const MOST: usize = 1000;
 
-    /// A pool of so many threads, the caller's among them: at least 1.
+    /// Creates a pool of `threads` threads, including the caller's. 0 counts as 1.
     ///
     /// # Panics
-    /// If there are more than [`MOST`](Self::MOST).
+    /// If `threads` is more than [`MOST`](Self::MOST), or the system fails to start a thread.
     #[must_use]
     pub fn new(threads: usize) -> Self {
-        assert!(threads <= Self::MOST, "at most {} threads", Self::MOST);
+        assert!(threads <= Self::MOST, "a pool has at most {} threads, got {threads}", Self::MOST);
         let threads = threads.max(1);
         Self { threads, helpers: Arc::new(Mutex::new(Helpers::new(threads - 1))) }
     }
 
-    /// How many threads there are, the caller's among them.
+    /// Returns the number of threads, including the caller's.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// The threads, for one task after another until this is dropped. `None` if there is none but
-    /// the caller's, or if they work for somebody else at the moment.
+    /// Claims the threads until the result is dropped. Returns `None` if the caller's is the only
+    /// thread, or if another caller has claimed them.
     #[must_use]
     pub fn claim(&self) -> Option<ClaimedPool<'_>> {
         if self.threads == 1 {
@@ -60,7 +57,7 @@ impl ThreadPool {
         }
         match self.helpers.try_lock() {
             Ok(helpers) => Some(ClaimedPool(helpers)),
-            // A task has panicked; the helpers caught it and wait for the next.
+            // A task has panicked. The helpers have caught it and are ready for the next task.
             Err(TryLockError::Poisoned(error)) => Some(ClaimedPool(error.into_inner())),
             Err(TryLockError::WouldBlock) => None,
         }
@@ -72,18 +69,19 @@ impl ThreadPool {
 pub struct ClaimedPool<'a>(MutexGuard<'a, Helpers>);
 
 impl ClaimedPool<'_> {
-    /// How many threads there are, the caller's among them.
+    /// Returns the number of threads, including the caller's.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.0.threads.len() + 1
     }
 
-    /// Does `work` on each of the pieces, once; it also takes the number of the worker. Every other
-    /// worker takes pieces from the back, so that in step after step of a mini-batch it finds in
-    /// its cache what it wrote before.
+    /// Calls `work(worker, piece)` once for each piece. The caller is worker 0.
+    ///
+    /// Odd workers take pieces from the back. So in successive steps of a mini-batch a worker tends
+    /// to get the same pieces, whose data are in its cache.
     ///
     /// # Panics
-    /// As `work` panics on any of them. The workers may be used again.
+    /// If `work` panics on any thread, with the same payload. The pool remains usable.
     pub fn share<T: Send>(
         &mut self,
         pieces: impl DoubleEndedIterator<Item = T> + Send,
@@ -102,42 +100,42 @@ impl ClaimedPool<'_> {
     }
 }
 
-/// The threads of a pool but the caller's.
+/// The threads of a pool except the caller's.
 #[derive(Debug)]
 struct Helpers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// The number of the last task.
-    number: u64,
+    /// The number of tasks so far.
+    tasks: u64,
 }
 
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
 
-/// On cache lines of its own: helpers look at it all the time, and a thread that writes beside it
-/// would wait.
+/// State shared with the helpers. Aligned to its own cache lines, because spinning helpers read it
+/// all the time: writes to a neighbouring variable would stall (false sharing).
 #[repr(align(128))]
 struct Shared {
-    /// The number of the task times [`NUMBER`], [`OPEN`] while helpers may begin it, and
-    /// how many are at it.
+    /// The number of the task times [`TASK`], plus [`OPEN`] while helpers may start on it, plus the
+    /// number of helpers working on it.
     state: AtomicU64,
-    /// *Invariant*: written only while the state is not open and no helper is at work; read only by
-    /// those that are.
+    /// *Invariant*: written only while the state is not open and no helper is working; read only by
+    /// working helpers.
     work: UnsafeCell<Option<&'static Work<'static>>>,
     asleep: Vec<AtomicBool>,
     stop: AtomicBool,
     panicked: AtomicBool,
-    /// What a helper panicked with, once it has `panicked`.
+    /// The payload of the first helper that panicked, if `panicked`.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: all fields but `work` may be shared, and by its invariant `work` is never written while
-// another thread reads it; what it refers to is `Sync`.
+// SAFETY: all fields except `work` are `Sync`. By its invariant, `work` is never written while
+// another thread reads it, and it refers to a `Sync` closure.
 unsafe impl Sync for Shared {}
-// SAFETY: nothing in it belongs to the thread that made it.
+// SAFETY: no field depends on the thread that created it.
 unsafe impl Send for Shared {}
 
 const OPEN: u64 = 1 << 16;
-const NUMBER: u64 = 1 << 17;
+const TASK: u64 = 1 << 17;
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -158,30 +156,30 @@ impl Helpers {
         let help = |index| {
             let shared = shared.clone();
             let helper = thread::Builder::new().name(format!("helper {}", index + 1));
-            helper.spawn(move || shared.help(index)).expect("the system gives a thread")
+            helper.spawn(move || shared.help(index)).expect("the system starts a thread")
         };
         let threads = (0..helpers).map(help).collect();
-        Self { shared, threads, number: 0 }
+        Self { shared, threads, tasks: 0 }
     }
 
-    /// Calls `work` on the caller's thread, with 0, and on any helpers that come in time, with
-    /// their numbers. It must divide the work by itself, so that the caller's call alone does
-    /// all that no helper does.
+    /// Calls `work(0)` on the caller's thread and `work(n)` on each helper n that starts in time.
+    /// `work` must divide the work itself: helpers may not run at all, and the call with 0 then has
+    /// to do everything.
     ///
     /// # Panics
-    /// As `work` panics on any of them.
+    /// If `work` panics on any thread, with the same payload.
     fn run(&mut self, work: &Work<'_>) {
-        // SAFETY: `Closing` waits, whatever happens, until no helper uses the reference any more,
-        // and the borrow of `work` lasts longer than that.
+        // SAFETY: `CloseAndWait` is dropped before this function returns or unwinds, and waits until
+        // no helper uses the reference. The borrow of `work` lasts longer than that.
         let work_for_helpers = unsafe { mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
-        self.number += 1;
-        // One may be left of a run in which the caller panicked too.
+        self.tasks += 1;
+        // Left over from a task in which the caller panicked too.
         self.shared.panicked.store(false, Ordering::Relaxed);
-        // SAFETY: the last run closed the state and waited for all helpers, and `&mut self` keeps
-        // others from running: by the invariant no helper reads it.
+        // SAFETY: the previous run closed the state and waited for all helpers, and `&mut self`
+        // excludes another run. So no helper reads `work`.
         unsafe { *self.shared.work.get() = Some(work_for_helpers) };
-        self.shared.state.store(self.number * NUMBER + OPEN, Ordering::SeqCst);
-        let closing = Closing(&self.shared);
+        self.shared.state.store(self.tasks * TASK + OPEN, Ordering::SeqCst);
+        let closing = CloseAndWait(&self.shared);
         for (asleep, helper) in self.shared.asleep.iter().zip(&self.threads) {
             wake(asleep, helper.thread());
         }
@@ -189,27 +187,28 @@ impl Helpers {
         drop(closing);
         if self.shared.panicked.load(Ordering::Relaxed) {
             let panic = self.shared.panic.lock().expect("nothing panics under this lock").take();
-            panic::resume_unwind(panic.expect("kept before it was said"));
+            panic::resume_unwind(panic.expect("stored before `panicked` was set"));
         }
     }
 }
 
+/// Wakes a helper if it sleeps.
 fn wake(asleep: &AtomicBool, helper: &Thread) {
     if asleep.load(Ordering::SeqCst) && asleep.swap(false, Ordering::SeqCst) {
         helper.unpark();
     }
 }
 
-/// Lets no more helpers begin, and waits for those that have.
-struct Closing<'a>(&'a Shared);
+/// When dropped, keeps further helpers from starting and waits for those that have started.
+struct CloseAndWait<'a>(&'a Shared);
 
-impl Drop for Closing<'_> {
+impl Drop for CloseAndWait<'_> {
     fn drop(&mut self) {
-        let mut looks = 0;
+        let mut spins = 0;
         let mut state = self.0.state.fetch_and(!OPEN, Ordering::AcqRel);
         while state & (OPEN - 1) != 0 {
-            looks += 1;
-            if looks % LOOKS == 0 {
+            spins += 1;
+            if spins % SPINS == 0 {
                 thread::yield_now();
             }
             std::hint::spin_loop();
@@ -219,27 +218,28 @@ impl Drop for Closing<'_> {
 }
 
 impl Shared {
-    /// The life of a helper.
+    /// The main loop of a helper.
     fn help(&self, index: usize) {
-        let mut done = 0;
+        let mut last_task = 0;
         while !self.stop.load(Ordering::Relaxed) {
             let waiting = Instant::now();
-            let mut looks = 0;
-            while !self.begin(&mut done, index + 1) {
+            let mut spins = 0;
+            while !self.try_work(&mut last_task, index + 1) {
                 std::hint::spin_loop();
-                looks += 1;
-                if looks % LOOKS == 0 && waiting.elapsed() > PATIENCE {
-                    self.sleep(index, done);
+                spins += 1;
+                if spins % SPINS == 0 && waiting.elapsed() > SPIN_TIME {
+                    self.sleep(index, last_task);
                     break;
                 }
             }
         }
     }
 
-    /// Works, if there is work that this helper has not done yet; whether it did.
-    fn begin(&self, done: &mut u64, number: usize) -> bool {
+    /// Works on the current task, unless it is closed or this helper's last task. Returns true if it
+    /// worked.
+    fn try_work(&self, last_task: &mut u64, number: usize) -> bool {
         let state = self.state.load(Ordering::Acquire);
-        if state & OPEN == 0 || state / NUMBER == *done {
+        if state & OPEN == 0 || state / TASK == *last_task {
             return false;
         }
         if self
@@ -247,16 +247,16 @@ impl Shared {
             .compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
         {
-            *done = state / NUMBER;
-            // SAFETY: this helper is counted in the state, so by the invariant no thread writes it.
+            *last_task = state / TASK;
+            // SAFETY: the state counts this helper, so by the invariant no thread writes `work`.
             let work = unsafe { *self.work.get() };
             let work = || work.expect("written before the state was opened")(number);
-            // What the work left half done is not used before the caller has received the panic.
+            // The caller receives the panic before it can use data that `work` left inconsistent.
             if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(work)) {
                 let mut first = self.panic.lock().expect("nothing panics under this lock");
                 match &*first {
                     None => *first = Some(panic),
-                    // Dropping it might panic again, and the caller would wait forever.
+                    // Dropping the payload might panic, and the caller would wait forever.
                     Some(_) => mem::forget(panic),
                 }
                 self.panicked.store(true, Ordering::Relaxed);
@@ -267,12 +267,12 @@ impl Shared {
         false
     }
 
-    /// Sleeps until there is work that was not done yet, or none any more.
-    fn sleep(&self, index: usize, done: u64) {
+    /// Sleeps until there is a new task or the pool is dropped.
+    fn sleep(&self, index: usize, last_task: u64) {
         self.asleep[index].store(true, Ordering::SeqCst);
         let state = self.state.load(Ordering::SeqCst);
-        let work = state & OPEN != 0 && state / NUMBER != done;
-        // A caller that opens after this look finds `asleep`, and wakes this thread.
+        let work = state & OPEN != 0 && state / TASK != last_task;
+        // A caller that opens a task after this load sees `asleep` and wakes this thread.
         if !work && !self.stop.load(Ordering::SeqCst) {
             thread::park();
         }
@@ -285,7 +285,7 @@ impl Drop for Helpers {
         self.shared.stop.store(true, Ordering::SeqCst);
         for helper in self.threads.drain(..) {
             helper.thread().unpark();
-            helper.join().expect("helpers catch what the work panics with");
+            helper.join().expect("helpers catch panics of the work");
         }
     }
 }
@@ -296,12 +296,11 @@ mod tests {
 
     use super::*;
 
-    /// Every piece is done once, by whichever thread, and results are seen by the caller.
     #[test]
-    fn all_is_done_once() {
+    fn every_piece_is_processed_once() {
         for threads in [2, 4] {
             let pool = ThreadPool::new(threads);
-            let mut workers = pool.claim().expect("no other has them");
+            let mut workers = pool.claim().expect("not claimed");
             assert_eq!(workers.threads(), threads);
             // Miri is some thousand times slower.
             for round in 0..if cfg!(miri) { 10 } else { 2000 } {
@@ -312,57 +311,57 @@ mod tests {
                 });
                 assert!(numbers.iter().all(|&times| times == 1), "{numbers:?}");
                 if round % 500 == 0 {
-                    thread::sleep(4 * PATIENCE);
+                    thread::sleep(4 * SPIN_TIME);
                 }
             }
         }
     }
 
     #[test]
-    fn helpers_come() {
+    fn helpers_take_part() {
         let mut helpers = Helpers::new(1);
-        let came = AtomicUsize::new(0);
-        // The caller waits in its work, so that a helper has all the time it needs.
+        let started = AtomicUsize::new(0);
+        // The caller waits inside its work until the helper has started.
         helpers.run(&|worker| {
-            came.fetch_add(1, Ordering::SeqCst);
-            while worker == 0 && came.load(Ordering::SeqCst) < 2 {
+            started.fetch_add(1, Ordering::SeqCst);
+            while worker == 0 && started.load(Ordering::SeqCst) < 2 {
                 thread::yield_now();
             }
         });
-        assert_eq!(came.into_inner(), 2);
+        assert_eq!(started.into_inner(), 2);
     }
 
     #[test]
-    fn a_panic_reaches_the_caller_and_hangs_no_thread() {
-        for who in [0, 1] {
+    fn a_panic_reaches_the_caller_and_the_pool_remains_usable() {
+        for panicking in [0, 1] {
             let pool = ThreadPool::new(2);
-            let came = AtomicBool::new(false);
+            let started = AtomicBool::new(false);
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                pool.claim().expect("no other has them").0.run(&|worker| {
-                    while worker == 0 && !came.load(Ordering::SeqCst) {
+                pool.claim().expect("not claimed").0.run(&|worker| {
+                    while worker == 0 && !started.load(Ordering::SeqCst) {
                         thread::yield_now();
                     }
-                    came.store(true, Ordering::SeqCst);
-                    assert!(worker != who, "as {who} should");
+                    started.store(true, Ordering::SeqCst);
+                    assert!(worker != panicking, "worker {panicking} panics");
                 });
             }));
             let message = result.unwrap_err().downcast::<String>().unwrap();
-            assert_eq!(*message, format!("as {who} should"));
+            assert_eq!(*message, format!("worker {panicking} panics"));
             let mut done = [false; 5];
-            let mut workers = pool.claim().expect("no other has them");
+            let mut workers = pool.claim().expect("not claimed");
             workers.share(done.iter_mut(), |_, done| *done = true);
             assert_eq!(done, [true; 5]);
         }
     }
 
-    /// A task that is already divided is not divided again by what runs inside it.
+    /// A task that is divided between threads does not divide its parts again.
     #[test]
-    fn a_pool_is_claimed_once() {
+    fn a_claimed_pool_cannot_be_claimed_again() {
         let pool = ThreadPool::new(2);
         let workers = pool.claim();
         assert!(workers.is_some() && pool.clone().claim().is_none());
         drop(workers);
         assert!(pool.claim().is_some());
-        assert!(ThreadPool::new(1).claim().is_none(), "the caller alone");
+        assert!(ThreadPool::new(1).claim().is_none(), "the caller's is the only thread");
     }
 }

@@ -1,4 +1,4 @@
-//! A cell's steps in the form in which the CPU runs them: weights packed, programs compiled.
+//! The steps of cells in the form in which the CPU runs them, with packed weights.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use super::TILE;
 use crate::Parameters;
 use crate::kernels::{Aligned, Level, OutOfMemory, PackedWeights};
 
-/// All that is decided and packed once, shared by backends on the same weights.
+/// A program with its packed weights, shared by all backends that run it.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) program: Arc<Program>,
     pub(super) level: Level,
-    /// By cell: the [parts](CellPart) that plans may run.
+    /// For each cell, the [parts](CellPart) that plans may run, indexed by `CellPart`.
     cells: Vec<[Option<LoadedPart>; 3]>,
-    /// The parameters that are read as they are: tables, biases, factors of other products.
+    /// The parameters that are read unpacked: tables, biases, factors of matrix products.
     kept: Vec<Option<Arc<Vec<f32>>>>,
     /// The folded tables of the program.
     pub(super) folded: Aligned,
-    /// Bytes of all weights, and of the folded tables.
+    /// Size in bytes of all weights and of the folded tables.
     pub(super) bytes: usize,
 }
 
 impl Loaded {
-    /// What mini-batches run.
+    /// Loads the parts of cells that mini-batches run.
     pub(super) fn new(
         program: Arc<Program>,
         parameters: &Parameters,
@@ -34,7 +34,8 @@ impl Loaded {
         folded: Aligned,
     ) -> Result<Self, OutOfMemory> {
         let runs = |program: &Program, kind, part| {
-            // What a table divides never runs as a whole, and what is folded has been computed.
+            // A cell that hoists for a table never runs whole, and folded prologues are computed
+            // already.
             let hoisted = program.cell(kind).hoisted.as_ref();
             match part {
                 CellPart::Whole => hoisted.is_none_or(|hoisted| hoisted.table().is_none()),
@@ -48,7 +49,7 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// What computes the folded tables.
+    /// Loads the prologues that compute the folded tables.
     pub(super) fn to_fold(
         program: Arc<Program>,
         parameters: &Parameters,
@@ -60,7 +61,7 @@ impl Loaded {
         Self::parts(program, parameters, level, folds)
     }
 
-    /// The parts of cells that are needed, and the parameters that they read.
+    /// Loads the parts of cells that `is_needed` selects, and the parameters that they read.
     fn parts(
         program: Arc<Program>,
         parameters: &Parameters,
@@ -93,27 +94,28 @@ impl Loaded {
         Ok(Self { program, level, cells, kept, folded: Aligned::default(), bytes })
     }
 
-    /// What a step of a plan carries out.
+    /// Returns the part of a cell that a step of a plan runs.
     pub(super) fn carried_out(&self, step: &Step) -> &LoadedPart {
         let part = &self.cells[step.cell.index()][step.action.part() as usize];
         part.as_ref().expect("planned for this program")
     }
 
-    /// A parameter that is read as it is.
+    /// Returns a parameter that is read unpacked.
     pub(super) fn parameter(&self, id: ParameterId) -> &[f32] {
         self.kept[id.0 as usize].as_ref().expect("kept for the steps that read it")
     }
 }
 
-/// A cell or a part of it, ready to run.
+/// A cell, or a part of it, ready to run.
 #[derive(Debug)]
 pub(super) struct LoadedPart {
-    /// The widths of the regions of scratch.
+    /// Widths in floats of the regions of scratch memory.
     pub(super) regions: Vec<u32>,
-    /// Elements of a call that a step leaves to later ones, or that several read; at least 1.
+    /// Elements of a call that are used by more than one step; at least 1.
     reused: usize,
-    /// Multiply-adds of a call, and what takes as long as some.
+    /// Estimated cost of a call, in multiply-adds of a product.
     pub(super) work: usize,
+    /// Distance in floats from an output row to the next.
     pub(super) stride: usize,
     pub(super) steps: Vec<LoadedStep>,
 }
@@ -122,21 +124,21 @@ pub(super) struct LoadedPart {
 #[derive(Debug)]
 pub(super) struct LoadedStep {
     pub(super) run: Run,
-    /// The regions of scratch that it writes, ascending.
+    /// The regions of scratch memory that the step writes, in ascending order.
     pub(super) regions: Vec<usize>,
     pub(super) writes_output: bool,
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Debug)]
 pub(super) enum Run {
-    /// A stack of weights times a vector.
+    /// Stacked weights times a vector.
     Product { weights: Arc<PackedWeights>, x: Place, out: Place, mode: Mode },
-    /// Anything else, as it was planned.
+    /// Any other step of the plan.
     Planned(CellStep),
 }
 
-/// Stacks of weights, each packed once, whichever cells and parts of cells multiply by it.
+/// Packed weights. Cells that multiply by the same stack of weights share it.
 struct Stacks<'a> {
     parameters: &'a Parameters,
     level: Level,
@@ -144,7 +146,7 @@ struct Stacks<'a> {
 }
 
 impl Stacks<'_> {
-    /// Weights of `depth` columns, stacked along their rows.
+    /// Returns weights of `depth` columns, stacked vertically and packed.
     fn stack(
         &mut self,
         weights: &[ParameterId],
@@ -187,17 +189,17 @@ impl LoadedPart {
 }
 
 impl LoadedPart {
-    /// The most rows of a tile.
+    /// Returns the maximum number of rows of a tile.
     pub(super) fn most_rows(&self) -> usize {
-        /// Elements of a tile that are used several times: half of a common L2 cache.
+        /// Maximum number of reused elements in a tile, which fill half of a common L2 cache.
         const REUSED: usize = 1 << 17;
         (REUSED / self.reused).clamp(*TILE.start(), *TILE.end())
     }
 }
 
-/// What a call of a step takes, in multiply-adds of a product.
+/// Returns the estimated cost of one call of a step, in multiply-adds of a product.
 fn work(step: &CellStep) -> usize {
-    /// Of an element-wise operation and element: 0.13 ns, against 64 a nanosecond in products.
+    /// Cost of an element-wise operation per element: 0.13 ns, against 64 multiply-adds per ns.
     const ELEMENT: usize = 8;
     let of = |factors: &[u32]| factors.iter().map(|&factor| factor as usize).product::<usize>();
     match step {
@@ -215,7 +217,8 @@ fn work(step: &CellStep) -> usize {
     }
 }
 
-/// Scratch, and the arguments that several steps read.
+/// Returns the number of elements per call of scratch memory, and of arguments that several steps
+/// read.
 fn reused(plan: &CellPlan) -> usize {
     let is_argument = |base| matches!(base, Base::Table(_) | Base::Port(_) | Base::Hoisted);
     let reads = plan.steps.iter().flat_map(CellStep::reads);
@@ -225,7 +228,7 @@ fn reused(plan: &CellPlan) -> usize {
     plan.regions.iter().copied().chain(again).map(|width| width as usize).sum::<usize>().max(1)
 }
 
-/// The region that a place lies in, if any.
+/// Returns the region of scratch memory, if `base` is one.
 pub(super) fn region(base: Base) -> Option<usize> {
     match base {
         Base::Scratch(region) => Some(usize::from(region)),

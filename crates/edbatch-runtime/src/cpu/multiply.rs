@@ -1,4 +1,4 @@
-//! Rows times a stack of weights.
+//! Products of rows and stacked weights.
 
 use smallvec::SmallVec;
 
@@ -8,8 +8,8 @@ use crate::kernels::{self, PackedWeights, Pass, RowsMut, RowsRef, Start};
 use crate::span;
 use crate::thread_pool::ClaimedPool;
 
-/// `out[b, :] = start[b, :] + w · x[b, :]`, `out` with its stride. Workers, if there are any, share
-/// the columns.
+/// `out[b, :] = start[b, :] + w · x[b, :]`, where `stride` is that between rows of `out`. Workers, if
+/// any, share the columns.
 pub(super) fn multiply(
     (weights, pass): (&PackedWeights, Pass),
     x: &RowsRef<'_>,
@@ -27,7 +27,7 @@ pub(super) fn multiply(
     }
 }
 
-/// A product whose panels the workers take as they come.
+/// Computes a product whose panels are divided between the workers.
 fn by_columns(
     workers: &mut ClaimedPool<'_>,
     weights: &PackedWeights,
@@ -43,8 +43,8 @@ fn by_columns(
     let parts: SmallVec<[_; 8]> = parts
         .map(|panels| {
             let columns = weights.columns(panels.clone()).len();
-            let (out, behind) = rest.take().expect("put back below").split_columns(columns);
-            rest = Some(behind);
+            let (out, next) = rest.take().expect("replaced below").split_columns(columns);
+            rest = Some(next);
             (panels, out)
         })
         .collect();

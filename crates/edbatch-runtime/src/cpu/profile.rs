@@ -1,49 +1,48 @@
-//! Where the time of a cell's steps goes.
+//! Time spent in the steps of cells, by kind of work.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The time of each sort of step, summed over threads, while it is switched on.
+/// Time per kind of work, summed over threads, while the profile is switched on.
 ///
-/// Looking at the clock twice a step costs about 50 ns, so a profiled run is a little slower than
-/// one that is not.
+/// Reading the clock twice costs about 50 ns per step, so a profiled run is slightly slower.
 #[derive(Debug, Default)]
 pub struct Profile {
     on: AtomicBool,
     nanoseconds: [AtomicU64; 3],
 }
 
-/// A sort of step.
+/// A kind of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Copies of operands and of constants.
+    /// Copies of operands and constants.
     Gather,
-    /// Products of matrices, hoisted ones among them.
+    /// Matrix products, including hoisted ones.
     Product,
     /// Element-wise programs, reductions, softmax, lookups of an arg-max.
     Elementwise,
 }
 
 impl Profile {
-    /// Begins to measure, or stops.
+    /// Starts or stops measuring.
     pub fn switch(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// What a sort of step took so far.
+    /// Returns the time spent on a kind of work so far.
     #[must_use]
     pub fn time(&self, work: Work) -> Duration {
         Duration::from_nanos(self.nanoseconds[work as usize].load(Ordering::Relaxed))
     }
 
-    /// Measures a piece of work: until the timer is dropped.
+    /// Measures the time until the returned timer is dropped.
     pub fn time_of(&self, work: Work) -> Timer<'_> {
         let started = self.on.load(Ordering::Relaxed).then(Instant::now);
         Timer { profile: self, work, started }
     }
 }
 
-/// A piece of work that is measured until this is dropped, if anything is.
+/// Adds the time until it is dropped to a [`Profile`], if the profile is switched on.
 #[must_use]
 #[derive(Debug)]
 pub struct Timer<'a> {

@@ -1,4 +1,4 @@
-//! What a step of a tile writes.
+//! The memory that a step of a tile writes.
 
 use std::mem;
 
@@ -8,21 +8,21 @@ use smallvec::SmallVec;
 use super::load::{LoadedStep, region};
 use crate::kernels::{Aligned, RowsMut};
 
-/// Regions that are taken out of the scratch, with their widths.
+/// Regions taken out of the scratch memory: index, width in floats, memory.
 pub(super) type Taken = Vec<(usize, usize, Aligned)>;
 
-/// What a step writes: the output rows, or regions taken out of the scratch.
+/// The memory that a step writes: the output rows, or regions taken out of the scratch memory.
 pub(super) struct Target<'a> {
     output: Option<&'a mut [f32]>,
     calls: usize,
     stride: usize,
-    /// The output rows, if the step does not write them.
+    /// The output rows, if the step does not write them but may read them.
     pub(super) unwritten: Option<&'a [f32]>,
     taken: &'a mut Taken,
 }
 
 impl<'a> Target<'a> {
-    /// Takes what a step writes; `taken` is empty, and lends its memory.
+    /// Takes the memory that `step` writes. `taken` must be empty; its allocation is reused.
     pub(super) fn take(
         regions: &mut [Aligned],
         widths: &[u32],
@@ -39,13 +39,14 @@ impl<'a> Target<'a> {
         Self { output, calls, stride, unwritten, taken }
     }
 
+    /// Returns the taken regions to the scratch memory.
     pub(super) fn give_back(self, regions: &mut [Aligned]) {
         for (region, _, memory) in self.taken.drain(..) {
             regions[region] = memory;
         }
     }
 
-    /// The rows behind a place to the end of each, and their stride.
+    /// Returns the memory from `place` on, and the stride of its rows in floats.
     pub(super) fn place(&mut self, place: Place) -> (&mut [f32], usize) {
         let offset = place.offset as usize;
         match region(place.base) {
@@ -61,7 +62,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Appends rows of `width` columns at each of several places, which are in ascending order.
+    /// Appends to `rows` the rows of `width` columns at each of `places`, which must be sorted.
     pub(super) fn places<'t>(
         &'t mut self,
         places: &[Place],
@@ -69,7 +70,7 @@ impl<'a> Target<'a> {
         rows: &mut SmallVec<[RowsMut<'t>; 8]>,
     ) {
         let mut output = self.output.as_deref_mut();
-        // Regions are taken in the order of their numbers, as places are.
+        // `taken` is sorted by region, like `places`.
         let mut taken = self.taken.iter_mut();
         for group in places.chunk_by(|a, b| a.base == b.base) {
             let (memory, stride) = match region(group[0].base) {
@@ -84,15 +85,15 @@ impl<'a> Target<'a> {
             let mut at = 0;
             for place in group {
                 let (_, from) = rest.split_columns(place.offset as usize - at);
-                let (written, behind) = from.split_columns(width);
+                let (written, next) = from.split_columns(width);
                 rows.push(written);
-                (rest, at) = (behind, place.offset as usize + width);
+                (rest, at) = (next, place.offset as usize + width);
             }
         }
     }
 }
 
-/// `calls` rows of `width` columns to write.
+/// Returns `calls` rows of `width` columns to write, `stride` floats apart.
 pub(super) fn writable(
     memory: &mut [f32],
     calls: usize,
@@ -103,6 +104,7 @@ pub(super) fn writable(
     RowsMut::new(&mut memory[..end], width, stride)
 }
 
+/// Calls `write` with the index and the `width` floats of each of `calls` rows.
 pub(super) fn each_row(
     (memory, stride): (&mut [f32], usize),
     calls: usize,

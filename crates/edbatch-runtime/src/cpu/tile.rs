@@ -1,4 +1,4 @@
-//! One tile of a batch through all steps of its cell.
+//! Runs a tile, some calls of a batch, through all steps of its cell.
 
 use std::ops::Range;
 
@@ -15,33 +15,33 @@ use crate::kernels::{
 };
 use crate::thread_pool::ClaimedPool;
 
-/// A step of a plan, for whichever thread runs a part of it.
+/// A step of a plan. Threads that run parts of it share the job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job<'a> {
     pub(super) loaded: &'a Loaded,
     pub(super) plan: &'a Plan,
     pub(super) index: usize,
-    /// The arena, but for what the step writes.
+    /// The arena, except the rows that the step writes.
     pub(super) around: Around<'a>,
     pub(super) profile: Option<&'a Profile>,
-    /// In which order weights are read.
+    /// The order in which weights are read.
     pub(super) pass: Pass,
 }
 
-/// Memory of a tile, reused by all that a thread runs.
+/// Scratch memory of a thread, reused for every tile that it runs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Workspace {
     regions: Vec<Aligned>,
-    /// Ends of the ranges of a reduction, counted from the tile's first.
+    /// Ends of the ranges of a reduction, relative to the tile's first row.
     ends: Vec<u32>,
-    /// What the step at hand writes.
+    /// The regions that the current step writes.
     taken: Taken,
 }
 
 impl Workspace {
-    /// Makes room for tiles of so many rows. A tile takes no other memory, so that nothing can be
-    /// missing once a plan runs.
+    /// Allocates the memory for tiles of `rows` rows. A tile needs no other memory, so a plan that
+    /// has started cannot run out of memory.
     pub(super) fn reserve(&mut self, part: &LoadedPart, rows: usize) -> Result<(), OutOfMemory> {
         if self.regions.len() < part.regions.len() {
             self.regions.resize_with(part.regions.len(), Aligned::default);
@@ -51,12 +51,12 @@ impl Workspace {
     }
 }
 
-/// The list that reads one row for all rows of a tile.
+/// Offsets that give every row of a tile the same data.
 static ZEROS: [u32; *TILE.end()] = [0; *TILE.end()];
 
 impl<'a> Job<'a> {
-    /// Runs some calls of the step, whose rows to be written are `out`. Workers, if there are any,
-    /// share the columns of each product.
+    /// Runs some calls of the step and writes their rows to `out`. Workers, if any, share the
+    /// columns of each product.
     pub(super) fn run(
         &self,
         calls: Range<usize>,
@@ -67,7 +67,7 @@ impl<'a> Job<'a> {
         let step = self.plan.steps[self.index];
         let cell = self.loaded.carried_out(&step);
         let Workspace { regions, ends, taken } = workspace;
-        // A panic may have left something.
+        // A panic may have left some regions.
         taken.clear();
         let shape = (calls.len(), cell.stride);
         let tile = Tile {
@@ -108,7 +108,7 @@ impl<'a> Job<'a> {
                     kernels::elementwise(level, program, width, &read, &mut written);
                 }
                 Run::Planned(step) => {
-                    let _timer = self.profile.map(|profile| profile.time_of(sort(step)));
+                    let _timer = self.profile.map(|profile| profile.time_of(kind_of_work(step)));
                     planned(&source, self.loaded.level, step, &mut target, ends);
                 }
             }
@@ -122,31 +122,32 @@ struct Tile<'a> {
     job: &'a Job<'a>,
     operands: &'a [Operand],
     tables: &'a [edbatch_graph::Table],
-    /// How many the batch has, and which of them these are.
+    /// The number of calls of the whole batch.
     batch: u32,
+    /// The calls of the batch that are in this tile.
     calls: Range<usize>,
-    /// Of the regions of scratch.
+    /// Widths of the regions of scratch memory, in floats.
     widths: &'a [u32],
 }
 
-/// Everything that a step of a tile reads.
+/// The memory that a step of a tile reads.
 struct Source<'a> {
     tile: &'a Tile<'a>,
     regions: &'a [Aligned],
-    /// The tile's output rows and their stride, while nothing writes them.
+    /// The tile's output rows and their stride, unless the step writes them.
     output: Option<(&'a [f32], usize)>,
 }
 
 impl<'a> Source<'a> {
-    /// A row per call of the tile: `width` elements at a place.
+    /// Returns one row per call of the tile: `width` elements from `place` on.
     fn rows(&self, place: Place, width: usize) -> RowsRef<'a> {
         self.with_rows(place, width, |rows| rows)
     }
 
-    /// Does something with a row per call of the tile.
+    /// Passes one row per call of the tile to `then`.
     ///
-    /// The rows are made where `then` wants them: moving a value that was written in parts just
-    /// before is a store-forwarding stall, which took a tenth of the time of small cells.
+    /// `then` builds its result in place. Moving an enum whose fields were just written causes a
+    /// store-forwarding stall, which took a tenth of the time of small cells.
     #[inline(always)]
     fn with_rows<T>(&self, place: Place, width: usize, then: impl FnOnce(RowsRef<'a>) -> T) -> T {
         let Tile { job, operands, tables, calls, widths, .. } = self.tile;
@@ -158,7 +159,7 @@ impl<'a> Source<'a> {
                 return then(span(data, stride, count, width));
             }
             Base::Output => {
-                let (output, stride) = self.output.expect("no step reads what it writes");
+                let (output, stride) = self.output.expect("no step reads the rows that it writes");
                 return then(span(&output[offset..], stride, count, width));
             }
             Base::Parameter(id) => {
@@ -174,13 +175,13 @@ impl<'a> Source<'a> {
                 return then(RowsRef::List { data, offsets: self.table_rows(start) });
             }
             Base::Port(port) => operands[tables.len() + usize::from(port)],
-            Base::Hoisted => *operands.last().expect("an operand more than ports"),
+            Base::Hoisted => *operands.last().expect("the hoisted operand follows the ports"),
         };
         match operand {
             Operand::Span { first, stride } => {
                 let stride = stride as usize;
                 let first = first as usize + calls.start * stride + offset;
-                // A single row has no next one, and its stride may be less than its width.
+                // The stride of a single row is not used, and may be less than its width.
                 let stride = if count > 1 { stride } else { stride.max(width) };
                 then(job.around.span(first..first + last_end(count, stride, width), stride))
             }
@@ -195,15 +196,16 @@ impl<'a> Source<'a> {
             Operand::Hoisted { start } => {
                 then(job.around.shifted(offset).list(self.table_rows(start)))
             }
-            operand => unreachable!("{operand:?} is no row for each call"),
+            operand => unreachable!("{operand:?} does not have one row per call"),
         }
     }
 
+    /// Returns the tile's part of a list of rows of a table.
     fn table_rows(&self, start: u32) -> &'a [u32] {
         &self.tile.job.plan.rows(start, self.tile.batch)[self.tile.calls.clone()]
     }
 
-    /// An input of an element-wise program.
+    /// Sets an input of an element-wise program.
     fn input(&self, place: Place, width: usize, input: &mut Input<'a>) {
         match place.base {
             Base::Parameter(id) => {
@@ -214,7 +216,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// All values at a port that takes any number, and where those of each call end.
+    /// Returns all values at a variadic port, and sets `ends[i]` to the end of the values of call i.
     fn values(&self, port: u16, from: u32, ends: &mut Vec<u32>) -> RowsRef<'a> {
         let operand = self.tile.operands[self.tile.tables.len() + usize::from(port)];
         let Operand::Many { ends: all, rows } = operand else {
@@ -230,20 +232,20 @@ impl<'a> Source<'a> {
     }
 }
 
-/// `calls` rows, `stride` apart, of which the first `width` elements are read.
+/// Returns `calls` rows, `stride` floats apart, of which the first `width` elements are read.
 fn span(data: &[f32], stride: usize, calls: usize, width: usize) -> RowsRef<'_> {
-    // A single row has no next one, and its stride may be less than its width.
+    // The stride of a single row is not used, and may be less than its width.
     let stride = if calls > 1 { stride } else { stride.max(width) };
     RowsRef::Span { data: &data[..last_end(calls, stride, width)], stride }
 }
 
-/// Where the last of `calls` rows ends.
+/// Returns the end of the last of `calls` rows, in floats.
 fn last_end(calls: usize, stride: usize, width: usize) -> usize {
     calls.saturating_sub(1) * stride + if calls > 0 { width } else { 0 }
 }
 
-/// What sort of step a planned one is.
-fn sort(step: &CellStep) -> Work {
+/// Returns the kind of work of a step.
+fn kind_of_work(step: &CellStep) -> Work {
     match step {
         CellStep::MatMul { .. } | CellStep::Product { .. } => Work::Product,
         CellStep::Elementwise { .. } | CellStep::Reduce { .. } | CellStep::Softmax { .. } => {
@@ -256,6 +258,7 @@ fn sort(step: &CellStep) -> Work {
     }
 }
 
+/// Runs a step other than a [`Run::Product`] or an element-wise program.
 fn planned(
     source: &Source<'_>,
     level: Level,
@@ -331,7 +334,9 @@ fn planned(
         CellStep::Fill { value, width, out } => {
             each_row(target.place(out), calls, width as usize, |_, out| out.fill(value));
         }
-        CellStep::Product { .. } | CellStep::Elementwise { .. } => unreachable!("loaded as others"),
+        CellStep::Product { .. } | CellStep::Elementwise { .. } => {
+            unreachable!("run by the caller")
+        }
     }
 }
 
@@ -340,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_single_wide_row_is_one_row() {
+    fn a_single_row_may_be_wider_than_the_stride() {
         let data = [0.0; 100];
         for (calls, stride, width) in [(1, 16, 32), (1, 16, 16), (2, 48, 32), (0, 16, 32)] {
             assert_eq!(span(&data, stride, calls, width).len(), calls, "{calls} by {stride}");
