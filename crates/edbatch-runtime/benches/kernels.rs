@@ -1,7 +1,7 @@
 //! Speed of the kernels against the roofline of the core, and time per element.
 //!
-//! `cargo bench -p edbatch-runtime --bench kernels --features probe -- [products] [elements] [cells]
-//! [batched]` runs the named parts, or all of them. `matrixmultiply` adds that crate to the
+//! `cargo bench -p edbatch-runtime --bench kernels --features probe -- [products] [elements]
+//! [cells] [batched]` runs the named parts, or all of them. `matrixmultiply` adds that crate to the
 //! products. Contestants take many short turns. The best and the median turn are printed, since
 //! other load on the machine can only slow them down. `EDBATCH_CPU` chooses the level.
 
@@ -247,8 +247,8 @@ impl Ops {
     }
 }
 
-/// Returns the best and the median time of each contestant in seconds. They take short turns, so that
-/// some turns run undisturbed.
+/// Returns the best and the median time of each contestant in seconds. They take short turns, so
+/// that some turns run undisturbed.
 fn contest(contestants: &mut [&mut dyn FnMut()]) -> Vec<(f64, f64)> {
     const TURNS: usize = 101;
     const TURN_SECONDS: f64 = 0.000_2;

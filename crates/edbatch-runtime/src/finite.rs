@@ -1,4 +1,4 @@
-//! Numbers that are not finite, and where weights have them.
+//! NaN and infinities in weights.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use edbatch_graph::ParameterId;
 
 use crate::Parameters;
 
-/// What an element is that is not finite.
+/// An element that is NaN or infinite.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NotFinite {
     /// Not a number.
@@ -19,7 +19,7 @@ pub enum NotFinite {
 }
 
 impl NotFinite {
-    /// The first of some elements that is not finite: its index, and what it is.
+    /// Returns the index and the kind of the first element that is not finite.
     ///
     /// ```
     /// use edbatch_runtime::NotFinite;
@@ -31,12 +31,12 @@ impl NotFinite {
     pub fn first(elements: impl IntoIterator<Item = f32>) -> Option<(usize, Self)> {
         let (index, element) =
             elements.into_iter().enumerate().find(|(_, element)| !element.is_finite())?;
-        let what = match element {
+        let kind = match element {
             _ if element.is_nan() => Self::NaN,
             _ if element > 0.0 => Self::Infinity,
             _ => Self::MinusInfinity,
         };
-        Some((index, what))
+        Some((index, kind))
     }
 }
 
@@ -50,14 +50,14 @@ impl fmt::Display for NotFinite {
     }
 }
 
-/// An element of a tensor that is not finite.
+/// An element of a weight tensor that is not finite.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotFiniteWeight {
-    /// The tensor.
+    /// The tensor's name.
     pub name: String,
     /// The element's index in each dimension.
     pub index: Vec<usize>,
-    /// What it is.
+    /// The element.
     pub value: NotFinite,
 }
 
@@ -69,17 +69,17 @@ impl fmt::Display for NotFiniteWeight {
 }
 
 impl Parameters {
-    /// The first element that is not finite, of the tensors in the order of declaration.
+    /// Returns the first element that is not finite, with tensors in the order of declaration.
     #[must_use]
     pub fn not_finite(&self) -> Option<NotFiniteWeight> {
         let ids = (0..self.declared().len()).map(|id| ParameterId(id as u32));
         ids.into_iter().find_map(|id| self.not_finite_within(id, 0..self.get(id).len()))
     }
 
-    /// The first one of some elements of a tensor, which are counted row by row.
+    /// Returns the first element that is not finite in a range of a row-major tensor.
     ///
     /// # Panics
-    /// If the tensor has fewer elements.
+    /// If the range ends after the last element.
     #[must_use]
     pub fn not_finite_within(
         &self,
@@ -94,7 +94,7 @@ impl Parameters {
     }
 }
 
-/// The index in each dimension of an element of a row-major tensor.
+/// Returns the index in each dimension of an element of a row-major tensor.
 fn index_in(dims: &[usize], mut element: usize) -> Vec<usize> {
     let mut index: Vec<usize> = dims
         .iter()

@@ -1,5 +1,5 @@
-//! The reference: a graph, node by node, with ndarray. Slow, short, and what all else is compared
-//! with.
+//! The reference interpreter: computes a graph node by node, with ndarray. Slow and short; every
+//! backend is compared with it.
 
 use edbatch_graph::{Cell, Dag, Graph, Instruction, NodeId, Op, Reduction, Shape, Source};
 use ndarray::{Array2, ArrayView2, Axis, concatenate, s};
@@ -9,21 +9,23 @@ use crate::Parameters;
 /// A tensor: a matrix, or a vector as a single column.
 pub type ReferenceTensor = Array2<f32>;
 
-/// Computes all nodes of a graph in the order of their ids; a record of tensors for each.
+/// Computes all nodes of a graph in the order of their ids. Returns the record of each node, one
+/// tensor per field.
 ///
-/// `given` are the graph's given values; the network's initial values come first.
+/// `given` contains the records of the graph's given values, starting with the network's initial
+/// values.
 ///
 /// # Panics
-/// If `given` does not fit the graph, or the parameters are
-/// [another network's](Parameters::for_network).
+/// If `given` does not match the graph, or the parameters belong to
+/// [another network](Parameters::for_network).
 #[must_use]
 pub fn interpret(
     graph: &Graph,
     parameters: &Parameters,
     given: &[Vec<ReferenceTensor>],
 ) -> Vec<Vec<ReferenceTensor>> {
-    assert_eq!(given.len(), graph.given().len(), "a record for every given value");
-    assert!(parameters.are_of(graph.network()), "parameters of the graph's network");
+    assert_eq!(given.len(), graph.given().len(), "records and given values of the graph");
+    assert!(parameters.are_of(graph.network()), "the parameters belong to another network");
     let mut results: Vec<Vec<ReferenceTensor>> = Vec::with_capacity(graph.nodes());
     for node in (0..graph.nodes()).map(NodeId::new) {
         let values: Vec<&[ReferenceTensor]> = graph
@@ -39,10 +41,10 @@ pub fn interpret(
     results
 }
 
-/// The network's initial values, as [`interpret`] takes them.
+/// Returns the records of the network's initial values, for [`interpret`].
 ///
 /// # Panics
-/// If the parameters are [another network's](Parameters::for_network).
+/// If the parameters belong to [another network](Parameters::for_network).
 #[must_use]
 pub fn initial_values(
     network: &edbatch_graph::Network,
@@ -98,7 +100,7 @@ fn call(
 
 fn operate(instruction: &Instruction, operands: &[ArrayView2<'_, f32>]) -> ReferenceTensor {
     let a = operands[0];
-    // The operands of an element-wise operation are repeated over the result's shape.
+    // Broadcasts an operand of an element-wise operation to the shape of the result.
     let shape = instruction.shape.rows_and_columns();
     let wide = |i: usize| operands[i].broadcast(shape).expect("shapes were inferred").to_owned();
     match instruction.op {
@@ -130,7 +132,7 @@ fn operate(instruction: &Instruction, operands: &[ArrayView2<'_, f32>]) -> Refer
             a.slice(s![start..end, ..]).to_owned()
         }
         Op::Transpose => a.t().as_standard_layout().into_owned(),
-        op => unreachable!("{op} reads nothing in the cell"),
+        op => unreachable!("{op} has no operands"),
     }
 }
 
@@ -144,7 +146,7 @@ fn reduce<'a>(
     by: Reduction,
 ) -> ReferenceTensor {
     let count = values.len();
-    let mut result = values.next().expect("a call has at least one value at each port").clone();
+    let mut result = values.next().expect("a call has at least one value at every port").clone();
     for value in values {
         match by {
             Reduction::Sum | Reduction::Mean => result += value,

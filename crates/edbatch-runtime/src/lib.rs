@@ -1,11 +1,11 @@
-//! Carries plans out: on the CPU, node by node as a reference, or only counting.
+//! Runs plans: on the CPU, on CUDA devices, or only counting.
 //!
-//! A [`Backend`] is an interpreter of the plans that `edbatch-layout` makes. [`Cpu`] computes them
-//! on one core or several, [`Count`] runs nothing and counts; [`interpret`] needs no plan at all,
-//! and both are compared with it. Use this crate if you schedule and plan yourself; the engine of
-//! `edbatch` does it for you.
+//! A [`Backend`] executes the plans that `edbatch-layout` makes. [`Cpu`] runs them on one core or
+//! several; [`Count`] computes nothing and counts kernels. [`interpret`], the reference, needs no
+//! plan: it computes a graph node by node. Use this crate if you schedule and plan yourself; the
+//! engine of `edbatch` does that for you.
 //!
-//! *Cost*: products run on weights packed once ([`kernels`]); nothing is allocated per node.
+//! *Cost*: weights are packed once ([`kernels`]), and nothing is allocated per node.
 //!
 //! ```
 //! use edbatch_graph::{Graph, Network, Shape};
@@ -26,8 +26,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Read [`Backend`] next, then `cpu.rs` and [`kernels`]. All of the project's `unsafe` code stands
-//! under [`kernels`], in `thread_pool.rs`, and, with the feature `cuda`, where devices are driven.
+//! Read [`Backend`] next, then `cpu.rs` and [`kernels`]. All of the project's `unsafe` code is in
+//! [`kernels`], in `thread_pool.rs`, and in the driver of CUDA devices.
 
 mod backend;
 mod count;
@@ -52,7 +52,7 @@ pub use parameters::{ParameterError, Parameters};
 pub use span::{SPAN_TARGET, SpanGuard};
 pub use thread_pool::{ClaimedPool, ThreadPool};
 
-/// For [`span!`], which names it in other crates.
+/// For uses of [`span!`] in other crates.
 #[cfg(feature = "tracing")]
 #[doc(hidden)]
 pub use tracing;

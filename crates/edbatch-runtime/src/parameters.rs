@@ -1,4 +1,4 @@
-//! A network's trained tensors: read from a file, written to one, or drawn at random.
+//! The trained tensors of a network: read from a file, written to a file, or drawn at random.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,11 +9,10 @@ use rand::{Rng, RngExt};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 
-/// The values of all parameters of a network, by their names; row-major f32, shared and never
-/// changed.
+/// The values of all parameters of a network: row-major `f32`, immutable and shared by clones.
 ///
-/// Whatever takes them with a network finds each of its tensors by name, so that cells may be
-/// declared in another order than when the weights were made:
+/// Functions that take parameters and a network match tensors by name. So cells may be declared in
+/// a different order than when the weights were created:
 ///
 /// ```
 /// use edbatch_graph::{Network, Shape};
@@ -25,10 +24,10 @@ use safetensors::{SafeTensorError, SafeTensors};
 ///     names.map(|name| network.add_parameter(name, &[3]).unwrap());
 ///     network
 /// };
-/// let (one, turned) = (network(["a", "b"]), network(["b", "a"]));
+/// let (one, reversed) = (network(["a", "b"]), network(["b", "a"]));
 /// # let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
 /// let weights = Parameters::random(&one, &mut rng);
-/// assert_eq!(weights.for_network(&turned)?.named("a"), weights.named("a"));
+/// assert_eq!(weights.for_network(&reversed)?.named("a"), weights.named("a"));
 ///
 /// let error = weights.for_network(&network(["a", "c"])).unwrap_err();
 /// assert_eq!(error.to_string(), "tensor c is missing; the model needs it with shape [3]");
@@ -36,7 +35,7 @@ use safetensors::{SafeTensorError, SafeTensors};
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameters {
-    /// In the order of the values.
+    /// Names and dimensions, in the order of `values`.
     declared: Arc<[Parameter]>,
     values: Vec<Arc<Vec<f32>>>,
 }
@@ -45,7 +44,8 @@ impl Parameters {
     /// Reads the tensors that a network declares from the bytes of a safetensors file.
     ///
     /// # Errors
-    /// If the file is none, or a tensor is missing, surplus, of another shape or not f32.
+    /// If this is not a valid safetensors file, the file lacks a tensor or has one that is not
+    /// declared, a tensor has the wrong shape or is not f32, or memory is insufficient.
     pub fn from_safetensors(network: &Network, bytes: &[u8]) -> Result<Self, ParameterError> {
         let file = SafeTensors::deserialize(bytes).map_err(ParameterError::Format)?;
         let values = network
@@ -59,10 +59,11 @@ impl Parameters {
         Ok(Self { declared: network.parameters().into(), values })
     }
 
-    /// The same values in the order in which another network declares them, shared with these.
+    /// Returns the same values in the order in which `network` declares them. The values are
+    /// shared.
     ///
     /// # Errors
-    /// If a tensor is missing, surplus or of another shape.
+    /// If a tensor is missing, not declared, or of the wrong shape.
     pub fn for_network(&self, network: &Network) -> Result<Self, ParameterError> {
         if self.are_of(network) {
             return Ok(self.clone());
@@ -87,7 +88,8 @@ impl Parameters {
         Ok(Self { declared: network.parameters().into(), values })
     }
 
-    /// Whether a network declares these tensors in this order, as [`get`](Self::get) needs it.
+    /// Returns true if `network` declares these tensors in this order, as [`get`](Self::get)
+    /// requires.
     pub(crate) fn are_of(&self, network: &Network) -> bool {
         *self.declared == *network.parameters()
     }
@@ -96,10 +98,10 @@ impl Parameters {
         self.declared.iter().position(|parameter| parameter.name == name)
     }
 
-    /// The bytes of a safetensors file with all of a network's tensors.
+    /// Returns the bytes of a safetensors file with all tensors of a network.
     ///
     /// # Errors
-    /// If the tensors are not the network's, or the file's header cannot be made.
+    /// If the tensors are not those that `network` declares, or serialization fails.
     pub fn to_safetensors(&self, network: &Network) -> Result<Vec<u8>, ParameterError> {
         let this = self.for_network(network)?;
         let bytes: Vec<Vec<u8>> = this
@@ -120,7 +122,7 @@ impl Parameters {
         safetensors::serialize(tensors, None).map_err(ParameterError::Format)
     }
 
-    /// Draws every tensor uniformly from ±1/√columns, in the order of declaration.
+    /// Draws every element uniformly from ±1/√columns, in the order of declaration.
     #[must_use]
     pub fn random(network: &Network, rng: &mut impl Rng) -> Self {
         let values = network.parameters().iter().map(|parameter| {
@@ -132,32 +134,32 @@ impl Parameters {
         Self { declared: network.parameters().into(), values: values.collect() }
     }
 
-    /// The values of the tensor of a name, row-major, if there is one.
+    /// Returns the values of the tensor with this name, row-major.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Arc<Vec<f32>>> {
         Some(&self.values[self.index_of(name)?])
     }
 
-    /// What each of the values is, in their order.
+    /// Returns the names and dimensions of the tensors.
     pub(crate) fn declared(&self) -> &[Parameter] {
         &self.declared
     }
 
-    /// The values of a parameter of the network that these were made [for](Self::for_network),
-    /// row-major.
+    /// Returns the values of a parameter, row-major. `id` must come from a network with the same
+    /// declarations, see [`for_network`](Self::for_network).
     #[must_use]
     pub fn get(&self, id: ParameterId) -> &Arc<Vec<f32>> {
         &self.values[id.0 as usize]
     }
 
-    /// Bytes of all values.
+    /// Returns the size of all values in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.values.iter().map(|values| size_of_val(values.as_slice())).sum()
     }
 }
 
-/// An error if there is a tensor that a network does not declare.
+/// Fails if there is a tensor that the network does not declare.
 fn no_surplus<'a>(
     network: &Network,
     names: impl ExactSizeIterator<Item = &'a str>,
@@ -168,7 +170,7 @@ fn no_surplus<'a>(
         return Ok(());
     }
     let declared: HashSet<&str> = declared.iter().map(|p| p.name.as_str()).collect();
-    // The first by name, so that the message does not depend on hashing.
+    // The first by name: the file's order depends on hashing.
     let surplus = names.filter(|name| !declared.contains(name)).min();
     surplus
         .map_or(Ok(()), |name| Err(ParameterError::Surplus { name: name.into(), dims: dims(name) }))
@@ -194,47 +196,47 @@ fn read(parameter: &Parameter, file: &SafeTensors<'_>) -> Result<Arc<Vec<f32>>, 
     Ok(Arc::new(values))
 }
 
-/// Why weights, or a file of them, do not fit a network.
+/// The error for weights that do not match a network, or cannot be read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ParameterError {
-    /// The file is no safetensors file.
+    /// The file is not a valid safetensors file.
     Format(SafeTensorError),
-    /// The network needs a tensor that the file does not have.
+    /// A tensor that the network declares is missing.
     Missing {
-        /// The tensor.
+        /// The tensor's name.
         name: String,
         /// Its dimensions.
         dims: Vec<usize>,
     },
-    /// The file has a tensor that the network does not know.
+    /// The network does not declare a tensor of the file.
     Surplus {
-        /// The tensor.
+        /// The tensor's name.
         name: String,
         /// Its dimensions.
         dims: Vec<usize>,
     },
-    /// A tensor has other dimensions than the network declares.
+    /// A tensor does not have the dimensions that the network declares.
     Shape {
-        /// The tensor.
+        /// The tensor's name.
         name: String,
-        /// What the network declares.
+        /// The declared dimensions.
         expected: Vec<usize>,
-        /// What the file has.
+        /// The tensor's dimensions.
         got: Vec<usize>,
     },
     /// A tensor is not f32.
     Type {
-        /// The tensor.
+        /// The tensor's name.
         name: String,
-        /// What it is.
+        /// Its element type.
         got: String,
     },
-    /// Memory for a tensor cannot be had.
+    /// Memory for a tensor could not be allocated.
     Memory {
-        /// The tensor.
+        /// The tensor's name.
         name: String,
-        /// How much was asked for.
+        /// The requested size in bytes.
         bytes: u64,
     },
 }
@@ -248,7 +250,7 @@ impl fmt::Display for ParameterError {
             }
             Self::Surplus { name, dims } => write!(
                 f,
-                "tensor {name} of shape {dims:?} is surplus: the model has none of that name"
+                "unexpected tensor {name} of shape {dims:?}: the model does not declare it"
             ),
             Self::Shape { name, expected, got } => {
                 write!(f, "tensor {name}: the model expects shape {expected:?}, got {got:?}")
@@ -256,7 +258,7 @@ impl fmt::Display for ParameterError {
             Self::Type { name, got } => write!(f, "tensor {name}: expected F32, got {got}"),
             Self::Memory { name, bytes } => write!(
                 f,
-                "out of memory: the system does not give {:.1} MB for tensor {name}",
+                "out of memory: failed to allocate {:.1} MB for tensor {name}",
                 *bytes as f64 / 1e6
             ),
         }

@@ -1,14 +1,14 @@
-//! Weights of PyTorch's `nn.LSTM` and `nn.GRU`, whose gates lie stacked, as separate parameters.
+//! Splits the stacked gates of PyTorch's `nn.LSTM` and `nn.GRU` into separate parameters.
 //!
 //! *Source*: the documentation of `torch.nn.LSTM` and `torch.nn.GRU`. Layer `k` of a module has
 //! `weight_ih_l{k} [gates × H, in]`, `weight_hh_l{k} [gates × H, H]` and two biases of `gates × H`;
-//! the gates of an LSTM are i, f, g, o, those of a GRU r, z, n.
+//! an LSTM has the gates i, f, g, o, a GRU the gates r, z, n.
 //!
-//! The two biases of a gate are only ever added, and become one. The exception is a GRU's n: there
-//! the reset gate multiplies the product, `n = tanh(w_c x + b_c + r ∘ (u_c h + d_c))`, where the
-//! model zoo's GRU, as the ED-Batch authors', multiplies the state, `tanh(w_c x + u_c (r ∘ h) +
-//! b_c)`. The two are different functions of the same weights: write a cell of the first form for
-//! weights that PyTorch trained.
+//! The two biases of a gate are summed, since only their sum matters. The exception is the n of a
+//! GRU. PyTorch's reset gate multiplies the product, `n = tanh(w_c x + b_c + r ∘ (u_c h + d_c))`.
+//! The GRUs of the model zoo and of the ED-Batch authors multiply the state, `tanh(w_c x + u_c (r ∘
+//! h) + b_c)`. These are different functions of the same weights: for weights trained in PyTorch,
+//! write a cell of the first form.
 
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -18,29 +18,32 @@ use crate::ParameterError;
 /// A recurrent module of a PyTorch model, or one direction of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recurrent<'a> {
-    /// Its name in the file; empty if the file is of this module alone.
+    /// The module's name in the file; empty if the file contains only this module.
     pub module: &'a str,
-    /// What its names end in: `_reverse` for the backward half of a bidirectional module.
+    /// The suffix of the tensor names: `_reverse` for the backward direction of a bidirectional
+    /// module, otherwise empty.
     pub suffix: &'a str,
-    /// What its parameters are called here: those of layer `k` become `{name}.{k}.w_i` and so on.
+    /// The prefix of the new names: parameters of layer `k` become `{name}.{k}.w_i` and so on.
     pub name: &'a str,
-    /// The letters of its gates, in PyTorch's order: [`LSTM`] or [`GRU`].
+    /// The letters of the gates, in PyTorch's order: [`LSTM`] or [`GRU`].
     pub gates: &'a [&'a str],
 }
 
 /// The gates of `nn.LSTM`.
 pub const LSTM: &[&str] = &["i", "f", "g", "o"];
 
-/// The gates of `nn.GRU`; its n is our c.
+/// The gates of `nn.GRU`. Its n is called c here.
 pub const GRU: &[&str] = &["r", "z", "c"];
 
-/// Rewrites a safetensors file so that [`Parameters::from_safetensors`] finds separate gates:
-/// `{name}.{k}.w_g [H, in]`, `.u_g [H, H]`, `.b_g [H]`, and a GRU's `.d_c [H]`. Tensors of no given
-/// module stay as they are.
+/// Rewrites a safetensors file with separate gates, for [`Parameters::from_safetensors`].
+///
+/// Gate `g` of layer `k` becomes `{name}.{k}.w_g [H, in]`, `{name}.{k}.u_g [H, H]` and
+/// `{name}.{k}.b_g [H]`; a GRU also has `{name}.{k}.d_c [H]`. Tensors of other modules are copied
+/// unchanged.
 ///
 /// # Errors
-/// If the file is none, or a tensor of a module is not f32, cannot be divided into its gates, or
-/// lacks its other bias.
+/// If this is not a valid safetensors file, or a tensor of a module is not f32, cannot be divided
+/// into its gates, or lacks its second bias.
 ///
 /// [`Parameters::from_safetensors`]: crate::Parameters::from_safetensors
 pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, ParameterError> {
@@ -67,15 +70,15 @@ pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, P
         });
         let other = other.transpose()?;
         for (index, (gate, mut values)) in module.gates.iter().zip(stacked).enumerate() {
-            let kept_apart = *gate == "c";
+            let two_biases = *gate == "c";
             let letter = match part {
                 "weight_ih" => "w",
                 "weight_hh" => "u",
                 "bias_ih" => "b",
-                _ if kept_apart => "d",
+                _ if two_biases => "d",
                 _ => continue,
             };
-            if let Some(other) = other.as_ref().filter(|_| !kept_apart) {
+            if let Some(other) = other.as_ref().filter(|_| !two_biases) {
                 values.iter_mut().zip(&other[index]).for_each(|(a, b)| *a += b);
             }
             let mut dims = tensor.shape().to_vec();
@@ -93,7 +96,8 @@ pub fn split_gates(bytes: &[u8], modules: &[Recurrent<'_>]) -> Result<Vec<u8>, P
 }
 
 impl Recurrent<'_> {
-    /// Which part of which layer a tensor is, if it is this module's: `weight_ih` and 0.
+    /// Splits the name of one of this module's tensors into part and layer, such as `weight_ih` and
+    /// 0.
     fn part<'n>(&self, name: &'n str) -> Option<(&'n str, usize)> {
         let name = name.strip_prefix(self.module)?;
         let name = if self.module.is_empty() { name } else { name.strip_prefix('.')? };
@@ -103,7 +107,7 @@ impl Recurrent<'_> {
     }
 }
 
-/// The values of each gate.
+/// Splits a tensor of stacked gates into the values of each gate.
 fn gates(
     name: &str,
     tensor: &TensorView<'_>,
@@ -128,7 +132,7 @@ fn gates(
 mod tests {
     use super::*;
 
-    /// A file of one module's tensors; their values count up from 0.
+    /// A file of these tensors, each with the values 0, 1, 2, …
     fn file(tensors: &[(&str, &[usize])]) -> Vec<u8> {
         let data: Vec<Vec<u8>> = tensors
             .iter()
@@ -162,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn lstm() {
+    fn gates_of_an_lstm_are_split() {
         let module = Recurrent { module: "rnn", suffix: "_reverse", name: "bwd", gates: LSTM };
         check(
             &[
@@ -187,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_bias_of_a_gru_stays_apart_where_it_is_reset() {
+    fn the_second_bias_of_the_reset_product_of_a_gru_is_kept() {
         let module = Recurrent { module: "", suffix: "", name: "char", gates: GRU };
         check(
             &[("weight_hh_l0", &[3, 1]), ("bias_ih_l0", &[3]), ("bias_hh_l0", &[3])],
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit() {
+    fn wrong_shapes_and_missing_biases_are_errors() {
         let module = Recurrent { module: "", suffix: "", name: "x", gates: GRU };
         check(
             &[("weight_ih_l0", &[4, 1])],

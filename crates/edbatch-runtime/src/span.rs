@@ -1,15 +1,14 @@
-//! Spans of what runs, for subscribers of the crate `tracing`.
+//! Spans for subscribers of the crate `tracing`.
 //!
-//! With the feature `tracing` a span is what that crate says. Where no subscriber is installed it
-//! is a load and a comparison: its fields are not computed, and the code that would compute them
-//! lies elsewhere, so that loops over small batches still fit in the cache of instructions. Without
-//! the feature there is nothing.
+//! Without the feature `tracing`, spans compile to nothing. With it, but without a subscriber, a
+//! span costs a load and a comparison: its fields are not computed, and the code that computes them
+//! is out of line, so that loops over small batches fit in the instruction cache.
 
-/// Whose spans these are: what subscribers select them by.
+/// The target of all spans, by which subscribers select them.
 #[doc(hidden)]
 pub const SPAN_TARGET: &str = "edbatch";
 
-/// `span!(LEVEL, name, fields…)`: a span from here to where the value is dropped.
+/// `span!(LEVEL, name, fields…)` starts a span, which ends when the result is dropped.
 #[cfg(feature = "tracing")]
 #[doc(hidden)]
 #[macro_export]
@@ -25,7 +24,7 @@ macro_rules! span {
     };
 }
 
-/// Nothing, and none of its fields is computed.
+/// Expands to nothing: the fields are not computed.
 #[cfg(not(feature = "tracing"))]
 #[doc(hidden)]
 #[macro_export]
@@ -35,7 +34,7 @@ macro_rules! span {
     };
 }
 
-/// A span, if anybody listens, until this is dropped.
+/// A span that ends when this is dropped, if a subscriber is interested.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct SpanGuard {
@@ -45,14 +44,14 @@ pub struct SpanGuard {
 
 #[cfg(feature = "tracing")]
 impl SpanGuard {
-    /// Enters a span of a level, which is made only if anybody listens.
+    /// Enters a span if a subscriber is interested in its level.
     #[inline(always)]
     #[must_use]
     pub fn new(level: tracing::Level, span: impl FnOnce() -> tracing::Span) -> Self {
         use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 
-        let heard = level <= STATIC_MAX_LEVEL && level <= LevelFilter::current();
-        if heard { Self::enter(span) } else { Self { span: None } }
+        let enabled = level <= STATIC_MAX_LEVEL && level <= LevelFilter::current();
+        if enabled { Self::enter(span) } else { Self { span: None } }
     }
 
     #[cold]

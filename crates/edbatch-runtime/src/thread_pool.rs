@@ -1,9 +1,9 @@
 //! A thread pool that runs one task at a time.
 //!
 //! A batch of a few rows takes microseconds. Starting threads, waking them, or a fork and join by
-//! work stealing takes as long. So idle helper threads spin for as long as a batch takes before they
-//! sleep. The caller works too, and waits only for helpers that have started: if the system runs no
-//! helper, the caller does all the work and loses no time.
+//! work stealing takes as long. So idle helper threads spin for as long as a batch takes before
+//! they sleep. The caller works too, and waits only for helpers that have started: if the system
+//! runs no helper, the caller does all the work and loses no time.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -169,8 +169,8 @@ impl Helpers {
     /// # Panics
     /// If `work` panics on any thread, with the same payload.
     fn run(&mut self, work: &Work<'_>) {
-        // SAFETY: `CloseAndWait` is dropped before this function returns or unwinds, and waits until
-        // no helper uses the reference. The borrow of `work` lasts longer than that.
+        // SAFETY: `CloseAndWait` is dropped before this function returns or unwinds, and waits
+        // until no helper uses the reference. The borrow of `work` lasts longer than that.
         let work_for_helpers = unsafe { mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
         self.tasks += 1;
         // Left over from a task in which the caller panicked too.
@@ -235,8 +235,8 @@ impl Shared {
         }
     }
 
-    /// Works on the current task, unless it is closed or this helper's last task. Returns true if it
-    /// worked.
+    /// Works on the current task, unless it is closed or this helper's last task. Returns true if
+    /// it worked.
     fn try_work(&self, last_task: &mut u64, number: usize) -> bool {
         let state = self.state.load(Ordering::Acquire);
         if state & OPEN == 0 || state / TASK == *last_task {

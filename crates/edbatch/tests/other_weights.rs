@@ -1,4 +1,4 @@
-//! Weights that were made for another network: their tensors are found by name, or refused.
+//! Weights created for another network: tensors are matched by name, or there is an error.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use edbatch_runtime::Parameters;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// (a - b) x of a word, from matrices that are declared in the order of their names here.
+/// Computes (a - b) x of a word. The matrices are declared in the given order.
 #[derive(Clone)]
 struct Difference {
     network: Arc<Network>,
@@ -50,26 +50,26 @@ impl Model for Difference {
 }
 
 #[test]
-fn another_order_is_none_of_the_weights() {
-    let (one, turned) = (Difference::new(&["a", "b"], 2), Difference::new(&["b", "a"], 2));
+fn the_order_of_declarations_does_not_matter() {
+    let (one, reversed) = (Difference::new(&["a", "b"], 2), Difference::new(&["b", "a"], 2));
     let weights = one.weights();
     let inputs = [2, 0, 3];
     let expected = Engine::new(one, weights.clone()).unwrap().run(&inputs).unwrap();
-    assert_eq!(interpret(&turned, &weights, &inputs).unwrap().outputs, expected);
-    let file = weights.to_safetensors(&turned.network).unwrap();
-    assert_eq!(Engine::new(turned, weights.clone()).unwrap().run(&inputs).unwrap(), expected);
+    assert_eq!(interpret(&reversed, &weights, &inputs).unwrap().outputs, expected);
+    let file = weights.to_safetensors(&reversed.network).unwrap();
+    assert_eq!(Engine::new(reversed, weights.clone()).unwrap().run(&inputs).unwrap(), expected);
     let read = Parameters::from_safetensors(&Difference::new(&["a", "b"], 2).network, &file);
     assert_eq!(read.unwrap(), weights);
 }
 
 #[test]
-fn other_tensors_are_an_error_and_no_panic() {
+fn wrong_tensors_are_errors() {
     let model = Difference::new(&["a", "b"], 2);
     for (other, why) in [
         (Difference::new(&[], 5), "tensor a: the model expects shape [2, 3], got [5, 3]"),
         (
             Difference::new(&["c"], 2),
-            "tensor c of shape [2, 3] is surplus: the model has none of that name",
+            "unexpected tensor c of shape [2, 3]: the model does not declare it",
         ),
     ] {
         let weights = other.weights();

@@ -1,4 +1,4 @@
-//! Files of weights that do not fit a model are refused, each with the tensor and what is wrong.
+//! Weights files that do not match a model are errors, which name the tensor and the mismatch.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use safetensors::tensor::{Dtype, TensorView};
 /// A tensor of a file: name, type, shape, bytes.
 type Entry = (String, Dtype, Vec<usize>, Vec<u8>);
 
-/// A model, and the tensors that its file of weights holds.
+/// A model, and the tensors of its weights file.
 fn model() -> (Zoo, Vec<Entry>) {
     let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
     let folder = Folder::read(goldens.join("tree_lstm")).unwrap();
@@ -30,11 +30,11 @@ fn read(model: &Zoo, entries: &[Entry]) -> Result<Parameters, ParameterError> {
     Parameters::from_safetensors(model.network(), &file)
 }
 
-/// What is said of the file after a change.
-fn refusal(change: impl FnOnce(&mut Vec<Entry>)) -> String {
+/// Returns the error message for the file after a change.
+fn error_after(change: impl FnOnce(&mut Vec<Entry>)) -> String {
     let (model, mut entries) = model();
     change(&mut entries);
-    read(&model, &entries).expect_err("the file does not fit").to_string()
+    read(&model, &entries).expect_err("the file does not match").to_string()
 }
 
 fn tensor<'a>(entries: &'a mut [Entry], name: &str) -> &'a mut Entry {
@@ -42,7 +42,7 @@ fn tensor<'a>(entries: &'a mut [Entry], name: &str) -> &'a mut Entry {
 }
 
 #[test]
-fn the_tensors_that_a_model_declares_are_read_bit_by_bit() {
+fn declared_tensors_are_read_bit_by_bit() {
     let (model, entries) = model();
     let parameters = read(&model, &entries).unwrap();
     let network = model.network();
@@ -56,28 +56,28 @@ fn the_tensors_that_a_model_declares_are_read_bit_by_bit() {
 }
 
 #[test]
-fn surplus_tensors_are_refused_and_the_first_by_name_is_named() {
-    let surplus = |name: &str| (name.to_string(), Dtype::F32, vec![2, 3], vec![0; 24]);
-    let alone = refusal(|entries| entries.push(surplus("optimizer.step")));
+fn undeclared_tensors_are_an_error_that_names_the_first_by_name() {
+    let undeclared = |name: &str| (name.to_string(), Dtype::F32, vec![2, 3], vec![0; 24]);
+    let alone = error_after(|entries| entries.push(undeclared("optimizer.step")));
     assert_eq!(
         alone,
-        "tensor optimizer.step of shape [2, 3] is surplus: the model has none of that name"
+        "unexpected tensor optimizer.step of shape [2, 3]: the model does not declare it"
     );
-    // Whatever the order in the file.
+    // In any order in the file.
     for names in [["x.late", "b.early"], ["b.early", "x.late"]] {
-        let both = refusal(|entries| entries.extend(names.map(surplus)));
-        assert!(both.starts_with("tensor b.early of shape"), "{both}");
+        let both = error_after(|entries| entries.extend(names.map(undeclared)));
+        assert!(both.starts_with("unexpected tensor b.early of shape"), "{both}");
     }
 }
 
 #[test]
-fn a_tensor_under_another_name_is_missing() {
-    let message = refusal(|entries| tensor(entries, "node.b_u").0 = "node.bias_u".into());
+fn a_renamed_tensor_is_missing() {
+    let message = error_after(|entries| tensor(entries, "node.b_u").0 = "node.bias_u".into());
     assert_eq!(message, "tensor node.b_u is missing; the model needs it with shape [5]");
 }
 
 #[test]
-fn tensors_that_are_not_f32_are_refused_by_their_type() {
+fn tensors_that_are_not_f32_are_an_error_with_their_type() {
     for (dtype, bytes, name) in [
         (Dtype::F64, 8, "F64"),
         (Dtype::F16, 2, "F16"),
@@ -85,24 +85,24 @@ fn tensors_that_are_not_f32_are_refused_by_their_type() {
         (Dtype::I32, 4, "I32"),
         (Dtype::U8, 1, "U8"),
     ] {
-        let message = refusal(|entries| {
-            let (_, of, shape, data) = tensor(entries, "out.bias");
-            (*of, *data) = (dtype, vec![0; bytes * shape[0]]);
+        let message = error_after(|entries| {
+            let (_, element, shape, data) = tensor(entries, "out.bias");
+            (*element, *data) = (dtype, vec![0; bytes * shape[0]]);
         });
         assert_eq!(message, format!("tensor out.bias: expected F32, got {name}"));
     }
 }
 
 #[test]
-fn tensors_of_another_shape_are_refused_though_they_have_as_many_elements() {
-    let message = refusal(|entries| tensor(entries, "leaf.w_i").2.reverse());
+fn wrong_shapes_are_errors_even_with_the_right_number_of_elements() {
+    let message = error_after(|entries| tensor(entries, "leaf.w_i").2.reverse());
     assert_eq!(message, "tensor leaf.w_i: the model expects shape [5, 4], got [4, 5]");
-    let message = refusal(|entries| tensor(entries, "out.bias").2.push(1));
+    let message = error_after(|entries| tensor(entries, "out.bias").2.push(1));
     assert_eq!(message, "tensor out.bias: the model expects shape [5], got [5, 1]");
 }
 
 #[test]
-fn a_file_that_breaks_off_is_refused_wherever_it_does() {
+fn truncated_files_are_errors() {
     let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
     let bytes = std::fs::read(goldens.join("tree_lstm/weights.safetensors")).unwrap();
     let (model, _) = model();

@@ -216,7 +216,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns all values at a variadic port, and sets `ends[i]` to the end of the values of call i.
+    /// Returns all values at a variadic port, and sets `ends[i]` to the end of the values of call
+    /// i.
     fn values(&self, port: u16, from: u32, ends: &mut Vec<u32>) -> RowsRef<'a> {
         let operand = self.tile.operands[self.tile.tables.len() + usize::from(port)];
         let Operand::Many { ends: all, rows } = operand else {
@@ -232,7 +233,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Returns `calls` rows, `stride` floats apart, of which the first `width` elements are read.
+/// Returns `calls` rows of `width` elements, `stride` floats apart.
 fn span(data: &[f32], stride: usize, calls: usize, width: usize) -> RowsRef<'_> {
     // The stride of a single row is not used, and may be less than its width.
     let stride = if calls > 1 { stride } else { stride.max(width) };

@@ -45,10 +45,10 @@ pub struct GemmShape {
 
 /// `out[b, m, n] = bias[b, m] + (left[b] · right[b])[m, n]`.
 ///
-/// In each row of the batch, `left` holds (M, K), `bias` (M) and `out` (M, N); the pieces of `right`,
-/// stacked vertically, hold (K, N). All are row-major `f32`, contiguous within their rows, and read
-/// in place. Each element is a chain of fused multiply-adds over k, starting at zero, as in
-/// [`product`](super::product()). The bias is added last.
+/// In each row of the batch, `left` holds (M, K), `bias` (M) and `out` (M, N); the pieces of
+/// `right`, stacked vertically, hold (K, N). All are row-major `f32`, contiguous within their rows,
+/// and read in place. Each element is a chain of fused multiply-adds over k, starting at zero, as
+/// in [`product`](super::product()). The bias is added last.
 ///
 /// # Panics
 ///
@@ -80,8 +80,8 @@ pub fn batched_gemm(
     simd::run(level, Batched { shape, left, right, bias, out });
 }
 
-/// *Invariant*, checked by [`batched_gemm`]: all fields have the same number of rows, and the depths
-/// of the pieces add up to K.
+/// *Invariant*, checked by [`batched_gemm`]: all fields have the same number of rows, and the
+/// depths of the pieces add up to K.
 struct Batched<'a> {
     shape: GemmShape,
     left: Left<'a>,

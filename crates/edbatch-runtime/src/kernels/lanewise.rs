@@ -206,8 +206,8 @@ const fn without_eighths(mut powers: [f32; 8]) -> [f32; 8] {
     powers
 }
 
-/// tanh |x| = (t·d + b) / (d + t·b), where |x| = k·9/16 + b, t = tanh(k·9/16) and tanh b = b / d: the
-/// addition theorem.
+/// tanh |x| = (t·d + b) / (d + t·b), where |x| = k·9/16 + b, t = tanh(k·9/16) and tanh b = b / d:
+/// the addition theorem.
 ///
 /// For |b| <= 9/32, d = b / tanh b is approximated by a polynomial of degree 4, which interpolates
 /// it at the Chebyshev nodes and at 0, with a relative error of 4e-8. The table ends with k = 15:

@@ -15,7 +15,8 @@ pub fn softmax(level: Level, row: &mut [f32]) {
     simd::run(level, Softmax { row, log: false });
 }
 
-/// `row[i] = row[i] - max - ln Σ_j exp(row[j] - max)`, in place. The sum is that in [`softmax`].
+/// `row[i] = row[i] - max - ln Σ_j exp(row[j] - max)`, in place. The sum is computed
+/// as in [`softmax`].
 pub fn log_softmax(level: Level, row: &mut [f32]) {
     simd::run(level, Softmax { row, log: true });
 }

@@ -22,7 +22,8 @@ use std::{hint::black_box, mem::MaybeUninit, ops::Range};
 
 use super::simd::Simd;
 
-/// The right factor of a product, or some consecutive rows of it: vectors of columns at each step k.
+/// The right factor of a product, or some consecutive rows of it: vectors of columns at each step
+/// k.
 #[derive(Clone, Copy)]
 pub(super) struct Right {
     /// The number of steps.
@@ -59,8 +60,8 @@ pub(super) struct MicroTileRows<const R: usize> {
     pub(super) out: [*mut f32; R],
 }
 
-/// Computes `columns <= C * LANES` columns of R rows. The pieces of `right` follow each other: their
-/// depths add up to the number of steps.
+/// Computes `columns <= C * LANES` columns of R rows. The pieces of `right` follow each other:
+/// their depths add up to the number of steps.
 ///
 /// # Safety
 ///
@@ -197,7 +198,8 @@ fn lanes_of<S: Simd>(c: usize, columns: usize) -> usize {
 /// Maximum number of rows of a block.
 pub(super) const BLOCK: usize = 256;
 
-/// Pointers to the first floats of the rows of a block. Large, so create it once and do not move it.
+/// Pointers to the first floats of the rows of a block. Large, so create it once and do not move
+/// it.
 ///
 /// *Invariant*: the first `count` pointers of `left`, `start` and `out` are initialized.
 pub(super) struct Pointers {
@@ -310,8 +312,8 @@ pub(super) unsafe fn micro_tiles<S: Simd, const C: usize>(
 }
 
 /// Returns the maximum number of rows of a micro-tile with `c` vectors of columns. R·c sums, c
-/// vectors and a broadcast must fit into the vector registers, and the row pointers into the general
-/// registers.
+/// vectors and a broadcast must fit into the vector registers, and the row pointers into the
+/// general registers.
 const fn max_rows<S: Simd>(c: usize) -> usize {
     match (S::REGISTERS - 1 - c) / c {
         9.. => 8,
@@ -323,8 +325,7 @@ const fn max_rows<S: Simd>(c: usize) -> usize {
 ///
 /// The fewer rows, the more columns are needed for eight sums. Rows that fit into one micro-tile
 /// read the right side once. Micro-tiles of many rows are best nearly square. If the right side is
-/// `paired`, as in weights larger than L2, a micro-tile reads one pair of vectors once that gives
-/// enough sums.
+/// `paired` (a weight larger than L2), 5 rows or more read one pair of vectors at a time.
 #[inline(always)]
 pub(super) fn vectors_for<S: Simd>(rows: usize, paired: bool) -> usize {
     let single_tile = if paired { 4 } else { max_rows::<S>(4) };

@@ -13,7 +13,8 @@ use super::{
 
 const ROUNDS: usize = 7;
 
-/// Measures the peak of one core in GFLOP/s, with fused multiply-adds (two FLOPs each) in registers.
+/// Measures the peak of one core in GFLOP/s, with fused multiply-adds (two FLOPs each) in
+/// registers.
 pub fn peak_gflops(level: Level) -> f64 {
     const STEPS: usize = 200_000;
     let flops = (STEPS * 2 * CHAINS * simd::lanes(level)) as f64;

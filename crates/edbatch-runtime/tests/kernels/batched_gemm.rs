@@ -22,8 +22,8 @@ fn naive(
     (0..rows).flat_map(|m| (0..columns).map(move |n| (m, n))).map(|(m, n)| element(m, n)).collect()
 }
 
-/// Right matrices, split into pieces of these depths. Each piece has its own memory: lists in reverse
-/// order alternate with spans.
+/// Right matrices, split into pieces of these depths. Each piece has its own memory: lists in
+/// reverse order alternate with spans.
 struct Split {
     depths: Vec<usize>,
     data: Vec<Vec<f32>>,

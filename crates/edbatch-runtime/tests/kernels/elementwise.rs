@@ -53,8 +53,8 @@ fn naive(level: Level, ops: &Ops, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
     ops.outputs.iter().map(|output| values[output.index()].clone()).collect()
 }
 
-/// Runs a program on noise and compares every element. The inputs are, in turn, a span, a list and a
-/// bias.
+/// Runs a program on noise and compares every element. The inputs are, in turn, a span, a list and
+/// a bias.
 fn check(ops: &Ops, rows: usize, width: usize, seed: u64) {
     let inputs: Vec<Vec<f32>> = (0..ops.inputs)
         .map(|i| noise(seed + i as u64, (rows + 1) * width).iter().map(|x| x * 4.0).collect())

@@ -66,8 +66,8 @@ impl Simd for Avx2 {
     unsafe fn load_columns(self, from: *const f32, stride: usize) -> [__m256; 4] {
         // SAFETY: `self` proves AVX2; the caller guarantees four floats in each of 8 rows.
         unsafe {
-            // Load rows q and q + 4 into the halves of a vector, then transpose 4×4 blocks within the
-            // halves.
+            // Load rows q and q + 4 into the halves of a vector, then transpose 4×4 blocks within
+            // the halves.
             let row = |i: usize| _mm_loadu_ps(from.add(i * stride));
             let halves = |q: usize| _mm256_set_m128(row(q + 4), row(q));
             let (a, b, c, d) = (halves(0), halves(1), halves(2), halves(3));

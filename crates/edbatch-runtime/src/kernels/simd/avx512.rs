@@ -20,8 +20,8 @@ fn first(count: usize) -> __mmask16 {
     ((1u32 << count) - 1) as __mmask16
 }
 
-// An `Avx512` is created only in `run`, whose caller has detected the features. So `self` proves that
-// the CPU has the instructions.
+// An `Avx512` is created only in `run`, whose caller has detected the features. So `self` proves
+// that the CPU has the instructions.
 impl Simd for Avx512 {
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
@@ -63,8 +63,8 @@ impl Simd for Avx512 {
     unsafe fn load_columns(self, from: *const f32, stride: usize) -> [__m512; 4] {
         // SAFETY: `self` proves AVX-512; the caller guarantees four floats in each of 16 rows.
         unsafe {
-            // Load rows q, q + 4, q + 8 and q + 12 into the quarters of a vector, then transpose 4×4
-            // blocks within the quarters.
+            // Load rows q, q + 4, q + 8 and q + 12 into the quarters of a vector, then transpose
+            // 4×4 blocks within the quarters.
             let row = |i: usize| _mm_loadu_ps(from.add(i * stride));
             let quarters = |q: usize| {
                 let rows = _mm512_broadcast_f32x4(row(q));
