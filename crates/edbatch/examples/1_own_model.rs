@@ -1,8 +1,7 @@
-//! A model of one's own: declare cells, wire one input, run many.
+//! A custom model: declare the cells, wire one input, run many inputs.
 //!
-//! A chain of words is summed up by a gated recurrent unit. Sentences have different lengths, so
-//! each mini-batch is another graph; how many batches it takes is printed, beside the number of
-//! calls.
+//! A GRU summarises sentences. These have different lengths, so every mini-batch has a different
+//! graph. The program prints the number of cell calls and the number of batches that they ran in.
 //!
 //! `cargo run --release -p edbatch --example 1_own_model`
 
@@ -19,7 +18,7 @@ use rand::{RngExt, SeedableRng};
 const WORDS: usize = 1000;
 const HIDDEN: usize = 64;
 
-/// The cells by their kinds, and where a chain begins.
+/// The network, its cell, and the initial state.
 struct Summary {
     network: Arc<Network>,
     step: Kind,
@@ -31,8 +30,7 @@ impl Summary {
         let mut network = Network::new();
         let state = network.record("state", [("h", Shape::Vector(HIDDEN as u32))])?;
         let start = network.initial(state, &["h0"])?;
-        // Equations, as in a paper: each gate has its own parameters, and batching is not
-        // mentioned.
+        // Equations as in a paper: each gate has its own parameters, and nothing says how to batch.
         let step = network.cell("step", state, |cell| {
             let x = cell.lookup("word", "embed", &[WORDS, HIDDEN]);
             let [h] = cell.one("previous", state);

@@ -1,8 +1,8 @@
-//! A model from a folder, as `edbatch init` makes one and other programs can: `config.json`, the
-//! vocabularies, `weights.safetensors`.
+//! Loads a model from a folder with `config.json`, vocabularies and `weights.safetensors`, as
+//! written by `edbatch init` or another program, and runs it.
 //!
-//! `cargo run --release -p edbatch --example 2_from_folder -- DIR [FILE]`; without arguments a
-//! small folder is made first.
+//! `cargo run --release -p edbatch --example 2_from_folder -- DIR [FILE]`. Without arguments, it
+//! creates a small folder first.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
     let dir = match arguments.next() {
         Some(dir) => dir,
-        None => made_up_folder()?,
+        None => temporary_folder()?,
     };
     let Loaded { folder, model, parameters } = load(&dir)?;
     let file = arguments.next().unwrap_or_else(|| folder.input());
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         engine.model().network().kind_names()
     );
 
-    // Inputs are read as they are asked for; here a mini-batch of at most eight.
+    // Inputs are read lazily. This takes a mini-batch of at most eight.
     let inputs = folder.inputs(&file)?.take(8).collect::<Result<Vec<_>, _>>()?;
     for (id, rows) in engine.run(&inputs)?.iter().enumerate() {
         print!("{id}: {} rows of scores", rows.len());
@@ -41,8 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A tagger with random weights for generated sentences.
-fn made_up_folder() -> Result<PathBuf, Box<dyn Error>> {
+/// Creates the folder of a tagger with random weights for generated sentences.
+fn temporary_folder() -> Result<PathBuf, Box<dyn Error>> {
     let dir = std::env::temp_dir().join("edbatch-2_from_folder");
     std::fs::create_dir_all(&dir)?;
     write(&dir)?;

@@ -1,5 +1,5 @@
-//! Two sentences from the file to the scores, with all that is decided on the way printed.
-//! `docs/walkthrough.md` explains what comes out.
+//! Follows two sentences from the file to the scores, and prints the result of every stage.
+//! `docs/walkthrough.md` explains the output.
 //!
 //! `cargo run --release -p edbatch --example 3_walkthrough`
 
@@ -19,7 +19,7 @@ use edbatch::runtime::Parameters;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// What a file of trees holds: labels 0 to 4, from very bad to very good, and words.
+/// A file of trees, with words and labels from 0 (very bad) to 4 (very good).
 const LINES: [&str; 2] =
     ["(4 (2 not) (4 (2 a) (3 (1 dull) (2 moment))))", "(1 (2 a) (1 (1 dull) (2 plot)))"];
 
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What every stage makes, as text.
+/// Returns the title and the output of every stage.
 pub(crate) fn sections() -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
     let mut words = Vocabulary::new();
     let file = LINES.map(|line| format!("{line}\n")).concat();
@@ -53,7 +53,7 @@ pub(crate) fn sections() -> Result<Vec<(&'static str, String)>, Box<dyn Error>> 
     let outputs = engine.run(&trees)?;
 
     let mut plan = Plan::default();
-    // What the model emits is read afterwards: the score of every node.
+    // The model emits the scores of every node, which its last batch computes.
     let wanted: Vec<_> = schedule.batches().last().map_or(vec![], |last| {
         last.nodes.iter().map(|&node| (node.into(), Want::Elements)).collect()
     });

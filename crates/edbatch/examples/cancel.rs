@@ -1,7 +1,7 @@
-//! Translations that somebody no longer waits for leave the mini-batch at its next step.
+//! Cancels inputs of a running mini-batch, for clients that disconnect or for deadlines.
 //!
-//! A client that hangs up, or a deadline: `still_wanted` is asked before each round of a decoder
-//! whether an input is still to go on. The others have the rows that they would have had.
+//! The engine calls `still_wanted` for each input before each round of a decoder. Cancelled inputs
+//! leave the mini-batch at the next step. The results of the others do not change.
 //!
 //! `cargo run --release -p edbatch --example cancel`:
 //!
@@ -9,7 +9,7 @@
 //! sentence 0: cancelled: the input was no longer wanted
 //! sentence 1: 6 tokens
 //! sentence 2: 40 tokens
-//! 40 steps of decoding, of which sentence 0 took 9
+//! 40 decoding steps, 9 of them with sentence 0
 //! ```
 
 use std::error::Error;
@@ -28,11 +28,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut engine = Engine::new(model, parameters)?;
     let source = |steps| SourceSentence { words: vec![3, 14, 15], stop: Stop::After(steps) };
 
-    // The client of the first sentence waits for so many rounds; it is asked before each of them.
-    const PATIENCE: usize = 10;
+    // The client of the first sentence disconnects after this number of rounds.
+    const ROUNDS: usize = 10;
     let rounds = AtomicUsize::new(0);
-    let still_wanted =
-        |input: usize| input != 0 || rounds.fetch_add(1, Ordering::Relaxed) < PATIENCE;
+    let still_wanted = |input: usize| input != 0 || rounds.fetch_add(1, Ordering::Relaxed) < ROUNDS;
     let options = RunOptions::new().still_wanted(&still_wanted);
     let results = engine.run_each(&[source(200), source(6), source(40)], &options)?;
 
@@ -42,8 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             Err(error) => println!("sentence {index}: {error}"),
         }
     }
-    // The first round encodes, and is the first step of decoding as well.
+    // The first round encodes.
     let steps = engine.statistics().graphs - 1;
-    println!("{steps} steps of decoding, of which sentence 0 took {}", PATIENCE - 1);
+    println!("{steps} decoding steps, {} of them with sentence 0", ROUNDS - 1);
     Ok(())
 }

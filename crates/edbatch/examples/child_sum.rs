@@ -1,10 +1,11 @@
 //! The child-sum TreeLSTM over trees of any arity, such as the syntax trees of Python programs.
 //!
-//! *Source*: Tai, Socher and Manning, ACL 2015, equations 2 to 8. Each child has a forget gate of
-//! its own, which reads the parent's label: a cell per edge. A node sums what its edges bring; one
-//! without children reads a learned `none` instead.
+//! *Source*: Tai, Socher and Manning, ACL 2015, equations 2 to 8. Each child has its own forget
+//! gate, which reads the parent's label, so there is a cell per edge. A node sums the values of its
+//! edges. A node without children reads a learned `none` instead.
 //!
-//! `cargo run --release -p edbatch --example child_sum`, with generated trees if no file is named:
+//! `cargo run --release -p edbatch --example child_sum -- [FILE]`. Without a file, it generates
+//! trees:
 //!
 //! ```text
 //! the first root: h = [0.2760, 0.1199, 0.1158] …

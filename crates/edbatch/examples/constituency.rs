@@ -1,7 +1,8 @@
-//! Constituents in Penn Treebank brackets: any number of children, and unary chains.
+//! Constituency trees in Penn Treebank brackets, with any number of children and unary chains.
 //!
-//! A preterminal reads its word, a phrase its children. A phrase of one child is a kind of its own
-//! that only renames it (NP over NN, say); all others read the mean and the maximum of theirs.
+//! A preterminal reads its word, a phrase its children. A phrase with one child, which only renames
+//! it (NP over NN, say), has its own cell. Other phrases read the mean and the maximum of their
+//! children.
 //!
 //! `cargo run --release -p edbatch --example constituency`:
 //!

@@ -1,7 +1,8 @@
-//! A network in the shape of a DAG: logic circuits, whose gates are read by any number of others.
+//! DAGs as inputs: logic circuits, in which any number of gates may read a signal.
 //!
-//! Each sort of gate is a kind with parameters of its own, symmetric as a sum is; a wire that
-//! forks is computed once. The circuits are ripple-carry adders of 1, 4 and 16 bits.
+//! Each type of gate is a cell with its own parameters, which reads the sum of its operands. A
+//! signal is computed once, however many gates read it. The circuits are ripple-carry adders of 1,
+//! 4 and 16 bits.
 //!
 //! `cargo run --release -p edbatch --example dag`:
 //!
@@ -20,7 +21,7 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 const HIDDEN: usize = 32;
 
-/// A gate; operands are indices of earlier gates.
+/// A gate. Operands are indices of earlier gates.
 enum Gate {
     Wire(u32),
     And(usize, usize),
@@ -73,7 +74,8 @@ impl Model for Circuits {
     }
 }
 
-/// Adds two numbers of so many bits. Its carry is the last gate (and `xor` does for its `or`).
+/// An adder of two numbers with `bits` bits. The last gate computes the carry, with XOR in place of
+/// OR.
 fn adder(bits: u32) -> Vec<Gate> {
     let mut gates = vec![Gate::Wire(0)];
     let mut carry = 0;

@@ -1,8 +1,8 @@
-//! A network that stops when it is sure: its depth depends on a computed confidence.
+//! Early exit: the depth of the network depends on a computed confidence.
 //!
-//! An instance is a sentence. After each layer it awaits the scores; if one class has more
-//! than three quarters of the probability it is done, else another layer follows. The code is that
-//! of a single sentence: the engine runs the layers of all that go on in one batch.
+//! After each layer, a sentence awaits its scores. It stops if one class has more than three
+//! quarters of the probability, and adds a layer otherwise. The code handles a single sentence; the
+//! engine runs the layers of all sentences that continue in one batch.
 //!
 //! `cargo run --release -p edbatch --example early_exit`:
 //!
@@ -26,7 +26,7 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 const HIDDEN: usize = 32;
 const CLASSES: usize = 3;
 const LAYERS: usize = 12;
-const SURE: f32 = 0.75;
+const CONFIDENCE: f32 = 0.75;
 
 struct EarlyExit {
     network: Arc<Network>,
@@ -75,7 +75,7 @@ impl Model for EarlyExit {
             build.emit(scores);
             let p;
             (p, [state]) = build.fetch(scores, [state]).await;
-            if p.iter().any(|&p| p > SURE) {
+            if p.iter().any(|&p| p > CONFIDENCE) {
                 break;
             }
         }

@@ -1,8 +1,8 @@
-//! What an engine does, as a subscriber of one's own sees it: with the feature `tracing`, stages
-//! and batches are spans of the crate of that name.
+//! A custom `tracing` subscriber: with the feature `tracing`, the engine emits a span for every
+//! stage and every batch.
 //!
-//! This one prints them as they begin. Others keep times, or hand spans on to a service; a whole
-//! timeline is what `edbatch::ChromeTrace` and `edbatch infer --trace` write.
+//! This subscriber prints each span when it begins. Others could measure times or send spans to a
+//! service. For a timeline, use `edbatch::ChromeTrace` or `edbatch infer --trace`.
 //!
 //! `cargo run --release -p edbatch --example spans`:
 //!
@@ -37,7 +37,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Prints each span with its fields, indented by how many are around it.
+/// Prints each span with its fields, indented by its nesting depth.
 #[derive(Default)]
 struct Printer {
     spans: AtomicU64,
@@ -94,7 +94,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let trees = trees.map(|tree| Ok(tree?.map(|_| 0, |word| word.parse().unwrap_or(0))));
     let trees = trees.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
 
-    // In a program it would be that of all threads: `tracing::subscriber::set_global_default`.
+    // A program would set it for all threads, with `tracing::subscriber::set_global_default`.
     tracing::subscriber::with_default(Printer::default(), || engine.run(&trees))?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Rows of floats as inputs: a tree whose leaves are vectors that another model made.
+//! Inputs with rows of floats: trees whose leaves are vectors computed by another model.
 //!
 //! `cargo run --release -p edbatch --example word_vectors`:
 //!
@@ -21,7 +21,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 const WIDTH: usize = 4;
 
-/// Joins the vectors of a tree's leaves, two children at a time.
+/// Combines the vectors of a tree's leaves, two children at a time.
 struct Joined {
     network: Arc<Network>,
     vector: RecordId,
@@ -42,7 +42,7 @@ impl Joined {
     }
 }
 
-/// A tree, and a vector for each of its leaves from left to right.
+/// A tree, and the vectors of its leaves from left to right.
 struct Vectors {
     tree: Tree,
     leaves: Vec<[f32; WIDTH]>,
@@ -63,7 +63,7 @@ impl Model for Joined {
             let children = input.tree.children(node).iter();
             let children: Vec<Value> = children.map(|&child| values[child as usize]).collect();
             values.push(match children.as_slice() {
-                // A vector that is too short or too long would be an error of this input alone.
+                // A vector of the wrong length would be an error of this input only.
                 [] => build.give(self.vector, leaves.next().expect("a vector for each leaf"))?,
                 children => build.call(self.join, &[], children)?,
             });
@@ -75,7 +75,7 @@ impl Model for Joined {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let text = "(3 (2 not) (3 (2 so) (3 bad)))\n(2 (2 a) (2 film))\n";
-    // Stands for vectors from a file, or from another network.
+    // In place of vectors from a file or from another network.
     let vector = |word: &str| {
         let bytes = word.bytes().chain([0; WIDTH]).take(WIDTH);
         let numbers: Vec<f32> = bytes.map(|byte| f32::from(byte) / 128.0).collect();
