@@ -1,6 +1,6 @@
-//! The book's pages with Rust in them, compiled and run by the tests.
+//! The pages of the book whose Rust code is compiled and run by the doctests.
 
-/// A type for each page, as documentation belongs to something.
+/// Declares a type for each page: documentation needs an item.
 macro_rules! pages {
     ($($page:ident $file:literal)*) => {
         $(

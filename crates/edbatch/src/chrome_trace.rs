@@ -1,4 +1,4 @@
-//! Spans as a Chrome trace: a JSON file that <https://ui.perfetto.dev> shows as a timeline.
+//! Writes spans as a Chrome trace: a JSON file that <https://ui.perfetto.dev> shows as a timeline.
 //!
 //! *Source*: "Trace Event Format", Google, 2016: complete events (`ph` is `X`) and the names of
 //! threads (`ph` is `M`).
@@ -17,12 +17,13 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// A subscriber that writes the spans of this project's crates as a Chrome trace, as they end: a
-/// slice each, on a track for each thread. Clones are handles of the same trace.
+/// A subscriber that writes the spans of ED-Batch's crates as a Chrome trace. Clones are handles to
+/// the same trace.
 ///
-/// A slice that has a field `cell` is called by it, and all fields are its arguments. About 120
-/// bytes are written for a slice, and nothing is kept but the spans that are open. Spans of other
-/// crates are left out, so that this may stand in a program that has spans of its own.
+/// Each span becomes a slice, written when the span ends, on the track of its thread. The slice is
+/// named after the field `cell`, if there is one, or else after the span; the other fields are its
+/// arguments. A slice takes about 120 bytes, and only open spans are kept in memory. Spans of other
+/// crates are ignored.
 ///
 /// ```
 /// # use edbatch::models::{Model, TreeLstm, TreeSizes};
@@ -49,21 +50,21 @@ pub struct ChromeTrace<W> {
 }
 
 struct Shared<W> {
-    /// What all times count from.
-    began: Instant,
+    /// Time 0 of the trace.
+    start: Instant,
     written: Mutex<Written<W>>,
 }
 
-/// The file, and which threads it has named.
+/// The output, and the threads whose names are written.
 struct Written<W> {
-    /// Until the trace is finished.
+    /// `None` once the trace is finished.
     writer: Option<W>,
-    /// What the first write that failed said; nothing is written after it.
+    /// The error of the first write that failed. Nothing is written after it.
     failed: Option<io::Error>,
     named: HashSet<u64>,
 }
 
-/// A span that was made on this thread and has not been closed.
+/// A span that was created on this thread and is not closed yet.
 struct OpenSpan {
     id: u64,
     metadata: &'static Metadata<'static>,
@@ -71,35 +72,35 @@ struct OpenSpan {
     entered: Option<u64>,
 }
 
-/// What a span tells of itself.
+/// The fields of a span.
 #[derive(Default)]
 struct Fields {
-    /// What its slice is called, instead of the span's name.
+    /// The name of the slice, instead of the span's name.
     cell: Option<String>,
-    /// The members of a JSON object.
+    /// The other fields, as the members of a JSON object.
     arguments: String,
 }
 
 thread_local! {
     /// The number of this thread's track.
     static THREAD: u64 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
-    /// Spans are entered on the thread that made them, and closed there.
+    /// The open spans of this thread. Spans are created, entered and closed on the same thread.
     static OPEN: RefCell<Vec<OpenSpan>> = const { RefCell::new(Vec::new()) };
-    /// The last time of this thread, and of which trace it is.
+    /// The start of a trace, and the last time that this thread wrote to it.
     static LAST: Cell<Option<(Instant, u64)>> = const { Cell::new(None) };
 }
 
-/// Nanoseconds between two times of a thread: viewers round to one.
-const APART: u64 = 2;
+/// Minimum distance in nanoseconds between two times of a thread. Viewers round to 1 ns.
+const MIN_STEP: u64 = 2;
 
 static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
 static NEXT_SPAN: AtomicU64 = AtomicU64::new(1);
 
 impl<W: Write + Send + 'static> ChromeTrace<W> {
-    /// A trace that begins now. `writer` should have a buffer: each slice is a write.
+    /// Starts a trace. `writer` should be buffered: each slice is one write.
     pub fn new(writer: W) -> Self {
         let written = Written { writer: Some(writer), failed: None, named: HashSet::new() };
-        let shared = Shared { began: Instant::now(), written: Mutex::new(written) };
+        let shared = Shared { start: Instant::now(), written: Mutex::new(written) };
         let trace = Self { shared: Arc::new(shared) };
         trace.written().write(
             "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n\
@@ -108,14 +109,14 @@ impl<W: Write + Send + 'static> ChromeTrace<W> {
         trace
     }
 
-    /// Ends the trace, and gives the writer back. What ends later is not written.
+    /// Finishes the trace and returns the writer. Spans that end later are not written.
     ///
     /// # Errors
-    /// If a slice could not be written, or the trace has been finished before.
+    /// If a slice could not be written, or the trace is already finished.
     pub fn finish(&self) -> io::Result<W> {
         let mut written = self.written();
         written.write("\n]}\n");
-        let finished = || io::Error::other("the trace has been finished before");
+        let finished = || io::Error::other("the trace is already finished");
         let mut writer = written.writer.take().ok_or_else(finished)?;
         match written.failed.take() {
             Some(error) => Err(error),
@@ -127,13 +128,13 @@ impl<W: Write + Send + 'static> ChromeTrace<W> {
         self.shared.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nanoseconds since the trace began. On a thread no time comes twice, even where the clock is
-    /// coarse, so that what begins in a slice begins behind it.
+    /// Returns the nanoseconds since the start of the trace. Times of a thread are strictly
+    /// increasing even if the clock is coarse, so a nested span starts after its parent.
     fn now(&self) -> u64 {
-        let now = self.shared.began.elapsed().as_nanos() as u64;
-        let later = LAST.get().filter(|&(began, _)| began == self.shared.began);
-        let now = later.map_or(now, |(_, last)| now.max(last + APART));
-        LAST.set(Some((self.shared.began, now)));
+        let now = self.shared.start.elapsed().as_nanos() as u64;
+        let last = LAST.get().filter(|&(start, _)| start == self.shared.start);
+        let now = last.map_or(now, |(_, last)| now.max(last + MIN_STEP));
+        LAST.set(Some((self.shared.start, now)));
         now
     }
 }
@@ -147,7 +148,7 @@ impl<W: Write> Written<W> {
         }
     }
 
-    /// A slice of a thread's track, from one time to another, in nanoseconds.
+    /// Writes a slice on a thread's track; `from` and `to` are in nanoseconds.
     fn slice(&mut self, thread: u64, span: &OpenSpan, from: u64, to: u64) {
         let mut text = String::new();
         if self.named.insert(thread) {
@@ -162,10 +163,10 @@ impl<W: Write> Written<W> {
         }
         let (kind, Fields { cell, arguments }) = (span.metadata.name(), &span.fields);
         let name = quoted(cell.as_deref().unwrap_or(kind));
-        let (begin, long) = (Microseconds(from), Microseconds(to - from));
+        let (begin, duration) = (Microseconds(from), Microseconds(to - from));
         let _ = write!(
             text,
-            ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{thread},\"ts\":{begin},\"dur\":{long},\
+            ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{thread},\"ts\":{begin},\"dur\":{duration},\
              \"cat\":\"{kind}\",\"name\":{name},\"args\":{{{arguments}}}}}"
         );
         self.write(&text);
@@ -223,12 +224,12 @@ impl<W: Write + Send + 'static> Subscriber for ChromeTrace<W> {
     }
 }
 
-/// Does something with a span that is open on this thread. The one that was opened last comes
-/// first, as it is the one that is nearly always meant.
-fn with_open(id: &Id, what: impl FnOnce(&mut OpenSpan)) {
+/// Calls `then` with the open span `id` of this thread. Searches the newest first, which it nearly
+/// always is.
+fn with_open(id: &Id, then: impl FnOnce(&mut OpenSpan)) {
     OPEN.with_borrow_mut(|open| {
         if let Some(span) = open.iter_mut().rev().find(|span| span.id == id.into_u64()) {
-            what(span);
+            then(span);
         }
     });
 }
@@ -267,7 +268,7 @@ impl Visit for Fields {
     }
 }
 
-/// Nanoseconds, written as microseconds with all their digits.
+/// Nanoseconds, displayed as microseconds with three decimals.
 struct Microseconds(u64);
 
 impl fmt::Display for Microseconds {
@@ -276,16 +277,16 @@ impl fmt::Display for Microseconds {
     }
 }
 
-/// Text as JSON has it.
+/// Returns text as a JSON string.
 fn quoted(text: &str) -> String {
-    serde_json::to_string(text).expect("text becomes JSON")
+    serde_json::to_string(text).expect("a string is valid JSON")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A disk that is full after so many bytes.
+    /// A disk that is full after this number of bytes.
     struct Full(usize);
 
     impl Write for Full {
@@ -324,13 +325,13 @@ mod tests {
         assert_eq!(outer["args"], serde_json::json!({"inputs": 3, "odd": true}));
         let name = |event: &&serde_json::Value| event["name"] == "thread_name";
         assert_eq!(events.iter().filter(name).count(), 1);
-        // Once finished, it takes no more.
+        // A finished trace ignores further spans.
         spans(&trace);
         assert!(trace.finish().is_err());
     }
 
     #[test]
-    fn a_full_disk_is_an_error_in_the_end() {
+    fn finish_reports_a_full_disk() {
         for bytes in [0, 100, 400] {
             let trace = ChromeTrace::new(Full(bytes));
             spans(&trace);
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn times_keep_all_digits() {
+    fn microseconds_have_three_decimals() {
         let text = |nanoseconds| Microseconds(nanoseconds).to_string();
         assert_eq!([0, 7, 1000, 1_234_056].map(text), ["0.000", "0.007", "1.000", "1234.056"]);
     }

@@ -1,23 +1,25 @@
-//! Schedules of the operations inside cells: the policies that schedule graphs, used once more.
+//! Schedules of the operations inside cells, by the same policies that schedule graphs.
 //!
-//! *Source*: section 3 of the paper, which searches for the batches inside a cell. *Cost*: a
-//! millisecond or so, once for a cell.
+//! *Source*: section 3 of the paper, which searches for the batches inside a cell. *Cost*: about a
+//! millisecond per cell, once.
 
 use edbatch_graph::{Cell, Dag, Network, Schedule};
 use edbatch_policy::{
     Agenda, Beam, Critical, Depth, Policy, Sufficient, exhaustive_within, lower_bound, schedule,
 };
 
-/// The most operations that the exhaustive search takes.
-const LARGEST: usize = 128;
-/// The most sets of operations that the exhaustive search may look at.
-const SETS: usize = 1 << 14;
-/// The width of the beam where that is not enough.
-const WIDTH: usize = 16;
+/// Maximum number of operations for the exhaustive search.
+const MAX_OPERATIONS: usize = 128;
+/// Maximum number of sets of operations that the exhaustive search visits.
+const MAX_SETS: usize = 1 << 14;
+/// Width of the beam search, which replaces the exhaustive search beyond its limits.
+const BEAM_WIDTH: usize = 16;
 
-/// A schedule of the operations of each cell of a network, for
-/// [`Program::scheduled`](edbatch_layout::Program::scheduled): the shortest that the policies find,
-/// or the exhaustive search where it is feasible.
+/// Schedules the operations of each cell of a network, for
+/// [`Program::scheduled`](edbatch_layout::Program::scheduled).
+///
+/// Each schedule is the shortest found by several policies and by an exhaustive search, or by a
+/// beam search for large cells.
 ///
 /// ```
 /// use edbatch::cell_schedules;
@@ -35,13 +37,13 @@ pub fn cell_schedules(network: &Network) -> Vec<Schedule> {
     network.cells().iter().map(cell_schedule).collect()
 }
 
-/// The same by a single policy.
+/// Like [`cell_schedules`], with the given policy only.
 #[must_use]
 pub fn cell_schedules_by(network: &Network, policy: &mut impl Policy) -> Vec<Schedule> {
     network.cells().iter().map(|cell| schedule(&cell.dag().0, policy)).collect()
 }
 
-/// That of a single cell.
+/// Schedules the operations of one cell, see [`cell_schedules`].
 #[must_use]
 pub fn cell_schedule(cell: &Cell) -> Schedule {
     let (dag, _) = cell.dag();
@@ -52,13 +54,13 @@ pub fn cell_schedule(cell: &Cell) -> Schedule {
         Box::new(Depth::new()),
     ];
     let found = policies.iter_mut().map(|policy| schedule(&dag, policy));
-    // Of equal ones the first.
+    // The first of the shortest ones.
     let best = found.min_by_key(Schedule::len).expect("there are policies");
     if best.len() == lower_bound(&dag) {
         return best;
     }
-    let small = dag.nodes() <= LARGEST;
-    let searched = small.then(|| exhaustive_within(&dag, SETS)).flatten();
-    let searched = searched.unwrap_or_else(|| schedule(&dag, &mut Beam::new(WIDTH)));
+    let small = dag.nodes() <= MAX_OPERATIONS;
+    let searched = small.then(|| exhaustive_within(&dag, MAX_SETS)).flatten();
+    let searched = searched.unwrap_or_else(|| schedule(&dag, &mut Beam::new(BEAM_WIDTH)));
     if searched.len() < best.len() { searched } else { best }
 }

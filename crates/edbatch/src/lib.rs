@@ -1,29 +1,29 @@
-//! Runs dynamic neural networks fast: networks whose graph is another one for every input.
+//! Fast inference for dynamic neural networks, whose graph differs from input to input.
 //!
 //! # What it is
 //!
-//! You state a model as a few *cells*, the equations of a tree's node or of an LSTM's step, and
-//! wire them for a single input in plain code. The [`Engine`] wires a whole mini-batch, decides
-//! which calls run together and in which order ([`policy`]), where their rows lie ([`layout`]), and
-//! runs them in batches ([`runtime`]). Results do not depend on the mini-batch or the policy, bit
-//! by bit.
+//! A model consists of a few *cells*, such as the equations of a tree node or of an LSTM step, and
+//! of plain code that wires them for a single input. The [`Engine`] wires a whole mini-batch,
+//! decides which calls run together and in which order ([`policy`]), assigns memory to their rows
+//! ([`layout`]), and runs them in batches ([`runtime`]). Results are bitwise independent of the
+//! mini-batch and the policy.
 //!
 //! # When to use it, and when not
 //!
-//! For inference over trees, lattices, sequences of different lengths, and decoders that stop when
-//! they like, on small to middling cells, where running one instance after another wastes most of
-//! the machine. Not for training: there are no gradients. Not for networks that have the same graph
-//! for every input: any framework batches those.
+//! Use it for inference over trees, lattices, sequences of different lengths, and decoders that
+//! choose when to stop. It pays for small and medium cells, for which running one instance at a
+//! time wastes most of the machine. Do not use it for training: there are no gradients. Networks
+//! with the same graph for every input do not need it: any framework batches those.
 //!
 //! # What it costs
 //!
-//! Per call of a cell some tens of nanoseconds to construct, schedule and plan; an engine compiles
-//! its cells once, in well under a millisecond each, and keeps its memory from mini-batch to
-//! mini-batch. [`Engine::statistics`] tells each phase's time.
+//! Constructing, scheduling and planning take some tens of nanoseconds per call of a cell. An
+//! engine compiles its cells once, in well under a millisecond each, and reuses its memory for
+//! every mini-batch. [`Engine::statistics`] returns the time of each phase.
 //!
 //! # Example
 //!
-//! Trees whose nodes have any number of children; of each tree the scores of its root.
+//! Classifies trees whose nodes have any number of children, by the state of their root.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -113,10 +113,12 @@
 //!
 //! # Where to read next
 //!
-//! The examples, in rising order, beginning with `1_own_model`. [`models`] for a dozen lines per
-//! published model, and [`models::Build::fetch`] for graphs that grow while they run;
-//! [`graph::CellBuilder`] for all that a cell may do. [`load`] reads a model from a folder, as the
-//! command `edbatch` does. In the sources: `engine.rs`, then `session.rs`.
+//! - The examples, beginning with `1_own_model`.
+//! - [`models`]: published models, a dozen lines each. [`models::Build::fetch`]: graphs that grow
+//!   while they run.
+//! - [`graph::CellBuilder`]: the operations of cells.
+//! - [`load`]: models from folders, as in the command `edbatch`.
+//! - In the sources: `engine.rs`, then `session.rs`.
 #![forbid(unsafe_code)]
 
 pub use edbatch_datasets as datasets;

@@ -1,4 +1,4 @@
-//! A model from its folder.
+//! Loads a model from its folder.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use edbatch_models::{Folder, FolderError, Model, Zoo};
 use edbatch_runtime::{ParameterError, Parameters};
 
-/// Everything that a model's folder holds.
+/// The contents of a model's folder.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// Configuration and vocabularies.
@@ -17,11 +17,11 @@ pub struct Loaded {
     pub parameters: Parameters,
 }
 
-/// Reads `config.json`, the vocabularies and `weights.safetensors` of a folder.
+/// Loads a model from a folder with `config.json`, vocabularies and `weights.safetensors`.
 ///
 /// # Errors
-/// If one of them is missing, wrong, or does not fit the others: names the file, what was
-/// expected, and what is there instead.
+/// If one of the files is missing, invalid, or does not match the others. The error names the file,
+/// what was expected and what was found.
 pub fn load(folder: impl AsRef<Path>) -> Result<Loaded, LoadError> {
     let folder = Folder::read(folder).map_err(LoadError::Folder)?;
     let model = folder.model().map_err(LoadError::Folder)?;
@@ -33,24 +33,24 @@ pub fn load(folder: impl AsRef<Path>) -> Result<Loaded, LoadError> {
     Ok(Loaded { folder, model, parameters })
 }
 
-/// Why a folder holds no model.
+/// The error for a folder that is not a valid model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The configuration or a vocabulary is wrong.
+    /// The configuration or a vocabulary is invalid.
     Folder(FolderError),
-    /// The file of weights cannot be read.
+    /// The weights file cannot be read.
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// The weights are none, or do not fit the model.
+    /// The weights are not valid, or do not match the model.
     Weights {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The mismatch.
         error: ParameterError,
     },
 }

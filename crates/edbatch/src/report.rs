@@ -1,14 +1,14 @@
-//! Which kinds of nodes batched well, which did not, and why.
+//! A report on how well each kind of node batched.
 
 use std::fmt;
 
 use edbatch_graph::{Dag, Graph, Schedule};
 use edbatch_policy::{Chains, Frontier};
 
-/// What [`EngineOptions::counts`](crate::EngineOptions::counts) learns about the batches of each
-/// kind.
+/// The batches of each kind, counted with
+/// [`EngineOptions::counts`](crate::EngineOptions::counts).
 ///
-/// Its `Display` is a table with a sentence on every kind that needs one.
+/// `Display` prints a table, followed by [advice](KindReport::advice) on kinds that batched badly.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// The kinds, in the order of the network's cells.
@@ -20,27 +20,29 @@ pub struct Report {
 pub struct KindReport {
     /// The cell's name.
     pub name: String,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u64,
-    /// Batches.
+    /// Number of batches.
     pub batches: u64,
-    /// The largest batch.
+    /// Size of the largest batch.
     pub largest: u64,
-    /// Batches by size: of one node, of 2 or 3, of 4 to 7, and so on by powers of two.
+    /// Number of batches by size: of 1 node, of 2 or 3, of 4 to 7, and so on by powers of two.
     pub sizes: Vec<u64>,
-    /// The longest chains of the kind, summed over the graphs: no schedule has fewer batches.
+    /// Lengths of the longest chains of the kind, summed over the graphs. No schedule has fewer
+    /// batches.
     pub chain: u64,
 }
 
 impl Report {
-    /// The kind with the most batches that a better schedule might have saved, and how many.
+    /// Returns the kind with the largest number of batches that a better schedule might save, and
+    /// this number. `None` if it is 0 for every kind.
     #[must_use]
     pub fn missed(&self) -> Option<(&KindReport, u64)> {
         let missed = self.kinds.iter().map(|kind| (kind, kind.batches.saturating_sub(kind.chain)));
         missed.max_by_key(|&(_, missed)| missed).filter(|&(_, missed)| missed > 0)
     }
 
-    /// Takes in what another engine of the same network ran.
+    /// Adds the report of another engine with the same network.
     pub fn merge(&mut self, other: &Self) {
         if self.kinds.is_empty() {
             self.kinds.clone_from(&other.kinds);
@@ -80,13 +82,13 @@ impl Report {
 }
 
 impl KindReport {
-    /// Nodes per batch, on average.
+    /// Returns the mean number of nodes per batch.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.nodes as f64 / self.batches.max(1) as f64
     }
 
-    /// Why the kind does not batch better; nothing if it does well.
+    /// Says why the kind batches badly and what to try, or returns `None` if it batches well.
     #[must_use]
     pub fn advice(&self) -> Option<String> {
         let missed = self.batches.saturating_sub(self.chain);
@@ -98,8 +100,8 @@ impl KindReport {
             )
         } else if self.batches > 1 && self.mean() < 2.0 {
             Some(format!(
-                "runs nearly one by one, although {} batches might do: try another policy, or \
-                 learn one; if parameters differ from node to node, they are different kinds",
+                "runs nearly one by one, although {} batches might be enough: try another policy, \
+                 or learn one; if parameters differ from node to node, they are different kinds",
                 self.chain
             ))
         } else if missed * 4 > self.batches {

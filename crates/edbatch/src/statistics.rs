@@ -1,41 +1,40 @@
-//! What running mini-batches took.
+//! Counts and times of running mini-batches.
 
 use std::time::Duration;
 
 use crate::Report;
 
-/// Counts and times since an engine was made.
+/// Counts and times since an engine was created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
-    /// Inputs.
+    /// Number of inputs.
     pub instances: u64,
-    /// Graphs: mini-batches or parts of them, and one more for each time that instances await
-    /// values.
+    /// Number of graphs: one for each mini-batch or part of one, and one more each time that
+    /// instances await values.
     pub graphs: u64,
-    /// Nodes of all graphs.
+    /// Number of nodes in all graphs.
     pub nodes: u64,
-    /// Batches of all schedules; nodes, where nothing is batched.
+    /// Number of batches in all schedules, or of nodes if nothing is batched.
     pub batches: u64,
-    /// What is counted only if asked for, as it costs about as much as scheduling.
+    /// Counts made only on request, because they cost about as much as scheduling.
     pub counts: Option<Counts>,
-    /// Building graphs.
+    /// Time to build graphs.
     pub construct: Duration,
-    /// Deciding the order of batches.
+    /// Time to schedule batches.
     pub schedule: Duration,
-    /// Deciding where rows lie.
+    /// Time to plan the memory of rows.
     pub plan: Duration,
-    /// Running batches and reading results.
+    /// Time to run batches and read results.
     pub execute: Duration,
-    /// The most bytes that were held at once for values: the largest arena, of all threads
-    /// together.
+    /// Peak memory for values in bytes: the largest arena, summed over the threads.
     pub arena_bytes: u64,
-    /// Bytes of the weights, which [other engines](crate::Engine::fork) may share.
+    /// Size of the weights in bytes. [Other engines](crate::Engine::fork) may share them.
     pub weight_bytes: u64,
 }
 
 impl Statistics {
-    /// Adds the counts and times of other mini-batches, or of parts of one, not the bytes that they
-    /// held.
+    /// Adds the counts and times of other mini-batches or parts of one. Does not change the bytes
+    /// of memory.
     pub fn add(&mut self, other: &Self) {
         self.instances += other.instances;
         self.graphs += other.graphs;
@@ -52,44 +51,44 @@ impl Statistics {
         }
     }
 
-    /// The most bytes that were held at once, for values and weights.
+    /// Returns the peak memory for values and weights in bytes.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.arena_bytes + self.weight_bytes
     }
 }
 
-/// What [`EngineOptions::counts`](crate::EngineOptions::counts) adds to [`Statistics`].
+/// The additional [`Statistics`] of [`EngineOptions::counts`](crate::EngineOptions::counts).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Lower bounds on the batches, summed over all graphs.
+    /// Lower bounds on the number of batches, summed over all graphs.
     pub bound: u64,
-    /// Bytes that were read through lists of rows.
+    /// Number of bytes read through lists of rows.
     pub gathered_bytes: u64,
 }
 
-/// What mini-batches took, and how their kinds batched.
+/// The statistics of mini-batches, with a report on request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) statistics: Statistics,
-    /// If it is asked for.
+    /// The report, if requested.
     pub(crate) report: Option<Report>,
 }
 
 impl Tally {
-    /// Nothing yet; with what is counted only if asked for, or without.
+    /// Creates an empty tally, with the counts on request if `counts`.
     pub(crate) fn new(counts: bool) -> Self {
         let report = counts.then(Report::default);
         let counts = counts.then(Counts::default);
         Self { statistics: Statistics { counts, ..Statistics::default() }, report }
     }
 
-    /// Forgets what was counted, not what is to be counted.
+    /// Resets all counts and times. The choice of what to count remains.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(self.statistics.counts.is_some());
     }
 
-    /// Adds what other mini-batches, or parts of one, took.
+    /// Adds the tally of other mini-batches or parts of one.
     pub(crate) fn add(&mut self, other: &Self) {
         self.statistics.add(&other.statistics);
         if let Some(other) = &other.report {
