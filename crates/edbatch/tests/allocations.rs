@@ -1,4 +1,4 @@
-//! A mini-batch in a steady state allocates as often for many inputs as for few.
+//! In a steady state, the number of allocations does not grow with the inputs of a mini-batch.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator;
 
-/// What a warm engine allocates for a mini-batch: all of it, from wiring to rows in the caller's
-/// memory.
+/// Returns the number of allocations of a warm engine for a mini-batch, from wiring to rows in the
+/// caller's memory.
 fn warm<M: Model>(model: M, inputs: &[M::Input], tables: u64) -> usize {
     let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
     let options = EngineOptions::new().fold_tables(tables);
@@ -25,7 +25,7 @@ fn warm<M: Model>(model: M, inputs: &[M::Input], tables: u64) -> usize {
     allocations(|| engine.run_into(inputs, &mut outputs).unwrap())
 }
 
-/// A chain of words whose wiring allocates nothing by itself.
+/// A chain of words. Wiring it allocates nothing.
 struct Chain {
     network: Arc<Network>,
     step: Kind,
@@ -64,19 +64,20 @@ impl Model for Chain {
     }
 }
 
-/// One future wires all inputs, and the rows of an earlier mini-batch lend their memory.
+/// One future wires all inputs, and the memory of earlier rows is reused.
 #[test]
-fn models_that_await_nothing_allocate_no_more_for_more_inputs() {
+fn allocations_without_awaits_do_not_grow_with_the_inputs() {
     let inputs: Vec<Vec<u32>> = (0..64).map(|i| (0..3 + i % 9).collect()).collect();
     for tables in [0, u64::MAX] {
         let few = warm(Chain::new(), &inputs[..4], tables);
         let many = warm(Chain::new(), &inputs, tables);
-        // Lists of a round double as they grow: their number goes by the logarithm of the inputs.
+        // Lists of a round double as they grow: their allocations grow with the logarithm of the
+        // number of inputs.
         assert!(few <= 16 && many <= few + 12, "{few} for 4 inputs, {many} for 64");
     }
 }
 
-/// A decoder's instances wait side by side, so each has a future; a step allocates none.
+/// Every instance of a decoder has a future. A step allocates nothing.
 #[test]
 fn steps_of_a_decoder_allocate_nothing() {
     let sizes = NmtSizes { source: 50, target: 30, embed: 8, hidden: 8 };
@@ -86,6 +87,6 @@ fn steps_of_a_decoder_allocate_nothing() {
     for tables in [0, u64::MAX] {
         let short = warm(LstmNmt::new(sizes).unwrap(), &sources(20), tables);
         let long = warm(LstmNmt::new(sizes).unwrap(), &sources(60), tables);
-        assert_eq!(long, short, "60 steps allocate as 20 do");
+        assert_eq!(long, short, "60 steps against 20");
     }
 }

@@ -1,5 +1,5 @@
-//! Every style of random cells, for every schedule of their operations: what is computed is what is
-//! declared, and no planner copies more than the declaration does.
+//! Random cells in every style, with every schedule of their operations: they compute what is
+//! declared, and no planner copies more than the style `Declaration`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use edbatch_testing::networks::{Random, random_graph, random_network};
 use proptest::prelude::*;
 use rand::SeedableRng;
 
-/// What all cells of a network move in a style, cell by cell.
+/// Returns the memory that each cell of a program moves.
 fn moved(program: &Program) -> Vec<Moved> {
     for (kind, plan) in program.cells().iter().enumerate() {
         check_cell(program, Kind::new(kind), plan).unwrap();
@@ -25,6 +25,8 @@ fn moved(program: &Program) -> Vec<Moved> {
     program.cells().iter().map(|plan| plan.moved(1)).collect()
 }
 
+/// Checks that plans copy no more than the declaration, and that the best schedules are the
+/// shortest.
 fn never_worse(network: Network) {
     let network = Arc::new(network);
     let style = |style| moved(&Program::new(network.clone(), style).unwrap());
@@ -51,7 +53,7 @@ fn never_worse(network: Network) {
     }
 }
 
-/// What a backend counts is what the plans of the cells say.
+/// Checks that a backend counts the memory kernels and bytes of the plans.
 fn counted(network: Network, initial: Value, rng: &mut Random) {
     let network = Arc::new(network);
     let graph = random_graph(&network, initial, rng);
@@ -75,7 +77,6 @@ fn counted(network: Network, initial: Value, rng: &mut Random) {
     }
 }
 
-/// Where it is feasible, a cell's schedule is the exhaustive search's.
 #[test]
 fn small_cells_have_shortest_schedules() {
     for name in edbatch_layout::PAPER_CELLS {

@@ -1,4 +1,4 @@
-//! The smallest, the largest and the oddest inputs: all run, or say exactly why not.
+//! Very small, very large and unusual inputs: they run, or the error says exactly why not.
 
 use edbatch::{Engine, EngineOptions, Rows, Statistics, interpret};
 use edbatch_datasets::{Lattice, Sentence, Tree, TreeBuilder, WordArc};
@@ -17,7 +17,7 @@ fn trees_of_one_leaf_and_of_5000_levels() {
 }
 
 #[test]
-fn a_node_with_three_children_is_no_binary_one() {
+fn a_node_with_three_children_is_not_a_binary_tree() {
     let mut tree = TreeBuilder::new();
     (0..3).for_each(|leaf| _ = tree.push(0, Some(leaf), 0));
     tree.push(0, None, 3);
@@ -31,18 +31,18 @@ fn a_node_with_three_children_is_no_binary_one() {
 }
 
 #[test]
-fn sentences_of_no_word_of_one_and_of_10000() {
+fn sentences_of_0_1_and_10000_words() {
     let lengths = [0, 10_000, 1];
     let inputs = lengths.map(|length| sentence((0..length).map(|i| i as u32 % 9).collect()));
     check(BiLstmTagger::new(TAGGER).unwrap(), &inputs, lengths);
-    // Alone, the empty one is a graph without nodes; and so is a mini-batch of nothing.
+    // The empty sentence alone is a graph without nodes, and so is an empty mini-batch.
     let mut engine = engine(BiLstmTagger::new(TAGGER).unwrap());
     assert_eq!(engine.run(&inputs[..1]).unwrap(), [Rows::new()]);
     assert_eq!(engine.run(&[]).unwrap(), []);
 }
 
 #[test]
-fn words_of_one_character_and_of_1000() {
+fn words_of_1_and_1000_characters() {
     let long = Word::Spelled((0..1000).map(|i| i % 9).collect());
     let words = [vec![Word::Spelled(vec![2])], vec![Word::Known(3), long], vec![Word::Known(0)]];
     let sizes = CharTaggerSizes { tagger: TAGGER, chars: 9, char_embed: 2, char_hidden: 2 };
@@ -69,18 +69,18 @@ fn lattices_with_a_word_across_the_whole_sentence() {
 fn translations_stop_at_different_steps() {
     let sources = [(0, 7), (5, 1), (3, 40), (1, 0)].map(|(words, steps)| source(words, steps));
     let outputs = check(nmt(), &sources, [7, 1, 40, 0]);
-    // Who is beside a sentence, and for how long, changes nothing.
+    // The other sentences of the mini-batch do not change the result.
     let mut engine = engine(nmt());
     let alone: Vec<Rows> =
         sources.chunks(1).flat_map(|source| engine.run(source).unwrap()).collect();
     assert_eq!(outputs, alone);
-    // Left to itself, a sentence of no word takes at most ten steps.
+    // Without a fixed number of steps, an empty sentence takes at most ten.
     let empty = SourceSentence { words: vec![], stop: Stop::AtEnd };
     assert!((1..=10).contains(&engine.run(&[empty]).unwrap()[0].len()));
 }
 
 #[test]
-fn batches_do_not_grow_with_sentences_nor_memory_with_steps() {
+fn batches_are_independent_of_sentences_and_memory_of_steps() {
     let run = |sentences: usize, steps: usize| {
         let mut engine = engine(nmt());
         engine.run(&vec![source(12, steps); sentences]).unwrap();
@@ -94,7 +94,7 @@ fn batches_do_not_grow_with_sentences_nor_memory_with_steps() {
 }
 
 #[test]
-fn more_memory_than_allowed_is_refused_before_it_is_taken() {
+fn exceeding_the_memory_limit_is_an_error_before_allocation() {
     let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 3 };
     let limited = |bytes: u64| {
         let model = TreeLstm::new(sizes).unwrap();
@@ -110,13 +110,13 @@ fn more_memory_than_allowed_is_refused_before_it_is_taken() {
     let error = tight.run(&[chain(300)]).unwrap_err();
     assert!(matches!(error, edbatch::RunError::Memory { limit, .. } if limit == needed - 1));
     assert!(error.to_string().contains("make mini-batches smaller"), "{error}");
-    assert_eq!(*tight.statistics(), Statistics::default(), "what is refused is not counted");
-    // What fits runs afterwards.
+    assert_eq!(*tight.statistics(), Statistics::default(), "failed mini-batches are not counted");
+    // Smaller inputs still run afterwards.
     assert_eq!(tight.run(&[chain(3)]).unwrap(), roomy.run(&[chain(3)]).unwrap());
 }
 
 #[test]
-fn instances_join_those_under_way() {
+fn new_inputs_join_running_inputs() {
     let lengths = [(5, 7), (1, 0), (3, 30), (8, 2), (0, 11), (2, 1), (4, 4)];
     let sources = lengths.map(|(words, steps)| source(words, steps));
     let mut engine = engine(nmt());
@@ -129,10 +129,10 @@ fn instances_join_those_under_way() {
                 outputs[number] = std::mem::take(rows.unwrap());
             })
             .unwrap();
-        assert_eq!(outputs, expected, "{width} at a time");
+        assert_eq!(outputs, expected, "{width} at once");
         let after = engine.statistics();
         assert_eq!(after.instances - before.instances, 7);
-        // Nothing is computed twice, however many are under way.
+        // No node is computed twice, whatever the number of running inputs.
         assert_eq!(after.nodes - before.nodes, 23 + 7 + 2 * 55);
     }
     let mut wrong = vec![source(1, 1); 3];
@@ -143,7 +143,7 @@ fn instances_join_those_under_way() {
 }
 
 #[test]
-fn graphs_of_a_decoder_are_those_of_all_its_steps() {
+fn a_decoder_has_a_graph_for_every_step() {
     let mut engine = engine(nmt());
     let graphs = engine.graphs(&[source(3, 2), source(1, 4)]).unwrap();
     let nodes: Vec<usize> = graphs.iter().map(edbatch_graph::Dag::nodes).collect();
@@ -166,7 +166,8 @@ fn random(model: &impl Model) -> Parameters {
     Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(11))
 }
 
-/// Runs all in one mini-batch; so many rows must come out, as the interpreter computes them.
+/// Runs all inputs in one mini-batch. Checks the numbers of rows, and the rows against the
+/// interpreter.
 fn check<M: Model + Clone, const N: usize>(
     model: M,
     inputs: &[M::Input; N],
@@ -179,13 +180,13 @@ fn check<M: Model + Clone, const N: usize>(
     for (got, expected) in outputs.iter().zip(&expected) {
         assert_eq!(got.len(), expected.len());
         for (got, expected) in got.iter().flatten().zip(expected.iter().flatten()) {
-            assert!((got - expected).abs() <= 1e-4, "{got}, not {expected}");
+            assert!((got - expected).abs() <= 1e-4, "{got}, expected {expected}");
         }
     }
     outputs
 }
 
-/// A tree of so many leaves that is as deep as it can be.
+/// A tree of maximum depth with `leaves` leaves.
 fn chain(leaves: u32) -> Tree<u32> {
     let mut tree = TreeBuilder::new();
     tree.push(0, Some(0), 0);

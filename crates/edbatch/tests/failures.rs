@@ -1,4 +1,4 @@
-//! An input that fails takes nothing with it, and one that is no longer wanted leaves.
+//! Failed and cancelled inputs do not affect the others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,8 +8,8 @@ use edbatch_models::*;
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// Runs 64 inputs of which one is bad, on one thread and on two, and as a stream: the 63 others
-/// have the bits that they have without it.
+/// Runs 64 inputs, one of them invalid, on one thread, on two, and as a stream. The other 63 must
+/// have the same bits as without it.
 fn one_bad_input_in_64<M: Model + Clone>(model: M, good: impl Fn(u32) -> M::Input, bad: M::Input)
 where
     M::Input: Clone,
@@ -36,7 +36,7 @@ where
             }
             let error = engine.run(&inputs).unwrap_err();
             assert!(error.to_string().starts_with(&format!("input {at}: ")), "{error}");
-            assert_eq!(engine.statistics().instances, 64, "what failed as a whole is not counted");
+            assert_eq!(engine.statistics().instances, 64, "failed mini-batches are not counted");
         }
         let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
         let mut ended = 0;
@@ -55,7 +55,7 @@ where
     }
 }
 
-/// A chain of so many leaves; their words from `word` on.
+/// A chain of leaves with consecutive words from `word` on.
 fn tree(leaves: u32, word: u32) -> Tree<u32> {
     let mut tree = TreeBuilder::new();
     tree.push(0, Some(word), 0);
@@ -75,7 +75,7 @@ const TAGGER: TaggerSizes =
     TaggerSizes { vocabulary: 9, embed: 4, hidden: 4, layers: 2, mlp: 4, tags: 3 };
 
 #[test]
-fn a_bad_tree_leaves_the_others_their_bits() {
+fn an_invalid_tree_does_not_affect_others() {
     let (good, bad) = (|i: u32| tree(1 + i % 7, i % 9), tree(3, 99));
     one_bad_input_in_64(TreeLstm::new(TREES).unwrap(), good, bad.clone());
     one_bad_input_in_64(TreeGru::new(TREES).unwrap(), good, bad.clone());
@@ -87,13 +87,13 @@ fn a_bad_tree_leaves_the_others_their_bits() {
 }
 
 #[test]
-fn a_bad_sentence_leaves_the_others_their_bits() {
+fn an_invalid_sentence_does_not_affect_others() {
     let good = |i: u32| sentence((0..i % 6).map(|word| (i + word) % 9).collect());
     one_bad_input_in_64(BiLstmTagger::new(TAGGER).unwrap(), good, sentence(vec![1, 99]));
 }
 
 #[test]
-fn a_bad_lattice_leaves_the_others_their_bits() {
+fn an_invalid_lattice_does_not_affect_others() {
     let sizes = LatticeSizes { chars: 9, words: 9, embed: 4, hidden: 4, classes: 3 };
     let good = |i: u32| Lattice {
         chars: (0..4 + i % 5).map(|c| (i + c) % 9).collect(),
@@ -115,13 +115,13 @@ fn source(words: u32, steps: usize) -> SourceSentence {
 }
 
 #[test]
-fn a_bad_source_leaves_the_others_their_bits_while_they_await() {
+fn an_invalid_source_does_not_affect_decoders_that_await() {
     let mut bad = source(4, 5);
     bad.words[2] = 99;
     one_bad_input_in_64(nmt(), |i| source(i % 5, i as usize % 9), bad);
 }
 
-/// A decoder that calls a cell with a word that does not exist, some steps after its first await.
+/// A decoder that fails on request after its awaits.
 #[derive(Clone)]
 struct FailsLater(LstmNmt);
 
@@ -135,20 +135,20 @@ impl Model for FailsLater {
     async fn build(&self, build: &Build<'_>, input: &Self::Input) -> Result<(), BuildError> {
         self.0.build(build, &input.0).await?;
         match input.1 {
-            true => Err(BuildError::Input("as asked for".into())),
+            true => Err(BuildError::Input("requested".into())),
             false => Ok(()),
         }
     }
 }
 
 #[test]
-fn a_failure_between_awaits_leaves_the_others_their_bits() {
+fn a_failure_after_awaits_does_not_affect_others() {
     let good = |i: u32| (source(i % 5, 3 + i as usize % 9), false);
     one_bad_input_in_64(FailsLater(nmt()), good, (source(3, 4), true));
 }
 
-/// A model that goes on with a value, or emits it, which it did not carry across its await; in the
-/// next graph another value has the same number.
+/// A model that uses or emits a value from before an await without carrying it across. In the next
+/// graph another value has the same number.
 #[cfg(debug_assertions)]
 #[derive(Clone)]
 struct DoesNotCarry {
@@ -188,7 +188,7 @@ impl Model for DoesNotCarry {
 
 #[test]
 #[cfg(debug_assertions)]
-fn a_value_that_was_not_carried_is_refused_though_another_has_its_number() {
+fn values_not_carried_across_an_await_are_errors() {
     let mut network = edbatch_graph::Network::new();
     let state = network.record("state", [("h", edbatch_graph::Shape::Vector(3))]).unwrap();
     let start = network.initial(state, &["start"]).unwrap();
@@ -209,17 +209,17 @@ fn a_value_that_was_not_carried_is_refused_though_another_has_its_number() {
 }
 
 #[test]
-fn a_cancelled_decoder_leaves_at_its_next_round() {
+fn a_cancelled_decoder_stops_at_its_next_round() {
     let model = nmt();
     let parameters =
         Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(11));
     let inputs: Vec<_> = [400, 5, 400].map(|steps| source(3, steps)).into();
     let mut engine = Engine::new(model.clone(), parameters.clone()).unwrap();
     let expected = engine.run(&inputs[1..2]).unwrap();
-    // The third is never wanted, the first until it has been asked for four times.
-    let asked = AtomicUsize::new(0);
+    // The third is never wanted, the first for four rounds.
+    let calls = AtomicUsize::new(0);
     let still_wanted = |input: usize| match input {
-        0 => asked.fetch_add(1, Ordering::Relaxed) < 4,
+        0 => calls.fetch_add(1, Ordering::Relaxed) < 4,
         other => other == 1,
     };
     let mut engine = Engine::new(model, parameters).unwrap();
@@ -228,7 +228,7 @@ fn a_cancelled_decoder_leaves_at_its_next_round() {
     assert_eq!(results[0], Err(InputError::Cancelled));
     assert_eq!(results[1].as_ref(), Ok(&expected[0]));
     assert_eq!(results[2], Err(InputError::Cancelled));
-    assert_eq!(asked.into_inner(), 5);
-    // Begun, answered three times, and gone in the fifth round; the second takes six.
+    assert_eq!(calls.into_inner(), 5);
+    // The first is cancelled in the fifth round; the second takes six.
     assert!(engine.statistics().graphs <= 7, "{:?}", engine.statistics());
 }

@@ -1,5 +1,5 @@
-//! What the fuzzer of `fuzz/` does, for a moment and without it: the seeds of each target, what was
-//! found, and bytes that are changed at random.
+//! Runs the fuzz targets of `fuzz/` briefly, without a fuzzer: on the seeds of each target, and on
+//! random changes of them.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 #[path = "../fuzz/bodies/mod.rs"]
 mod bodies;
 
-/// The seeds of a target as they are, and so many changes of them.
+/// Runs a target on its seeds and on `cases` random changes of them.
 fn run(target: &str, body: fn(&[u8]), cases: u32) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
     let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());

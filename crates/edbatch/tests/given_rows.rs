@@ -1,4 +1,4 @@
-//! Rows of the caller's own floats are values like computed ones, in every policy and backend.
+//! Rows of the caller's floats are values like computed ones, with every policy and backend.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 const WIDTH: usize = 5;
 
-/// A chain over vectors that the caller gives, which awaits its state now and then: the next vector
-/// is carried across, and so is the state.
+/// A chain over vectors given by the caller. It awaits its state at every second step, and carries
+/// the state and the next vector across.
 #[derive(Clone)]
 struct Chain {
     network: Arc<Network>,
@@ -72,7 +72,7 @@ impl Model for Chain {
             if index % 2 == 1 {
                 let elements;
                 (elements, [state, given]) = build.fetch(state, [state, given]).await;
-                // What was given before the await is looked at after it, beside another one.
+                // Uses a value given before the await together with one given after it.
                 let again = build.give(self.features, row)?;
                 given = build.call(self.both, &[], &[given, again])?;
                 assert_eq!(elements.len(), 3);
@@ -94,11 +94,11 @@ fn parameters(model: &Chain) -> Parameters {
 }
 
 #[test]
-fn given_rows_are_values_in_every_policy_and_backend() {
+fn given_rows_are_values_with_every_policy_and_backend() {
     let model = Chain::new();
     let inputs: Vec<_> = (0..13).map(|i| input(i % 7, i)).collect();
     let expected = interpret(&model, &parameters(&model), &inputs).unwrap().outputs;
-    assert_eq!(expected[1].row(0), inputs[1][0], "what is given may be emitted");
+    assert_eq!(expected[1].row(0), inputs[1][0], "given values may be emitted");
     let mut bits = None;
     let policies: [Option<AnyPolicy>; 5] = [
         None,
@@ -119,22 +119,22 @@ fn given_rows_are_values_in_every_policy_and_backend() {
             for (rows, expected) in outputs.iter().zip(&expected) {
                 assert_eq!(rows.len(), expected.len());
                 for (got, expected) in rows.iter().flatten().zip(expected.iter().flatten()) {
-                    assert!((got - expected).abs() <= 1e-5, "{got}, not {expected}");
+                    assert!((got - expected).abs() <= 1e-5, "{got}, expected {expected}");
                 }
             }
-            assert_eq!(*bits.get_or_insert_with(|| outputs.clone()), outputs, "other bits");
+            assert_eq!(*bits.get_or_insert_with(|| outputs.clone()), outputs, "different bits");
         }
     }
 }
 
 #[test]
-fn a_row_of_another_length_is_refused_as_an_argument_is() {
+fn a_row_of_the_wrong_length_is_an_error_of_its_input() {
     let model = Chain::new();
     let mut engine = Engine::new(model.clone(), parameters(&model)).unwrap();
     let good = [input(4, 1), input(3, 2)];
     let expected = engine.run(&good).unwrap();
     let mut bad = input(4, 1);
-    // Found in the first round, and in the second.
+    // Detected in the first round, and in the second.
     for row in [1, 3] {
         bad[row].pop();
         let inputs = [good[0].clone(), bad.clone(), good[1].clone()];

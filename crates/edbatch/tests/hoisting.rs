@@ -1,4 +1,5 @@
-//! What depends on one argument alone is computed once per distinct row, or for many calls at once.
+//! Hoisting: operations that depend on one argument only run once per distinct row, or for many
+//! calls at once.
 
 use edbatch::Engine;
 use edbatch_datasets::{Sentence, parse_binary_trees};
@@ -13,7 +14,8 @@ use edbatch_policy::Scheduler;
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// The rows for which something is hoisted, step by step, in the first graph of a mini-batch.
+/// Returns the cell and the number of rows of every hoisting step in the first graph of a
+/// mini-batch.
 fn hoisted<M: Model>(model: M, inputs: &[M::Input]) -> Vec<(String, u32)> {
     let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
     for (kind, cell) in program.cells().iter().enumerate() {
@@ -49,7 +51,7 @@ fn sentences(count: usize) -> Vec<Sentence<u32>> {
 }
 
 #[test]
-fn a_layer_multiplies_all_that_the_layer_below_gave_at_once() {
+fn a_layer_multiplies_all_outputs_of_the_layer_below_at_once() {
     let expected = [("fwd.0", 3), ("fwd.1", 5), ("bwd.0", 3), ("bwd.1", 5)];
     assert_eq!(hoisted(tagger(), &sentences(1)), named(&expected));
     let expected = [("fwd.0", 3), ("fwd.1", 45), ("bwd.0", 3), ("bwd.1", 45)];
@@ -61,13 +63,13 @@ fn batches_are_joined_until_they_have_enough_calls() {
     // Five batches of 15 calls each: 75 calls, of which 64 are enough.
     let expected = [("fwd.0", 3), ("fwd.1", 75), ("bwd.0", 3), ("bwd.1", 75)];
     assert_eq!(hoisted(tagger(), &sentences(15)), named(&expected));
-    // Batches of 16 calls are left alone.
+    // Batches of 16 calls are not joined.
     let expected = [("fwd.0", 3), ("bwd.0", 3)];
     assert_eq!(hoisted(tagger(), &sentences(16)), named(&expected));
 }
 
 #[test]
-fn a_projection_of_a_word_is_hoisted_with_all_that_follows_from_it() {
+fn the_projection_of_a_word_is_hoisted_with_its_dependents() {
     let sizes = NmtSizes { source: 9, target: 11, embed: 4, hidden: 4 };
     let model = LstmNmt::new(sizes).unwrap();
     let program = Program::new(model.network().clone(), CellStyle::Hoisted).unwrap();
@@ -81,8 +83,7 @@ fn a_projection_of_a_word_is_hoisted_with_all_that_follows_from_it() {
     assert_eq!(hoisted.prologue.output_width, 4 * 4);
 }
 
-/// A product of several gates is hoisted as a whole, though only some of them are left for the
-/// body.
+/// A product of several gates is hoisted whole, although the body uses only some of them.
 #[test]
 fn both_products_of_a_gated_leaf_are_hoisted() {
     let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };
@@ -97,9 +98,9 @@ fn both_products_of_a_gated_leaf_are_hoisted() {
 }
 
 #[test]
-fn what_waits_for_its_own_kind_is_not_hoisted() {
+fn arguments_of_the_same_kind_are_not_hoisted() {
     let sizes = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };
-    // The left child is a node on every level but the lowest.
+    // The left child is a node on every level except the lowest.
     let text = "(0 (0 (0 (0 (0 a) (0 b)) (0 c)) (0 d)) (0 e))";
     let tree = parse_binary_trees(text.as_bytes(), "a tree").next().unwrap().unwrap();
     let tree = tree.map(|_| 0, |_| 1);

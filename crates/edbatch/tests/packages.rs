@@ -1,4 +1,4 @@
-//! What every published crate must have, so that registries can show it and others can use it.
+//! Every published crate has the files and the metadata that registries need.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,24 +34,24 @@ fn every_published_crate_is_listed() {
 }
 
 #[test]
-fn manifests_say_what_registries_show() {
+fn manifests_have_the_metadata_for_registries() {
     for folder in PUBLISHED {
         let manifest = read(&root().join(folder).join("Cargo.toml"));
         for line in ["readme = \"README.md\"", "repository.workspace = true", "all-features = true"]
         {
             assert!(manifest.lines().any(|other| other == line), "{folder}: {line}");
         }
-        for (key, most) in [("keywords", 5), ("categories", 5)] {
+        for (key, max) in [("keywords", 5), ("categories", 5)] {
             let start = format!("{key} = [");
             let list = manifest.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or("");
             let words = list.trim_end_matches(']').split(", ").filter(|word| !word.is_empty());
-            assert!((1..=most).contains(&words.count()), "{folder}: {key}");
+            assert!((1..=max).contains(&words.count()), "{folder}: {key}");
         }
     }
 }
 
 #[test]
-fn readmes_are_tested_and_licences_are_ours() {
+fn readmes_are_doctests_and_licences_are_copies() {
     for folder in PUBLISHED {
         let folder = root().join(folder);
         let library = read(&folder.join("src/lib.rs"));

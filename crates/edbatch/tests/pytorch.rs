@@ -1,7 +1,7 @@
-//! Weights that PyTorch made, against the outputs that PyTorch computed with them.
+//! Weights from PyTorch, checked against PyTorch's outputs.
 //!
-//! `fixtures/pytorch.py` made the file, with torch 2.5.1: stacks of two layers of `nn.LSTM` and
-//! `nn.GRU` and a bidirectional `nn.LSTM`, on six inputs of three elements.
+//! `fixtures/pytorch.py` created the file with torch 2.5.1: two-layer `nn.LSTM` and `nn.GRU` and a
+//! bidirectional `nn.LSTM`, on six inputs of three elements.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Model for Stack {
     }
 }
 
-/// A step of `nn.LSTM`: from x, h and c to h and c.
+/// A step of `nn.LSTM`: computes h and c from x, h and c.
 fn lstm<'c>(
     cell: &'c CellBuilder,
     name: &str,
@@ -67,7 +67,8 @@ fn lstm<'c>(
     [gate("o").sigmoid() * c.tanh(), c]
 }
 
-/// A step of `nn.GRU`, whose reset gate multiplies a product; the record's second field is unused.
+/// A step of `nn.GRU`, whose reset gate multiplies a product. The second field of the record is
+/// unused.
 fn gru<'c>(
     cell: &'c CellBuilder,
     name: &str,
@@ -118,7 +119,7 @@ fn stack(name: &str, layers: usize, step: Step, backward: bool) -> Stack {
     Stack { network: Arc::new(network), layers, start, backward }
 }
 
-/// Runs PyTorch's weights; compares h of each step with columns of PyTorch's output.
+/// Runs PyTorch's weights and compares h of each step with columns of PyTorch's output.
 fn check(stack: Stack, module: Recurrent<'_>, output: &str, first_column: usize) {
     let file = SafeTensors::deserialize(FILE).unwrap();
     let zeros = [0; 4 * HIDDEN];
@@ -144,7 +145,7 @@ fn check(stack: Stack, module: Recurrent<'_>, output: &str, first_column: usize)
         let row = if backward { STEPS - 1 - step } else { step };
         let expected = &expected[row * width + first_column..][..HIDDEN];
         for (got, expected) in got[..HIDDEN].iter().zip(expected) {
-            assert!((got - expected).abs() < 1e-6, "step {step}: {got}, not {expected}");
+            assert!((got - expected).abs() < 1e-6, "step {step}: {got}, expected {expected}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Cuts of the real sets: every model computes what the reference computes node by node.
+//! Samples of real data sets: every model agrees with the reference interpreter.
 //!
-//! Real inputs have what generated ones lack: words that come again and again, sentences of one
-//! word and of a hundred, trees thirty deep, arcs over most of a lattice. The cuts take the first
-//! inputs of a set and the largest of those behind them.
+//! Real inputs have properties that generated ones lack: frequent words, sentences of one word and
+//! of a hundred, trees of depth thirty, arcs over most of a lattice. A sample has the first inputs
+//! of a set and the largest of the following ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use edbatch_runtime::Parameters;
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// Inputs from the beginning of a set.
+/// Number of inputs from the beginning of a set.
 const FIRST: usize = 24;
-/// The largest inputs of those that follow.
+/// Number of largest inputs among the following ones.
 const LARGEST: usize = 2;
-/// How many inputs are looked at for that.
-const LOOKED_AT: usize = 300;
+/// Number of inputs that are read.
+const READ: usize = 300;
 
 fn compare(name: ModelName, files: &[&str]) {
     let paths = files.iter().map(|file| shared(Path::new("datasets").join(file)));
@@ -27,8 +27,8 @@ fn compare(name: ModelName, files: &[&str]) {
     let config = ModelConfig::of_size(name, 12, None, gathered.outputs);
     let lexicon = Arc::new(gathered.lexicon);
     let model = Zoo::new(&config, &lexicon).unwrap();
-    let all = inputs(&lexicon, &paths[0]).unwrap().take(LOOKED_AT);
-    let inputs = cut(all.map(Result::unwrap).collect());
+    let all = inputs(&lexicon, &paths[0]).unwrap().take(READ);
+    let inputs = sample(all.map(Result::unwrap).collect());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let parameters = Parameters::random(model.network(), &mut rng);
     let expected = interpret(&model, &parameters, &inputs).unwrap().outputs;
@@ -42,10 +42,10 @@ fn compare(name: ModelName, files: &[&str]) {
     }
 }
 
-/// The first inputs, and the largest of the others.
-fn cut(mut all: Vec<ZooInput>) -> Vec<ZooInput> {
+/// Returns the first inputs and the largest of the others.
+fn sample(mut all: Vec<ZooInput>) -> Vec<ZooInput> {
     let mut others = all.split_off(FIRST);
-    // What an input holds is as long as its debug text, nearly.
+    // The length of the debug text is a good estimate of the size.
     others.sort_by_cached_key(|input| std::cmp::Reverse(format!("{input:?}").len()));
     others.truncate(LARGEST);
     all.extend(others);
@@ -60,7 +60,7 @@ fn assert_near(name: ModelName, expected: &[Rows], got: &[Rows]) {
         for (row, (expected, got)) in expected.iter().zip(got.iter()).enumerate() {
             let near = expected.iter().zip(got).all(|(e, g)| (e - g).abs() <= 1e-5);
             let same = near && expected.len() == got.len();
-            assert!(same, "{name:?}: row {row} of {input}: {got:?}, not {expected:?}");
+            assert!(same, "{name:?}: row {row} of {input}: {got:?}, expected {expected:?}");
         }
     }
 }

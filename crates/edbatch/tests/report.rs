@@ -1,4 +1,4 @@
-//! The engine explains how its kinds batched.
+//! The report on how well each kind batched.
 
 use edbatch::{Engine, EngineOptions};
 use edbatch_datasets::fixtures;

@@ -1,6 +1,6 @@
-//! Parts of a mini-batch on the tracks of the threads that run them.
+//! Parts of a mini-batch are on the tracks of the threads that run them.
 //!
-//! The trace is the whole process's, so this is a program of its own with a single test.
+//! The subscriber is global to the process, so this is a separate program with a single test.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
@@ -11,17 +11,17 @@ use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// Steps of a chain. The first and the last input of the mini-batch wait for each other, so that
-/// two threads must be at work at the same time.
-struct Meeting {
+/// A chain of three steps. The first and the last input of the mini-batch wait for each other,
+/// which forces two threads to work at the same time.
+struct Rendezvous {
     network: Arc<Network>,
     step: Kind,
     start: Value,
     last: usize,
-    meeting: Barrier,
+    barrier: Barrier,
 }
 
-impl Meeting {
+impl Rendezvous {
     fn new(last: usize) -> Self {
         let mut network = Network::new();
         let state = network.record("state", [("h", Shape::Vector(8))]).unwrap();
@@ -30,12 +30,12 @@ impl Meeting {
             let [h] = cell.one("previous", state);
             vec![cell.parameter("u", &[8, 8]).matmul(h).tanh()]
         });
-        let (step, meeting) = (step.unwrap(), Barrier::new(2));
-        Self { network: Arc::new(network), step, start, last, meeting }
+        let (step, barrier) = (step.unwrap(), Barrier::new(2));
+        Self { network: Arc::new(network), step, start, last, barrier }
     }
 }
 
-impl Model for Meeting {
+impl Model for Rendezvous {
     type Input = usize;
 
     fn network(&self) -> &Arc<Network> {
@@ -44,7 +44,7 @@ impl Model for Meeting {
 
     async fn build(&self, build: &Build<'_>, input: &usize) -> Result<(), BuildError> {
         if *input == 0 || *input == self.last {
-            self.meeting.wait();
+            self.barrier.wait();
         }
         let mut state = self.start;
         for _ in 0..3 {
@@ -60,7 +60,7 @@ fn parts_are_slices_on_the_threads_that_run_them() {
     let trace = ChromeTrace::new(Vec::new());
     tracing::subscriber::set_global_default(trace.clone()).unwrap();
     let inputs: Vec<usize> = (0..16).collect();
-    let model = Meeting::new(15);
+    let model = Rendezvous::new(15);
     let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
     let options = EngineOptions::new().threads(2);
     let mut engine = Engine::with_options(model, parameters, options).unwrap();

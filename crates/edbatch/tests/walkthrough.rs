@@ -1,6 +1,6 @@
-//! What `docs/walkthrough.md` quotes is what the example prints.
+//! `docs/walkthrough.md` quotes the output of the example.
 
-// As an example it has a `main`.
+// The example's `main` is not used.
 #[allow(dead_code)]
 #[path = "../examples/3_walkthrough.rs"]
 mod walkthrough;
@@ -18,7 +18,7 @@ fn the_walkthrough_quotes_the_example() {
         .map(|rest| rest.split("```").next().expect("split gives a part"))
         .collect();
     let sections = walkthrough::sections().unwrap();
-    assert_eq!(quoted.len(), sections.len(), "a quotation for every section");
+    assert_eq!(quoted.len(), sections.len(), "quotations and sections");
     for ((title, text), quoted) in sections.iter().zip(quoted) {
         assert_eq!(quoted.trim_end(), text.trim_end(), "{title}");
     }
