@@ -1,5 +1,5 @@
-//! Reductions on the families of instances, in elements of the sets a second; and what else is done
-//! in linear time.
+//! Reductions on the families of instances, in elements of the sets per second, and operations that
+//! take linear time.
 
 #[path = "../dev/families.rs"]
 mod families;
@@ -34,7 +34,7 @@ fn around(criterion: &mut Criterion) {
     let leaves = 100_000;
     let sets = generate(Family::Tree, leaves, 0, 3);
     let mut tree = PqTree::new(leaves as u32);
-    tree.reduce_all(&sets).expect("made to fit");
+    tree.reduce_all(&sets).expect("the hidden order keeps the sets together");
     let mut frontier = vec![0; leaves];
     group.bench_function("new", |bencher| {
         bencher.iter_with_large_drop(|| PqTree::new(black_box(leaves as u32)))

@@ -1,14 +1,14 @@
 //! Reads consecutive-ones instances: `p c1p n m total`, then m restrictions `k a1 … ak` of leaves
-//! from 0. For the example `c1p`, and for the fuzzer of `crates/edbatch/fuzz`.
+//! from 0. Used by the example `c1p` and the fuzzer in `crates/edbatch/fuzz`.
 
 use pqtree::PqTree;
 use std::io::BufRead;
 
-/// The restrictions of an instance, end to end. They are sets of its leaves.
+/// An instance. Its restrictions are sets of leaves, stored one after another.
 pub(crate) struct Instance {
     pub(crate) leaves: u32,
     pub(crate) elements: Vec<u32>,
-    /// Where each restriction ends in `elements`.
+    /// The end of each restriction in `elements`.
     pub(crate) ends: Vec<usize>,
 }
 
@@ -19,11 +19,11 @@ impl Instance {
     }
 }
 
-/// The lines of a file, read as they are asked for.
+/// The lines of a file, read on demand.
 pub(crate) struct Lines {
     text: Box<dyn BufRead>,
     line: String,
-    /// Of `line`, from 1.
+    /// The number of `line`, from 1.
     number: usize,
 }
 
@@ -32,14 +32,15 @@ impl Lines {
         Self { text, line: String::new(), number: 0 }
     }
 
-    /// The next instance, if there is one. Memory is for what is there, whatever the header says.
+    /// Returns the next instance, if there is one. Allocates for the data found, whatever the
+    /// header says.
     pub(crate) fn instance(&mut self) -> Result<Option<Instance>, String> {
         if !self.next()? {
             return Ok(None);
         }
         let [leaves, restrictions, _] = self.header()?;
-        if leaves > PqTree::MOST_LEAVES {
-            let error = format!("expected at most {} leaves, got {leaves}", PqTree::MOST_LEAVES);
+        if leaves > PqTree::MAX_LEAVES {
+            let error = format!("expected at most {} leaves, got {leaves}", PqTree::MAX_LEAVES);
             return Err(self.error(&error));
         }
         let mut instance = Instance { leaves, elements: Vec::new(), ends: Vec::new() };
@@ -70,7 +71,7 @@ impl Lines {
         for field in fields {
             let (leaf, leaves) = (self.number(field)?, instance.leaves);
             if leaf >= leaves {
-                let error = format!("leaf {leaf} is out of range: there are {leaves}, from 0");
+                let error = format!("leaf {leaf} is out of range: expected less than {leaves}");
                 return Err(self.error(&error));
             }
             instance.elements.push(leaf);
@@ -82,7 +83,7 @@ impl Lines {
         let mut sorted = instance.elements[begin..].to_vec();
         sorted.sort_unstable();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(self.error(&format!("leaf {} is named twice", twice[0])));
+            return Err(self.error(&format!("leaf {} is repeated", twice[0])));
         }
         instance.ends.push(instance.elements.len());
         Ok(())
@@ -94,7 +95,7 @@ impl Lines {
             .map_err(|_| self.error(&format!("expected a number below 2^32, got {field:?}")))
     }
 
-    /// To the next line that is no comment and not empty, if there is one.
+    /// Moves to the next line that is not a comment and not empty. Returns false at the end.
     fn next(&mut self) -> Result<bool, String> {
         loop {
             self.line.clear();

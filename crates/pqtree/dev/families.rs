@@ -1,5 +1,5 @@
-//! Families of consecutive-ones instances, for tests and benches: sets of leaves that are, most of
-//! them, intervals of a hidden order. The same arguments always give the same instance.
+//! Families of consecutive-ones instances, for tests and benches. Most sets of leaves are intervals
+//! of a hidden order. The same arguments always give the same instance.
 
 /// SplitMix64.
 pub(crate) struct Random(u64);
@@ -32,25 +32,25 @@ impl Random {
     }
 }
 
-/// How the intervals are drawn.
+/// The distribution of the intervals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Family {
     /// All of one length.
     Fixed(usize),
-    /// Lengths from 2 up to a limit, evenly.
+    /// Lengths from 2 to a limit, uniform.
     Uniform(usize),
-    /// Lengths from 2 to n/4, evenly in their logarithm.
+    /// Lengths from 2 to n/4, uniform in their logarithm.
     Logarithmic,
-    /// Beginning and end drawn evenly.
+    /// Begin and end uniform.
     Matrix,
-    /// As `Logarithmic`; of one set in four a member is exchanged for a leaf outside, so that it
-    /// may be impossible.
+    /// Like `Logarithmic`, but in one set of four, one member is exchanged for a leaf outside, so
+    /// that the set may be impossible.
     Corrupted,
     /// The sets of a random PQ-tree, shuffled. Takes no budget.
     Tree,
 }
 
-/// Sets over the leaves `0..n`, until their sizes sum up to `budget`.
+/// Generates sets over the leaves `0..n`, until their sizes sum up to `budget`.
 pub(crate) fn generate(family: Family, n: usize, budget: usize, seed: u64) -> Vec<Vec<u32>> {
     let mut random = Random::new(seed);
     let mut hidden: Vec<u32> = (0..n as u32).collect();

@@ -1,5 +1,5 @@
-//! The instances that the crate's speed is stated on: by the bench, the example `figures`, and the
-//! criterion benches.
+//! The instances for the crate's published speed, shared by `cargo xtask bench`, the example
+//! `figures` and the criterion benches.
 
 use super::families::{Family, Random, generate};
 use pqtree::PqTree;
@@ -8,15 +8,15 @@ use pqtree::PqTree;
 pub(crate) struct Instance {
     pub(crate) name: &'static str,
     pub(crate) leaves: usize,
-    /// Reduced first, and not part of what is measured.
+    /// Sets that are reduced before the measurement.
     before: Vec<Vec<u32>>,
     pub(crate) sets: Vec<Vec<u32>>,
 }
 
-/// An instance that is not made yet: its name, leaves, and how its sets are made.
+/// An instance to be made: its name, its number of leaves, and the function that makes its sets.
 pub(crate) type Plan = (&'static str, usize, fn(&'static str, usize) -> Instance);
 
-/// Of each family one of a hundred thousand leaves, or of the size that says most.
+/// For each family an instance of 100,000 leaves, or of other sizes that show more.
 pub(crate) const SMALL: [Plan; 16] = [
     ("new", 100_000, created),
     ("fix2", 100_000, fix2),
@@ -36,7 +36,7 @@ pub(crate) const SMALL: [Plan; 16] = [
     ("negdeep", 2001, refused_in_nested_nodes),
 ];
 
-/// A million leaves.
+/// Instances of a million leaves.
 pub(crate) const LARGE: [Plan; 9] = [
     ("new", 1_000_000, created),
     ("fix2", 1_000_000, fix2),
@@ -50,7 +50,7 @@ pub(crate) const LARGE: [Plan; 9] = [
 ];
 
 impl Instance {
-    /// The tree to be reduced, or `None` if making it is a part of what is measured.
+    /// Returns the tree to reduce, or `None` if making it is part of the measurement.
     pub(crate) fn start(&self) -> Option<PqTree> {
         if self.before.is_empty() {
             return None;
@@ -60,12 +60,13 @@ impl Instance {
         Some(tree)
     }
 
-    /// Elements of all sets together; of a tree that is only made, its leaves.
+    /// Returns the number of elements of all sets, or of leaves if there are no sets.
     pub(crate) fn elements(&self) -> usize {
         if self.sets.is_empty() { self.leaves } else { self.sets.iter().map(Vec::len).sum() }
     }
 
-    /// Makes the tree, if it is not there, and reduces it; returns it, and how many sets it took.
+    /// Reduces the tree, which it makes if it is not given. Returns it and the number of accepted
+    /// sets.
     pub(crate) fn run(&self, start: Option<PqTree>) -> (PqTree, usize) {
         let mut tree = start.unwrap_or_else(|| PqTree::new(self.leaves as u32));
         let accepted = self.sets.iter().filter(|set| tree.reduce(set).is_ok()).count();
@@ -115,23 +116,23 @@ fn shuffled(leaves: usize) -> Vec<u32> {
     order
 }
 
-/// The pairs of neighbours in a shuffled order, from its one end to the other.
+/// The pairs of neighbours in a shuffled order, from one end to the other.
 fn path(name: &'static str, leaves: usize) -> Instance {
     instance(name, leaves, shuffled(leaves).windows(2).map(<[u32]>::to_vec).collect())
 }
 
-/// The same, and then pairs with one leaf between: each is refused.
+/// A path, then pairs with one leaf between them, which are all refused.
 fn refused_on_a_path(name: &'static str, leaves: usize) -> Instance {
     let before = path(name, leaves).sets;
     let sets = shuffled(leaves).windows(3).map(|three| vec![three[0], three[2]]).collect();
     Instance { name, leaves, before, sets }
 }
 
-/// Q-nodes of a leaf, the next Q-node and a leaf; and then pairs of leaves with levels between: each is
-/// refused.
+/// Nested Q-nodes, each of a leaf, the inner Q-node and a leaf. Then pairs of leaves from different
+/// levels, which are all refused.
 fn refused_in_nested_nodes(name: &'static str, leaves: usize) -> Instance {
     let levels = leaves as u32 / 2;
-    // Of level i, the two leaves are 2 i and 2 i + 1; the innermost one is the last.
+    // Level i has the leaves 2 i and 2 i + 1. The innermost leaf is the last one.
     let mut inner = vec![2 * levels];
     let mut before = Vec::new();
     for level in (0..levels).rev() {

@@ -1,4 +1,4 @@
-//! What else can be done with trees, on the recursive reference: as plainly as can be.
+//! Further operations on the recursive reference, as simple as possible.
 
 use crate::reference::Reference::{self, Leaf, P, Q};
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 pub(crate) type Model = Option<Reference>;
 
 impl Reference {
-    /// Puts a tree, or nothing, in the place of each leaf.
+    /// Replaces each leaf by a tree, or removes it.
     pub(crate) fn map(&self, by: &mut impl FnMut(u32) -> Model) -> Model {
         match self {
             Leaf(leaf) => by(*leaf),
@@ -16,13 +16,13 @@ impl Reference {
         }
     }
 
-    /// Puts a tree, or nothing, in the place of the leaves of a set that is consecutive.
+    /// Replaces the leaves of a consecutive set by a tree, or removes them.
     pub(crate) fn put(&self, set: &BTreeSet<u32>, by: Model) -> Model {
         let mut by = Some(by);
         self.map_sets(set, &mut |_| by.take().flatten())
     }
 
-    /// Where the set begins, `replace` gives what comes there; the rest of it vanishes.
+    /// Replaces the first part of the set by the result of `replace`, and removes the rest of it.
     fn map_sets(&self, set: &BTreeSet<u32>, replace: &mut impl FnMut(&Self) -> Model) -> Model {
         let leaves = self.leaves();
         if leaves.iter().all(|leaf| set.contains(leaf)) {
@@ -36,7 +36,7 @@ impl Reference {
         proper(if matches!(self, P(_)) { P(children) } else { Q(children) })
     }
 
-    /// Adds a leaf under the node that has just these leaves below it.
+    /// Adds a leaf at the node whose leaves are `below`.
     pub(crate) fn insert_under(&self, below: &BTreeSet<u32>, new: u32) -> Self {
         let here = self.leaves().into_iter().collect::<BTreeSet<_>>() == *below;
         match self {
@@ -48,7 +48,7 @@ impl Reference {
         }
     }
 
-    /// Sets that make this tree of a new one.
+    /// Returns sets by which a new tree can be reduced to make this one.
     pub(crate) fn restrictions(&self) -> Vec<Vec<u32>> {
         match self {
             Leaf(_) => vec![],
@@ -64,7 +64,7 @@ impl Reference {
         }
     }
 
-    /// Whether an order of the leaves is one of those of the tree.
+    /// Returns true if the tree admits an order of its leaves.
     pub(crate) fn admits(&self, order: &[u32]) -> bool {
         let mut sorted = order.to_vec();
         let mut leaves = self.leaves();
@@ -90,7 +90,7 @@ impl Reference {
             }
     }
 
-    /// How many orders there are, if fewer than 2^128.
+    /// Returns the number of orders, or `None` from 2^128 on.
     pub(crate) fn count(&self) -> Option<u128> {
         let (here, children) = match self {
             Leaf(_) => return Some(1),
@@ -102,7 +102,7 @@ impl Reference {
         children.iter().try_fold(here?, |product, child| product.checked_mul(child.count()?))
     }
 
-    /// The smallest superset that is consecutive in every order, sorted.
+    /// Returns the smallest superset that is consecutive in every order, sorted.
     pub(crate) fn superset(&self, set: &BTreeSet<u32>) -> BTreeSet<u32> {
         let has_some = |child: &&Self| child.leaves().iter().any(|leaf| set.contains(leaf));
         match self {
@@ -122,7 +122,8 @@ impl Reference {
         }
     }
 
-    /// The tree of the common intervals of some orders: all of them reduced, one by one.
+    /// Returns the tree of the common intervals of some orders, by reducing each of these
+    /// intervals.
     pub(crate) fn of_orders(orders: &[Vec<u32>]) -> Self {
         let leaves = orders[0].len();
         let mut tree = Self::new(leaves as u32);
@@ -131,11 +132,13 @@ impl Reference {
                 let set: BTreeSet<u32> = orders[0][begin..end].iter().copied().collect();
                 let is_together = |order: &Vec<u32>| {
                     let mut places = (0..leaves).filter(|&at| set.contains(&order[at]));
-                    let first = places.next().expect("not empty");
-                    places.next_back().expect("two or more") - first + 1 == set.len()
+                    let first = places.next().expect("an interval has at least two leaves");
+                    places.next_back().expect("an interval has at least two leaves") - first + 1
+                        == set.len()
                 };
                 if orders.iter().all(is_together) {
-                    tree = tree.reduce(&orders[0][begin..end]).expect("the orders have it");
+                    tree =
+                        tree.reduce(&orders[0][begin..end]).expect("all orders keep it together");
                 }
             }
         }
@@ -143,7 +146,8 @@ impl Reference {
     }
 }
 
-/// Without a node that has no child, or one, or of kind Q two.
+/// Removes nodes without children, replaces nodes with one child by it, and turns a Q-node with two
+/// children into a P-node.
 fn proper(node: Reference) -> Model {
     match node {
         P(mut children) | Q(mut children) if children.len() < 2 => children.pop(),

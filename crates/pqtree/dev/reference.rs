@@ -1,5 +1,5 @@
-//! A PQ-tree that is obviously right and slow: a recursive value, taken apart and put together
-//! again.
+//! A slow PQ-tree that is easy to verify: a recursive value that each reduction takes apart and
+//! rebuilds.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ impl Reference {
         group((0..leaves).map(Leaf).collect()).expect("at least one leaf")
     }
 
-    /// The tree with `set` consecutive, if there is one.
+    /// Returns the tree with `set` consecutive, or `None` if it does not exist.
     pub(crate) fn reduce(&self, set: &[u32]) -> Option<Self> {
         let set: BTreeSet<u32> = set.iter().copied().collect();
         if set.len() < 2 { Some(self.clone()) } else { self.gather(&set) }
     }
 
-    /// The text of the canonical form: P-children by smallest leaf, Q-nodes with the smaller end
-    /// first.
+    /// Returns the text of the canonical form: children of P-nodes by smallest leaf, Q-nodes with
+    /// the smaller end first.
     pub(crate) fn text(&self) -> String {
         self.text_and_smallest().0
     }
@@ -66,13 +66,13 @@ impl Reference {
         }
     }
 
-    /// For a node that has all of the set below it.
+    /// Makes the set consecutive below a node that has all of it.
     fn gather(&self, set: &BTreeSet<u32>) -> Option<Self> {
         if self.state(set) == State::Full {
             return Some(self.clone());
         }
         let (P(children) | Q(children)) = self else {
-            unreachable!("a leaf with all of the set is full")
+            unreachable!("a leaf that holds the whole set is full")
         };
         let holds_all = |child: &Self| set.iter().all(|leaf| child.leaves().contains(leaf));
         if let Some(place) = children.iter().position(holds_all) {
@@ -116,7 +116,7 @@ impl Reference {
         Some(in_line(line))
     }
 
-    /// The parts of this node in a line, those of the set on the right.
+    /// Returns the parts of this node in a line, with the set on the right.
     fn line(&self, set: &BTreeSet<u32>) -> Option<Vec<Self>> {
         if self.state(set) != State::Partial {
             return Some(vec![self.clone()]);
@@ -162,7 +162,7 @@ enum State {
     Full,
 }
 
-/// The empty, the partial and the full ones of some nodes.
+/// Returns the empty, the partial and the full ones of some nodes.
 fn sort(nodes: &[Reference], set: &BTreeSet<u32>) -> [Vec<Reference>; 3] {
     [State::Empty, State::Partial, State::Full]
         .map(|state| nodes.iter().filter(|node| node.state(set) == state).cloned().collect())

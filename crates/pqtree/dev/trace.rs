@@ -1,8 +1,8 @@
-//! Runs a trace of operations, read from bytes, on a tree and on a slow model of it; panics where
-//! they differ.
+//! Runs a trace of operations, read from bytes, on a tree and on a slow model of it. Panics if they
+//! differ.
 //!
-//! The model is the recursive reference, on which every operation is done in the plainest way. The
-//! first byte says how many leaves there are; sets are drawn so that many can be reduced.
+//! The model is the recursive reference with the simplest form of every operation. The first byte
+//! is the number of leaves. Sets are drawn so that many can be reduced.
 
 #[path = "trace/checks.rs"]
 mod checks;
@@ -17,15 +17,15 @@ use pqtree::{Checkpoint, NodeId, PqTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 
-/// Trees grow no larger than this.
-const MOST_LEAVES: u32 = 80;
+/// The maximum size of trees.
+const MAX_LEAVES: u32 = 80;
 
-/// What a trace covered: how often each operation was done, by name.
+/// The operations that a trace covered: the number of times that each was done, by name.
 pub(crate) type Covered = BTreeMap<&'static str, u64>;
 
 pub(crate) fn run(bytes: &[u8]) -> Covered {
     let Some((&first, rest)) = bytes.split_first() else { return Covered::new() };
-    let leaves = u32::from(first) % (MOST_LEAVES + 1);
+    let leaves = u32::from(first) % (MAX_LEAVES + 1);
     let mut trace = Trace {
         bytes: rest.iter(),
         tree: PqTree::new(leaves),
@@ -46,7 +46,7 @@ struct Trace<'a> {
     bytes: std::slice::Iter<'a, u8>,
     tree: PqTree,
     model: Model,
-    /// Of each open checkpoint: the text then, a copy, and the model.
+    /// For each open checkpoint: the text at that time, a copy, and the model.
     open: Vec<(Checkpoint, String, PqTree, Model)>,
     hash: RandomState,
     covered: Covered,
@@ -81,7 +81,7 @@ impl Trace<'_> {
         }
     }
 
-    /// A set: a few leaves, or what is together in an order that the tree admits, or that with a
+    /// Draws a set: a few leaves, or a run of an order that the tree admits, or such a run with one
     /// leaf exchanged.
     fn set(&mut self) -> Vec<u32> {
         let leaves = self.tree.len() as usize;
@@ -110,10 +110,10 @@ impl Trace<'_> {
         set
     }
 
-    /// An order that the tree admits.
+    /// Draws an order that the tree admits.
     fn order(&mut self) -> Vec<u32> {
         let bytes = &mut self.bytes;
-        // One byte a tree is enough to choose by: it is stirred for each node.
+        // One byte is enough for a whole tree: it is mixed again for each node.
         let mut state = bytes.next().map_or(0, |&byte| u32::from(byte));
         self.tree.sample_with(|count| {
             state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
@@ -126,7 +126,7 @@ impl Trace<'_> {
         let (text, hash) = (self.tree.to_string(), self.hash.hash_one(&self.tree));
         let expected = self.tree.can_reduce(&set);
         let implied = self.tree.is_consecutive(&set).expect("a set");
-        assert_eq!(self.tree.to_string(), text, "looking changes nothing");
+        assert_eq!(self.tree.to_string(), text, "a query changed the tree");
         let before = lists(&self.tree);
         let last_changed: Vec<NodeId> = self.tree.changed().collect();
         let model = self.model.as_ref().map(|model| model.reduce(&set));
@@ -139,7 +139,7 @@ impl Trace<'_> {
                 assert_eq!(self.tree.is_consecutive(&set), Ok(true));
                 assert_eq!(self.tree.conflict(&set), Ok(None));
                 self.check_home(reduced.home, &set);
-                self.model = model.map(|model| model.expect("the tree could"));
+                self.model = model.map(|model| model.expect("the tree accepted the set"));
                 if reduced.changed { "reduced" } else { "implied" }
             }
             Err(error) => {
@@ -155,7 +155,7 @@ impl Trace<'_> {
 
     fn ask(&mut self) -> &'static str {
         let set = self.set();
-        let Some(model) = &self.model else { return "ask nothing" };
+        let Some(model) = &self.model else { return "ask an empty tree" };
         let sorted: BTreeSet<u32> = set.iter().copied().collect();
         let can = model.reduce(&set);
         let is_fixed = can.as_ref().is_some_and(|reduced| reduced.text() == model.text());
@@ -178,7 +178,9 @@ impl Trace<'_> {
     }
 
     fn roll_back(&mut self) -> &'static str {
-        let Some((checkpoint, text, copy, model)) = self.open.pop() else { return "none open" };
+        let Some((checkpoint, text, copy, model)) = self.open.pop() else {
+            return "no open checkpoint";
+        };
         self.tree.rollback(checkpoint);
         self.model = model;
         self.is_back(&text, &copy);
@@ -187,7 +189,7 @@ impl Trace<'_> {
     }
 
     fn commit(&mut self) -> &'static str {
-        let Some((checkpoint, ..)) = self.open.pop() else { return "none open" };
+        let Some((checkpoint, ..)) = self.open.pop() else { return "no open checkpoint" };
         let changed: Vec<NodeId> = self.tree.changed().collect();
         self.tree.commit(checkpoint);
         assert!(self.tree.changed().eq(changed));
@@ -208,7 +210,7 @@ impl Trace<'_> {
             Ok(_) => self.check_changed(&before),
             Err(_) => assert_eq!(self.tree.changed().count(), 0),
         }
-        let Some(model) = &self.model else { return "attempt nothing" };
+        let Some(model) = &self.model else { return "attempt on an empty tree" };
         let both = model.reduce(&one).and_then(|model| model.reduce(&two));
         assert_eq!(result.is_ok(), both.is_some());
         match both {
@@ -220,7 +222,7 @@ impl Trace<'_> {
 
     fn reduce_several(&mut self) -> &'static str {
         let sets = [self.set(), self.set(), self.set()];
-        let Some(mut model) = self.model.clone() else { return "reduce several of none" };
+        let Some(mut model) = self.model.clone() else { return "reduce several of an empty tree" };
         let first_failure = {
             let mut model = Some(model.clone());
             sets.iter().position(|set| {
@@ -255,7 +257,7 @@ impl Trace<'_> {
         let (text, copy) = (self.tree.to_string(), self.tree.clone());
         let changed = self.tree.intersect(&other);
         let (Some(model), Some(other)) = (&self.model, other_model) else {
-            return "intersect nothing";
+            return "intersect an empty tree";
         };
         let sets = other.restrictions();
         match sets.iter().try_fold(model.clone(), |model, set| model.reduce(set)) {
@@ -268,7 +270,7 @@ impl Trace<'_> {
                 assert!(changed.is_err());
                 self.is_back(&text, &copy);
                 assert_eq!(self.tree.changed().count(), 0);
-                "intersect in vain"
+                "intersect refused"
             }
         }
     }
@@ -280,7 +282,7 @@ impl Trace<'_> {
         let name = |leaf| kept.iter().position(|&kept| kept == leaf).map(|at| at as u32);
         let by = &mut |leaf| name(leaf).map(Reference::Leaf);
         let expected = self.model.as_ref().and_then(|model| model.map(by));
-        let projected = self.tree.project(&kept).expect("different leaves");
+        let projected = self.tree.project(&kept).expect("the leaves are different");
         assert_eq!(projected.canonical().to_string(), text(&expected));
         if kept.len() > 7 && self.open.is_empty() {
             (self.tree, self.model) = (projected, expected);
@@ -290,7 +292,7 @@ impl Trace<'_> {
 
     fn common_intervals(&mut self) -> &'static str {
         if self.tree.is_empty() || self.tree.len() > 40 {
-            return "too many for common intervals";
+            return "skip common intervals of many leaves";
         }
         let orders: Vec<Vec<u32>> = (0..1 + self.byte() % 3).map(|_| self.order()).collect();
         let tree = PqTree::from_orders(&orders).expect("orders");
@@ -304,13 +306,13 @@ impl Trace<'_> {
 
     fn reserve(&mut self) -> &'static str {
         let (written, leaves) = (self.tree.to_string(), self.byte() as u32 % 100);
-        self.tree.reserve(leaves).expect("not many");
+        self.tree.reserve(leaves).expect("there are few leaves");
         assert_eq!(self.tree.to_string(), written);
         "reserve"
     }
 
     fn orders(&mut self) -> &'static str {
-        let Some(model) = self.model.clone() else { return "orders of nothing" };
+        let Some(model) = self.model.clone() else { return "orders of an empty tree" };
         let count = model.count();
         assert_eq!(self.tree.orders_count(), count);
         let exact = self.tree.orders_count_exact();
@@ -336,13 +338,13 @@ impl Trace<'_> {
         "orders"
     }
 
-    /// The same tree, from its text, its restrictions, its canonical form.
+    /// Rebuilds the tree from its text, its restrictions, and its canonical form.
     fn again(&mut self) -> &'static str {
         let written = self.tree.to_string();
-        let read: PqTree = written.parse().expect("its own text");
+        let read: PqTree = written.parse().expect("the tree's own text");
         assert_eq!(read.to_string(), written);
         let mut reduced = PqTree::new(self.tree.len());
-        reduced.reduce_all(self.tree.restrictions()).expect("its own restrictions");
+        reduced.reduce_all(self.tree.restrictions()).expect("a new tree accepts them");
         let canonical = self.tree.canonical();
         for other in [&read, &reduced, &canonical] {
             assert_eq!(other, &self.tree);

@@ -1,4 +1,4 @@
-//! Reads consecutive-ones instances, and says for each what a PQ-tree makes of it.
+//! Reads consecutive-ones instances, and prints the results of a PQ-tree for each.
 
 use flate2::read::GzDecoder;
 use pqtree::{PqTree, ReduceError};
@@ -14,28 +14,29 @@ mod c1p_text;
 use c1p_text::{Instance, Lines};
 
 const HELP: &str = "\
-Reads consecutive-ones instances, and says for each what a PQ-tree makes of it.
+Reads consecutive-ones instances, and prints the results of a PQ-tree for each.
 
 Usage: c1p [--answers] FILE…
 
 A file, plain or .gz, holds instances: `p c1p n m total`, then m restrictions
-`k a1 … ak` of leaves from 0; lines that begin with c are comments. Restrictions
-are reduced in order, and skipped if they cannot be.
+`k a1 … ak` of leaves from 0. Lines that begin with c are comments. Restrictions
+are reduced in order; those that do not fit are skipped.
 
-Printed for each instance, separated by tabs: file, n, restrictions, elements,
-accepted, decision hash, P-nodes, Q-nodes, log2 of the orders, nanoseconds per
-element (making the tree and all reductions, without reading), bytes of the tree.
+Prints for each instance, separated by tabs: file, n, restrictions, elements,
+accepted, decision hash, P-nodes, Q-nodes, log2 of the number of orders,
+nanoseconds per element (to make and reduce the tree), bytes of the tree.
 
 Options:
-  --answers  Print a 1 for each accepted restriction and a 0 for each other, and
-             the number of orders, or what it exceeds if it has over 6,000 digits
-  --help     Print this
+  --answers  Print a 1 for each accepted restriction and a 0 for each refused
+             one, and the number of orders, or a lower bound if it has more than
+             6,000 digits
+  --help     Print this help
 
-Exit codes: 0, all instances were read; 1, a file cannot be read, or is not of
-this form: the error names its line; 2, wrong usage.
+Exit codes: 0, all instances were read; 1, a file cannot be read or has a syntax
+error, which is printed with its line; 2, wrong usage.
 ";
 
-/// What is asked for, with the files to read.
+/// The command and its files.
 enum Request {
     Help,
     Measure(Vec<String>),
@@ -71,7 +72,7 @@ fn request() -> Result<Request, String> {
             Some("--help" | "-h") => return Ok(Request::Help),
             Some("--answers") => answers = true,
             Some(option) if option.starts_with('-') => {
-                return Err(format!("there is no option {option}"));
+                return Err(format!("unknown option {option}"));
             }
             Some(file) => files.push(file.to_string()),
             None => return Err(format!("{} is not UTF-8", argument.display())),
@@ -87,7 +88,7 @@ fn request() -> Result<Request, String> {
 fn run(file: &str, print: impl Fn(&str, &Instance) -> String) -> Result<(), String> {
     let mut lines = Lines::new(open(file)?);
     while let Some(instance) = lines.instance()? {
-        // An error if no one reads on, as in a pipe to `head`.
+        // Fails if the reader closes the pipe, such as `head`.
         writeln!(std::io::stdout(), "{}", print(file, &instance))
             .map_err(|error| error.to_string())?;
     }
@@ -101,12 +102,12 @@ fn open(file: &str) -> Result<Box<dyn BufRead>, String> {
     Ok(Box::new(BufReader::with_capacity(1 << 20, plain)))
 }
 
-/// Reduces a restriction that was read, so that its leaves are in order.
+/// Reduces a restriction. Its leaves were checked when it was read.
 fn is_accepted(tree: &mut PqTree, restriction: &[u32]) -> bool {
     match tree.reduce(restriction) {
         Ok(_) => true,
         Err(ReduceError::Conflict) => false,
-        Err(error) => unreachable!("checked when read: {error}"),
+        Err(error) => unreachable!("the leaves were checked: {error}"),
     }
 }
 
@@ -137,8 +138,8 @@ fn decision_hash(accepted: &[bool]) -> u64 {
     })
 }
 
-/// The most bits of a number of orders that is printed in full.
-const LONGEST_COUNT: f64 = 20_000.0;
+/// The largest number of orders that is printed in full, in bits.
+const MAX_COUNT_BITS: f64 = 20_000.0;
 
 fn answer(instance: &Instance) -> String {
     let mut tree = PqTree::new(instance.leaves);
@@ -147,12 +148,12 @@ fn answer(instance: &Instance) -> String {
         line.push(if is_accepted(&mut tree, restriction) { '1' } else { '0' });
     }
     let log2 = tree.orders_log2();
-    // Counting exactly takes time in the square of the length.
-    let written = if log2 < LONGEST_COUNT {
+    // Exact counting takes quadratic time in the number of bits.
+    let written = if log2 < MAX_COUNT_BITS {
         write!(line, " {}", tree.orders_count_exact())
     } else {
         write!(line, " more than 2^{}", log2.floor() - 1.0)
     };
-    written.expect("a string takes anything");
+    written.expect("writing to a string cannot fail");
     line
 }

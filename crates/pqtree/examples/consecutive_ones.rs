@@ -1,5 +1,5 @@
 //! The consecutive-ones property of a 0/1 matrix: an order of its columns in which the ones of
-//! every row are together.
+//! every row are consecutive.
 //!
 //! ```text
 //! cargo run -p pqtree --example consecutive_ones
@@ -20,7 +20,7 @@ fn main() {
                     2f64.powf(tree.orders_log2())
                 );
                 let mut rows: Vec<String> = matrix.iter().map(|row| pick(row, &order)).collect();
-                // Rows by where their ones begin: the staircase that such matrices are drawn as.
+                // Sorts rows by their first one, which makes a staircase.
                 rows.sort_by_key(|row| row.find('1'));
                 print!("{}\n\n", rows.join("\n"));
             }
@@ -29,7 +29,7 @@ fn main() {
     }
 }
 
-/// All orders of the columns, or the first row that cannot have its ones together, and why.
+/// Returns all orders of the columns, or the first row whose ones cannot be consecutive.
 fn column_order(matrix: &[&str]) -> Result<PqTree, (usize, Conflict)> {
     let mut tree = PqTree::new(matrix[0].len() as u32);
     for (index, row) in matrix.iter().enumerate() {
@@ -39,8 +39,8 @@ fn column_order(matrix: &[&str]) -> Result<PqTree, (usize, Conflict)> {
             .map(|(column, _)| column)
             .collect();
         if tree.reduce(&ones).is_err() {
-            let conflict = tree.conflict(&ones).expect("columns of the matrix");
-            return Err((index, conflict.expect("the set was refused")));
+            let conflict = tree.conflict(&ones).expect("the ones are columns of the matrix");
+            return Err((index, conflict.expect("the set is refused")));
         }
     }
     Ok(tree)

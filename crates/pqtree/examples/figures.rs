@@ -4,8 +4,8 @@
 //! cargo run --release -p pqtree --example figures [-- --quick]
 //! ```
 //!
-//! Each instance is run 101 times, or for as long as five seconds, but three times at least; the
-//! shortest time and the median are printed. `--quick` leaves out the trees of a million leaves.
+//! Each instance runs 101 times, or fewer within five seconds, but at least three times. The
+//! figures are the minimum and the median. `--quick` leaves out the trees of a million leaves.
 
 #[path = "../dev/families.rs"]
 mod families;
@@ -21,7 +21,7 @@ fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
     let large: &[Plan] = if quick { &[] } else { &LARGE };
     println!(
-        "| family | leaves | sets | accepted | ns an element, least | median | bytes a leaf |"
+        "| family | leaves | sets | accepted | ns per element, min | median | bytes per leaf |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|");
     for &(name, leaves, make) in SMALL.iter().chain(large) {

@@ -1,7 +1,7 @@
-//! Common gene clusters: sets of genes that stayed together in all of several genomes.
+//! Common gene clusters: sets of genes that stayed together in each of several genomes.
 //!
-//! The genomes are orders of the same genes. All their common intervals are in one tree: the leaves
-//! of any node, and of any run of children of a Q-node. After the worked example of Bergeron,
+//! The genomes are orders of the same genes. One tree holds all their common intervals: the leaves
+//! of any node, and of any run of children of a Q-node. From the worked example of Bergeron,
 //! Chauve, de Montgolfier and Raffinot (2008).
 //!
 //! ```text
@@ -15,7 +15,7 @@ fn main() -> Result<(), OrdersError> {
     let genomes =
         [[0, 1, 2, 3, 4, 5, 6, 7, 8], [8, 7, 6, 5, 0, 1, 3, 2, 4], [4, 2, 0, 3, 1, 5, 6, 8, 7]];
     let tree = PqTree::from_orders(&genomes)?;
-    let named = Labeled::with_tree(tree, genes.to_vec()).expect("different genes");
+    let named = Labeled::with_tree(tree, genes.to_vec()).expect("the genes are different");
     println!("{named}\n");
     let tree = named.tree();
     let name = |leaves: &mut dyn Iterator<Item = u32>| {

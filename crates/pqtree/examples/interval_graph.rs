@@ -1,9 +1,9 @@
-//! Interval graphs: whether the vertices of a graph can be intervals of a line that overlap just
-//! where there is an edge.
+//! Interval graphs: tests whether the vertices of a graph can be drawn as intervals of a line that
+//! overlap exactly where there is an edge.
 //!
-//! They can if, and only if, the maximal cliques can be put in an order in which the cliques of
-//! each vertex are together (Fulkerson and Gross, 1965); then a vertex is the interval of its
-//! cliques. Booth and Lueker invented PQ-trees for this.
+//! They can exactly if the maximal cliques have an order in which the cliques of each vertex are
+//! consecutive (Fulkerson and Gross, 1965). Then each vertex is the interval of its cliques. Booth
+//! and Lueker invented PQ-trees for this problem.
 //!
 //! ```text
 //! cargo run -p pqtree --example interval_graph
@@ -16,7 +16,7 @@ fn main() {
     show("bull", 5, &[(0, 1), (1, 2), (0, 2), (1, 3), (2, 4)]);
     show("fan", 5, &[(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (2, 3), (3, 4)]);
     show("square", 4, &[(0, 1), (1, 2), (2, 3), (3, 0)]);
-    // A tree with three legs of length two: chordal, and still no interval graph.
+    // A tree with three legs of length two: chordal, but not an interval graph.
     show("tripod", 7, &[(0, 1), (1, 2), (0, 3), (3, 4), (0, 5), (5, 6)]);
 }
 
@@ -28,11 +28,11 @@ fn show(name: &str, vertices: usize, edges: &[(usize, usize)]) {
                 println!("  {vertex}  {}{}", " ".repeat(first), "=".repeat(last - first + 1));
             }
         }
-        None => println!("{name} is no interval graph"),
+        None => println!("{name} is not an interval graph"),
     }
 }
 
-/// An interval of clique numbers for each vertex, if the graph is an interval graph.
+/// Returns an interval of clique numbers for each vertex, or `None` if the graph has no such intervals.
 fn intervals(vertices: usize, edges: &[(usize, usize)]) -> Option<Vec<(usize, usize)>> {
     let mut adjacent = vec![vec![false; vertices]; vertices];
     for &(a, b) in edges {
@@ -56,10 +56,11 @@ fn intervals(vertices: usize, edges: &[(usize, usize)]) -> Option<Vec<(usize, us
     (0..vertices).map(place).collect()
 }
 
-/// The maximal cliques of a chordal graph; `None` if it is not chordal, and so no interval graph.
+/// Returns the maximal cliques of a chordal graph, or `None` if it is not chordal, and so not an
+/// interval graph.
 ///
 /// Vertices are numbered by maximum cardinality search (Tarjan and Yannakakis, 1984). In a chordal
-/// graph the neighbours of a vertex that were numbered before it are a clique.
+/// graph, the neighbours of a vertex with smaller numbers form a clique.
 fn maximal_cliques(adjacent: &[Vec<bool>]) -> Option<Vec<Vec<usize>>> {
     let mut numbered: Vec<usize> = Vec::new();
     let mut cliques: Vec<Vec<usize>> = Vec::new();

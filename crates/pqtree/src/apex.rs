@@ -1,44 +1,45 @@
-//! Where the paths from the partial nodes to the root meet, and whether each node on them is fit.
+//! Finds the *apex* (the pertinent root): the lowest node with the whole set below it.
 //!
-//! The lowest node with the whole set below it is the *apex* (the pertinent root). Paths climb from
-//! the partial nodes in turns, a step each, at most three of them at a time; a path that reaches
-//! the place of another ends there. When one path is left, it has passed the apex by no more steps
-//! than the others have made; walk back down to it. A node on the paths remembers the children from
-//! which it was reached, its *predecessors*.
+//! Paths climb from the partial nodes towards the root. At most three climb at a time, in turns of
+//! one step each. A path that reaches a node of another path ends there. When one path is left, it
+//! may have climbed past the apex, but by at most as many steps as the others have made; a walk
+//! back down finds the apex. A node on a path remembers the children through which it was reached,
+//! its *predecessors*.
 //!
-//! A node is [checked](crate::check) when its path leaves it. One that could not lie below the apex
-//! is the apex or above it, so that its path goes no further; two such paths are a conflict, and so
-//! are two nodes with two predecessors, or one with three.
+//! A node is [checked](crate::check) when its path leaves it. A node that cannot lie below the apex
+//! is the apex or above it, so its path stops. Two stopped paths are a conflict, and so are two
+//! nodes with two predecessors, or one node with three.
 //!
-//! *Cost*: a success meets the nodes from the apex down to both ends of the terminal path, and as
-//! many again at most. A refusal meets at most five times as many as the deepest leaf of the set
-//! has ancestors: until two predecessors meet, a path is a vertical line, and no more than three of
-//! these are climbing, and two have met. Either, times that of finding a parent.
+//! *Cost*: a successful search visits the nodes from the apex down to both ends of the terminal
+//! path, and at most the same number again. A refusal visits at most 5d nodes, where d is the
+//! number of ancestors of the deepest leaf of the set: until two predecessors join, each path is a
+//! vertical line; at most three of them are climbing and two have joined. Each visit costs one
+//! parent lookup.
 
 use crate::conflict::ReduceError;
 use crate::nodes::Nodes;
 use crate::work::{NIL, Path, Work};
 
-/// How many paths climb at a time. In a set that can be reduced all partial nodes are on two
-/// vertical lines, so that two of any three paths meet on the terminal path.
+/// The number of paths that climb at a time. If a set can be reduced, all partial nodes are on two
+/// vertical lines, so that two of any three paths join on the terminal path.
 const WINDOW: usize = 3;
 
-/// What became of a path that was to climb.
+/// The outcome of a step of a path.
 enum Step {
-    /// It is at this place now.
+    /// The path has reached this place.
     Up(u32),
-    /// It reached a place where another path is or has been.
+    /// The path has reached a node of another path.
     Joined,
-    /// Nothing above its node can be the apex.
+    /// The path cannot go on: nothing above its node can be the apex.
     Stuck,
 }
 
 impl Work {
-    /// Lets the paths climb from the nodes that were counted and are not full, until they have met.
-    /// Returns the place of the apex in `touched`.
+    /// Lets the paths climb from the partial nodes until they have joined. Returns the place of the
+    /// apex in `touched`.
     pub(crate) fn find_apex(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
         let mut top = self.climb_in_turns(nodes)?;
-        // Down again, from where the last path was when the others had joined it.
+        // The last path may have climbed past the apex before the others joined it: go back down.
         loop {
             match self.paths[top].predecessors {
                 [below, NIL] if self.touched[top].last_full == NIL && below != NIL => top = below,
@@ -47,8 +48,8 @@ impl Work {
         }
     }
 
-    /// Notes for each node that was counted that no path has come to it, and puts those that are
-    /// not full into `starts`; returns how many. Without a branch, as in labelling.
+    /// Resets the paths of all counted nodes and collects the partial ones in `starts`. Returns
+    /// their number. Has no branches, for the same reason as labelling.
     pub(crate) fn start_paths(&mut self) -> u32 {
         let starts = self.starts.with_room(self.touched.len(), NIL);
         let paths = self.paths.with_room(self.touched.len(), Path::NONE);
@@ -63,7 +64,7 @@ impl Work {
         count as u32
     }
 
-    /// Lets paths climb until one is left. Returns where that one is: at the apex, or above it.
+    /// Lets paths climb until one is left. Returns its place, which is the apex or above it.
     fn climb_in_turns(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
         let starts = self.start_paths();
         let (mut next, mut climbing, mut count) = (0, [NIL; WINDOW], 0);
@@ -94,8 +95,8 @@ impl Work {
         }
     }
 
-    /// Lets paths climb, a step each in turn, until one of them goes no further. Returns which one,
-    /// and whether it is stuck; if not, it has joined another one.
+    /// Lets paths climb in turns until one ends. Returns its index, and true if it is stuck or
+    /// false if it has joined another path.
     fn climb_until_one_ends(
         &mut self,
         nodes: &mut Nodes,
@@ -112,7 +113,7 @@ impl Work {
         }
     }
 
-    /// Lets the path that has come to `place` climb to the parent.
+    /// Moves a path from `place` to the parent.
     #[inline]
     fn step(&mut self, nodes: &mut Nodes, place: u32) -> Result<Step, ReduceError> {
         let touched = self.touched[place];

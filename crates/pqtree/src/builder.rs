@@ -1,7 +1,7 @@
-//! Building a tree from outside in, as its text is read: open a node, leaves, close.
+//! Builds a tree from the outside in, in the order of its text: open a node, add leaves, close it.
 //!
-//! Nodes that would have one child dissolve into it, nodes without children vanish, and a Q-node of
-//! two children becomes a P-node. So any nesting gives a proper tree.
+//! A node with one child is replaced by that child, a node without children is dropped, and a
+//! Q-node with two children becomes a P-node. So any nesting gives a valid tree.
 
 use crate::node::{Kind, NodeId};
 use crate::nodes::Nodes;
@@ -11,13 +11,13 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub(crate) struct Builder {
     nodes: Nodes,
-    /// Of each open node, its kind and where its children begin in `children`.
+    /// For each open node, its kind and the start of its children in `children`.
     open: Vec<(Kind, usize)>,
     children: Vec<NodeId>,
 }
 
 impl Builder {
-    /// For a tree of that many leaves, each of which has to be [added](Self::leaf) once.
+    /// Starts a tree of `leaves` leaves. Each must be [added](Self::leaf) once.
     pub(crate) fn new(leaves: u32) -> Self {
         Self { nodes: Nodes::unconnected(leaves), open: Vec::new(), children: Vec::new() }
     }
@@ -31,7 +31,7 @@ impl Builder {
     }
 
     pub(crate) fn close(&mut self) {
-        let (kind, begin) = self.open.pop().expect("closed no more often than opened");
+        let (kind, begin) = self.open.pop().expect("each close follows an open");
         let count = self.children.len() - begin;
         if count < 2 {
             return;
@@ -43,8 +43,7 @@ impl Builder {
         self.children.push(node);
     }
 
-    /// The tree, once all is closed: its root is what was built last, and must be all that was
-    /// built.
+    /// Returns the tree. All nodes must be closed, and there must be exactly one root.
     pub(crate) fn finish(mut self) -> Nodes {
         debug_assert!(self.open.is_empty() && self.children.len() < 2, "one tree");
         self.nodes.root = self.children.pop().unwrap_or(NodeId::NONE);

@@ -1,12 +1,12 @@
-//! One form for all trees that admit the same orders, and with it `Eq` and `Hash`.
+//! A canonical form, the same for all trees that admit the same orders; `Eq` and `Hash` use it.
 //!
-//! The set of orders determines the tree but for the order of a P-node's children and the direction
-//! of a Q-node's. The canonical form fixes these: children of a P-node by their smallest leaf, a
-//! Q-node with the smaller end first.
+//! The set of orders determines the tree, except for the order of a P-node's children and the
+//! direction of a Q-node. The canonical form sorts the children of a P-node by their smallest leaf,
+//! and starts a Q-node at the end with the smaller leaf.
 //!
-//! No sorting is needed. Climb from leaf 0, 1, 2, … to the first node that was met before; each
-//! node met for the first time is, among the children of its parent, the one with the next larger
-//! smallest leaf.
+//! No sorting is needed. Climb from the leaves 0, 1, 2, … in turn, each time up to the first node
+//! that an earlier climb has visited. The leaf of the climb that first visits a node is the node's
+//! smallest leaf, so the children of each parent are found in ascending order.
 //!
 //! *Cost*: O(n).
 
@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
 impl PqTree {
-    /// The same tree in canonical form: equal trees have the same canonical text.
+    /// Returns the tree in canonical form. Equal trees have the same canonical text.
     pub fn canonical(&self) -> Self {
         let mut builder = Builder::new(self.len());
         for token in self.tokens() {
@@ -80,7 +80,7 @@ impl PqTree {
                 let Some(parent) = self.parent(node) else {
                     break;
                 };
-                // Lists grow at the front: the largest comes first, as it has to on a stack.
+                // Lists grow at the front, so the largest comes first, in the order of a stack.
                 next_sibling[node.index()] = first_child[parent.index()];
                 first_child[parent.index()] = node;
                 node = parent;
@@ -90,14 +90,14 @@ impl PqTree {
     }
 }
 
-/// Of each node, its smallest leaf, and the lists of children by descending smallest leaf.
+/// For each node, its smallest leaf and its children by descending smallest leaf.
 struct Ranked {
     rank: Vec<u32>,
     first_child: Vec<NodeId>,
     next_sibling: Vec<NodeId>,
 }
 
-// No leaf has such a number: there are at most 2^29.
+// Larger than any leaf: there are at most 2^29.
 const OPEN_P: u32 = u32::MAX;
 const OPEN_Q: u32 = u32::MAX - 1;
 const CLOSE: u32 = u32::MAX - 2;

@@ -1,16 +1,14 @@
-//! Whether the full children of every node on the terminal path can be gathered.
+//! Checks that the full children of every node on the terminal path can be gathered.
 //!
-//! A P-node can always gather them. In a Q-node the full children have to be neighbours, with the
-//! predecessors next to them on either side; below the apex, moreover, that block has to lie at an
-//! end, with a predecessor only on its inner side. A node below the apex has at most one
-//! predecessor.
+//! A P-node can always gather them. In a Q-node the full children must be neighbours, with the
+//! predecessors next to them on either side. Below the apex, this block must also be at an end,
+//! with a predecessor only on its inner side. A node below the apex has at most one predecessor.
 //!
-//! Nodes below the apex are checked when their path leaves them, the apex once it is known. What
-//! the rearrangement has to know about the Q-nodes, [`Path::outer`] and [`Path::full_end`],
-//! is noted on the way.
+//! A node below the apex is checked when its path leaves it, and the apex once it is known. The
+//! checks also record what the rearrangement needs for Q-nodes: [`Path::outer`] and
+//! [`Path::full_end`].
 //!
-//! *Source*: the conditions are those of Booth and Lueker's templates (1976), said once for all of
-//! them.
+//! *Source*: the conditions of Booth and Lueker's templates (1976), stated once for all of them.
 //!
 //! *Cost*: O(full children) for a Q-node, O(1) for a P-node.
 
@@ -20,7 +18,7 @@ use crate::nodes::Nodes;
 use crate::work::{NIL, Work};
 
 impl Work {
-    /// Whether the set can be made consecutive, given the labels and the apex.
+    /// Checks that the set can be made consecutive, given the labels and the apex.
     pub(crate) fn check(&mut self, nodes: &Nodes, apex: u32) -> Result<(), ReduceError> {
         if self.touched[apex].is_q() {
             self.check_q_apex(nodes, apex)?;
@@ -41,7 +39,7 @@ impl Work {
         let predecessors = self.predecessor_nodes(apex);
         let [a, b] = predecessors;
         let Some(block) = self.full_block(nodes, apex)? else {
-            // No full child: the two predecessors have to be neighbours.
+            // No full child: the two predecessors must be neighbours.
             if !nodes.siblings(a).contains(&b) {
                 return Err(ReduceError::Conflict);
             }
@@ -61,26 +59,26 @@ impl Work {
         Ok(())
     }
 
-    /// Notes whether a node that its path has left can lie below the apex still, now that another
-    /// path has reached it.
+    /// Updates [`Path::fits`] of a node that its path has left, after another path has reached it.
     pub(crate) fn refit_below(&mut self, nodes: &Nodes, place: u32) {
         let [predecessor, other] = self.predecessor_nodes(place);
         let path = &mut self.paths[place];
         path.fits = other == NodeId::NONE;
         if self.touched[place].is_q() && path.fits {
-            // It has full children, or it would have been reached before: the block's inner end.
+            // The node has full children, or it would have been reached before. The predecessor
+            // must be at the inner end of their block.
             let [beyond, last] = path.outer;
             path.fits = predecessor == beyond;
             path.outer[0] = nodes.sibling_beside(predecessor, last);
         }
     }
 
-    /// Whether a Q-node with one predecessor at most, which its path is about to leave, can lie
-    /// below the apex. An error if it cannot be the apex either.
+    /// Returns true if a Q-node, which its path is about to leave, can lie below the apex. It has
+    /// at most one predecessor. Fails if the node cannot be the apex either.
     pub(crate) fn q_fits_below(&mut self, nodes: &Nodes, place: u32) -> Result<bool, ReduceError> {
         let [predecessor, _] = self.predecessor_nodes(place);
         let Some(block) = self.full_block(nodes, place)? else {
-            // No full child: the only predecessor has to be an end.
+            // No full child: the only predecessor must be an end.
             let path = &mut self.paths[place];
             path.full_end = predecessor;
             path.outer[0] = nodes.sibling_beside(predecessor, NodeId::NONE);
@@ -102,17 +100,17 @@ impl Work {
         self.paths[place].predecessors.map(|place| self.node_at(place))
     }
 
-    /// The two ends of the block of full children of a Q-node; `None` if it has no full child.
+    /// Returns the two ends of the block of full children of a Q-node, or `None` if it has no full
+    /// child.
     ///
-    /// Every run of full children has two borders with what is not full; so they are one run if
-    /// there are two borders.
+    /// Each run of full children has two borders. So if there are two borders, there is one run.
     fn full_block(&self, nodes: &Nodes, place: u32) -> Result<Option<[BlockEnd; 2]>, ReduceError> {
         let mut child = self.touched[place].last_full;
         if child == NIL {
             return Ok(None);
         }
-        // One place more than there may be borders: whether there is a border cannot be predicted,
-        // so that what would be one is noted each time, and counted if it is.
+        // One entry more than the allowed borders. A branch on the border would be unpredictable,
+        // so each candidate is written, and counted only if it is a border.
         let mut block = [BlockEnd { last: NodeId::NONE, beyond: NodeId::NONE }; 3];
         let mut borders = 0;
         while child != NIL {
@@ -131,7 +129,7 @@ impl Work {
     }
 }
 
-/// An end of a block of full children: the last of them, and the sibling after it.
+/// An end of a block of full children: the last full child, and the sibling after it.
 #[derive(Clone, Copy, Debug)]
 struct BlockEnd {
     last: NodeId,

@@ -1,10 +1,10 @@
-//! Orders in a circle: PC-trees.
+//! Circular orders: PC-trees.
 //!
-//! Cut the circle at one element, the *hinge*, and a circular order is a linear order of the
-//! others. A set without the hinge is together in the circle just if it is consecutive there; a set
-//! with it, just if its complement is. So a PC-tree is a PQ-tree hung up at the hinge: its P-nodes,
-//! and its Q-nodes, there called C-nodes, keep their neighbours in any order, or in a circular one
-//! and its reverse.
+//! Cut the circle at one element, the *hinge*: a circular order becomes a linear order of the other
+//! elements. A set without the hinge is consecutive in the circle exactly if it is consecutive in
+//! the linear order. A set with the hinge is consecutive exactly if its complement is. So a PC-tree
+//! is a PQ-tree attached to the hinge. The neighbours of a P-node may be in any order. The
+//! neighbours of a Q-node, called C-node in a PC-tree, keep their circular order or its reverse.
 //!
 //! *Source*: W.-L. Hsu and R. McConnell, "PC trees and circular-ones arrangements" (2003).
 
@@ -18,9 +18,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-/// A set of circular orders of the elements `0..len`, in which given sets are each together.
+/// A set of circular orders of the elements `0..len`, in which given sets are consecutive.
 ///
-/// Rotations of an order are the same order, its mirror image is another.
+/// All rotations of an order count as the same order, but its mirror image is a different order.
 ///
 /// ```
 /// # use pqtree::CircularTree;
@@ -35,19 +35,19 @@ use core::str::FromStr;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct CircularTree {
-    /// All elements but the hinge, which is the last one.
+    /// All elements except the hinge, which is the last one.
     tree: PqTree,
     elements: u32,
 }
 
-/// Elements that prove that a set cannot be together: in no order of just these, which the tree
-/// admits, are those inside.
+/// Elements that prove that a set cannot be consecutive: the tree admits no order of these elements
+/// in which those inside are consecutive.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct CircularConflict {
     /// Elements of the set.
     pub inside: Vec<u32>,
-    /// Elements not of the set.
+    /// Elements outside the set.
     pub outside: Vec<u32>,
 }
 
@@ -61,11 +61,12 @@ pub enum CircularNode {
 }
 
 impl CircularTree {
-    /// The tree that admits every circular order of the elements `0..elements`.
+    /// Creates a tree that admits every circular order of the elements `0..elements`.
     ///
     /// # Panics
     ///
-    /// If there are more than [`PqTree::MOST_LEAVES`]: [`try_new`](Self::try_new) does not.
+    /// If there are more than [`PqTree::MAX_LEAVES`]. [`try_new`](Self::try_new) returns an error
+    /// instead.
     pub fn new(elements: u32) -> Self {
         match Self::try_new(elements) {
             Ok(tree) => tree,
@@ -73,45 +74,45 @@ impl CircularTree {
         }
     }
 
-    /// The tree that admits every circular order of the elements `0..elements`, if they are not too
-    /// many.
+    /// Creates a tree that admits every circular order of the elements `0..elements`. Fails if
+    /// there are more than [`PqTree::MAX_LEAVES`].
     pub fn try_new(elements: u32) -> Result<Self, LeafError> {
         check_count(elements.into())?;
         Ok(Self { tree: PqTree::new(elements.saturating_sub(1)), elements })
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> u32 {
         self.elements
     }
 
-    /// Whether there is no element.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.elements == 0
     }
 
-    /// Keeps only those orders in which `set` is together, and so is its complement. All or
-    /// nothing. Returns whether an order was lost.
+    /// Keeps only the orders in which `set` is consecutive; its complement then is, too. Returns
+    /// true if the tree now admits fewer orders. After an error the tree is unchanged.
     ///
-    /// *Cost*: that of [`PqTree::reduce`]; O(n) if the set has the last element.
+    /// *Cost*: the same as [`PqTree::reduce`], or O(n) if the set contains the last element.
     pub fn reduce(&mut self, set: &[u32]) -> Result<bool, ReduceError> {
         let (set, _) = self.without_hinge(set)?;
         Ok(self.tree.reduce(&set)?.changed)
     }
 
-    /// Whether [`reduce`](Self::reduce) would succeed.
+    /// Checks that [`reduce`](Self::reduce) would succeed, at the same cost.
     pub fn can_reduce(&mut self, set: &[u32]) -> Result<(), ReduceError> {
         let (set, _) = self.without_hinge(set)?;
         self.tree.can_reduce(&set)
     }
 
-    /// Whether the set is together in every order that the tree admits.
+    /// Returns true if the set is consecutive in every order that the tree admits.
     pub fn is_consecutive(&mut self, set: &[u32]) -> Result<bool, LeafError> {
         let (set, _) = self.without_hinge(set)?;
         self.tree.is_consecutive(&set)
     }
 
-    /// Why [`reduce`](Self::reduce) refuses a set, or would; `None` if it does not.
+    /// Explains why [`reduce`](Self::reduce) refuses a set. Returns `None` if it does not.
     pub fn conflict(&mut self, set: &[u32]) -> Result<Option<CircularConflict>, LeafError> {
         let (set, is_complement) = self.without_hinge(set)?;
         let conflict = self.tree.conflict(&set)?;
@@ -124,7 +125,7 @@ impl CircularTree {
         }))
     }
 
-    /// Changes the tree, all or nothing. See [`PqTree::attempt`].
+    /// Runs `change`, and restores the tree if it fails. See [`PqTree::attempt`].
     pub fn attempt<T, E>(
         &mut self,
         change: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -132,7 +133,7 @@ impl CircularTree {
         attempt(self, change)
     }
 
-    /// Whether the tree admits this circular order of all elements, wherever it is cut.
+    /// Returns true if the tree admits this circular order of all elements, given from any start.
     pub fn contains_order(&self, order: &[u32]) -> bool {
         let Some(hinge) = self.elements.checked_sub(1) else { return order.is_empty() };
         let Some(at) = order.iter().position(|&element| element == hinge) else { return false };
@@ -140,45 +141,45 @@ impl CircularTree {
         self.tree.contains_order(&linear)
     }
 
-    /// One of the orders, the last element at its end.
+    /// Returns one of the orders, with the last element at the end.
     pub fn frontier(&self) -> impl Iterator<Item = u32> + '_ {
         self.tree.frontier().chain(self.elements.checked_sub(1))
     }
 
-    /// All orders, each once, the last element at the end of each.
+    /// Returns all orders, each once, with the last element at the end.
     pub fn orders(&self) -> impl Iterator<Item = Vec<u32>> + '_ {
         let hinge = self.elements.checked_sub(1);
         self.tree.orders().map(move |order| order.into_iter().chain(hinge).collect())
     }
 
-    /// The number of orders, if it is below 2¹²⁸.
+    /// Returns the number of orders, or `None` from 2¹²⁸ on.
     pub fn orders_count(&self) -> Option<u128> {
         self.tree.orders_count()
     }
 
-    /// The number of orders, however large. See [`PqTree::orders_count_exact`].
+    /// Returns the exact number of orders. See [`PqTree::orders_count_exact`].
     pub fn orders_count_exact(&self) -> OrderCount {
         self.tree.orders_count_exact()
     }
 
-    /// The tree of all elements but the last, at which the circle is cut. Its inner nodes are those
-    /// of the PC-tree.
+    /// Returns the tree of all elements except the last, where the circle is cut. Its inner nodes
+    /// are the inner nodes of the PC-tree.
     pub fn tree(&self) -> &PqTree {
         &self.tree
     }
 
-    /// The inner nodes.
+    /// Returns the inner nodes.
     pub fn inner_nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.tree.pre_order().filter(|&node| self.tree.as_leaf(node).is_none())
     }
 
-    /// The neighbours of an inner node, in the circular order in which they are stored. Of a
-    /// P-node,
-    /// [`Kind::P`], they may stand in any order; of a C-node, [`Kind::Q`], in this and its reverse.
+    /// Returns the neighbours of an inner node, in the stored circular order. The neighbours of a
+    /// P-node ([`Kind::P`]) may be in any order; the neighbours of a C-node ([`Kind::Q`]) in this
+    /// order or its reverse.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// If the node does not exist.
     pub fn neighbours(&self, node: NodeId) -> impl Iterator<Item = CircularNode> + '_ {
         let name = |node| match self.tree.kind(node) {
             Kind::Leaf => CircularNode::Element(node.0),
@@ -189,7 +190,7 @@ impl CircularTree {
         core::iter::once(above).chain(self.tree.children(node).map(name))
     }
 
-    /// The set, or its complement if it has the hinge; and whether it is that.
+    /// Returns the set and `false`, or its complement and `true` if the set contains the hinge.
     fn without_hinge(&self, set: &[u32]) -> Result<(Vec<u32>, bool), LeafError> {
         let elements = self.elements;
         let is_out = |&&leaf: &&u32| leaf >= elements;
@@ -230,7 +231,7 @@ impl Undo for CircularTree {
 }
 
 impl fmt::Display for CircularTree {
-    /// The last element and the tree of the others, `{5 (0 1 [2 3 4])}`.
+    /// Writes the last element and the tree of the others, such as `{5 (0 1 [2 3 4])}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.elements {
             0 => f.write_str("{}"),
@@ -243,7 +244,7 @@ impl fmt::Display for CircularTree {
 impl FromStr for CircularTree {
     type Err = ParseError;
 
-    /// Reads a tree as it is [displayed](fmt::Display).
+    /// Parses the [displayed](fmt::Display) text.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let inner = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
         let inner = inner.ok_or(ParseError::NotOneTree)?.trim_end();

@@ -1,51 +1,51 @@
-//! Errors of reductions; and why a set is refused, with leaves that prove it.
+//! Errors of reductions, and the proof of a refusal.
 //!
-//! A [`Conflict`] names at most six leaves, `inside` of the set and `outside` of it. They prove the
-//! refusal on their own: in the tree [projected](crate::PqTree::project) onto these leaves, those
-//! inside cannot be made consecutive either.
+//! A [`Conflict`] names at most six leaves, `inside` the set and `outside` it. They prove the
+//! refusal on their own: even in the tree [projected](crate::PqTree::project) onto these leaves,
+//! those inside cannot be made consecutive.
 //!
-//! *Source*: the cases follow the four ways in which the check can fail; R. McConnell, "A
-//! certifying algorithm for the consecutive-ones property" (SODA 2004), for why a refusal ought to
-//! come with a proof.
+//! *Source*: the cases follow the four ways in which the check can fail. R. McConnell, "A
+//! certifying algorithm for the consecutive-ones property" (SODA 2004), explains why a refusal
+//! should come with a proof.
 
-use crate::nodes::MOST_LEAVES;
+use crate::nodes::MAX_LEAVES;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Why a set was not made consecutive. The tree is as it was.
+/// The reason why a reduction failed. The tree is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ReduceError {
-    /// No order that the tree admits has the set consecutive. [`PqTree::conflict`] names leaves
+    /// The tree admits no order in which the set is consecutive. [`PqTree::conflict`] names leaves
     /// that prove it.
     ///
     /// [`PqTree::conflict`]: crate::PqTree::conflict
     Conflict,
-    /// The list of leaves is no set of leaves of the tree.
+    /// The list of leaves is not a valid set.
     Leaf(LeafError),
 }
 
-/// What is wrong with a list of leaves, all of which have to be in the tree, and different.
+/// An invalid list of leaves. All leaves must be in the tree, and different.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LeafError {
-    /// A leaf is named that the tree has not.
+    /// The list has a leaf that is not in the tree.
     OutOfRange {
-        /// The leaf named.
+        /// The leaf.
         leaf: u32,
-        /// How many leaves the tree has.
+        /// The number of leaves in the tree.
         leaves: u32,
     },
-    /// A leaf is named twice.
+    /// The list has a leaf twice.
     Repeated {
-        /// That leaf.
+        /// The leaf.
         leaf: u32,
     },
-    /// No leaf is named, where one has to be.
+    /// The list is empty, where at least one leaf is required.
     NoLeaf,
-    /// The tree would have more leaves than a tree can have.
+    /// The tree would exceed [`PqTree::MAX_LEAVES`](crate::PqTree::MAX_LEAVES).
     TooMany {
-        /// How many leaves it would have.
+        /// The number of leaves that it would have.
         leaves: u64,
     },
 }
@@ -56,45 +56,45 @@ pub enum LeafError {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Conflict {
-    /// In every order `outside` lies between the two leaves `inside`.
+    /// In every order, `outside` lies between the two leaves `inside`.
     Separated {
         /// Leaves of the set.
         inside: [u32; 2],
-        /// A leaf not of the set.
+        /// A leaf outside the set.
         outside: u32,
     },
-    /// In every order `inside` lies between the two leaves `outside`, and `beyond` does not.
+    /// In every order, `inside` lies between the two leaves `outside`, and `beyond` does not.
     Enclosed {
         /// A leaf of the set.
         inside: u32,
-        /// Leaves not of the set.
+        /// Leaves outside the set.
         outside: [u32; 2],
         /// A leaf of the set.
         beyond: u32,
     },
-    /// `inside[i]` and `outside[i]`, for i = 0 and 1, are two groups which stay apart from each
-    /// other, and `beyond` never comes between them: from `beyond`, one of the groups has to be
-    /// crossed to reach the other.
+    /// `inside[0]` with `outside[0]`, and `inside[1]` with `outside[1]`, are two groups that never
+    /// mix, and `beyond` is never between them. So a run from `beyond` to the far group contains
+    /// the whole near group.
     TwoSplits {
         /// Leaves of the set, one of each group.
         inside: [u32; 2],
-        /// Leaves not of the set, one of each group.
+        /// Leaves outside the set, one of each group.
         outside: [u32; 2],
         /// A leaf of the set.
         beyond: u32,
     },
-    /// `inside[i]` and `outside[i]` are three groups that stay apart from each other: each of them
-    /// has a border of the set inside it, and there are but two borders.
+    /// `inside[i]` with `outside[i]`, for i from 0 to 2, are three groups that never mix. The set
+    /// would need a border inside each group, but a consecutive set has only two borders.
     ThreeSplits {
         /// Leaves of the set, one of each group.
         inside: [u32; 3],
-        /// Leaves not of the set, one of each group.
+        /// Leaves outside the set, one of each group.
         outside: [u32; 3],
     },
 }
 
 impl Conflict {
-    /// The leaves of the proof that are in the set.
+    /// Returns the leaves of the proof that are in the set.
     pub fn inside(&self) -> Vec<u32> {
         match *self {
             Self::Separated { inside, .. } => inside.to_vec(),
@@ -104,7 +104,7 @@ impl Conflict {
         }
     }
 
-    /// The leaves of the proof that are not in the set.
+    /// Returns the leaves of the proof that are not in the set.
     pub fn outside(&self) -> Vec<u32> {
         match *self {
             Self::Separated { outside, .. } => [outside].to_vec(),
@@ -118,24 +118,25 @@ impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Separated { inside: [a, b], outside } => {
-                write!(f, "{outside}, not of the set, lies between {a} and {b} in every order")
-            }
-            Self::Enclosed { inside, outside: [x, y], beyond } => {
                 write!(
                     f,
-                    "{inside} lies between {x} and {y}, not of the set, in every order, and \
-                     {beyond} beyond them"
+                    "{outside} lies between {a} and {b} in every order, but is not in the set"
                 )
             }
+            Self::Enclosed { inside, outside: [x, y], beyond } => write!(
+                f,
+                "in every order, {inside} lies between {x} and {y}, which are not in the set, and \
+                 {beyond} does not"
+            ),
             Self::TwoSplits { inside: [a, b], outside: [x, y], beyond } => write!(
                 f,
-                "from {beyond}, either {a} with {x} or {b} with {y} has to be crossed to reach the \
-                 other, and {x} and {y} are not of the set"
+                "in every order, {a} with {x} and {b} with {y} stay apart and {beyond} is not \
+                 between them, but {x} and {y} are not in the set"
             ),
             Self::ThreeSplits { inside: [a, b, c], outside: [x, y, z] } => write!(
                 f,
-                "the set would need a border between {a} and {x}, one between {b} and {y}, and \
-                 one between {c} and {z}"
+                "the set needs a border between {a} and {x}, one between {b} and {y}, and one \
+                 between {c} and {z}, but a consecutive set has only two borders"
             ),
         }
     }
@@ -145,7 +146,7 @@ impl fmt::Display for ReduceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflict => {
-                f.write_str("the set cannot be made consecutive: `conflict` says why")
+                f.write_str("the set cannot be made consecutive: call `conflict` for the reason")
             }
             Self::Leaf(error) => error.fmt(f),
         }
@@ -161,10 +162,10 @@ impl fmt::Display for LeafError {
                     "leaf {leaf} is out of range: the tree has {leaves} leaves, numbered from 0"
                 )
             }
-            Self::Repeated { leaf } => write!(f, "leaf {leaf} is named twice: name each leaf once"),
-            Self::NoLeaf => f.write_str("the set is empty: name one leaf or more"),
+            Self::Repeated { leaf } => write!(f, "leaf {leaf} is repeated: name each leaf once"),
+            Self::NoLeaf => f.write_str("the set is empty: expected at least one leaf"),
             Self::TooMany { leaves } => {
-                write!(f, "{leaves} leaves are too many: a tree has at most {MOST_LEAVES}")
+                write!(f, "{leaves} leaves are too many: a tree has at most {MAX_LEAVES}")
             }
         }
     }

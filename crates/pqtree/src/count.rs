@@ -1,4 +1,5 @@
-//! How many orders a tree admits: d! for each P-node of d children, times 2 for each Q-node.
+//! The number of orders that a tree admits: d! for each P-node of d children, times 2 for each
+//! Q-node.
 
 use crate::log2::log2_factorial;
 use crate::tree::PqTree;
@@ -6,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 impl PqTree {
-    /// log₂ of the number of orders.
+    /// Returns log₂ of the number of orders.
     ///
     /// *Cost*: O(inner nodes).
     pub fn orders_log2(&self) -> f64 {
@@ -14,17 +15,17 @@ impl PqTree {
         live.map(|tag| if tag.is_q() { 1.0 } else { log2_factorial(tag.degree()) }).sum()
     }
 
-    /// The number of orders, if it is below 2¹²⁸.
+    /// Returns the number of orders, or `None` from 2¹²⁸ on.
     ///
     /// *Cost*: O(inner nodes).
     pub fn orders_count(&self) -> Option<u128> {
         self.factors(1u128, u128::checked_mul)
     }
 
-    /// The number of orders, however large.
+    /// Returns the exact number of orders.
     ///
-    /// *Cost*: O(n b) for a number of b bits, which is up to n log n;
-    /// [`orders_log2`](Self::orders_log2) says how many.
+    /// *Cost*: O(n b), where b is the number of bits of the result, up to n log n.
+    /// [`orders_log2`](Self::orders_log2) computes b.
     ///
     /// ```
     /// let count = pqtree::PqTree::new(40).orders_count_exact();
@@ -39,11 +40,11 @@ impl PqTree {
                 Some(factor as u32)
             })
         });
-        count.multiply(rest.expect("every product fits, or is put away"));
+        count.multiply(rest.expect("the closure never returns `None`"));
         count
     }
 
-    /// Multiplies the factors from 2 on, all of them below 2³², until a product is `None`.
+    /// Multiplies all factors larger than 1, each below 2³². Stops when a product is `None`.
     fn factors<N>(&self, one: N, mut multiply: impl FnMut(N, u128) -> Option<N>) -> Option<N> {
         let mut live = self.nodes.tags().iter().filter(|tag| tag.is_live());
         live.try_fold(one, |product, tag| {
@@ -53,27 +54,27 @@ impl PqTree {
     }
 }
 
-/// A number of orders, without a limit. See [`PqTree::orders_count_exact`].
+/// An exact number of orders. See [`PqTree::orders_count_exact`].
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OrderCount {
-    /// To the base 2³², the lowest first; the last is not 0.
+    /// Base 2³², lowest digit first; the last digit is not 0.
     digits: Vec<u32>,
 }
 
 impl OrderCount {
-    /// The number to the base 2³², the lowest digit first and the last one not 0: as libraries of
-    /// large numbers take it.
+    /// Returns the digits in base 2³², lowest first; the last digit is not 0. This is the form that
+    /// most big-integer libraries accept.
     pub fn digits(&self) -> &[u32] {
         &self.digits
     }
 
-    /// How many bits the number has.
+    /// Returns the number of bits.
     pub fn bits(&self) -> u64 {
         let last = self.digits.last().map_or(0, |digit| digit.leading_zeros());
         32 * self.digits.len() as u64 - u64::from(last)
     }
 
-    /// The number, if it is below 2¹²⁸.
+    /// Returns the number, or `None` from 2¹²⁸ on.
     pub fn to_u128(&self) -> Option<u128> {
         let digits = self.digits.iter().rev().map(|&digit| u128::from(digit));
         (self.digits.len() <= 4).then(|| digits.fold(0, |number, digit| number << 32 | digit))
@@ -103,7 +104,7 @@ impl OrderCount {
 }
 
 impl fmt::Display for OrderCount {
-    /// In decimal. *Cost*: O(b²) for b bits.
+    /// Writes the number in decimal. *Cost*: O(b²) for b bits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.clone();
         let mut nines = Vec::new();

@@ -1,11 +1,12 @@
-//! Trees as pictures, in the language of Graphviz.
+//! Drawings of trees, in the DOT language of Graphviz.
 
 use crate::node::Kind;
 use crate::tree::PqTree;
 use core::fmt;
 
 impl PqTree {
-    /// The tree in the DOT language: leaves as plain numbers, P-nodes as circles, Q-nodes as boxes.
+    /// Returns the tree in the DOT language: leaves as numbers, P-nodes as circles, Q-nodes as
+    /// boxes.
     ///
     /// ```
     /// let dot = pqtree::PqTree::new(2).dot().to_string();
@@ -21,7 +22,7 @@ impl PqTree {
 pub struct Dot<'a>(&'a PqTree);
 
 impl PqTree {
-    /// Writes the tree in the DOT language; `write_label` adds to what is said of a leaf.
+    /// Writes the tree in the DOT language. `write_label` adds attributes to a leaf.
     pub(crate) fn write_dot(
         &self,
         f: &mut fmt::Formatter<'_>,

@@ -1,12 +1,11 @@
-//! Finding the leaves that prove a conflict, when asked for: a refusal only says that there is one.
+//! Finds the leaves that prove a conflict. A failed reduction only reports that there is one.
 //!
-//! A refusal stops as soon as it is certain. Here all paths climb to the root instead, so that a
-//! node without a mark has no leaf of the set below it. A child is *marked* if it has. The marked
-//! children of a Q-node have to be one run, and this is seen at the run's borders alone: a Q-node
-//! may have many more children than the set has leaves.
+//! A reduction stops as soon as it is certain to fail. Here, all paths climb to the root instead.
+//! Then a child is *marked* exactly if it has a leaf of the set below it. The marked children of a
+//! Q-node must be one run. Only the borders of the run need a check: a Q-node may have far more
+//! children than the set has leaves.
 //!
-//! *Cost*: O(|S| log |S| + the ancestors of S + height of the tree), times that of finding a
-//! parent.
+//! *Cost*: O(|S| log |S| + ancestors of S + height of the tree) parent lookups.
 
 use crate::conflict::{Conflict, LeafError};
 use crate::node::NodeId;
@@ -16,7 +15,7 @@ use crate::work::{NIL, Work};
 use alloc::vec::Vec;
 
 impl PqTree {
-    /// Why [`reduce`](Self::reduce) refuses a set, or would; `None` if it does not.
+    /// Explains why [`reduce`](Self::reduce) refuses a set. Returns `None` if it does not.
     ///
     /// ```
     /// # use pqtree::{Conflict, PqTree, ReduceError};
@@ -48,8 +47,8 @@ impl Work {
         Ok(Marks { work: self, nodes, steps }.conflict())
     }
 
-    /// Lets all paths climb to the root. Returns their steps, as places in `touched`, sorted: from
-    /// the parent, from the child.
+    /// Lets all paths climb to the root. Returns their steps as pairs of places in `touched`,
+    /// parent first, sorted.
     fn climb_to_the_root(&mut self, nodes: &mut Nodes) -> Vec<(u32, u32)> {
         let mut steps = Vec::new();
         for start in 0..self.start_paths() {
@@ -71,14 +70,14 @@ impl Work {
     }
 }
 
-/// A labelled tree in which all paths have climbed to the root.
+/// A labelled tree whose paths have all climbed to the root.
 struct Marks<'a> {
     work: &'a Work,
     nodes: &'a Nodes,
     steps: Vec<(u32, u32)>,
 }
 
-/// A marked child of a Q-node, and a sibling of it that is not marked, or `NONE`.
+/// A marked child of a Q-node, and an unmarked sibling of it or `NONE`.
 type Border = (NodeId, NodeId);
 
 impl Marks<'_> {
@@ -95,7 +94,7 @@ impl Marks<'_> {
         at_apex.or_else(|| below.iter().find_map(|&(_, path)| self.conflict_on_path(apex, path)))
     }
 
-    /// The conflict of the nodes on a path to the apex that begins, from above, at `place`.
+    /// Finds the conflict of the nodes on a path to the apex, which starts at `place` at its top.
     fn conflict_on_path(&self, apex: u32, mut place: u32) -> Option<Conflict> {
         let beyond = self.leaf_beyond(apex, place);
         loop {
@@ -122,8 +121,8 @@ impl Marks<'_> {
         Conflict::ThreeSplits { inside, outside }
     }
 
-    /// The conflict of a Q-node whose marked children are not one run, or which has a partial child
-    /// within the run.
+    /// Finds the conflict of a Q-node whose marked children are not one run, or that has a partial
+    /// child inside the run.
     fn separated(&self, place: u32) -> Option<Conflict> {
         for &(_, partial) in self.predecessors(place) {
             let [a, b] = self.nodes.siblings(self.work.node_at(partial));
@@ -142,14 +141,14 @@ impl Marks<'_> {
         Some(match (self.any_leaf(x), self.any_leaf(y)) {
             (Some(x), Some(y)) => Conflict::Enclosed { inside, outside: [x, y], beyond },
             (outside, or) => {
-                let outside = outside.or(or).expect("a run that is not all children has a border");
+                let outside = outside.or(or).expect("an unmarked child is next to the run");
                 separated([inside, beyond], outside)
             }
         })
     }
 
-    /// The conflict of a Q-node below the apex whose marked children are one run, which has not its
-    /// full children at an end.
+    /// Finds the conflict of a Q-node below the apex whose marked children are one run, but whose
+    /// full children are not at an end.
     fn enclosed(&self, place: u32, below: &[(u32, u32)], beyond: u32) -> Option<Conflict> {
         let borders = self.borders(place);
         let &[(first, x), (last, y)] = borders.as_slice() else {
@@ -159,7 +158,7 @@ impl Marks<'_> {
             (Some(x), Some(y)) => (Some([x, y]), first),
             (None, None) => (None, first),
             (x, y) => {
-                // The child at the end of the list may be partial only if it is the whole run.
+                // A child at the end of the list may be partial only if it is the whole run.
                 let (end, inner) = if x.is_none() { (first, last) } else { (last, first) };
                 let partial = below.iter().find(|step| self.work.node_at(step.1) == end);
                 let partial = partial.filter(|_| end != inner);
@@ -171,7 +170,7 @@ impl Marks<'_> {
         Some(Conflict::Enclosed { inside: self.leaf_below_marked(inside), outside, beyond })
     }
 
-    /// Where a run of marked children ends that begins at a border.
+    /// Returns the end of a run of marked children, given the border at its start.
     fn end_of_run(&self, first: NodeId, beyond: NodeId) -> Border {
         let (mut before, mut child) = (beyond, first);
         loop {
@@ -183,7 +182,7 @@ impl Marks<'_> {
         }
     }
 
-    /// All borders of runs of marked children of the Q-node at `place`.
+    /// Returns all borders of runs of marked children of the Q-node at `place`.
     fn borders(&self, place: u32) -> Vec<Border> {
         let siblings = |child| self.nodes.siblings(child).map(|beside| (child, beside));
         let marked = self
@@ -198,7 +197,7 @@ impl Marks<'_> {
         core::iter::successors(last, move |child| marked(child.next)).map(|child| child.node)
     }
 
-    /// The steps to the node at `place`.
+    /// Returns the steps to the node at `place`.
     fn predecessors(&self, place: u32) -> &[(u32, u32)] {
         let begin = self.steps.partition_point(|step| step.0 < place);
         let count = self.steps[begin..].iter().take_while(|step| step.0 == place).count();
@@ -209,7 +208,7 @@ impl Marks<'_> {
         self.work.touched[place].is_q()
     }
 
-    /// Whether a child of a node that was met has leaves of the set below it.
+    /// Returns true if a child of a visited node has leaves of the set below it.
     fn is_marked(&self, child: NodeId) -> bool {
         child != NodeId::NONE
             && if self.nodes.is_leaf(child) {
@@ -219,7 +218,8 @@ impl Marks<'_> {
             }
     }
 
-    /// A leaf of the set that is below the apex, but not below its child on the path `below`.
+    /// Returns a leaf of the set that is below the apex, but not below its child on the path
+    /// `below`.
     fn leaf_beyond(&self, apex: u32, below: u32) -> u32 {
         if let Some(child) = self.full_children(apex).next() {
             return self.leaf_below_marked(child);
@@ -228,24 +228,24 @@ impl Marks<'_> {
         self.leaf_inside(other.expect("an apex without full children has two predecessors").1)
     }
 
-    /// A leaf of the set below a marked child.
+    /// Returns a leaf of the set below a marked child.
     fn leaf_below_marked(&self, child: NodeId) -> u32 {
         if self.work.is_full(self.nodes, child) {
-            return self.any_leaf(child).expect("a child");
+            return self.any_leaf(child).expect("a child has leaves");
         }
-        self.leaf_inside(self.work.place(self.nodes, child).expect("marked"))
+        self.leaf_inside(self.work.place(self.nodes, child).expect("a marked node was visited"))
     }
 
-    /// A leaf of the set below a node that is not full.
+    /// Returns a leaf of the set below a node that is not full.
     fn leaf_inside(&self, mut place: u32) -> u32 {
         while self.work.touched[place].last_full == NIL {
             place = self.predecessors(place)[0].1;
         }
-        let child = self.full_children(place).next().expect("a full child");
-        self.any_leaf(child).expect("a child")
+        let child = self.full_children(place).next().expect("the path starts at a full child");
+        self.any_leaf(child).expect("a child has leaves")
     }
 
-    /// A leaf not of the set below a node that is not full.
+    /// Returns a leaf outside the set below a node that is not full.
     fn leaf_outside(&self, mut place: u32) -> u32 {
         loop {
             let [mut child, _] = self.nodes.ends(self.work.node_at(place));
@@ -254,13 +254,15 @@ impl Marks<'_> {
                 (previous, child) = (child, self.nodes.sibling_beside(child, previous));
             }
             match self.is_marked(child) {
-                true => place = self.work.place(self.nodes, child).expect("marked, and no leaf"),
-                false => return self.any_leaf(child).expect("a child"),
+                true => {
+                    place = self.work.place(self.nodes, child).expect("partial nodes were visited")
+                }
+                false => return self.any_leaf(child).expect("a child has leaves"),
             }
         }
     }
 
-    /// A leaf below a node, if there is one.
+    /// Returns a leaf below a node, if there is one.
     fn any_leaf(&self, mut node: NodeId) -> Option<u32> {
         while node != NodeId::NONE && !self.nodes.is_leaf(node) {
             [node, _] = self.nodes.ends(node);
@@ -269,7 +271,7 @@ impl Marks<'_> {
     }
 }
 
-/// The smaller leaf first: which of two siblings is met first depends on how the tree was made.
+/// Puts the smaller leaf first, because the order of siblings depends on how the tree was made.
 fn separated(mut inside: [u32; 2], outside: u32) -> Conflict {
     inside.sort_unstable();
     Conflict::Separated { inside, outside }

@@ -1,13 +1,13 @@
-//! Leaves that come and go, in time of what is touched: inserted, replaced by trees, and whole sets
-//! of them merged or replaced.
+//! Adds, replaces, merges and removes leaves, in time proportional to the affected part of the
+//! tree.
 //!
-//! Leaves are numbered without gaps. New ones get the numbers from [`PqTree::len`] on; numbers that
-//! become free are taken by the largest ones. Between the leaves and the inner nodes there are
-//! numbers to spare, so that the inner nodes keep theirs, but for when the spare numbers run out:
-//! all inner nodes get new ones then, which is paid for by the leaves that came.
+//! Leaves are numbered without gaps. New leaves get the numbers from [`PqTree::len`] on. A number
+//! that becomes free goes to the leaf with the largest number. Spare numbers separate the leaves
+//! from the inner nodes, so that inner nodes keep their numbers. When the spare numbers run out,
+//! all inner nodes are renumbered; the cost is amortised over the added leaves.
 //!
-//! Replacing the leaves that a reduction made consecutive is what planarity tests by vertex
-//! addition do at each vertex.
+//! Planarity tests by vertex addition replace a set of leaves at each vertex, after a reduction has
+//! made them consecutive.
 //!
 //! *Source*: A. Lempel, S. Even and I. Cederbaum, "An algorithm for planarity testing of graphs"
 //! (1967); Booth and Lueker (1976), section 4, for replacing the full leaves.
@@ -20,22 +20,22 @@ use crate::walk::Event;
 use crate::work::NIL;
 use alloc::vec::Vec;
 
-/// The leaves that came for a set of others, and those that have other numbers for that. See
+/// New leaves that replaced a set, and existing leaves that changed their number for it. See
 /// [`PqTree::replace_set`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Replaced {
     /// The new leaves, in ascending order.
     pub leaves: Vec<u32>,
-    /// The leaves that have another number now: the old one and the new one, both ascending.
+    /// The old and the new number of each renumbered leaf, both ascending.
     pub moved: Vec<(u32, u32)>,
 }
 
 impl PqTree {
-    /// Makes numbers for further leaves, so that the numbers of inner nodes do not change when
-    /// these come. Those of the inner nodes that there are may change now.
+    /// Reserves numbers for `leaves` more leaves, so that adding them does not renumber inner
+    /// nodes. This call itself may renumber them.
     ///
-    /// *Cost*: O(n), and 12 bytes for each of the leaves.
+    /// *Cost*: O(n), and 12 bytes for each reserved leaf.
     pub fn reserve(&mut self, leaves: u32) -> Result<(), LeafError> {
         check_count(u64::from(self.len()) + u64::from(leaves))?;
         if self.nodes.reserve_leaves(leaves) > 0 {
@@ -44,8 +44,8 @@ impl PqTree {
         Ok(())
     }
 
-    /// Adds a leaf that no restriction binds: it can stand anywhere but within a set that is
-    /// consecutive in every order. Returns its number, which is the old [`len`](Self::len).
+    /// Adds a leaf without restrictions: it may be anywhere except inside a set that is consecutive
+    /// in every order. Returns its number, which is the old [`len`](Self::len).
     ///
     /// *Cost*: O(1) amortised.
     pub fn insert(&mut self) -> Result<u32, LeafError> {
@@ -56,8 +56,8 @@ impl PqTree {
         Ok(0)
     }
 
-    /// Adds a leaf to those below a node: as a further child of a P-node; beside a leaf or a
-    /// Q-node, under a new P-node. Returns its number, which is the old [`len`](Self::len).
+    /// Adds a leaf at a node: as a new child of a P-node, or next to a leaf or Q-node under a new
+    /// P-node. Returns its number, which is the old [`len`](Self::len).
     ///
     /// *Cost*: O(1) amortised.
     ///
@@ -91,10 +91,10 @@ impl PqTree {
         Ok(new)
     }
 
-    /// Puts a tree in the place of a leaf. Leaf 0 of that tree takes the number of the old leaf,
-    /// leaf `i` the number `len() + i - 1`. The empty tree [removes](Self::remove) the leaf.
+    /// Replaces a leaf by a tree. Leaf 0 of that tree takes the number of the old leaf, and leaf
+    /// `i` gets the number `len() + i - 1`. An empty tree [removes](Self::remove) the leaf.
     ///
-    /// *Cost*: O(leaves of the other tree) amortised, if it has any.
+    /// *Cost*: O(leaves of the other tree) amortised, or O(n) if it is empty.
     ///
     /// ```
     /// # use pqtree::PqTree;
@@ -124,7 +124,7 @@ impl PqTree {
                 Event::Leaf(0) => children.push(NodeId(leaf)),
                 Event::Leaf(inner) => children.push(NodeId(first + inner - 1)),
                 Event::Close(node) => {
-                    let begin = begins.pop().expect("opened before");
+                    let begin = begins.pop().expect("each close follows an open");
                     let new = if begins.is_empty() { top } else { self.nodes.allocate() };
                     self.nodes.set_children(new, by.kind(node), &children[begin..]);
                     self.work.changed.push(new);
@@ -136,18 +136,19 @@ impl PqTree {
         Ok(())
     }
 
-    /// [Reduces](Self::reduce) a set and puts so many new leaves in its place, which may stand in
-    /// any order. All or nothing.
+    /// [Reduces](Self::reduce) a set and replaces its leaves by `count` new ones, which may be in
+    /// any order. After an error the tree is unchanged.
     ///
-    /// The new leaves take the smallest numbers of the set and then those from [`len`](Self::len)
-    /// on. If they are fewer than the set, the numbers left over are taken, the smallest first, by
-    /// the leaves whose numbers would be too large now, the smallest first.
+    /// The new leaves take the smallest numbers of the set, then the numbers from
+    /// [`len`](Self::len) on. If there are fewer new leaves than old ones, the leaves whose numbers
+    /// are now too large move to the free numbers, both in ascending order.
     ///
-    /// *Cost*: that of the reduction, and of so many leaves.
+    /// *Cost*: a reduction, and O(`count`).
     ///
     /// # Errors
     ///
-    /// As of [`reduce`](Self::reduce); and if the set is empty, or the tree would become too large.
+    /// Fails like [`reduce`](Self::reduce), and also if the set is empty or the tree would become
+    /// too large.
     ///
     /// ```
     /// # use pqtree::PqTree;
@@ -193,13 +194,13 @@ impl PqTree {
         Ok(Replaced { leaves, moved })
     }
 
-    /// [Reduces](Self::reduce) a set and makes it one leaf, which takes the smallest number of the
-    /// set. As [`replace_set`](Self::replace_set) by one leaf.
+    /// [Reduces](Self::reduce) a set and replaces it by one leaf, which takes the smallest number
+    /// of the set. Like [`replace_set`](Self::replace_set) with a count of 1.
     pub fn merge(&mut self, set: &[u32]) -> Result<Replaced, ReduceError> {
         self.replace_set(set, 1)
     }
 
-    /// Where a set that is consecutive lies, and the inner nodes that are full.
+    /// Finds the place of a consecutive set, and the full inner nodes.
     fn find_full(&mut self, set: &[u32]) -> (Full, Vec<NodeId>) {
         if let [leaf] = *set {
             return (Full::Node(NodeId(leaf)), Vec::new());
@@ -208,7 +209,7 @@ impl PqTree {
             return (Full::Node(self.nodes.root), self.inner_nodes());
         }
         let found = self.work.label(&mut self.nodes, set);
-        let touched = self.work.touched[found.expect("it was reduced")];
+        let touched = self.work.touched[found.expect("the set was reduced")];
         let (node, full) = (touched.node, touched.full());
         let mut borders = Vec::new();
         let mut place = touched.last_full;
@@ -236,7 +237,7 @@ impl PqTree {
         self.pre_order().filter(|&node| !self.nodes.is_leaf(node)).collect()
     }
 
-    /// Puts a node, or nothing, where the full nodes are.
+    /// Replaces the full nodes by a node, or removes them.
     fn put(&mut self, full: &Full, new: NodeId) {
         match *full {
             Full::Node(node) if node == new => {}
@@ -265,7 +266,7 @@ impl PqTree {
         }
     }
 
-    /// Lessens the degree of a node whose children were taken out.
+    /// Reduces the degree of a node whose children were taken out.
     fn shrink(&mut self, node: NodeId, by: u32) {
         let tag = self.nodes.tag(node);
         match tag.degree() - by {
@@ -288,14 +289,15 @@ impl PqTree {
         self.work.changed.extend(Some(parent).filter(|&parent| parent != NodeId::NONE));
     }
 
-    /// Counts further leaves, for which there are numbers. Returns the first.
+    /// Counts `count` new leaves, whose numbers must be free. Returns the first.
     fn new_leaves(&mut self, count: u32) -> u32 {
         let first = self.nodes.leaves;
         self.nodes.leaves += count;
         first
     }
 
-    /// Gives numbers of leaves that are gone, ascending, to the leaves with the largest numbers.
+    /// Gives the numbers of removed leaves, in ascending order, to the leaves with the largest
+    /// numbers.
     fn close_gaps(&mut self, gone: &[u32]) -> Vec<(u32, u32)> {
         let left = self.nodes.leaves - gone.len() as u32;
         let is_left = |leaf: &u32| gone.binary_search(leaf).is_err();
@@ -309,11 +311,11 @@ impl PqTree {
     }
 }
 
-/// Where the leaves of a set are that is consecutive.
+/// The place of the leaves of a consecutive set.
 enum Full {
     /// Below this node.
     Node(NodeId),
-    /// Below some neighbouring children of a Q-node. `borders` are the two outermost of them, each
-    /// with the sibling beyond it.
+    /// Below some neighbouring children of a Q-node. `borders` holds the first and the last of
+    /// these children, each with the sibling outside.
     Run { of: NodeId, count: u32, borders: [(NodeId, NodeId); 2] },
 }

@@ -1,8 +1,8 @@
 //! Intersection: the tree of the orders that two trees both admit.
 //!
-//! A tree admits an order if the leaves of each of its inner nodes are consecutive in it, and those
-//! of each two neighbouring children of a Q-node. So these sets of one tree are reduced in the
-//! other.
+//! A tree admits an order exactly if the leaves of each inner node are consecutive in it, and so
+//! are the leaves of each two neighbouring children of a Q-node. Intersection takes these sets of
+//! one tree and reduces the other tree by them.
 //!
 //! *Cost*: O(sum of the sizes of these sets), at most O(n · depth).
 
@@ -12,13 +12,15 @@ use crate::tree::PqTree;
 use alloc::vec::Vec;
 
 impl PqTree {
-    /// Keeps only those orders that `other` admits too. All or nothing: if there is no such order,
-    /// the tree stays as it was and there is a set that `other` keeps together and this tree
-    /// cannot. Returns whether an order was lost.
+    /// Keeps only the orders that `other` admits too. Returns true if the tree now admits fewer
+    /// orders.
+    ///
+    /// Fails if there is no common order: `other` keeps some set consecutive that this tree cannot.
+    /// The tree is then unchanged.
     ///
     /// # Panics
     ///
-    /// If the trees have not the same number of leaves.
+    /// If the trees have different numbers of leaves.
     ///
     /// ```
     /// # use pqtree::PqTree;
@@ -28,13 +30,13 @@ impl PqTree {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn intersect(&mut self, other: &Self) -> Result<bool, ReduceError> {
-        assert_eq!(self.len(), other.len(), "only trees over the same leaves can be intersected");
+        assert_eq!(self.len(), other.len(), "only trees over the same leaves have an intersection");
         self.attempt(|tree| {
             other.try_for_each_restriction(|set| tree.reduce(set).map(|reduced| reduced.changed))
         })
     }
 
-    /// The sets that, reduced in a new tree, give this one.
+    /// Returns sets by which a new tree can be reduced to make this one.
     pub fn restrictions(&self) -> Vec<Vec<u32>> {
         let mut sets = Vec::new();
         let never: Result<bool, core::convert::Infallible> = self.try_for_each_restriction(|set| {
@@ -46,14 +48,14 @@ impl PqTree {
         }
     }
 
-    /// Returns whether any of the calls did.
+    /// Calls a function with each restriction. Returns true if any call did.
     fn try_for_each_restriction<E>(
         &self,
         mut reduce: impl FnMut(&[u32]) -> Result<bool, E>,
     ) -> Result<bool, E> {
         let mut frontier = alloc::vec![0; self.len() as usize];
         self.write_frontier(&mut frontier);
-        // Of each node, where its leaves begin and end in the frontier.
+        // For each node, the begin and end of its leaves in the frontier.
         let mut span = alloc::vec![(0, 0); self.node_bound()];
         let mut changed = false;
         let mut written = 0;

@@ -1,26 +1,26 @@
 //! The tree of the common intervals of several orders.
 //!
-//! A set of leaves is a *common interval* if it is consecutive in each of the orders: in genomes, a
-//! cluster of genes that stayed together. One tree shows all of them: the sets that are consecutive
-//! in every order it admits are the common intervals. Its P-nodes are the *prime* nodes of the
-//! literature, its Q-nodes the *linear* ones.
+//! A set of leaves is a *common interval* if it is consecutive in each of the orders. In genomes,
+//! it is a cluster of genes that stayed together. One tree represents them all: its consecutive
+//! sets are the common intervals. The literature calls its P-nodes *prime* and its Q-nodes
+//! *linear*.
 //!
-//! Name the leaves by their places in the first order, and let r go from left to right. For each l
-//! ≤ r keep
+//! Name the leaves by their places in the first order, and let r go from left to right. For each
+//! l ≤ r keep
 //!
 //! ```text
 //!     gap[l] = Σ over the orders of (largest − smallest place of the leaves l..=r) − (r − l)
 //! ```
 //!
-//! which is zero just if l..=r is a common interval. The gaps are in a tree of minima, and what a
-//! step of r adds to them follows from a stack of maxima and one of minima for each order. A stack
-//! holds the trees that are finished so far, from left to right; leaf r takes in those from its
-//! right end that lie within a common interval that ends at r.
+//! which is zero exactly if l..=r is a common interval. A segment tree holds the gaps. A stack of
+//! maxima and a stack of minima for each order tell what a step of r adds to them. Another stack
+//! holds the finished trees, from left to right. Leaf r joins with the last of them, as long as
+//! they lie within a common interval that ends at r.
 //!
 //! *Source*: T. Uno and M. Yagiura, "Fast algorithms to enumerate all common intervals of two
 //! permutations" (2000), for the gaps; A. Bergeron, C. Chauve, F. de Montgolfier and M. Raffinot,
-//! "Computing common intervals of K permutations" (2008), for the tree. Theirs is linear; ours
-//! trades that for one plain structure.
+//! "Computing common intervals of K permutations" (2008), for the tree. Theirs is linear; ours is
+//! slower by log n, but needs only one simple data structure.
 //!
 //! *Cost*: O(K n log n) for K orders.
 
@@ -32,34 +32,34 @@ use crate::tree::{PqTree, check_count};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What is wrong with a list of orders.
+/// An invalid list of orders.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum OrdersError {
-    /// There is none, so that it is not known how many leaves there are.
+    /// The list is empty, so that the number of leaves is unknown.
     NoOrder,
-    /// The first has more leaves than a tree can have.
+    /// The first order has more leaves than a tree can have.
     TooMany {
-        /// How many it has.
+        /// The number of leaves.
         leaves: usize,
     },
-    /// One of them is not an order of the leaves 0 to n − 1, n being the length of the first.
+    /// An order is not a permutation of 0 to n − 1, where n is the length of the first order.
     NoPermutation {
-        /// Which one, from 0.
+        /// The index of the order, from 0.
         index: usize,
     },
 }
 
 impl OrdersError {
-    /// Which order is at fault, from 0.
+    /// Returns the index of the invalid order, from 0.
     pub(crate) fn index(&self) -> Option<usize> {
         if let Self::NoPermutation { index } = self { Some(*index) } else { None }
     }
 }
 
 impl PqTree {
-    /// The tree whose consecutive sets are the sets that are consecutive in each of `orders`. It
-    /// admits these orders.
+    /// Creates the tree whose consecutive sets are those that are consecutive in each of `orders`.
+    /// It admits these orders.
     ///
     /// ```
     /// # use pqtree::PqTree;
@@ -89,7 +89,7 @@ impl PqTree {
     }
 }
 
-/// The place of each leaf in an order; `None` if it is none.
+/// Returns the place of each leaf in an order, or `None` if the order is not a permutation.
 fn places(order: &[u32], leaves: usize) -> Option<Vec<u32>> {
     let mut places = alloc::vec![u32::MAX; leaves];
     for (place, &leaf) in (0..).zip(order) {
@@ -101,12 +101,12 @@ fn places(order: &[u32], leaves: usize) -> Option<Vec<u32>> {
     (order.len() == leaves).then_some(places)
 }
 
-/// A tree that is finished, of the leaves `begin..` up to the next one's.
+/// A finished tree. Its leaves are `begin` up to the begin of the next part.
 struct Part {
     begin: usize,
-    /// Of a linear part, where its last child begins; leaves and prime parts have none.
+    /// The begin of the last child of a linear part. `None` for leaves and prime parts.
     last_begin: Option<usize>,
-    /// Names in `Sweep::children`.
+    /// The index in `Sweep::children`.
     name: usize,
 }
 
@@ -114,8 +114,7 @@ struct Sweep {
     gaps: Segments,
     extremes: Vec<Extremes>,
     finished: Vec<Part>,
-    /// Of each part by name, whether it is linear, and its children. The parts 0 to n − 1 are the
-    /// leaves.
+    /// For each part, true if it is linear, and its children. The parts 0 to n − 1 are the leaves.
     children: Vec<(bool, Vec<usize>)>,
 }
 
@@ -125,12 +124,11 @@ impl Sweep {
         Self { gaps: Segments::new(leaves), extremes: Vec::new(), finished: Vec::new(), children }
     }
 
-    /// Takes in the leaf at place `end` of the first order.
+    /// Adds the leaf at place `end` of the first order.
     fn step(&mut self, end: usize) {
         for extremes in &mut self.extremes {
             extremes.step(end, &mut self.gaps);
-            // The length of each interval that ends here grows, and what lies ahead has to begin at
-            // zero.
+            // Each interval that ends here is longer by one. Gaps from `end` on must stay zero.
             self.gaps.add(0, end, -1);
         }
         let first = self.gaps.first_zero().expect("a single leaf is a common interval");
@@ -141,7 +139,7 @@ impl Sweep {
         self.finished.push(part);
     }
 
-    /// Joins the last part with its left neighbour, and with as many more as make a common
+    /// Joins the last part with its left neighbour, and with further ones until they form a common
     /// interval.
     fn join(&mut self, left: Part, part: Part) -> Part {
         if let Some(last_begin) = left.last_begin
@@ -158,7 +156,7 @@ impl Sweep {
         let mut children = [part.name, left.name].to_vec();
         let mut begin = left.begin;
         while !self.gaps.is_zero(begin) {
-            let left = self.finished.pop().expect("some common interval begins further left");
+            let left = self.finished.pop().expect("all leaves so far form a common interval");
             children.push(left.name);
             begin = left.begin;
         }
@@ -169,7 +167,7 @@ impl Sweep {
 
     fn build(self, leaf_at: &[u32]) -> crate::nodes::Nodes {
         let mut builder = Builder::new(leaf_at.len() as u32);
-        // The top of the stack comes next; `None` closes a node.
+        // The top of the stack is next. `None` closes a node.
         let mut to_come: Vec<Option<usize>> =
             self.finished.iter().map(|part| Some(part.name)).collect();
         while let Some(next) = to_come.pop() {
@@ -188,8 +186,8 @@ impl Sweep {
     }
 }
 
-/// An order: by places in the first order, its places, and where the maximum and minimum of l..=r
-/// change with l.
+/// An order: its places, indexed by places in the first order, and the values of l at which the
+/// maximum and minimum of l..=r change.
 struct Extremes {
     place: Vec<u32>,
     maxima: Vec<usize>,
@@ -216,7 +214,7 @@ impl Extremes {
 impl fmt::Display for OrdersError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoOrder => f.write_str("expected one order or more"),
+            Self::NoOrder => f.write_str("expected at least one order"),
             Self::TooMany { leaves } => LeafError::TooMany { leaves: *leaves as u64 }.fmt(f),
             Self::NoPermutation { index } => {
                 write!(

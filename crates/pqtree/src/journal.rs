@@ -1,11 +1,11 @@
-//! Undoing: a log of overwritten values, kept while a checkpoint is open.
+//! Undo: a log of overwritten values, kept while a checkpoint is open.
 //!
-//! Every structural write of the tree goes through a setter that, while a checkpoint is open, first
-//! logs the old value. Rolling back replays the log backwards. Path compression is logged too: a
-//! shortcut over a merge that is undone would otherwise stay.
+//! Every change of the structure goes through a setter, which logs the old value while a checkpoint
+//! is open. Rolling back replays the log in reverse. Path compression is logged too, because a
+//! shortcut must not survive the merge that it relies on.
 //!
-//! *Cost*: one predictable branch a write while no checkpoint is open, 16 bytes a write while one
-//! is; rolling back is as dear as the writes that are undone.
+//! *Cost*: one predictable branch per write without a checkpoint, and 16 bytes per write with one.
+//! Rolling back costs the same as the writes that it undoes.
 
 use crate::node::NodeId;
 use crate::nodes::{Nodes, Tag};
@@ -14,24 +14,24 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of the next tree that opens a checkpoint. No two trees have the same.
+/// The identity of the next tree that opens a checkpoint. Identities are unique in a process.
 static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
 
-/// A point to return to, made by [`PqTree::checkpoint`]. It belongs to the tree that made it.
+/// A state of a tree to return to, made by [`PqTree::checkpoint`]. It is valid for that tree only.
 ///
-/// The tree logs every change until the checkpoint is rolled back or committed, also if the value
-/// is dropped; an [`attempt`](PqTree::attempt) cannot be forgotten.
+/// The tree logs every change until the checkpoint is rolled back or committed, even if this value
+/// is dropped. [`attempt`](PqTree::attempt) always closes its checkpoint.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a checkpoint makes the tree log its changes until it is rolled back or committed"]
 pub struct Checkpoint {
-    /// Of the tree.
+    /// The identity of the tree.
     id: usize,
     depth: u32,
     serial: u64,
 }
 
 impl PqTree {
-    /// Changes the tree, all or nothing: if `change` fails, or panics, the tree is as it was.
+    /// Runs `change`, and restores the tree if it fails or panics.
     ///
     /// ```
     /// # use pqtree::{PqTree, ReduceError};
@@ -47,8 +47,8 @@ impl PqTree {
     ///
     /// # Panics
     ///
-    /// If `change` puts another tree in the place of this one, or rolls back a checkpoint that was
-    /// open before.
+    /// If `change` assigns another tree to this one, or rolls back a checkpoint that was open
+    /// before.
     pub fn attempt<T, E>(
         &mut self,
         change: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -56,7 +56,7 @@ impl PqTree {
         attempt(self, change)
     }
 
-    /// Opens a checkpoint: a state to which [`rollback`](Self::rollback) returns. Checkpoints nest.
+    /// Opens a checkpoint: saves a state for [`rollback`](Self::rollback). Checkpoints nest.
     ///
     /// ```
     /// # use pqtree::PqTree;
@@ -72,16 +72,16 @@ impl PqTree {
         self.nodes.journal.open(header)
     }
 
-    /// Returns to the state at `checkpoint`, which is closed, and with it every later one.
+    /// Restores the state at `checkpoint`. Closes it and all later checkpoints.
     ///
     /// # Panics
     ///
-    /// If the checkpoint is not open in this tree: it is of another one, or an earlier one was
-    /// closed.
+    /// If the checkpoint is not open in this tree: it belongs to another tree, or it was closed
+    /// together with an earlier one.
     pub fn rollback(&mut self, checkpoint: Checkpoint) {
         let mark = self.nodes.journal.close(&checkpoint);
         while self.nodes.journal.log.len() > mark.log {
-            let write = self.nodes.journal.log.pop().expect("longer than the mark");
+            let write = self.nodes.journal.log.pop().expect("the log reaches back to the mark");
             self.nodes.undo(write);
         }
         self.nodes.set_header(mark.header);
@@ -89,21 +89,21 @@ impl PqTree {
         self.work.changed.clear();
     }
 
-    /// Keeps what was done since `checkpoint`, which is closed, and with it every later one.
+    /// Keeps all changes since `checkpoint`. Closes it and all later checkpoints.
     ///
     /// # Panics
     ///
-    /// If the checkpoint is not open in this tree: it is of another one, or an earlier one was
-    /// closed.
+    /// If the checkpoint is not open in this tree: it belongs to another tree, or it was closed
+    /// together with an earlier one.
     pub fn commit(&mut self, checkpoint: Checkpoint) {
         self.nodes.journal.close(&checkpoint);
         self.nodes.journal.forget_if_idle();
-        // Reductions could not do so while the checkpoint was open.
+        // Reductions skip this while a checkpoint is open.
         self.nodes.compact();
     }
 }
 
-/// What can be changed, and changed back.
+/// A structure with checkpoints.
 pub(crate) trait Undo {
     /// A point to return to.
     type Checkpoint;
@@ -134,7 +134,7 @@ impl Undo for PqTree {
     }
 }
 
-/// Changes a tree, all or nothing.
+/// Runs a change, and undoes it if it fails or panics.
 pub(crate) fn attempt<U: Undo, T, E>(
     tree: &mut U,
     change: impl FnOnce(&mut U) -> Result<T, E>,
@@ -142,7 +142,7 @@ pub(crate) fn attempt<U: Undo, T, E>(
     let checkpoint = Some(tree.open());
     let mut attempt = Attempt { tree, checkpoint };
     let result = change(attempt.tree);
-    let checkpoint = attempt.checkpoint.take().expect("taken when dropped, or here");
+    let checkpoint = attempt.checkpoint.take().expect("only this line and the drop take it");
     match result {
         Ok(_) => attempt.tree.keep(checkpoint),
         Err(_) => attempt.tree.undo(checkpoint),
@@ -165,10 +165,10 @@ impl<U: Undo> Drop for Attempt<'_, U> {
     }
 }
 
-/// The log, and where in it each open checkpoint stands.
+/// The log, and the position of each open checkpoint in it.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    /// Of the tree, for its checkpoints; 0 before the first.
+    /// The identity of the tree, or 0 before its first checkpoint.
     id: usize,
     log: Vec<Write>,
     marks: Vec<Mark>,
@@ -176,14 +176,14 @@ pub(crate) struct Journal {
 }
 
 impl Clone for Journal {
-    /// A checkpoint is closed once, in the tree that opened it: a copy has none.
+    /// Returns an empty journal: a checkpoint can be closed only in the tree that opened it.
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
 impl Journal {
-    /// Whether a checkpoint is open, so that writes have to be logged.
+    /// Returns true if a checkpoint is open, so that writes must be logged.
     pub(crate) fn is_open(&self) -> bool {
         !self.marks.is_empty()
     }
@@ -205,13 +205,13 @@ impl Journal {
         Checkpoint { id: self.id, depth: self.marks.len() as u32 - 1, serial: self.serial }
     }
 
-    /// The mark of a checkpoint, if it is open here.
+    /// Returns the mark of a checkpoint if it is open here.
     fn mark(&self, checkpoint: &Checkpoint) -> Option<Mark> {
         let mark = self.marks.get(checkpoint.depth as usize).copied();
         mark.filter(|mark| checkpoint.id == self.id && mark.serial == checkpoint.serial)
     }
 
-    /// Closes a checkpoint and every later one.
+    /// Closes a checkpoint and all later ones.
     fn close(&mut self, checkpoint: &Checkpoint) -> Mark {
         let mark = self.mark(checkpoint).expect("the checkpoint is not open in this tree");
         self.marks.truncate(checkpoint.depth as usize);
@@ -232,7 +232,7 @@ pub(crate) enum Write {
     Siblings(NodeId, [NodeId; 2]),
     Ends(NodeId, [NodeId; 2]),
     Tag(NodeId, Tag),
-    /// The whole tree was replaced by another one; this was it.
+    /// The previous tree, which was replaced as a whole.
     Everything(Box<Nodes>),
 }
 
@@ -243,7 +243,7 @@ struct Mark {
     header: Header,
 }
 
-/// The single values of a tree, saved whole at a checkpoint.
+/// The scalar fields of a tree, saved at a checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) leaves: u32,

@@ -1,17 +1,17 @@
-//! First third of a reduction: which nodes are full, and which are partial.
+//! The first step of a reduction: finds the full and the partial nodes.
 //!
-//! A node is *full* if all leaves below it are in the set, *partial* if some but not all of them
-//! are. As the set is never all leaves, the root is not full. Count, at each parent, its full
-//! children, beginning with the leaves of the set; a node whose full children are as many as its
-//! children is full itself and is counted at its own parent.
+//! A node is *full* if all leaves below it are in the set, and *partial* if some but not all are.
+//! The set is never all leaves, so the root is not full. Starting with the leaves of the set, count
+//! the full children of each parent. A node is full when all of its children are, and then counts
+//! at its own parent.
 //!
-//! Nothing but marks is written, so a reduction that fails has nothing to undo.
+//! Only marks are written, so a failed reduction has nothing to undo.
 //!
-//! *Source*: Hsu and McConnell (2003), section 3: labelling and finding the terminal path. Ours is
-//! rooted above a leaf that is in no set, so that "full" needs no choice of side and the tree is
+//! *Source*: Hsu and McConnell (2003), section 3: labelling and finding the terminal path. Our tree
+//! is rooted above a leaf that is in no set. So "full" does not depend on a side, and the tree is
 //! never re-rooted.
 //!
-//! *Cost*: O(|S|) finds of a parent: as every inner node has two children or more, fewer nodes are
+//! *Cost*: O(|S|) parent lookups. Every inner node has at least two children, so fewer nodes are
 //! full than the set has leaves.
 
 use crate::conflict::{LeafError, ReduceError};
@@ -20,12 +20,12 @@ use crate::nodes::{CHUNK, Nodes, Tag};
 use crate::stack::Stack;
 use crate::work::{Marked, Path, Touched, Work};
 
-/// For so few leaves it does not pay to count them without branches.
+/// The largest set for which counting without branches is not faster.
 const FEW: usize = 4;
 
 impl Work {
-    /// Labels the nodes for `set`, which has to be larger than one leaf and smaller than the tree;
-    /// returns the place of the apex in `touched`.
+    /// Labels the nodes for `set`, which must have more than one leaf but not all. Returns the
+    /// place of the apex in `touched`.
     pub(crate) fn label(&mut self, nodes: &mut Nodes, set: &[u32]) -> Result<u32, ReduceError> {
         self.begin(nodes);
         self.count_leaves(nodes, set)?;
@@ -33,7 +33,7 @@ impl Work {
         self.find_apex(nodes)
     }
 
-    /// Whether the leaves of a set that is trivially consecutive are what they should be.
+    /// Checks that the leaves of a trivially consecutive set are in range and not repeated.
     pub(crate) fn check_leaves(&mut self, nodes: &Nodes, set: &[u32]) -> Result<(), LeafError> {
         self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
         put_in_set(&mut self.in_set, nodes.leaves, set)
@@ -77,8 +77,8 @@ impl Work {
 
     /// Counts leaves at their parents.
     ///
-    /// It cannot be predicted whether a parent was met before, or is full now. So neither is a
-    /// branch: what would be noted is written each time, and its place taken or not.
+    /// Two conditions are unpredictable: whether the parent was visited before, and whether it has
+    /// become full. So neither is a branch: each record is always written, and kept only if needed.
     fn count_at_any_parents(
         &mut self,
         nodes: &mut Nodes,
@@ -108,8 +108,8 @@ impl Work {
         self.full_nodes.set_len(full);
     }
 
-    /// Counts leaves at their parents, of which nearly all were met before and are not full: then
-    /// two branches are faster than writing.
+    /// Counts leaves at their parents, if nearly all of these were visited before and are not full.
+    /// Then two branches are faster than writing.
     fn count_at_known_parents(
         &mut self,
         nodes: &mut Nodes,
@@ -124,7 +124,7 @@ impl Work {
             let (parent, tag) = nodes.climb_from(NodeId(leaf), up);
             let place = match tag.place() {
                 Some(place) => place,
-                None => meet(&mut self.touched, nodes, parent, tag),
+                None => add_touched(&mut self.touched, nodes, parent, tag),
             };
             let touched = &mut self.touched[place];
             *mark = Marked { node: NodeId(leaf), next: touched.count_full((first + at) as u32) };
@@ -135,7 +135,7 @@ impl Work {
         self.marked.set_len(first + leaves.len());
     }
 
-    /// Counts the inner nodes that are full, until no more of them become so.
+    /// Counts the full inner nodes, until no further node becomes full.
     pub(crate) fn count_full_nodes(&mut self, nodes: &mut Nodes) {
         let mut counted = 0;
         while counted < self.full_nodes.len() {
@@ -148,7 +148,8 @@ impl Work {
     #[inline(always)]
     fn count_full_child(&mut self, nodes: &mut Nodes, node: NodeId) {
         let (parent, tag) = nodes.climb(node);
-        let place = tag.place().unwrap_or_else(|| meet(&mut self.touched, nodes, parent, tag));
+        let place =
+            tag.place().unwrap_or_else(|| add_touched(&mut self.touched, nodes, parent, tag));
         let touched = &mut self.touched[place];
         let next = touched.count_full(self.marked.len() as u32);
         self.marked.push(Marked { node, next });
@@ -157,28 +158,32 @@ impl Work {
         }
     }
 
-    /// The place in `touched` of a node with this tag, where it is put if this reduction has not
-    /// met it yet. For nodes to which a path comes.
+    /// Returns the place in `touched` of a node on a path, given its tag. Adds the node on the
+    /// first visit.
     #[inline]
     pub(crate) fn touch(&mut self, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
         tag.place().unwrap_or_else(|| {
-            debug_assert_eq!(self.paths.len(), self.touched.len(), "the paths have started");
+            debug_assert_eq!(
+                self.paths.len(),
+                self.touched.len(),
+                "one path for each touched node"
+            );
             self.paths.push(Path::NONE);
-            meet(&mut self.touched, nodes, node, tag)
+            add_touched(&mut self.touched, nodes, node, tag)
         })
     }
 }
 
-/// Puts a node that has no mark into `touched`.
+/// Adds a node without a mark to `touched`.
 #[inline]
-fn meet(touched: &mut Stack<Touched>, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
+fn add_touched(touched: &mut Stack<Touched>, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
     let place = touched.len() as u32;
     nodes.put_tag(node, Tag::mark(place));
     touched.push(Touched::new(node, tag));
     place
 }
 
-/// Adds leaves to the set, which has one bit a leaf.
+/// Adds leaves to the set, which has one bit per leaf.
 #[inline]
 fn put_in_set(in_set: &mut [u64], leaves: u32, chunk: &[u32]) -> Result<(), LeafError> {
     for &leaf in chunk {

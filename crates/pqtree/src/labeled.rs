@@ -19,19 +19,19 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use names::{Mark, Names};
 
-/// A [`PqTree`] whose leaves are labels: anything that can be compared and hashed.
+/// A [`PqTree`] whose leaves are labels of any type that implements `Eq` and `Hash`.
 ///
-/// Whatever a tree of numbers can do, with labels for leaves. Looking up a set costs a hash a label.
-/// Changes of the leaves make the table of labels new, in O(n). Two trees are equal if they admit
-/// the same orders of the same labels.
+/// It has the methods of [`PqTree`], with labels for leaves. Looking up a set costs one hash per
+/// label. Adding or removing leaves rebuilds the table of labels in O(n). Two trees are equal if
+/// they admit the same orders of the same labels.
 ///
-/// What labels mean nothing to is left to [`tree`](Self::tree): looking at nodes, walks over them,
-/// [`bytes`](PqTree::bytes). There is no `write_frontier`, as an iterator of references does it; no
-/// `canonical`, for which labels would have to be in an order; and no `reserve`, as labels that
-/// come cost O(n) all the same.
+/// Methods that do not involve labels are left to [`tree`](Self::tree): access to nodes, walks,
+/// [`bytes`](PqTree::bytes). There is no `write_frontier`, because an iterator of references is
+/// enough; no `canonical`, which would need ordered labels; and no `reserve`, because each new
+/// label costs O(n) anyway.
 ///
-/// With `serde` it is written as its tree and the labels by leaf, `{"tree": "(0 1)", "labels": ["ant",
-/// "bee"]}`.
+/// With the feature `serde`, it is serialised as the tree and the labels by leaf, `{"tree": "(0
+/// 1)", "labels": ["ant", "bee"]}`.
 ///
 /// ```
 /// # use pqtree::Labeled;
@@ -46,7 +46,7 @@ pub struct Labeled<T> {
     names: Names<T>,
 }
 
-/// A point to return to, made by [`Labeled::checkpoint`].
+/// A state of a tree to return to, made by [`Labeled::checkpoint`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a checkpoint makes the tree log its changes until it is rolled back or committed"]
 pub struct LabeledCheckpoint {
@@ -54,75 +54,75 @@ pub struct LabeledCheckpoint {
     names: Mark,
 }
 
-/// Labels that prove that a set of them cannot be made consecutive: a [`Conflict`](crate::Conflict)
-/// by its labels.
+/// Labels that prove that a set cannot be made consecutive: a [`Conflict`](crate::Conflict) with
+/// labels for leaves.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct LabeledConflict<'a, T> {
     /// Labels of the set.
     pub inside: Vec<&'a T>,
-    /// Labels not of the set.
+    /// Labels outside the set.
     pub outside: Vec<&'a T>,
-    /// The same by leaves, and in which way they prove it.
+    /// The same proof by leaves, with its kind.
     pub conflict: crate::Conflict,
 }
 
 impl<T: Eq + Hash> Labeled<T> {
-    /// The tree that admits every order of these labels.
+    /// Creates a tree that admits every order of these labels.
     pub fn new(labels: impl IntoIterator<Item = T>) -> Result<Self, LabeledError> {
         let labels: Vec<T> = labels.into_iter().collect();
         let leaves = u32::try_from(labels.len()).unwrap_or(u32::MAX);
         Self::with_tree(PqTree::try_new(leaves)?, labels)
     }
 
-    /// A tree, with a label for each of its leaves.
+    /// Creates a tree from a tree of leaf numbers and a label for each leaf.
     ///
     /// # Panics
     ///
-    /// If there are not as many labels as leaves, or a checkpoint of the tree is open.
+    /// If the number of labels is not the number of leaves, or a checkpoint of the tree is open.
     pub fn with_tree(tree: PqTree, labels: Vec<T>) -> Result<Self, LabeledError> {
-        assert_eq!(tree.len() as usize, labels.len(), "one label a leaf");
-        assert!(!tree.nodes.journal.is_open(), "a checkpoint is open");
+        assert_eq!(tree.len() as usize, labels.len(), "expected one label per leaf");
+        assert!(!tree.nodes.journal.is_open(), "a checkpoint of the tree is open: close it first");
         match Names::new(labels) {
             Ok(names) => Ok(Self { tree, names }),
             Err(index) => Err(LabeledError::Repeated { index }),
         }
     }
 
-    /// The leaf with a label.
+    /// Returns the leaf with a label.
     pub fn leaf(&self, label: &T) -> Option<u32> {
         self.names.leaf(label)
     }
 
-    /// The leaves with some labels.
+    /// Returns the leaves with the given labels.
     ///
     /// # Errors
     ///
-    /// If there is a label that no leaf has.
+    /// If no leaf has one of the labels.
     pub fn leaves(&self, set: &[T]) -> Result<Vec<u32>, LabeledError> {
         let leaf = |(index, label)| self.leaf(label).ok_or(LabeledError::Unknown { index });
         set.iter().enumerate().map(leaf).collect()
     }
 
-    /// Keeps only those orders in which these labels are consecutive. See [`PqTree::reduce`].
+    /// Keeps only the orders in which these labels are consecutive. See [`PqTree::reduce`].
     pub fn reduce(&mut self, set: &[T]) -> Result<Reduced, LabeledError> {
         let leaves = self.leaves(set)?;
         Ok(self.tree.reduce(&leaves)?)
     }
 
-    /// Whether [`reduce`](Self::reduce) would succeed. See [`PqTree::can_reduce`].
+    /// Checks that [`reduce`](Self::reduce) would succeed. See [`PqTree::can_reduce`].
     pub fn can_reduce(&mut self, set: &[T]) -> Result<(), LabeledError> {
         let leaves = self.leaves(set)?;
         Ok(self.tree.can_reduce(&leaves)?)
     }
 
-    /// Whether the labels are consecutive in every order. See [`PqTree::is_consecutive`].
+    /// Returns true if the labels are consecutive in every order. See [`PqTree::is_consecutive`].
     pub fn is_consecutive(&mut self, set: &[T]) -> Result<bool, LabeledError> {
         let leaves = self.leaves(set)?;
         Ok(self.tree.is_consecutive(&leaves)?)
     }
 
-    /// Why [`reduce`](Self::reduce) refuses a set. See [`PqTree::conflict`].
+    /// Explains why [`reduce`](Self::reduce) refuses a set. See [`PqTree::conflict`].
     pub fn conflict(&mut self, set: &[T]) -> Result<Option<LabeledConflict<'_, T>>, LabeledError> {
         let leaves = self.leaves(set)?;
         let found = self.tree.conflict(&leaves)?;
@@ -133,14 +133,14 @@ impl<T: Eq + Hash> Labeled<T> {
         }))
     }
 
-    /// The smallest superset that is consecutive in every order, from left to right. See
+    /// Returns the smallest superset that is consecutive in every order, from left to right. See
     /// [`PqTree::smallest_consecutive_superset`].
     pub fn smallest_consecutive_superset(&self, set: &[T]) -> Result<Vec<&T>, LabeledError> {
         let leaves = self.leaves(set)?;
         Ok(self.labels(self.tree.smallest_consecutive_superset(&leaves)?))
     }
 
-    /// Reduces several sets, all or nothing. See [`PqTree::reduce_all`].
+    /// Reduces several sets, or none. See [`PqTree::reduce_all`].
     pub fn reduce_all<S: AsRef<[T]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,
@@ -153,7 +153,7 @@ impl<T: Eq + Hash> Labeled<T> {
         })
     }
 
-    /// Reduces those of several sets that can be. See [`PqTree::reduce_greedy`].
+    /// Reduces each set in turn and skips those that do not fit. See [`PqTree::reduce_greedy`].
     pub fn reduce_greedy<S: AsRef<[T]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,
@@ -166,7 +166,7 @@ impl<T: Eq + Hash> Labeled<T> {
         sets.into_iter().enumerate().map(&mut reduce).collect()
     }
 
-    /// Of sets that cannot all be reduced, some of which none can be left out. See
+    /// Finds a minimal conflict among sets that cannot all be reduced. See
     /// [`PqTree::minimal_conflict`].
     pub fn minimal_conflict<S: AsRef<[T]>>(
         &mut self,
@@ -180,7 +180,7 @@ impl<T: Eq + Hash> Labeled<T> {
         found.map_err(|error| LabeledAllError { index: error.index, error: error.error.into() })
     }
 
-    /// Changes the tree, all or nothing. See [`PqTree::attempt`].
+    /// Runs `change`, and restores the tree if it fails. See [`PqTree::attempt`].
     pub fn attempt<R, E>(
         &mut self,
         change: impl FnOnce(&mut Self) -> Result<R, E>,
@@ -193,7 +193,7 @@ impl<T: Eq + Hash> Labeled<T> {
         LabeledCheckpoint { tree: self.tree.checkpoint(), names: self.names.mark() }
     }
 
-    /// Returns to the state at `checkpoint`, labels included. See [`PqTree::rollback`].
+    /// Restores the state at `checkpoint`, labels included. See [`PqTree::rollback`].
     ///
     /// # Panics
     ///
@@ -203,7 +203,7 @@ impl<T: Eq + Hash> Labeled<T> {
         self.names.roll_back(checkpoint.names);
     }
 
-    /// Keeps what was done since `checkpoint`. See [`PqTree::commit`].
+    /// Keeps all changes since `checkpoint`. See [`PqTree::commit`].
     ///
     /// # Panics
     ///
@@ -215,7 +215,7 @@ impl<T: Eq + Hash> Labeled<T> {
         }
     }
 
-    /// The leaves of another tree in the order of this one's, if they have the same labels.
+    /// Lists another tree's leaves in the order of this tree's, if the trees have the same labels.
     fn leaves_in(&self, other: &Self) -> Option<Vec<u32>> {
         let leaves = 0..self.tree.len();
         let other_leaves = leaves.map(|leaf| other.leaf(self.label(leaf)));
@@ -224,36 +224,36 @@ impl<T: Eq + Hash> Labeled<T> {
 }
 
 impl<T> Labeled<T> {
-    /// The tree over leaf numbers.
+    /// Returns the tree of leaf numbers.
     pub fn tree(&self) -> &PqTree {
         &self.tree
     }
 
-    /// The tree over leaf numbers and the labels, by leaf.
+    /// Returns the tree of leaf numbers, and the labels by leaf.
     pub fn into_parts(self) -> (PqTree, Vec<T>) {
         (self.tree, self.names.into_labels())
     }
 
-    /// How many labels there are.
+    /// Returns the number of labels.
     pub fn len(&self) -> u32 {
         self.tree.len()
     }
 
-    /// Whether there is no label.
+    /// Returns true if there are no labels.
     pub fn is_empty(&self) -> bool {
         self.tree.is_empty()
     }
 
-    /// The label of a leaf.
+    /// Returns the label of a leaf.
     ///
     /// # Panics
     ///
-    /// If there is no such leaf.
+    /// If the leaf does not exist.
     pub fn label(&self, leaf: u32) -> &T {
         self.names.label(leaf)
     }
 
-    /// The labels of some leaves.
+    /// Returns the labels of some leaves.
     fn labels(&self, leaves: impl IntoIterator<Item = u32>) -> Vec<&T> {
         leaves.into_iter().map(|leaf| self.label(leaf)).collect()
     }
@@ -280,7 +280,7 @@ impl<T: Eq + Hash> Undo for Labeled<T> {
 }
 
 impl<T> Default for Labeled<T> {
-    /// The tree without labels.
+    /// Returns the tree without labels.
     fn default() -> Self {
         Self { tree: PqTree::default(), names: Names::default() }
     }
@@ -296,7 +296,7 @@ impl<T: Eq + Hash> PartialEq for Labeled<T> {
 impl<T: Eq + Hash> Eq for Labeled<T> {}
 
 impl<T: Eq + Hash> Hash for Labeled<T> {
-    /// By what does not depend on the numbers of the leaves.
+    /// Hashes only what does not depend on the numbers of the leaves.
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.tree.len(), self.tree.count_nodes()).hash(state);
     }

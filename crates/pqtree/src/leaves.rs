@@ -1,8 +1,7 @@
-//! Trees over fewer leaves: a tree projected onto some of its leaves; a leaf removed, and the ones
-//! after it renumbered.
+//! Trees over fewer leaves: projection onto some leaves, and removal of a leaf.
 //!
-//! Both make a new tree, in O(n). Every [`NodeId`] of an inner node is void afterwards. [`graft`]
-//! changes leaves in time of what it touches.
+//! Both make a new tree in O(n), which invalidates the [`NodeId`] of every inner node. [`graft`]
+//! changes leaves in time proportional to the affected part.
 //!
 //! [`NodeId`]: crate::NodeId
 //! [`graft`]: crate::graft
@@ -15,8 +14,8 @@ use crate::walk::Event;
 use alloc::vec::Vec;
 
 impl PqTree {
-    /// The tree that admits the orders of this one with all but the given leaves left out. Leaf `i`
-    /// of the new tree is `leaves[i]` of this one.
+    /// Returns the tree of the given leaves alone. It admits the orders of this tree, with the
+    /// other leaves left out. Its leaf `i` is `leaves[i]` of this tree.
     ///
     /// *Cost*: O(n).
     ///
@@ -48,9 +47,10 @@ impl PqTree {
         Ok(Self::from_nodes(builder.finish()))
     }
 
-    /// Removes a leaf; those after it move up, to numbers less by one. Can be rolled back.
+    /// Removes a leaf, and reduces the numbers of all later leaves by one. Can be rolled back.
     ///
-    /// *Cost*: O(n). [`replace_set`](Self::replace_set) by no leaf moves at most one leaf instead.
+    /// *Cost*: O(n). [`replace_set`](Self::replace_set) with a count of 0 removes a leaf faster and
+    /// renumbers at most one other leaf.
     pub fn remove(&mut self, leaf: u32) -> Result<(), LeafError> {
         self.check_leaf(leaf)?;
         let others: Vec<u32> = (0..self.len()).filter(|&other| other != leaf).collect();

@@ -1,10 +1,10 @@
-//! log₂ of numbers and of factorials, without the standard library's floating-point functions.
+//! log₂ of numbers and factorials, without floating-point functions of the standard library.
 //!
-//! log₂(m · 2^e) = e + 2/ln 2 · artanh((m − 1)/(m + 1)), by its series for m in [√½, √2), and
-//! Stirling's series for ln d! from d = 21 on; below, d! is an exact integer. Both are exact to
-//! within a few units in the last place.
+//! log₂(m · 2^e) = e + 2/ln 2 · artanh((m − 1)/(m + 1)), by the series for m in [√½, √2).
+//! Stirling's series gives ln d! for d ≥ 21; for smaller d, d! is an exact integer. Both are
+//! accurate to within a few units in the last place.
 
-/// log₂ of a positive, normal number.
+/// Returns log₂ of a positive, normal number.
 pub(crate) fn log2(x: f64) -> f64 {
     const MANTISSA: u64 = (1 << 52) - 1;
     let bits = x.to_bits();
@@ -15,12 +15,12 @@ pub(crate) fn log2(x: f64) -> f64 {
         exponent += 1;
     }
     let t = (mantissa - 1.0) / (mantissa + 1.0);
-    // |t| < 0.172, so that t^24 is below the precision.
+    // |t| < 0.172, so t^24 is below the precision.
     let series = (0..12).rev().fold(0.0, |sum, k| sum * t * t + 1.0 / f64::from(2 * k + 1));
     f64::from(exponent) + 2.0 * t * series / core::f64::consts::LN_2
 }
 
-/// log₂ of d!.
+/// Returns log₂ of d!.
 pub(crate) fn log2_factorial(d: u32) -> f64 {
     if d <= 20 {
         let product: u64 = (1..=u64::from(d)).product();

@@ -1,14 +1,14 @@
-//! Which of several sets conflict with each other: some of them, of which none can be left out.
+//! Finds a minimal conflict among several sets.
 //!
-//! Reduce the sets in order. The first that is refused, j, is in every conflict among the sets up
-//! to j; those after it are not needed. So begin again with set j, then the sets before it in
-//! order, and find another one; until those found conflict by themselves.
+//! Reduce the sets in order. The first refused set, j, is in every conflict among the sets up to j,
+//! and the later sets are not needed. Start again with set j, then the sets before it in order,
+//! which gives the next set. Repeat until the found sets alone are in conflict.
 //!
-//! Without any one of those found, the rest can be reduced: each was refused where, of the sets of
-//! the result, only it was missing. The result is minimal, not the smallest there is.
+//! If any found set is left out, the rest can be reduced: that set was refused when the rest of the
+//! result, among others, had been reduced. The result is minimal by inclusion, not in size.
 //!
-//! *Source*: the deletion filter's kin for growing sets; J. Chinneck, "Feasibility and
-//! Infeasibility in Optimization" (2008), section 6.2, the additive method.
+//! *Source*: J. Chinneck, "Feasibility and Infeasibility in Optimization" (2008), section 6.2, the
+//! additive method.
 //!
 //! *Cost*: the reductions of all sets, once for each set of the result.
 
@@ -18,23 +18,23 @@ use crate::tree::PqTree;
 use alloc::vec::Vec;
 
 impl PqTree {
-    /// Of sets that cannot all be reduced, some that cannot either, and of which none can be left
-    /// out: their places in `sets`, ascending. `None` if all can be reduced. The tree stays as it
-    /// is.
+    /// Finds a minimal conflict: some of the sets that cannot all be reduced together, though they
+    /// can if any one of them is left out. Returns their indices in `sets`, ascending, or `None` if
+    /// all sets can be reduced. The tree is unchanged.
     ///
-    /// So it is a least conflict by inclusion. Another one may be of fewer sets: of the conflicts
-    /// that end with the first set that is refused in order, one is found, not the smallest.
+    /// The result is minimal by inclusion; another conflict may have fewer sets. No index is larger
+    /// than the first set that is refused in order.
     ///
-    /// *Cost*: that of reducing all sets, once for each set of the result and once more.
+    /// *Cost*: reducing all sets, once for each set of the result and once more.
     ///
     /// # Errors
     ///
-    /// If a set has a leaf that is out of range, or named twice, and is looked at.
+    /// If the search reaches a set with a leaf that is out of range or repeated.
     ///
     /// ```
     /// # use pqtree::PqTree;
     /// let sets = [&[0, 1][..], &[3, 4], &[1, 2], &[0, 1, 2], &[0, 2], &[2, 3]];
-    /// // Of three, two can be neighbours, and two more, and then not the last two.
+    /// // Each of the pairs 0 1, 1 2 and 0 2 is possible, and any two of them, but not all three.
     /// assert_eq!(PqTree::new(5).minimal_conflict(&sets)?, Some(vec![0, 2, 4]));
     /// # Ok::<(), pqtree::ReduceAllError>(())
     /// ```
@@ -52,7 +52,7 @@ impl PqTree {
                     found.push(refused);
                     end = refused;
                 }
-                // Those found conflict by themselves.
+                // The found sets alone are in conflict.
                 _ => break,
             }
         }
@@ -60,13 +60,13 @@ impl PqTree {
         Ok(Some(found))
     }
 
-    /// The first of several sets that is refused after the ones before it. The tree stays as it is.
+    /// Returns the first set that is refused after the sets before it. The tree is unchanged.
     fn first_refused<'a>(
         &mut self,
         sets: impl Iterator<Item = (usize, &'a [u32])>,
     ) -> Result<Option<usize>, ReduceAllError> {
         let mut refused = Ok(None);
-        // An error, so that the sets are taken back.
+        // The closure always fails, so that the reductions are undone.
         let _: Result<(), ()> = self.attempt(|tree| {
             for (index, set) in sets {
                 match tree.reduce(set) {

@@ -1,16 +1,15 @@
-//! The nodes in memory, and the surgery on lists of children.
+//! The nodes in memory, and edits of lists of children.
 //!
-//! Twelve bytes a leaf: a pointer up and two siblings. An inner node has these and twelve bytes
-//! more: the two ends of its list of children, and its [tag](Tag), which is its degree with its
-//! kind.
+//! A leaf takes 12 bytes: a pointer to the parent and two siblings. An inner node takes 12 bytes
+//! more: the two ends of its list of children, and its [tag](Tag), which holds degree and kind.
 //!
-//! *The siblings of a node are an unordered pair*: which of them is "next" depends on where a walk
-//! comes from. So a list is reversed by doing nothing, and two lists are spliced, in any of the
-//! four orientations, by mending two pairs.
+//! *The siblings of a node are an unordered pair.* Which of them is "next" depends on the direction
+//! of a walk. So reversing a list costs nothing, and splicing two lists, in any of the four
+//! orientations, updates two pairs.
 //!
-//! *Parents by union–find.* When a Q-node is spliced into another its children still point to it;
-//! its slot becomes a forward to the node that took them, and a climb through it shortens the path.
-//! Forwards are cleared out when they are a sixteenth of the leaves.
+//! *Parents by union–find.* When a Q-node is spliced into another, its children still point to it.
+//! Its slot becomes a forward to the new parent, and each lookup through it shortens the path.
+//! Forwards are cleared when there is one for every 16 leaves.
 //!
 //! *Source*: W.-L. Hsu and R. McConnell, "PC trees and circular-ones arrangements" (2003), for
 //! unordered siblings; S. Fink, M. Pfretzschner and I. Rutter, "Experimental comparison of PC-trees
@@ -28,17 +27,17 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hint::black_box;
 
-/// So that the number of any node, forwards included, has 30 bits.
-pub(crate) const MOST_LEAVES: u32 = 1 << 29;
+/// The limit on leaves. It makes the number of any node, forwards included, fit in 30 bits.
+pub(crate) const MAX_LEAVES: u32 = 1 << 29;
 
-/// How many nodes are looked at together, so that their loads overlap.
+/// The number of nodes that are processed together, so that their loads overlap.
 pub(crate) const CHUNK: usize = 32;
 
-/// All nodes of a tree. Nodes `0..leaves` are the leaves, node `base + s` lives in slot `s`; the
-/// numbers between are for leaves to come.
+/// All nodes of a tree. Nodes `0..leaves` are the leaves, and node `base + s` is in slot `s`. The
+/// numbers between them are reserved for new leaves.
 ///
-/// Invariant: the root's `up` is `NONE`; any other live node's `up` leads, through forwards, to its
-/// parent.
+/// *Invariant*: the root's `up` is `NONE`; the `up` of any other live node leads, through forwards,
+/// to its parent.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
     pub(crate) leaves: u32,
@@ -46,7 +45,7 @@ pub(crate) struct Nodes {
     pub(crate) root: NodeId,
     up: Vec<NodeId>,
     siblings: Vec<[NodeId; 2]>,
-    /// Of each slot, the two ends of the list of children.
+    /// For each slot, the two ends of the list of children.
     ends: Vec<[NodeId; 2]>,
     tags: Vec<Tag>,
     /// Head of the list of free slots, linked by `up`.
@@ -58,9 +57,9 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Leaves without a parent yet.
+    /// Leaves that have no parent yet.
     pub(crate) fn unconnected(leaves: u32) -> Self {
-        assert!(leaves <= MOST_LEAVES, "at most 2^29 leaves");
+        assert!(leaves <= MAX_LEAVES, "at most 2^29 leaves");
         let none = NodeId::NONE;
         Self {
             leaves,
@@ -87,11 +86,11 @@ impl Nodes {
             nodes.root = if leaves == 1 { NodeId(0) } else { NodeId::NONE };
             return nodes;
         }
-        assert!(leaves <= MOST_LEAVES, "at most 2^29 leaves");
+        assert!(leaves <= MAX_LEAVES, "at most 2^29 leaves");
         let root = NodeId(leaves);
         let ids = (0..leaves).map(NodeId);
         nodes.up = ids.clone().map(|_| root).chain([NodeId::NONE]).collect();
-        // Wrapping gives leaf 0 the sibling NONE on its left.
+        // Wrapping gives the first leaf the sibling NONE.
         nodes.siblings = ids
             .map(|id| [NodeId(id.0.wrapping_sub(1)), NodeId(id.0 + 1)])
             .chain([[NodeId::NONE; 2]])
@@ -120,8 +119,8 @@ impl Nodes {
         self.tags[self.slot(node)]
     }
 
-    /// Writes a mark over a tag, or puts the tag back. Not logged: no mark outlives the reduction
-    /// that made it.
+    /// Writes a mark over a tag, or restores the tag. Not logged, because no mark outlives its
+    /// reduction.
     pub(crate) fn put_tag(&mut self, node: NodeId, tag: Tag) {
         let slot = self.slot(node);
         self.tags[slot] = tag;
@@ -157,7 +156,7 @@ impl Nodes {
         if a == one { b } else { a }
     }
 
-    /// The parent, or `NONE` above the root.
+    /// Returns the parent, or `NONE` for the root.
     pub(crate) fn parent(&self, node: NodeId) -> NodeId {
         let mut up = self.up[node.index()];
         while up != NodeId::NONE && !self.tag(up).is_live() {
@@ -166,13 +165,13 @@ impl Nodes {
         up
     }
 
-    /// The parent and its tag, halving the path of forwards to it. Not for the root.
+    /// Returns the parent and its tag, and halves the path of forwards. Not for the root.
     #[inline]
     pub(crate) fn climb(&mut self, node: NodeId) -> (NodeId, Tag) {
         self.climb_from(node, self.up[node.index()])
     }
 
-    /// The parent and its tag, where `up` is what the node's pointer up leads to.
+    /// Returns the parent and its tag, given the node's `up`.
     #[inline]
     pub(crate) fn climb_from(&mut self, node: NodeId, up: NodeId) -> (NodeId, Tag) {
         let tag = self.tag(up);
@@ -193,11 +192,11 @@ impl Nodes {
         }
     }
 
-    /// Puts the `up` of each leaf into `parents`.
+    /// Copies the `up` of each leaf to `parents`.
     ///
-    /// Also loads what counting these leaves at their parents will read. Counting takes branches
-    /// that cannot be predicted, and a wrong guess throws away the loads that were begun beyond it.
-    /// The loads here depend on no branch, so that the memory works on all of them at once.
+    /// Also loads the memory that counting these leaves at their parents reads. Counting has
+    /// unpredictable branches, and a wrong guess discards the loads after it. The loads here depend
+    /// on no branch, so they all overlap.
     #[inline]
     pub(crate) fn load_parents(&self, leaves: &[u32], parents: &mut [NodeId; CHUNK]) {
         let mut sum = 0;
@@ -208,8 +207,8 @@ impl Nodes {
         black_box(sum);
     }
 
-    /// Loads pointers up and siblings of leaves, for the same reason: what is done with few leaves
-    /// takes more branches than loads.
+    /// Loads the `up` and the siblings of leaves, for the same reason: a small set takes more
+    /// branches than loads.
     #[inline]
     pub(crate) fn load_leaves(&self, leaves: &[u32]) {
         let load = |&leaf: &u32| self.up[leaf as usize].0 ^ self.siblings[leaf as usize][0].0;
@@ -220,8 +219,8 @@ impl Nodes {
         !self.tag(node).is_live()
     }
 
-    // --- Setters: every structural write passes here, and is logged while a checkpoint is open.
-    // ---
+    // --- Setters. All changes of the structure go through them, and are logged while a checkpoint
+    // --- is open.
 
     #[inline]
     pub(crate) fn set_up(&mut self, node: NodeId, up: NodeId) {
@@ -241,7 +240,7 @@ impl Nodes {
         *place = siblings;
     }
 
-    /// Puts `new` where `old` is among the siblings of `node`.
+    /// Replaces the sibling `old` of a node by `new`.
     #[inline]
     pub(crate) fn replace_sibling(&mut self, node: NodeId, old: NodeId, new: NodeId) {
         let pair = self.siblings[node.index()];
@@ -266,7 +265,7 @@ impl Nodes {
         self.tags[slot] = Tag::new(kind, degree);
     }
 
-    // --- Undoing. ---
+    // --- Undo.
 
     pub(crate) fn header(&self) -> Header {
         let Self { leaves, root, free, forwards, .. } = *self;
@@ -299,7 +298,7 @@ impl Nodes {
         }
     }
 
-    /// Becomes another tree, in a way that can be undone.
+    /// Replaces the whole tree. Can be undone.
     pub(crate) fn replace(&mut self, new: Nodes) {
         let mut old = core::mem::replace(self, new);
         self.journal = core::mem::take(&mut old.journal);

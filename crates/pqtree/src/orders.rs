@@ -1,8 +1,8 @@
-//! Admissible orders, one by one: whether an order is one, the k-th, all of them, one at random.
+//! Admissible orders one by one: testing an order, the k-th order, all orders, a random order.
 //!
 //! An order is a choice at each inner node: one of d! arrangements at a P-node, one of two at a
-//! Q-node; different choices give different orders. So an order is a number with one digit a node,
-//! in the base of that node's choices.
+//! Q-node. Different choices give different orders. So an order is a number in mixed radix, with a
+//! digit for each node.
 
 use crate::node::{Kind, NodeId};
 use crate::tree::PqTree;
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::iter::FusedIterator;
 
 impl PqTree {
-    /// Whether the tree admits this order of all its leaves.
+    /// Returns true if the tree admits this order of all its leaves.
     ///
     /// *Cost*: O(n).
     pub fn contains_order(&self, order: &[u32]) -> bool {
@@ -18,7 +18,7 @@ impl PqTree {
         if order.len() != self.len() as usize {
             return false;
         }
-        // Of each node, the places at which its leaves begin and end in the order.
+        // For each node, the begin and end of its leaves in the order.
         let mut begin = alloc::vec![NOWHERE; self.node_bound()];
         for (place, &leaf) in order.iter().enumerate() {
             match begin.get_mut(leaf as usize) {
@@ -41,7 +41,8 @@ impl PqTree {
         })
     }
 
-    /// All orders that the tree admits, each once, beginning with the [`frontier`](Self::frontier).
+    /// Returns all orders that the tree admits, each once, starting with the
+    /// [`frontier`](Self::frontier).
     ///
     /// ```
     /// let tree: pqtree::PqTree = "(0 [1 2 3])".parse()?;
@@ -53,8 +54,8 @@ impl PqTree {
         Orders { tree: self, next: 0, end: self.orders_count().unwrap_or(u128::MAX) }
     }
 
-    /// The order with a number from 0 on, by which [`orders`](Self::orders) lists them; `None` if
-    /// there are fewer.
+    /// Returns order number `index` in the sequence of [`orders`](Self::orders), from 0, or `None`
+    /// if there are fewer orders.
     ///
     /// *Cost*: O(n).
     pub fn nth_order(&self, index: u128) -> Option<Vec<u32>> {
@@ -75,9 +76,9 @@ impl PqTree {
                 }
                 return;
             }
-            // Digits in the bases 2, 3, …: how far the last child but one moves back, the last but
-            // two, … A base larger than what is left of the number can only give it as a digit,
-            // then zeros; so this takes few steps.
+            // Digits in the bases 2, 3, …: the number of places by which the last child but one
+            // moves back, then the last but two, and so on. Once the base exceeds the rest of the
+            // number, this is the last digit that is not zero, so there are few steps.
             digits.clear();
             digits.extend((2..=children.len() as u128).map(&mut digit));
             for (place, &digit) in digits.iter().enumerate().rev() {
@@ -87,8 +88,7 @@ impl PqTree {
         }))
     }
 
-    /// One of the orders at random, all with the same probability, if `below(k)` gives each of 0 to
-    /// k − 1 with the same probability.
+    /// Returns a random order, uniformly distributed if `below(k)` is uniform in 0 to k − 1.
     ///
     /// *Cost*: O(n).
     pub fn sample_with(&self, mut below: impl FnMut(u32) -> u32) -> Vec<u32> {
@@ -105,14 +105,14 @@ impl PqTree {
         })
     }
 
-    /// One of the orders at random, all with the same probability.
+    /// Returns a random order, uniformly distributed.
     ///
     /// *Cost*: O(n).
     #[cfg(feature = "rand")]
     pub fn sample<R: rand::Rng + ?Sized>(&self, rng: &mut R) -> Vec<u32> {
         self.sample_with(|count| {
-            // The high half of a product with a random 32-bit number, less the few for which it
-            // would be uneven.
+            // The high half of the product with a random 32-bit number. Rejects the few numbers
+            // that would make it biased.
             loop {
                 let product = u64::from(rng.next_u32()) * u64::from(count);
                 if product as u32 >= count.wrapping_neg() % count {
@@ -122,7 +122,8 @@ impl PqTree {
         })
     }
 
-    /// The leaves from left to right when `choose` has arranged the children of each inner node.
+    /// Returns the leaves from left to right, after `choose` has arranged the children of each
+    /// node.
     fn arrange(&self, mut choose: impl FnMut(Kind, &mut [NodeId])) -> Vec<u32> {
         let mut order = Vec::with_capacity(self.len() as usize);
         let mut to_come: Vec<NodeId> = self.root().into_iter().collect();

@@ -1,55 +1,55 @@
-//! The writing half of a reduction: one rule in the place of templates.
+//! The step of a reduction that changes the tree. One rule replaces the classic templates.
 //!
-//! At the apex the full children and the predecessors are gathered in a Q-node, `[predecessor full
-//! predecessor]`; then each predecessor, which is partial, is dissolved into that Q-node from the
-//! outside to the inside,
+//! At the apex, the full children and the predecessors are gathered in a Q-node, `[predecessor full
+//! predecessor]`. Then each predecessor, which is partial, is dissolved into that Q-node, from the
+//! outside to the inside:
 //!
 //! ```text
 //!     [ … outer  partial  inner … ]   becomes   [ … outer  empty…  its predecessor  full…  inner … ]
 //! ```
 //!
-//! and so is its own predecessor, down the path. The full children of a P-node stand there as one
-//! child, a P-node if they are several, and so do its empty ones; a Q-node's children are spliced
-//! in as they are.
+//! The same is then done with its own predecessor, and so on down the path. The full children of a
+//! P-node become one child, below a new P-node if there are several; so do its empty children. The
+//! children of a Q-node are spliced in unchanged.
 //!
 //! *Source*: Hsu and McConnell (2003), section 3: splitting the terminal path. Ours moves only full
-//! children and predecessors, never empty ones, and reuses the nodes it dissolves.
+//! children and predecessors, never empty children, and reuses the nodes that it dissolves.
 //!
-//! *Cost*: O(full children of the path's P-nodes + length of the path). Pointing a few children to
-//! their new parent adds a constant: it is done only while their parent has few children, and it
-//! has more of them every time.
+//! *Cost*: O(full children of the path's P-nodes + length of the path). Setting the parent of a few
+//! children adds a constant per Q-node: it is done only for a Q-node with few children, whose
+//! children then belong to a larger one.
 
 use crate::node::{Kind, NodeId};
 use crate::nodes::Nodes;
 use crate::work::{NIL, Path, Touched, Work};
 
-/// A Q-node with so few children that, when it is spliced into another, they are pointed to it at
-/// once: that is sooner done than each of them being found through a forward.
+/// The largest Q-node whose children get their new parent at once when it is spliced into another.
+/// For few children this is faster than forwards, which each lookup must follow.
 const FEW: u32 = 8;
 
 impl Work {
-    /// Whether [`rearrange`](Self::rearrange) would change anything: if not, the set is consecutive
-    /// in every order.
+    /// Returns true if [`rearrange`](Self::rearrange) would change anything. If not, the set is
+    /// consecutive in every order.
     pub(crate) fn has_work(&self, apex: u32) -> bool {
         let (touched, path) = (&self.touched[apex], &self.paths[apex]);
         path.predecessors[0] != NIL || (!touched.is_q() && touched.full() > 1)
     }
 
-    /// The node of whose leaves, or of a run of whose children, the set consists, where nothing is
-    /// to be rearranged.
+    /// The home of a set that needs no rearranging: the node whose leaves are the set, or the
+    /// Q-node some of whose neighbouring children are the set.
     pub(crate) fn home(&self, apex: u32) -> NodeId {
         let touched = &self.touched[apex];
         if touched.full() == 1 { self.marked[touched.last_full].node } else { touched.node }
     }
 
-    /// Makes the set consecutive. Labels, apex and check have to be done. Returns its home, as
-    /// [`home`](Self::home).
+    /// Makes the set consecutive, after labelling, finding the apex and checking. Returns the
+    /// set's [`home`](Self::home).
     pub(crate) fn rearrange(&mut self, nodes: &mut Nodes, apex: u32) -> NodeId {
         let (touched, path) = (self.touched[apex], self.paths[apex]);
         self.changed.clear();
         self.changed.push(touched.node);
         if path.predecessors[0] == NIL {
-            let group = self.group(nodes, &touched).expect("more than one full child");
+            let group = self.group(nodes, &touched).expect("the apex has several full children");
             nodes.append(touched.node, group);
             nodes.set_degree(touched.node, Kind::P, touched.degree() - touched.full() + 1);
             return group;
@@ -101,7 +101,7 @@ impl Work {
         center
     }
 
-    /// Dissolves a partial child of the Q-node `center`, and its predecessors after it.
+    /// Dissolves a partial child of the Q-node `center`, then its predecessors down the path.
     fn dissolve(&mut self, nodes: &mut Nodes, center: NodeId, mut place: u32, mut outer: NodeId) {
         while place != NIL {
             let (touched, path) = (self.touched[place], self.paths[place]);
@@ -115,7 +115,7 @@ impl Work {
         }
     }
 
-    /// Puts the parts of a P-node in its place. Returns the outer sibling of its predecessor.
+    /// Replaces a P-node by its parts. Returns the outer sibling of its predecessor.
     fn split_p(
         &mut self,
         nodes: &mut Nodes,
@@ -130,8 +130,8 @@ impl Work {
             nodes.unlink(node, predecessor);
         }
         let empty = split.degree() - split.full() - u32::from(predecessor != NodeId::NONE);
-        // When all that is left in the node is of one sort, the node itself or its only child is
-        // that part.
+        // If all remaining children are full, or all are empty, no new node is needed: the node
+        // itself or its only child is that part.
         let (full_part, empty_part) = match (split.full(), empty) {
             (full, 0) => (self.only_part(nodes, node, full), None),
             (0, empty) => (None, self.only_part(nodes, node, empty)),
@@ -157,7 +157,7 @@ impl Work {
         empty_part.unwrap_or(outer)
     }
 
-    /// What is left of a P-node when `count` children are left in it: itself, or its only child.
+    /// Returns a P-node with its `count` remaining children as one part: itself or its only child.
     fn only_part(&mut self, nodes: &mut Nodes, node: NodeId, count: u32) -> Option<NodeId> {
         match count {
             0 => {
@@ -177,8 +177,8 @@ impl Work {
         }
     }
 
-    /// Takes the full children out of a P-node, and puts a new P-node above them if they are
-    /// several. The degree of the node they are taken from is left to the caller.
+    /// Takes the full children out of a P-node. Returns the only one, or a new P-node above
+    /// several. The caller updates the degree of `from`.
     fn group(&mut self, nodes: &mut Nodes, from: &Touched) -> Option<NodeId> {
         if from.full() < 2 {
             let child = self.marked.get(from.last_full)?.node;
@@ -202,7 +202,7 @@ impl Work {
     }
 }
 
-/// Puts the children of a Q-node in its place. Returns the outer sibling of its predecessor.
+/// Replaces a Q-node by its children. Returns the outer sibling of its predecessor.
 fn splice_q(
     nodes: &mut Nodes,
     center: NodeId,
@@ -230,7 +230,7 @@ fn splice_q(
     if predecessor == empty_end { outer } else { path.outer[0] }
 }
 
-/// Packs the nodes that there are to the front; returns how many.
+/// Moves the nodes that exist to the front. Returns their number.
 fn fill(packed: &mut [NodeId; 3], nodes: [Option<NodeId>; 3]) -> usize {
     let mut count = 0;
     for node in nodes.into_iter().flatten().filter(|&node| node != NodeId::NONE) {

@@ -1,9 +1,10 @@
-//! Reduction: keeping only those orders in which a set is consecutive.
+//! Reduction: keeps only the orders in which a set is consecutive.
 //!
-//! Three steps, each with a module of its own: [label](crate::label) the nodes,
-//! [check](crate::check) that the set can be made consecutive, [rearrange](crate::rearrange) the
-//! tree. The first two write nothing but marks, so that
-//! [`can_reduce`](PqTree::can_reduce) is the same code and a reduction that fails has nothing to undo.
+//! A reduction has three steps, each in a module of its own: [label](crate::label) the nodes,
+//! [check](crate::check) that the set can be made consecutive, and
+//! [rearrange](crate::rearrange) the tree. The first two write only marks. So
+//! [`can_reduce`](PqTree::can_reduce) runs the same code, and a failed reduction has nothing to
+//! undo.
 
 use crate::conflict::{LeafError, ReduceError};
 use crate::node::NodeId;
@@ -11,35 +12,37 @@ use crate::tree::PqTree;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What a successful reduction did.
+/// The result of a successful reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Reduced {
-    /// Whether some order was lost. If not, the set was consecutive in every order already, and no
-    /// node has changed. Which nodes have, [`PqTree::changed`] says.
+    /// True if the tree now admits fewer orders. If false, the set was consecutive in every order
+    /// already and no node changed. [`PqTree::changed`] lists the changed nodes.
     pub changed: bool,
-    /// Where the set is now: it consists of the leaves of this node, or of those of neighbouring
-    /// children of it if it is a Q-node. `None` for the empty set.
+    /// The node that holds the set: either the set is all leaves of this node, or the node is a
+    /// Q-node and the set is the leaves of some neighbouring children. `None` for the empty set.
     pub home: Option<NodeId>,
 }
 
-/// The first set of several that could not be reduced.
+/// The first of several sets that could not be reduced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct ReduceAllError {
-    /// Which of the sets, from 0.
+    /// The index of the set, from 0.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub error: ReduceError,
 }
 
 impl PqTree {
-    /// Keeps only those orders in which the leaves of `set`, named in any order, are consecutive.
-    /// All or nothing: after an error the tree is as it was. Sets of at most one leaf, or of all,
+    /// Keeps only the orders in which the leaves of `set` are consecutive. The leaves may be named
+    /// in any order.
+    ///
+    /// After an error the tree is unchanged. The empty set, a single leaf and the set of all leaves
     /// change nothing.
     ///
-    /// *Cost*: O(|S|) finds of a parent, amortised over the reductions of a tree; a refusal
-    /// O(|S| + depth) of them.
+    /// *Cost*: O(|S|) parent lookups, amortised over the reductions of a tree. An error costs
+    /// O(|S| + depth) lookups.
     ///
     /// ```
     /// # use pqtree::{PqTree, ReduceError};
@@ -72,15 +75,15 @@ impl PqTree {
         result
     }
 
-    /// Whether [`reduce`](Self::reduce) would succeed. Writes only marks, which is why it needs the
-    /// tree mutably.
+    /// Checks that [`reduce`](Self::reduce) would succeed. Takes the tree mutably because it writes
+    /// marks, which it clears again.
     pub fn can_reduce(&mut self, set: &[u32]) -> Result<(), ReduceError> {
         let found = self.find(set).map(|_| ());
         self.work.finish(set);
         found
     }
 
-    /// Whether the set is consecutive in every order that the tree admits, so that reducing it
+    /// Returns true if the set is consecutive in every order that the tree admits. Reducing it
     /// would change nothing.
     ///
     /// ```
@@ -100,8 +103,8 @@ impl PqTree {
         }
     }
 
-    /// Reduces several sets, all or nothing: at the first failure the sets before it are taken
-    /// back.
+    /// Reduces several sets, or none: at the first failure, the tree goes back to its state before
+    /// the call.
     pub fn reduce_all<S: AsRef<[u32]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,
@@ -114,13 +117,13 @@ impl PqTree {
         })
     }
 
-    /// Reduces those of several sets that can be, each after the ones before it; says of each
-    /// whether it was.
+    /// Reduces each set in turn and skips the sets that do not fit. Returns a flag for each set:
+    /// true if it was reduced.
     ///
     /// # Errors
     ///
-    /// If a set has a leaf that is out of range, or named twice. The sets before it stay reduced,
-    /// and those after it are not looked at.
+    /// If a set has a leaf that is out of range or repeated. The sets before it stay reduced, and
+    /// the sets after it are ignored.
     pub fn reduce_greedy<S: AsRef<[u32]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,
@@ -133,20 +136,21 @@ impl PqTree {
         sets.into_iter().enumerate().map(&mut reduce).collect()
     }
 
-    /// The inner nodes whose children the last successful [`reduce`](Self::reduce) made or altered,
-    /// each once; none if it changed nothing. Any other node that there is has the children that it
-    /// had, in the same order. Questions and refusals leave the list as it is; a
-    /// [rollback](Self::rollback) empties it. Of several sets reduced together it is that of the
-    /// last one.
+    /// The inner nodes whose children changed in the last successful [`reduce`](Self::reduce), new
+    /// nodes included, each once.
     ///
-    /// The same after [`insert`](Self::insert), [`replace`](Self::replace) and
-    /// [`replace_set`](Self::replace_set), as long as no inner node got another number.
-    /// [`remove`](Self::remove), after which all nodes are other ones, empties the list.
+    /// All other nodes have the same children as before, in the same order. After
+    /// [`reduce_all`](Self::reduce_all) the list belongs to the last set. Queries and refused
+    /// reductions leave the list unchanged; a [rollback](Self::rollback) empties it.
+    ///
+    /// [`insert`](Self::insert), [`replace`](Self::replace) and [`replace_set`](Self::replace_set)
+    /// also set the list, unless inner nodes were renumbered. [`remove`](Self::remove) rebuilds the
+    /// tree and empties the list.
     pub fn changed(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.work.changed.iter().copied().filter(|&node| self.nodes.is_live(node))
     }
 
-    /// Labels and checks.
+    /// Labels the nodes and checks the set.
     fn find(&mut self, set: &[u32]) -> Result<Place, ReduceError> {
         if self.is_trivial(set) {
             return self.find_trivial(set);
@@ -159,7 +163,8 @@ impl PqTree {
         found
     }
 
-    /// Whether a set of that many leaves is consecutive in any order, if it is a set.
+    /// Returns true if a set of this length is consecutive in every order, provided that it has no
+    /// repeated leaf.
     pub(crate) fn is_trivial(&self, set: &[u32]) -> bool {
         set.len() < 2 || set.len() >= self.len() as usize
     }
@@ -174,7 +179,7 @@ impl PqTree {
     }
 }
 
-/// Where a set was found that is consecutive, or can be made so.
+/// The place of a set that is consecutive or can be made so.
 enum Place {
     Trivial(Option<NodeId>),
     Apex(u32),

@@ -1,15 +1,13 @@
-//! A segment tree: a row of numbers to whole ranges of which a number can be added, and which knows
-//! where its first zero is.
+//! A segment tree: adds a number to a range of a row of numbers, and finds the first zero.
 //!
-//! *Cost*: O(log n) each.
+//! *Cost*: O(log n) for each operation.
 
 use alloc::vec::Vec;
 
-/// Numbers, all zero at first, to whole ranges of which a number can be added; and where the first
-/// zero is, none of them being less.
+/// A row of numbers, initially zero, that never become negative.
 ///
-/// A binary tree in an array: a node keeps what was added to all of its range, and the minimum of
-/// it with that added.
+/// A binary tree in an array: a node holds the amount added to its whole range, and the minimum of
+/// the range including that amount.
 pub(crate) struct Segments {
     leaves: usize,
     nodes: Vec<(i64, i64)>,

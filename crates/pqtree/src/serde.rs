@@ -1,4 +1,4 @@
-//! Trees in any format of serde, as their text.
+//! Serialisation of trees as text, in any format of serde.
 
 use crate::circular::CircularTree;
 use crate::tree::PqTree;
@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for CircularTree {
     }
 }
 
-/// Reads what a text says; with what is expected.
+/// Parses a text. Holds a description of the expected text.
 struct Text<T>(&'static str, PhantomData<T>);
 
 impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {

@@ -1,9 +1,9 @@
-//! The smallest set around a set that is consecutive in every order.
+//! The smallest consecutive superset of a set.
 //!
-//! Look for the lowest node that has the whole set below it. If it is a P-node, all its leaves are
-//! needed, for any other set that is consecutive in every order lies within one child or holds all
-//! of them; if it is a Q-node, those of the children from the first to the last that have leaves of
-//! the set.
+//! Find the lowest node with the whole set below it. If it is a P-node, the result is all its
+//! leaves, because any set that is consecutive in every order either lies within one child or holds
+//! all of them. If it is a Q-node, the result is the leaves of the children from the first to the
+//! last that have leaves of the set.
 
 use crate::conflict::LeafError;
 use crate::node::{Kind, NodeId};
@@ -11,9 +11,10 @@ use crate::tree::PqTree;
 use alloc::vec::Vec;
 
 impl PqTree {
-    /// The smallest superset of `set` that is consecutive in every order, from left to right.
+    /// Returns the smallest superset of `set` that is consecutive in every order, in the order of
+    /// the frontier.
     ///
-    /// *Cost*: O(n) for a table, and for climbing from the set.
+    /// *Cost*: O(n).
     ///
     /// ```
     /// let tree: pqtree::PqTree = "(0 [1 2 (3 4) 5] 6)".parse()?;
@@ -22,7 +23,7 @@ impl PqTree {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn smallest_consecutive_superset(&self, set: &[u32]) -> Result<Vec<u32>, LeafError> {
-        // How many leaves of the set are below each node.
+        // The number of leaves of the set below each node.
         let mut below = alloc::vec![0; self.node_bound()];
         for &leaf in set {
             let leaves = self.len();
@@ -46,8 +47,8 @@ impl PqTree {
         Ok(children[first..=last].iter().flat_map(|&child| self.leaves_of(child)).collect())
     }
 
-    /// The lowest node with `count` leaves of a set below it, all there are; counts them on the
-    /// way.
+    /// Returns the lowest node with all `count` leaves of a set below it. Completes the counts on
+    /// the way.
     fn lowest_above(&self, count: u32, below: &mut [u32]) -> Option<NodeId> {
         self.post_order().find(|&node| {
             let sum = self.children(node).map(|child| below[child.index()]).sum::<u32>();

@@ -1,10 +1,10 @@
-//! A stack that takes items written beyond its top, so that whether one stays is no branch.
+//! A stack with room after its top, so that keeping or dropping an item needs no branch.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-/// A vector whose memory is written once: clearing it and taking items changes but its length, and
-/// what is beyond the length is left over from before.
+/// A vector that initialises its memory once. Clearing it and changing its length only set the
+/// length; items after the end are left over from earlier use.
 #[derive(Debug)]
 pub(crate) struct Stack<T> {
     items: Vec<T>,
@@ -43,8 +43,8 @@ impl<T: Copy> Stack<T> {
         self.len += 1;
     }
 
-    /// All items, and after them room for so many more, filled with anything. They are taken by
-    /// [`set_len`](Self::set_len).
+    /// Returns all items followed by room for `more`, with unspecified content. The caller keeps
+    /// new items by [`set_len`](Self::set_len).
     #[inline]
     pub(crate) fn with_room(&mut self, more: usize, fill: T) -> &mut [T] {
         let needed = self.len + more;
@@ -59,9 +59,9 @@ impl<T: Copy> Stack<T> {
         self.items.resize(needed.max(2 * self.items.len()), fill);
     }
 
-    /// Takes or drops items at the top.
+    /// Sets the length, which keeps or drops items at the top.
     pub(crate) fn set_len(&mut self, len: usize) {
-        debug_assert!(len <= self.items.len(), "there is room for them");
+        debug_assert!(len <= self.items.len(), "the caller has made room");
         self.len = len;
     }
 
@@ -74,14 +74,14 @@ impl<T> Index<u32> for Stack<T> {
     type Output = T;
 
     fn index(&self, place: u32) -> &T {
-        debug_assert!((place as usize) < self.len, "it was taken");
+        debug_assert!((place as usize) < self.len, "the item is below the top");
         &self.items[place as usize]
     }
 }
 
 impl<T> IndexMut<u32> for Stack<T> {
     fn index_mut(&mut self, place: u32) -> &mut T {
-        debug_assert!((place as usize) < self.len, "it was taken");
+        debug_assert!((place as usize) < self.len, "the item is below the top");
         &mut self.items[place as usize]
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     use super::Stack;
 
     #[test]
-    fn what_is_beyond_the_length_is_there_only_when_taken() {
+    fn items_after_the_end_appear_only_when_the_length_grows() {
         let mut stack = Stack::default();
         stack.push(1);
         stack.with_room(3, 0)[1..].copy_from_slice(&[2, 3, 4]);

@@ -1,9 +1,8 @@
-//! Trees as text, `(0 [1 2 (3 4)])`: round brackets around the children of a P-node, square ones
-//! around a Q-node's.
+//! Trees as text, such as `(0 [1 2 (3 4)])`: round brackets for a P-node, square ones for a Q-node.
 //!
-//! The text shows the tree as it is stored, from left to right; equal trees may have different
-//! texts, of which
-//! [`PqTree::canonical`] has a fixed one. The empty tree is `()`, the tree of one leaf `0`.
+//! The text shows the tree as it is stored, from left to right, so equal trees may have different
+//! texts. The text of [`PqTree::canonical`] is unique. The empty tree is `()`, and the tree of one
+//! leaf is `0`.
 
 use crate::builder::Builder;
 use crate::conflict::LeafError;
@@ -27,7 +26,7 @@ impl fmt::Debug for PqTree {
 }
 
 impl PqTree {
-    /// Writes the text, with the leaves as they are written by `write_leaf`.
+    /// Writes the text, with each leaf written by `write_leaf`.
     pub(crate) fn write_text(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -56,51 +55,52 @@ impl PqTree {
     }
 }
 
-/// Why a text is not a tree. Places are bytes from the beginning of the text.
+/// The reason why a text is not a tree. Positions are byte offsets in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// A character that is no digit, bracket or blank.
+    /// A character that is not a digit, a bracket or a blank.
     Unexpected {
         /// The character.
         found: char,
-        /// Its place.
+        /// The position.
         at: usize,
     },
-    /// A bracket that closes no open one, or one of the other shape.
+    /// A closing bracket without an open one, or of the wrong shape.
     Unmatched {
-        /// Its place.
+        /// The position.
         at: usize,
     },
-    /// The quote before a label, which is never closed.
+    /// A quote without a closing quote.
     Unclosed {
-        /// Its place.
+        /// The position of the opening quote.
         at: usize,
     },
-    /// A bracket that is never closed, or more than one tree, or none.
+    /// A bracket that is never closed, or a text with no tree or several.
     NotOneTree,
-    /// A number that is too large for the count of leaves in the text, or there twice: a tree of n
-    /// leaves has each of 0 to n − 1 once.
+    /// A leaf that is repeated or too large. A tree of n leaves has each number from 0 to n − 1
+    /// once.
     Leaf {
-        /// The number.
+        /// The leaf.
         leaf: u64,
+        /// The number of leaves in the text.
         /// How many leaves the text has.
         leaves: u32,
     },
-    /// A circular tree whose first number is not that of its last element.
+    /// A circular tree that does not start with its last element.
     Hinge {
-        /// How many elements the tree has then.
+        /// The number of elements in the text.
         elements: u32,
     },
     /// More leaves than a tree can have.
     TooMany {
-        /// How many leaves the text has.
+        /// The number of leaves in the text.
         leaves: u64,
     },
 }
 
 impl ParseError {
-    /// The same of a text that has so many bytes more before it.
+    /// Shifts the position, for a text that starts after `bytes` other bytes.
     pub(crate) fn after(mut self, bytes: usize) -> Self {
         if let Self::Unexpected { at, .. } | Self::Unmatched { at } | Self::Unclosed { at } =
             &mut self
@@ -114,13 +114,13 @@ impl ParseError {
 impl FromStr for PqTree {
     type Err = ParseError;
 
-    /// Reads a tree. Brackets around a single child, and around none, are taken off.
+    /// Parses a tree. Brackets around one child or none are dropped.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         read(tokens(text)?)
     }
 }
 
-/// The tree that is written so.
+/// Builds the tree of a sequence of tokens.
 pub(crate) fn read(tokens: Vec<Token>) -> Result<PqTree, ParseError> {
     let leaves = tokens.iter().filter(|token| matches!(token, Token::Leaf(_))).count() as u64;
     check_count(leaves).map_err(|_| ParseError::TooMany { leaves })?;
@@ -159,16 +159,16 @@ pub(crate) fn read(tokens: Vec<Token>) -> Result<PqTree, ParseError> {
     if complete { Ok(PqTree::from_nodes(builder.finish())) } else { Err(ParseError::NotOneTree) }
 }
 
-/// A part of a text.
+/// A token of a text.
 pub(crate) enum Token {
     Open(Kind),
-    /// With its place in the text.
+    /// A closing bracket and its position.
     Close(Kind, usize),
     Leaf(u64),
 }
 
 impl Token {
-    /// What the character at a place is, if it is a bracket.
+    /// Returns the token of a character if it is a bracket.
     pub(crate) fn bracket(found: char, at: usize) -> Option<Self> {
         Some(match found {
             '(' => Self::Open(Kind::P),
@@ -211,18 +211,18 @@ impl fmt::Display for ParseError {
                 write!(f, "byte {at}: expected a number, a bracket or a blank, got {found:?}")
             }
             Self::Unmatched { at } => {
-                write!(f, "byte {at}: this bracket closes none that is open and of its shape")
+                write!(f, "byte {at}: this closing bracket matches no open bracket")
             }
-            Self::Unclosed { at } => write!(f, "byte {at}: the quote that begins here never ends"),
+            Self::Unclosed { at } => write!(f, "byte {at}: this quote is never closed"),
             Self::NotOneTree => f.write_str("expected one tree, with all its brackets closed"),
             Self::Hinge { elements } => {
-                write!(f, "expected the last of {elements} elements, {}, first", elements - 1)
+                write!(f, "expected {}, the last of {elements} elements, first", elements - 1)
             }
             Self::TooMany { leaves } => LeafError::TooMany { leaves: *leaves }.fmt(f),
             Self::Leaf { leaf, leaves } => {
                 write!(
                     f,
-                    "leaf {leaf}: in a tree of {leaves} leaves, each number below {leaves} is there once"
+                    "leaf {leaf}: expected {leaves} leaves with each number below {leaves} once"
                 )
             }
         }

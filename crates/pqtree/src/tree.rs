@@ -1,16 +1,16 @@
-//! The tree itself: making one, and looking at its nodes.
+//! The tree: construction, and access to its nodes.
 
 use crate::conflict::LeafError;
 use crate::node::{Kind, NodeId};
-use crate::nodes::{MOST_LEAVES, Nodes};
+use crate::nodes::{MAX_LEAVES, Nodes};
 use crate::work::Work;
 
-/// A set of orders of the leaves `0..len`, as a PQ-tree. See the [crate's page](crate) for what
-/// that is.
+/// A set of orders of the leaves `0..len`, as a PQ-tree. See the [crate documentation](crate) for
+/// an introduction.
 ///
-/// `Clone` copies four arrays, 12 bytes a leaf and 24 an inner node; a copy has no open checkpoint.
-/// Trees are equal, and hash alike, if they admit the same orders, however they are stored. The
-/// [default](Default) is the tree without leaves. `Debug` shows the text.
+/// `Clone` copies four arrays, 12 bytes per leaf and 24 per inner node; the copy has no open
+/// checkpoint. Trees are equal, and have equal hashes, if they admit the same orders. The
+/// [default](Default) is the tree without leaves. `Debug` prints the text.
 #[derive(Clone)]
 pub struct PqTree {
     pub(crate) nodes: Nodes,
@@ -18,15 +18,19 @@ pub struct PqTree {
 }
 
 impl PqTree {
-    /// The most leaves that a tree can have, 2²⁹.
-    pub const MOST_LEAVES: u32 = MOST_LEAVES;
+    /// The maximum number of leaves, 2²⁹.
+    pub const MAX_LEAVES: u32 = MAX_LEAVES;
 
-    /// The tree that admits every order of the leaves `0..leaves`.
+    /// The maximum number of leaves.
+    #[deprecated(since = "1.1.0", note = "renamed to `MAX_LEAVES`")]
+    pub const MOST_LEAVES: u32 = MAX_LEAVES;
+
+    /// Creates a tree that admits every order of the leaves `0..leaves`.
     ///
     /// # Panics
     ///
-    /// If there are more than [`MOST_LEAVES`](Self::MOST_LEAVES): [`try_new`](Self::try_new) does
-    /// not.
+    /// If there are more than [`MAX_LEAVES`](Self::MAX_LEAVES). [`try_new`](Self::try_new) returns
+    /// an error instead.
     pub fn new(leaves: u32) -> Self {
         match Self::try_new(leaves) {
             Ok(tree) => tree,
@@ -34,7 +38,8 @@ impl PqTree {
         }
     }
 
-    /// The tree that admits every order of the leaves `0..leaves`, if they are not too many.
+    /// Creates a tree that admits every order of the leaves `0..leaves`. Fails if there are more
+    /// than [`MAX_LEAVES`](Self::MAX_LEAVES).
     pub fn try_new(leaves: u32) -> Result<Self, LeafError> {
         check_count(leaves.into())?;
         Ok(Self::from_nodes(Nodes::universal(leaves)))
@@ -44,27 +49,27 @@ impl PqTree {
         Self { nodes, work: Work::default() }
     }
 
-    /// How many leaves there are.
+    /// Returns the number of leaves.
     pub fn len(&self) -> u32 {
         self.nodes.leaves
     }
 
-    /// Whether there is no leaf.
+    /// Returns true if the tree has no leaves.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The root: the only leaf of a tree of one, `None` in an empty tree.
+    /// Returns the root, or `None` in an empty tree. The root of a tree with one leaf is that leaf.
     pub fn root(&self) -> Option<NodeId> {
         some(self.nodes.root)
     }
 
-    /// What a node is.
+    /// Returns the kind of a node.
     ///
     /// # Panics
     ///
-    /// If there is no such node, or no longer; so does every method that takes a node, but
-    /// [`contains`](Self::contains).
+    /// If the node does not exist, or no longer exists. The same holds for every method that takes
+    /// a node, except [`contains`](Self::contains).
     pub fn kind(&self, node: NodeId) -> Kind {
         self.assert_live(node);
         if self.nodes.is_leaf(node) {
@@ -76,8 +81,8 @@ impl PqTree {
         }
     }
 
-    /// Whether there is such a node: after a reduction some may have gone, and of these numbers new
-    /// nodes may have taken some.
+    /// Returns true if the node exists. A reduction may remove nodes, and new nodes may reuse their
+    /// numbers.
     pub fn contains(&self, node: NodeId) -> bool {
         self.nodes.is_live(node)
     }
@@ -87,25 +92,25 @@ impl PqTree {
         assert!(self.contains(node), "there is no node {}", node.0);
     }
 
-    /// The leaf that a node is, if it is one.
+    /// Returns the leaf of a node, or `None` for an inner node.
     pub fn as_leaf(&self, node: NodeId) -> Option<u32> {
         self.assert_live(node);
         self.nodes.is_leaf(node).then_some(node.0)
     }
 
-    /// The parent of a node, `None` for the root.
+    /// Returns the parent of a node, or `None` for the root.
     ///
-    /// *Cost*: O(1), and a step for each Q-node that was merged into another since the merged ones
-    /// were cleared out last: nearly always none or one; never more than n/16 + 8, save while a
-    /// checkpoint is open.
+    /// *Cost*: O(1), and a step for each Q-node that was merged into another since merged nodes
+    /// were last cleared. That is nearly always at most one step, and never more than n/16 + 8
+    /// unless a checkpoint is open.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         self.assert_live(node);
         some(self.nodes.parent(node))
     }
 
-    /// The nodes beside a node in its parent's list of children, in no order: which of them is the
-    /// next one depends on where a walk comes from. Means nothing at the root; next to the children
-    /// of a P-node any of the others may be.
+    /// Returns the neighbours of a node in its parent's list of children, in no particular order:
+    /// which one comes next depends on the direction of a walk. Not meaningful for the root. In a
+    /// P-node any two children can be neighbours, whatever this list says.
     ///
     /// ```
     /// # use pqtree::{NodeId, PqTree};
@@ -119,19 +124,19 @@ impl PqTree {
         self.nodes.siblings(node).map(some)
     }
 
-    /// How many children a node has; 0 for a leaf.
+    /// Returns the number of children of a node, or 0 for a leaf.
     pub fn degree(&self, node: NodeId) -> u32 {
         self.assert_live(node);
         if self.nodes.is_leaf(node) { 0 } else { self.nodes.tag(node).degree() }
     }
 
-    /// One more than the largest [`NodeId::index`]: the length of a table with a place for each
-    /// node.
+    /// Returns the length of a side table with an entry for each node: the largest
+    /// [`NodeId::index`] plus one.
     pub fn node_bound(&self) -> usize {
         self.nodes.base as usize + self.nodes.tags().len()
     }
 
-    /// How many P-nodes and how many Q-nodes there are.
+    /// Returns the number of P-nodes and the number of Q-nodes.
     ///
     /// *Cost*: O(inner nodes).
     pub fn count_nodes(&self) -> (usize, usize) {
@@ -139,22 +144,23 @@ impl PqTree {
         live.fold((0, 0), |(p, q), tag| if tag.is_q() { (p, q + 1) } else { (p + 1, q) })
     }
 
-    /// The bytes of memory that the tree holds, what reductions work in included.
+    /// Returns the memory that the tree holds, in bytes, including the working memory of
+    /// reductions.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.nodes.bytes() + self.work.bytes()
     }
 }
 
 impl Default for PqTree {
-    /// The tree without leaves.
+    /// Returns the tree without leaves.
     fn default() -> Self {
         Self::new(0)
     }
 }
 
-/// An error if there are too many leaves for a tree.
+/// Fails if there are too many leaves for a tree.
 pub(crate) fn check_count(leaves: u64) -> Result<(), LeafError> {
-    if leaves > MOST_LEAVES.into() { Err(LeafError::TooMany { leaves }) } else { Ok(()) }
+    if leaves > MAX_LEAVES.into() { Err(LeafError::TooMany { leaves }) } else { Ok(()) }
 }
 
 fn some(node: NodeId) -> Option<NodeId> {

@@ -1,8 +1,8 @@
-//! How many nodes a reduction looks at, counted in tests: what is said of its cost is checked.
+//! Counts the nodes that a reduction visits, in tests of its documented cost.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts looks at nodes.
+/// A counter of visited nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Visits(AtomicU64);
 
@@ -28,14 +28,14 @@ mod tests {
     use alloc::string::String;
     use alloc::vec::Vec;
 
-    /// How many nodes are looked at to reduce a set, and whether it was refused.
+    /// Returns the number of nodes visited to reduce a set, and true if the set was refused.
     fn reduce(tree: &mut PqTree, set: &[u32]) -> (u64, bool) {
         tree.nodes.visits.take();
         let refused = tree.reduce(set).is_err();
         (tree.nodes.visits.take(), refused)
     }
 
-    /// The most nodes that are looked at to refuse one of the sets, and how many for all of them.
+    /// Refuses each of the sets. Returns the largest number of visited nodes, and the total.
     fn refuse(tree: &mut PqTree, sets: impl Iterator<Item = Vec<u32>>) -> (u64, u64) {
         sets.fold((0, 0), |(most, all), set| {
             let (visits, refused) = reduce(tree, &set);
@@ -50,16 +50,16 @@ mod tests {
         tree
     }
 
-    /// `depth` Q-nodes of `[leaf, the next Q-node, leaf]`.
+    /// `depth` nested Q-nodes, each `[leaf, inner Q-node, leaf]`.
     fn nested(depth: u32) -> PqTree {
         let begin: String = (0..depth).map(|level| format!("[{} ", 2 * level)).collect();
         let end: String = (0..depth).rev().map(|level| format!(" {}]", 2 * level + 1)).collect();
         format!("{begin}{}{end}", 2 * depth).parse().expect("a tree")
     }
 
-    /// On the average: the first to climb from a leaf may have to find its parent.
+    /// Bounds the average, because the first climb from a leaf may have to find its parent.
     #[test]
-    fn refused_pairs_on_a_path_look_at_few_nodes_however_long_it_is() {
+    fn refusing_pairs_on_a_path_visits_few_nodes_at_any_length() {
         for leaves in [10, 1000, 30_000] {
             let pairs = (0..leaves - 2).map(|leaf| [leaf, leaf + 2].to_vec());
             let (_, all) = refuse(&mut path(leaves), pairs);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_pairs_in_nested_nodes_look_at_as_many_nodes_however_deep_they_are() {
+    fn refusing_pairs_in_nested_nodes_visits_the_same_number_of_nodes_at_any_depth() {
         let count = |depth: u32| {
             let pairs = (0..depth - 2).map(|level| [2 * level, 2 * level + 5].to_vec());
             let far = (0..depth - 1).map(|level| [2 * level, 2 * depth].to_vec());
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!([count(100), count(1000)], [shallow; 2]);
     }
 
-    /// Many long branches from one node: what is refused there must not climb all of them.
+    /// Many long branches from one node. A refusal must not climb all of them.
     #[test]
     fn a_refusal_climbs_few_branches() {
         let (branches, length) = (100, 200);
@@ -92,7 +92,7 @@ mod tests {
             text.push(' ');
         }
         let mut tree: PqTree = (text + ")").parse().expect("a tree");
-        // The deepest leaf of each branch: three paths have to climb to the root.
+        // The deepest leaf of each branch. Three paths must climb to the root.
         let set: Vec<u32> = (1..=branches).map(|branch| branch * length - 1).collect();
         let (visits, refused) = reduce(&mut tree, &set);
         assert!(refused);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_looks_at_few_children_of_long_nodes() {
+    fn a_proof_visits_few_children_of_long_nodes() {
         let count = |leaves: u32| {
             let mut tree = path(leaves);
             tree.nodes.visits.take();

@@ -1,15 +1,14 @@
-//! Walks: children, nodes before or after their children, leaves from left to right. None
-//! allocates, and none is recursive: a tree of a million nested nodes is walked like any other.
+//! Walks: children, nodes before or after their children, leaves from left to right. None of them
+//! allocates or recurses, so deep trees are not a special case.
 //!
-//! The siblings of a node are an unordered pair, so a walk along a list remembers where it came
-//! from. Up from a list leads its parent, but which of the parent's siblings comes next has to be
-//! remembered: one bit a level, of the lowest 512 levels. A walk that comes back to a level above
-//! these finds the bit again in the parent's list. [`PqTree::write_frontier`] needs no parents, and
-//! keeps a word for each level that is not at its last child, in the part of its output that is not
-//! yet written.
+//! The siblings of a node are an unordered pair, so a walk along a list remembers the previous
+//! node. The parent leads up from a list; which of the parent's siblings comes next is one bit per
+//! level. A walk keeps these bits for the lowest 512 levels. When it returns to a higher level, it
+//! searches the parent's list for its position. [`PqTree::write_frontier`] uses no parents: it
+//! keeps a word for each level that is not at its last child, in the unwritten part of its output.
 //!
-//! *Cost*: a whole walk takes O(n), and for each level that it comes back to from more than 512
-//! levels below the length of the list there.
+//! *Cost*: O(n) for a whole walk. Each return to a level from more than 512 levels below adds the
+//! length of the list there.
 
 use crate::node::{Kind, NodeId};
 use crate::nodes::Nodes;
@@ -17,48 +16,48 @@ use crate::tree::PqTree;
 use core::iter::FusedIterator;
 
 impl PqTree {
-    /// The children of a node, from left to right; none for a leaf.
+    /// Returns the children of a node, from left to right. A leaf has none.
     pub fn children(&self, node: NodeId) -> Children<'_> {
         let next =
             if self.kind(node) == Kind::Leaf { NodeId::NONE } else { self.nodes.ends(node)[0] };
         Children { nodes: &self.nodes, next, previous: NodeId::NONE, left: self.degree(node) }
     }
 
-    /// All nodes, each before its children.
+    /// Returns all nodes, each before its children.
     pub fn pre_order(&self) -> PreOrder<'_> {
         PreOrder(self.events())
     }
 
-    /// All nodes, each after its children.
+    /// Returns all nodes, each after its children.
     pub fn post_order(&self) -> PostOrder<'_> {
         PostOrder(self.events())
     }
 
-    /// The leaves from left to right: the order in which the tree is stored, one of those that it
+    /// Returns the leaves from left to right, in the stored order, which is one that the tree
     /// admits. [`write_frontier`](Self::write_frontier) is faster.
     pub fn frontier(&self) -> Leaves<'_> {
         Leaves(self.events())
     }
 
-    /// The leaves below a node, from left to right. Of a leaf, itself.
+    /// Returns the leaves below a node, from left to right. For a leaf, this is the leaf itself.
     pub fn leaves_of(&self, node: NodeId) -> Leaves<'_> {
         self.assert_live(node);
         Leaves(self.events_of(node))
     }
 
-    /// Writes the leaves from left to right, without allocation.
+    /// Writes the leaves from left to right. Does not allocate.
     ///
     /// # Panics
     ///
-    /// If `frontier` is not as long as the tree.
+    /// If the length of `frontier` is not the number of leaves.
     pub fn write_frontier(&self, frontier: &mut [u32]) {
-        assert_eq!(frontier.len(), self.len() as usize, "a frontier has one entry a leaf");
+        assert_eq!(frontier.len(), self.len() as usize, "a frontier has one entry per leaf");
         let mut next = self.nodes.root;
         if next == NodeId::NONE {
             return;
         }
-        // Invariant: `written` leaves in front, then a gap, then the steps of the levels that are
-        // not at their last child. Each of these has a leaf to come, and the node `next` has one.
+        // *Invariant*: `written` leaves, then a gap, then the steps of all levels that are not at
+        // their last child. At least one leaf is left for each of these levels and for `next`.
         let (mut written, mut stack) = (0, frontier.len());
         loop {
             if !self.nodes.is_leaf(next) {
@@ -82,7 +81,7 @@ impl PqTree {
         }
     }
 
-    /// The tree as brackets and leaves, from left to right.
+    /// Returns the tree as brackets and leaves, from left to right.
     pub(crate) fn events(&self) -> Events<'_> {
         self.events_of(self.nodes.root)
     }
@@ -182,17 +181,17 @@ pub(crate) enum Event {
     Close(NodeId),
 }
 
-/// A tree, or a part of it, as brackets and leaves.
+/// A walk of a tree or subtree as brackets and leaves.
 #[derive(Clone, Debug)]
 pub(crate) struct Events<'a> {
     nodes: &'a Nodes,
     top: NodeId,
     at: At,
-    /// Of each level above, which way its list goes on.
+    /// For each level above, the direction in which its list continues.
     turns: Turns,
 }
 
-/// What a walk does next.
+/// The next action of a walk.
 #[derive(Clone, Copy, Debug)]
 enum At {
     Enter(Step),
@@ -238,7 +237,7 @@ impl Events<'_> {
         step.beside(self.nodes).map_or_else(|| At::Leave(self.nodes.parent(node)), At::Enter)
     }
 
-    /// The step to a node, from the list that it is in.
+    /// Finds the step to a node in its parent's list.
     fn find_step(&self, node: NodeId) -> Step {
         if node == self.top {
             return Step(node.0);
@@ -246,47 +245,47 @@ impl Events<'_> {
         let [first, _] = self.nodes.ends(self.nodes.parent(node));
         let mut step = Step::first(self.nodes, first);
         while step.node() != node {
-            step = step.beside(self.nodes).expect("it is in its parent's list");
+            step = step.beside(self.nodes).expect("the node is in its parent's list");
         }
         step
     }
 }
 
-/// The bits pushed last.
+/// A stack of bits that keeps the last `MAX`.
 #[derive(Clone, Debug, Default)]
 struct Turns {
     bits: [u64; 8],
-    /// Where the next bit goes, and how many of those before it are kept.
+    /// The index of the next bit, and the number of kept bits before it.
     next: u32,
     kept: u32,
 }
 
 impl Turns {
-    const MOST: u32 = 512;
+    const MAX: u32 = 512;
 
     fn push(&mut self, bit: bool) {
         let (word, mask) = (&mut self.bits[self.next as usize / 64], 1 << (self.next % 64));
         *word = if bit { *word | mask } else { *word & !mask };
-        self.next = (self.next + 1) % Self::MOST;
-        self.kept = Self::MOST.min(self.kept + 1);
+        self.next = (self.next + 1) % Self::MAX;
+        self.kept = Self::MAX.min(self.kept + 1);
     }
 
-    /// The bit pushed last, if it is still kept.
+    /// Returns the last bit, if it is still kept.
     fn pop(&mut self) -> Option<bool> {
         self.kept = self.kept.checked_sub(1)?;
-        self.next = (self.next + Self::MOST - 1) % Self::MOST;
+        self.next = (self.next + Self::MAX - 1) % Self::MAX;
         Some(self.bits[self.next as usize / 64] >> (self.next % 64) & 1 == 1)
     }
 }
 
-/// A child, and (the highest bit) which of its two siblings comes next.
+/// A child and, in the highest bit, which of its two siblings comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Step(u32);
 
 impl Step {
     const SECOND: u32 = 1 << 31;
 
-    /// To the first child of a list: next is the sibling that there is.
+    /// The step to the first child of a list, whose only sibling comes next.
     fn first(nodes: &Nodes, child: NodeId) -> Self {
         Self::to(nodes, child, NodeId::NONE)
     }
@@ -304,7 +303,7 @@ impl Step {
         NodeId(self.0 & !Self::SECOND)
     }
 
-    /// To the next child of the list.
+    /// The step to the next child of the list.
     fn beside(self, nodes: &Nodes) -> Option<Self> {
         let node = self.node();
         let next = nodes.siblings(node)[(self.0 >> 31) as usize];

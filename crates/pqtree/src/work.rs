@@ -1,4 +1,4 @@
-//! What a reduction knows about the tree while it runs.
+//! The working memory of a reduction.
 
 use crate::node::NodeId;
 use crate::nodes::{Nodes, Tag};
@@ -8,28 +8,28 @@ use alloc::vec::Vec;
 /// No index into [`Work::marked`] or [`Work::touched`].
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// The marks of a reduction. Kept only to be allocated once.
+/// The marks of a reduction. Kept between reductions to reuse its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// One bit a leaf: in the set. All zero between reductions.
+    /// One bit per leaf: set if the leaf is in the set. All zero between reductions.
     pub(crate) in_set: Vec<u64>,
-    /// The leaves of the set, then the inner nodes that are full, each linked to the previous one
-    /// of the same parent.
+    /// The leaves of the set, then the full inner nodes. Each is linked to the previous one of the
+    /// same parent.
     pub(crate) marked: Stack<Marked>,
-    /// The inner nodes that a reduction met. The tag of such a node is a mark that says where it
-    /// stands here.
+    /// The inner nodes that the reduction has visited. The tag of such a node is a mark with its
+    /// place here.
     pub(crate) touched: Stack<Touched>,
-    /// Of each node in `touched`, what is known of the paths through it.
+    /// For each node in `touched`, the paths through it.
     pub(crate) paths: Stack<Path>,
-    /// The places in `touched` of the nodes that were counted and are not full.
+    /// The places in `touched` of the partial nodes.
     pub(crate) starts: Stack<u32>,
-    /// The inner nodes that are full, in the order in which they became so.
+    /// The full inner nodes, in the order in which they became full.
     pub(crate) full_nodes: Stack<NodeId>,
     /// The place in `touched` of the only node with two predecessors, or `NIL`.
     pub(crate) fork: u32,
-    /// The full children that are moved from one node to another.
+    /// Full children on their way from one node to another.
     pub(crate) moving: Vec<NodeId>,
-    /// Inner nodes whose list of children the last successful reduction made or altered.
+    /// The inner nodes whose children changed in the last successful reduction.
     pub(crate) changed: Vec<NodeId>,
 }
 
@@ -41,33 +41,34 @@ pub(crate) struct Marked {
     pub(crate) next: u32,
 }
 
-/// An inner node that is full, partial, or on the way from a partial node to the apex. Sixteen
-/// bytes, as each parent of a leaf gets them.
+/// An inner node that is full, partial, or on the way from a partial node to the apex. It takes 16
+/// bytes, because every parent of a leaf of the set gets one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touched {
     pub(crate) node: NodeId,
-    /// The tag that its mark stands for.
+    /// The node's own tag, which the mark overwrites.
     pub(crate) tag: Tag,
-    /// The number of children that are not full; the place in `marked` of one that is.
+    /// The number of children that are not full.
     pub(crate) not_full: u32,
+    /// The place in `marked` of the full child that was counted last, or `NIL`.
     pub(crate) last_full: u32,
 }
 
-/// What is known of the paths through a node that is not full.
+/// The paths through a node that is not full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    /// Whether a path has come to it.
+    /// True once a path has reached the node.
     pub(crate) climbs: bool,
-    /// Whether a path has left it upwards, and it can lie below the apex as far as is known.
+    /// True if a path has left the node upwards and, as far as is known, the node can lie below the
+    /// apex.
     pub(crate) fits: bool,
-    /// The children on the paths that came through here: places in `touched`, or `NIL`.
+    /// The children through which paths came: places in `touched`, or `NIL`.
     pub(crate) predecessors: [u32; 2],
-    /// For a Q-node: beside each predecessor, its sibling away from the full children. Below the
-    /// apex, as long as there is no predecessor: the sibling on the inner side of the full
-    /// children, and the full child beside it.
+    /// For a Q-node: next to each predecessor, the sibling on the side away from the full children.
+    /// Below the apex, while there is no predecessor: the first sibling after the block of full
+    /// children, on its inner side, and the full child next to it.
     pub(crate) outer: [NodeId; 2],
-    /// For a Q-node below the apex: the end at which its full children, or its only predecessor,
-    /// lie.
+    /// For a Q-node below the apex: the end where its full children are, or its only predecessor.
     pub(crate) full_end: NodeId,
 }
 
@@ -100,7 +101,7 @@ impl Touched {
         self.tag.is_q()
     }
 
-    /// Counts a full child whose mark is at `place`. Returns the place of the one before.
+    /// Counts a full child whose mark is at `place`. Returns the place of the previous one.
     #[inline]
     pub(crate) fn count_full(&mut self, place: u32) -> u32 {
         self.not_full -= 1;
@@ -109,7 +110,7 @@ impl Touched {
 }
 
 impl Path {
-    /// No path has come yet.
+    /// No path has come through.
     pub(crate) const NONE: Self = Self {
         climbs: false,
         fits: false,
@@ -124,22 +125,22 @@ impl Path {
 }
 
 impl Clone for Work {
-    /// Marks are worth nothing in a copy.
+    /// Returns empty working memory: marks are useless in a copy.
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
 impl Work {
-    /// Puts the tags of the inner nodes back. To be called after each [`label`](Self::label),
-    /// whatever became of it, and before anything is written.
+    /// Restores the tags of the inner nodes. Must be called after each [`label`](Self::label), even
+    /// if it failed, and before the tree changes.
     pub(crate) fn unmark(&self, nodes: &mut Nodes) {
         for touched in self.touched.iter() {
             nodes.put_tag(touched.node, touched.tag);
         }
     }
 
-    /// Takes the marks off the leaves, after all else.
+    /// Clears the marks of the leaves, as the last step.
     pub(crate) fn finish(&mut self, set: &[u32]) {
         for &leaf in set {
             if let Some(word) = self.in_set.get_mut(leaf as usize / 64) {
@@ -149,8 +150,8 @@ impl Work {
         self.trim();
     }
 
-    /// Gives back the memory that an uncommonly large set needed, so that the tree stays as small
-    /// as it is. The next such set can pay for it again.
+    /// Frees the memory that an unusually large set needed, so that the tree stays small. The next
+    /// such set allocates it again.
     fn trim(&mut self) {
         let limit = (64 << 10) + 16 * self.in_set.len();
         if self.marked.bytes() > limit {
@@ -177,7 +178,7 @@ impl Work {
         if place == NIL { NodeId::NONE } else { self.touched[place].node }
     }
 
-    /// Where a node stands in `touched`, if this reduction met it.
+    /// Returns the place of a node in `touched`, if this reduction has visited it.
     pub(crate) fn place(&self, nodes: &Nodes, node: NodeId) -> Option<u32> {
         nodes.tag(node).place()
     }

@@ -1,4 +1,4 @@
-//! What is said to allocate nothing does not.
+//! Operations that are documented not to allocate do not.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use pqtree::{NodeId, PqTree};
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator;
 
-/// Walks through one level after the other, each beside two more nodes.
+/// Nested levels, each with two more nodes.
 fn nested(levels: u32) -> PqTree {
     let mut text = String::new();
     for level in 0..levels {
@@ -22,7 +22,7 @@ fn nested(levels: u32) -> PqTree {
 }
 
 #[test]
-fn walks_allocate_nothing() {
+fn walks_do_not_allocate() {
     for levels in [1, 10, 511, 512, 513, 5000] {
         let tree = nested(levels);
         let mut frontier = vec![0; tree.len() as usize];
@@ -38,7 +38,7 @@ fn walks_allocate_nothing() {
 }
 
 #[test]
-fn questions_and_refusals_allocate_nothing_once_they_have_been_asked() {
+fn repeated_queries_and_refusals_do_not_allocate() {
     let mut tree = nested(100);
     let mut ask = || {
         assert!(tree.can_reduce(&[0, 3 * 100]).is_err() && tree.reduce(&[0, 3 * 100]).is_err());

@@ -1,4 +1,4 @@
-//! The example `c1p` as a program: what it prints, and with which code it ends.
+//! The example `c1p` as a program: its output and its exit codes.
 #![cfg(not(miri))]
 
 use std::fs;
@@ -8,9 +8,10 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// The example, built if it is older than its source: a test that is run alone does not build it.
+/// Returns the example. Builds it if it is older than its source, because `cargo test --test` does
+/// not.
 fn program() -> PathBuf {
-    // Tests lie in `deps`, examples beside it.
+    // Tests are in `deps`, next to `examples`.
     let tests = std::env::current_exe().unwrap();
     let program = tests.parent().unwrap().parent().unwrap().join("examples/c1p");
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -30,7 +31,7 @@ fn build() {
     assert!(built.unwrap().success());
 }
 
-/// When the newest file of a folder was written.
+/// Returns the time of the last change in a folder.
 fn newest(folder: &Path) -> Option<SystemTime> {
     let entries = fs::read_dir(folder).ok()?.map(|entry| entry.unwrap().path());
     entries.filter_map(|path| if path.is_dir() { newest(&path) } else { modified(&path) }).max()
@@ -68,7 +69,7 @@ impl Instances {
 
 impl Drop for Instances {
     fn drop(&mut self) {
-        // What is left over in a temporary folder does no harm.
+        // A file that stays in the temporary folder does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -84,7 +85,7 @@ p c1p 40 0 0
 ";
 
 #[test]
-fn measures_and_answers() {
+fn instances_are_measured_and_answered() {
     let two = Instances::new("two", TWO);
     let (code, out, _) = two.run(&["--answers"]);
     let orders = "815915283247897734345611269596115894272000000000";
@@ -97,7 +98,7 @@ fn measures_and_answers() {
 }
 
 #[test]
-fn help_and_wrong_usage() {
+fn help_succeeds_and_wrong_usage_exits_with_2() {
     let help = c1p(&["--help"]);
     assert_eq!(help.status.code(), Some(0));
     assert!(String::from_utf8(help.stdout).unwrap().contains("Usage: c1p [--answers] FILE"));
@@ -116,7 +117,7 @@ fn errors_name_the_line() {
         assert!(error.contains(expected), "{error}");
     };
     check("range", "p c1p 4 2 4\n2 0 1\n2 1 4\n", "line 3: leaf 4 is out of range");
-    check("twice", "p c1p 4 1 2\nc\n2 1 1\n", "line 3: leaf 1 is named twice");
+    check("twice", "p c1p 4 1 2\nc\n2 1 1\n", "line 3: leaf 1 is repeated");
     check("count", "p c1p 4 1 2\n3 1 2\n", "line 2: expected 3 leaves, got 2");
     check("many", "p c1p 4000000000 1 2\n2 0 1\n", "line 1: expected at most 536870912 leaves");
     check("end", "p c1p 4 2 2\n2 0 1\n", "line 3: expected 2 restrictions, got 1");

@@ -1,5 +1,5 @@
-//! A million random reductions: `changed` names each node whose children are not those from before,
-//! once, and no other; questions and refusals leave it.
+//! A million random reductions. `changed` names exactly the nodes whose children differ from
+//! before, each once. Queries and refusals leave the list unchanged.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]
@@ -10,10 +10,10 @@ use pqtree::{Kind, NodeId, PqTree};
 
 const REDUCTIONS: usize = if cfg!(miri) { 500 } else { 1_000_000 };
 
-/// Of each inner node, its kind and its children in their order; reused, as it is done so often.
+/// For each inner node, its kind and its children in order. Reused to avoid allocation.
 #[derive(Default)]
 struct Lists {
-    /// Of each inner node, by index less the leaves: its kind, and where its children end.
+    /// For each inner node, by index minus the leaves: its kind and the end of its children.
     nodes: Vec<(Kind, usize, usize)>,
     children: Vec<NodeId>,
 }
@@ -31,7 +31,7 @@ impl Lists {
         }
     }
 
-    /// The kind and the children of an inner node; kind `Leaf` if there is none.
+    /// Returns the kind and the children of an inner node. The kind is `Leaf` for a missing node.
     fn list(&self, at: usize) -> (Kind, &[NodeId]) {
         let &(kind, begin, end) = self.nodes.get(at).unwrap_or(&(Kind::Leaf, 0, 0));
         (kind, &self.children[begin..end])

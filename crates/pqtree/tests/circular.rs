@@ -1,4 +1,4 @@
-//! Circular orders of up to seven elements, against all of them.
+//! Circular orders of up to seven elements, against all permutations.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]
@@ -34,7 +34,7 @@ fn is_together(set: &[u32], order: &[u32]) -> bool {
 }
 
 #[test]
-fn trees_admit_the_circular_orders_in_which_the_sets_are_together() {
+fn trees_admit_exactly_the_circular_orders_that_keep_the_sets_together() {
     let mut random = Random::new(3);
     let mut refused = 0;
     for round in 0..1000 {
@@ -86,7 +86,7 @@ fn trees_admit_the_circular_orders_in_which_the_sets_are_together() {
     assert!(refused > 100, "{refused}");
 }
 
-/// Every inner node is a neighbour of its neighbours, and there is one edge fewer than nodes.
+/// Checks that neighbours are mutual, and that the edges form a tree.
 fn check_view(tree: &CircularTree) {
     let mut edges = 0;
     let mut elements = BTreeSet::new();
@@ -105,14 +105,14 @@ fn check_view(tree: &CircularTree) {
     }
     if tree.inner_nodes().next().is_some() {
         assert!(elements.iter().copied().eq(0..tree.len()));
-        // Of the edges between inner nodes each was counted twice.
+        // Each edge between inner nodes was counted twice.
         let inner = tree.inner_nodes().count();
         assert_eq!(edges, elements.len() + 2 * (inner - 1));
     }
 }
 
 #[test]
-fn texts_and_errors() {
+fn text_is_stable_and_errors_change_nothing() {
     let mut tree = CircularTree::new(5);
     assert!(tree.reduce(&[3, 4]).unwrap() && tree.reduce(&[4, 0]).unwrap());
     assert_eq!(tree.to_string(), "{4 [0 (2 1) 3]}");

@@ -1,4 +1,4 @@
-//! The inputs that the fuzzer found worth keeping. `fuzz/README.md` says how they came here.
+//! Runs the inputs that the fuzzer kept. `fuzz/README.md` explains where they come from.
 
 #[path = "../dev/model.rs"]
 mod model;

@@ -1,4 +1,4 @@
-//! A million nodes, each in the next: nothing may recurse, and nothing may be quadratic.
+//! A million nested nodes: nothing may recurse or take quadratic time.
 
 use pqtree::{Kind, PqTree};
 use std::collections::hash_map::DefaultHasher;
@@ -43,8 +43,8 @@ fn a_million_nested_nodes_need_little_stack() {
             hasher.finish()
         };
         assert_eq!(hash(&copy), hash(&tree));
-        // The path from the deepest leaf to the root becomes one Q-node; and is a path of a million
-        // again.
+        // The path from the deepest leaf to the root becomes one Q-node. Rolling back restores the
+        // nested nodes.
         let checkpoint = tree.checkpoint();
         tree.reduce(&[0, LEAVES - 1]).unwrap();
         assert_eq!(tree.count_nodes(), (0, 1));
@@ -63,10 +63,10 @@ fn a_million_nested_nodes_need_little_stack() {
     std::thread::Builder::new().stack_size(256 << 10).spawn(work).unwrap().join().unwrap();
 }
 
-/// Made by reductions: a pair, and then the pair's node with one leaf more, and so on, each from
-/// what is full already.
+/// Reduces by a pair, then by the pair and one more leaf, and so on. Each reduction starts from a
+/// full node.
 #[test]
-fn nesting_by_reductions() {
+fn reductions_nest_a_leaf_at_a_time() {
     let leaves = 3000;
     let mut tree = PqTree::new(leaves);
     for first in (1..leaves - 1).rev() {

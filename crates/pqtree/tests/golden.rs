@@ -1,5 +1,4 @@
-//! The instances with known answers. `EDBATCH_SHARED` names the folder that holds `pqtree/`;
-//! without it the tests are skipped.
+//! Instances with known answers, from the folder `pqtree` in `EDBATCH_SHARED`. Skipped without it.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]

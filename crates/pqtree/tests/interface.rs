@@ -1,4 +1,4 @@
-//! What the interface promises beyond orders: types, errors, texts, memory, features.
+//! Promises of the interface apart from orders: types, errors, texts, memory, features.
 
 use pqtree::{
     CircularTree, Conflict, Labeled, LabeledError, LeafError, NodeId, OrdersError, ParseError,
@@ -16,14 +16,14 @@ fn a_million_leaves_fit_in_24_megabytes() {
 
 #[test]
 fn too_many_leaves_are_an_error() {
-    let most = u64::from(PqTree::MOST_LEAVES);
+    let max = u64::from(PqTree::MAX_LEAVES);
     let too_many = |leaves| LeafError::TooMany { leaves };
     assert_eq!(PqTree::try_new(4_000_000_000).unwrap_err(), too_many(4_000_000_000));
     assert_eq!(CircularTree::try_new(1 << 30).unwrap_err(), too_many(1 << 30));
     let mut four = PqTree::new(4);
-    assert_eq!(four.reserve(most as u32), Err(too_many(most + 4)));
-    let error = four.replace_set(&[1, 2], most as u32).unwrap_err();
-    assert_eq!(error, ReduceError::Leaf(too_many(most + 2)));
+    assert_eq!(four.reserve(max as u32), Err(too_many(max + 4)));
+    let error = four.replace_set(&[1, 2], max as u32).unwrap_err();
+    assert_eq!(error, ReduceError::Leaf(too_many(max + 2)));
     assert_eq!(four.to_string(), "(0 1 2 3)");
     let text = "4000000000 leaves are too many: a tree has at most 536870912";
     assert_eq!(too_many(4_000_000_000).to_string(), text);
@@ -31,7 +31,7 @@ fn too_many_leaves_are_an_error() {
 
 #[test]
 #[should_panic(expected = "4000000000 leaves are too many")]
-fn too_many_leaves_are_a_panic_where_no_error_is_returned() {
+fn new_panics_on_too_many_leaves() {
     let _ = PqTree::new(4_000_000_000);
 }
 
@@ -44,7 +44,7 @@ fn debug_shows_the_text() {
     assert_eq!(format!("{:?}", tree("(0 1)").orders_count_exact()), "OrderCount(2)");
 }
 
-/// The forms that others may have stored: they do not change within version 1.
+/// Stored texts must stay readable: they do not change within version 1.
 #[test]
 fn text_and_serde_forms_are_stable() {
     let path = |leaves: u32| {
@@ -63,9 +63,9 @@ fn text_and_serde_forms_are_stable() {
     }
 }
 
-/// A path that grows by a leaf at a time merges a node at each step.
+/// A path that grows by one leaf at a time merges a node at each step.
 #[test]
-fn transactions_do_not_pile_up_merged_nodes() {
+fn merged_nodes_do_not_accumulate_across_transactions() {
     let mut tree = PqTree::new(1000);
     for leaf in 1..1000 {
         let start = tree.checkpoint();
@@ -77,7 +77,7 @@ fn transactions_do_not_pile_up_merged_nodes() {
 }
 
 #[test]
-fn the_pictures_of_the_documentation() {
+fn the_documented_pictures_are_correct() {
     let mut five = PqTree::new(5);
     let steps: [(&[u32], &str, u128); 3] = [
         (&[0, 1], "(2 3 4 (0 1))", 48),
@@ -92,7 +92,7 @@ fn the_pictures_of_the_documentation() {
 }
 
 #[test]
-fn bad_sets_are_typed_errors() {
+fn invalid_sets_are_typed_errors() {
     let mut four = PqTree::new(4);
     let out = ReduceError::Leaf(LeafError::OutOfRange { leaf: 4, leaves: 4 });
     let twice = ReduceError::Leaf(LeafError::Repeated { leaf: 1 });
@@ -104,8 +104,8 @@ fn bad_sets_are_typed_errors() {
     assert_eq!(four.to_string(), "(0 1 2 3)");
     assert_eq!(four.project(&[1, 1]), Err(LeafError::Repeated { leaf: 1 }));
     assert_eq!(four.remove(9), Err(LeafError::OutOfRange { leaf: 9, leaves: 4 }));
-    assert_eq!(twice.to_string(), "leaf 1 is named twice: name each leaf once");
-    // Nothing of the refused sets is left over.
+    assert_eq!(twice.to_string(), "leaf 1 is repeated: name each leaf once");
+    // The refused sets leave no marks.
     assert!(four.reduce(&[1, 2]).unwrap().changed);
 }
 
@@ -122,7 +122,7 @@ fn trivial_sets_change_nothing() {
 }
 
 #[test]
-fn conflicts_say_what_is_wrong() {
+fn conflicts_name_their_proof() {
     let check = |text: &str, set: &[u32], expected: Conflict| {
         let mut tree = tree(text);
         assert_eq!(tree.reduce(set), Err(ReduceError::Conflict), "{text}");
@@ -137,7 +137,7 @@ fn conflicts_say_what_is_wrong() {
 }
 
 #[test]
-fn several_sets_at_once() {
+fn reduce_all_reduces_all_sets_or_none() {
     let mut four = PqTree::new(4);
     let error = four.reduce_all([[0, 1], [1, 2], [0, 2], [2, 3]]).unwrap_err();
     assert_eq!((error.index, four.to_string().as_str()), (2, "(0 1 2 3)"));
@@ -149,7 +149,7 @@ fn several_sets_at_once() {
 }
 
 #[test]
-fn bad_leaves_are_no_refusals() {
+fn invalid_leaves_are_errors_not_refusals() {
     let mut four = PqTree::new(4);
     let twice = LeafError::Repeated { leaf: 3 };
     let error = four.reduce_greedy([[0, 1], [3, 3], [1, 2]]).unwrap_err();
@@ -159,7 +159,7 @@ fn bad_leaves_are_no_refusals() {
     assert_eq!(four.is_consecutive(&[0, 1, 2, 2, 3]), Err(LeafError::Repeated { leaf: 2 }));
     let out = LeafError::OutOfRange { leaf: 4, leaves: 4 };
     assert_eq!((four.is_consecutive(&[4]), four.conflict(&[0, 4])), (Err(out), Err(out)));
-    // Nothing of the bad sets is left over.
+    // The invalid sets leave no marks.
     assert_eq!(four.is_consecutive(&[0, 1]), Ok(true));
 }
 
@@ -178,7 +178,7 @@ fn checkpoints_nest() {
 
 #[test]
 #[should_panic(expected = "not open")]
-fn a_closed_checkpoint_is_refused() {
+fn a_closed_checkpoint_panics() {
     let mut four = PqTree::new(4);
     let outer = four.checkpoint();
     let inner = four.checkpoint();
@@ -196,7 +196,7 @@ fn copies_have_no_open_checkpoint() {
 
 #[test]
 #[should_panic(expected = "not open")]
-fn a_checkpoint_of_another_tree_is_refused() {
+fn a_checkpoint_of_another_tree_panics() {
     let (mut four, mut five) = (PqTree::new(4), PqTree::new(5));
     let (of_four, of_five) = (four.checkpoint(), five.checkpoint());
     five.reduce(&[0, 1]).unwrap();
@@ -206,11 +206,11 @@ fn a_checkpoint_of_another_tree_is_refused() {
 }
 
 #[test]
-fn an_attempt_is_all_or_nothing() {
+fn a_failed_attempt_restores_the_tree() {
     let mut four = PqTree::new(4);
     let failed: Result<(), ReduceError> = four.attempt(|tree| {
         tree.reduce(&[0, 1])?;
-        // Forgotten, and closed with the attempt.
+        // Dropped; the attempt closes it.
         let _ = tree.checkpoint();
         tree.reduce(&[1, 2])?;
         tree.reduce(&[0, 2]).map(|_| ())
@@ -232,14 +232,14 @@ fn an_attempt_is_all_or_nothing() {
     });
     assert!(kept.unwrap().changed);
     assert_eq!(four.canonical().to_string(), "((0 1) 2 3)");
-    // No attempt left a log behind that grows.
+    // No attempt leaves a growing log.
     for _ in 0..100 {
         assert!(four.reduce(&[1, 0]).is_ok() && four.reduce(&[0, 1]).is_ok());
     }
     assert!(four.bytes() < bytes + 1000);
 }
 
-/// A node that was dissolved, of a tree whose slots are all taken, and one that never was.
+/// Returns a tree with all slots in use, a node that was removed, and a node that never existed.
 fn gone() -> (PqTree, [NodeId; 2]) {
     let mut tree = tree("([0 1 2] (3 4))");
     let gone = tree.parent(NodeId::of_leaf(3)).unwrap();
@@ -249,7 +249,7 @@ fn gone() -> (PqTree, [NodeId; 2]) {
 }
 
 #[test]
-fn nodes_that_are_gone_panic_in_every_method() {
+fn removed_nodes_panic_in_every_method() {
     type Method = fn(&mut PqTree, NodeId);
     let methods: [(&str, Method); 8] = [
         ("kind", |tree, node| _ = tree.kind(node)),
@@ -272,16 +272,16 @@ fn nodes_that_are_gone_panic_in_every_method() {
     }
 }
 
-/// `changed()` once missed the parent of a node whose place another one took.
+/// `changed()` once missed the parent of a replaced node.
 #[test]
-fn the_parent_of_a_new_node_has_changed() {
+fn changed_lists_the_parent_of_a_new_node() {
     let mut tree = tree("(5 ((0 1) 2 3) 4)");
     let root = tree.root().unwrap();
     tree.reduce(&[1, 2, 3]).unwrap();
     assert!(tree.changed().any(|node| node == root));
     let changed: Vec<NodeId> = tree.changed().collect();
     assert_eq!(changed.len(), 3);
-    // Questions and refusals leave the list.
+    // Queries and refusals leave the list unchanged.
     assert!(tree.can_reduce(&[1, 5]).is_err() && tree.reduce(&[1, 5]).is_err());
     assert!(tree.reduce(&[99]).is_err() && tree.is_consecutive(&[1]).is_ok());
     assert!(tree.conflict(&[1, 5]).is_ok_and(|conflict| conflict.is_some()));
@@ -291,7 +291,7 @@ fn the_parent_of_a_new_node_has_changed() {
 }
 
 #[test]
-fn changed_nodes_are_listed() {
+fn changed_lists_the_changed_nodes() {
     let mut five = tree("((0 1 2) (3 4))");
     let untouched = five.parent(NodeId::of_leaf(3)).unwrap();
     five.reduce(&[0, 1]).unwrap();
@@ -307,7 +307,7 @@ fn changed_nodes_are_listed() {
 }
 
 #[test]
-fn texts_are_read_back() {
+fn texts_are_parsed_back() {
     for text in ["()", "0", "(0 1)", "[0 1 2]", "(0 [1 2 (3 4)])"] {
         assert_eq!(tree(text).to_string(), text);
     }
@@ -338,7 +338,7 @@ fn empty_trees_and_single_leaves_work() {
 }
 
 #[test]
-fn counts_end_at_128_bits() {
+fn counts_of_2_to_the_128_are_none() {
     assert_eq!(PqTree::new(34).orders_count(), Some((1..=34).product()));
     assert_eq!(PqTree::new(35).orders_count(), None);
     let mut last = PqTree::new(40).nth_order(u128::MAX).unwrap();
@@ -347,7 +347,7 @@ fn counts_end_at_128_bits() {
 }
 
 #[test]
-fn common_intervals_of_no_order_are_an_error() {
+fn common_intervals_without_orders_are_an_error() {
     assert_eq!(PqTree::from_orders::<Vec<u32>>(&[]), Err(OrdersError::NoOrder));
     assert_eq!(
         PqTree::from_orders(&[vec![0, 1], vec![1, 1]]),
@@ -358,7 +358,7 @@ fn common_intervals_of_no_order_are_an_error() {
 }
 
 #[test]
-fn labels_of_any_type() {
+fn labels_can_have_any_type() {
     let mut cities = Labeled::new(["Oslo", "Rome", "Bonn"].map(String::from)).unwrap();
     cities.reduce(&["Oslo", "Bonn"].map(String::from)).unwrap();
     assert_eq!(cities.frontier().collect::<Vec<_>>(), ["Rome", "Bonn", "Oslo"]);

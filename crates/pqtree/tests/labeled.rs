@@ -1,4 +1,4 @@
-//! Trees of labels: what they do is what trees of numbers do, under names.
+//! Trees of labels behave like trees of numbers.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]
@@ -16,7 +16,7 @@ fn cities() -> Labeled<&'static str> {
 }
 
 #[test]
-fn questions() {
+fn queries_accept_labels() {
     let mut cities = cities();
     assert_eq!(cities.len(), 5);
     assert_eq!(
@@ -54,7 +54,7 @@ fn questions() {
 }
 
 #[test]
-fn several_sets() {
+fn several_sets_of_labels_are_reduced_together() {
     let mut tree = Labeled::new(['a', 'b', 'c', 'd']).unwrap();
     let sets = [['a', 'b'], ['b', 'c'], ['c', 'd'], ['a', 'c']];
     assert_eq!(tree.minimal_conflict(&sets), Ok(Some(vec![0, 1, 3])));
@@ -74,7 +74,7 @@ fn several_sets() {
 }
 
 #[test]
-fn common_intervals_and_intersections() {
+fn common_intervals_and_intersections_match_labels() {
     let tree = Labeled::from_orders(&[["x", "y", "z"], ["x", "z", "y"]]).unwrap();
     assert_eq!(tree.tree().canonical().to_string(), "(0 (1 2))");
     let unknown = Labeled::from_orders(&[["x", "y"], ["x", "q"]]).unwrap_err();
@@ -86,8 +86,7 @@ fn common_intervals_and_intersections() {
     assert_eq!(other.project(&["y", "z"]).unwrap(), Labeled::new(["z", "y"]).unwrap());
 }
 
-/// Labels that come, go, merge and are taken back, against trees of the same labels made from
-/// texts.
+/// Labels are inserted, removed, merged and rolled back, and compared with trees parsed from text.
 #[test]
 fn labels_follow_their_leaves() {
     let mut random = Random::new(7);
@@ -167,7 +166,7 @@ fn labels_follow_their_leaves() {
 }
 
 #[test]
-fn an_attempt_takes_labels_back() {
+fn a_failed_attempt_restores_labels() {
     let mut tree = cities();
     let copy = tree.clone();
     let failed: Result<(), LabeledError> = tree.attempt(|tree| {

@@ -1,4 +1,4 @@
-//! Minimal conflicts: the sets named conflict, and all but any one of them do not.
+//! Minimal conflicts: the sets conflict, and no longer do if any one of them is left out.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]
@@ -46,12 +46,12 @@ fn no_set_of_a_minimal_conflict_can_be_left_out() {
         conflicts += 1;
         largest = largest.max(found.len());
     }
-    println!("{conflicts} conflicts, of {largest} sets at most");
+    println!("{conflicts} conflicts, of at most {largest} sets");
     assert!(conflicts > 100 && largest > 4);
 }
 
 #[test]
-fn bad_leaves_of_sets_are_errors() {
+fn sets_with_invalid_leaves_are_errors() {
     let error = PqTree::new(3).minimal_conflict(&[[0, 1], [1, 1]]).unwrap_err();
     assert!(error.index == 1 && error.error != ReduceError::Conflict);
     assert_eq!(PqTree::new(3).minimal_conflict::<[u32; 2]>(&[]), Ok(None));

@@ -1,4 +1,4 @@
-//! The example `planarity`, on graphs of which it is known whether they are planar.
+//! The example `planarity`, on graphs that are known to be planar or not.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]
@@ -11,7 +11,7 @@ use families::Random;
 use main::graph::Graph;
 use std::collections::HashSet;
 
-/// A triangulation: vertices are put into random faces, and edges of two triangles flipped.
+/// A triangulation, made by inserting vertices into random faces and flipping random edges.
 fn triangulation(vertices: usize, random: &mut Random) -> Graph {
     let mut faces = vec![[0, 1, 2], [0, 2, 1]];
     let mut edges = vec![(0, 1), (1, 2), (0, 2)];
@@ -32,7 +32,7 @@ fn shuffled(vertices: usize, mut edges: Vec<(usize, usize)>, random: &mut Random
 }
 
 #[test]
-fn parts_of_triangulations_are_planar_and_one_edge_more_is_not() {
+fn subgraphs_of_triangulations_are_planar_until_an_edge_is_added() {
     let mut random = Random::new(1);
     for round in 0..300 {
         let vertices = 5 + random.below(if round < 250 { 40 } else { 400 });
@@ -53,7 +53,7 @@ fn parts_of_triangulations_are_planar_and_one_edge_more_is_not() {
     }
 }
 
-/// K5 or K3,3 with vertices on its edges, trees grown on it, and planar parts beside it.
+/// Subdivisions of K5 or K3,3 with trees and planar subgraphs attached.
 #[test]
 fn graphs_with_a_kuratowski_subdivision_are_not_planar() {
     let mut random = Random::new(2);
@@ -71,7 +71,7 @@ fn graphs_with_a_kuratowski_subdivision_are_not_planar() {
                 edges.push((last, vertices));
                 (last, vertices) = (vertices, vertices + 1);
             }
-            // An edge that is missing makes it planar: what hangs on either side are trees.
+            // Without one edge the graph is planar: only trees are attached to its ends.
             if Some(edge) != missing {
                 edges.push((last, b));
             }

@@ -1,5 +1,5 @@
-//! Eight to eighty leaves, against the recursive reference: wrong trees have been known to pass
-//! every tiny test.
+//! Trees of 8 to 80 leaves against the recursive reference. Incorrect trees have passed all tests
+//! on smaller ones.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]
@@ -18,7 +18,7 @@ use pqtree::{Checkpoint, PqTree};
 use reference::Reference;
 use std::hash::{BuildHasher, RandomState};
 
-/// Reduces a family's sets one after the other, each also under a checkpoint that is rolled back.
+/// Reduces a family's sets in turn, each also under a checkpoint that is rolled back.
 fn check(family: Family, leaves: usize, budget: usize, seed: u64) -> (usize, usize) {
     let hash = RandomState::new();
     let mut tree = PqTree::new(leaves as u32);
@@ -83,10 +83,10 @@ fn families_agree_with_the_reference() {
     assert!(accepted > 1000 && refused > 100);
 }
 
-/// Three paths that grow by a leaf at a time, so that each reduction merges one Q-node into
-/// another: merged nodes have to be cleared out again and again, except while a checkpoint is open.
+/// Three paths grow by one leaf at a time, so that each reduction merges one Q-node into another.
+/// Merged nodes must be cleared regularly, except while a checkpoint is open.
 #[test]
-fn merged_nodes_are_cleared_out() {
+fn merged_nodes_are_cleared() {
     for seed in 0..20 {
         let third = 20 + 5 * seed as usize;
         let leaves = 3 * third;
@@ -112,8 +112,8 @@ fn merged_nodes_are_cleared_out() {
             }
             let set = [last[path] as u32, last[path] as u32 + 1];
             last[path] += 1;
-            tree.reduce(&set).expect("neighbours in one order");
-            reference = reference.reduce(&set).expect("neighbours in one order");
+            tree.reduce(&set).expect("the hidden order keeps the set together");
+            reference = reference.reduce(&set).expect("the hidden order keeps the set together");
             assert_eq!(tree.canonical().to_string(), reference.text(), "{seed}: {set:?}");
             let mut nodes = tree.pre_order();
             let has_parent =
@@ -123,8 +123,7 @@ fn merged_nodes_are_cleared_out() {
         if let Some((checkpoint, ..)) = open {
             tree.commit(checkpoint);
         }
-        // Without clearing out, each leaf but the first few of a path would have left a node
-        // behind.
+        // Otherwise nearly every leaf of a path would have left a merged node.
         let slots = tree.node_bound() - leaves;
         assert!(slots < leaves / 2 + 20, "{seed}: {slots} inner nodes for {leaves} leaves");
     }

@@ -1,4 +1,4 @@
-//! Up to seven leaves, against all permutations.
+//! Trees of up to seven leaves, against all permutations.
 
 #[path = "../dev/model.rs"]
 #[allow(dead_code)]
@@ -41,7 +41,7 @@ fn subsets(leaves: u32) -> impl Iterator<Item = Vec<u32>> {
     (0..1u32 << leaves).map(move |bits| (0..leaves).filter(|leaf| bits >> leaf & 1 == 1).collect())
 }
 
-/// A tree, and the orders that it has to admit.
+/// A tree, and the orders that it must admit.
 fn build(leaves: u32, sets: &[Vec<u32>]) -> (PqTree, BTreeSet<Order>) {
     let mut tree = PqTree::new(leaves);
     let mut orders: BTreeSet<Order> = permutations(leaves).into_iter().collect();
@@ -64,7 +64,7 @@ fn build(leaves: u32, sets: &[Vec<u32>]) -> (PqTree, BTreeSet<Order>) {
     (tree, orders)
 }
 
-/// The orders of a tree, each once.
+/// The orders of a tree. Fails if one is listed twice.
 fn orders(tree: &PqTree) -> BTreeSet<Order> {
     let list: Vec<Order> = tree.orders().collect();
     let set: BTreeSet<Order> = list.iter().cloned().collect();
@@ -79,7 +79,7 @@ fn orders(tree: &PqTree) -> BTreeSet<Order> {
 
 fn sets(leaves: u32) -> impl Strategy<Value = Vec<Vec<u32>>> {
     let all: Vec<u32> = (0..leaves).collect();
-    // Small sets leave more to be decided by the ones after them.
+    // Small sets leave more choice to the following ones.
     let set = prop_oneof![
         3 => subsequence(all.clone(), 0..=(leaves as usize).min(3)),
         1 => subsequence(all, 0..=leaves as usize),
@@ -95,16 +95,16 @@ proptest! {
     #![proptest_config(config(150))]
 
     #[test]
-    fn decisions_counts_and_orders((leaves, sets) in (1..=7u32).prop_flat_map(|n| (Just(n), sets(n)))) {
+    fn reductions_agree_with_permutations((leaves, sets) in (1..=7u32).prop_flat_map(|n| (Just(n), sets(n)))) {
         let (tree, model) = build(leaves, &sets);
         assert_eq!(orders(&tree), model);
         assert_eq!(tree.nth_order(model.len() as u128), None);
-        let again: PqTree = tree.to_string().parse().expect("its own text");
+        let again: PqTree = tree.to_string().parse().expect("the tree's own text");
         assert_eq!(again.to_string(), tree.to_string());
     }
 
     #[test]
-    fn queries((leaves, sets) in (1..=6u32).prop_flat_map(|n| (Just(n), sets(n)))) {
+    fn queries_agree_with_permutations((leaves, sets) in (1..=6u32).prop_flat_map(|n| (Just(n), sets(n)))) {
         let (mut tree, model) = build(leaves, &sets);
         for order in permutations(leaves) {
             assert_eq!(tree.contains_order(&order), model.contains(&order));
@@ -116,25 +116,25 @@ proptest! {
             assert_eq!(tree.conflict(&set).expect("a set").is_none(), tree.can_reduce(&set).is_ok());
             assert_eq!(tree.can_reduce(&set).is_ok(), model.iter().any(|order| is_consecutive(&set, order)));
             let supersets = fixed.iter().filter(|other| set.iter().all(|leaf| other.contains(leaf)));
-            let smallest = supersets.min_by_key(|other| other.len()).expect("the set of all");
+            let smallest = supersets.min_by_key(|other| other.len()).expect("all leaves are one");
             let mut found = tree.smallest_consecutive_superset(&set).expect("a set");
             found.sort_unstable();
             assert_eq!(&found, smallest);
         }
         let mut again = PqTree::new(leaves);
-        again.reduce_all(tree.restrictions()).expect("its own restrictions");
+        again.reduce_all(tree.restrictions()).expect("a new tree accepts them");
         assert_eq!(again, tree);
     }
 
     #[test]
-    fn equality((leaves, one, two) in (1..=5u32).prop_flat_map(|n| (Just(n), sets(n), sets(n)))) {
+    fn equality_agrees_with_orders((leaves, one, two) in (1..=5u32).prop_flat_map(|n| (Just(n), sets(n), sets(n)))) {
         let ((one, one_model), (two, two_model)) = (build(leaves, &one), build(leaves, &two));
         assert_eq!(one == two, one_model == two_model);
         assert_eq!(one.canonical().to_string() == two.canonical().to_string(), one_model == two_model);
     }
 
     #[test]
-    fn intersection((leaves, one, two) in (1..=6u32).prop_flat_map(|n| (Just(n), sets(n), sets(n)))) {
+    fn intersection_admits_the_common_orders((leaves, one, two) in (1..=6u32).prop_flat_map(|n| (Just(n), sets(n), sets(n)))) {
         let ((mut one, one_model), (two, two_model)) = (build(leaves, &one), build(leaves, &two));
         let both: BTreeSet<Order> = one_model.intersection(&two_model).cloned().collect();
         let before = one.to_string();
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn projection(
+    fn projection_admits_the_projected_orders(
         (leaves, sets, kept) in (1..=7u32).prop_flat_map(|n| {
             let all: Vec<u32> = (0..n).collect();
             (Just(n), sets(n), subsequence(all, 1..=n as usize).prop_shuffle())
@@ -161,11 +161,11 @@ proptest! {
         let rename = |leaf: &u32| kept.iter().position(|kept| kept == leaf).map(|place| place as u32);
         let projected: BTreeSet<Order> =
             model.iter().map(|order| order.iter().filter_map(rename).collect()).collect();
-        assert_eq!(orders(&tree.project(&kept).expect("different leaves")), projected);
+        assert_eq!(orders(&tree.project(&kept).expect("the leaves are different")), projected);
     }
 
     #[test]
-    fn leaves_come_and_go(
+    fn inserted_and_removed_leaves_agree_with_permutations(
         (leaves, first, leaf, by, second) in (1..=5u32, 1..=3u32)
             .prop_flat_map(|(n, m)| (Just(n), sets(n), 0..n, Just(m), sets(m)))
     ) {
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn common_intervals(
+    fn from_orders_finds_the_common_intervals(
         given in (1..=6usize, 1..=4usize).prop_flat_map(|(n, count)| {
             let order = Just((0..n as u32).collect::<Vec<_>>()).prop_shuffle();
             proptest::collection::vec(order, count)
@@ -223,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn sampling((leaves, sets) in (1..=4u32).prop_flat_map(|n| (Just(n), sets(n)))) {
+    fn samples_cover_all_orders((leaves, sets) in (1..=4u32).prop_flat_map(|n| (Just(n), sets(n)))) {
         let (tree, model) = build(leaves, &sets);
         let mut state = 1u64;
         let mut seen = std::collections::BTreeMap::new();

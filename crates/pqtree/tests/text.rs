@@ -1,10 +1,10 @@
-//! What is written can be read again, and what cannot be read is an error, whatever it is.
+//! Printed trees can be parsed again, and any invalid text is an error.
 
 use pqtree::{CircularTree, Labeled, LabeledParseError, ParseError, PqTree};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Reads a text in each way. What is a tree is written and read again.
+/// Parses a text in each way. If it is a tree, prints it and parses it again.
 fn read(text: &str) {
     if let Ok(tree) = text.parse::<PqTree>() {
         assert_eq!(tree.to_string().parse(), Ok(tree));
@@ -60,7 +60,7 @@ proptest! {
     }
 
     #[test]
-    fn any_labels_are_read_as_written(
+    fn any_label_survives_printing_and_parsing(
         labels in proptest::collection::btree_set(any::<String>(), 0..12),
         sets in proptest::collection::vec((0usize..12, 2usize..6), 0..6),
     ) {
@@ -82,9 +82,9 @@ proptest! {
     }
 }
 
-/// The forms that others may have stored: they do not change within version 1.
+/// Stored texts must stay readable: they do not change within version 1.
 #[test]
-fn forms_of_labels_and_circles_are_stable() {
+fn texts_of_labels_and_circles_are_stable() {
     let text = r#"(ant [bee "cat fish" "say \"hi\"" "\\"] "")"#;
     let tree: Labeled<String> = text.parse().unwrap();
     assert_eq!(tree.to_string(), text);
@@ -101,7 +101,7 @@ fn forms_of_labels_and_circles_are_stable() {
 }
 
 #[test]
-fn errors_name_the_place() {
+fn errors_name_the_position() {
     let circle = |text: &str| text.parse::<CircularTree>().unwrap_err();
     assert_eq!(circle("(0 1)"), ParseError::NotOneTree);
     assert_eq!(circle("{3 (0 1)}"), ParseError::Hinge { elements: 3 });

@@ -1,5 +1,5 @@
-//! Traces of operations against slow models. `PQTREE_TRACE_SECONDS` makes the run as long as
-//! wanted.
+//! Traces of operations against slow models. `PQTREE_TRACE_SECONDS` sets the length of the long
+//! run.
 
 #[path = "../dev/families.rs"]
 #[allow(dead_code)]
@@ -31,7 +31,7 @@ fn random_trace(seed: u64, leaves: u8) -> Covered {
     trace::run(&[&[leaves], bytes.as_slice()].concat())
 }
 
-/// Every operation is done many times on trees of 8 to 80 leaves, and with each outcome.
+/// Runs every operation many times on trees of 8 to 80 leaves, with each outcome.
 #[test]
 fn operations_on_8_to_80_leaves_agree_with_the_models() {
     let mut covered = Covered::new();
@@ -53,7 +53,7 @@ fn operations_on_8_to_80_leaves_agree_with_the_models() {
         "attempt",
         "reduce several",
         "intersect",
-        "intersect in vain",
+        "intersect refused",
         "project",
         "from orders",
         "insert",

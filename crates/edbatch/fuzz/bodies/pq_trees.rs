@@ -12,7 +12,7 @@ mod c1p_text;
 use c1p_text::Lines;
 
 /// Larger trees take longer, and say no more.
-const MOST_LEAVES: u32 = 1000;
+const MAX_LEAVES: u32 = 1000;
 
 /// Reads the bytes in each format; a tree that can be read is written and read again.
 pub(crate) fn run(bytes: &[u8]) {
@@ -42,7 +42,7 @@ fn round_trip<T: FromStr<Err: Debug> + ToString>(text: &str) {
 fn instances(bytes: &[u8]) {
     let mut lines = Lines::new(Box::new(Cursor::new(bytes.to_vec())));
     while let Ok(Some(instance)) = lines.instance() {
-        if instance.leaves > MOST_LEAVES {
+        if instance.leaves > MAX_LEAVES {
             continue;
         }
         let mut tree = PqTree::new(instance.leaves);

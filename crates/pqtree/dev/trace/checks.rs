@@ -1,4 +1,4 @@
-//! What has to hold after operations.
+//! Conditions that must hold after operations.
 
 use super::Trace;
 use crate::model::text;
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 
 impl Trace<'_> {
-    /// Each node whose children are not those from before is named, once, and no other.
+    /// Checks that `changed` names exactly the nodes whose children differ from before, each once.
     pub(super) fn check_changed(&self, before: &BTreeMap<NodeId, (Kind, Vec<NodeId>)>) {
         let after = lists(&self.tree);
         let altered = after.iter().filter(|&(node, list)| before.get(node) != Some(list));
@@ -17,8 +17,8 @@ impl Trace<'_> {
         assert_eq!(found, expected, "{before:?}, then {after:?}");
     }
 
-    /// All of the set is below its home, and all of the home's leaves, or of a Q-node a run of its
-    /// children, are in the set.
+    /// Checks that the home holds exactly the set, as all its leaves or as a run of children of a
+    /// Q-node.
     pub(super) fn check_home(&self, home: Option<NodeId>, set: &[u32]) {
         let tree = &self.tree;
         let Some(home) = home else {
@@ -34,30 +34,30 @@ impl Trace<'_> {
     }
 
     pub(super) fn is_back(&self, text: &str, copy: &PqTree) {
-        assert_eq!(self.tree.to_string(), text, "rolled back");
+        assert_eq!(self.tree.to_string(), text, "the text differs after a rollback");
         assert_eq!(&self.tree, copy);
         assert_eq!(self.hash.hash_one(&self.tree), self.hash.hash_one(copy));
-        assert_eq!(lists(&self.tree), lists(copy), "even the names of nodes");
+        assert_eq!(lists(&self.tree), lists(copy), "node numbers differ after a rollback");
     }
 
-    /// Each node whose children are not those from before is named. Between the reduction and the
-    /// replacement a node may have had others, and be named for that.
+    /// Checks that `changed` names all nodes whose children differ from before. It may name others,
+    /// which changed between the reduction and the replacement.
     pub(super) fn check_changed_unless_renumbered(
         &self,
         before: &BTreeMap<NodeId, (Kind, Vec<NodeId>)>,
         bound: usize,
     ) {
-        // Inner nodes keep their numbers while there are numbers to spare for leaves.
+        // Inner nodes keep their numbers until the spare numbers for leaves run out.
         if self.tree.node_bound() <= bound + 2 {
             let found: BTreeSet<NodeId> = self.tree.changed().collect();
             let after = lists(&self.tree);
             let altered = after.iter().filter(|&(node, list)| before.get(node) != Some(list));
             assert!(altered.map(|(node, _)| node).all(|node| found.contains(node)));
-            assert_eq!(found.len(), self.tree.changed().count(), "each once");
+            assert_eq!(found.len(), self.tree.changed().count(), "a changed node is repeated");
         }
     }
 
-    /// What has to hold after any operation.
+    /// Checks what must hold after any operation.
     pub(super) fn check(&self) {
         let tree = &self.tree;
         assert_eq!(tree.canonical().to_string(), text(&self.model));
@@ -66,8 +66,8 @@ impl Trace<'_> {
         assert!(frontier.iter().copied().eq(tree.frontier()));
         assert!(tree.contains_order(&frontier));
         let changed: BTreeSet<NodeId> = tree.changed().collect();
-        assert_eq!(changed.len(), tree.changed().count(), "each once");
-        assert!(changed.iter().all(|&node| tree.degree(node) > 0), "inner nodes that are there");
+        assert_eq!(changed.len(), tree.changed().count(), "a changed node is repeated");
+        assert!(changed.iter().all(|&node| tree.degree(node) > 0), "a changed node is a leaf");
         let nodes: Vec<_> = tree.pre_order().collect();
         assert_eq!(nodes.len(), tree.post_order().count());
         assert_eq!(nodes.first().copied(), tree.root());
@@ -95,19 +95,20 @@ impl Trace<'_> {
     }
 }
 
-/// Each inner node with its kind and its children, in their order.
+/// Returns each inner node with its kind and its children in order.
 pub(super) fn lists(tree: &PqTree) -> BTreeMap<NodeId, (Kind, Vec<NodeId>)> {
     let inner = tree.pre_order().filter(|&node| tree.kind(node) != Kind::Leaf);
     inner.map(|node| (node, (tree.kind(node), tree.children(node).collect()))).collect()
 }
 
-/// The leaves that a conflict names prove it on their own.
+/// Checks that the leaves of a conflict prove it on their own.
 pub(crate) fn check_proof(tree: &mut PqTree, set: &[u32]) {
-    let conflict = tree.conflict(set).expect("a set").expect("it was refused");
+    let conflict = tree.conflict(set).expect("the set is valid").expect("the set was refused");
     let (inside, outside) = (conflict.inside(), conflict.outside());
     assert!(inside.iter().all(|leaf| set.contains(leaf)), "{conflict:?} of {set:?} in {tree}");
     assert!(outside.iter().all(|leaf| !set.contains(leaf)), "{conflict:?} of {set:?} in {tree}");
-    let mut part = tree.project(&[inside.clone(), outside].concat()).expect("different leaves");
+    let mut part =
+        tree.project(&[inside.clone(), outside].concat()).expect("the leaves are different");
     let kept: Vec<u32> = (0..inside.len() as u32).collect();
     assert!(part.can_reduce(&kept).is_err(), "{conflict:?} of {set:?} in {tree}");
 }

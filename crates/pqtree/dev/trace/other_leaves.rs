@@ -1,7 +1,7 @@
-//! Operations after which a tree has other leaves.
+//! Operations that change the leaves of a tree.
 
 use super::checks::lists;
-use super::{MOST_LEAVES, Trace};
+use super::{MAX_LEAVES, Trace};
 use crate::model::universal;
 use crate::reference::Reference;
 use pqtree::{NodeId, PqTree};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Trace<'_> {
     pub(super) fn insert(&mut self) -> &'static str {
         let new = self.tree.len();
-        if new >= MOST_LEAVES {
+        if new >= MAX_LEAVES {
             return "full";
         }
         let (before, bound) = (lists(&self.tree), self.tree.node_bound());
@@ -25,8 +25,8 @@ impl Trace<'_> {
 
     pub(super) fn insert_under(&mut self) -> &'static str {
         let new = self.tree.len();
-        let Some(node) = self.node() else { return "insert under nothing" };
-        if new >= MOST_LEAVES {
+        let Some(node) = self.node() else { return "insert under, empty tree" };
+        if new >= MAX_LEAVES {
             return "full";
         }
         let below = self.tree.leaves_of(node).collect();
@@ -46,7 +46,7 @@ impl Trace<'_> {
     pub(super) fn remove(&mut self) -> &'static str {
         let leaves = self.tree.len();
         if leaves == 0 {
-            return "remove nothing";
+            return "remove from an empty tree";
         }
         let leaf = self.byte() as u32 % leaves;
         self.tree.remove(leaf).expect("in range");
@@ -60,8 +60,8 @@ impl Trace<'_> {
     pub(super) fn replace(&mut self) -> &'static str {
         let leaves = self.tree.len();
         let count = self.byte() as u32 % 6;
-        if leaves == 0 || leaves + count > MOST_LEAVES {
-            return "replace nothing";
+        if leaves == 0 || leaves + count > MAX_LEAVES {
+            return "replace, no room";
         }
         let leaf = self.byte() as u32 % leaves;
         let (mut by, mut model) = (PqTree::new(count), universal(0..count));
@@ -77,7 +77,7 @@ impl Trace<'_> {
         }
         let name = |inner: u32| if inner == 0 { leaf } else { leaves + inner - 1 };
         let named = model.and_then(|it| it.map(&mut |inner| Some(Reference::Leaf(name(inner)))));
-        // The empty tree removes the leaf, and the others move up.
+        // The empty tree removes the leaf, and later leaves get smaller numbers.
         let rename = |other: u32| other - u32::from(count == 0 && other > leaf);
         let mut put = |other| match other == leaf {
             true => named.clone(),
@@ -87,10 +87,10 @@ impl Trace<'_> {
         "replace"
     }
 
-    /// Reduces a set and replaces it by some leaves, by one, or by none.
+    /// Reduces a set and replaces it by several leaves, by one, or by none.
     pub(super) fn replace_set(&mut self) -> &'static str {
         let set = self.set();
-        let count = [0, 1, 1, 2, 3, 9][self.byte() % 6].min(MOST_LEAVES - self.tree.len());
+        let count = [0, 1, 1, 2, 3, 9][self.byte() % 6].min(MAX_LEAVES - self.tree.len());
         let (text, copy) = (self.tree.to_string(), self.tree.clone());
         let (before, bound) = (lists(&self.tree), self.tree.node_bound());
         let leaves = self.tree.len();
@@ -105,7 +105,7 @@ impl Trace<'_> {
                         .is_none_or(|it| it.reduce(&set).is_none() || set.is_empty())
             );
             self.is_back(&text, &copy);
-            return "replace a set in vain";
+            return "replace a set, refused";
         };
         let set: BTreeSet<u32> = set.into_iter().collect();
         let new: Vec<u32> = set.iter().copied().chain(leaves..).take(count as usize).collect();

@@ -1,14 +1,14 @@
-//! The blocks of a graph: its largest parts that stay connected without any one of their vertices.
+//! The blocks of a graph: its maximal parts that stay connected without any one of their vertices.
 //!
 //! *Source*: J. Hopcroft and R. Tarjan, "Efficient algorithms for graph manipulation" (1973).
-//! Without recursion: paths of a million vertices are common.
+//! Not recursive, because paths of a million vertices are common.
 
 use super::graph::Graph;
 use std::collections::HashMap;
 
 const UNSEEN: usize = usize::MAX;
 
-/// The blocks of a graph, each with its own numbers of vertices.
+/// Returns the blocks of a graph, each with its own numbering of vertices.
 pub(crate) fn blocks(graph: &Graph) -> Vec<Graph> {
     let adjacent = graph.adjacent();
     let mut order = vec![UNSEEN; graph.vertices];
@@ -20,7 +20,7 @@ pub(crate) fn blocks(graph: &Graph) -> Vec<Graph> {
         }
         (order[root], low[root]) = (next, next);
         next += 1;
-        // Vertices on the way: each with the edge to it, and its next neighbour to look at.
+        // The vertices of the current path: the edge to each, and its next neighbour to visit.
         let mut path = vec![(root, UNSEEN, 0)];
         while let Some(&mut (vertex, edge_to, ref mut at)) = path.last_mut() {
             if let Some(&(other, edge)) = adjacent[vertex].get(*at) {
@@ -40,7 +40,8 @@ pub(crate) fn blocks(graph: &Graph) -> Vec<Graph> {
             let Some(&(parent, ..)) = path.last() else { break };
             low[parent] = low[parent].min(low[vertex]);
             if low[vertex] >= order[parent] {
-                let begin = edges.iter().rposition(|&edge| edge == edge_to).expect("pushed before");
+                let begin =
+                    edges.iter().rposition(|&edge| edge == edge_to).expect("the edge was pushed");
                 blocks.push(block(graph, &edges[begin..]));
                 edges.truncate(begin);
             }

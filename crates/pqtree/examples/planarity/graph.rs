@@ -3,19 +3,19 @@
 /// A graph of the vertices `0..vertices`.
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
-    /// How many vertices there are.
+    /// The number of vertices.
     pub(crate) vertices: usize,
-    /// The two ends of each edge. No edge is there twice.
+    /// The two ends of each edge. No edge is repeated.
     pub(crate) edges: Vec<(usize, usize)>,
 }
 
 impl Graph {
-    /// A graph with these edges.
+    /// Creates a graph with these edges.
     pub(crate) fn new(vertices: usize, edges: impl IntoIterator<Item = (usize, usize)>) -> Self {
         Self { vertices, edges: edges.into_iter().collect() }
     }
 
-    /// All vertices joined with each other.
+    /// The complete graph.
     pub(crate) fn complete(vertices: usize) -> Self {
         Self::new(vertices, (0..vertices).flat_map(|b| (0..b).map(move |a| (a, b))))
     }
@@ -31,7 +31,7 @@ impl Graph {
         Self::new(side * side, edges)
     }
 
-    /// Of each vertex, its neighbours, each with the number of the edge.
+    /// Returns the neighbours of each vertex, with the number of the edge to each.
     pub(crate) fn adjacent(&self) -> Vec<Vec<(usize, usize)>> {
         let mut adjacent = vec![Vec::new(); self.vertices];
         for (edge, &(a, b)) in self.edges.iter().enumerate() {

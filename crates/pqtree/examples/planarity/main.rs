@@ -1,10 +1,10 @@
-//! Planarity by vertex addition: whether a graph can be drawn without crossings.
+//! Planarity by vertex addition: tests whether a graph can be drawn without crossings.
 //!
-//! Vertices of a block are added in an st-order, each after one neighbour at least and before
-//! another. The edges that lead from the vertices drawn to those to come end in leaves around the
-//! drawing; a PQ-tree holds all orders in which they can. The next vertex needs its edges side by
-//! side, and is replaced by those of its edges that lead on. The graph is planar if that never
-//! fails.
+//! The vertices of a block are added in an st-order: each except the first and the last has a
+//! neighbour before it and one after it. Edges from the drawn vertices to later ones end in leaves
+//! around the drawing, and a PQ-tree holds all possible orders of these leaves. The next vertex
+//! needs its edges to be consecutive, and is replaced by its edges to later vertices. The graph is
+//! planar if no such step fails.
 //!
 //! ```text
 //! cargo run --release -p pqtree --example planarity
@@ -12,7 +12,7 @@
 //!
 //! *Source*: A. Lempel, S. Even and I. Cederbaum (1967); K. Booth and G. Lueker (1976), section 4.
 //!
-//! *Cost*: O(m log n) for m edges, and nearly linear: each edge is a leaf once.
+//! *Cost*: O(m log n) for m edges, in practice nearly linear: each edge is a leaf once.
 
 mod blocks;
 pub(crate) mod graph;
@@ -30,7 +30,7 @@ fn main() {
     let graphs = [
         ("K4", Graph::complete(4)),
         ("K5", Graph::complete(5)),
-        ("K5 less an edge", Graph::new(5, Graph::complete(5).edges.into_iter().skip(1))),
+        ("K5 minus an edge", Graph::new(5, Graph::complete(5).edges.into_iter().skip(1))),
         ("K3,3", Graph::new(6, (0..3).flat_map(|a| (3..6).map(move |b| (a, b))))),
         (
             "cube",
@@ -53,16 +53,16 @@ fn main() {
         let start = Instant::now();
         assert!(is_planar(&grid));
         let nanoseconds = start.elapsed().as_nanos() as usize / grid.edges.len();
-        println!("grid of {} edges: planar, {nanoseconds} ns an edge", grid.edges.len());
+        println!("grid of {} edges: planar, {nanoseconds} ns per edge", grid.edges.len());
     }
 }
 
-/// Whether a graph without loops can be drawn in the plane without crossings.
+/// Returns true if a graph without loops can be drawn in the plane without crossings.
 pub(crate) fn is_planar(graph: &Graph) -> bool {
     blocks::blocks(graph).iter().all(is_planar_block)
 }
 
-/// The same for a graph that stays connected without any one of its vertices.
+/// Tests a block: a graph that stays connected without any one of its vertices.
 fn is_planar_block(block: &Graph) -> bool {
     let (vertices, edges) = (block.vertices, block.edges.len());
     if vertices < 5 {
@@ -83,26 +83,26 @@ fn is_planar_block(block: &Graph) -> bool {
     (1..vertices - 1).all(|vertex| border.add(&edges_to[vertex], &edges_from[vertex]))
 }
 
-/// The orders in which the edges that are drawn halfway can end around the drawing.
+/// The possible orders around the drawing of the edges with one end drawn.
 struct Border {
     tree: PqTree,
-    /// Of each leaf, its edge; of each edge that has one, its leaf.
+    /// The edge of each leaf.
     edges: Vec<usize>,
     leaves: Vec<u32>,
 }
 
 impl Border {
-    /// Around the first vertex.
+    /// Starts with the first vertex.
     fn new(edges: &[usize], count: usize) -> Self {
         let mut tree = PqTree::new(edges.len() as u32);
-        tree.reserve((count - edges.len()) as u32).expect("fewer than 2^29 edges");
+        tree.reserve((count - edges.len()) as u32).expect("there are fewer than 2^29 edges");
         let mut leaves = vec![0; count];
         edges.iter().zip(0..).for_each(|(&edge, leaf)| leaves[edge] = leaf);
         Self { tree, edges: edges.to_vec(), leaves }
     }
 
-    /// Adds the vertex at which `ending` edges end and from which `beginning` ones lead on, if that
-    /// can be without a crossing.
+    /// Adds a vertex where `ending` edges end and from which `beginning` ones lead on. Returns
+    /// false if this needs a crossing.
     fn add(&mut self, ending: &[usize], beginning: &[usize]) -> bool {
         let set: Vec<u32> = ending.iter().map(|&edge| self.leaves[edge]).collect();
         let Ok(replaced) = self.tree.replace_set(&set, beginning.len() as u32) else {

@@ -1,5 +1,5 @@
-//! An st-order of a block: an order of its vertices in which each but the first and the last has a
-//! neighbour before it and one after it, and in which those two are joined.
+//! An st-order of a block: an order of its vertices in which the first and the last are joined, and
+//! each other vertex has a neighbour before it and one after it.
 //!
 //! *Source*: R. Tarjan, "Two streamlined depth-first search algorithms" (1986).
 
@@ -7,7 +7,7 @@ use super::graph::Graph;
 
 const NONE: usize = usize::MAX;
 
-/// Of each vertex, its place in an st-order.
+/// Returns the place of each vertex in an st-order.
 pub(crate) fn st_numbers(block: &Graph) -> Vec<usize> {
     let Search { order, parent, low } = search(block);
     let (first, last) = (order[0], order[1]);
@@ -37,14 +37,14 @@ pub(crate) fn st_numbers(block: &Graph) -> Vec<usize> {
 }
 
 struct Search {
-    /// The vertices as they were met.
+    /// The vertices in the order of their first visit.
     order: Vec<usize>,
     parent: Vec<usize>,
-    /// The vertex met first among those that a descendant is joined with.
+    /// The earliest vertex that is joined with a descendant.
     low: Vec<usize>,
 }
 
-/// Depth first, from vertex 0.
+/// Searches depth first from vertex 0.
 fn search(block: &Graph) -> Search {
     let adjacent = block.adjacent();
     let mut order = vec![0];
@@ -75,7 +75,7 @@ fn search(block: &Graph) -> Search {
     Search { order, parent, low }
 }
 
-/// A list that can be put into anywhere.
+/// A list with insertion at any place.
 struct List {
     before: Vec<usize>,
     after: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Other labels: inserted, removed, replaced; trees put together by labels.
+//! Changes of labels: inserting, removing, replacing, and combining trees by their labels.
 
 use super::{Labeled, LabeledError};
 use crate::conflict::{LeafError, ReduceError};
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::hash::Hash;
 
 impl<T: Eq + Hash> Labeled<T> {
-    /// Adds a label that no restriction binds. See [`PqTree::insert`](crate::PqTree::insert).
+    /// Adds a label without restrictions. See [`PqTree::insert`](crate::PqTree::insert).
     pub fn insert(&mut self, label: T) -> Result<u32, LabeledError> {
         self.check_new(core::slice::from_ref(&label), &[])?;
         let leaf = self.tree.insert()?;
@@ -16,12 +16,11 @@ impl<T: Eq + Hash> Labeled<T> {
         Ok(leaf)
     }
 
-    /// Adds a label to those below a node. See
-    /// [`PqTree::insert_under`](crate::PqTree::insert_under).
+    /// Adds a label at a node. See [`PqTree::insert_under`](crate::PqTree::insert_under).
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// If the node does not exist.
     pub fn insert_under(&mut self, node: NodeId, label: T) -> Result<u32, LabeledError> {
         self.check_new(core::slice::from_ref(&label), &[])?;
         let leaf = self.tree.insert_under(node)?;
@@ -34,7 +33,7 @@ impl<T: Eq + Hash> Labeled<T> {
         self.change(old.map(Ok).chain([Err(0)]), [label].into());
     }
 
-    /// Removes a label. The leaves after it get numbers less by one.
+    /// Removes a label, and reduces the numbers of all later leaves by one.
     pub fn remove(&mut self, label: &T) -> Result<(), LabeledError> {
         let leaf = self.leaf(label).ok_or(LabeledError::Unknown { index: 0 })?;
         self.tree.remove(leaf)?;
@@ -43,7 +42,7 @@ impl<T: Eq + Hash> Labeled<T> {
         Ok(())
     }
 
-    /// Puts a tree in the place of a label. See [`PqTree::replace`](crate::PqTree::replace).
+    /// Replaces a label by a tree. See [`PqTree::replace`](crate::PqTree::replace).
     pub fn replace(&mut self, label: &T, by: Self) -> Result<(), LabeledError> {
         let leaf = self.leaf(label).ok_or(LabeledError::Unknown { index: 0 })?;
         let old = self.tree.len();
@@ -59,12 +58,13 @@ impl<T: Eq + Hash> Labeled<T> {
         Ok(())
     }
 
-    /// Reduces a set of labels and puts others in its place, which may stand in any order. See
+    /// Reduces a set of labels and replaces it by others, which may be in any order. See
     /// [`PqTree::replace_set`](crate::PqTree::replace_set).
     ///
     /// # Errors
     ///
-    /// As of [`reduce`](Self::reduce); and if the set is empty, or a new label is one that stays.
+    /// Fails like [`reduce`](Self::reduce), and also if the set is empty or a new label is already
+    /// in the tree.
     pub fn replace_set(&mut self, set: &[T], by: Vec<T>) -> Result<Replaced, LabeledError> {
         let leaves = self.leaves(set)?;
         let count = u32::try_from(by.len()).map_err(|_| too_many(by.len()))?;
@@ -83,25 +83,24 @@ impl<T: Eq + Hash> Labeled<T> {
         Ok(replaced)
     }
 
-    /// Reduces a set of labels and makes it one. See [`PqTree::merge`](crate::PqTree::merge).
+    /// Reduces a set of labels and replaces it by one. See [`PqTree::merge`](crate::PqTree::merge).
     pub fn merge(&mut self, set: &[T], label: T) -> Result<Replaced, LabeledError> {
         self.replace_set(set, [label].into())
     }
 
-    /// Keeps only those orders that `other` admits too. See
+    /// Keeps only the orders that `other` admits too. See
     /// [`PqTree::intersect`](crate::PqTree::intersect).
     ///
     /// # Errors
     ///
-    /// If there is no such order, or the trees have not the same labels.
+    /// If there is no common order, or the trees have different labels.
     pub fn intersect(&mut self, other: &Self) -> Result<bool, LabeledError> {
         let leaves = self.leaves_in(other).ok_or(LabeledError::Unknown { index: 0 })?;
         let other = other.tree.project(&leaves)?;
         Ok(self.tree.intersect(&other)?)
     }
 
-    /// The tree of the orders of this one with all but some labels left out. See
-    /// [`PqTree::project`](crate::PqTree::project).
+    /// Returns the tree of the given labels alone. See [`PqTree::project`](crate::PqTree::project).
     pub fn project(&self, labels: &[T]) -> Result<Self, LabeledError>
     where
         T: Clone,
@@ -110,7 +109,7 @@ impl<T: Eq + Hash> Labeled<T> {
         Self::with_tree(self.tree.project(&leaves)?, labels.to_vec())
     }
 
-    /// An error if a new label is there twice, or is one of a leaf that stays.
+    /// Fails if a new label is repeated, or belongs to a leaf that is not in `gone`.
     fn check_new(&self, labels: &[T], gone: &[u32]) -> Result<(), LabeledError> {
         let is_taken = |label| self.leaf(label).is_some_and(|leaf| !gone.contains(&leaf));
         let refs = labels.iter().collect();

@@ -3,31 +3,31 @@
 use crate::conflict::{LeafError, ReduceError};
 use core::fmt;
 
-/// Why labels could not be reduced, or made the leaves of a tree.
+/// An error of a tree with labels.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LabeledError {
-    /// A label that no leaf has: its place in the list given.
+    /// No leaf has this label.
     Unknown {
-        /// The place, from 0.
+        /// The index of the label in the list, from 0.
         index: usize,
     },
-    /// Two leaves with the same label: the place of the second.
+    /// A label is repeated.
     Repeated {
-        /// The place, from 0.
+        /// The index of the second one, from 0.
         index: usize,
     },
-    /// The tree refused. Leaves are named by their number.
+    /// The tree returned an error, which names leaves by their number.
     Reduce(ReduceError),
 }
 
-/// The first set of several that could not be reduced.
+/// The first of several sets that could not be reduced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct LabeledAllError {
-    /// Which of the sets, from 0.
+    /// The index of the set, from 0.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub error: LabeledError,
 }
 
@@ -46,9 +46,9 @@ impl From<LeafError> for LabeledError {
 impl fmt::Display for LabeledError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { index } => write!(f, "no leaf has the label at place {index}"),
+            Self::Unknown { index } => write!(f, "no leaf has the label at index {index}"),
             Self::Repeated { index } => {
-                write!(f, "the label at place {index} was given before: each leaf needs its own")
+                write!(f, "the label at index {index} is repeated: each leaf needs its own")
             }
             Self::Reduce(error) => error.fmt(f),
         }

@@ -1,30 +1,30 @@
-//! Which leaf has which label.
+//! The mapping between leaves and labels.
 //!
-//! Labels are kept in the order in which they came, and found by a hash table. Leaves change their
-//! numbers, so that there is a table from leaves to labels and one back. While a checkpoint is open
-//! no label is dropped, and the tables of before are kept.
+//! Labels are kept in the order of their insertion and found by a hash table. Leaves change their
+//! numbers, so one table maps leaves to labels and another one labels to leaves. While a checkpoint
+//! is open, no label is dropped and earlier tables are kept.
 
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
 const NONE: u32 = u32::MAX;
 
-/// Labels, and the leaves that have them.
+/// Labels and their leaves.
 #[derive(Clone)]
 pub(super) struct Names<T> {
     labels: Vec<T>,
-    /// Of each leaf, the place of its label.
+    /// For each leaf, the place of its label.
     of_leaf: Vec<u32>,
-    /// Of each label, its leaf; `NONE` if the leaf is gone.
+    /// For each label, its leaf, or `NONE` if the leaf was removed.
     leaf_of: Vec<u32>,
-    /// A hash table with open addressing: places of labels that have leaves, or `NONE`. A power of
-    /// two, at most half full.
+    /// A hash table with open addressing: places of labels with a leaf, or `NONE`. Its length is a
+    /// power of two, and it is at most half full.
     slots: Vec<u32>,
-    /// What `of_leaf` was before each change since the first open checkpoint.
+    /// The values of `of_leaf` before each change since the first open checkpoint.
     history: Vec<Vec<u32>>,
 }
 
-/// What there was at a checkpoint.
+/// The state at a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mark {
     labels: usize,
@@ -40,16 +40,16 @@ impl<T> Names<T> {
         Mark { labels: self.labels.len(), changes: self.history.len() }
     }
 
-    /// The labels by leaf.
+    /// Returns the labels by leaf.
     pub(super) fn into_labels(self) -> Vec<T> {
         let mut labels: Vec<Option<T>> = self.labels.into_iter().map(Some).collect();
-        let take = |&place: &u32| labels[place as usize].take().expect("one leaf a label");
+        let take = |&place: &u32| labels[place as usize].take().expect("each label has one leaf");
         self.of_leaf.iter().map(take).collect()
     }
 }
 
 impl<T: Eq + Hash> Names<T> {
-    /// A label for each leaf; or the place of one that was there before.
+    /// Takes a label for each leaf. Fails with the index of a repeated one.
     pub(super) fn new(labels: Vec<T>) -> Result<Self, usize> {
         let of_leaf: Vec<u32> = (0..labels.len() as u32).collect();
         let mut names =
@@ -62,8 +62,8 @@ impl<T: Eq + Hash> Names<T> {
         (place != NONE).then(|| self.leaf_of[place as usize])
     }
 
-    /// Gives the leaves other labels. `of_leaf` says of each leaf which one had its label before,
-    /// or `Err` the place of one of the `new` ones.
+    /// Assigns labels to leaves. For each leaf, `of_leaf` holds the leaf that had its label before,
+    /// or `Err` with an index in `new`.
     pub(super) fn change(
         &mut self,
         of_leaf: impl IntoIterator<Item = Result<u32, usize>>,
@@ -83,33 +83,34 @@ impl<T: Eq + Hash> Names<T> {
         } else {
             self.forget();
         }
-        self.index().expect("checked before");
+        self.index().expect("the caller checked that no label is repeated");
     }
 
-    /// Back to the names at a mark.
+    /// Restores the names at a mark.
     pub(super) fn roll_back(&mut self, mark: Mark) {
         let old = self.history.drain(mark.changes..).next();
         if let Some(old) = old {
             self.of_leaf = old;
             self.labels.truncate(mark.labels);
-            self.index().expect("these were names before");
+            self.index().expect("no label was repeated at the mark");
         }
     }
 
-    /// Drops what no checkpoint can bring back.
+    /// Drops labels and tables that no checkpoint needs.
     pub(super) fn forget(&mut self) {
         self.history.clear();
         if self.labels.len() > self.of_leaf.len() {
             let mut labels: Vec<Option<T>> =
                 core::mem::take(&mut self.labels).into_iter().map(Some).collect();
-            let take = |&place: &u32| labels[place as usize].take().expect("one leaf a label");
+            let take =
+                |&place: &u32| labels[place as usize].take().expect("each label has one leaf");
             self.labels = self.of_leaf.iter().map(take).collect();
             self.of_leaf = (0..self.labels.len() as u32).collect();
-            self.index().expect("these were names before");
+            self.index().expect("no label was repeated before");
         }
     }
 
-    /// Makes the tables again; or the place of a leaf whose label another one has.
+    /// Rebuilds the tables. Fails with a leaf whose label is repeated.
     fn index(&mut self) -> Result<(), usize> {
         self.leaf_of = alloc::vec![NONE; self.labels.len()];
         self.slots = alloc::vec![NONE; (2 * self.of_leaf.len()).next_power_of_two().max(2)];
@@ -124,12 +125,12 @@ impl<T: Eq + Hash> Names<T> {
         Ok(())
     }
 
-    /// The slot of a label, or the empty one in which it belongs.
+    /// Returns the slot of a label, or the empty slot where it belongs.
     fn slot(&self, label: &T) -> Option<usize> {
         let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
         label.hash(&mut hasher);
         let mask = self.slots.len().checked_sub(1)?;
-        // The high bits of a product are mixed best.
+        // The high bits of the product are the best mixed ones.
         let mut slot = (hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
         while self.slots[slot] != NONE && self.labels[self.slots[slot] as usize] != *label {
             slot = (slot + 1) & mask;
@@ -150,8 +151,7 @@ impl<T> Default for Names<T> {
     }
 }
 
-/// The hash function of Fowler, Noll and Vo: short, and good enough for a table that no adversary
-/// fills.
+/// The Fowler–Noll–Vo hash function: short, and good enough for a table without adversarial keys.
 struct Fnv(u64);
 
 impl Hasher for Fnv {

@@ -1,4 +1,4 @@
-//! Orders of labels: listed, counted, tested, drawn; and what a tree says of nodes, by labels.
+//! Orders of labels: listing, counting, testing, sampling; and labels of nodes.
 
 use super::{Labeled, LabeledError};
 use crate::count::OrderCount;
@@ -9,63 +9,65 @@ use core::fmt;
 use core::hash::Hash;
 
 impl<T> Labeled<T> {
-    /// The labels from left to right. See [`PqTree::frontier`].
+    /// Returns the labels from left to right. See [`PqTree::frontier`].
     pub fn frontier(&self) -> impl Iterator<Item = &T> {
         self.tree.frontier().map(|leaf| self.label(leaf))
     }
 
-    /// The labels below a node, from left to right. See [`PqTree::leaves_of`].
+    /// Returns the labels below a node, from left to right. See [`PqTree::leaves_of`].
     pub fn leaves_of(&self, node: NodeId) -> impl Iterator<Item = &T> {
         self.tree.leaves_of(node).map(|leaf| self.label(leaf))
     }
 
-    /// All orders, each once. See [`PqTree::orders`].
+    /// Returns all orders, each once. See [`PqTree::orders`].
     pub fn orders(&self) -> impl Iterator<Item = Vec<&T>> {
         self.tree.orders().map(|order| self.labels(order))
     }
 
-    /// The order with a number. See [`PqTree::nth_order`].
+    /// Returns the order with a given number. See [`PqTree::nth_order`].
     pub fn nth_order(&self, index: u128) -> Option<Vec<&T>> {
         self.tree.nth_order(index).map(|order| self.labels(order))
     }
 
-    /// One of the orders at random. See [`PqTree::sample_with`].
+    /// Returns a random order. See [`PqTree::sample_with`].
     pub fn sample_with(&self, below: impl FnMut(u32) -> u32) -> Vec<&T> {
         self.labels(self.tree.sample_with(below))
     }
 
-    /// One of the orders at random. See [`PqTree::sample`].
+    /// Returns a random order. See [`PqTree::sample`].
     #[cfg(feature = "rand")]
     pub fn sample<R: rand::Rng + ?Sized>(&self, rng: &mut R) -> Vec<&T> {
         self.labels(self.tree.sample(rng))
     }
 
-    /// The number of orders, if it is below 2¹²⁸.
+    /// Returns the number of orders, or `None` from 2¹²⁸ on.
     pub fn orders_count(&self) -> Option<u128> {
         self.tree.orders_count()
     }
 
-    /// The number of orders, however large. See [`PqTree::orders_count_exact`].
+    /// Returns the exact number of orders. See [`PqTree::orders_count_exact`].
     pub fn orders_count_exact(&self) -> OrderCount {
         self.tree.orders_count_exact()
     }
 
-    /// log₂ of the number of orders.
+    /// Returns log₂ of the number of orders.
     pub fn orders_log2(&self) -> f64 {
         self.tree.orders_log2()
     }
 
-    /// The sets that, reduced in a new tree, give this one. See [`PqTree::restrictions`].
+    /// Returns sets by which a new tree can be reduced to make this one. See
+    /// [`PqTree::restrictions`].
     pub fn restrictions(&self) -> Vec<Vec<&T>> {
         self.tree.restrictions().into_iter().map(|set| self.labels(set)).collect()
     }
 
-    /// The inner nodes that the last successful reduction changed. See [`PqTree::changed`].
+    /// The inner nodes whose children changed in the last successful reduction. See
+    /// [`PqTree::changed`].
     pub fn changed(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.tree.changed()
     }
 
-    /// The tree in the DOT language, as [`PqTree::dot`], with labels for leaves.
+    /// Returns the tree in the DOT language with labels for leaves, like [`PqTree::dot`].
     pub fn dot(&self) -> impl fmt::Display
     where
         T: fmt::Display,
@@ -75,18 +77,20 @@ impl<T> Labeled<T> {
 }
 
 impl<T: Eq + Hash> Labeled<T> {
-    /// Whether the tree admits this order of all its labels. See [`PqTree::contains_order`].
+    /// Returns true if the tree admits this order of all its labels. See
+    /// [`PqTree::contains_order`].
     pub fn contains_order(&self, order: &[T]) -> bool {
         self.leaves(order).is_ok_and(|order| self.tree.contains_order(&order))
     }
 
-    /// The tree whose consecutive sets are those that are consecutive in each of `orders`. See
-    /// [`PqTree::from_orders`].
+    /// Creates the tree whose consecutive sets are those that are consecutive in each of `orders`.
+    /// See [`PqTree::from_orders`].
     ///
     /// # Errors
     ///
-    /// If there is no order; or an [unknown](LabeledError::Unknown) order, which is not one of the
-    /// labels of the first: `index` says which one; or the first names a label twice.
+    /// If there is no order, or the first order repeats a label, or another order is not a
+    /// permutation of the first. The last error is [`LabeledError::Unknown`] with the index of the
+    /// order.
     pub fn from_orders<O: AsRef<[T]>>(orders: &[O]) -> Result<Self, LabeledError>
     where
         T: Clone,
@@ -117,7 +121,7 @@ impl<T: fmt::Display> fmt::Display for Dot<'_, T> {
     }
 }
 
-/// Writes a backslash before what would end a quoted text.
+/// Escapes quotes and backslashes with a backslash.
 struct Escaped<'a, 'f>(&'a mut fmt::Formatter<'f>);
 
 impl fmt::Write for Escaped<'_, '_> {

@@ -1,4 +1,4 @@
-//! Trees of labels in any format of serde: the tree as its text, and the labels by leaf.
+//! Serialisation of trees with labels: the text of the tree, and the labels by leaf.
 
 use super::Labeled;
 use crate::tree::PqTree;
@@ -28,7 +28,7 @@ impl<'de, T: Deserialize<'de> + Eq + Hash> Deserialize<'de> for Labeled<T> {
         let Parts { tree, labels } = Parts::deserialize(deserializer)?;
         let (leaves, count) = (tree.len(), labels.len());
         if leaves as usize != count {
-            let error = format_args!("expected {leaves} labels, one a leaf, got {count}");
+            let error = format_args!("expected {leaves} labels, one per leaf, got {count}");
             return Err(D::Error::custom(error));
         }
         Self::with_tree(tree, labels).map_err(D::Error::custom)

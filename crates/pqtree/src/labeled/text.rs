@@ -1,7 +1,7 @@
-//! Trees of labels as text, `(ant [bee "cat fish" dog])`.
+//! Trees of labels as text, such as `(ant [bee "cat fish" dog])`.
 //!
-//! A label stands between double quotes if it is empty, or has a blank, a bracket, a double quote
-//! or a backslash in it; of the last two each has a backslash before it.
+//! A label is quoted if it is empty or contains a blank, a bracket, a double quote or a backslash.
+//! In quotes, double quotes and backslashes are escaped with a backslash.
 
 use super::{Labeled, LabeledError};
 use crate::text::{ParseError, Token, read};
@@ -11,22 +11,22 @@ use core::fmt::{self, Write as _};
 use core::hash::Hash;
 use core::str::FromStr;
 
-/// Why a text is not a tree of labels, which are read with errors of type `E`.
+/// The reason why a text is not a tree of labels. `E` is the error of parsing a label.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LabeledParseError<E> {
-    /// The text is not that of a tree.
+    /// The text is not a tree.
     Text(ParseError),
-    /// A label cannot be read.
+    /// A label cannot be parsed.
     Label {
-        /// Which one, from 0.
+        /// The index of the label, from 0.
         index: usize,
-        /// Why.
+        /// The reason.
         error: E,
     },
-    /// A label was there before.
+    /// A label is repeated.
     Repeated {
-        /// Which one, from 0.
+        /// The index of the second one, from 0.
         index: usize,
     },
 }
@@ -66,7 +66,7 @@ fn ends_word(part: char) -> bool {
 impl<T: Eq + Hash + FromStr> FromStr for Labeled<T> {
     type Err = LabeledParseError<T::Err>;
 
-    /// Reads a tree as it is [displayed](fmt::Display); its leaves are numbered from left to right.
+    /// Parses the [displayed](fmt::Display) text. Leaves are numbered from left to right.
     ///
     /// ```
     /// # use pqtree::Labeled;
@@ -86,12 +86,12 @@ impl<T: Eq + Hash + FromStr> FromStr for Labeled<T> {
         let labels = words.into_iter().enumerate().map(label).collect::<Result<_, _>>()?;
         Self::with_tree(tree, labels).map_err(|error| match error {
             LabeledError::Repeated { index } => LabeledParseError::Repeated { index },
-            error => unreachable!("there are as many labels as leaves: {error}"),
+            error => unreachable!("each leaf has one label: {error}"),
         })
     }
 }
 
-/// The tokens of a text, with numbers for the words, which are put into `words`.
+/// Returns the tokens of a text, with numbers for the words, which go to `words`.
 fn tokens(text: &str, words: &mut Vec<String>) -> Result<Vec<Token>, ParseError> {
     let mut tokens = Vec::new();
     let mut rest = text.char_indices().peekable();
@@ -113,14 +113,14 @@ fn tokens(text: &str, words: &mut Vec<String>) -> Result<Vec<Token>, ParseError>
 
 type Rest<'a> = core::iter::Peekable<core::str::CharIndices<'a>>;
 
-/// The word with which a text begins.
+/// Returns the word at the start of a text.
 fn word(rest: &mut Rest<'_>) -> String {
     core::iter::from_fn(|| rest.next_if(|&(_, part)| !ends_word(part)))
         .map(|(_, part)| part)
         .collect()
 }
 
-/// The label between the quotes with which a text begins, if the second one is there.
+/// Returns the quoted label at the start of a text, or `None` without a closing quote.
 fn quoted(rest: &mut Rest<'_>) -> Option<String> {
     rest.next();
     let mut label = String::new();

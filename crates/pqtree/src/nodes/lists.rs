@@ -1,16 +1,16 @@
-//! Surgery on lists of children: taking out, putting in, moving over.
+//! Edits of lists of children: removing, inserting, moving.
 //!
-//! A list has two ends, kept by its node, and each child has two siblings, in no order; `NONE` is
-//! beyond the ends. What leads to a child is so a sibling of it, or an end:
-//! [`relink`](Nodes::relink) mends either.
+//! The parent keeps the two ends of a list, and each child keeps two siblings, in no order; `NONE`
+//! is next to the end children. So each link to a child is in a sibling or in an end of the list.
+//! [`relink`](Nodes::relink) updates either.
 
 use crate::node::{Kind, NodeId};
 use crate::nodes::{CHUNK, Nodes};
 use core::hint::black_box;
 
 impl Nodes {
-    /// Puts `new` for `old` into the link that leads to `old` from `from`, or from an end of `list`
-    /// if that is `NONE`.
+    /// Changes the link to `old` into a link to `new`: in the sibling `from`, or in an end of
+    /// `list` if `from` is `NONE`.
     pub(crate) fn relink(&mut self, list: NodeId, from: NodeId, old: NodeId, new: NodeId) {
         if from != NodeId::NONE {
             self.replace_sibling(from, old, new);
@@ -20,8 +20,8 @@ impl Nodes {
         self.set_ends(list, if ends[0] == old { [new, ends[1]] } else { [ends[0], new] });
     }
 
-    /// Takes a child out of its list. The degree is left to the caller, as several are often taken
-    /// out together.
+    /// Removes a child from its list. The caller updates the degree, because several children are
+    /// often removed together.
     #[inline]
     pub(crate) fn unlink(&mut self, list: NodeId, child: NodeId) {
         let [a, b] = self.siblings(child);
@@ -29,7 +29,7 @@ impl Nodes {
         self.relink(list, b, child, a);
     }
 
-    /// Appends a child at the second end of a list. The degree is left to the caller.
+    /// Appends a child at the second end of a list. The caller updates the degree.
     pub(crate) fn append(&mut self, list: NodeId, child: NodeId) {
         let [first, last] = self.ends(list);
         self.set_up(child, list);
@@ -42,8 +42,8 @@ impl Nodes {
         }
     }
 
-    /// Gives `count` children, from `first` on and away from `before`, to another parent. Their
-    /// list is left to the caller.
+    /// Gives `count` children another parent, from `first` on and away from `before`. The caller
+    /// updates the list.
     pub(crate) fn give_children(&mut self, first: NodeId, before: NodeId, count: u32, to: NodeId) {
         let (mut child, mut previous) = (first, before);
         for _ in 0..count {
@@ -65,20 +65,20 @@ impl Nodes {
         self.set_degree(node, kind, children.len() as u32);
     }
 
-    /// Moves children out of the list of `from`, whose degree is left to the caller; they become
-    /// all of the list of `to`.
+    /// Moves children from the list of `from` to become the whole list of `to`. The caller updates
+    /// the degree of `from`.
     pub(crate) fn regroup(&mut self, from: NodeId, to: NodeId, children: &[NodeId]) {
         if self.journal.is_open() {
             children.iter().for_each(|&child| self.unlink(from, child));
             self.set_children(to, Kind::P, children);
             return;
         }
-        // The same without logging. Most reductions spend most of their time here.
+        // The same without logging. Most reductions spend most of their time in this loop.
         let siblings = self.siblings.as_mut_slice();
         let mut ends = self.ends[(from.0 - self.base) as usize];
         let mut before = NodeId::NONE;
         for chunk in children.chunks(CHUNK) {
-            // As in `load_parents`.
+            // Load early, like in `load_parents`.
             let load = |sum, sibling: &NodeId| {
                 sum ^ siblings.get(sibling.index()).map_or(0, |pair| pair[0].0)
             };
@@ -88,12 +88,12 @@ impl Nodes {
             for &child in chunk {
                 let [a, b] = siblings[child.index()];
                 for (beside, other) in [(a, b), (b, a)] {
-                    // `NONE` is beyond the slice: then the link is an end of the list.
+                    // `NONE` is out of range: then the link is an end of the list.
                     let pair = siblings.get_mut(beside.index()).unwrap_or(&mut ends);
                     pair[usize::from(pair[0] != child)] = other;
                 }
                 self.up[child.index()] = to;
-                // Of the pair, the second half is set when the next child is there.
+                // The next child completes the pair.
                 siblings[child.index()] = [before, NodeId::NONE];
                 if let Some(pair) = siblings.get_mut(before.index()) {
                     pair[1] = child;
@@ -106,7 +106,7 @@ impl Nodes {
         self.set_degree(to, Kind::P, children.len() as u32);
     }
 
-    /// Hangs `new` where `old` hangs now; `old` hangs nowhere then.
+    /// Puts `new` in the place of `old`, which is then in no list.
     pub(crate) fn take_place(&mut self, old: NodeId, new: NodeId) {
         let parent = self.parent(old);
         let pair = self.siblings(old);

@@ -1,18 +1,17 @@
-//! Slots of inner nodes: taken, given back, forwarded, and the forwards cleared out; and numbers
-//! for leaves to come.
+//! Slots of inner nodes: allocation, release, forwards and their removal; numbers for new leaves.
 
 use crate::journal::Write;
 use crate::node::{Kind, NodeId};
-use crate::nodes::{MOST_LEAVES, Nodes, Tag};
+use crate::nodes::{MAX_LEAVES, Nodes, Tag};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// With fewer slots left than this the next reduction may need more: it takes one or two at each
-/// level that it splits.
+/// The number of free slots below which the next reduction may run out. A reduction takes one or
+/// two slots for each level that it splits.
 const SPARE: usize = 32;
 
 impl Nodes {
-    /// A new inner node without children.
+    /// Allocates an inner node without children.
     pub(crate) fn allocate(&mut self) -> NodeId {
         if self.free != NodeId::NONE {
             let node = self.free;
@@ -40,14 +39,14 @@ impl Nodes {
         self.tags.reserve_exact(step);
     }
 
-    /// How many slots are added at once: few, where it matters. Doubling would spend, on a million
-    /// leaves, twelve megabytes for nothing.
+    /// The number of slots to add at once: few, if memory is tight. Doubling would waste 12 MB on a
+    /// million leaves.
     fn step(&self) -> usize {
         let steps = if self.leaves < 1 << 18 { 8 } else { 128 };
         16 + (self.leaves / steps) as usize
     }
 
-    /// Gives back the slot of a node that no other points to any more.
+    /// Frees the slot of a node to which no other node points.
     pub(crate) fn release(&mut self, node: NodeId) {
         self.set_degree(node, Kind::P, 0);
         self.set_ends(node, [NodeId::NONE; 2]);
@@ -56,7 +55,7 @@ impl Nodes {
         self.free = node;
     }
 
-    /// Makes the slot of a node whose children now belong to `heir` a forward to it.
+    /// Turns the slot of a node into a forward to `heir`, which has taken over its children.
     pub(crate) fn forward(&mut self, node: NodeId, heir: NodeId) {
         self.set_degree(node, Kind::P, 0);
         self.set_ends(node, [heir; 2]);
@@ -64,11 +63,11 @@ impl Nodes {
         self.forwards += 1;
     }
 
-    /// Clears out the forwards when they are many, or when they are as many as the slots that would
-    /// otherwise be added now. Not while a checkpoint is open.
+    /// Clears the forwards if there are many, or if this frees the slots that would otherwise be
+    /// added now. Does nothing while a checkpoint is open.
     ///
-    /// *Cost*: O(leaves), paid for by the merges that made a sixteenth as many forwards, or a
-    /// 128th.
+    /// *Cost*: O(leaves), amortised over the merges that made the forwards: one for every 16
+    /// leaves, or every 128.
     pub(crate) fn compact(&mut self) {
         let is_short = self.free == NodeId::NONE && self.up.capacity() - self.up.len() < SPARE;
         let most = if is_short { self.step() } else { 8 + self.leaves as usize / 16 };
@@ -90,15 +89,14 @@ impl Nodes {
         self.forwards = 0;
     }
 
-    /// Makes numbers for `more` leaves, which together are not too many for a tree. Returns by how
-    /// much the numbers of the inner nodes have grown: by nothing, or by so much that it is seldom
-    /// done.
+    /// Reserves numbers for `more` leaves; the caller has checked the limit. Returns the amount by
+    /// which the numbers of inner nodes have grown: 0, or a large step, so that this is rare.
     pub(crate) fn reserve_leaves(&mut self, more: u32) -> u32 {
         let needed = self.leaves + more;
         if needed <= self.base {
             return 0;
         }
-        let base = needed.max(self.base + self.base / 4 + 8).min(MOST_LEAVES);
+        let base = needed.max(self.base + self.base / 4 + 8).min(MAX_LEAVES);
         let by = base - self.base;
         if self.journal.is_open() {
             let old = Box::new(self.clone());
@@ -114,7 +112,7 @@ impl Nodes {
         by
     }
 
-    /// A table of all nodes, with a gap of `by` entries before the inner nodes.
+    /// Copies a table of all nodes, with `by` unused entries before the inner nodes.
     fn shifted<T: Copy>(
         &self,
         table: &[T],
@@ -131,7 +129,7 @@ impl Nodes {
         shifted
     }
 
-    /// The new number of a node, when those of inner nodes grow.
+    /// Maps node numbers to the new ones after `by` is added to all inner nodes.
     fn shift(&self, by: u32) -> impl Fn(NodeId) -> NodeId + 'static {
         let base = self.base;
         move |node| {
