@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: what must pass before a change is taken, in order, up to the first failure.
+//! `cargo xtask ci`: the checks that a change must pass, in order, up to the first failure.
 
 mod examples;
 mod packages;
@@ -13,22 +13,22 @@ use crate::{Failure, root};
 use skips::Skips;
 use steps::{Action, STEPS, Step, When};
 
-/// Runs all checks in order, and stops at the first that fails. At the end it lists every test that
-/// was skipped, with the reason.
+/// Runs all checks in order and stops at the first failure. Lists every skipped test with the
+/// reason.
 #[derive(clap::Args)]
 #[command(after_help = "Example: cargo xtask ci --long")]
 pub(crate) struct Args {
-    /// Leave the tests out, because they have been run already.
+    /// Skip the tests, if they have already been run.
     #[arg(long)]
     skip_tests: bool,
 
-    /// Also the checks that need minutes or tools that are not everywhere: the minimum Rust, the
+    /// Also run checks that take minutes or need special tools: the minimum Rust version, the
     /// oldest versions of dependencies, licences and advisories, the book, a target without std,
-    /// sanitizers, fuzz targets, corpora by shards, all floats.
+    /// sanitizers, fuzz targets, sharded corpora, all floats.
     #[arg(long)]
     long: bool,
 
-    /// One check alone, by its name, such as clippy, examples or minimum-rust.
+    /// Run only this check, such as clippy, examples or minimum-rust.
     #[arg(long, value_name = "CHECK", value_parser = check_name, conflicts_with = "long")]
     only: Option<String>,
 }
@@ -59,7 +59,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         println!("== {}: {outcome} in {:.1} s", step.name, time.as_secs_f64());
         if !passed {
             let name = step.name;
-            return Err(format!("{name} failed; it alone: cargo xtask ci --only {name}").into());
+            return Err(format!(
+                "{name} failed; to run only this check: cargo xtask ci --only {name}"
+            )
+            .into());
         }
         times.push((step.name, time));
     }
@@ -90,11 +93,11 @@ impl Step {
             Action::Semver => return versions::numbers_tell(),
         };
         let mut words = command.split(' ');
-        let program = words.next().expect("a command begins with a program");
+        let program = words.next().expect("a command starts with a program");
         let mut command = Command::new(program);
         command.args(words).envs(self.env.iter().copied()).current_dir(root());
         skips.collect_from(&mut command);
-        let status = command.status().map_err(|e| format!("{program} does not start: {e}"))?;
+        let status = command.status().map_err(|e| format!("failed to start {program}: {e}"))?;
         Ok(status.success())
     }
 }

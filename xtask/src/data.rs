@@ -1,4 +1,5 @@
-//! `cargo xtask data`: lists, checks and fetches the full data sets, which the repository lacks.
+//! `cargo xtask data`: lists, checks and fetches the full data sets, which are not in the
+//! repository.
 
 mod fetch;
 
@@ -15,7 +16,7 @@ use crate::{Failure, root};
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
-    /// The folder that holds a folder for every set [default: datasets/full in the repository]
+    /// The folder of the sets, with a folder for each [default: datasets/full in the repository]
     #[arg(long, global = true, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -25,18 +26,19 @@ enum Action {
     /// Prints the manifest as a table.
     #[command(after_help = "Example: cargo xtask data list")]
     List(Chosen),
-    /// Compares files, plain or .gz, with the manifest's checksums; sets that are not there count
-    /// only if named.
+    /// Compares files, plain or .gz, with the manifest's checksums. Ignores sets that are absent,
+    /// unless they are named.
     #[command(after_help = "Example: cargo xtask data check sst")]
     Check(Chosen),
-    /// Downloads with curl, unpacks with unzip or tar, checks, and says what is to be made by hand.
+    /// Downloads with curl, unpacks with unzip or tar, and checks. Prints the steps for sets that
+    /// must be made by hand.
     #[command(after_help = "Example: cargo xtask data fetch sst")]
     Fetch(Chosen),
 }
 
 #[derive(clap::Args)]
 struct Chosen {
-    /// Which sets; all if none is named.
+    /// Sets [default: all]
     #[arg(value_name = "SET", value_parser = set_name)]
     sets: Vec<String>,
 }
@@ -100,12 +102,16 @@ fn check(chosen: &Chosen, dir: &Path) -> Result<(), Failure> {
         }
     }
     match (good, bad) {
-        (0, 0) => {
-            Err(format!("no set lies in {}; cargo xtask data fetch gets some", dir.display())
+        (0, 0) => Err(format!(
+            "no sets in {}; run cargo xtask data fetch to download some",
+            dir.display()
+        )
+        .into()),
+        (_, 0) => Ok(()),
+        _ => {
+            Err(format!("{bad} of {} files are missing or differ from the manifest", good + bad)
                 .into())
         }
-        (_, 0) => Ok(()),
-        _ => Err(format!("{bad} of {} files are not as the manifest says", good + bad).into()),
     }
 }
 
@@ -130,7 +136,7 @@ fn fetch_all(chosen: &Chosen, dir: &Path) -> Result<(), Failure> {
         }
         if let (Fetch::Hand { steps }, false) = (&set.fetch, fetch::is_complete(&set, dir)) {
             println!(
-                "{}: to be made by hand, as {}\n  from {}\n  {steps}",
+                "{}: make it by hand as {}\n  from {}\n  {steps}",
                 set.name, set.files[0].path, set.source
             );
             if !chosen.sets.is_empty() {

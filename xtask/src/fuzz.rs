@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: the fuzz targets, each for a while.
+//! `cargo xtask fuzz`: runs the fuzz targets for a given time.
 //!
-//! Counters on the edges of the code are all that a fuzzer asks of the compiler, and any toolchain
-//! can add them: neither a nightly one is needed nor cargo-fuzz, though that works too.
+//! A fuzzer only needs the compiler to count edges of the control flow. A stable toolchain can do
+//! this, so neither nightly nor cargo-fuzz is required. cargo-fuzz works, too.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -9,21 +9,20 @@ use std::process::{Command, Stdio};
 
 use crate::{Failure, root};
 
-/// Runs the fuzz targets of crates/edbatch/fuzz, one after the other. What is found is written into
-/// the folder target/artifacts there; new inputs are kept in target/corpus, and are where the next
-/// run begins.
+/// Runs the fuzz targets of crates/edbatch/fuzz one by one. Failing inputs go to the folder
+/// target/artifacts there. New inputs are kept in target/corpus, where the next run starts.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   cargo xtask fuzz --seconds 600
   cargo xtask fuzz readers networks")]
 pub(crate) struct Args {
-    /// The targets; all of them by default.
+    /// Targets to run [default: all]
     #[arg(value_name = "TARGET", value_parser = clap::builder::PossibleValuesParser::new(TARGETS))]
     targets: Vec<String>,
 
-    /// How long each of them runs.
-    // libFuzzer takes none for no limit.
+    /// Seconds for each target.
+    // libFuzzer takes 0 as no limit.
     #[arg(long, value_name = "N", default_value_t = 60,
           value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
@@ -33,10 +32,10 @@ const TARGETS: [&str; 9] = [
     "readers", "models", "policies", "graphs", "pq_trees", "layouts", "marks", "networks", "trace",
 ];
 
-/// The standard library of a target that is named is not built with the flags.
+/// With an explicit target, the flags do not apply to build scripts and procedural macros.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// A counter for each edge, and a note of each comparison.
+/// Count each edge, and trace each comparison.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
                      -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -49,10 +48,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     };
     let mut build = Command::new("cargo");
     build.args(["build", "--release", "--locked", "--target", TARGET]).current_dir(folder());
-    // Where the caller has the workspace built is no place for these flags.
+    // A separate target folder, so that these flags do not rebuild the workspace.
     build.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", folder().join("target"));
     if !build.status()?.success() {
-        return Err("the fuzz targets do not build".into());
+        return Err("failed to build the fuzz targets".into());
     }
     let mut table = vec![format!("{:10} {:>12} {:>8}", "target", "executions", "seconds")];
     for target in chosen {
@@ -67,7 +66,7 @@ fn folder() -> PathBuf {
     root().join("crates/edbatch/fuzz")
 }
 
-/// Runs a target; how many inputs it ran.
+/// Runs a target, and returns the number of executed inputs.
 fn fuzz(target: &str, seconds: u32) -> Result<String, Failure> {
     println!("== {target}");
     let built = folder().join("target");
@@ -77,18 +76,18 @@ fn fuzz(target: &str, seconds: u32) -> Result<String, Failure> {
     let mut command = Command::new(built.join(TARGET).join("release").join(target));
     command.args(["-timeout=20", "-rss_limit_mb=2048", "-max_len=16384", "-print_final_stats=1"]);
     command.arg(format!("-max_total_time={seconds}"));
-    // A folder, not the beginning of names: it ends with a separator.
+    // The trailing separator makes this a folder, not a prefix of file names.
     command.arg(format!("-artifact_prefix={}/", found.display()));
     command.arg(kept).arg(folder().join("corpus").join(target));
     let mut child = command.stderr(Stdio::piped()).spawn()?;
-    let said = BufReader::new(child.stderr.take().expect("it is piped"));
+    let output = BufReader::new(child.stderr.take().expect("standard error is piped"));
     let (mut executions, mut last) = (None, Vec::new());
-    for line in said.lines() {
+    for line in output.lines() {
         let line = line?;
         if let Some(count) = line.strip_prefix("stat::number_of_executed_units:") {
             executions = Some(count.trim().to_string());
         }
-        // The story of a failure stands behind the last of many lines of progress.
+        // Keeps the report of a failure, without the many lines of progress.
         if !line.starts_with('#') {
             last.push(line);
         }
@@ -97,5 +96,5 @@ fn fuzz(target: &str, seconds: u32) -> Result<String, Failure> {
         return executions.ok_or_else(|| format!("{target} ended without statistics").into());
     }
     last.iter().for_each(|line| println!("{line}"));
-    Err(format!("{target} found something; the input is in {}", found.display()).into())
+    Err(format!("{target} failed; the input is in {}", found.display()).into())
 }

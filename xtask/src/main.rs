@@ -1,4 +1,4 @@
-//! The project's tasks, `cargo xtask bench`, `data`, `fuzz`, `gpu` and `ci`; a file for each.
+//! The project's tasks: `cargo xtask bench`, `data`, `fuzz`, `gpu` and `ci`, one file each.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -31,7 +31,7 @@ enum Verb {
     Ci(ci::Args),
 }
 
-/// Why a task failed, for standard error.
+/// The error of a failed task, printed to standard error.
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
@@ -53,5 +53,5 @@ fn main() -> ExitCode {
 
 /// The root of the repository.
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the repository")
 }

@@ -1,4 +1,4 @@
-//! Examples print what they say: the text file beside an example, or the block that its
+//! Checks the output of examples against the text file next to each, or against the block that its
 //! documentation quotes.
 
 use std::fs;
@@ -7,20 +7,20 @@ use std::process::Command;
 
 use crate::{Failure, root};
 
-/// Examples that are not compared, and why.
-const NOT_COMPARED: [(&str, &str); 9] = [
+/// Examples whose output is not compared, with the reason.
+const NOT_COMPARED: [(&str, &str); 8] = [
     ("3_walkthrough", "is quoted in docs/walkthrough.md, which a test compares"),
     ("build_cost", "prints times"),
-    ("costs", "prints times"),
     ("figures", "prints times"),
     ("planarity", "prints times"),
     ("counts", "takes minutes and needs the shared data"),
-    ("aligned", "reads the files that are named; a test of the crate has the shared one"),
-    ("c1p", "reads the files that are named; a test of the crate has the shared ones"),
+    ("aligned", "reads files given as arguments; a test of the crate covers it"),
+    ("c1p", "reads files given as arguments; tests of the crate cover it"),
     ("generate", "writes files; a test of the crate compares them with the fixtures"),
 ];
 
-/// Builds all examples, runs them, and says which print something else than expected.
+/// Builds and runs all examples, and prints those with unexpected output. Returns true if there are
+/// none.
 pub(super) fn pass() -> Result<bool, Failure> {
     let build = ["build", "--workspace", "--all-features", "--examples"];
     if !Command::new("cargo").args(build).current_dir(root()).status()?.success() {
@@ -30,18 +30,18 @@ pub(super) fn pass() -> Result<bool, Failure> {
     let mut passed = true;
     for (name, _) in NOT_COMPARED {
         if !examples.iter().any(|example| name_of(example) == name) {
-            println!("{name}: there is no such example, though the list of exceptions has it");
+            println!("{name}: in the list of exceptions, but there is no such example");
             passed = false;
         }
     }
     for example in examples {
         let name = name_of(&example);
         if let Some((_, reason)) = NOT_COMPARED.iter().find(|(other, _)| *other == name) {
-            println!("{name}: not compared, as it {reason}");
+            println!("{name}: not compared, because it {reason}");
             continue;
         }
         match compare(&example) {
-            Ok(()) => println!("{name}: prints what is expected"),
+            Ok(()) => println!("{name}: as expected"),
             Err(error) => {
                 println!("{name}: {error}");
                 passed = false;
@@ -51,7 +51,7 @@ pub(super) fn pass() -> Result<bool, Failure> {
     Ok(passed)
 }
 
-/// The source files of all examples, `main.rs` for those in a folder.
+/// The source files of all examples: `main.rs` for an example in a folder.
 fn all() -> Result<Vec<PathBuf>, Failure> {
     let mut folders = vec![root().join("datasets/examples")];
     for entry in fs::read_dir(root().join("crates"))? {
@@ -81,11 +81,12 @@ fn name_of(source: &Path) -> String {
 fn compare(source: &Path) -> Result<(), Failure> {
     let expected = match fs::read_to_string(source.with_extension("txt")) {
         Ok(text) => text,
-        Err(_) => quoted(&fs::read_to_string(source)?)
-            .ok_or("nothing says what it prints: expected a text file beside it, or a quotation")?,
+        Err(_) => quoted(&fs::read_to_string(source)?).ok_or(
+            "no expected output: add a text file next to it, or quote the output in its docs",
+        )?,
     };
-    // The folder in which this program lies is that of the profile.
-    let profile = std::env::current_exe()?.parent().ok_or("a program lies in a folder")?.to_owned();
+    // This program is in the folder of the profile.
+    let profile = std::env::current_exe()?.parent().ok_or("xtask has no folder")?.to_owned();
     let output = Command::new(profile.join("examples").join(name_of(source)))
         .current_dir(root())
         .output()?;
@@ -101,7 +102,7 @@ fn compare(source: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The block of text in an example's documentation that is no command.
+/// Returns the first block of text in an example's documentation that is not a command.
 fn quoted(source: &str) -> Option<String> {
     let documentation: Vec<&str> = source
         .lines()
@@ -116,7 +117,7 @@ fn quoted(source: &str) -> Option<String> {
         .map(String::from)
 }
 
-/// The first line that differs, what was expected and what was printed there.
+/// Returns the first line that differs: its number, the expected and the printed text.
 fn first_difference(expected: &str, printed: &str) -> Option<(usize, String, String)> {
     let (mut expected, mut printed) = (expected.trim_end().lines(), printed.trim_end().lines());
     for line in 1.. {
@@ -124,7 +125,7 @@ fn first_difference(expected: &str, printed: &str) -> Option<(usize, String, Str
         if e.is_none() && p.is_none() {
             break;
         }
-        let (e, p) = (e.unwrap_or("the end"), p.unwrap_or("the end"));
+        let (e, p) = (e.unwrap_or("end of output"), p.unwrap_or("end of output"));
         if !same_line(e, p) {
             return Some((line, e.into(), p.into()));
         }
@@ -132,8 +133,8 @@ fn first_difference(expected: &str, printed: &str) -> Option<(usize, String, Str
     None
 }
 
-/// Whether lines are the same, but for the last digits of fractions: levels of instructions round
-/// differently.
+/// Returns true if two lines are equal, except for the last digits of fractions, because
+/// instruction sets round differently.
 fn same_line(expected: &str, printed: &str) -> bool {
     let is_number = |c: char| c.is_ascii_digit() || c == '.' || c == '-';
     let parts = |line: &str| -> Vec<String> {
@@ -141,7 +142,7 @@ fn same_line(expected: &str, printed: &str) -> bool {
         let mut within = None;
         for c in line.chars() {
             if within == Some(is_number(c)) {
-                parts.last_mut().expect("it has begun").push(c);
+                parts.last_mut().expect("a part has begun").push(c);
             } else {
                 parts.push(c.into());
             }
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_quotation_is_the_block_that_is_no_command() {
+    fn the_quoted_output_is_the_first_block_without_a_command() {
         let source = "//! Title.\n//!\n//! ```text\n//! cargo run\n//! ```\n//!\n\
                       //! ```text\n//! 1\n//!  2\n//! ```\n";
         assert_eq!(quoted(source).as_deref(), Some("1\n 2\n"));
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_differ_in_words_and_counts_and_all_but_the_last_digits() {
+    fn lines_may_differ_only_in_the_last_digits() {
         assert_eq!(first_difference("a [0.12345, -1.5] 7\nb", "a [0.12341, -1.5] 7\nb\n"), None);
         assert_eq!(first_difference("3 calls", "4 calls").map(|(line, ..)| line), Some(1));
         assert_eq!(first_difference("a\n0.1", "a\n0.2").map(|(line, ..)| line), Some(2));

@@ -1,4 +1,4 @@
-//! Which tests and checks were skipped, and why: the file that `EDBATCH_SKIPS` names.
+//! Skipped tests and checks, with the reasons, in the file that `EDBATCH_SKIPS` names.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -10,13 +10,14 @@ use crate::{Failure, root};
 
 const VARIABLE: &str = "EDBATCH_SKIPS";
 
-/// The file to which every skipped test appends a line: its name, a tab, the reason.
+/// The file where each skipped test appends a line: its name, a tab, the reason.
 pub(super) struct Skips {
     file: PathBuf,
 }
 
 impl Skips {
-    /// The file that the variable names, as tests before may have filled it; else an empty one.
+    /// Opens the file that the variable names, which may have entries of earlier tests. Without the
+    /// variable, starts an empty file.
     pub(super) fn begin() -> Result<Self, Failure> {
         if let Some(file) = std::env::var_os(VARIABLE) {
             return Ok(Self { file: file.into() });
@@ -27,18 +28,18 @@ impl Skips {
         Ok(Self { file })
     }
 
-    /// Lets the tests of a command append to the file.
+    /// Makes the tests of a command append to the file.
     pub(super) fn collect_from(&self, command: &mut Command) {
         command.env(VARIABLE, &self.file);
     }
 
-    /// Notes that a check was skipped.
+    /// Records a skipped check.
     pub(super) fn note(&self, check: &str, reason: &str) -> Result<(), Failure> {
         let mut file = OpenOptions::new().append(true).create(true).open(&self.file)?;
         Ok(writeln!(file, "cargo xtask ci, {check}\t{reason}")?)
     }
 
-    /// Prints what was skipped, each test once, however often it was run.
+    /// Prints the skipped tests, each once even if it ran several times.
     pub(super) fn print(&self) -> Result<(), Failure> {
         let text = if self.file.exists() { fs::read_to_string(&self.file)? } else { String::new() };
         print!("{}", summary(&text));

@@ -1,4 +1,4 @@
-//! The checks, in their order: those that fail soonest first, after the tests.
+//! The checks in order: quick ones first, then the tests.
 
 use std::fmt;
 use std::path::Path;
@@ -11,21 +11,21 @@ pub(super) struct Step {
     /// Environment variables and their values.
     pub(super) env: &'static [(&'static str, &'static str)],
     pub(super) when: When,
-    /// What it needs beside the toolchain.
+    /// The requirements apart from the toolchain.
     needs: Needs,
 }
 
-/// What a check does.
+/// The action of a check.
 pub(super) enum Action {
-    /// Runs a command, words divided by single spaces.
+    /// Runs a command. Its words are separated by single spaces.
     Command(&'static str),
-    /// Runs the examples and compares what they print.
+    /// Runs the examples and compares their output.
     Examples,
-    /// Packs every crate, and builds each from its package.
+    /// Packages every crate, and builds each from its package.
     Packages,
-    /// Resolves to the oldest versions of other people's crates, and compiles.
+    /// Compiles with the oldest allowed versions of dependencies.
     MinimalVersions,
-    /// Compares interfaces with those of the version before.
+    /// Compares the public API with the previous version.
     Semver,
 }
 
@@ -34,25 +34,25 @@ pub(super) enum Action {
 pub(super) enum When {
     /// Every time.
     Always,
-    /// Unless the tests have been run already.
+    /// Unless tests are skipped.
     Tests,
-    /// When it is asked for.
+    /// On request.
     Long,
 }
 
-/// What a check may need that is not everywhere.
+/// A requirement of a check that some machines lack.
 enum Needs {
     Nothing,
-    /// A processor with AVX2 and fused multiply-adds.
+    /// A processor with AVX2 and FMA.
     Avx2,
     /// 64-bit Linux on such a processor.
     LinuxOnX86,
-    /// The standard library of another target, and how to get it.
+    /// The standard library of another target, and how to install it.
     Target {
         name: &'static str,
         get: &'static str,
     },
-    /// A command that succeeds where the tool is there, and how to get it.
+    /// A tool: a command that succeeds if it is installed, and how to install it.
     Tool {
         probe: &'static str,
         get: &'static str,
@@ -80,18 +80,17 @@ impl Step {
         Self { needs, ..self }
     }
 
-    /// Why the check cannot be run here, if it cannot.
+    /// Returns the reason why the check cannot run on this machine, or `None` if it can.
     pub(super) fn lacking(&self) -> Option<String> {
         match self.needs {
             Needs::Nothing => None,
             Needs::Avx2 => (!has_avx2()).then(|| "this processor lacks avx2".into()),
             Needs::LinuxOnX86 => (!cfg!(all(target_arch = "x86_64", target_os = "linux")))
                 .then(|| "this is not 64-bit Linux on x86".into()),
-            Needs::Target { name, get } => {
-                (!has_target(name)).then(|| format!("no target {name}; to get it: {get}"))
-            }
+            Needs::Target { name, get } => (!has_target(name))
+                .then(|| format!("target {name} is not installed; to install it: {get}")),
             Needs::Tool { probe, get } => {
-                (!succeeds(probe)).then(|| format!("`{probe}` fails; to get it: {get}"))
+                (!succeeds(probe)).then(|| format!("`{probe}` failed; to install it: {get}"))
             }
         }
     }
@@ -116,13 +115,13 @@ fn has_target(name: &str) -> bool {
 
 fn succeeds(command: &str) -> bool {
     let mut words = command.split(' ');
-    let program = words.next().expect("a command begins with a program");
+    let program = words.next().expect("a command starts with a program");
     let mut command = Command::new(program);
     command.args(words).current_dir(crate::root()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Tests whose results depend on the level of instructions: one is run at the best level already.
+/// Tests whose results depend on the instruction set. The step `tests` runs them with the best one.
 const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test kernels --test goldens \
                           --test random_networks --test mutations --test real_inputs";
 
@@ -189,7 +188,7 @@ pub(super) const STEPS: &[Step] = &[
     .env(&[("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address")])
     .when(When::Long)
     .needs(Needs::LinuxOnX86),
-    // No bit of a kernel may depend on what C++ leaves open.
+    // No result of a kernel may depend on undefined behaviour of C++.
     Step::new(
         "undefined-behaviour",
         "cargo test -p edbatch-runtime -p edbatch --features edbatch/cuda --lib --test emulated \
@@ -198,7 +197,7 @@ pub(super) const STEPS: &[Step] = &[
     .env(&[("CXX", "c++ -fsanitize=undefined -fno-sanitize-recover=all")])
     .when(When::Long)
     .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),
-    // The sanitizer's library must be there before the test program's own memory is.
+    // The sanitizer's library must be loaded before the test program allocates.
     Step::new(
         "device-address-sanitizer",
         "cargo test -p edbatch-runtime -p edbatch --features edbatch/cuda --lib --test emulated",
@@ -215,12 +214,12 @@ pub(super) const STEPS: &[Step] = &[
         probe: "ls /usr/lib/x86_64-linux-gnu/libasan.so.8",
         get: "g++ 12 or later on 64-bit Debian",
     }),
-    // Blocks that meet, a thread each: whether one reads what another may still be writing.
+    // Finds data races between thread blocks, which threads emulate.
     Step::new("thread-sanitizer", "cargo test -p edbatch-runtime --features cuda --lib meetings")
         .env(&[("CXX", "c++ -fsanitize=thread")])
         .when(When::Long)
         .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),
-    // A quarter of a minute for each target; the seeds are tests.
+    // Only 15 seconds for each target: the seeds also run as tests.
     Step::new("fuzz", "cargo xtask fuzz --seconds 15")
         .when(When::Long)
         .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),

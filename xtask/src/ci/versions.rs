@@ -1,11 +1,11 @@
-//! What version numbers promise: of other people's crates, that the oldest ones which a manifest
-//! admits are enough; of ours, that nothing breaks which a number says does not.
+//! Checks of version numbers: the oldest allowed versions of dependencies suffice, and the numbers
+//! of our crates follow semantic versioning.
 
 use std::process::Command;
 
 use crate::{Failure, root};
 
-/// Where the manifests with our numbers are, and the packages that have them.
+/// The manifests that set our version numbers, and their packages.
 const NUMBERED: [(&str, &[&str]); 2] = [
     (
         "Cargo.toml",
@@ -22,15 +22,15 @@ const NUMBERED: [(&str, &[&str]); 2] = [
     ("crates/pqtree/Cargo.toml", &["pqtree"]),
 ];
 
-/// Whether everything compiles with the oldest versions that our manifests admit, resolved into a
-/// lock file of its own.
+/// Compiles everything with the oldest dependencies that our manifests allow, with a separate lock
+/// file. Returns true if it succeeds.
 pub(super) fn oldest_suffice() -> Result<bool, Failure> {
     let lock = root().join("target/minimal-versions/Cargo.lock");
     let path = format!("resolver.lockfile-path={:?}", lock.display().to_string());
     let cargo = |words: &str| {
         let mut cargo = Command::new("cargo");
         cargo.args(words.split(' ')).args(["-Zlockfile-path", "--config", &path]);
-        // Both options are of nightly compilers.
+        // Both options need a nightly compiler, or this variable.
         cargo.env("RUSTC_BOOTSTRAP", "1").current_dir(root()).status()
     };
     Ok(cargo("generate-lockfile -Zdirect-minimal-versions")?.success()
@@ -38,8 +38,9 @@ pub(super) fn oldest_suffice() -> Result<bool, Failure> {
             .success())
 }
 
-/// Whether interfaces changed as numbers say since the version before this one. There are no tags:
-/// that version's last commit is the parent of the one that set today's number.
+/// Compares the public API with the previous version, and returns true if the version number fits
+/// the change. There are no tags: the last commit of the previous version is the parent of the
+/// commit that set the current number.
 pub(super) fn numbers_tell() -> Result<bool, Failure> {
     for (manifest, packages) in NUMBERED {
         let mut git = Command::new("git");
@@ -47,7 +48,7 @@ pub(super) fn numbers_tell() -> Result<bool, Failure> {
         let output = git.current_dir(root()).output()?;
         let commit = String::from_utf8(output.stdout)?;
         if commit.trim().is_empty() {
-            return Err(format!("git knows no commit that set the version in {manifest}").into());
+            return Err(format!("found no commit that set the version in {manifest}").into());
         }
         let mut cargo = Command::new("cargo");
         cargo.args(["semver-checks", "--baseline-rev", commit.trim()]);

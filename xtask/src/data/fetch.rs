@@ -1,8 +1,8 @@
-//! Fetching a set: download and unpack beside the target, compare the checksum, and only then move
-//! into place.
+//! Fetches a set: downloads and unpacks to a working folder, compares the checksum, and then moves
+//! each file into place.
 //!
-//! The work is done by the programs `curl`, `unzip` and `tar`. Nothing under a file's final name is
-//! ever incomplete or unchecked, and the working folder `.fetch` goes when the function returns.
+//! Uses the programs `curl`, `unzip` and `tar`. A file with its final name is always complete and
+//! checked. The working folder `.fetch` is removed at the end.
 
 use std::fs;
 use std::io::{IsTerminal, stderr};
@@ -13,11 +13,11 @@ use edbatch_datasets::manifest::{Fetch, File, Set, State};
 
 use crate::Failure;
 
-/// Fetches the files of `set` that are not in `dir` yet. A set that is made by hand has nothing to
-/// fetch.
+/// Fetches the files of `set` that are not yet in `dir`. Does nothing for a set that is made by
+/// hand.
 pub(super) fn fetch(set: &Set, dir: &Path) -> Result<(), Failure> {
     if is_complete(set, dir) {
-        println!("{}: all {} files are there", set.name, set.files.len());
+        println!("{}: all {} files are present", set.name, set.files.len());
         return Ok(());
     }
     match &set.fetch {
@@ -36,13 +36,13 @@ pub(super) fn fetch(set: &Set, dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whether every file of `set` is in `dir` and as the manifest says.
+/// Returns true if every file of `set` is in `dir` and matches the manifest.
 pub(super) fn is_complete(set: &Set, dir: &Path) -> bool {
     missing(set, dir).next().is_none()
 }
 
 fn from_archive(set: &Set, url: &str, unpack: &[&str], dir: &Path) -> Result<(), Failure> {
-    // Unpacked member by member to standard output: no path in an archive is ever written to.
+    // Unpacks each member to standard output, so that no path in an archive is ever written to.
     let work = Work::new(dir)?;
     let (archive, part) = (work.0.join("archive"), work.0.join("part"));
     download(url, &archive)?;
@@ -70,7 +70,7 @@ fn download(url: &str, to: &Path) -> Result<(), Failure> {
     succeed(
         Command::new("curl")
             .args(["--fail", "--location", "--connect-timeout", "30"])
-            // Given up if nothing comes for a minute.
+            // Fails if nothing arrives for a minute.
             .args(["--speed-limit", "1", "--speed-time", "60", "--output"])
             .arg(to)
             .args(progress)
@@ -83,11 +83,11 @@ fn succeed(command: &mut Command) -> Result<(), Failure> {
     match command.stdin(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{program} failed with {status}").into()),
-        Err(error) => Err(format!("{program} does not start ({error}); is it installed?").into()),
+        Err(error) => Err(format!("failed to start {program} ({error}); is it installed?").into()),
     }
 }
 
-/// Moves `part` to where `file` belongs, if it is what the manifest says.
+/// Moves `part` to the place of `file`, if it matches the manifest.
 fn install(file: &File, part: &Path, dir: &Path) -> Result<(), Failure> {
     match file.check_at(part) {
         State::Good => {}
@@ -101,13 +101,13 @@ fn install(file: &File, part: &Path, dir: &Path) -> Result<(), Failure> {
         state => return Err(format!("{}: {state:?}", file.path).into()),
     }
     let target = dir.join(&file.path);
-    fs::create_dir_all(target.parent().expect("a file lies in its set's folder"))?;
+    fs::create_dir_all(target.parent().expect("a file is in its set's folder"))?;
     fs::rename(part, &target)?;
     println!("  {} ({} bytes)", target.display(), file.bytes);
     Ok(())
 }
 
-/// A working folder beside the sets, so that moving into place is one step; it goes when this is
+/// A working folder next to the sets, so that moving a file into place is a rename. Removed when
 /// dropped.
 struct Work(PathBuf);
 
@@ -134,7 +134,7 @@ mod tests {
 
     const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-    /// A set of one file, `set/abc` with the contents `abc`, called `member` at its source.
+    /// A set of one file, `set/abc` with the contents `abc`, named `member` at its source.
     fn set(fetch: Fetch, member: &str) -> Set {
         let text = String::new;
         let file = File {
@@ -147,7 +147,7 @@ mod tests {
         Set { name: "set".into(), what, format, licence, source, fetch, files: vec![file] }
     }
 
-    /// A folder with `source/abc`, and a way to its `full` folder; it goes with the test.
+    /// A folder with `source/abc`, and the path of its `full` folder. Removed after the test.
     fn folder(test: &str) -> (Work, PathBuf) {
         let folder = std::env::temp_dir().join(format!("xtask-{}-{test}", std::process::id()));
         fs::create_dir_all(folder.join("source")).unwrap();
@@ -164,12 +164,12 @@ mod tests {
             .status()
             .is_ok();
         if !found {
-            edbatch_testing::skip(&format!("there is no program {program}"));
+            edbatch_testing::skip(&format!("the program {program} is not installed"));
         }
         found
     }
 
-    /// What lies in `full`, hidden or not.
+    /// The entries of `full`, including hidden ones.
     fn entries(full: &Path) -> Vec<String> {
         let entries = fs::read_dir(full)
             .map(|dir| dir.map(|e| e.unwrap().file_name().into_string().unwrap()).collect());
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn single_files_come_once() {
+    fn a_complete_set_is_not_fetched_again() {
         if !has("curl") {
             return;
         }
@@ -190,11 +190,11 @@ mod tests {
         assert_eq!(fs::read(full.join("set/abc")).unwrap(), b"abc");
         assert_eq!(entries(&full), ["set"]);
         fs::remove_file(folder.0.join("source/abc")).unwrap();
-        fetch(&set, &full).expect("nothing is left to fetch");
+        fetch(&set, &full).expect("the set is complete");
     }
 
     #[test]
-    fn a_wrong_checksum_or_address_leaves_nothing() {
+    fn a_wrong_checksum_or_address_leaves_no_file() {
         if !has("curl") {
             return;
         }
@@ -244,16 +244,15 @@ mod tests {
         assert!(entries(&full).is_empty(), "{:?}", entries(&full));
     }
 
-    /// A zip archive with one member, stored as it is: local header, contents, directory, end
-    /// record.
+    /// A zip archive with one uncompressed member: local header, contents, directory, end record.
     fn zip(name: &str, contents: &[u8]) -> Vec<u8> {
         let mut crc = flate2::Crc::new();
         crc.update(contents);
         let size = (contents.len() as u32).to_le_bytes();
         let crc = crc.sum().to_le_bytes();
         let name_length = (name.len() as u16).to_le_bytes();
-        // Version 2.0, no flags, stored, no time, the checksum, both sizes, the name's length, no
-        // extra field.
+        // Version 2.0, no flags, no compression, no time, the checksum, both sizes, the length of
+        // the name, no extra field.
         let common =
             [&[20, 0, 0, 0, 0, 0, 0, 0, 33, 0][..], &crc, &size, &size, &name_length, &[0, 0]]
                 .concat();
