@@ -6,8 +6,7 @@ use std::time::Instant;
 use edbatch_graph::Graph;
 use edbatch_policy::{
     Agenda, AnyPolicy, Beam, Comparison, Critical, Depth, Fsm, LearningConfig, LookAhead,
-    NamedEncoding, PairRule, Policy, Portfolio, Progress, Sufficient, TrainingSet, compare, learn,
-    learn_rule,
+    NamedEncoding, PairRule, Policy, Progress, Sufficient, TrainingSet, compare, learn, learn_rule,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -33,10 +32,8 @@ pub fn unlearned(effort: Effort) -> Vec<(String, Box<dyn Policy>)> {
         ("critical".into(), Box::new(Critical::new())),
         ("critical:pair".into(), Box::new(LookAhead::new(PairRule::pair()))),
         ("critical:soft".into(), Box::new(LookAhead::new(PairRule::soft()))),
-        ("portfolio".into(), Box::new(Portfolio::quick())),
     ];
     if effort == Effort::Full {
-        policies.push(("thorough".into(), Box::new(Portfolio::thorough())));
         for width in [32, 1024] {
             policies.push((format!("beam:{width}"), Box::new(Beam::new(width))));
         }
@@ -91,7 +88,7 @@ impl TrainingGraphs {
     /// Learns an FSM by Q-learning, as in the paper.
     pub fn learn(
         &self,
-        encoding: &NamedEncoding,
+        encoding: NamedEncoding,
         progress: impl FnMut(&Progress),
     ) -> LearnedPolicy<Fsm> {
         let set = TrainingSet::new(&self.train, &self.held_out).expect("there are mini-batches");
@@ -100,7 +97,7 @@ impl TrainingGraphs {
         let outcome = learn(&set, encoding, &LearningConfig::default(), &mut rng, progress);
         LearnedPolicy {
             name: encoding.to_string(),
-            policy: outcome.fsm(encoding.clone(), self.kinds),
+            policy: outcome.fsm(encoding, self.kinds),
             episodes: outcome.episodes,
             states: outcome.table.len(),
             seconds: started.elapsed().as_secs_f64(),
@@ -151,7 +148,7 @@ pub fn learned(
     let graphs = TrainingGraphs::new(workload, batch);
     let mut policies = Vec::new();
     for encoding in encodings {
-        let learned = graphs.learn(&encoding, |at| {
+        let learned = graphs.learn(encoding, |at| {
             progress(&format!("{encoding}, episode {} of {}", at.episode, at.episodes));
         });
         let LearnedPolicy { name, policy, episodes, states, seconds } = learned;

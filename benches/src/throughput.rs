@@ -54,7 +54,7 @@ const COUNTED: usize = 40;
 pub fn learned_by_paper(family: &Family, systems: &[System], batch: usize) -> Result<Fsm, Failure> {
     let workload = family.at(8)?;
     Ok(if systems.contains(&System::Paper) {
-        TrainingGraphs::new(&*workload, batch).learn(&NamedEncoding::Sort, |_| {}).policy
+        TrainingGraphs::new(&*workload, batch).learn(NamedEncoding::Sort, |_| {}).policy
     } else {
         Fsm::new(NamedEncoding::Sort, workload.network().cells().len())
     })

@@ -5,7 +5,7 @@
 //!
 //! A state is the set of nodes that ran. All states of a level have had as many batches. A state's
 //! children run one ready kind each; of all the children of a level, the best `width` live on:
-//! those with the least total of cost so far and bound on the rest, ties to the state with the
+//! those with the least total of batches so far and bound on the rest, ties to the state with the
 //! least urgency left (the square of [`Chains::needs`], summed over the nodes that have not run).
 //!
 //! What needs no search is not searched. A kind whose ratio is 1 begins a shortest schedule (the
@@ -36,8 +36,6 @@ pub(crate) struct Problem {
     /// Per kind, its column of counts.
     column: Vec<Option<u32>>,
     columns: usize,
-    /// Cost of a batch by kind.
-    costs: Vec<u32>,
 }
 
 struct OfNode {
@@ -61,10 +59,10 @@ struct State {
     waiting: Vec<u32>,
     kinds: Vec<OfKind>,
     remaining: usize,
-    /// Of the batches so far.
-    cost: u64,
-    /// At least so much is still to come.
-    bound: u64,
+    /// The number of batches so far.
+    batches: usize,
+    /// A lower bound on the number of batches still to come.
+    bound: usize,
     urgency: u64,
     name: u64,
     /// The last step on the way here.
@@ -86,8 +84,8 @@ struct OfKind {
 /// A state that could be made.
 #[derive(Clone, Copy)]
 struct Child {
-    /// Cost so far and bound on the rest.
-    total: u64,
+    /// Batches so far and the bound on the rest.
+    total: usize,
     urgency: u64,
     name: u64,
     parent: u32,
@@ -105,14 +103,13 @@ pub(crate) struct Pass {
 }
 
 impl Problem {
-    /// The problem of a graph of which nothing ran; `costs[t]` is the cost of a batch of kind `t`.
-    pub(crate) fn new(frontier: Frontier, costs: Vec<u32>) -> Self {
+    /// The problem of a graph of which nothing ran.
+    pub(crate) fn new(frontier: Frontier) -> Self {
         let chains = Chains::new(&frontier);
         let mut problem = Self {
             starts: Vec::new(),
             column: Vec::new(),
             columns: 0,
-            costs,
             root: State::default(),
             of_node: Vec::new(),
             frontier,
@@ -122,8 +119,8 @@ impl Problem {
         problem
     }
 
-    /// Σ cost × longest chain: no schedule is cheaper.
-    pub(crate) fn bound(&self) -> u64 {
+    /// Σ longest chains: no schedule has fewer batches.
+    pub(crate) fn bound(&self) -> usize {
         self.root.bound
     }
 
@@ -135,9 +132,14 @@ impl Problem {
             + size_of::<State>()
     }
 
-    /// Searches level by level for a schedule that costs less than `known`.
+    /// Searches level by level for a schedule of fewer batches than `known`.
     /// `stop` is asked for every state, with the number of states made in this pass.
-    pub(crate) fn pass(&self, width: usize, known: u64, stop: &mut dyn FnMut(u64) -> bool) -> Pass {
+    pub(crate) fn pass(
+        &self,
+        width: usize,
+        known: usize,
+        stop: &mut dyn FnMut(u64) -> bool,
+    ) -> Pass {
         let mut pass = Pass { found: None, closed: true, states: 0 };
         let mut known = known;
         let mut steps: Vec<(u32, Kind)> = Vec::new();
@@ -162,8 +164,8 @@ impl Problem {
                 pass.states += 1;
                 if state.remaining > 0 {
                     next.push(state);
-                } else if state.cost < known {
-                    known = state.cost;
+                } else if state.batches < known {
+                    known = state.batches;
                     pass.found = Some(trace(&steps, state.step));
                 }
             }
@@ -193,7 +195,7 @@ impl Problem {
             let highest = chains.longest(kind);
             self.starts.push(NodeId::new(root.waiting.len()).0);
             root.waiting.resize(root.waiting.len() + highest as usize + 1, 0);
-            root.bound += u64::from(self.costs[kind.index()]) * u64::from(highest);
+            root.bound += highest as usize;
             root.kinds.push(OfKind {
                 first: kind_frontiers.size(kind),
                 highest,
@@ -215,17 +217,15 @@ impl Problem {
     }
 
     /// All children of a level that may still beat the best known.
-    fn children(&self, level: &[State], known: u64, children: &mut Vec<Child>) {
+    fn children(&self, level: &[State], known: usize, children: &mut Vec<Child>) {
         children.clear();
         for (parent, state) in level.iter().enumerate() {
             let ready = || (0..state.kinds.len()).map(Kind::new).filter(|k| state.is_ready(*k));
             let forced = ready().find(|&kind| self.is_forced(state, kind));
             for kind in ready().filter(|&kind| forced.is_none_or(|forced| kind == forced)) {
-                let cost = u64::from(self.costs[kind.index()]);
-                let saved = if self.lowers(state, kind) { cost } else { 0 };
                 let of_kind = &state.kinds[kind.index()];
                 let child = Child {
-                    total: state.cost + cost + state.bound - saved,
+                    total: state.batches + 1 + state.bound - usize::from(self.lowers(state, kind)),
                     urgency: state.urgency - of_kind.urgency,
                     name: state.name ^ of_kind.name,
                     parent: NodeId::new(parent).0,
@@ -249,8 +249,7 @@ impl Problem {
     }
 
     fn run(&self, state: &mut State, kind: Kind) {
-        let cost = u64::from(self.costs[kind.index()]);
-        state.cost += cost;
+        state.batches += 1;
         let lowers = self.lowers(state, kind);
         let of_kind = &mut state.kinds[kind.index()];
         let batch = std::mem::take(&mut of_kind.ready);
@@ -259,7 +258,7 @@ impl Problem {
         of_kind.first -= self.frontier.weight_of(&batch);
         if lowers {
             of_kind.highest -= 1;
-            state.bound -= cost;
+            state.bound -= 1;
         }
         state.remaining -= batch.len();
         for &node in &batch {

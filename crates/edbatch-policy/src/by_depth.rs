@@ -16,11 +16,10 @@
 use std::mem;
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
-use petgraph::algo::TarjanScc;
-use petgraph::graph::{DiGraph, NodeIndex};
 
 #[cfg(doc)]
 use crate::InOrder;
+use crate::kind_graph::KindGraph;
 use crate::{AnyPolicy, Frontier, Policy};
 
 /// Batches by depth inside each component of kinds. Reusable memory.
@@ -33,8 +32,7 @@ pub struct ByDepth {
     /// By batch that there may be: how many nodes it has; then, where its next one goes.
     places: Vec<u32>,
     nodes_in_order: Vec<NodeId>,
-    reads: DiGraph<(), (), u16>,
-    tarjan: TarjanScc<NodeIndex<u16>>,
+    graph: KindGraph,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,26 +122,18 @@ impl ByDepth {
 
     /// Finds which kinds read each other, in the order in which their components run.
     fn find_components(&mut self) {
-        let Self { kinds, components, reads, tarjan, .. } = self;
-        reads.clear();
-        kinds.iter().for_each(|_| _ = reads.add_node(()));
-        for (kind, of_kind) in kinds.iter().enumerate() {
-            // petgraph visits the edges in the other direction: smaller kinds first.
-            for read in (0..kinds.len()).rev().filter(|read| of_kind.reads & 1 << read != 0) {
-                reads.add_edge(NodeIndex::new(kind), NodeIndex::new(read), ());
-            }
-        }
+        let Self { kinds, components, graph, .. } = self;
+        graph.reset(kinds.iter().map(|kind| kind.reads));
         let mut count = 0;
-        tarjan.run(&*reads, |component| {
+        graph.components(|component| {
             if components.len() == count {
                 components.push(Component::default());
             }
             let of_component = &mut components[count];
             of_component.depth = 0;
             of_component.kinds.clear();
-            of_component.kinds.extend(component.iter().map(|kind| Kind::new(kind.index())));
-            of_component.kinds.sort_unstable();
-            for (member, kind) in (0..).zip(&of_component.kinds) {
+            of_component.kinds.extend(component);
+            for (member, kind) in (0..).zip(component) {
                 let of_kind = &mut kinds[kind.index()];
                 (of_kind.component, of_kind.member) = (count, member);
             }

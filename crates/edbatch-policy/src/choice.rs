@@ -6,12 +6,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::{
-    Agenda, AnyPolicy, Beam, ByDepth, Critical, Depth, FileError, LookAhead, OtherKinds, PairRule,
-    PolicyFile, Portfolio, Sufficient,
+    Agenda, AnyPolicy, Beam, ByDepth, Critical, Depth, FileError, Learned, LookAhead, OtherKinds,
+    PairRule, Sufficient,
 };
 
 /// `depth`, `by-depth`, `agenda`, `sufficient`, `critical`, `critical:pair`, `critical:soft`,
-/// `beam:WIDTH[:SECONDS]`, `portfolio[:SECONDS]`, `exact[:SECONDS]`, or else the path of a learned
+/// `beam:WIDTH[:SECONDS]`, `exact[:SECONDS]`, or else the path of a learned
 /// policy.
 ///
 /// ```
@@ -42,11 +42,9 @@ pub enum PolicyChoice {
     CriticalSoft,
     /// A beam search of this width, for so long at most.
     Beam(usize, Option<Duration>),
-    /// The [quick](Portfolio::quick) portfolio, or one with so much time.
-    Portfolio(Option<Duration>),
     /// A [search](Beam::exact) until nothing better can be found, for so long at most.
     Exact(Option<Duration>),
-    /// A [learned](PolicyFile) policy, from a file.
+    /// A [learned](Learned) policy, from a file.
     File(PathBuf),
 }
 
@@ -71,7 +69,7 @@ impl PolicyChoice {
 
     fn open_with(
         &self,
-        learned: impl FnOnce(PolicyFile) -> Result<AnyPolicy, OpenErrorKind>,
+        learned: impl FnOnce(Learned) -> Result<AnyPolicy, OpenErrorKind>,
     ) -> Result<AnyPolicy, OpenError> {
         Ok(match self {
             Self::Depth => Box::new(Depth::new()),
@@ -82,13 +80,10 @@ impl PolicyChoice {
             Self::CriticalPair => Box::new(LookAhead::new(PairRule::pair())),
             Self::CriticalSoft => Box::new(LookAhead::new(PairRule::soft())),
             Self::Beam(width, within) => Box::new(limited(Beam::new(*width), *within)),
-            Self::Portfolio(within) => {
-                Box::new(within.map_or_else(Portfolio::quick, Portfolio::within))
-            }
             Self::Exact(within) => Box::new(limited(Beam::exact(), *within)),
             Self::File(path) => std::fs::read_to_string(path)
                 .map_err(OpenErrorKind::Read)
-                .and_then(|text| PolicyFile::from_json(&text).map_err(OpenErrorKind::File))
+                .and_then(|text| Learned::from_json(&text).map_err(OpenErrorKind::File))
                 .and_then(learned)
                 .map_err(|kind| OpenError { path: path.clone(), kind })?,
         })
@@ -119,7 +114,6 @@ impl FromStr for PolicyChoice {
                 Ok(width) if width > 0 => Ok(Self::Beam(width, seconds(word, within)?)),
                 _ => Err(ChoiceError::Width(word.into())),
             },
-            ("portfolio", within, None) => Ok(Self::Portfolio(seconds(word, within)?)),
             ("exact", within, None) => Ok(Self::Exact(seconds(word, within)?)),
             _ => Ok(Self::File(word.into())),
         }
@@ -148,14 +142,11 @@ impl fmt::Display for PolicyChoice {
             Self::CriticalPair => f.write_str("critical:pair"),
             Self::CriticalSoft => f.write_str("critical:soft"),
             Self::Beam(width, _) => write!(f, "beam:{width}"),
-            Self::Portfolio(_) => f.write_str("portfolio"),
             Self::Exact(_) => f.write_str("exact"),
             Self::File(path) => write!(f, "{}", path.display()),
         }?;
         match self {
-            Self::Beam(_, Some(within))
-            | Self::Portfolio(Some(within))
-            | Self::Exact(Some(within)) => {
+            Self::Beam(_, Some(within)) | Self::Exact(Some(within)) => {
                 write!(f, ":{}", within.as_secs_f64())
             }
             _ => Ok(()),
@@ -182,7 +173,7 @@ impl fmt::Display for ChoiceError {
         match self {
             Self::Empty => f.write_str(
                 "expected depth, by-depth, agenda, sufficient, critical, critical:pair, critical:soft, \
-                 beam:WIDTH[:SECONDS], portfolio[:SECONDS], exact[:SECONDS] or a learned policy's \
+                 beam:WIDTH[:SECONDS], exact[:SECONDS] or a learned policy's \
                  file",
             ),
             Self::Critical(word) => {

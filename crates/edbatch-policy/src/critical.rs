@@ -21,20 +21,17 @@
 //!
 //! # The choice
 //!
-//! A kind that lowers the bound. If several do, or none does, a [`Preference`] decides among them:
-//! [`Preference::Urgency`] takes the kind on whose ready nodes the most hangs, the largest sum of
-//! their [`Chains::urgency`]; [`Preference::Ratio`] takes the largest ratio of ready to
-//! would-be-first nodes ([`KindFrontiers`]). The first is the better one on all real inputs tried:
-//! 8 % fewer batches on mini-batches of 64 two-type trees.
+//! A kind that lowers the bound. If several do, or none does, the one on whose ready nodes the most
+//! hangs: the largest sum of their [`Chains::urgency`].
 //!
 //! Where the kinds have an order, running kind after kind is as good, and cheaper:
 //! [`InOrder`](crate::InOrder), which a [`Scheduler`](crate::Scheduler) asks first.
 //!
 //! By the paper's lemma a kind whose ratio is 1 begins some shortest schedule. Such a kind always
-//! lowers the bound: a remaining node of height `M_t` has no remaining ancestor of its kind (that
-//! would be higher), so it is first among its kind, so it is ready. So `Ratio` always finds it.
-//! `Urgency` may take another kind that lowers the bound; looking for the ratio of 1 first changed
-//! the mean number of batches by 0.1 % at most on the inputs tried, and takes the ratios' time.
+//! lowers the bound: a remaining node of height `M_t` has no remaining ancestor of its kind (it
+//! would be higher), so it is first among its kind, so it is ready. Looking for such a kind first
+//! changes the mean number of batches by at most 0.1 % on the inputs tried, and takes the time of
+//! counting ratios.
 //!
 //! A tie in what is preferred means that the rule sees no difference, not that there is none. It
 //! goes to the smallest kind.
@@ -47,52 +44,20 @@
 //! kind that no node reads, never: all of the kind have height 1 and no urgency.
 //!
 //! *Cost*: O(edges × kinds) at the start, in steps of 16 kinds,
-//! then O(1) a node and O(ready kinds) a batch. Ratios, if preferred, are counted from the first
-//! time that two kinds compete: O(edges × kinds with chains) over what is left of the run. No
-//! allocation once it has seen the largest graph.
-
-use std::cmp::{Ordering, Reverse};
+//! then O(1) a node and O(ready kinds) a batch. No allocation once it has seen the largest graph.
 
 use edbatch_graph::{Kind, NodeId};
 
-use crate::{AnyPolicy, Chains, Frontier, KindFrontiers, Policy};
+use crate::{AnyPolicy, Chains, Frontier, Policy};
 
 /// Lowers the lower bound at every step where it can.
 #[derive(Clone, Debug, Default)]
 pub struct Critical {
-    preference: Preference,
-    /// Cost of a batch by kind; empty when all cost the same.
-    costs: Vec<u32>,
     chains: Chains,
-    kind_frontiers: KindFrontiers,
     kinds: Vec<OfKind>,
     /// Per kind, from its `start` on, per height.
     heights: Vec<OfHeight>,
 }
-
-/// Which kind, when several lower the bound or none does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Preference {
-    /// The one on whose ready nodes the most hangs.
-    #[default]
-    Urgency,
-    /// The one with the largest ratio of ready to would-be-first nodes.
-    Ratio,
-}
-
-/// What speaks for a kind: the least claim is the strongest.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Claim {
-    /// 0 for a ratio of 1, 1 for a kind that lowers the bound, 2 for others.
-    pub(crate) rule: u16,
-    pub(crate) urgency: Reverse<Urgency>,
-    /// `M_t`.
-    pub(crate) highest: Reverse<u32>,
-}
-
-/// Σ [`Chains::urgency`]: never NaN, so in a total order.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Urgency(pub(crate) f64);
 
 #[derive(Clone, Copy, Debug)]
 struct OfKind {
@@ -116,24 +81,10 @@ struct OfHeight {
 }
 
 impl Critical {
-    /// A policy without memory yet, with the better preference.
+    /// A policy without memory yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// A policy without memory yet.
-    #[must_use]
-    pub fn preferring(preference: Preference) -> Self {
-        Self { preference, ..Self::default() }
-    }
-
-    /// With other costs of a batch than 1 a kind: of the kinds that do not lower the bound, and so
-    /// waste a batch, the preferred one has the most urgency for its cost.
-    #[must_use]
-    pub fn with_costs(mut self, costs: Vec<u32>) -> Self {
-        self.costs = costs;
-        self
     }
 
     fn update(&mut self, frontier: &Frontier) {
@@ -184,53 +135,6 @@ impl Critical {
         }
     }
 
-    /// Whether a kind that lowers the bound has a ratio of 1. Ratios must be up to date if any
-    /// does.
-    fn is_forced(&self, frontier: &Frontier, kind: Kind) -> bool {
-        self.lowers(kind) && self.kind_frontiers.size(kind) == frontier.ready_count(kind)
-    }
-
-    /// What speaks for each ready kind, by the order of [`Claim`].
-    pub(crate) fn claims(&mut self, frontier: &Frontier, claims: &mut Vec<(Claim, Kind)>) {
-        self.update(frontier);
-        self.kind_frontiers.update(frontier, &self.chains);
-        claims.clear();
-        for kind in frontier.ready_kinds() {
-            let rule = match (self.is_forced(frontier, kind), self.lowers(kind)) {
-                (true, _) => 0,
-                (false, lowers) => 2 - u16::from(lowers),
-            };
-            let OfKind { urgency, highest, .. } = self.kinds[kind.index()];
-            let claim =
-                Claim { rule, urgency: Reverse(Urgency(urgency)), highest: Reverse(highest) };
-            claims.push((claim, kind));
-        }
-        claims.sort_unstable();
-    }
-
-    /// Whether `a`'s ratio is larger than `b`'s. Ratios must be up to date.
-    pub(crate) fn has_larger_ratio(&self, frontier: &Frontier, a: Kind, b: Kind) -> bool {
-        self.kind_frontiers.less(frontier, b, a)
-    }
-
-    /// Whether `a` is to run rather than `b`.
-    fn prefers(&self, frontier: &Frontier, a: Kind, b: Kind) -> bool {
-        match self.preference {
-            Preference::Urgency => {
-                let wasted = |kind: Kind| {
-                    if self.lowers(kind) { 1.0 } else { self.cost(kind) }
-                };
-                let urgency = |kind: Kind| self.kinds[kind.index()].urgency;
-                urgency(a) * wasted(b) > urgency(b) * wasted(a)
-            }
-            Preference::Ratio => self.kind_frontiers.less(frontier, b, a),
-        }
-    }
-
-    fn cost(&self, kind: Kind) -> f64 {
-        self.costs.get(kind.index()).map_or(1.0, |&cost| cost.into())
-    }
-
     /// Σ urgency of a kind's ready nodes, as of the last update.
     pub(crate) fn urgency(&self, kind: Kind) -> f64 {
         self.kinds[kind.index()].urgency
@@ -248,20 +152,6 @@ impl Critical {
     }
 }
 
-impl Eq for Urgency {}
-
-impl PartialOrd for Urgency {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Urgency {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
 impl OfHeight {
     fn all_ran(self, ran: usize) -> bool {
         self.waiting == 0 && self.last as usize <= ran
@@ -271,7 +161,6 @@ impl OfHeight {
 impl Policy for Critical {
     fn start(&mut self, frontier: &Frontier) {
         self.chains.reset(frontier);
-        self.kind_frontiers.start();
         self.kinds.clear();
         self.heights.clear();
         for kind in (0..frontier.kinds()).map(Kind::new) {
@@ -290,13 +179,10 @@ impl Policy for Critical {
         if let (Some(only), None) = (first, second) {
             return only;
         }
-        if self.preference == Preference::Ratio {
-            self.kind_frontiers.update(frontier, &self.chains);
-        }
         frontier
             .ready_kinds()
             .filter(|&kind| first.is_none() || self.lowers(kind))
-            .reduce(|best, kind| if self.prefers(frontier, kind, best) { kind } else { best })
+            .reduce(|best, kind| if self.urgency(kind) > self.urgency(best) { kind } else { best })
             .expect("a node remains")
     }
 

@@ -1,6 +1,6 @@
 //! Mini-batches on which policies are compared, while learning and after it.
 
-use edbatch_graph::{Dag, Kind};
+use edbatch_graph::Dag;
 
 use crate::policy::run;
 use crate::{Chains, Critical, Frontier, Policy};
@@ -32,10 +32,7 @@ pub fn compare(mini_batches: &[impl Dag], policy: &mut impl Policy) -> Compariso
 }
 
 /// Mini-batches to count batches on.
-pub(crate) struct Evaluation {
-    frontiers: Vec<Frontier>,
-    costs: Option<Vec<u32>>,
-}
+pub(crate) struct Evaluation(Vec<Frontier>);
 
 impl Evaluation {
     pub(crate) fn new(held_out: &[impl Dag]) -> Self {
@@ -43,46 +40,28 @@ impl Evaluation {
     }
 
     pub(crate) fn of(frontiers: Vec<Frontier>) -> Self {
-        Self { frontiers, costs: None }
-    }
-
-    pub(crate) fn with_costs(self, costs: Option<Vec<u32>>) -> Self {
-        Self { costs, ..self }
-    }
-
-    fn cost(&self, kind: Kind) -> usize {
-        self.costs.as_ref().map_or(1, |costs| costs[kind.index()] as usize)
+        Self(frontiers)
     }
 
     /// Σ lower bounds.
     pub(crate) fn bound(&self) -> usize {
-        let chains = self.frontiers.iter().map(Chains::new);
-        let bound = |chains: Chains| -> usize {
-            let kinds = (0..chains.kinds()).map(Kind::new);
-            kinds.map(|kind| self.cost(kind) * chains.longest(kind) as usize).sum()
-        };
-        chains.map(bound).sum()
+        self.0.iter().map(|frontier| Chains::new(frontier).bound()).sum()
     }
 
     /// Batches that a policy makes of some of them.
     pub(crate) fn batches_of(&mut self, places: &[usize], policy: &mut impl Policy) -> usize {
         let mut batches = 0;
         for &place in places {
-            let frontier = &mut self.frontiers[place];
+            let frontier = &mut self.0[place];
             frontier.rewind();
             run(frontier, policy, |_, _| batches += 1);
         }
         batches
     }
 
-    /// Batches that a policy makes of them all; or what these cost.
+    /// Batches that a policy makes of them all.
     pub(crate) fn batches(&mut self, policy: &mut impl Policy) -> usize {
-        let mut batches = vec![0; self.frontiers.iter().map(Frontier::kinds).max().unwrap_or(0)];
-        for frontier in &mut self.frontiers {
-            frontier.rewind();
-            run(frontier, policy, |kind, _| batches[kind.index()] += 1);
-        }
-        let cost = |(kind, batches)| batches * self.cost(Kind::new(kind));
-        batches.into_iter().enumerate().map(cost).sum()
+        let all: Vec<usize> = (0..self.0.len()).collect();
+        self.batches_of(&all, policy)
     }
 }

@@ -1,4 +1,7 @@
-//! A learned policy as a file: versioned JSON in which kinds go by their names.
+//! Learned policies as files: versioned JSON in which kinds have names instead of numbers.
+//!
+//! Version 1 holds the table of an [`Fsm`]. A state is the word that its encoding writes: names of
+//! kinds, and numbers for features.
 //!
 //! ```json
 //! {
@@ -11,281 +14,363 @@
 //! }
 //! ```
 //!
-//! A state is the word that its encoding writes: names of kinds, and numbers for features. The
-//! same table gives the same bytes. A hostile file gives an error, whatever it holds.
-
-mod error;
+//! Version 2 holds the constants of a [`PairRule`]. A state is the kind of a batch and the kind of
+//! the batch after it; its weight multiplies the urgency of the nodes that the first batch releases
+//! for the second.
+//!
+//! ```json
+//! {
+//!   "format": "edbatch-policy",
+//!   "version": 2,
+//!   "kinds": ["char", "word"],
+//!   "encoding": "pairs",
+//!   "trained": {"on": "lattices", "mini_batches": 7, "episodes": 3, "batches": 9, "bound": 7},
+//!   "rule": {"power": 9, "lowering": 1.23, "second": 0.87},
+//!   "states": [
+//!     {"state": ["char", "word"], "weight": 1.4},
+//!     {"state": ["word", "char"], "weight": 1.1}
+//!   ]
+//! }
+//! ```
+//!
+//! The same policy always gives the same bytes. Reading an untrusted file never panics and never
+//! allocates much more than its size; it returns an error or a usable policy.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 use edbatch_graph::Kind;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use error::{FileError, OtherKinds};
+use crate::{
+    AnyPolicy, Fsm, FsmTable, LookAhead, NamedEncoding, Outcome, PairRule, RuleOutcome, Symbol,
+    UnknownEncoding,
+};
 
-use crate::{Encoding, Fsm, FsmTable, NamedEncoding, Outcome, Symbol};
+const FORMAT: &str = "edbatch-policy";
+const TABLE: u64 = 1;
+const RULE: u64 = 2;
+/// The encoding that files of version 2 name.
+const PAIRS: &str = "pairs";
 
-pub(crate) const FORMAT: &str = "edbatch-policy";
-const VERSION: u64 = 1;
+const MAX_KINDS: usize = 1 << 16;
+/// The largest transition table, in entries, that a file may ask for.
+const MAX_ENTRIES: usize = 1 << 26;
+/// The largest power, and the largest of the other constants: sums of urgencies stay finite.
+const MAX_POWER: f64 = 24.0;
+const MAX_CONSTANT: f64 = 1e6;
 
-/// Most entries of a transition table: a file that asks for more is refused.
-const MOST_ENTRIES: usize = 1 << 26;
-
-/// A learned policy, independent of any numbering of kinds but its own.
-#[derive(Clone, Debug)]
+/// A learned policy with the names of its kinds, as stored in a file.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Learned {
     kinds: Vec<String>,
-    encoding: NamedEncoding,
     trained: Trained,
-    table: FsmTable,
+    content: LearnedContent,
 }
 
-/// What a policy was trained on.
+/// The learned part of a [`Learned`]. Kinds are indices into [`Learned::kinds`].
+#[derive(Clone, PartialEq, Debug)]
+pub enum LearnedContent {
+    /// The table of an [`Fsm`], and the encoding of its states.
+    Table(NamedEncoding, FsmTable),
+    /// The constants of a [`LookAhead`].
+    Rule(PairRule),
+}
+
+/// The data that a policy was trained on.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trained {
-    /// In the caller's words, such as the name of a data set.
+    /// A description by the caller, such as the name of a data set.
     pub on: String,
-    /// How many mini-batches, held-out ones not counted.
+    /// The number of mini-batches, without those held out.
     pub mini_batches: u64,
-    /// How many episodes.
+    /// The number of episodes.
     pub episodes: u64,
-    /// Batches on the mini-batches held out.
+    /// The number of batches on the mini-batches by which the policy was selected.
     pub batches: u64,
-    /// Their lower bound.
+    /// The lower bound on the same mini-batches.
     pub bound: u64,
 }
 
 impl Learned {
-    /// A policy learned on graphs whose kinds have these names.
+    /// A table learned by [`learn`](fn@crate::learn) on graphs whose kinds have these names.
     ///
     /// # Panics
-    /// If the outcome mentions a kind that has no name.
+    /// If the table mentions a kind that has no name.
     #[must_use]
-    pub fn new(
+    pub fn table(
         outcome: &Outcome,
         encoding: NamedEncoding,
         kinds: &[impl AsRef<str>],
         on: &str,
         mini_batches: usize,
     ) -> Self {
-        let kinds: Vec<String> = kinds.iter().map(|name| name.as_ref().into()).collect();
-        let named = |(word, kind): &(Vec<Symbol>, Kind)| {
-            kind.index() < kinds.len()
-                && word.iter().all(|symbol| match symbol {
-                    Symbol::Kind(kind) => kind.index() < kinds.len(),
-                    Symbol::Feature(_) => true,
-                })
+        let named = |kind: Kind| kind.index() < kinds.len();
+        let all_named = |(word, kind): &(Vec<Symbol>, Kind)| {
+            let of_word = |symbol: &Symbol| !matches!(symbol, Symbol::Kind(kind) if !named(*kind));
+            named(*kind) && word.iter().all(of_word)
         };
-        assert!(outcome.table.iter().all(named), "every kind has a name");
-        Self {
-            kinds,
-            encoding,
-            trained: Trained {
-                on: on.into(),
-                mini_batches: mini_batches as u64,
-                episodes: outcome.episodes as u64,
-                batches: outcome.after as u64,
-                bound: outcome.bound as u64,
-            },
-            table: outcome.table.clone(),
-        }
+        assert!(outcome.table.iter().all(all_named), "every kind has a name");
+        let trained = Trained {
+            on: on.into(),
+            mini_batches: mini_batches as u64,
+            episodes: outcome.episodes as u64,
+            batches: outcome.after as u64,
+            bound: outcome.bound as u64,
+        };
+        let content = LearnedContent::Table(encoding, outcome.table.clone());
+        Self { kinds: owned(kinds), trained, content }
     }
 
-    /// The names of the kinds for which it was learned.
+    /// A rule learned by [`learn_rule`](fn@crate::learn_rule) on graphs whose kinds have these names.
+    ///
+    /// # Panics
+    /// If the rule mentions a kind that has no name.
+    #[must_use]
+    pub fn rule(outcome: &RuleOutcome, kinds: &[impl AsRef<str>], on: &str) -> Self {
+        let named =
+            |&(first, second, _): &(Kind, Kind, f64)| first.max(second).index() < kinds.len();
+        assert!(outcome.rule.weights.iter().all(named), "every kind has a name");
+        let trained = Trained {
+            on: on.into(),
+            mini_batches: outcome.mini_batches as u64,
+            episodes: outcome.episodes as u64,
+            batches: outcome.after as u64,
+            bound: outcome.bound as u64,
+        };
+        Self { kinds: owned(kinds), trained, content: LearnedContent::Rule(outcome.rule.clone()) }
+    }
+
+    /// The names of the kinds that the policy was learned for.
     #[must_use]
     pub fn kinds(&self) -> &[String] {
         &self.kinds
     }
 
-    /// What it was trained on.
+    /// The data that the policy was trained on.
     #[must_use]
     pub fn trained(&self) -> &Trained {
         &self.trained
     }
 
-    /// Number of states.
+    /// The table or the rule.
     #[must_use]
-    pub fn states(&self) -> usize {
-        self.table.len()
+    pub fn content(&self) -> &LearnedContent {
+        &self.content
     }
 
     /// The policy for graphs whose kinds have these names, in any order.
     ///
     /// # Errors
-    /// If they are not exactly the kinds for which it was learned: says which are not.
-    pub fn fsm(&self, kinds: &[impl AsRef<str>]) -> Result<Fsm, OtherKinds> {
-        same_kinds(&self.kinds, kinds)?;
-        Ok(self.fsm_where_known(kinds))
+    /// If these are not exactly the kinds that the policy was learned for.
+    pub fn open(&self, kinds: &[impl AsRef<str>]) -> Result<AnyPolicy, OtherKinds> {
+        let ours: BTreeSet<&str> = self.kinds.iter().map(String::as_str).collect();
+        let theirs: BTreeSet<&str> = kinds.iter().map(AsRef::as_ref).collect();
+        if ours != theirs {
+            let names = |names: Vec<&&str>| names.into_iter().map(ToString::to_string).collect();
+            return Err(OtherKinds {
+                missing: names(ours.difference(&theirs).collect()),
+                unknown: names(theirs.difference(&ours).collect()),
+            });
+        }
+        Ok(self.open_where_known(kinds))
     }
 
-    /// The policy for graphs with any kinds: states with kinds for which it was not learned are
-    /// unseen states, and fall to [`Critical`](crate::Critical).
+    /// The policy for graphs with any kinds. States of a table that mention an unknown kind are
+    /// left to [`Critical`](crate::Critical); pairs of a rule with an unknown kind have weight 1.
     #[must_use]
-    pub fn fsm_where_known(&self, kinds: &[impl AsRef<str>]) -> Fsm {
-        let theirs: HashMap<&str, Kind> = numbers(kinds);
+    pub fn open_where_known(&self, kinds: &[impl AsRef<str>]) -> AnyPolicy {
+        let theirs: HashMap<&str, Kind> =
+            kinds.iter().enumerate().map(|(kind, name)| (name.as_ref(), Kind::new(kind))).collect();
         let renumber = |kind: Kind| theirs.get(self.kinds[kind.index()].as_str()).copied();
-        let mut fsm = Fsm::new(self.encoding.clone(), kinds.len());
-        for (word, kind) in &self.table {
-            let word = word.iter().map(|&symbol| match symbol {
-                Symbol::Kind(kind) => renumber(kind).map(Symbol::Kind),
-                feature @ Symbol::Feature(_) => Some(feature),
-            });
-            let word: Option<Vec<Symbol>> = word.collect();
-            if let (Some(mut word), Some(kind)) = (word, renumber(*kind)) {
-                self.encoding.canonical(&mut word);
-                fsm.insert(&word, kind);
+        match &self.content {
+            LearnedContent::Table(encoding, table) => {
+                let mut fsm = Fsm::new(*encoding, kinds.len());
+                for (word, kind) in table {
+                    let word = word.iter().map(|&symbol| match symbol {
+                        Symbol::Kind(kind) => renumber(kind).map(Symbol::Kind),
+                        feature @ Symbol::Feature(_) => Some(feature),
+                    });
+                    let word: Option<Vec<Symbol>> = word.collect();
+                    if let (Some(mut word), Some(kind)) = (word, renumber(*kind)) {
+                        encoding.canonical(&mut word);
+                        fsm.insert(&word, kind);
+                    }
+                }
+                Box::new(fsm)
+            }
+            LearnedContent::Rule(rule) => {
+                let weights = rule.weights.iter().filter_map(|&(first, second, weight)| {
+                    Some((renumber(first)?, renumber(second)?, weight))
+                });
+                Box::new(LookAhead::new(PairRule { weights: weights.collect(), ..rule.clone() }))
             }
         }
-        fsm
     }
 
-    /// The file's text; it ends with a newline.
+    /// The text of the file; it ends with a newline.
     #[must_use]
     pub fn to_json(&self) -> String {
         let name = |kind: Kind| self.kinds[kind.index()].clone();
-        let letter = |symbol: &Symbol| match *symbol {
-            Symbol::Kind(kind) => Letter::Kind(name(kind)),
-            Symbol::Feature(feature) => Letter::Feature(feature),
-        };
-        let states = self.table.iter().map(|(word, kind)| State {
-            state: word.iter().map(letter).collect(),
-            run: name(*kind),
-        });
-        let file = File {
-            format: FORMAT.into(),
-            version: VERSION,
-            kinds: self.kinds.clone(),
-            encoding: self.encoding.to_string(),
-            trained: self.trained.clone(),
-            states: states.collect(),
-        };
-        pretty(&file)
-    }
-
-    /// Reads a file's text.
-    ///
-    /// # Errors
-    /// If it is not such a file, or one of another version, or contradicts itself.
-    pub fn from_json(text: &str) -> Result<Self, FileError> {
-        Header::expect(text, VERSION)?;
-        let file: File = serde_json::from_str(text).map_err(FileError::json)?;
-        let encoding: NamedEncoding = file
-            .encoding
-            .parse()
-            .map_err(|error: crate::UnknownEncoding| FileError::Encoding(error.to_string()))?;
-        if file.kinds.len() > 1 << 16 {
-            return Err(FileError::TooLarge);
-        }
-        let mut numbers = HashMap::new();
-        for (kind, name) in file.kinds.iter().enumerate() {
-            if numbers.insert(name.as_str(), Kind::new(kind)).is_some() {
-                return Err(FileError::KindTwice(name.clone()));
+        match &self.content {
+            LearnedContent::Table(encoding, table) => {
+                let letter = |symbol: &Symbol| match *symbol {
+                    Symbol::Kind(kind) => Letter::Kind(name(kind)),
+                    Symbol::Feature(feature) => Letter::Feature(feature),
+                };
+                let states = table.iter().map(|(word, kind)| TableState {
+                    state: word.iter().map(letter).collect(),
+                    run: name(*kind),
+                });
+                self.write(TABLE, encoding.to_string(), None, states.collect())
+            }
+            LearnedContent::Rule(PairRule { power, lowering, second, weights }) => {
+                let constants = Constants { power: *power, lowering: *lowering, second: *second };
+                let states = weights.iter().map(|&(first, second, weight)| RuleState {
+                    state: [name(first), name(second)],
+                    weight,
+                });
+                self.write(RULE, PAIRS.into(), Some(constants), states.collect())
             }
         }
-        let letters: usize = file.states.iter().map(|state| state.state.len()).sum();
-        let row = usize::from(encoding.features()) + file.kinds.len();
-        if (letters + 1).saturating_mul(row) > MOST_ENTRIES {
-            return Err(FileError::TooLarge);
+    }
+
+    fn write<S: Serialize>(
+        &self,
+        version: u64,
+        encoding: String,
+        rule: Option<Constants>,
+        states: Vec<S>,
+    ) -> String {
+        let (kinds, trained) = (self.kinds.clone(), self.trained.clone());
+        let file = File { format: FORMAT.into(), version, kinds, encoding, trained, rule, states };
+        let mut text = serde_json::to_string_pretty(&file).expect("plain data becomes JSON");
+        text.push('\n');
+        text
+    }
+
+    /// Reads the text of a file of either version.
+    ///
+    /// # Errors
+    /// If the text is not a learned policy, has another version, or contradicts itself.
+    pub fn from_json(text: &str) -> Result<Self, FileError> {
+        let header: Header = serde_json::from_str(text).map_err(FileError::json)?;
+        if header.format.as_deref() != Some(FORMAT) {
+            return Err(FileError::OtherFormat);
         }
-        let reader = Reader { numbers, features: encoding.features() };
-        let table = file.states.iter().enumerate();
-        let table = table.map(|(index, state)| reader.state(index, state));
-        let table = table.collect::<Result<_, _>>()?;
-        Ok(Self { table, kinds: file.kinds, encoding, trained: file.trained })
+        match header.version {
+            Some(TABLE) => read_table(&File::parse(text)?),
+            Some(RULE) => read_rule(&File::parse(text)?),
+            got => Err(FileError::OtherVersion { got }),
+        }
     }
 }
 
-struct Reader<'a> {
-    numbers: HashMap<&'a str, Kind>,
-    features: u16,
+fn owned(kinds: &[impl AsRef<str>]) -> Vec<String> {
+    kinds.iter().map(|name| name.as_ref().into()).collect()
 }
 
-impl Reader<'_> {
-    fn state(&self, index: usize, state: &State) -> Result<(Vec<Symbol>, Kind), FileError> {
-        let kind = |name: &String| {
-            let unknown = || FileError::UnknownKind { state: index, name: name.clone() };
-            self.numbers.get(name.as_str()).copied().ok_or_else(unknown)
-        };
-        let letter = |letter: &Letter| match letter {
-            Letter::Kind(name) => kind(name).map(Symbol::Kind),
-            &Letter::Feature(feature) if feature < self.features => Ok(Symbol::Feature(feature)),
+fn read_table(file: &File<TableState>) -> Result<Learned, FileError> {
+    let encoding: NamedEncoding = file
+        .encoding
+        .parse()
+        .map_err(|error: UnknownEncoding| FileError::Encoding(error.to_string()))?;
+    let kinds = file.numbered_kinds()?;
+    let symbols: usize = file.states.iter().map(|state| state.state.len()).sum();
+    let row = usize::from(encoding.features()) + kinds.len();
+    if (symbols + 1).saturating_mul(row) > MAX_ENTRIES {
+        return Err(FileError::TooLarge);
+    }
+    let mut table = FsmTable::new();
+    for (index, TableState { state, run }) in file.states.iter().enumerate() {
+        let symbol = |letter: &Letter| match letter {
+            Letter::Kind(name) => find(&kinds, name, index).map(Symbol::Kind),
+            &Letter::Feature(feature) if feature < encoding.features() => {
+                Ok(Symbol::Feature(feature))
+            }
             &Letter::Feature(feature) => Err(FileError::UnknownFeature { state: index, feature }),
         };
-        let word = state.state.iter().map(letter).collect::<Result<_, _>>()?;
-        Ok((word, kind(&state.run)?))
+        let word = state.iter().map(symbol).collect::<Result<_, _>>()?;
+        table.push((word, find(&kinds, run, index)?));
     }
+    Ok(file.learned(LearnedContent::Table(encoding, table)))
 }
 
-/// Whether a graph's kinds are exactly those of a file, in any order.
-pub(crate) fn same_kinds(ours: &[String], theirs: &[impl AsRef<str>]) -> Result<(), OtherKinds> {
-    let ours: BTreeSet<&str> = ours.iter().map(String::as_str).collect();
-    let theirs: BTreeSet<&str> = theirs.iter().map(AsRef::as_ref).collect();
-    if ours == theirs {
+fn read_rule(file: &File<RuleState>) -> Result<Learned, FileError> {
+    if file.encoding != PAIRS {
+        let got: String = file.encoding.chars().take(40).collect();
+        let message = format!("expected \"encoding\": \"{PAIRS}\", got `{got}`");
+        return Err(FileError::Encoding(message));
+    }
+    let kinds = file.numbered_kinds()?;
+    let missing = || FileError::Json("missing field `rule`".into());
+    let &Constants { power, lowering, second } = file.rule.as_ref().ok_or_else(missing)?;
+    check("power", f64::from(power), MAX_POWER)?;
+    check("lowering", lowering.unwrap_or(1.0), MAX_CONSTANT)?;
+    check("second", second, MAX_CONSTANT)?;
+    let mut weights = Vec::new();
+    for (index, RuleState { state: [first, second], weight }) in file.states.iter().enumerate() {
+        check("weight", *weight, MAX_CONSTANT)?;
+        weights.push((find(&kinds, first, index)?, find(&kinds, second, index)?, *weight));
+    }
+    Ok(file.learned(LearnedContent::Rule(PairRule { power, lowering, second, weights })))
+}
+
+fn find(kinds: &HashMap<&str, Kind>, name: &str, state: usize) -> Result<Kind, FileError> {
+    let unknown = || FileError::UnknownKind { state, name: name.into() };
+    kinds.get(name).copied().ok_or_else(unknown)
+}
+
+fn check(name: &'static str, value: f64, max: f64) -> Result<(), FileError> {
+    if (0.0..=max).contains(&value) {
         return Ok(());
     }
-    let names = |names: Vec<&&str>| names.into_iter().map(ToString::to_string).collect();
-    Err(OtherKinds {
-        missing: names(ours.difference(&theirs).collect()),
-        unknown: names(theirs.difference(&ours).collect()),
-    })
+    Err(FileError::Constant { name, value: value.to_string(), max: max.to_string() })
 }
 
-/// The kinds by their names.
-pub(crate) fn numbers(kinds: &[impl AsRef<str>]) -> HashMap<&str, Kind> {
-    let named = |(kind, name): (usize, _)| (AsRef::as_ref(name), Kind::new(kind));
-    kinds.iter().enumerate().map(named).collect()
-}
-
-/// What every version has.
+/// The fields that every version has.
 #[derive(Deserialize)]
-pub(crate) struct Header {
+struct Header {
     format: Option<String>,
     version: Option<u64>,
 }
 
-/// A file as text that ends with a newline.
-pub(crate) fn pretty(file: &impl Serialize) -> String {
-    let mut text = serde_json::to_string_pretty(file).expect("plain data becomes JSON");
-    text.push('\n');
-    text
-}
-
-impl Header {
-    /// The version of a file's text.
-    pub(crate) fn read(text: &str) -> Result<u64, FileError> {
-        let header: Self = serde_json::from_str(text).map_err(FileError::json)?;
-        if header.format.as_deref() != Some(FORMAT) {
-            return Err(FileError::OtherFormat);
-        }
-        header.version.ok_or(FileError::OtherVersion { expected: VERSION, got: None })
-    }
-
-    /// Checks that a file's text is of a version.
-    pub(crate) fn expect(text: &str, expected: u64) -> Result<(), FileError> {
-        match Self::read(text)? {
-            version if version == expected => Ok(()),
-            version => Err(FileError::OtherVersion { expected, got: Some(version) }),
-        }
-    }
-}
-
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct File<S> {
     format: String,
     version: u64,
     kinds: Vec<String>,
     encoding: String,
     trained: Trained,
-    states: Vec<State>,
+    /// Present in version 2 only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rule: Option<Constants>,
+    states: Vec<S>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct State {
+struct Constants {
+    power: u32,
+    lowering: Option<f64>,
+    second: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableState {
     state: Vec<Letter>,
     run: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleState {
+    state: [String; 2],
+    weight: f64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -294,3 +379,139 @@ enum Letter {
     Feature(u16),
     Kind(String),
 }
+
+impl<S: DeserializeOwned> File<S> {
+    fn parse(text: &str) -> Result<Self, FileError> {
+        let file: Self = serde_json::from_str(text).map_err(FileError::json)?;
+        if file.version == TABLE && file.rule.is_some() {
+            return Err(FileError::Json("unknown field `rule` in version 1".into()));
+        }
+        Ok(file)
+    }
+}
+
+impl<S> File<S> {
+    /// The kinds by name.
+    fn numbered_kinds(&self) -> Result<HashMap<&str, Kind>, FileError> {
+        if self.kinds.len() > MAX_KINDS {
+            return Err(FileError::TooLarge);
+        }
+        let mut numbers = HashMap::new();
+        for (kind, name) in self.kinds.iter().enumerate() {
+            if numbers.insert(name.as_str(), Kind::new(kind)).is_some() {
+                return Err(FileError::KindTwice(name.clone()));
+            }
+        }
+        Ok(numbers)
+    }
+
+    fn learned(&self, content: LearnedContent) -> Learned {
+        Learned { kinds: self.kinds.clone(), trained: self.trained.clone(), content }
+    }
+}
+
+/// An error in the file of a learned policy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The text is not JSON, or a field is missing, unknown or of another type.
+    Json(String),
+    /// The field `format` does not name a learned policy.
+    OtherFormat,
+    /// The version is missing or not supported.
+    OtherVersion {
+        /// The version in the file.
+        got: Option<u64>,
+    },
+    /// The encoding is unknown.
+    Encoding(String),
+    /// A kind is listed twice.
+    KindTwice(String),
+    /// A state mentions a kind that the file does not list.
+    UnknownKind {
+        /// Index of the state.
+        state: usize,
+        /// The kind.
+        name: String,
+    },
+    /// A state mentions a feature that its encoding does not have.
+    UnknownFeature {
+        /// Index of the state.
+        state: usize,
+        /// The feature.
+        feature: u16,
+    },
+    /// A constant of a rule is out of range.
+    Constant {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// The largest valid value; the smallest is 0.
+        max: String,
+    },
+    /// The table would take too much memory.
+    TooLarge,
+}
+
+impl FileError {
+    fn json(error: serde_json::Error) -> Self {
+        Self::Json(error.to_string())
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "not a learned policy: {error}"),
+            Self::OtherFormat => {
+                write!(f, "not a learned policy: expected \"format\": \"{FORMAT}\"")
+            }
+            Self::OtherVersion { got: None } => {
+                write!(f, "expected \"version\": {TABLE} or {RULE}, got none")
+            }
+            Self::OtherVersion { got: Some(got) } => {
+                write!(f, "expected \"version\": {TABLE} or {RULE}, got {got}: learn it again")
+            }
+            Self::Encoding(error) => write!(f, "{error}"),
+            Self::KindTwice(name) => write!(f, "kind `{name}` is listed twice"),
+            Self::UnknownKind { state, name } => {
+                write!(f, "state {state}: `{name}` is not among the kinds")
+            }
+            Self::UnknownFeature { state, feature } => {
+                write!(f, "state {state}: the encoding has no feature {feature}")
+            }
+            Self::Constant { name, value, max } => {
+                write!(f, "expected \"{name}\" from 0 to {max}, got {value}")
+            }
+            Self::TooLarge => write!(f, "expected a table of at most {MAX_ENTRIES} entries"),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// A policy that was learned for other kinds than the graph's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OtherKinds {
+    /// Kinds that the policy was learned for and the graph does not have.
+    pub missing: Vec<String>,
+    /// Kinds of the graph that the policy was not learned for.
+    pub unknown: Vec<String>,
+}
+
+impl fmt::Display for OtherKinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the policy was learned for other kinds")?;
+        for (what, names) in
+            [("it does not know", &self.unknown), ("the graph lacks", &self.missing)]
+        {
+            if !names.is_empty() {
+                write!(f, "; {what} `{}`", names.join("`, `"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for OtherKinds {}

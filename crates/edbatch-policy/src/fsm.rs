@@ -9,15 +9,15 @@
 use edbatch_graph::Kind;
 
 use crate::states::States;
-use crate::{AnyPolicy, Critical, Encoding, Frontier, NamedEncoding, Policy, Symbol};
+use crate::{AnyPolicy, Critical, Frontier, NamedEncoding, Policy, Symbol};
 
 /// What to run, state by state: a machine as plain data.
 pub type FsmTable = Vec<(Vec<Symbol>, Kind)>;
 
 /// A table from states to kinds, as a policy.
 #[derive(Clone, Debug)]
-pub struct Fsm<E = NamedEncoding> {
-    encoding: E,
+pub struct Fsm {
+    encoding: NamedEncoding,
     states: States,
     /// What to run, by state; none for prefixes of states.
     run: Vec<Option<Kind>>,
@@ -29,10 +29,10 @@ pub struct Fsm<E = NamedEncoding> {
     row: Option<usize>,
 }
 
-impl<E: Encoding> Fsm<E> {
+impl Fsm {
     /// A machine that knows no state yet, for graphs of so many kinds.
     #[must_use]
-    pub fn new(encoding: E, kinds: usize) -> Self {
+    pub fn new(encoding: NamedEncoding, kinds: usize) -> Self {
         Self {
             states: States::new(encoding.features(), kinds),
             encoding,
@@ -46,7 +46,7 @@ impl<E: Encoding> Fsm<E> {
 
     /// The machine that a table describes.
     #[must_use]
-    pub fn of(table: &FsmTable, encoding: E, kinds: usize) -> Self {
+    pub fn of(table: &FsmTable, encoding: NamedEncoding, kinds: usize) -> Self {
         let mut fsm = Self::new(encoding, kinds);
         for (state, kind) in table {
             fsm.insert(state, *kind);
@@ -76,11 +76,6 @@ impl<E: Encoding> Fsm<E> {
         self.unseen
     }
 
-    /// The state that it was last asked in.
-    pub(crate) fn state(&self) -> &[Symbol] {
-        &self.state
-    }
-
     fn look_up(&mut self, frontier: &Frontier) -> Option<Kind> {
         let before = self.state.len();
         self.encoding.encode(frontier, &mut self.state);
@@ -98,9 +93,8 @@ impl<E: Encoding> Fsm<E> {
     }
 }
 
-impl<E: Encoding + Clone + Send + 'static> Policy for Fsm<E> {
-    fn start(&mut self, frontier: &Frontier) {
-        self.encoding.start(frontier);
+impl Policy for Fsm {
+    fn start(&mut self, _: &Frontier) {
         self.unseen = 0;
     }
 

@@ -24,8 +24,8 @@ use std::mem;
 use std::ops::Range;
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
-use petgraph::algo::TarjanScc;
-use petgraph::graph::{DiGraph, NodeIndex};
+
+use crate::kind_graph::KindGraph;
 
 /// Runs kind after kind, where the kinds of a graph have an order. Reusable memory.
 #[derive(Debug, Default)]
@@ -33,9 +33,7 @@ pub struct InOrder {
     kinds: Vec<OfKind>,
     /// The kinds in their order, if they have one.
     order: Vec<Kind>,
-    /// Which kind reads which other ones.
-    reads: DiGraph<(), (), u16>,
-    components: TarjanScc<NodeIndex<u16>>,
+    graph: KindGraph,
     /// The nodes, and after them one that stands for no argument.
     nodes: Vec<OfNode>,
     /// The nodes, batch after batch.
@@ -162,21 +160,13 @@ impl InOrder {
     /// The strongly connected components of the graph of kinds, those that are read first: there is
     /// an order if each of them is a single kind.
     fn put_in_order(&mut self) -> bool {
-        let Self { kinds, order, reads, components, .. } = self;
-        reads.clear();
-        kinds.iter().for_each(|_| _ = reads.add_node(()));
-        for (kind, of_kind) in kinds.iter().enumerate() {
-            let others = of_kind.reads & !(1 << kind);
-            // petgraph visits the edges in the other direction: smaller kinds first.
-            for read in (0..kinds.len()).rev().filter(|read| others & 1 << read != 0) {
-                reads.add_edge(NodeIndex::new(kind), NodeIndex::new(read), ());
-            }
-        }
+        let Self { kinds, order, graph, .. } = self;
         order.clear();
         let mut single = true;
-        components.run(&*reads, |component| {
+        graph.reset(kinds.iter().map(|kind| kind.reads));
+        graph.components(|component| {
             single &= component.len() == 1;
-            order.extend(component.iter().map(|kind| Kind::new(kind.index())));
+            order.extend(component);
         });
         single
     }

@@ -16,9 +16,7 @@ use rand::{Rng, RngExt};
 
 use crate::evaluation::Evaluation;
 use crate::values::{Transition, Values, choices};
-use crate::{
-    Chains, Encoding, Frontier, Fsm, FsmTable, KindFrontiers, NamedEncoding, TrainingSet, quotient,
-};
+use crate::{Chains, Frontier, Fsm, FsmTable, KindFrontiers, NamedEncoding, TrainingSet, quotient};
 
 /// How to learn. `LearningConfig::default()` is what the authors do, where we do not differ.
 #[derive(Clone, PartialEq, Debug)]
@@ -39,9 +37,6 @@ pub struct LearningConfig {
     pub episodes: usize,
     /// Episodes between two looks at the mini-batches held out: 50.
     pub evaluate_every: usize,
-    /// Cost of a batch by kind, when not 1 a kind. The reward of a batch is scaled by it, and
-    /// tables are judged by Σ cost; [`Outcome`] counts costs then, not batches.
-    pub costs: Option<Vec<u32>>,
     /// Stop when these need at most so many times the lower bound: 1.01.
     pub good_enough: f64,
 }
@@ -57,36 +52,18 @@ impl Default for LearningConfig {
             epsilon_least: 0.05,
             episodes: 1000,
             evaluate_every: 50,
-            costs: None,
             good_enough: 1.01,
         }
     }
 }
 
-impl LearningConfig {
-    /// Multiplies each reward by its batch's cost.
-    fn scale(&self, trace: &mut [Transition]) {
-        if let Some(costs) = &self.costs {
-            for step in trace {
-                step.reward *= costs[step.kind.index()] as f32;
-            }
-        }
-    }
-}
-
-/// Where learning stands after an episode.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// The number of episodes done so far, and of those to come at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// Episodes done.
     pub episode: usize,
-    /// Most episodes to come.
+    /// The maximum number of episodes, those done included.
     pub episodes: usize,
-    /// Batches of this episode's mini-batch, random choices included.
-    pub batches: usize,
-    /// Batches of all mini-batches held out, with the best table so far.
-    pub best: Option<usize>,
-    /// Their lower bound.
-    pub bound: usize,
 }
 
 /// What was learned: a table, and how it fares on the mini-batches held out.
@@ -105,20 +82,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// With the empty table, if that did better on the mini-batches held out; or as well, where the
-    /// encoding costs more than `Critical` does.
+    /// With the empty table, if that did better on the mini-batches held out.
     #[must_use]
-    pub fn or_critical(self, encoding: &NamedEncoding) -> Self {
-        let wins = match encoding {
-            NamedEncoding::Critical(_) => self.after < self.before,
-            _ => self.after <= self.before,
-        };
+    pub fn or_critical(self) -> Self {
+        let wins = self.after <= self.before;
         if wins { self } else { Self { table: Vec::new(), after: self.before, ..self } }
     }
 
     /// The table as a policy.
     #[must_use]
-    pub fn fsm<E: Encoding>(&self, encoding: E, kinds: usize) -> Fsm<E> {
+    pub fn fsm(&self, encoding: NamedEncoding, kinds: usize) -> Fsm {
         Fsm::of(&self.table, encoding, kinds)
     }
 }
@@ -129,18 +102,18 @@ impl Outcome {
 /// The same generator in the same state gives the same table.
 pub fn learn<D: Dag>(
     set: &TrainingSet<'_, D>,
-    encoding: &NamedEncoding,
+    encoding: NamedEncoding,
     config: &LearningConfig,
     rng: &mut impl Rng,
     mut progress: impl FnMut(&Progress),
 ) -> Outcome {
     let mut environments: Vec<_> = set.train().iter().map(Environment::new).collect();
-    let mut evaluation = Evaluation::new(set.held_out()).with_costs(config.costs.clone());
+    let mut evaluation = Evaluation::new(set.held_out());
     let bound = evaluation.bound();
     let kinds = set.kinds();
     let mut q = Values::new(encoding.features(), kinds);
     let mut best: Option<(usize, FsmTable)> = None;
-    let before = evaluation.batches(&mut Fsm::new(encoding.clone(), kinds));
+    let before = evaluation.batches(&mut Fsm::new(encoding, kinds));
 
     let mut epsilon = config.epsilon;
     let mut episode = 0;
@@ -148,27 +121,20 @@ pub fn learn<D: Dag>(
     while episode < config.episodes {
         let next = episode % environments.len();
         let environment = &mut environments[next];
-        environment.rollout(&mut q, encoding.clone(), epsilon, config.alpha, rng, &mut trace);
-        config.scale(&mut trace);
+        environment.rollout(&mut q, encoding, epsilon, config.alpha, rng, &mut trace);
         q.update(&trace, config);
         epsilon = (epsilon * config.epsilon_decay).max(config.epsilon_least);
         episode += 1;
         if episode % config.evaluate_every.max(1) == 0 || episode == config.episodes {
             let table = q.table();
-            let batches = evaluation.batches(&mut Fsm::of(&table, encoding.clone(), kinds));
+            let batches = evaluation.batches(&mut Fsm::of(&table, encoding, kinds));
             if best.as_ref().is_none_or(|(least, _)| batches < *least) {
                 best = Some((batches, table));
             }
         }
-        let best = best.as_ref().map(|(batches, _)| *batches);
-        progress(&Progress {
-            episode,
-            episodes: config.episodes,
-            batches: trace.len(),
-            best,
-            bound,
-        });
-        if best.is_some_and(|best| best as f64 <= config.good_enough * bound as f64) {
+        progress(&Progress { episode, episodes: config.episodes });
+        let is_good = |batches: usize| batches as f64 <= config.good_enough * bound as f64;
+        if best.as_ref().is_some_and(|(batches, _)| is_good(*batches)) {
             break;
         }
     }
@@ -197,7 +163,7 @@ impl Environment {
     fn rollout(
         &mut self,
         q: &mut Values,
-        mut encoding: NamedEncoding,
+        encoding: NamedEncoding,
         epsilon: f32,
         alpha: f32,
         rng: &mut impl Rng,
@@ -206,7 +172,6 @@ impl Environment {
         let frontier = &mut self.frontier;
         frontier.rewind();
         let mut kind_frontiers = self.kind_frontiers.clone();
-        encoding.start(frontier);
         trace.clear();
         let mut word = Vec::new();
         while !frontier.is_done() {

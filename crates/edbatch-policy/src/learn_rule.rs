@@ -95,15 +95,14 @@ pub fn learn_rule<D: Dag>(
         let places = (0..at_once).map(|index| (generation * at_once + index) % train.len());
         let places: Vec<usize> = places.collect();
         let deviation = 1.0 - (1.0 - LAST) * generation as f64 / generations as f64;
-        let batches = search.generation(deviation, rng, |rule| {
+        search.generation(deviation, rng, |rule| {
             environments.batches_of(&places, &mut LookAhead::new(rule))
         });
         if 2 * generation >= generations {
             search.sum_up();
         }
         done += at_once * RULES;
-        let best = Some(batches);
-        progress(&Progress { episode: done, episodes, batches, best, bound });
+        progress(&Progress { episode: done, episodes });
     }
     let mut rules = [vec![search.rule(&search.average())], unlearned.to_vec()].concat();
     if generations == 0 {
@@ -183,13 +182,13 @@ impl Search {
         }
     }
 
-    /// Tries a generation of rules and moves the mean; returns the batches of the best of them.
+    /// Tries a generation of rules and moves the mean.
     fn generation(
         &mut self,
         deviation: f64,
         rng: &mut impl Rng,
         mut batches: impl FnMut(PairRule) -> usize,
-    ) -> usize {
+    ) {
         let mut tried: Vec<(usize, Vec<f64>)> = Vec::new();
         for _ in 0..RULES / 2 {
             let steps = self.deviations.iter().map(|of| of * deviation * normal(rng));
@@ -205,7 +204,6 @@ impl Search {
             let elite = tried[..ELITE].iter().map(|(_, point)| point[index]);
             *mean += RATE * (elite.sum::<f64>() / ELITE as f64 - *mean);
         }
-        tried[0].0
     }
 }
 

@@ -43,10 +43,7 @@
 //! | [`LookAhead`], `critical:pair` | as `Critical` | R, and users of contested kinds | 1.163 | 1.008 | 1.105 | 1.07–1.2 | when a batch is dear |
 //! | [`LookAhead`], `critical:soft` | as `Critical` | R, and users of ready kinds | 1.161 | 1.010 | 1.095 | 1.1–1.35 | likewise, on lattices with sums |
 //! | [`LookAhead`], [learned](fn@learn_rule) | as `Critical` | likewise | 1.159 | 1.008 | 1.083 | 1.1–1.25 | when a batch is dear and there are graphs to learn on |
-//! | [`Backwards`] | two graphs | nothing | 1.165 | 1.010 | 1.112 | 2.4–2.6 | as a member of a portfolio |
-//! | [`Portfolio::quick`] | six runs; one, if that is optimal | nothing | 1.136 | 1.007 | 1.086 | 5–11 | when the plan is used a few times |
 //! | [`Beam`] of 32 | milliseconds to tens of them | nothing | 1.130 | 1.008 | 1.066 | 16–190 | when the plan is used again |
-//! | [`Portfolio::thorough`] | twice that | nothing | 1.128 | 1.006 | 1.066 | 37–400 | when the plan is used again |
 //! | [`Beam::exact`], [`branch_and_bound`] | as long as one likes | | optimal, if it closes | | | | for small graphs, such as cells |
 //! | [`exhaustive`](fn@exhaustive) | exponential | | optimal | | | | to test the others |
 //!
@@ -76,32 +73,25 @@
 //!
 //! # Learning
 //!
-//! [`learn_rule`](fn@learn_rule) learns the constants of a [`LookAhead`] by counting batches: a weight
-//! for each pair of kinds that compete, and three numbers; its file ([`LearnedRule`]) is a page
-//! that one can read. Tables for an [`Fsm`] come from [`learn`](fn@learn) (the paper's Q-learning)
-//! and [`distill`] (what a teacher does); they are kept in files by [`Learned`]. First [`set_aside`]
-//! mini-batches, and [`compare`] what was learned with `Critical` on them: of the tables only one
-//! that is distilled with the encoding `critical` does better, 0.6 % on lattices with sums, at three
-//! times the time. Where kinds differ in what a batch costs, [`CostModel`] says what to minimise.
+//! [`learn_rule`](fn@learn_rule) learns the constants of a [`LookAhead`] by counting batches: a
+//! weight for each pair of kinds that compete, and three numbers. [`learn`](fn@learn) learns the
+//! table of an [`Fsm`] by the paper's Q-learning. [`Learned`] reads and writes both as JSON. First
+//! [`set_aside`] some mini-batches, and [`compare`] the result with `Critical` on these.
 //!
-//! A [`Chains`] and a [`KindFrontiers`] hold what the better policies look at, a
-//! [`quotient`](fn@quotient) what search and learning run on; [`lower_bound`] and [`pair_bound`]
-//! say how good a schedule can be.
+//! [`Chains`] and [`KindFrontiers`] compute what the better policies look at. Search and learning
+//! run on a [`quotient`](fn@quotient). [`lower_bound`] bounds the number of batches of any schedule.
 //!
 //! Read on: [`Frontier`], then [`Policy`], then the module of [`Critical`].
 #![forbid(unsafe_code)]
 
 mod agenda;
-mod backwards;
 mod beam;
 mod bound;
 mod by_depth;
 mod chains;
 mod choice;
-mod cost;
 mod critical;
 mod depth;
-mod distill;
 mod encoding;
 mod evaluation;
 mod exhaustive;
@@ -110,14 +100,13 @@ mod frontier;
 mod fsm;
 mod in_order;
 mod kind_frontiers;
+mod kind_graph;
 mod learn;
 mod learn_rule;
 mod pair;
 mod pair_rule;
 mod policy;
-mod portfolio;
 mod quotient;
-mod rule_file;
 mod scheduler;
 mod search;
 mod states;
@@ -126,19 +115,16 @@ mod training_set;
 mod values;
 
 pub use agenda::Agenda;
-pub use backwards::Backwards;
-pub use bound::{lower_bound, pair_bound};
+pub use bound::lower_bound;
 pub use by_depth::ByDepth;
 pub use chains::Chains;
 pub use choice::{ChoiceError, OpenError, OpenErrorKind, PolicyChoice};
-pub use cost::{CostModel, Line, Sample};
-pub use critical::{Critical, Preference};
+pub use critical::Critical;
 pub use depth::Depth;
-pub use distill::distill;
-pub use encoding::{CriticalBits, Encoding, NamedEncoding, Symbol, UnknownEncoding};
+pub use encoding::{NamedEncoding, Symbol, UnknownEncoding};
 pub use evaluation::{Comparison, compare};
 pub use exhaustive::{exhaustive, exhaustive_within};
-pub use file::{FileError, Learned, OtherKinds, Trained};
+pub use file::{FileError, Learned, LearnedContent, OtherKinds, Trained};
 pub use frontier::Frontier;
 pub use fsm::{Fsm, FsmTable};
 pub use in_order::InOrder;
@@ -148,11 +134,9 @@ pub use learn_rule::{RuleOutcome, learn_rule};
 pub use pair::LookAhead;
 pub use pair_rule::PairRule;
 pub use policy::{AnyPolicy, Policy, schedule, schedule_into};
-pub use portfolio::Portfolio;
 pub use quotient::quotient;
-pub use rule_file::{LearnedRule, PolicyFile};
 pub use scheduler::Scheduler;
-pub use search::{Beam, Found, beam, branch_and_bound, replay};
+pub use search::{Beam, Found, branch_and_bound, replay};
 pub use sufficient::Sufficient;
 pub use training_set::{EmptyTrainingSet, TrainingSet, hold_out, set_aside};
 

@@ -11,10 +11,8 @@ pub type AnyPolicy = Box<dyn Policy + Send>;
 ///
 /// A policy only reads the frontier. What it keeps beside it, it brings up to date when it is
 /// asked; so it may be started in the middle of a run, be asked at every step or now and then, and
-/// one policy may stand in for another. (Not so [`Beam`](crate::Beam),
-/// [`Backwards`](crate::Backwards) and [`Portfolio`](crate::Portfolio): they plan a whole run when
-/// they are started, and then return its kinds one after the other. They must be asked at every
-/// step, and obeyed.)
+/// one policy may stand in for another. [`Beam`](crate::Beam) is the exception: it plans the whole
+/// run when it is started, so it must be asked at every step, and obeyed.
 pub trait Policy {
     /// Turns to a new graph, and keeps the memory of the last one.
     fn start(&mut self, frontier: &Frontier);

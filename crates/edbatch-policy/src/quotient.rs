@@ -66,24 +66,6 @@ pub(crate) fn without(frontier: &Frontier, is_gone: impl Fn(Kind) -> bool) -> Fr
     Frontier::weighted(&classes, weights)
 }
 
-/// The graph of `frontier` read backwards: its last node comes first, and users are arguments.
-pub(crate) fn reversed(frontier: &Frontier) -> Frontier {
-    let mut classes = Classes { kinds: frontier.kinds(), ..Classes::default() };
-    let mut weights = Vec::new();
-    let mut arguments = Vec::new();
-    for node in (0..frontier.nodes()).rev().map(NodeId::new) {
-        arguments.clear();
-        let place = |user: &NodeId| NodeId::new(frontier.nodes() - 1 - user.index()).0;
-        arguments.extend(frontier.users(node).iter().map(place));
-        classes.push(frontier.kind(node), &arguments);
-        weights.push(frontier.weight(node));
-    }
-    if weights.iter().all(|&weight| weight == 1) {
-        return Frontier::new(&classes);
-    }
-    Frontier::weighted(&classes, weights)
-}
-
 /// The quotient as a graph.
 #[derive(Default)]
 struct Classes {

@@ -358,7 +358,7 @@ impl<M: Model> Engine<M> {
     pub fn learn(
         &mut self,
         mini_batches: &[&[M::Input]],
-        encoding: &NamedEncoding,
+        encoding: NamedEncoding,
         config: &LearningConfig,
         rng: &mut impl Rng,
     ) -> Result<Outcome, RunError> {
@@ -372,7 +372,7 @@ impl<M: Model> Engine<M> {
         let outcome = edbatch_policy::learn(&set, encoding, config, rng, |_| {});
         if outcome.after < outcome.before {
             let kinds = self.model.network().cells().len();
-            self.set_policy(Box::new(outcome.fsm(encoding.clone(), kinds)));
+            self.set_policy(Box::new(outcome.fsm(encoding, kinds)));
         }
         Ok(outcome)
     }

@@ -16,8 +16,8 @@ use edbatch_graph::{Dag, Graph, Network};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::*;
 use edbatch_policy::{
-    Agenda, Beam, Critical, Depth, LearningConfig, NamedEncoding, Policy, Portfolio, Sufficient,
-    TrainingSet, learn,
+    Agenda, Beam, Critical, Depth, LearningConfig, NamedEncoding, Policy, Sufficient, TrainingSet,
+    learn,
 };
 use edbatch_runtime::Parameters;
 #[cfg(feature = "cuda")]
@@ -369,12 +369,12 @@ fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {
 }
 
 /// Every policy; `None` is what the engine takes by itself.
-fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 8] {
+fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 7] {
     let graphs = std::slice::from_ref(graph);
     let config = LearningConfig { episodes: 20, ..LearningConfig::default() };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let set = TrainingSet::new(graphs, &[]).unwrap();
-    let learned = learn(&set, &NamedEncoding::Sort, &config, &mut rng, |_| ());
+    let learned = learn(&set, NamedEncoding::Sort, &config, &mut rng, |_| ());
     [
         ("default", None),
         ("depth", Some(Box::new(Depth::new()))),
@@ -382,7 +382,6 @@ fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 8
         ("sufficient", Some(Box::new(Sufficient::new()))),
         ("critical", Some(Box::new(Critical::new()))),
         ("beam", Some(Box::new(Beam::new(3)))),
-        ("portfolio", Some(Box::new(Portfolio::quick()))),
         ("fsm", Some(Box::new(learned.fsm(NamedEncoding::Sort, graph.kinds())))),
     ]
 }

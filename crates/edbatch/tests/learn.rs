@@ -30,8 +30,7 @@ fn a_learned_policy_changes_batches_and_no_result() {
     let outcomes = [1, 1].map(|seed| {
         let mut learned = engine();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let outcome =
-            learned.learn(&mini_batches, &NamedEncoding::Sort, &config, &mut rng).unwrap();
+        let outcome = learned.learn(&mini_batches, NamedEncoding::Sort, &config, &mut rng).unwrap();
         assert!(outcome.bound <= outcome.after && outcome.bound <= outcome.before);
         assert_eq!(learned.statistics().batches, 0, "nothing awaits a value, so nothing is run");
         assert_eq!(learned.run(&inputs).unwrap(), expected);
@@ -59,7 +58,7 @@ fn nothing_is_learned_from_nothing() {
     let empty = Lattice { chars: vec![], words: vec![], tags: vec![] };
     for mini_batches in [&[][..], &[&[][..]], &[&[empty][..]]] {
         let learned =
-            engine.learn(mini_batches, &NamedEncoding::Sort, &LearningConfig::default(), &mut rng);
+            engine.learn(mini_batches, NamedEncoding::Sort, &LearningConfig::default(), &mut rng);
         assert!(matches!(learned.err(), Some(RunError::Learn(EmptyTrainingSet))));
     }
 }

@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use edbatch_graph::{Dag, PlainDag};
 use edbatch_policy::{
-    Beam, LearningConfig, LookAhead, NamedEncoding, Outcome, Policy, TrainingSet, distill, learn,
-    learn_rule,
+    LearningConfig, LookAhead, NamedEncoding, Policy, TrainingSet, learn, learn_rule,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -20,19 +19,12 @@ pub(crate) fn compare(set: &TrainingSet<'_, PlainDag>, test: &[PlainDag]) {
         let counted = counted(test, policy);
         println!("    {how:24} {counted}, {states} states, learned in {milliseconds:.0} ms");
     };
-    let show_table = |how: &str, encoding: &NamedEncoding, outcome: &Outcome, start: Instant| {
-        let mut fsm = outcome.fsm(encoding.clone(), kinds);
-        let name = format!("{how}, {encoding}");
-        show(&name, outcome.table.len(), start, &mut fsm);
-    };
     for encoding in NamedEncoding::all() {
         let start = Instant::now();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let outcome = learn(set, &encoding, &LearningConfig::default(), &mut rng, |_| ());
-        show_table("q-learning", &encoding, &outcome, start);
-        let start = Instant::now();
-        let outcome = distill(set, &encoding, &mut Beam::new(32));
-        show_table("distilled", &encoding, &outcome, start);
+        let outcome = learn(set, encoding, &LearningConfig::default(), &mut rng, |_| ());
+        let mut fsm = outcome.fsm(encoding, kinds);
+        show(&format!("q-learning, {encoding}"), outcome.table.len(), start, &mut fsm);
     }
     let start = Instant::now();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);

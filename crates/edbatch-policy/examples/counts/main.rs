@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use edbatch_graph::{Dag, PlainDag, Schedule};
 use edbatch_policy::{
-    Agenda, Backwards, Beam, Critical, Depth, Frontier, LookAhead, PairRule, Policy, Portfolio,
-    Sufficient, TrainingSet, lower_bound, pair_bound, quotient, schedule_into,
+    Agenda, Beam, Critical, Depth, Frontier, LookAhead, PairRule, Policy, Sufficient, TrainingSet,
+    lower_bound, quotient, schedule_into,
 };
 
 const SIZES: [usize; 4] = [1, 8, 64, 256];
@@ -53,17 +53,14 @@ fn main() {
 /// A policy by its name.
 type Named = (&'static str, fn() -> Box<dyn Policy>);
 
-const POLICIES: [Named; 10] = [
+const POLICIES: [Named; 7] = [
     ("depth", || Box::new(Depth::new())),
     ("agenda", || Box::new(Agenda::new())),
     ("sufficient", || Box::new(Sufficient::new())),
     ("critical", || Box::new(Critical::new())),
     ("critical:pair", || Box::new(LookAhead::new(PairRule::pair()))),
     ("critical:soft", || Box::new(LookAhead::new(PairRule::soft()))),
-    ("critical, backwards", || Box::new(Backwards::new(Critical::new()))),
-    ("portfolio", || Box::new(Portfolio::quick())),
     ("beam:32", || Box::new(Beam::new(32))),
-    ("thorough portfolio", || Box::new(Portfolio::thorough())),
 ];
 
 /// The mini-batches of a size, and a line a policy.
@@ -72,13 +69,11 @@ fn rows(name: &str, size: usize, dags: &[PlainDag]) {
         dags.iter().map(of).sum::<usize>() as f64 / dags.len() as f64
     };
     println!(
-        "{name}, {} mini-batches of {size}: {:.0} nodes, {:.0} in the quotient; bound {:.1}, by \
-         pairs of kinds {:.1}",
+        "{name}, {} mini-batches of {size}: {:.0} nodes, {:.0} in the quotient; bound {:.1}",
         dags.len(),
         mean(&Dag::nodes),
         mean(&|dag| quotient(&Frontier::new(dag)).nodes()),
-        mean(&|dag| lower_bound(dag)),
-        mean(&|dag| pair_bound(dag))
+        mean(&|dag| lower_bound(dag))
     );
     for (name, policy) in POLICIES {
         println!("    {name:24} {}", counted(dags, &mut *policy()));

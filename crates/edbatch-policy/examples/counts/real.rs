@@ -18,49 +18,25 @@ pub(crate) struct Workload {
 pub(crate) fn workloads(shared: &Path) -> Vec<Workload> {
     let data = shared.join("datasets");
     let read = |path: &str| text(&data.join(path));
-    let trees = |path: &str, two_types: bool| -> Vec<PlainDag> {
-        let lines = read(path);
-        lines
-            .lines()
-            .enumerate()
-            .map(|(n, line)| tree(line, two_types.then_some(n as u64)))
-            .collect()
+    let trees = |path: &str| -> Vec<PlainDag> {
+        read(path).lines().enumerate().map(|(n, line)| tree(line, n as u64)).collect()
     };
-    let weibo = |path: &str| -> Vec<PlainDag> {
-        read(path).lines().map(|line| lattice(&json_arcs(line))).collect()
+    let newswire = |name: &'static str, graph: fn(&Arcs) -> PlainDag| {
+        let graphs = |path| arc_file(&read(path)).iter().map(graph).collect();
+        Workload {
+            name,
+            train: graphs("newswire/train.arcs.txt.gz"),
+            test: graphs("newswire/test.arcs.txt.gz"),
+        }
     };
-    let arcs = |path: &str, graph: fn(&Arcs) -> PlainDag| -> Vec<PlainDag> {
-        arc_file(&read(path)).iter().map(graph).collect()
-    };
-    let newswire = |name: &'static str, graph: fn(&Arcs) -> PlainDag| Workload {
-        name,
-        train: arcs("newswire/train.arcs.txt.gz", graph),
-        test: arcs("newswire/test.arcs.txt.gz", graph),
-    };
-    let mut tagger: Vec<_> = read("wikigold/wikigold.txt.gz")
-        .lines()
-        .map(|line| tagger(line.split(' ').count()))
-        .collect();
-    let tagger_test = tagger.split_off(tagger.len() / 2);
     vec![
         Workload {
-            name: "tree",
-            train: trees("sst/train.txt.gz", false),
-            test: trees("sst/test.txt.gz", false),
-        },
-        Workload {
             name: "two-type",
-            train: trees("sst/train.txt.gz", true),
-            test: trees("sst/test.txt.gz", true),
+            train: trees("sst/train.txt.gz"),
+            test: trees("sst/test.txt.gz"),
         },
-        Workload { name: "tagger", train: tagger, test: tagger_test },
         newswire("newswire", lattice),
         newswire("summed", summed_lattice),
-        Workload {
-            name: "weibo",
-            train: weibo("weibo/train.jsonl.gz"),
-            test: weibo("weibo/test.jsonl.gz"),
-        },
     ]
 }
 
@@ -99,12 +75,9 @@ fn mini_batch(graphs: &[&PlainDag]) -> PlainDag {
     all
 }
 
-/// `(label left right)` or `(label token)`; of instance `n` if there are two inner kinds.
-fn tree(line: &str, n: Option<u64>) -> PlainDag {
-    let mut dag = match n {
-        None => PlainDag::new(["leaf", "inner", "output"]),
-        Some(_) => PlainDag::new(["leaf", "node0", "node1", "output"]),
-    };
+/// `(label left right)` or `(label token)`, instance `n` of its file; inner nodes have two kinds.
+fn tree(line: &str, n: u64) -> PlainDag {
+    let mut dag = PlainDag::new(["leaf", "node0", "node1", "output"]);
     // Per open bracket, the children so far.
     let mut open: Vec<Vec<NodeId>> = Vec::new();
     let mut post_order = Vec::new();
@@ -114,11 +87,8 @@ fn tree(line: &str, n: Option<u64>) -> PlainDag {
             b')' => {
                 let children = open.pop().unwrap();
                 let k = post_order.len() as u64;
-                let kind = match (children.len(), n) {
-                    (0, _) => 0,
-                    (_, None) => 1,
-                    (_, Some(n)) => 1 + (splitmix64(n << 32 | k) & 1) as u16,
-                };
+                let inner = 1 + (splitmix64(n << 32 | k) & 1) as u16;
+                let kind = if children.is_empty() { 0 } else { inner };
                 let node = dag.push(Kind(kind), &children).unwrap();
                 post_order.push(node);
                 if let Some(parent) = open.last_mut() {
@@ -128,9 +98,8 @@ fn tree(line: &str, n: Option<u64>) -> PlainDag {
             _ => {}
         }
     }
-    let output = Kind::new(dag.kinds() - 1);
     for node in post_order {
-        dag.push(output, &[node]).unwrap();
+        dag.push(Kind(3), &[node]).unwrap();
     }
     dag
 }
@@ -140,28 +109,6 @@ fn splitmix64(x: u64) -> u64 {
     let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ x >> 31
-}
-
-/// Two layers each way.
-fn tagger(words: usize) -> PlainDag {
-    let mut dag = PlainDag::new(["fwd.0", "fwd.1", "bwd.0", "bwd.1", "output"]);
-    let mut stack = |base: u16| {
-        let (mut below, mut top): (Option<NodeId>, Option<NodeId>) = (None, None);
-        let mut tops = Vec::new();
-        for _ in 0..words {
-            below = Some(dag.push(Kind(base), below.as_slice()).unwrap());
-            let arguments: Vec<_> = below.into_iter().chain(top).collect();
-            top = Some(dag.push(Kind(base + 1), &arguments).unwrap());
-            tops.extend(top);
-        }
-        tops
-    };
-    let forwards = stack(0);
-    let backwards = stack(2);
-    for (f, b) in forwards.into_iter().zip(backwards.into_iter().rev()) {
-        dag.push(Kind(4), &[f, b]).unwrap();
-    }
-    dag
 }
 
 /// Per state 1, 2, …, the states in which its arcs start; the one just before is a character.
@@ -203,17 +150,6 @@ fn summed_lattice(arcs: &Arcs) -> PlainDag {
         dag.push(Kind(3), &[state]).unwrap();
     }
     dag
-}
-
-fn json_arcs(line: &str) -> Arcs {
-    let value: serde_json::Value = serde_json::from_str(line).unwrap();
-    let number = |value: &serde_json::Value| value.as_u64().unwrap() as usize;
-    let characters = value["chars"].as_array().unwrap().len();
-    let mut arcs: Arcs = (0..characters).map(|before| vec![before]).collect();
-    for word in value["words"].as_array().unwrap() {
-        arcs[number(&word[1])].push(number(&word[0]));
-    }
-    arcs
 }
 
 /// Count; then per instance its number of states, a label a state, and per state `k (from id)×k`.

@@ -3,8 +3,7 @@
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
 use edbatch_policy::{
-    Critical, Encoding, Frontier, Fsm, FsmTable, LearningConfig, NamedEncoding, Policy, Symbol,
-    TrainingSet, distill, exhaustive, learn, schedule,
+    Frontier, FsmTable, LearningConfig, NamedEncoding, TrainingSet, exhaustive, learn, schedule,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -34,39 +33,32 @@ fn figure_10_no_table_over_base_max_or_sort_is_optimal() {
     // Five I and all O; then five O and all I.
     assert_eq!(optimum, 12);
     for encoding in [NamedEncoding::Base, NamedEncoding::Max, NamedEncoding::Sort] {
-        assert!(best_table(&dag, &encoding) > optimum, "{encoding}");
+        assert!(best_table(&dag, encoding) > optimum, "{encoding}");
     }
 }
 
 #[test]
-fn figure_10_phase_and_critical_bits_solve_it() {
+fn figure_10_phase_solves_it() {
     let dag = swapped();
     let set = TrainingSet::new(std::slice::from_ref(&dag), &[]).unwrap();
-    let phase = NamedEncoding::Phase;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let learned = learn(&set, &phase, &LearningConfig::default(), &mut rng, |_| ());
+    let phase = NamedEncoding::Phase;
+    let learned = learn(&set, phase, &LearningConfig::default(), &mut rng, |_| ());
     assert_eq!(learned.after, 12);
-    let critical: NamedEncoding = "critical".parse().unwrap();
-    let distilled = distill(&set, &critical, &mut Critical::new());
-    assert_eq!(distilled.after, 12);
-    for (outcome, encoding) in [(learned, phase), (distilled, critical)] {
-        let mut fsm = outcome.fsm(encoding, dag.kinds());
-        let schedule = schedule(&dag, &mut fsm);
-        assert_eq!(schedule.check(&dag), Ok(()));
-        assert_eq!((schedule.len(), fsm.unseen()), (12, 0));
-    }
+    let mut fsm = learned.fsm(phase, dag.kinds());
+    let schedule = schedule(&dag, &mut fsm);
+    assert_eq!(schedule.check(&dag), Ok(()));
+    assert_eq!((schedule.len(), fsm.unseen()), (12, 0));
 }
 
 /// The fewest batches of any table over an encoding: tries both kinds in every state as it is met.
-fn best_table(dag: &PlainDag, encoding: &NamedEncoding) -> usize {
-    fn best(dag: &PlainDag, encoding: &NamedEncoding, table: &mut FsmTable) -> usize {
+fn best_table(dag: &PlainDag, encoding: NamedEncoding) -> usize {
+    fn best(dag: &PlainDag, encoding: NamedEncoding, table: &mut FsmTable) -> usize {
         let mut frontier = Frontier::new(dag);
-        let mut encoding_here = encoding.clone();
-        encoding_here.start(&frontier);
         let mut batches = 0;
         while !frontier.is_done() {
             let mut word = Vec::new();
-            encoding_here.encode(&frontier, &mut word);
+            encoding.encode(&frontier, &mut word);
             let Some(&(_, kind)) = table.iter().find(|(known, _)| *known == word) else {
                 let kinds: Vec<_> = frontier.ready_kinds().collect();
                 let tries = kinds.into_iter().map(|kind| {
@@ -83,34 +75,4 @@ fn best_table(dag: &PlainDag, encoding: &NamedEncoding) -> usize {
         batches
     }
     best(dag, encoding, &mut Vec::new())
-}
-
-/// An encoding of a user's own: the kind with the fewest ready nodes.
-#[derive(Clone)]
-struct Rarest;
-
-impl Encoding for Rarest {
-    fn start(&mut self, _: &Frontier) {}
-
-    fn encode(&mut self, frontier: &Frontier, state: &mut Vec<Symbol>) {
-        let rarest = frontier.ready_kinds().min_by_key(|&kind| frontier.ready_count(kind));
-        state.extend(rarest.map(Symbol::Kind));
-    }
-
-    fn features(&self) -> u16 {
-        0
-    }
-
-    fn canonical(&self, _: &mut [Symbol]) {}
-}
-
-#[test]
-fn an_encoding_of_ones_own_makes_an_fsm() {
-    let dag = swapped();
-    let table =
-        vec![(vec![Symbol::Kind(Kind(0))], Kind(0)), (vec![Symbol::Kind(Kind(1))], Kind(1))];
-    let mut fsm = Fsm::of(&table, Rarest, dag.kinds());
-    let object: &mut dyn Policy = &mut fsm;
-    assert_eq!(schedule(&dag, object).check(&dag), Ok(()));
-    assert_eq!(fsm.states(), 2);
 }

@@ -2,9 +2,9 @@
 
 use edbatch_graph::{Dag, Kind, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
-    ChoiceError, Critical, FileError, Learned, LearnedRule, LearningConfig, LookAhead,
-    NamedEncoding, Outcome, PairRule, Policy, PolicyChoice, PolicyFile, RuleOutcome, Symbol,
-    TrainingSet, learn, schedule,
+    ChoiceError, Critical, FileError, Fsm, Learned, LearnedContent, LearningConfig, LookAhead,
+    NamedEncoding, Outcome, PairRule, PolicyChoice, RuleOutcome, Symbol, TrainingSet, learn,
+    schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -12,27 +12,27 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::support;
 
-fn learned(dag: &PlainDag, encoding: &NamedEncoding) -> Learned {
+fn learned(dag: &PlainDag, encoding: NamedEncoding) -> Learned {
     let config = LearningConfig { episodes: 10, ..LearningConfig::default() };
     let dags = std::slice::from_ref(dag);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let set = TrainingSet::new(dags, &[]).unwrap();
     let outcome = learn(&set, encoding, &config, &mut rng, |_| ());
-    Learned::new(&outcome, encoding.clone(), dag.kind_names(), "a random graph", 1)
+    Learned::table(&outcome, encoding, dag.kind_names(), "a random graph", 1)
 }
 
 proptest! {
     #[test]
     fn files_round_trip(dag in support::dags(40, 4)) {
         for encoding in NamedEncoding::all() {
-            let written = learned(&dag, &encoding);
+            let written = learned(&dag, encoding);
             let text = written.to_json();
             let read = Learned::from_json(&text).unwrap();
+            prop_assert_eq!(&read, &written);
             prop_assert_eq!(read.to_json(), text);
-            let by = |learned: &Learned| {
-                schedule(&dag, &mut learned.fsm(dag.kind_names()).unwrap())
-            };
-            prop_assert_eq!(by(&read), by(&written));
+            let LearnedContent::Table(_, table) = read.content() else { panic!("a table") };
+            let expected = schedule(&dag, &mut Fsm::of(table, encoding, dag.kinds()));
+            prop_assert_eq!(schedule(&dag, &mut read.open(dag.kind_names()).unwrap()), expected);
         }
     }
 
@@ -42,16 +42,16 @@ proptest! {
     fn the_order_of_kinds_does_not_matter(dag in support::dags(40, 4)) {
         let turned = Turned(&dag);
         let names: Vec<_> = dag.kind_names().iter().rev().collect();
-        let learned = learned(&dag, &NamedEncoding::Base);
-        let mut here = learned.fsm(dag.kind_names()).unwrap();
-        let mut there = learned.fsm(&names).unwrap();
+        let learned = learned(&dag, NamedEncoding::Base);
+        let LearnedContent::Table(encoding, table) = learned.content() else { panic!("a table") };
+        let mut here = Fsm::of(table, *encoding, dag.kinds());
+        let mut there = learned.open(&names).unwrap();
         let kinds = |schedule: Schedule| -> Vec<_> {
             schedule.batches().map(|batch| batch.nodes.to_vec()).collect()
         };
         let here_nodes = kinds(schedule(&dag, &mut here));
         let there_nodes = kinds(schedule(&turned, &mut there));
         if here.unseen() == 0 {
-            prop_assert_eq!(there.unseen(), 0);
             prop_assert_eq!(here_nodes, there_nodes);
         }
     }
@@ -65,11 +65,11 @@ proptest! {
     #[test]
     fn damage_never_panics(at in any::<prop::sample::Index>(), with in "[ -~]{0,3}") {
         let dag = parse_text("4\n0 0\n0 1 0\n1 1 0\n1 1 1\n").unwrap();
-        let mut text = learned(&dag, &NamedEncoding::Max).to_json();
+        let mut text = learned(&dag, NamedEncoding::Max).to_json();
         let at = at.index(text.len());
         text.replace_range(at..=at, &with);
         if let Ok(learned) = Learned::from_json(&text) {
-            let schedule = schedule(&dag, &mut learned.fsm_where_known(dag.kind_names()));
+            let schedule = schedule(&dag, &mut learned.open_where_known(dag.kind_names()));
             prop_assert_eq!(schedule.check(&dag), Ok(()));
         }
     }
@@ -100,6 +100,64 @@ const FILE: &str = r#"{"format": "edbatch-policy", "version": 1, "kinds": ["leaf
     "encoding": "base", "trained": {"on": "x", "mini_batches": 1, "episodes": 1, "batches": 2, "bound": 2},
     "states": [{"state": ["leaf"], "run": "leaf"}, {"state": ["inner"], "run": "inner"}]}"#;
 
+/// Files written by version 0.2 of this crate.
+#[test]
+fn existing_files_are_read_and_written_byte_by_byte() {
+    let trained = r#"  "trained": {
+    "on": "x",
+    "mini_batches": 1,
+    "episodes": 1,
+    "batches": 2,
+    "bound": 2
+  },"#;
+    let table = r#"{
+  "format": "edbatch-policy",
+  "version": 1,
+  "kinds": [
+    "leaf"
+  ],
+  "encoding": "phase",
+TRAINED
+  "states": [
+    {
+      "state": [
+        3,
+        "leaf"
+      ],
+      "run": "leaf"
+    }
+  ]
+}
+"#;
+    let rule = r#"{
+  "format": "edbatch-policy",
+  "version": 2,
+  "kinds": [
+    "leaf"
+  ],
+  "encoding": "pairs",
+TRAINED
+  "rule": {
+    "power": 8,
+    "lowering": null,
+    "second": 0.9
+  },
+  "states": [
+    {
+      "state": [
+        "leaf",
+        "leaf"
+      ],
+      "weight": 1.25
+    }
+  ]
+}
+"#;
+    for text in [table, rule].map(|text| text.replace("TRAINED", trained)) {
+        assert_eq!(Learned::from_json(&text).unwrap().to_json(), text);
+    }
+}
+
 #[test]
 fn errors_say_what_is_wrong() {
     let check = |from: &str, to: &str, expected: &str| {
@@ -111,10 +169,15 @@ fn errors_say_what_is_wrong() {
     check(FILE, "", "EOF");
     check(FILE, &"[".repeat(100_000), "invalid type");
     check("edbatch-policy", "elf", "expected \"format\": \"edbatch-policy\"");
-    check("\"version\": 1", "\"version\": 9", "expected \"version\": 1, got 9");
-    check("\"version\": 1,", "", "expected \"version\": 1");
+    check(
+        "\"version\": 1",
+        "\"version\": 9",
+        "expected \"version\": 1 or 2, got 9: learn it again",
+    );
+    check("\"version\": 1,", "", "expected \"version\": 1 or 2, got none");
+    check("\"version\": 1", "\"version\": 2", "invalid length 1, expected an array of length 2");
     check("\"base\"", "\"vase\"", "unknown encoding `vase`");
-    check("\"leaf\", \"inner\"", "\"leaf\", \"leaf\"", "`leaf` is named twice");
+    check("\"leaf\", \"inner\"", "\"leaf\", \"leaf\"", "`leaf` is listed twice");
     check("\"run\": \"inner\"", "\"run\": \"root\"", "state 1: `root` is not among the kinds");
     check("[\"inner\"]", "[7]", "state 1: the encoding has no feature 7");
     check("[\"inner\"]", "[-7]", "did not match");
@@ -137,8 +200,8 @@ fn absurd_tables_are_refused_before_they_are_made() {
 #[test]
 fn other_kinds_are_named() {
     let learned = Learned::from_json(FILE).unwrap();
-    assert!(learned.fsm(&["inner", "leaf"]).is_ok());
-    let error = learned.fsm(&["leaf", "output"]).unwrap_err();
+    assert!(learned.open(&["inner", "leaf"]).is_ok());
+    let error = learned.open(&["leaf", "output"]).err().unwrap();
     assert_eq!(
         error.to_string(),
         "the policy was learned for other kinds; it does not know `output`; the graph lacks `inner`"
@@ -154,19 +217,25 @@ const RULE: &str = r#"{"format": "edbatch-policy", "version": 2, "kinds": ["leaf
 fn errors_of_rules_say_what_is_wrong() {
     let check = |from: &str, to: &str, expected: &str| {
         assert!(RULE.contains(from), "{from}");
-        let error = PolicyFile::from_json(&RULE.replacen(from, to, 1)).unwrap_err();
+        let error = Learned::from_json(&RULE.replacen(from, to, 1)).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     };
-    assert!(matches!(PolicyFile::from_json(RULE), Ok(PolicyFile::Rule(_))));
-    assert!(matches!(PolicyFile::from_json(FILE), Ok(PolicyFile::Table(_))));
-    assert!(Learned::from_json(RULE).is_err() && LearnedRule::from_json(FILE).is_err());
+    assert!(matches!(Learned::from_json(RULE).unwrap().content(), LearnedContent::Rule(_)));
+    assert!(matches!(Learned::from_json(FILE).unwrap().content(), LearnedContent::Table(..)));
     check(RULE, "", "EOF");
-    check("\"version\": 2", "\"version\": 9", "got 9: learn it again");
-    let error = LearnedRule::from_json(&RULE.replace("\"version\": 2", "\"version\": 9"));
-    let error = error.unwrap_err().to_string();
-    assert!(error.contains("expected \"version\": 2, got 9"), "{error}");
+    check(
+        "\"version\": 2",
+        "\"version\": 9",
+        "expected \"version\": 1 or 2, got 9: learn it again",
+    );
+    check("\"version\": 2", "\"version\": 1", "unknown field `weight`");
+    check(
+        "\"rule\": {\"power\": 8, \"lowering\": 1.25, \"second\": 0.9},",
+        "",
+        "missing field `rule`",
+    );
     check("\"pairs\"", "\"pears\"", "expected \"encoding\": \"pairs\", got `pears`");
-    check("\"leaf\", \"inner\"", "\"leaf\", \"leaf\"", "`leaf` is named twice");
+    check("\"leaf\", \"inner\"", "\"leaf\", \"leaf\"", "`leaf` is listed twice");
     check(
         "[\"inner\", \"inner\"]",
         "[\"inner\", \"root\"]",
@@ -202,22 +271,24 @@ proptest! {
         let outcome = RuleOutcome {
             rule: rule.clone(), episodes: 7, mini_batches: 1, before: 3, after: 2, bound: 1,
         };
-        let written = LearnedRule::new(&outcome, dag.kind_names(), "random graphs");
-        let read = LearnedRule::from_json(&written.to_json()).unwrap();
+        let written = Learned::rule(&outcome, dag.kind_names(), "random graphs");
+        let read = Learned::from_json(&written.to_json()).unwrap();
         prop_assert_eq!(&read, &written);
-        prop_assert_eq!(read.rule(), &rule);
-        let expected = schedule(&dag, &mut LookAhead::new(rule));
+        prop_assert_eq!(read.content(), &LearnedContent::Rule(rule.clone()));
+        let by = |weights| LookAhead::new(PairRule { weights, ..rule.clone() });
+        let expected = schedule(&dag, &mut by(rule.weights.clone()));
         prop_assert_eq!(expected.check(&dag), Ok(()));
-        prop_assert_eq!(&schedule(&dag, &mut read.pair(dag.kind_names()).unwrap()), &expected);
+        prop_assert_eq!(&schedule(&dag, &mut read.open(dag.kind_names()).unwrap()), &expected);
         let turned: Vec<_> = dag.kind_names().iter().rev().collect();
-        let there = read.pair(&turned).unwrap();
-        let expected = [(Kind(1), Kind(0), weight), (Kind(0), Kind(0), 2.0)];
-        prop_assert_eq!(&there.rule().weights, &expected);
-        prop_assert_eq!(schedule(&Turned(&dag), &mut { there }).check(&Turned(&dag)), Ok(()));
-        // A kind that it does not know weighs 1.
-        let known = read.pair_where_known(&["kind 1", "unknown"]);
-        prop_assert_eq!(&known.rule().weights, &[(Kind(0), Kind(0), 2.0)]);
-        prop_assert!(read.pair(&["kind 1", "unknown"]).is_err());
+        let there = schedule(&Turned(&dag), &mut read.open(&turned).unwrap());
+        prop_assert_eq!(there.check(&Turned(&dag)), Ok(()));
+        let weights = vec![(Kind(1), Kind(0), weight), (Kind(0), Kind(0), 2.0)];
+        prop_assert_eq!(there, schedule(&Turned(&dag), &mut by(weights)));
+        // A pair with an unknown kind has weight 1.
+        let mut known = read.open_where_known(&["kind 1", "unknown"]);
+        let weights = vec![(Kind(0), Kind(0), 2.0)];
+        prop_assert_eq!(schedule(&dag, &mut known), schedule(&dag, &mut by(weights)));
+        prop_assert!(read.open(&["kind 1", "unknown"]).is_err());
     }
 
     /// A file damaged at random is refused, or still makes legal schedules.
@@ -227,8 +298,8 @@ proptest! {
         let mut text = RULE.to_string();
         let at = at.index(text.len());
         text.replace_range(at..=at, &with);
-        if let Ok(file) = PolicyFile::from_json(&text) {
-            let schedule = schedule(&dag, &mut file.open_where_known(&["leaf", "inner"]));
+        if let Ok(learned) = Learned::from_json(&text) {
+            let schedule = schedule(&dag, &mut learned.open_where_known(&["leaf", "inner"]));
             prop_assert_eq!(schedule.check(&dag), Ok(()));
         }
     }
@@ -245,14 +316,13 @@ fn nonsense_and_unknown_kinds_fall_to_critical() {
         after: 0,
         bound: 0,
     };
-    let learned = Learned::new(&outcome, NamedEncoding::Base, &["0", "1"], "nothing", 0);
-    let mut fsm = learned.fsm_where_known(dag.kind_names());
-    let by_fsm = schedule(&dag, &mut fsm);
-    assert_eq!(by_fsm, schedule(&dag, &mut Critical::new()));
-    assert_eq!(fsm.unseen(), by_fsm.len());
-    // A policy is an object, too.
-    let object: &mut dyn Policy = &mut fsm;
-    assert_eq!(schedule(&dag, object), by_fsm);
+    let by_critical = schedule(&dag, &mut Critical::new());
+    let mut fsm = outcome.fsm(NamedEncoding::Base, dag.kinds());
+    assert_eq!(schedule(&dag, &mut fsm), by_critical);
+    assert_eq!(fsm.unseen(), by_critical.len());
+    let learned = Learned::table(&outcome, NamedEncoding::Base, &["0", "1"], "nothing", 0);
+    let mut policy = learned.open_where_known(dag.kind_names());
+    assert_eq!(schedule(&dag, &mut policy), by_critical);
 }
 
 #[test]
@@ -261,7 +331,7 @@ fn a_choice_opens_a_policy() {
     let path = std::env::temp_dir().join(format!("edbatch-policy-{}.json", std::process::id()));
     std::fs::write(&path, FILE).unwrap();
     let words = ["depth", "agenda", "sufficient", "critical", "critical:pair", "critical:soft"];
-    let searches = ["beam:2", "beam:2:0.5", "portfolio", "portfolio:0.1", "exact", "exact:2"];
+    let searches = ["beam:2", "beam:2:0.5", "exact", "exact:2"];
     for word in words.into_iter().chain(searches) {
         let choice = word.parse::<PolicyChoice>().unwrap();
         assert_eq!(choice.to_string(), word);
@@ -285,7 +355,7 @@ fn words_that_name_no_policy_say_what_was_expected() {
     for word in ["beam:0", "beam:x", "beam:", "beam:-3:1"] {
         assert_eq!(error(word), ChoiceError::Width(word.into()));
     }
-    for word in ["beam:3:", "beam:3:0", "portfolio:x", "exact:-1", "exact:inf", "exact:NaN"] {
+    for word in ["beam:3:", "beam:3:0", "exact:-1", "exact:inf", "exact:NaN"] {
         assert_eq!(error(word), ChoiceError::Seconds(word.into()));
     }
     assert_eq!(
@@ -303,9 +373,10 @@ fn the_numbers_of_a_rule_come_back_bit_by_bit() {
     for digits in [many, "1.0666666666666667", "0.1", "2.2250738585072011e-308"] {
         assert!(RULE.contains("0.75"));
         let text = RULE.replacen("0.75", digits, 1);
-        let read = LearnedRule::from_json(&text).unwrap();
+        let read = Learned::from_json(&text).unwrap();
+        let LearnedContent::Rule(rule) = read.content() else { panic!("a rule") };
         let expected: f64 = digits.parse().unwrap();
-        assert!(read.rule().weights.iter().any(|&(.., weight)| weight == expected), "{digits}");
-        assert_eq!(LearnedRule::from_json(&read.to_json()).unwrap().rule(), read.rule());
+        assert!(rule.weights.iter().any(|&(.., weight)| weight == expected), "{digits}");
+        assert_eq!(Learned::from_json(&read.to_json()).unwrap(), read);
     }
 }

@@ -3,7 +3,7 @@
 use crate::support;
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
-use edbatch_policy::{Chains, Critical, Frontier, KindFrontiers, Policy, Preference, Sufficient};
+use edbatch_policy::{Chains, Critical, Frontier, KindFrontiers, Policy, Sufficient};
 use proptest::prelude::*;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -235,12 +235,10 @@ proptest! {
         dag in support::dags(40, 5),
         choices in prop::collection::vec(any::<u8>(), 1..20),
         ask in 1_usize..4,
-        by_ratio in any::<bool>(),
     ) {
         let heights = support::heights(&dag);
         let urgencies = support::urgencies(&dag, 6);
-        let preference = if by_ratio { Preference::Ratio } else { Preference::Urgency };
-        let mut policy = Critical::preferring(preference);
+        let mut policy = Critical::new();
         let mut step = 0;
         rollout(&dag, &choices, |frontier, ran| {
             if ran.iter().all(|&ran| !ran) {
@@ -259,9 +257,8 @@ proptest! {
                     let ratio = ready.len() as f64 / kind_frontiers[kind.index()] as f64;
                     assert!(lowers || ratio < 1.0, "a ratio of 1 lowers the bound");
                     let urgency: f64 = ready.iter().map(|v| urgencies[v.index()]).sum();
-                    let preferred = if by_ratio { ratio } else { urgency };
-                    // First whether it lowers the bound; only then what is preferred.
-                    preferred + if lowers { 1e14 } else { 0.0 }
+                    // First whether it lowers the bound; only then its urgency.
+                    urgency + if lowers { 1e14 } else { 0.0 }
                 };
                 assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), score));
             }

@@ -2,9 +2,8 @@
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
 use edbatch_policy::{
-    Beam, Comparison, Critical, EmptyTrainingSet, Learned, LearnedRule, LearningConfig, LookAhead,
-    NamedEncoding, Outcome, PairRule, RuleOutcome, TrainingSet, compare, distill, learn,
-    learn_rule, schedule, set_aside,
+    Comparison, Critical, EmptyTrainingSet, Learned, LearningConfig, LookAhead, NamedEncoding,
+    Outcome, PairRule, RuleOutcome, TrainingSet, compare, learn, learn_rule, schedule, set_aside,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -28,7 +27,7 @@ fn rule(train: &[PlainDag], seed: u64, episodes: usize) -> RuleOutcome {
     learn_rule(train, episodes, &mut rng(seed), |_| ()).unwrap()
 }
 
-fn q(set: &TrainingSet<'_, PlainDag>, encoding: &NamedEncoding, episodes: usize) -> Outcome {
+fn q(set: &TrainingSet<'_, PlainDag>, encoding: NamedEncoding, episodes: usize) -> Outcome {
     let config = LearningConfig { episodes, good_enough: 0.0, ..LearningConfig::default() };
     learn(set, encoding, &config, &mut rng(1), |_| ())
 }
@@ -86,14 +85,15 @@ fn where_nothing_is_to_gain_nothing_is_tried() {
 fn the_same_seed_gives_the_same_file() {
     let (train, held_out) = lattices();
     let rules = [5, 5, 6].map(|seed| {
-        LearnedRule::new(&rule(&train, seed, 300), train[0].kind_names(), "lattices").to_json()
+        Learned::rule(&rule(&train, seed, 300), train[0].kind_names(), "lattices").to_json()
     });
     assert!(rules[0] == rules[1] && rules[0] != rules[2]);
     let set = TrainingSet::new(&train, &held_out).unwrap();
     let tables = [5, 5].map(|seed| {
         let config = LearningConfig { episodes: 60, ..LearningConfig::default() };
-        let outcome = learn(&set, &NamedEncoding::Sort, &config, &mut rng(seed), |_| ());
-        Learned::new(&outcome, NamedEncoding::Sort, train[0].kind_names(), "lattices", 8).to_json()
+        let outcome = learn(&set, NamedEncoding::Sort, &config, &mut rng(seed), |_| ());
+        Learned::table(&outcome, NamedEncoding::Sort, train[0].kind_names(), "lattices", 8)
+            .to_json()
     });
     assert_eq!(tables[0], tables[1]);
 }
@@ -104,17 +104,15 @@ fn a_table_that_is_learned_decides() {
     let (train, held_out) = lattices();
     let set = TrainingSet::new(&train, &held_out).unwrap();
     for encoding in NamedEncoding::all() {
-        let tables = [q(&set, &encoding, 200), distill(&set, &encoding, &mut Beam::new(4))];
-        for outcome in tables {
-            assert!(!outcome.table.is_empty(), "{encoding}");
-            let mut fsm = outcome.fsm(encoding.clone(), KINDS);
-            let schedule = schedule(&train[0], &mut fsm);
-            assert_eq!(schedule.check(&train[0]), Ok(()));
-            assert!(fsm.unseen() < schedule.len() / 4, "{encoding}: {} unseen", fsm.unseen());
-            let by_critical = compare(&held_out, &mut Critical::new()).critical;
-            let by_table = compare(&held_out, &mut outcome.fsm(encoding.clone(), KINDS)).learned;
-            assert_eq!((outcome.before, outcome.after), (by_critical, by_table), "{encoding}");
-        }
+        let outcome = q(&set, encoding, 200);
+        assert!(!outcome.table.is_empty(), "{encoding}");
+        let mut fsm = outcome.fsm(encoding, KINDS);
+        let schedule = schedule(&train[0], &mut fsm);
+        assert_eq!(schedule.check(&train[0]), Ok(()));
+        assert!(fsm.unseen() < schedule.len() / 4, "{encoding}: {} unseen", fsm.unseen());
+        let by_critical = compare(&held_out, &mut Critical::new()).critical;
+        let by_table = compare(&held_out, &mut outcome.fsm(encoding, KINDS)).learned;
+        assert_eq!((outcome.before, outcome.after), (by_critical, by_table), "{encoding}");
     }
 }
 
@@ -136,11 +134,9 @@ fn q_learning_is_better_than_meeting_the_states() {
     for encoding in [NamedEncoding::Base, NamedEncoding::Max, NamedEncoding::Sort] {
         let [idle, learned] = [0.0, 0.4].map(|rate| {
             let config = LearningConfig { episodes: 200, rate, ..LearningConfig::default() };
-            learn(&set, &encoding, &config, &mut rng(1), |_| ())
+            learn(&set, encoding, &config, &mut rng(1), |_| ())
         });
         assert!(learned.after < idle.after, "{encoding}: {} < {}", learned.after, idle.after);
-        let distilled = distill(&set, &encoding, &mut Beam::new(4));
-        assert_eq!(distilled.after, distilled.bound, "{encoding}");
     }
 }
 
@@ -154,15 +150,13 @@ fn critical_is_kept_where_it_is_better() {
         after,
         bound: 7,
     };
-    let kept = |before, after, encoding: &NamedEncoding| {
-        let kept = outcome(before, after).or_critical(encoding);
+    let kept = |before, after| {
+        let kept = outcome(before, after).or_critical();
         (kept.table.len(), kept.after)
     };
-    let critical = NamedEncoding::Critical(Box::default());
-    assert_eq!(kept(9, 8, &critical), (1, 8));
-    assert_eq!(kept(9, 9, &critical), (0, 9));
-    assert_eq!(kept(9, 9, &NamedEncoding::Sort), (1, 9));
-    assert_eq!(kept(9, 10, &NamedEncoding::Sort), (0, 9));
+    assert_eq!(kept(9, 8), (1, 8));
+    assert_eq!(kept(9, 9), (1, 9));
+    assert_eq!(kept(9, 10), (0, 9));
 }
 
 #[test]

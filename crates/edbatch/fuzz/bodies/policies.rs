@@ -1,7 +1,7 @@
 //! Files of learned policies, and the words that name policies.
 
 use edbatch_graph::{Dag, parse_text};
-use edbatch_policy::{FileError, PolicyChoice, PolicyFile, schedule};
+use edbatch_policy::{Learned, PolicyChoice, schedule};
 
 /// Two kinds that read each other, so that policies have something to decide.
 const GRAPH: &str = "8\n0 0\n1 0\n0 1 0\n1 1 1\n0 2 2 3\n1 2 3 4\n0 1 1\n1 2 5 6\n";
@@ -12,25 +12,16 @@ pub(crate) fn run(bytes: &[u8]) {
     if let Ok(choice) = text.parse::<PolicyChoice>() {
         assert_eq!(choice.to_string().parse(), Ok(choice));
     }
-    let file = match PolicyFile::from_json(text) {
-        Ok(file) => file,
+    let learned = match Learned::from_json(text) {
+        Ok(learned) => learned,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    assert_eq!(written(&again(&file).expect("what was written can be read")), written(&file));
+    let again = Learned::from_json(&learned.to_json()).expect("what was written can be read");
+    assert_eq!(again, learned);
+    assert_eq!(again.to_json(), learned.to_json());
     let graph = parse_text(GRAPH).expect("a graph");
-    let mut policy = file.open_where_known(graph.kind_names());
+    let mut policy = learned.open_where_known(graph.kind_names());
     let schedule = schedule(&graph, &mut policy);
     schedule.check(&graph).expect("a policy picks ready kinds");
     assert!(schedule.len() <= graph.nodes());
-}
-
-fn written(file: &PolicyFile) -> String {
-    match file {
-        PolicyFile::Table(learned) => learned.to_json(),
-        PolicyFile::Rule(learned) => learned.to_json(),
-    }
-}
-
-fn again(file: &PolicyFile) -> Result<PolicyFile, FileError> {
-    PolicyFile::from_json(&written(file))
 }

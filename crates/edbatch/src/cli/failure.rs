@@ -35,8 +35,8 @@ impl Failure {
                 &error.path,
                 format_args!(
                     "expected auto, depth, by-depth, agenda, sufficient, critical, critical:pair, \
-                     critical:soft, beam:WIDTH[:SECONDS], portfolio[:SECONDS], exact[:SECONDS] or \
-                     a learned policy's file, got: {got}"
+                     critical:soft, beam:WIDTH[:SECONDS], exact[:SECONDS] or a learned policy's \
+                     file, got: {got}"
                 ),
             ),
             OpenErrorKind::File(what) => Self::at(&error.path, what),

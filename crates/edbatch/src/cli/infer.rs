@@ -71,10 +71,9 @@ pub(crate) struct Infer {
     #[arg(long, value_name = "DIR", requires = "shard")]
     output_dir: Option<PathBuf>,
     /// Policy that chooses which kind of node runs next: auto, depth, by-depth, agenda, sufficient,
-    /// critical, critical:pair, critical:soft, beam:WIDTH[:SECONDS], portfolio[:SECONDS],
-    /// exact[:SECONDS], or the file of a learned policy. SECONDS is the limit per mini-batch. With
-    /// auto, kinds run in order if no two kinds read each other; otherwise auto is critical. On
-    /// cuda, auto is by-depth.
+    /// critical, critical:pair, critical:soft, beam:WIDTH[:SECONDS], exact[:SECONDS], or the file
+    /// of a learned policy. SECONDS is the limit per mini-batch. With auto, kinds run in order if
+    /// no two kinds read each other; otherwise auto is critical. On cuda, auto is by-depth.
     #[arg(long, value_name = "P", default_value = "auto", value_parser = auto_or_policy)]
     policy: Auto<PolicyChoice>,
     /// Inputs in a mini-batch.

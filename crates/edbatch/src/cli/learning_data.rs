@@ -1,4 +1,4 @@
-//! What `edbatch learn` learns on: mini-batches of a model's inputs, or graphs from files.
+//! Training data of `edbatch learn`: mini-batches of a model's inputs, or graphs from files.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use super::graph_file;
 pub(crate) struct LearningData<D> {
     pub(crate) kinds: Vec<String>,
     pub(crate) mini_batches: Vec<D>,
-    /// Where they are from.
+    /// Their origin, for the learned file.
     pub(crate) source: String,
 }
 
-/// The graphs of a model's inputs, `batch` of them in each; where instances wait for values, those
-/// that come of them too.
+/// The graphs of a model's inputs, with `batch` inputs in a mini-batch. A model that awaits values
+/// has several graphs for each mini-batch.
 pub(crate) fn of_model(
     dir: &Path,
     input: Option<&Path>,
@@ -37,31 +37,31 @@ pub(crate) fn of_model(
         mini_batches.extend(distinct(graphs));
     }
     if mini_batches.iter().all(|graph| graph.nodes() == 0) {
-        return Err(Failure::at(&file, "expected inputs to learn on, got none"));
+        return Err(Failure::at(&file, "expected at least one input to learn on, got none"));
     }
     let source = format!("{} on {}", loaded.folder.config().model, name(&file));
     Ok(LearningData { kinds, mini_batches, source })
 }
 
-/// Graphs by file, their kinds numbered alike: a type is a kind by its number.
+/// The graphs in files, renumbered over the union of their kinds. A kind is named by its number.
 pub(crate) fn of_graphs(files: &[PathBuf]) -> Result<LearningData<PlainDag>, Failure> {
     let graphs: Vec<PlainDag> =
         files.iter().map(|file| graph_file::read(file)).collect::<Result<_, _>>()?;
     if graphs.iter().all(|graph| graph.nodes() == 0) {
-        return Err(Failure::at(&files[0], "expected nodes to learn on, got none"));
+        return Err(Failure::at(&files[0], "expected at least one node to learn on, got none"));
     }
     let mut kinds: Vec<String> = graphs.iter().flat_map(PlainDag::kind_names).cloned().collect();
     kinds.sort_by_key(|kind| number(kind));
     kinds.dedup();
     if kinds.len() > 1 << 16 {
-        return Err(Failure::new("the graphs together have more than 65536 types"));
+        return Err(Failure::new("expected at most 65536 kinds in all graphs together, got more"));
     }
     let mini_batches = graphs.iter().map(|graph| renumbered(graph, &kinds)).collect();
     let names: Vec<String> = files.iter().map(|file| name(file)).collect();
     Ok(LearningData { kinds, mini_batches, source: names.join(", ") })
 }
 
-/// The same graph over the kinds of several.
+/// The same graph over the union of the kinds of several graphs.
 fn renumbered(graph: &PlainDag, kinds: &[String]) -> PlainDag {
     let find = |name: &String| kinds.binary_search_by_key(&number(name), |kind| number(kind));
     let numbers: Vec<Kind> = (graph.kind_names().iter())
@@ -76,17 +76,17 @@ fn renumbered(graph: &PlainDag, kinds: &[String]) -> PlainDag {
     dag
 }
 
-/// The number that a text graph's kind has for a name.
+/// The number by which a text graph names a kind.
 fn number(name: &str) -> u64 {
     name.parse().expect("a type was a number when it was read")
 }
 
-/// A file by its name alone, so that what is written does not depend on where it lies.
+/// The name of a file without its folder, so that the output does not depend on the folder.
 fn name(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// One graph of each topology: the steps of a decoder are all alike.
+/// One graph for each topology: all steps of a decoder have the same.
 fn distinct(graphs: Vec<Graph>) -> Vec<Graph> {
     let mut seen: HashSet<Vec<(Kind, Vec<NodeId>)>> = HashSet::new();
     let topology = |graph: &Graph| {

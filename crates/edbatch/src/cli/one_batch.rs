@@ -12,12 +12,13 @@ use edbatch_runtime::{
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// The most elements of weights, and of a batch's values, that are made up to time a cell: 1 GiB.
-const LARGEST: usize = 1 << 28;
-/// How long a cell is timed, and how often it is run at least.
-const TIME: (Duration, usize) = (Duration::from_millis(20), 5);
+/// The maximum number of f32 elements of the random weights, and of a batch's values: 1 GiB each.
+const MAX_ELEMENTS: usize = 1 << 28;
+/// The minimum time for which a cell is measured, and the minimum number of runs.
+const MIN_TIME: Duration = Duration::from_millis(20);
+const MIN_RUNS: usize = 5;
 
-/// What a call of a cell comes to, as a backend counts that runs nothing.
+/// The kernels and the bytes of one call of a cell, as the counting backend reports them.
 pub(super) fn counted(program: &Arc<Program>, kind: Kind) -> Option<KernelCounts> {
     let plan = planned(program, kind, 1)?;
     let mut count = Count::new(program.clone());
@@ -25,8 +26,8 @@ pub(super) fn counted(program: &Arc<Program>, kind: Kind) -> Option<KernelCounts
     Some(count.counts())
 }
 
-/// The nanoseconds of a batch of so many calls on a core, with random weights and arguments: the
-/// median; none if that takes too much memory.
+/// The median time of a batch of `calls` calls on one core, in nanoseconds, with random weights and
+/// arguments. Returns `None` if that takes too much memory.
 pub(super) fn nanoseconds(program: &Arc<Program>, kind: Kind, calls: usize) -> Option<f64> {
     let network = program.network();
     let weights: usize = network.parameters().iter().map(|parameter| parameter.elements()).sum();
@@ -34,20 +35,20 @@ pub(super) fn nanoseconds(program: &Arc<Program>, kind: Kind, calls: usize) -> O
     let cell = program.cell(kind);
     let call = ports.chain([cell.output_stride]).chain(cell.regions.iter().copied());
     let values = call.map(|elements| elements as usize).sum::<usize>().checked_mul(calls)?;
-    if weights > LARGEST || values > LARGEST {
+    if weights > MAX_ELEMENTS || values > MAX_ELEMENTS {
         return None;
     }
     let plan = planned(program, kind, calls)?;
     timed(program, &plan).ok()
 }
 
-/// A batch of calls of the cell, and nothing else.
+/// The plan of one batch of `calls` calls of a cell.
 fn planned(program: &Arc<Program>, kind: Kind, calls: usize) -> Option<Plan> {
     let mut graph = Graph::new(program.network().clone());
     let cell = &program.network()[kind];
     for call in 0..calls {
         let rows: Vec<u32> = cell.tables().iter().map(|table| call as u32 % table.rows).collect();
-        // A port of any number has two values: their sum is something to compute.
+        // A variadic port gets two values, so that their sum is computed.
         let values = cell.ports().iter().flat_map(|port| {
             let count = if port.arity == Arity::Many { 2 } else { 1 };
             std::iter::repeat_n(port.record, count)
@@ -76,9 +77,8 @@ fn timed(program: &Arc<Program>, plan: &Plan) -> Result<f64, BackendError> {
     let host: Vec<f32> = (0..elements).map(|element| (element % 7) as f32 / 7.0 - 0.4).collect();
     let given = Given { initial: &initial, stayed: 0, host: &host };
     cpu.run(&[Part { slot: 0, plan, given }])?;
-    let (budget, fewest) = TIME;
     let (begun, mut times) = (Instant::now(), Vec::new());
-    while times.len() < fewest || begun.elapsed() < budget {
+    while times.len() < MIN_RUNS || begun.elapsed() < MIN_TIME {
         let started = Instant::now();
         cpu.step(plan, 0);
         times.push(started.elapsed().as_secs_f64() * 1e9);

@@ -1,4 +1,4 @@
-//! `edbatch schedule`: how few batches each policy makes of a graph.
+//! `edbatch schedule`: counts the batches that each policy makes of a graph.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,36 +13,38 @@ use super::failure::Failure;
 use super::output::Output;
 use super::{graph_file, progress, svg};
 
-/// Schedules a graph with one policy after the other and counts batches.
+/// Schedules a graph by one or more policies and counts batches.
 ///
-/// The graph is a text: the number of nodes, then a line per node: its kind, how many arguments it
-/// has, and which, as numbers of earlier nodes, counted from 0. The lower bound is the sum, over
-/// the kinds, of their longest chains; a schedule that meets it is proved optimal.
+/// The graph is a text file: the number of nodes, then for each node a line with its kind, its
+/// number of arguments, and the arguments as numbers of earlier nodes, counted from 0. The lower
+/// bound is the sum of the longest chains of all kinds; a schedule with that many batches is
+/// optimal.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
   printf '4\\n7 0\\n7 1 0\\n9 1 0\\n9 1 1\\n' > graph.txt
   edbatch schedule graph.txt --policy critical --policy agenda --svg schedule.svg")]
 pub(crate) struct Schedule {
-    /// The graph, plain or .gz.
+    /// File of the graph, plain or .gz.
     graph: PathBuf,
     /// depth, by-depth, agenda, sufficient, critical, critical:pair, critical:soft,
-    /// beam:WIDTH[:SECONDS], portfolio[:SECONDS], exact[:SECONDS], or a learned policy's file; may
-    /// be given again. By default those that need neither learning nor search. Without SECONDS,
-    /// exact goes on until nothing better can be found or the states of a level fill a gibibyte.
+    /// beam:WIDTH[:SECONDS], exact[:SECONDS], or the file of a learned policy. May be repeated; by
+    /// default all policies that need neither learning nor search. Without SECONDS, exact searches
+    /// until it has proved its schedule optimal or needs more than a gibibyte for the states of a
+    /// level.
     #[arg(long = "policy", value_name = "P")]
     policies: Vec<PolicyChoice>,
-    /// Print an array of objects instead of lines. "nanoseconds" is a whole scheduling run, the
-    /// fastest of several; "waves" is how many steps there are if batches that do not wait for each
-    /// other run side by side, and "depth" how many there are at least: the longest path.
+    /// Print a JSON array of objects instead of lines. "nanoseconds" is the time of a whole
+    /// scheduling run, the fastest of several; "waves" is the number of steps if independent batches
+    /// run in parallel; "depth" is the number of nodes on the longest path, the minimum of "waves".
     #[arg(long)]
     json: bool,
-    /// File for a picture of the first policy's schedule.
+    /// Draw the first policy's schedule to this SVG file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-/// What is told of a policy.
+/// The figures that are printed for a policy.
 #[derive(Serialize)]
 struct Report {
     policy: String,
@@ -117,7 +119,7 @@ fn schedule(dag: &PlainDag, choice: &PolicyChoice) -> Result<(Report, Batches), 
     Ok((report, batches))
 }
 
-/// How many waves the batches make: a batch runs in the first one after those of all its arguments.
+/// The number of waves: a batch runs in the first wave after the waves of all its arguments.
 fn waves(dag: &PlainDag, batches: &Batches) -> usize {
     let mut waves = vec![0; dag.nodes()];
     for batch in batches.batches() {
@@ -128,7 +130,7 @@ fn waves(dag: &PlainDag, batches: &Batches) -> usize {
     waves.into_iter().max().unwrap_or(0)
 }
 
-/// How many nodes the longest path has.
+/// The number of nodes on the longest path.
 fn depth(dag: &PlainDag) -> usize {
     let mut depths = Vec::with_capacity(dag.nodes());
     for node in (0..dag.nodes()).map(NodeId::new) {
@@ -138,21 +140,21 @@ fn depth(dag: &PlainDag) -> usize {
     depths.into_iter().max().unwrap_or(0)
 }
 
-/// Schedules a few times and tells the least time: the first run allocates, and others may be
+/// Schedules several times and returns the minimum time: the first run allocates, and others may be
 /// interrupted.
 fn run(dag: &PlainDag, policy: &mut impl Policy, batches: &mut Batches) -> Duration {
     let mut frontier = Frontier::default();
     let began = Instant::now();
-    let mut least = Duration::MAX;
+    let mut min = Duration::MAX;
     for _ in 0..9 {
         let started = Instant::now();
         schedule_into(dag, policy, &mut frontier, batches);
-        least = least.min(started.elapsed());
+        min = min.min(started.elapsed());
         if began.elapsed() > Duration::from_millis(200) {
             break;
         }
     }
-    least
+    min
 }
 
 impl std::fmt::Display for Report {

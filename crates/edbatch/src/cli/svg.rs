@@ -1,5 +1,5 @@
-//! A schedule as a drawing: a column per batch, from left to right, in the colour of its kind;
-//! below it, hanging down, the frontier: the nodes that were ready just before, kind on kind.
+//! A schedule as an SVG drawing. Each batch is a column in the colour of its kind, from left to
+//! right. Below it a bar shows the frontier, the nodes that were ready before the batch, by kind.
 
 use std::fmt::Write as _;
 
@@ -13,37 +13,37 @@ macro_rules! line {
     };
 }
 
-/// Up to so many nodes each has a box of its own and arguments are drawn as lines; of larger
-/// graphs only how many nodes each batch has can be seen.
-const BOXES: usize = 600;
+/// The maximum number of nodes that are drawn as boxes, with lines to their arguments. Larger
+/// graphs show the number of nodes of each batch only.
+const MAX_BOXES: usize = 600;
 
 /// Width and height of a node's box, and the gap between columns.
 const BOX: (usize, usize, usize) = (34, 16, 26);
 
-/// Largest width and height of the bars of a large graph.
+/// The maximum width and height of the bars of a large graph.
 const CHART: (usize, usize) = (1600, 400);
 
-/// Largest height of the frontier, and the gap above it.
+/// The maximum height of the frontier, and the gap above it.
 const FRONTIER: (usize, usize) = (160, 8);
 
-/// Height at the top for the title and the legend.
+/// The height of the title and the legend.
 const TOP: usize = 56;
 
-/// The drawing; `title` is its first line.
+/// Draws a schedule. `title` is the first line of the drawing.
 pub(crate) fn draw(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
-    if dag.nodes() <= BOXES { boxes(dag, schedule, title) } else { bars(dag, schedule, title) }
+    if dag.nodes() <= MAX_BOXES { boxes(dag, schedule, title) } else { bars(dag, schedule, title) }
 }
 
 fn boxes(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
     let (width, height, gap) = BOX;
-    let highest = schedule.batches().map(|batch| batch.nodes.len()).max().unwrap_or(0);
+    let max_nodes = schedule.batches().map(|batch| batch.nodes.len()).max().unwrap_or(0);
     let mut places = vec![(0, 0); dag.nodes()];
     for (column, batch) in schedule.batches().enumerate() {
         for (row, node) in batch.nodes.iter().enumerate() {
             places[node.index()] = (10 + column * (width + gap), TOP + row * (height + 4));
         }
     }
-    let bottom = TOP + highest * (height + 4);
+    let bottom = TOP + max_nodes * (height + 4);
     let mut svg = open((20 + schedule.len() * (width + gap), bottom), dag, title);
     for node in (0..dag.nodes()).map(NodeId::new) {
         let (x, y) = places[node.index()];
@@ -65,11 +65,11 @@ fn boxes(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
 }
 
 fn bars(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
-    let highest = schedule.batches().map(|batch| batch.nodes.len()).max().unwrap_or(1);
+    let max_nodes = schedule.batches().map(|batch| batch.nodes.len()).max().unwrap_or(1);
     let width = CHART.0 as f64 / schedule.len().max(1) as f64;
     let mut svg = open((CHART.0 + 20, TOP + CHART.1), dag, title);
     for (column, batch) in schedule.batches().enumerate() {
-        let height = (batch.nodes.len() as f64 / highest as f64 * CHART.1 as f64).max(1.0);
+        let height = (batch.nodes.len() as f64 / max_nodes as f64 * CHART.1 as f64).max(1.0);
         let (x, y) = (10.0 + column as f64 * width, (TOP + CHART.1) as f64 - height);
         let (colour, nodes) = (colour(batch.kind.index()), batch.nodes.len());
         line!(svg, r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}""#);
@@ -79,9 +79,9 @@ fn bars(dag: &PlainDag, schedule: &Schedule, title: &str) -> String {
     svg + "</svg>\n"
 }
 
-/// Below each column, how many nodes of each kind are ready before the batch runs. Heights are
-/// square roots, so that a single node can be seen beside thousands. Columns begin at a first
-/// place, at a distance, and have a width.
+/// Draws the frontier below each column: the number of ready nodes of each kind before the batch.
+/// Heights are square roots, so that a single node is visible beside thousands. The array has the
+/// left edge of the first column, the distance between columns, and their width.
 fn frontiers(
     svg: &mut String,
     dag: &PlainDag,
@@ -98,13 +98,13 @@ fn frontiers(
     });
     let before: Vec<_> = before.collect();
     let totals = before.iter().map(|ready| ready.iter().map(|(_, count)| count).sum::<usize>());
-    let most = totals.max().unwrap_or(0).max(1) as f64;
+    let max = totals.max().unwrap_or(0).max(1) as f64;
     for (column, ready) in before.iter().enumerate() {
         let (x, top) = (first + column as f64 * distance, (bottom + FRONTIER.1) as f64);
         let (mut nodes, mut from) = (0, 0.0);
         for &(kind, count) in ready {
             nodes += count;
-            let to = FRONTIER.0 as f64 * (nodes as f64 / most).sqrt();
+            let to = FRONTIER.0 as f64 * (nodes as f64 / max).sqrt();
             let (y, height) = (top + from, to - from);
             let (colour, name) = (colour(kind.index()), escape(&dag.kind_names()[kind.index()]));
             line!(svg, r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}""#);
@@ -115,8 +115,7 @@ fn frontiers(
     }
 }
 
-/// The beginning of a drawing: its size without the frontiers, the title, and which colour is which
-/// kind.
+/// Begins a drawing with its title and the legend of kinds. The size is without the frontiers.
 fn open((width, height): (usize, usize), dag: &PlainDag, title: &str) -> String {
     let mut svg = String::new();
     let (width, height) = (width.max(640), height + FRONTIER.0 + FRONTIER.1 + 10);
@@ -132,7 +131,7 @@ fn open((width, height): (usize, usize), dag: &PlainDag, title: &str) -> String 
     svg
 }
 
-/// Colours that stay apart: hues a golden ratio of the circle from each other.
+/// Distinct colours: hues are a golden ratio of the circle apart.
 fn colour(kind: usize) -> String {
     format!("hsl({} 65% 72%)", (kind as f64 * 222.492_235).rem_euclid(360.0) as u32)
 }

@@ -22,7 +22,7 @@ pub(crate) const MODELS: [(&str, &str, &str); 9] = [
 ];
 
 /// The policies that need no learning.
-pub(crate) const POLICIES: [&str; 9] = [
+pub(crate) const POLICIES: [&str; 8] = [
     "depth",
     "agenda",
     "sufficient",
@@ -30,7 +30,6 @@ pub(crate) const POLICIES: [&str; 9] = [
     "critical:pair",
     "critical:soft",
     "beam:4",
-    "portfolio",
     "exact:0.01",
 ];
 
