@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use edbatch_datasets::write_whole;
+use edbatch_datasets::write_atomic;
 
 use crate::headline::{Rival, Row, main_rows, rows};
 use crate::paper_report::cortex;
@@ -42,7 +42,7 @@ pub fn write_docs(root: &Path, records: &[Record]) -> Result<(), Failure> {
                 None => {}
             }
         }
-        write_whole(&path, text.as_bytes())
+        write_atomic(&path, text.as_bytes())
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())

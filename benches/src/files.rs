@@ -14,7 +14,7 @@ pub fn write_file(path: &Path, contents: &str) -> Result<(), Failure> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(failure)?;
     }
-    Ok(edbatch_datasets::write_whole(path, contents.as_bytes()).map_err(failure)?)
+    Ok(edbatch_datasets::write_atomic(path, contents.as_bytes()).map_err(failure)?)
 }
 
 /// A folder of this process, which goes away with what is in it.

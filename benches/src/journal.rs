@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use edbatch_datasets::write_whole;
+use edbatch_datasets::write_atomic;
 
 use crate::machine::Machine;
 use crate::record::Record;
@@ -45,7 +45,7 @@ impl Journal {
         }
         // Whole before it takes the old one's place: an interruption here loses nothing.
         let (lines, records): (Vec<String>, Vec<Record>) = kept.into_iter().unzip();
-        let rewritten = write_whole(path, lines.concat().as_bytes())
+        let rewritten = write_atomic(path, lines.concat().as_bytes())
             .and_then(|()| OpenOptions::new().append(true).open(path));
         let file = rewritten.map_err(|error| format!("{}: {error}", path.display()))?;
         (journal.file, journal.records) = (Some(file), records);

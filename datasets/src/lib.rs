@@ -53,6 +53,8 @@
 #![warn(missing_docs)]
 
 mod arcs;
+mod atomic_file;
+mod atomic_folder;
 mod binary;
 mod brackets;
 mod error;
@@ -68,11 +70,11 @@ mod pair;
 mod sentence;
 mod tree;
 mod vocabulary;
-mod whole_file;
-mod whole_folder;
 mod write;
 
 pub use arcs::{Arcs, MAX_ARCS, parse_arcs, read_arcs};
+pub use atomic_file::{AtomicFile, partial_files, remove_leftovers, write_atomic};
+pub use atomic_folder::AtomicFolder;
 pub use binary::{BinaryTrees, parse_binary_trees, read_binary_trees};
 pub use error::{Error, Position};
 pub use lattice::{Lattice, WordArc};
@@ -83,8 +85,6 @@ pub use pair::{Pair, Pairs, parse_pairs, read_pairs};
 pub use sentence::{Sentence, parse_plain, parse_sentences, read_plain, read_sentences};
 pub use tree::{Tree, TreeBuilder};
 pub use vocabulary::{UNKNOWN, Vocabulary};
-pub use whole_file::{WholeFile, partial_files, remove_leftovers, write_whole};
-pub use whole_folder::WholeFolder;
 pub use write::{write_arcs, write_lattices, write_pairs, write_sentences, write_trees};
 
 /// The README's example, compiled and run by the tests.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use edbatch_datasets::WholeFolder;
+use edbatch_datasets::AtomicFolder;
 use edbatch_graph::Network;
 use edbatch_models::{Folder, Lexicon, Model, ModelConfig, ModelName, Zoo, vocabularies};
 use edbatch_runtime::Parameters;
@@ -72,7 +72,7 @@ impl Init {
         if let Some(parent) = dir.parent() {
             fs::create_dir_all(parent)?;
         }
-        let folder = WholeFolder::create(&dir)?;
+        let folder = AtomicFolder::create(&dir)?;
         Folder::write(config, lexicon, folder.partial())?;
         let parameters =
             Parameters::random(network, &mut Xoshiro256PlusPlus::seed_from_u64(self.seed));

@@ -3,14 +3,14 @@
 use std::io::{self, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
-use edbatch_datasets::WholeFile;
+use edbatch_datasets::AtomicFile;
 
 use super::failure::Failure;
 
 /// Standard output, or a file that appears when it is complete.
 pub(crate) enum Output {
     Stdout(StdoutLock<'static>),
-    File { file: WholeFile, path: PathBuf },
+    File { file: AtomicFile, path: PathBuf },
 }
 
 impl Output {
@@ -19,7 +19,7 @@ impl Output {
         if path.is_dir() {
             return Err(Failure::at(path, "expected the name of a file, got a folder"));
         }
-        let file = WholeFile::create(path).map_err(|error| Failure::writing(path, &error))?;
+        let file = AtomicFile::create(path).map_err(|error| Failure::writing(path, &error))?;
         Ok(Self::File { file, path: path.to_path_buf() })
     }
 

@@ -4,21 +4,21 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use edbatch_datasets::{WholeFile, partial_files};
+use edbatch_datasets::{AtomicFile, partial_files};
 
 use super::failure::Failure;
 use super::sha256::Hash;
 
 /// A file that is hashed while it is written, and appears when it is complete.
 pub(crate) struct ShardFile {
-    file: WholeFile,
+    file: AtomicFile,
     hash: Hash,
     path: PathBuf,
 }
 
 impl ShardFile {
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
-        let file = WholeFile::create(path).map_err(|error| Failure::writing(path, &error))?;
+        let file = AtomicFile::create(path).map_err(|error| Failure::writing(path, &error))?;
         Ok(Self { file, hash: Hash::default(), path: path.to_path_buf() })
     }
 

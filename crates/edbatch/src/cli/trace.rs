@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use edbatch::ChromeTrace;
-use edbatch_datasets::WholeFile;
+use edbatch_datasets::AtomicFile;
 
 use super::failure::Failure;
 
 /// A trace being recorded. If it is dropped before [`finish`](Self::finish), no file is left.
 pub(crate) struct Trace {
-    trace: ChromeTrace<WholeFile>,
+    trace: ChromeTrace<AtomicFile>,
     path: PathBuf,
 }
 
 impl Trace {
     /// Starts tracing all threads.
     pub(crate) fn begin(path: &Path) -> Result<Self, Failure> {
-        let file = WholeFile::create(path).map_err(|error| Failure::writing(path, &error))?;
+        let file = AtomicFile::create(path).map_err(|error| Failure::writing(path, &error))?;
         let trace = ChromeTrace::new(file);
         tracing::subscriber::set_global_default(trace.clone()).expect("a process has one trace");
         Ok(Self { trace, path: path.to_path_buf() })
@@ -24,7 +24,7 @@ impl Trace {
 
     /// Completes the file and puts it in place.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        let finished = self.trace.finish().and_then(WholeFile::finish);
+        let finished = self.trace.finish().and_then(AtomicFile::finish);
         finished.map_err(|error| Failure::writing(&self.path, &error))
     }
 }

@@ -26,12 +26,12 @@ const RANDOM: usize = 16;
 /// ```
 /// use std::io::Write;
 ///
-/// use edbatch_datasets::WholeFile;
+/// use edbatch_datasets::AtomicFile;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let folder = folder.path();
 /// let path = folder.join("out.txt");
-/// let mut file = WholeFile::create(&path)?;
+/// let mut file = AtomicFile::create(&path)?;
 /// file.write_all(b"all of it\n")?;
 /// assert!(!path.exists());
 /// file.finish()?;
@@ -39,14 +39,14 @@ const RANDOM: usize = 16;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct WholeFile {
+pub struct AtomicFile {
     writer: BufWriter<File>,
     /// `None` for a pipe or a device.
     partial: Option<TempPath>,
     path: PathBuf,
 }
 
-impl WholeFile {
+impl AtomicFile {
     /// Creates a partial file, after removing leftovers of the same file.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl WholeFile {
     }
 }
 
-impl Write for WholeFile {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writer.write(bytes)
     }
@@ -92,9 +92,9 @@ impl Write for WholeFile {
 /// Writes a file, complete or not at all.
 ///
 /// # Errors
-/// If [`WholeFile::create`], writing, or [`WholeFile::finish`] fails.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = WholeFile::create(path)?;
+/// If [`AtomicFile::create`], writing, or [`AtomicFile::finish`] fails.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = AtomicFile::create(path)?;
     file.write_all(bytes)?;
     file.finish()
 }
@@ -213,8 +213,8 @@ mod tests {
             fs::write(folder.join(name), "half").unwrap();
         }
         let path = folder.join("out");
-        let first = WholeFile::create(&path).unwrap();
-        let mut second = WholeFile::create(&path).unwrap();
+        let first = AtomicFile::create(&path).unwrap();
+        let mut second = AtomicFile::create(&path).unwrap();
         let under_way = partial_files(folder, |target| target == "out").unwrap();
         assert_eq!(under_way.len(), 2, "neither is taken for a leftover: {under_way:?}");
         assert!(left.iter().all(|name| !folder.join(name).exists()));
@@ -233,14 +233,14 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("out");
         fs::write(&path, "old").unwrap();
-        let mut file = WholeFile::create(&path).unwrap();
+        let mut file = AtomicFile::create(&path).unwrap();
         file.write_all(&[b'x'; 1 << 20]).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         drop(file);
         assert_eq!(names(scratch.path()), ["out"]);
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        assert!(WholeFile::create(scratch.path()).is_err(), "a folder");
-        assert!(WholeFile::create(&scratch.path().join("none/out")).is_err(), "no folder");
+        assert!(AtomicFile::create(scratch.path()).is_err(), "a folder");
+        assert!(AtomicFile::create(&scratch.path().join("none/out")).is_err(), "no folder");
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
         let (whole, plain) = (scratch.path().join("whole"), scratch.path().join("plain"));
-        write_whole(&whole, b"").unwrap();
+        write_atomic(&whole, b"").unwrap();
         fs::write(&plain, "").unwrap();
         assert_eq!(mode(&whole), mode(&plain));
     }
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn devices_are_written_directly() {
-        let mut file = WholeFile::create(Path::new("/dev/null")).unwrap();
+        let mut file = AtomicFile::create(Path::new("/dev/null")).unwrap();
         file.write_all(b"gone").unwrap();
         file.finish().unwrap();
     }

@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::whole_file::{named, prepare};
+use crate::atomic_file::{named, prepare};
 
 /// A folder that is filled under a temporary name and appears at its path when it is complete. If
 /// it is dropped before [`finish`](Self::finish), nothing is left of it.
 ///
-/// Like a [`WholeFile`](crate::WholeFile), it is locked meanwhile, and the leftovers of killed
+/// Like a [`AtomicFile`](crate::AtomicFile), it is locked meanwhile, and the leftovers of killed
 /// processes are removed by the next one that fills the same folder. On systems that cannot lock
 /// folders, leftovers remain.
 ///
 /// ```
-/// use edbatch_datasets::WholeFolder;
+/// use edbatch_datasets::AtomicFolder;
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let scratch = scratch.path();
 /// let path = scratch.join("model");
-/// let folder = WholeFolder::create(&path)?;
+/// let folder = AtomicFolder::create(&path)?;
 /// std::fs::write(folder.partial().join("config.json"), "{}")?;
 /// assert!(!path.exists());
 /// folder.finish()?;
@@ -29,14 +29,14 @@ use crate::whole_file::{named, prepare};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct WholeFolder {
+pub struct AtomicFolder {
     partial: TempDir,
     path: PathBuf,
     /// Holds the lock, where the system locks folders.
     _lock: Option<File>,
 }
 
-impl WholeFolder {
+impl AtomicFolder {
     /// Creates a partial folder, after removing leftovers of the same folder.
     ///
     /// # Errors
@@ -89,10 +89,10 @@ mod tests {
         fs::create_dir_all(&left).unwrap();
         fs::write(left.join("weights"), "half").unwrap();
         let path = scratch.path().join("model");
-        let first = WholeFolder::create(&path).unwrap();
+        let first = AtomicFolder::create(&path).unwrap();
         assert!(!left.exists());
         fs::write(first.partial().join("config"), "first").unwrap();
-        let second = WholeFolder::create(&path).unwrap();
+        let second = AtomicFolder::create(&path).unwrap();
         assert!(first.partial().exists(), "it is locked");
         fs::write(second.partial().join("config"), "second").unwrap();
         fs::write(second.partial().join("weights"), "whole").unwrap();
@@ -101,7 +101,7 @@ mod tests {
         first.finish().unwrap();
         assert_eq!(fs::read_to_string(path.join("config")).unwrap(), "first");
         assert_eq!(fs::read_to_string(path.join("weights")).unwrap(), "whole");
-        drop(WholeFolder::create(&path).unwrap());
+        drop(AtomicFolder::create(&path).unwrap());
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
     }
 }
