@@ -61,7 +61,7 @@ fn exceeding_the_memory_limit_is_an_error() {
     let output = scratch.run(&["infer", "@model", "--memory", "1000", "--output", "@out"]);
     assert_eq!(output.status.code(), Some(1));
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains(" bytes, allowed are 1000 bytes"), "{message}");
+    assert!(message.contains(" bytes, expected at most 1000 bytes"), "{message}");
     assert!(!scratch.path("out").exists());
     let weights = scratch.path("model/weights.safetensors").metadata().unwrap().len();
     let error = scratch.error(&["infer", "@model", "--memory", &(2 * weights).to_string()]);

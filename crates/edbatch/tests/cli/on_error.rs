@@ -68,5 +68,5 @@ fn a_mini_batch_over_the_memory_limit_is_recorded() {
     let words = ["infer", "@model", "--memory", "1", "--on-error", "record"];
     let got = scratch.ok(&words);
     assert_eq!(got.lines().count(), 8);
-    assert!(got.lines().all(|line| line.contains("the weights alone take ")), "{got}");
+    assert!(got.lines().all(|line| line.contains("the weights alone need ")), "{got}");
 }
