@@ -33,7 +33,7 @@ pub enum Error {
         got: String,
     },
     /// The file is truncated, or a line is too long to find its end.
-    Cut {
+    Truncated {
         /// The position at which reading stopped.
         at: Position,
         /// The expected text.
@@ -59,7 +59,9 @@ impl Error {
     pub fn position(&self) -> Option<&Position> {
         match self {
             Error::Open { .. } => None,
-            Error::Read { at, .. } | Error::Format { at, .. } | Error::Cut { at, .. } => Some(at),
+            Error::Read { at, .. } | Error::Format { at, .. } | Error::Truncated { at, .. } => {
+                Some(at)
+            }
         }
     }
 }
@@ -71,7 +73,7 @@ impl fmt::Display for Error {
                 write!(f, "{file}: expected a readable file, got: {source}")
             }
             Error::Read { at, source } => write!(f, "{at}: expected more data, got: {source}"),
-            Error::Format { at, expected, got } | Error::Cut { at, expected, got } => {
+            Error::Format { at, expected, got } | Error::Truncated { at, expected, got } => {
                 write!(f, "{at}: expected {expected}, got {got}")
             }
         }
@@ -82,7 +84,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Open { source, .. } | Error::Read { source, .. } => Some(source),
-            Error::Format { .. } | Error::Cut { .. } => None,
+            Error::Format { .. } | Error::Truncated { .. } => None,
         }
     }
 }

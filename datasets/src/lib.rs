@@ -79,7 +79,7 @@ pub use binary::{BinaryTrees, parse_binary_trees, read_binary_trees};
 pub use error::{Error, Position};
 pub use lattice::{Lattice, WordArc};
 pub use lattice_json::{parse_lattices, read_lattices};
-pub use lines::{Lines, MAX_LINE, lines, open, open_through};
+pub use lines::{Lines, MAX_LINE, lines, open, open_with};
 pub use nary::{NaryTrees, parse_nary_trees, read_nary_trees};
 pub use pair::{Pair, Pairs, parse_pairs, read_pairs};
 pub use sentence::{Sentence, parse_plain, parse_sentences, read_plain, read_sentences};

@@ -29,14 +29,14 @@ pub const MAX_LINE: usize = 64 << 20;
 /// # Ok(()) }
 /// ```
 pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn BufRead + Send>, Error> {
-    open_through(path, |file| file)
+    open_with(path, |file| file)
 }
 
 /// Like [`open`], but passes the raw file, before decompression, through another reader, for
 /// example to count or hash its bytes.
-pub fn open_through<R: Read + Send + 'static>(
+pub fn open_with<R: Read + Send + 'static>(
     path: impl AsRef<Path>,
-    through: impl FnOnce(File) -> R,
+    wrap: impl FnOnce(File) -> R,
 ) -> Result<Box<dyn BufRead + Send>, Error> {
     let path = path.as_ref();
     let refused = |source| Error::Open { file: path.display().to_string(), source };
@@ -45,7 +45,7 @@ pub fn open_through<R: Read + Send + 'static>(
     if file.metadata().map_err(refused)?.is_dir() {
         return Err(refused(io::ErrorKind::IsADirectory.into()));
     }
-    let reader = BufReader::new(through(file));
+    let reader = BufReader::new(wrap(file));
     if path.extension().is_some_and(|extension| extension == "gz") {
         Ok(Box::new(BufReader::new(MultiGzDecoder::new(reader))))
     } else {
@@ -154,7 +154,7 @@ impl<R: BufRead> Lines<R> {
         if self.buffer.len() > self.limit && self.buffer.last() != Some(&b'\n') {
             let limit = self.limit;
             let expected = format!("a line of at most {limit} bytes");
-            return Err(self.cut(limit, expected, "a longer one"));
+            return Err(self.truncated(limit, expected, "a longer one"));
         }
         trim_line_end(&mut self.buffer);
         match std::str::from_utf8(&self.buffer) {
@@ -170,14 +170,14 @@ impl<R: BufRead> Lines<R> {
         // Only the decompressor reports this; a plain file just ends.
         if source.kind() == io::ErrorKind::UnexpectedEof {
             let expected = "the rest of the compressed data".to_string();
-            self.cut(self.buffer.len(), expected, "the end of the file")
+            self.truncated(self.buffer.len(), expected, "the end of the file")
         } else {
             Error::Read { at: self.position(self.buffer.len()), source }
         }
     }
 
-    fn cut(&self, byte: usize, expected: String, got: &str) -> Error {
-        Error::Cut { at: self.position(byte), expected, got: got.to_string() }
+    fn truncated(&self, byte: usize, expected: String, got: &str) -> Error {
+        Error::Truncated { at: self.position(byte), expected, got: got.to_string() }
     }
 
     fn position(&self, byte: usize) -> Position {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use edbatch_datasets::{Error, open, open_through};
+use edbatch_datasets::{Error, open, open_with};
 use edbatch_models::{Folder, Inputs, ZooInput, is_arc_file};
 
 use super::every_nth_line::{EveryNthLine, count_lines};
@@ -144,7 +144,7 @@ impl<'a> Corpus<'a> {
         };
         let hash = share.hash.clone();
         let hashed = hash.lock().expect("no thread panics with this lock").bytes;
-        let mut reader = open_through(path, |reader| Hashing { reader, hash })?;
+        let mut reader = open_with(path, |reader| Hashing { reader, hash })?;
         let mut some = None;
         if share.division == Division::Lines && !is_arc_file(path) {
             let (begin, step) = (share.first_from(first) - first, u64::from(share.shard.of));
@@ -270,7 +270,9 @@ fn count_inputs(folder: &Folder, path: &Path) -> Result<u64, Error> {
 /// Changes the line of an error.
 fn at_line(mut error: Error, line: u64) -> Error {
     match &mut error {
-        Error::Read { at, .. } | Error::Format { at, .. } | Error::Cut { at, .. } => at.line = line,
+        Error::Read { at, .. } | Error::Format { at, .. } | Error::Truncated { at, .. } => {
+            at.line = line
+        }
         _ => {}
     }
     error
