@@ -139,7 +139,7 @@ impl ModelConfig {
     /// Creates a configuration for `outputs` classes or tags: two layers, and `hidden` elements for
     /// all other sizes, as in our benchmarks.
     #[must_use]
-    pub fn of_size(model: ModelName, hidden: usize, embed: Option<usize>, outputs: usize) -> Self {
+    pub fn new(model: ModelName, hidden: usize, embed: Option<usize>, outputs: usize) -> Self {
         let embed = embed.unwrap_or(hidden);
         let family = model.family();
         let classes = matches!(family, Family::Trees | Family::Lattices);
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn writing_and_reading_round_trips() {
         for model in ModelName::ALL {
-            let config = ModelConfig::of_size(model, 8, None, 3);
+            let config = ModelConfig::new(model, 8, None, 3);
             assert_eq!(ModelConfig::from_json(&config.to_json()), Ok(config));
         }
     }

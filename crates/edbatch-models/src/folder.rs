@@ -14,14 +14,14 @@ use crate::{ConfigError, Inputs, Lexicon, ModelConfig, Zoo, inputs};
 ///
 /// ```
 /// use edbatch_datasets::{Vocabulary, fixtures::text::BINARY_TREES};
-/// use edbatch_models::{ModelConfig, Folder, Lexicon, Model, ModelName, vocabularies};
+/// use edbatch_models::{Folder, Lexicon, Model, ModelConfig, ModelName, build_vocabularies};
 ///
 /// let dir = std::env::temp_dir().join(format!("edbatch-folder-{}", std::process::id()));
 /// std::fs::create_dir_all(&dir)?;
 /// std::fs::write(dir.join("trees.txt"), BINARY_TREES)?;
 ///
-/// let counted = vocabularies(ModelName::TreeLstm.family(), &[dir.join("trees.txt")])?;
-/// let mut config = ModelConfig::of_size(ModelName::TreeLstm, 8, None, counted.outputs);
+/// let counted = build_vocabularies(ModelName::TreeLstm.family(), &[dir.join("trees.txt")])?;
+/// let mut config = ModelConfig::new(ModelName::TreeLstm, 8, None, counted.outputs);
 /// config.input = "trees.txt".into();
 /// Folder::write(&config, &counted.lexicon, &dir)?;
 ///

@@ -59,7 +59,7 @@ pub use tree::TreeSizes;
 pub use tree_gru::TreeGru;
 pub use tree_lstm::TreeLstm;
 pub use tree_lstm_2type::{IndexedTree, TreeLstm2Type};
-pub use vocabularies::{Vocabularies, VocabularyError, vocabularies};
+pub use vocabularies::{Vocabularies, VocabularyError, build_vocabularies};
 pub use zoo::{NamedOutputs, Zoo};
 
 /// The README's example, compiled and run by the tests.

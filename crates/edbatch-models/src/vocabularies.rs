@@ -34,7 +34,10 @@ pub struct Vocabularies {
 ///
 /// # Errors
 /// If a file cannot be read, or there are no labels.
-pub fn vocabularies(family: Family, files: &[PathBuf]) -> Result<Vocabularies, VocabularyError> {
+pub fn build_vocabularies(
+    family: Family,
+    files: &[PathBuf],
+) -> Result<Vocabularies, VocabularyError> {
     let mut labels = Labels::default();
     let lexicon = match family {
         Family::Trees => trees(files, &mut labels)?,
@@ -105,7 +108,7 @@ fn spelled(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
 }
 
 fn translation(files: &[PathBuf]) -> Result<Lexicon, VocabularyError> {
-    let [from, to] = files else { return Err(VocabularyError::NoPair { files: files.len() }) };
+    let [from, to] = files else { return Err(VocabularyError::NotTwoFiles { files: files.len() }) };
     let (mut source, mut target) =
         (Vocabulary::from_tokens(SENTENCE_TOKENS), Vocabulary::from_tokens(SENTENCE_TOKENS));
     for pair in parse_pairs((open(from)?, &name(from)), (open(to)?, &name(to))) {
@@ -214,7 +217,7 @@ pub enum VocabularyError {
         files: Vec<PathBuf>,
     },
     /// The number of files for translation is not two: sources and targets.
-    NoPair {
+    NotTwoFiles {
         /// The number of files.
         files: usize,
     },
@@ -241,7 +244,7 @@ impl fmt::Display for VocabularyError {
                 let files: Vec<String> = files.iter().map(|file| name(file)).collect();
                 write!(f, "{}: expected labels or tags, got none", files.join(", "))
             }
-            Self::NoPair { files } => {
+            Self::NotTwoFiles { files } => {
                 write!(f, "expected two files, line by line source and target, got {files}")
             }
             Self::Mixed { arcs, named } => write!(

@@ -156,8 +156,8 @@ impl Model for Zoo {
 /// The names of the predictions: the tags of a sentence, or the words of a translation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedOutputs<'a> {
-    /// The sort of names: `tags` or `tokens`.
-    pub what: &'static str,
+    /// The name of the list in JSON: `tags` or `tokens`.
+    pub key: &'static str,
     /// The name of each row's largest score (argmax), without [`END`]. Ties go to the lowest index.
     pub names: Vec<&'a str>,
 }
@@ -169,7 +169,7 @@ impl Lexicon {
         rows: impl Iterator<Item = &'r [f32]>,
     ) -> Option<NamedOutputs<'a>> {
         let ids = rows.map(arg_max);
-        let (what, names): (_, Vec<&str>) = match self {
+        let (key, names): (_, Vec<&str>) = match self {
             Self::Trees { .. } | Self::Lattices { .. } => return None,
             Self::Tagged { tags, .. } | Self::Spelled { tags, .. } => {
                 ("tags", ids.map(|id| tags[id as usize].as_str()).collect())
@@ -179,6 +179,6 @@ impl Lexicon {
                 ("tokens", words.map(|id| target.tokens()[id as usize].as_str()).collect())
             }
         };
-        Some(NamedOutputs { what, names })
+        Some(NamedOutputs { key, names })
     }
 }

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use edbatch::datasets::fixtures;
-use edbatch::models::{Folder, Model, ModelConfig, ModelName, Zoo, vocabularies};
+use edbatch::models::{Folder, Model, ModelConfig, ModelName, Zoo, build_vocabularies};
 use edbatch::runtime::Parameters;
 use edbatch::{Engine, Loaded, load};
 use rand::SeedableRng;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (id, rows) in engine.run(&inputs)?.iter().enumerate() {
         print!("{id}: {} rows of scores", rows.len());
         if let Some(named) = folder.lexicon().decode(rows.iter()) {
-            print!("; {}: {}", named.what, named.names.join(" "));
+            print!("; {}: {}", named.key, named.names.join(" "));
         }
         println!();
     }
@@ -52,8 +52,8 @@ fn temporary_folder() -> Result<PathBuf, Box<dyn Error>> {
 fn write(dir: &Path) -> Result<(), Box<dyn Error>> {
     std::fs::write(dir.join("tagged.txt"), fixtures::text::SENTENCES)?;
     let model = ModelName::BiLstmTagger;
-    let counted = vocabularies(model.family(), &[dir.join("tagged.txt")])?;
-    let mut config = ModelConfig::of_size(model, 32, None, counted.outputs);
+    let counted = build_vocabularies(model.family(), &[dir.join("tagged.txt")])?;
+    let mut config = ModelConfig::new(model, 32, None, counted.outputs);
     config.input = "tagged.txt".into();
     Folder::write(&config, &counted.lexicon, dir)?;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use edbatch::{Engine, Rows, interpret};
-use edbatch_models::{Model, ModelConfig, ModelName, Zoo, ZooInput, inputs, vocabularies};
+use edbatch_models::{Model, ModelConfig, ModelName, Zoo, ZooInput, build_vocabularies, inputs};
 use edbatch_runtime::Parameters;
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -23,8 +23,8 @@ const READ: usize = 300;
 fn compare(name: ModelName, files: &[&str]) {
     let paths = files.iter().map(|file| shared(Path::new("datasets").join(file)));
     let Some(paths) = paths.collect::<Option<Vec<PathBuf>>>() else { return };
-    let gathered = vocabularies(name.family(), &paths).unwrap();
-    let config = ModelConfig::of_size(name, 12, None, gathered.outputs);
+    let gathered = build_vocabularies(name.family(), &paths).unwrap();
+    let config = ModelConfig::new(name, 12, None, gathered.outputs);
     let lexicon = Arc::new(gathered.lexicon);
     let model = Zoo::new(&config, &lexicon).unwrap();
     let all = inputs(&lexicon, &paths[0]).unwrap().take(READ);

@@ -14,7 +14,7 @@ use edbatch_layout::{
 };
 use edbatch_models::{
     BiLstmTagger, LstmNmt, Model, ModelConfig, ModelName, NmtSizes, TaggerSizes, TreeGru, TreeLstm,
-    TreeSizes, Zoo, inputs, vocabularies,
+    TreeSizes, Zoo, build_vocabularies, inputs,
 };
 use edbatch_policy::Scheduler;
 use edbatch_runtime::Parameters;
@@ -38,8 +38,8 @@ fn count(
     scheduler: fn() -> Scheduler,
 ) -> Option<([usize; 3], OnTape)> {
     let path: PathBuf = shared(Path::new("datasets").join(file))?;
-    let gathered = vocabularies(name.family(), std::slice::from_ref(&path)).unwrap();
-    let config = ModelConfig::of_size(name, 4, None, gathered.outputs);
+    let gathered = build_vocabularies(name.family(), std::slice::from_ref(&path)).unwrap();
+    let config = ModelConfig::new(name, 4, None, gathered.outputs);
     let lexicon = Arc::new(gathered.lexicon);
     let model = Zoo::new(&config, &lexicon).unwrap();
     let program = Program::new(model.network().clone(), style).unwrap().fold_tables(folded);

@@ -143,7 +143,7 @@ impl Cells {
         }
         let model = match ModelName::ALL.iter().find(|model| model.name() == self.model) {
             Some(&model) => {
-                let config = ModelConfig::of_size(model, self.hidden, None, 1);
+                let config = ModelConfig::new(model, self.hidden, None, 1);
                 Zoo::new(&config, &small_lexicon(model.family())).map_err(Failure::new)?
             }
             None if Path::new(&self.model).exists() => {

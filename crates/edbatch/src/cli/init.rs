@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use edbatch_datasets::AtomicFolder;
 use edbatch_graph::Network;
-use edbatch_models::{Folder, Lexicon, Model, ModelConfig, ModelName, Zoo, vocabularies};
+use edbatch_models::{Folder, Lexicon, Model, ModelConfig, ModelName, Zoo, build_vocabularies};
 use edbatch_runtime::Parameters;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -50,8 +50,8 @@ pub(crate) struct Init {
 
 impl Init {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let counted = vocabularies(self.model.family(), &self.input).map_err(Failure::new)?;
-        let mut config = ModelConfig::of_size(self.model, self.hidden, self.embed, counted.outputs);
+        let counted = build_vocabularies(self.model.family(), &self.input).map_err(Failure::new)?;
+        let mut config = ModelConfig::new(self.model, self.hidden, self.embed, counted.outputs);
         config.check().map_err(Failure::new)?;
         config.input = default_input(&self.input[0])?;
         let model = Zoo::new(&config, &counted.lexicon).map_err(Failure::new)?;

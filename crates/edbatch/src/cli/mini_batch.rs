@@ -179,7 +179,7 @@ fn write_line(lexicon: &Lexicon, id: u64, rows: &Rows, out: &mut Vec<u8>) {
     out.push(b']');
     if let Some(named) = lexicon.decode(rows.iter()) {
         let names = serde_json::to_string(&named.names).expect("names become JSON");
-        out.extend_from_slice(format!(", \"{}\": {names}", named.what).as_bytes());
+        out.extend_from_slice(format!(", \"{}\": {names}", named.key).as_bytes());
     }
     out.extend_from_slice(b"}\n");
 }
