@@ -27,7 +27,7 @@ pub struct Set {
     /// The name of the set and of its folder.
     pub name: String,
     /// A description with the number of instances and the size.
-    pub what: String,
+    pub description: String,
     /// The format, in the terms of this crate's readers.
     pub format: String,
     /// The licence that the authors state.
@@ -60,7 +60,7 @@ pub enum Fetch {
         url: String,
     },
     /// The files must be prepared by hand.
-    Hand {
+    Manual {
         /// Instructions.
         steps: String,
     },
@@ -84,7 +84,7 @@ pub struct File {
 #[derive(Debug)]
 pub enum State {
     /// The file matches the manifest.
-    Good,
+    Matches,
     /// The file does not exist, neither plain nor as `.gz`.
     Missing,
     /// The file has other contents.
@@ -136,7 +136,7 @@ impl File {
     /// Compares the file at `path`, whatever its name, with the manifest.
     pub fn check_at(&self, path: &Path) -> State {
         match digest(path) {
-            Ok((bytes, sha256)) if (bytes, &sha256) == (self.bytes, &self.sha256) => State::Good,
+            Ok((bytes, sha256)) if (bytes, &sha256) == (self.bytes, &self.sha256) => State::Matches,
             Ok((bytes, sha256)) => State::Differs { bytes, sha256 },
             Err(error) => State::Unreadable(error),
         }

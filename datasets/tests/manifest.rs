@@ -10,7 +10,7 @@ fn the_manifest_is_well_formed() {
     let mut paths = HashSet::new();
     for set in &manifest.sets {
         assert!(!set.files.is_empty() && set.source.starts_with("https://"), "{}", set.name);
-        let by_hand = matches!(set.fetch, Fetch::Hand { .. });
+        let by_hand = matches!(set.fetch, Fetch::Manual { .. });
         for file in &set.files {
             assert!(
                 file.path.starts_with(&format!("{}/", set.name)),
@@ -33,7 +33,7 @@ fn the_full_sets_match_the_manifest() {
     let Some(datasets) = edbatch_testing::shared("datasets") else { return };
     for (path, state) in check(&datasets) {
         match state {
-            State::Good => {}
+            State::Matches => {}
             State::Missing => edbatch_testing::skip(&format!("there is no {path}")),
             State::Differs { .. } | State::Unreadable(_) => panic!("{path}: {state:?}"),
         }
@@ -51,7 +51,7 @@ fn plain_and_compressed_files_are_compared() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut gzip, b"abc").unwrap();
     std::fs::write(folder.join("abc.gz"), gzip.finish().unwrap()).unwrap();
-    assert!(matches!(file.check(folder), State::Good));
+    assert!(matches!(file.check(folder), State::Matches));
 
     std::fs::write(folder.join("abc"), "abd").unwrap();
     assert!(matches!(file.check(folder), State::Differs { bytes: 3, .. }));

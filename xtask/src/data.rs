@@ -76,7 +76,7 @@ fn print_table(sets: &[Set]) {
     );
     for set in sets {
         let bytes: u64 = set.files.iter().map(|file| file.bytes).sum();
-        let how = if matches!(set.fetch, Fetch::Hand { .. }) { "by hand" } else { "yes" };
+        let how = if matches!(set.fetch, Fetch::Manual { .. }) { "by hand" } else { "yes" };
         println!(
             "{:<11} {:>5} {bytes:>10}  {how:<7} {:<27} {}",
             set.name,
@@ -84,7 +84,7 @@ fn print_table(sets: &[Set]) {
             set.licence,
             set.source
         );
-        println!("{:<11} {} ({})", "", set.what, set.format);
+        println!("{:<11} {} ({})", "", set.description, set.format);
     }
 }
 
@@ -98,7 +98,7 @@ fn check(chosen: &Chosen, dir: &Path) -> Result<(), Failure> {
         }
         for (file, state) in set.files.iter().zip(&states) {
             print_state(file, state);
-            *(if matches!(state, State::Good) { &mut good } else { &mut bad }) += 1;
+            *(if matches!(state, State::Matches) { &mut good } else { &mut bad }) += 1;
         }
     }
     match (good, bad) {
@@ -117,7 +117,7 @@ fn check(chosen: &Chosen, dir: &Path) -> Result<(), Failure> {
 
 fn print_state(file: &File, state: &State) {
     match state {
-        State::Good => println!("good     {}", file.path),
+        State::Matches => println!("good     {}", file.path),
         State::Missing => println!("missing  {}", file.path),
         State::Differs { bytes, sha256 } => {
             println!("differs  {}: expected {} bytes, {}", file.path, file.bytes, file.sha256);
@@ -134,7 +134,7 @@ fn fetch_all(chosen: &Chosen, dir: &Path) -> Result<(), Failure> {
             eprintln!("{}: {failure}", set.name);
             failed.push(set.name.clone());
         }
-        if let (Fetch::Hand { steps }, false) = (&set.fetch, fetch::is_complete(&set, dir)) {
+        if let (Fetch::Manual { steps }, false) = (&set.fetch, fetch::is_complete(&set, dir)) {
             println!(
                 "{}: make it by hand as {}\n  from {}\n  {steps}",
                 set.name, set.files[0].path, set.source

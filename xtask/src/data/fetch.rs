@@ -21,7 +21,7 @@ pub(super) fn fetch(set: &Set, dir: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     match &set.fetch {
-        Fetch::Hand { .. } => Ok(()),
+        Fetch::Manual { .. } => Ok(()),
         Fetch::Files { base } => {
             let work = Work::new(dir)?;
             for file in missing(set, dir) {
@@ -56,7 +56,7 @@ fn from_archive(set: &Set, url: &str, unpack: &[&str], dir: &Path) -> Result<(),
 }
 
 fn missing<'a>(set: &'a Set, dir: &'a Path) -> impl Iterator<Item = &'a File> {
-    set.files.iter().filter(move |file| !matches!(file.check(dir), State::Good))
+    set.files.iter().filter(move |file| !matches!(file.check(dir), State::Matches))
 }
 
 fn member(file: &File) -> &str {
@@ -90,7 +90,7 @@ fn succeed(command: &mut Command) -> Result<(), Failure> {
 /// Moves `part` to the place of `file`, if it matches the manifest.
 fn install(file: &File, part: &Path, dir: &Path) -> Result<(), Failure> {
     match file.check_at(part) {
-        State::Good => {}
+        State::Matches => {}
         State::Differs { bytes, sha256 } => {
             let (path, size, sum) = (&file.path, file.bytes, &file.sha256);
             let message = format!(
@@ -143,8 +143,8 @@ mod tests {
             bytes: 3,
             sha256: ABC.into(),
         };
-        let (what, format, licence, source) = (text(), text(), text(), text());
-        Set { name: "set".into(), what, format, licence, source, fetch, files: vec![file] }
+        let (description, format, licence, source) = (text(), text(), text(), text());
+        Set { name: "set".into(), description, format, licence, source, fetch, files: vec![file] }
     }
 
     /// A folder with `source/abc`, and the path of its `full` folder. Removed after the test.
