@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use edbatch_benches::journal::read;
-use edbatch_testing::{kill_on_the_way, names};
+use edbatch_testing::{kill_repeatedly, names};
 
 /// How often a run is killed.
 const TIMES: usize = 12;
@@ -31,7 +31,7 @@ fn runs_that_are_killed_leave_nothing_half() {
     let mut records = 0;
     // By each signal, some begin and some go on with what the one before has left.
     let start_or_resume = |time| start(&folder, if time % 4 < 2 { &[] } else { &["--resume"] });
-    kill_on_the_way(TIMES, start_or_resume, |time| {
+    kill_repeatedly(TIMES, start_or_resume, |time| {
         // Steps are there wholly or not at all.
         let left = read(&folder.join("records.jsonl")).map_or(0, |records| records.len());
         if time == 0 {

@@ -25,7 +25,7 @@ pub fn names(folder: &Path) -> Vec<String> {
 ///
 /// # Panics
 /// If the first run fails, or every run ends before it is killed.
-pub fn kill_on_the_way(
+pub fn kill_repeatedly(
     times: usize,
     mut start: impl FnMut(usize) -> Child,
     mut check: impl FnMut(usize),

@@ -20,7 +20,7 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 
 pub use allocations::{CountingAllocator, allocations};
-pub use killing::{kill_on_the_way, names};
+pub use killing::{kill_repeatedly, names};
 #[cfg(feature = "networks")]
 pub use subject::Subject;
 

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use edbatch_testing::{kill_on_the_way, names};
+use edbatch_testing::{kill_repeatedly, names};
 
 use crate::support::{MODELS, Scratch};
 
@@ -30,7 +30,7 @@ fn check_killed(scratch: &Scratch, words: &[&str], output: &str) {
         let _ = fs::remove_dir_all(&path);
         start(scratch, words)
     };
-    kill_on_the_way(TIMES, start, |time| {
+    kill_repeatedly(TIMES, start, |time| {
         let found = contents(&path);
         if time == 0 {
             assert_ne!(found, None);
