@@ -8,8 +8,8 @@ use crate::kernels::{self, PackedWeights, Pass, RowsMut, RowsRef, Start};
 use crate::span;
 use crate::thread_pool::ClaimedPool;
 
-/// `out[b, :] = start[b, :] + w · x[b, :]`. Rows of `out` are `stride` floats apart. Workers, if any,
-/// share the columns.
+/// `out[b, :] = start[b, :] + w · x[b, :]`. Rows of `out` are `stride` floats apart. Workers, if
+/// any, share the columns.
 pub(super) fn multiply(
     (weights, pass): (&PackedWeights, Pass),
     x: &RowsRef<'_>,

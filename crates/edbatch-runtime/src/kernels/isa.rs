@@ -21,7 +21,7 @@ pub enum Level {
 }
 
 /// The environment variable that overrides [`Level::detect`], for tests and measurements.
-pub const VARIABLE: &str = "EDBATCH_CPU";
+const VARIABLE: &str = "EDBATCH_CPU";
 
 impl Level {
     const BEST_FIRST: [Level; 4] = [Level::Avx512, Level::Avx2, Level::Neon, Level::Portable];

@@ -89,25 +89,6 @@ impl<'a> RowsRef<'a> {
             }
         }
     }
-
-    /// Returns a sub-range of the rows.
-    ///
-    /// # Panics
-    ///
-    /// If the range ends after the last row.
-    pub fn slice(&self, range: Range<usize>) -> RowsRef<'a> {
-        match *self {
-            RowsRef::Span { data, stride } => {
-                assert!(range.end <= self.len(), "rows {range:?} of {}", self.len());
-                RowsRef::Span {
-                    data: &data[range.start * stride..data.len().min(range.end * stride)],
-                    stride,
-                }
-            }
-            RowsRef::List { data, offsets } => RowsRef::List { data, offsets: &offsets[range] },
-            RowsRef::Around { data, offsets } => RowsRef::Around { data, offsets: &offsets[range] },
-        }
-    }
 }
 
 /// Memory that can be read except for one range, which is being written.
@@ -173,7 +154,7 @@ impl<'a> Around<'a> {
 }
 
 /// Rows to write: `rows` rows of `width` columns, `stride` floats apart. Like a `&mut [f32]` with
-/// gaps. It can be split by rows or by columns, and the parts sent to several threads.
+/// gaps. It can be split by columns, and the parts sent to several threads.
 #[derive(Debug)]
 pub struct RowsMut<'a> {
     /// *Invariant*: for r < rows and c < width, `start + r * stride + c` is writable during `'a`,
@@ -272,22 +253,6 @@ impl<'a> RowsMut<'a> {
         }
     }
 
-    /// Returns the same rows, borrowed for a shorter time.
-    pub fn reborrow(&mut self) -> RowsMut<'_> {
-        RowsMut { memory: PhantomData, ..*self }
-    }
-
-    /// Splits into the rows before `at` and the rows from `at` on.
-    ///
-    /// # Panics
-    ///
-    /// If there are fewer than `at` rows.
-    pub fn split_rows(self, at: usize) -> (RowsMut<'a>, RowsMut<'a>) {
-        assert!(at <= self.rows, "row {at} of {}", self.rows);
-        let start = self.start.wrapping_add(at * self.stride);
-        (RowsMut { rows: at, ..self }, RowsMut { start, rows: self.rows - at, ..self })
-    }
-
     /// Splits every row into the columns before `at` and the columns from `at` on.
     ///
     /// # Panics
@@ -307,13 +272,11 @@ mod tests {
     const DATA: [f32; 7] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
 
     #[test]
-    fn spans_and_lists_can_be_sliced() {
+    fn rows_of_spans_and_lists() {
         let span = RowsRef::Span { data: &DATA, stride: 3 };
         assert_eq!((span.len(), span.row(2, 1)), (3, &[6.0][..]));
-        assert_eq!(span.slice(1..3).row(0, 2), [3.0, 4.0]);
-        assert_eq!(span.slice(0..2).len(), 2);
         let list = RowsRef::List { data: &DATA, offsets: &[5, 0, 2] };
-        assert_eq!(list.slice(1..3).row(1, 3), [2.0, 3.0, 4.0]);
+        assert_eq!((list.len(), list.row(2, 3)), (3, &[2.0, 3.0, 4.0][..]));
         assert!(RowsRef::Span { data: &[], stride: 3 }.is_empty());
     }
 
@@ -343,13 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn split_rows_are_disjoint() {
+    fn split_columns_are_disjoint() {
         let mut data = [0.0; 8];
-        let (left, right) = RowsMut::new(&mut data, 3, 4).split_columns(2);
-        let (mut upper, mut lower) = left.split_rows(1);
-        upper.row(0).fill(1.0);
-        lower.row(0).fill(2.0);
-        { right }.row(1).fill(3.0);
+        let (mut left, mut right) = RowsMut::new(&mut data, 3, 4).split_columns(2);
+        left.row(0).fill(1.0);
+        left.row(1).fill(2.0);
+        right.row(1).fill(3.0);
         assert_eq!(data, [1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 3.0, 0.0]);
     }
 

@@ -128,23 +128,18 @@ fn lists_starts_and_split_outputs_give_the_same_bits() {
                 assert_same_bits(hole, &chains, what);
 
                 let mut out = vec![0.0; b * n];
-                let (upper, lower) = RowsMut::contiguous(&mut out, n).split_rows(b / 2);
+                let (upper, lower) = out.split_at_mut(b / 2 * n);
                 for (rows, out) in [(0..b / 2, upper), (b / 2..b, lower)] {
                     let middle = packed.panels() / 2;
+                    let list = RowsRef::List { data: &data, offsets: &offsets[rows] };
+                    let out = RowsMut::contiguous(out, n);
                     let (left, right) = out.split_columns(packed.columns(0..middle).len());
-                    product(
-                        &packed,
-                        0..middle,
-                        Pass::Forwards,
-                        &list.slice(rows.clone()),
-                        &Start::Nothing,
-                        left,
-                    );
+                    product(&packed, 0..middle, Pass::Forwards, &list, &Start::Nothing, left);
                     product(
                         &packed,
                         middle..packed.panels(),
                         Pass::Backwards,
-                        &list.slice(rows),
+                        &list,
                         &Start::Nothing,
                         right,
                     );
