@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use edbatch_graph::{Dag, Schedule};
-use edbatch_policy::{Agenda, Critical, Depth, Frontier, Fsm, NamedEncoding, Policy};
+use edbatch_policy::{Agenda, Critical, Depth, Encoding, Frontier, Fsm, Policy};
 use edbatch_policy::{Scheduler, schedule_into};
 
 use crate::families::Family;
@@ -98,7 +98,7 @@ fn engine(
     mini_batch: MiniBatch,
 ) -> Result<Growth, Failure> {
     let parameters = weights(workload);
-    let unlearned = Fsm::new(NamedEncoding::Sort, workload.network().cells().len());
+    let unlearned = Fsm::new(Encoding::Sort, workload.network().cells().len());
     let mut contestant =
         workload.contestant(System::Edbatch, &parameters, &unlearned, &[mini_batch], 1)?;
     contestant.run(0)?;

@@ -11,7 +11,7 @@ mod program;
 use std::fs;
 use std::path::Path;
 
-use edbatch_policy::{Fsm, NamedEncoding};
+use edbatch_policy::{Encoding, Fsm};
 
 pub(crate) use self::graphs::Graphs;
 use self::process::Process;
@@ -72,7 +72,7 @@ pub fn peers(
     let instances = workload.instances(Part::Test);
     let all = (instances.min(INSTANCES) / batch).max(1);
     let mini_batches = MiniBatch::spread(instances, batch, all);
-    let unlearned = Fsm::new(NamedEncoding::Sort, workload.network().cells().len());
+    let unlearned = Fsm::new(Encoding::Sort, workload.network().cells().len());
     let mut ours =
         workload.contestant(System::Edbatch, &parameters, &unlearned, &mini_batches, 1)?;
     progress("preparing");

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use edbatch_graph::Graph;
 use edbatch_policy::{
-    Agenda, AnyPolicy, Beam, Comparison, Critical, Depth, Fsm, LearningConfig, LookAhead,
-    NamedEncoding, PairRule, Policy, Progress, Sufficient, TrainingSet, compare, learn, learn_rule,
+    Agenda, AnyPolicy, Beam, Comparison, Critical, Depth, Encoding, Fsm, LearningConfig, LookAhead,
+    PairRule, Policy, Progress, Sufficient, TrainingSet, compare, learn, learn_rule,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -86,11 +86,7 @@ impl TrainingGraphs {
     }
 
     /// Learns an FSM by Q-learning, as in the paper.
-    pub fn learn(
-        &self,
-        encoding: NamedEncoding,
-        progress: impl FnMut(&Progress),
-    ) -> LearnedPolicy<Fsm> {
+    pub fn learn(&self, encoding: Encoding, progress: impl FnMut(&Progress)) -> LearnedPolicy<Fsm> {
         let set = TrainingSet::new(&self.train, &self.held_out).expect("there are mini-batches");
         let started = Instant::now();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -142,8 +138,8 @@ pub fn learned(
     mut progress: impl FnMut(&str),
 ) -> Vec<LearnedPolicy> {
     let encodings = match effort {
-        Effort::Quick => vec![NamedEncoding::Base, NamedEncoding::Max, NamedEncoding::Sort],
-        Effort::Full => NamedEncoding::all().into(),
+        Effort::Quick => vec![Encoding::Base, Encoding::Max, Encoding::Sort],
+        Effort::Full => Encoding::all().into(),
     };
     let graphs = TrainingGraphs::new(workload, batch);
     let mut policies = Vec::new();

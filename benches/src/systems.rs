@@ -216,7 +216,7 @@ impl Policy for Single {
         1
     }
 
-    fn another(&self) -> AnyPolicy {
+    fn fork(&self) -> AnyPolicy {
         Box::new(Self)
     }
 }

@@ -7,7 +7,7 @@
 //! machines.
 
 use edbatch::Statistics;
-use edbatch_policy::{Fsm, NamedEncoding};
+use edbatch_policy::{Encoding, Fsm};
 use edbatch_runtime::kernels::roofline;
 use edbatch_runtime::{Parameters, Work};
 use rand::SeedableRng;
@@ -54,9 +54,9 @@ const COUNTED: usize = 40;
 pub fn learned_by_paper(family: &Family, systems: &[System], batch: usize) -> Result<Fsm, Failure> {
     let workload = family.at(8)?;
     Ok(if systems.contains(&System::Paper) {
-        TrainingGraphs::new(&*workload, batch).learn(NamedEncoding::Sort, |_| {}).policy
+        TrainingGraphs::new(&*workload, batch).learn(Encoding::Sort, |_| {}).policy
     } else {
-        Fsm::new(NamedEncoding::Sort, workload.network().cells().len())
+        Fsm::new(Encoding::Sort, workload.network().cells().len())
     })
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use edbatch::Rows;
-use edbatch_policy::{Fsm, NamedEncoding};
+use edbatch_policy::{Encoding, Fsm};
 use edbatch_runtime::Parameters;
 
 use super::device::Target;
@@ -120,7 +120,7 @@ impl Context<'_> {
         let parameters = weights(&*workload);
         let instances = workload.instances(PartOfSet::Test);
         let mini_batches = MiniBatch::spread(instances, batch, MINI_BATCHES);
-        let unlearned = Fsm::new(NamedEncoding::Sort, workload.network().cells().len());
+        let unlearned = Fsm::new(Encoding::Sort, workload.network().cells().len());
         let mut cpu =
             workload.contestant(System::Edbatch, &parameters, &unlearned, &mini_batches, 1)?;
         let expected = (0..MINI_BATCHES).map(|index| Ok(cpu.run(index)?.to_vec()));

@@ -6,7 +6,7 @@ use edbatch_benches::policies::TrainingGraphs;
 use edbatch_benches::sets::Source;
 use edbatch_benches::systems::System;
 use edbatch_benches::workload::MiniBatch;
-use edbatch_policy::NamedEncoding;
+use edbatch_policy::Encoding;
 use edbatch_runtime::Parameters;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -17,7 +17,7 @@ fn contestants_agree_on_every_workload() {
         let workload = meet(&Source::Generated).unwrap().at(8).unwrap();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
         let parameters = Parameters::random(workload.network(), &mut rng);
-        let fsm = TrainingGraphs::new(&*workload, 2).learn(NamedEncoding::Sort, |_| {}).policy;
+        let fsm = TrainingGraphs::new(&*workload, 2).learn(Encoding::Sort, |_| {}).policy;
         let mini_batches = [MiniBatch { first: 4, size: 3 }];
         let expected = workload.interpret(&parameters, mini_batches[0]).unwrap();
         let mut counts = Vec::new();

@@ -12,7 +12,7 @@ use edbatch_benches::throughput::weights;
 use edbatch_benches::workload::{MiniBatch, Part, Workload};
 use edbatch_graph::Schedule;
 use edbatch_layout::{Capacity, CellStyle, Plan, Planner, Program, Want};
-use edbatch_policy::{Fsm, NamedEncoding, Scheduler};
+use edbatch_policy::{Encoding, Fsm, Scheduler};
 use edbatch_runtime::{Backend, Count, KernelCounts};
 use edbatch_testing::{CountingAllocator, allocations};
 
@@ -76,7 +76,7 @@ fn planned(workload: &dyn Workload) -> (u64, KernelCounts) {
 
 /// What our own system allocates for a mini-batch that it has run before.
 fn warm(workload: &dyn Workload) -> u64 {
-    let unlearned = Fsm::new(NamedEncoding::Sort, workload.network().cells().len());
+    let unlearned = Fsm::new(Encoding::Sort, workload.network().cells().len());
     let contestant =
         workload.contestant(System::Edbatch, &weights(workload), &unlearned, &[MINI_BATCH], 1);
     let mut contestant = contestant.unwrap();

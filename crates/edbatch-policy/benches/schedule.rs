@@ -1,19 +1,19 @@
-//! Scheduling time a node, on four shapes and three sizes: is it linear?
+//! Scheduling time per node, on graphs of four shapes and three sizes.
 //!
 //!     cargo bench -p edbatch-policy
 //!     cargo bench -p edbatch-policy -- critical/1000000
 //!
-//! A run is the whole of it: the frontier's build, the policy's, and every batch; in memory that
-//! has seen the graph before. First, it prints ns a node as measured once, beside the ceiling of
-//! 10 ns a node and 5 ns an edge; then criterion measures with care. Throughput is in nodes.
+//! A run builds the frontier, starts the policy and schedules all batches, in memory that was used
+//! for the graph before. It prints the time per node of a few runs, and a limit of 10 ns per node
+//! and 5 ns per edge. Then criterion measures; its throughput is in nodes.
 
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule};
 use edbatch_policy::{
-    Agenda, Critical, Depth, Frontier, LearningConfig, LookAhead, NamedEncoding, PairRule,
-    Scheduler, Sufficient, TrainingSet, learn,
+    Agenda, Critical, Depth, Encoding, Frontier, LearningConfig, LookAhead, PairRule, Scheduler,
+    Sufficient, TrainingSet, learn,
 };
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -37,12 +37,12 @@ fn benches(criterion: &mut Criterion) {
             });
             let edges: usize =
                 (0..dag.nodes()).map(|v| dag.arguments(NodeId::new(v)).count()).sum();
-            let ceiling = 10.0 + 5.0 * edges as f64 / dag.nodes() as f64;
+            let limit = 10.0 + 5.0 * edges as f64 / dag.nodes() as f64;
             let mut schedule = Schedule::new();
             for (name, mut scheduler) in schedulers(&dag) {
                 let mut run = || scheduler.schedule(&dag, &mut schedule);
                 let first = fastest(&mut run).as_nanos() as f64 / dag.nodes() as f64;
-                println!("{shape} {name} {nodes}: {first:.1} ns a node, ceiling {ceiling:.1}");
+                println!("{shape} {name} {nodes}: {first:.1} ns per node, limit {limit:.1}");
                 group.bench_function(BenchmarkId::new(name, nodes), |bencher| {
                     bencher.iter(&mut run)
                 });
@@ -51,7 +51,7 @@ fn benches(criterion: &mut Criterion) {
     }
 }
 
-/// The fastest of a few runs, the first one left out: it allocates.
+/// The minimum time of several runs. The first run allocates and is not counted.
 fn fastest(run: &mut dyn FnMut()) -> Duration {
     run();
     let mut timed = || {
@@ -63,15 +63,14 @@ fn fastest(run: &mut dyn FnMut()) -> Duration {
 }
 
 fn schedulers(dag: &PlainDag) -> Vec<(&'static str, Scheduler)> {
-    // One episode without random choices, and with constant values: the table runs the smallest
-    // kind in each state, and knows all states that it meets. So the FSM is measured, not its
-    // fallback.
+    // Without random choices and with a learning rate of 0, the table runs the smallest kind in
+    // each state. It has all states that occur, so the fallback is not measured.
     let set = TrainingSet::new(std::slice::from_ref(dag), &[]).expect("a graph");
     let config =
         LearningConfig { episodes: 1, rate: 0.0, epsilon: 0.0, ..LearningConfig::default() };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let learned = learn(&set, NamedEncoding::Sort, &config, &mut rng, |_| ());
-    let fsm = learned.fsm(NamedEncoding::Sort, dag.kinds());
+    let learned = learn(&set, Encoding::Sort, &config, &mut rng, |_| ());
+    let fsm = learned.fsm(Encoding::Sort, dag.kinds());
     vec![
         ("default", Scheduler::default()),
         ("fsm-sort", Scheduler::by(Box::new(fsm))),
@@ -84,7 +83,7 @@ fn schedulers(dag: &PlainDag) -> Vec<(&'static str, Scheduler)> {
     ]
 }
 
-/// Random binary trees of 20 leaves: kinds leaf, inner, output.
+/// Random binary trees of 20 leaves. The kinds are leaf, inner and output.
 fn trees(nodes: usize) -> PlainDag {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut dag = PlainDag::new(["leaf", "inner", "output"]);
@@ -103,7 +102,7 @@ fn trees(nodes: usize) -> PlainDag {
     dag
 }
 
-/// Two layers each way over sentences of 5 to 40 words.
+/// Two layers in each direction over sentences of 5 to 40 words.
 fn chains(nodes: usize) -> PlainDag {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
     let mut dag = PlainDag::new(["fwd.0", "fwd.1", "bwd.0", "bwd.1", "output"]);
@@ -126,7 +125,7 @@ fn chains(nodes: usize) -> PlainDag {
     dag
 }
 
-/// Sentences of 30 to 60 characters, a word ending at every other one.
+/// Sentences of 30 to 60 characters. A word ends at every other character on average.
 fn lattices(nodes: usize) -> PlainDag {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let mut dag = PlainDag::new(["char", "word", "output"]);
@@ -147,7 +146,7 @@ fn lattices(nodes: usize) -> PlainDag {
     dag
 }
 
-/// One tree as deep as can be: as many batches as a third of the nodes.
+/// A tree of maximum depth: a batch for every three nodes.
 fn deep(nodes: usize) -> PlainDag {
     let mut dag = PlainDag::new(["leaf", "inner", "output"]);
     let mut root = dag.push(Kind(0), &[]).unwrap();

@@ -1,4 +1,4 @@
-//! A policy by its word, as on the command line.
+//! Policies by name, as on the command line.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,9 +10,9 @@ use crate::{
     PairRule, Sufficient,
 };
 
-/// `depth`, `by-depth`, `agenda`, `sufficient`, `critical`, `critical:pair`, `critical:soft`,
-/// `beam:WIDTH[:SECONDS]`, `exact[:SECONDS]`, or else the path of a learned
-/// policy.
+/// A policy by name: `depth`, `by-depth`, `agenda`, `sufficient`, `critical`, `critical:pair`,
+/// `critical:soft`, `beam:WIDTH[:SECONDS]` or `exact[:SECONDS]`. Any other word is the path of a
+/// learned policy.
 ///
 /// ```
 /// use edbatch_policy::PolicyChoice;
@@ -36,21 +36,21 @@ pub enum PolicyChoice {
     Sufficient,
     /// [`Critical`](crate::Critical).
     Critical,
-    /// [`LookAhead`](crate::LookAhead), by [`PairRule::pair`].
+    /// [`LookAhead`](crate::LookAhead) with [`PairRule::pair`].
     CriticalPair,
-    /// [`LookAhead`](crate::LookAhead), by [`PairRule::soft`].
+    /// [`LookAhead`](crate::LookAhead) with [`PairRule::soft`].
     CriticalSoft,
-    /// A beam search of this width, for so long at most.
+    /// A [beam search](Beam) of this width, with a time limit for each graph.
     Beam(usize, Option<Duration>),
-    /// A [search](Beam::exact) until nothing better can be found, for so long at most.
+    /// A [search](Beam::exact) for an optimal schedule, with a time limit for each graph.
     Exact(Option<Duration>),
-    /// A [learned](Learned) policy, from a file.
+    /// A [learned](Learned) policy from a file.
     File(PathBuf),
 }
 
 impl PolicyChoice {
-    /// The policy, for graphs whose kinds have these names. A learned one must have been learned
-    /// for exactly these kinds.
+    /// Creates the policy for graphs whose kinds have these names. A learned policy must have been
+    /// learned for exactly these kinds.
     ///
     /// # Errors
     /// If a learned policy cannot be read, or was learned for other kinds.
@@ -58,8 +58,8 @@ impl PolicyChoice {
         self.open_with(|learned| learned.open(kinds).map_err(OpenErrorKind::Kinds))
     }
 
-    /// As [`open`](Self::open), but a learned policy may have been learned for other kinds: states
-    /// with a kind that it does not know go to [`Critical`].
+    /// Like [`open`](Self::open), but accepts a policy that was learned for other kinds: in states
+    /// with an unknown kind [`Critical`] decides.
     ///
     /// # Errors
     /// If a learned policy cannot be read.
@@ -120,12 +120,12 @@ impl FromStr for PolicyChoice {
     }
 }
 
-/// A budget of time: at least a nanosecond, at most a year.
+/// Parses a time limit: at least a nanosecond, at most a year.
 fn seconds(word: &str, text: Option<&str>) -> Result<Option<Duration>, ChoiceError> {
     let Some(text) = text else { return Ok(None) };
     let seconds = text.parse().ok().filter(|seconds| (0.0..3.2e7).contains(seconds));
     match seconds.map(Duration::from_secs_f64) {
-        // Less is rounded to nothing.
+        // Shorter times round to zero.
         Some(within) if !within.is_zero() => Ok(Some(within)),
         _ => Err(ChoiceError::Seconds(word.into())),
     }
@@ -160,11 +160,11 @@ impl fmt::Display for PolicyChoice {
 pub enum ChoiceError {
     /// There is no word.
     Empty,
-    /// There is no such variant of `critical`.
+    /// An unknown variant of `critical`.
     Critical(String),
     /// The width of a beam is not a positive number.
     Width(String),
-    /// A budget is no number of seconds from a nanosecond to a year.
+    /// A time limit is not a number of seconds between a nanosecond and a year.
     Seconds(String),
 }
 
@@ -183,7 +183,7 @@ impl fmt::Display for ChoiceError {
                 write!(f, "expected beam:WIDTH with a width of at least 1, got `{word}`")
             }
             Self::Seconds(word) => {
-                let expected = "a number of seconds at the end, from a nanosecond to a year";
+                let expected = "a time limit in seconds at the end, from a nanosecond to a year";
                 write!(f, "expected {expected}, got `{word}`")
             }
         }
@@ -192,23 +192,23 @@ impl fmt::Display for ChoiceError {
 
 impl std::error::Error for ChoiceError {}
 
-/// A learned policy that cannot be used.
+/// An error while opening a learned policy.
 #[derive(Debug)]
 pub struct OpenError {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub kind: OpenErrorKind,
 }
 
-/// Why a learned policy cannot be used.
+/// The cause of an [`OpenError`].
 #[derive(Debug)]
 pub enum OpenErrorKind {
     /// The file cannot be read.
     Read(std::io::Error),
-    /// It is no learned policy.
+    /// The file is not a learned policy.
     File(FileError),
-    /// It was learned for other kinds.
+    /// The policy was learned for other kinds.
     Kinds(OtherKinds),
 }
 

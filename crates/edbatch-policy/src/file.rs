@@ -44,7 +44,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AnyPolicy, Fsm, FsmTable, LookAhead, NamedEncoding, Outcome, PairRule, RuleOutcome, Symbol,
+    AnyPolicy, Encoding, Fsm, FsmTable, LookAhead, Outcome, PairRule, RuleOutcome, Symbol,
     UnknownEncoding,
 };
 
@@ -73,7 +73,7 @@ pub struct Learned {
 #[derive(Clone, PartialEq, Debug)]
 pub enum LearnedContent {
     /// The table of an [`Fsm`], and the encoding of its states.
-    Table(NamedEncoding, FsmTable),
+    Table(Encoding, FsmTable),
     /// The constants of a [`LookAhead`].
     Rule(PairRule),
 }
@@ -102,7 +102,7 @@ impl Learned {
     #[must_use]
     pub fn table(
         outcome: &Outcome,
-        encoding: NamedEncoding,
+        encoding: Encoding,
         kinds: &[impl AsRef<str>],
         on: &str,
         mini_batches: usize,
@@ -124,7 +124,8 @@ impl Learned {
         Self { kinds: owned(kinds), trained, content }
     }
 
-    /// A rule learned by [`learn_rule`](fn@crate::learn_rule) on graphs whose kinds have these names.
+    /// A rule learned by [`learn_rule`](fn@crate::learn_rule) on graphs whose kinds have these
+    /// names.
     ///
     /// # Panics
     /// If the rule mentions a kind that has no name.
@@ -273,7 +274,7 @@ fn owned(kinds: &[impl AsRef<str>]) -> Vec<String> {
 }
 
 fn read_table(file: &File<TableState>) -> Result<Learned, FileError> {
-    let encoding: NamedEncoding = file
+    let encoding: Encoding = file
         .encoding
         .parse()
         .map_err(|error: UnknownEncoding| FileError::Encoding(error.to_string()))?;

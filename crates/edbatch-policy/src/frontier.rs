@@ -1,15 +1,15 @@
-//! The ready nodes of a graph, kind by kind, kept up to date as batches run.
+//! The ready nodes of a graph, by kind, updated as batches run.
 //!
 //! *Source*: `Frontier(G)` and `Frontier_a(G)`, §2 and Alg. 1 of the paper.
 //!
-//! Every kind owns a stretch of one queue, as long as the kind has nodes. A node is appended to its
-//! kind's stretch when its last argument has run, so a stretch holds what ran, what is ready, and
-//! free places for the rest. Nothing is ever removed; a policy that keeps statistics remembers how
-//! far it has read and catches up when it is asked (see [`Critical`](crate::Critical)).
+//! Each kind owns a segment of one queue, with a place for each of its nodes. A node is appended to
+//! the segment when its last argument has run. So a segment holds the completed nodes, then the
+//! ready nodes, then free places. Nodes are never removed: a policy with counters remembers how far
+//! it has read, and updates the counters when it is called (see [`Critical`](crate::Critical)).
 //!
-//! *Cost*: O(nodes + edges) to build and as much over a whole run, whatever the number of batches.
-//! A frontier that is [`reset`](Frontier::reset) for the next mini-batch reuses its memory:
-//! once it has seen the largest graph it allocates nothing.
+//! *Cost*: O(nodes + edges) to build, and the same over a whole run, whatever the number of
+//! batches. [`reset`](Frontier::reset) reuses the memory for the next mini-batch. It allocates
+//! nothing once the frontier has been used with the largest graph.
 
 mod advance;
 mod build;
@@ -19,69 +19,70 @@ use edbatch_graph::{Dag, Kind, NodeId};
 
 use edges::Edges;
 
-/// What a policy sees: which nodes are ready, which ran, and which node reads which.
+/// The state of a run: the ready nodes, the completed nodes, and the edges of the graph.
 #[derive(Clone, Debug, Default)]
 pub struct Frontier {
-    /// The nodes, and after them one that says where the last one's users end.
+    /// The nodes, followed by a sentinel that marks the end of the last node's users.
     nodes: Vec<Node>,
-    /// Users of node `v`: from its first to the first of node `v + 1`, ascending. What follows is
-    /// spare.
+    /// The users of each node, ascending: from its `first_user` to the `first_user` of the next
+    /// node. The rest is spare.
     users: Vec<NodeId>,
-    /// The users of a few nodes that run; the rest is spare.
+    /// The users of a few nodes of a batch; the rest is spare.
     gathered: Vec<NodeId>,
     queue: Vec<NodeId>,
-    stretches: Vec<Stretch>,
-    /// Bit `k` of the whole: kind `k` has a ready node.
+    segments: Vec<Segment>,
+    /// A bit set of the kinds that have a ready node.
     ready: Vec<u64>,
     remaining: usize,
-    /// By node, how many arguments it waits for beside those pending; of nodes with very many.
+    /// Nodes with very many arguments: the number of arguments not counted in `pending`.
     overflow: Vec<(NodeId, u32)>,
     edges: Edges,
     /// The first `source_count` are the nodes without arguments, ascending; the rest is spare.
     sources: Vec<NodeId>,
     source_count: usize,
-    /// For how many nodes each stands; empty when each stands for itself.
+    /// The weights of the nodes; empty if all are 1.
     weights: Vec<u32>,
-    /// Per kind, Σ weight of the ready nodes; kept only if there are weights.
+    /// The sum of the weights of the ready nodes, by kind. Empty if there are no weights.
     ready_weights: Vec<usize>,
-    /// Σ weight of all nodes, and of those that ran; likewise.
+    /// The sums of the weights of all nodes and of the completed nodes, if there are weights.
     weight_of_all: usize,
     weight_ran: usize,
 }
 
-/// All that a run touches of a node. The next node of a batch lies an instance away: in a large
-/// mini-batch that is a cache line a node, and the more nodes share one, the longer it stays.
+/// The data of a node that a run accesses. The nodes of a batch are in different instances: in a
+/// large mini-batch each access touches another cache line, so the data is kept small.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     first_user: u32,
-    /// For how many arguments it waits, up to `MOST`; those above [overflow](Frontier::overflow).
+    /// The number of arguments that have not run, up to `MAX_PENDING`. More are counted in
+    /// [`overflow`](Frontier::overflow).
     pending: u16,
     kind: Kind,
 }
 
 const NO_NODE: Node = Node { first_user: 0, pending: 0, kind: Kind(0) };
 
-/// So many arguments or users are copied at once, whether they are a node's or the next one's.
-const FEW: usize = 4;
+/// The number of arguments or users that are copied at once, even if a node has fewer.
+const COPIED_AT_ONCE: usize = 4;
 
-const MOST: usize = u16::MAX as usize;
+const MAX_PENDING: usize = u16::MAX as usize;
 
-/// A kind's part of the queue, as indices: `start ≤ front ≤ back ≤ end`.
+/// The segment of a kind in the queue, as indices: `start ≤ front ≤ back ≤ end`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stretch {
+struct Segment {
     start: u32,
-    /// Where the nodes that ran end and the ready ones begin.
+    /// The end of the completed nodes, and the start of the ready nodes.
     front: u32,
     back: u32,
     end: u32,
-    /// How many nodes of the kind have no argument; the stretch begins with them.
+    /// The number of nodes without arguments; the segment begins with them.
     sources: u32,
-    /// Whether any node of the kind has a user.
+    /// True if a node of the kind has a user.
     is_read: bool,
 }
 
 impl Frontier {
-    /// The frontier of a graph of which nothing has run.
+    /// Creates the frontier of a graph before its first batch.
     #[must_use]
     pub fn new(dag: &impl Dag) -> Self {
         let mut frontier = Self::default();
@@ -89,7 +90,7 @@ impl Frontier {
         frontier
     }
 
-    /// Turns to another graph and keeps the memory.
+    /// Starts with another graph. Memory is reused.
     pub fn reset(&mut self, dag: &impl Dag) {
         self.weights.clear();
         self.ready_weights.clear();
@@ -99,7 +100,7 @@ impl Frontier {
         self.open();
     }
 
-    /// The frontier of a graph whose nodes stand for several each.
+    /// Creates the frontier of a graph whose nodes have weights.
     pub(crate) fn weighted(dag: &impl Dag, weights: Vec<u32>) -> Self {
         let mut frontier = Self::new(dag);
         frontier.weight_of_all = weights.iter().map(|&weight| weight as usize).sum();
@@ -108,7 +109,7 @@ impl Frontier {
         frontier
     }
 
-    /// Back to the state in which nothing has run, without looking at the graph again.
+    /// Returns to the state before the first batch, without reading the graph again.
     pub fn rewind(&mut self) {
         self.overflow.clear();
         for edges in self.edges.users[..self.edges.count].chunk_by(|a, b| a == b) {
@@ -118,15 +119,15 @@ impl Frontier {
         self.open();
     }
 
-    /// Makes the sources ready, and nothing else.
+    /// Makes only the sources ready.
     fn open(&mut self) {
         self.remaining = self.nodes();
         self.weight_ran = 0;
         self.ready.fill(0);
-        for (kind, stretch) in self.stretches.iter_mut().enumerate() {
-            stretch.front = stretch.start;
-            stretch.back = stretch.start + stretch.sources;
-            if stretch.sources > 0 {
+        for (kind, segment) in self.segments.iter_mut().enumerate() {
+            segment.front = segment.start;
+            segment.back = segment.start + segment.sources;
+            if segment.sources > 0 {
                 self.ready[kind / 64] |= 1 << (kind % 64);
             }
         }
@@ -145,7 +146,7 @@ impl Frontier {
     /// Number of kinds that may occur.
     #[must_use]
     pub fn kinds(&self) -> usize {
-        self.stretches.len()
+        self.segments.len()
     }
 
     /// The kind of a node.
@@ -154,7 +155,7 @@ impl Frontier {
         self.nodes[node.index()].kind
     }
 
-    /// The nodes that read a node, ascending; one that reads it twice occurs twice.
+    /// The nodes that read a node, ascending. A node that reads it twice occurs twice.
     #[must_use]
     pub fn users(&self, node: NodeId) -> &[NodeId] {
         &self.users[advance::users_at(&self.nodes, node)]
@@ -175,8 +176,8 @@ impl Frontier {
         })
     }
 
-    /// Calls `each` for the users of some ready nodes that wait for these alone, with their kinds.
-    /// (A user that reads its last argument twice waits for two.)
+    /// Calls `each` for the users of some ready nodes that wait for one argument only, with their
+    /// kinds. (A user that reads its last argument twice waits for two.)
     #[inline]
     pub(crate) fn for_each_released<'a>(
         &self,
@@ -195,39 +196,39 @@ impl Frontier {
         }
     }
 
-    /// Whether a node waits for more arguments than those pending.
+    /// Returns true if a node waits for more arguments than `pending` says.
     #[cold]
     fn overflows(&self, node: NodeId) -> bool {
         let found = self.overflow.binary_search_by_key(&node, |&(id, _)| id);
         found.is_ok_and(|found| self.overflow[found].1 > 0)
     }
 
-    /// All pairs of an argument and a user, by user, ascending.
+    /// All pairs of an argument and its user, ascending by user.
     pub(crate) fn edges(
         &self,
     ) -> impl DoubleEndedIterator<Item = (NodeId, NodeId)> + ExactSizeIterator + Clone + '_ {
         self.edges.iter()
     }
 
-    /// Whether any node of a kind has an argument.
+    /// Returns true if a node of this kind has an argument.
     pub(crate) fn has_arguments(&self, kind: Kind) -> bool {
-        let Stretch { start, end, sources, .. } = self.stretches[kind.index()];
+        let Segment { start, end, sources, .. } = self.segments[kind.index()];
         end - start > sources
     }
 
-    /// For how many nodes of the original graph a node stands: 1, except in a
+    /// The weight of a node: the number of nodes that it represents. It is 1 except in a
     /// [`quotient`](crate::quotient).
     #[must_use]
     pub fn weight(&self, node: NodeId) -> u32 {
         self.weights.get(node.index()).copied().unwrap_or(1)
     }
 
-    /// Whether any node stands for several.
+    /// Returns true if nodes have weights.
     pub(crate) fn has_weights(&self) -> bool {
         !self.weights.is_empty()
     }
 
-    /// Σ [`weight`](Self::weight): how many nodes of the original graph these are.
+    /// The sum of the [weights](Self::weight) of some nodes.
     #[must_use]
     pub fn weight_of(&self, nodes: &[NodeId]) -> usize {
         if self.weights.is_empty() {
@@ -236,7 +237,7 @@ impl Frontier {
         nodes.iter().map(|&node| self.weight(node) as usize).sum()
     }
 
-    /// How many nodes of a kind are ready, by weight.
+    /// The number of ready nodes of a kind, by weight.
     #[must_use]
     pub fn ready_count(&self, kind: Kind) -> usize {
         if self.weights.is_empty() {
@@ -245,37 +246,37 @@ impl Frontier {
         self.ready_weights[kind.index()]
     }
 
-    /// Whether any node of a kind has a user.
+    /// Returns true if a node of this kind has a user.
     pub(crate) fn is_read(&self, kind: Kind) -> bool {
-        self.stretches[kind.index()].is_read
+        self.segments[kind.index()].is_read
     }
 
-    /// Number of nodes of a kind in the whole graph, whether they ran or not.
+    /// Number of nodes of a kind in the whole graph.
     #[must_use]
     pub fn total(&self, kind: Kind) -> usize {
-        let stretch = self.stretches[kind.index()];
-        (stretch.end - stretch.start) as usize
+        let segment = self.segments[kind.index()];
+        (segment.end - segment.start) as usize
     }
 
     /// The ready nodes of a kind, in the order in which they became ready.
     #[must_use]
     pub fn ready(&self, kind: Kind) -> &[NodeId] {
-        let stretch = self.stretches[kind.index()];
-        &self.queue[stretch.front as usize..stretch.back as usize]
+        let segment = self.segments[kind.index()];
+        &self.queue[segment.front as usize..segment.back as usize]
     }
 
-    /// The nodes of a kind that ran, in the order in which they did.
+    /// The completed nodes of a kind, in the order in which they ran.
     #[must_use]
     pub fn ran(&self, kind: Kind) -> &[NodeId] {
-        let stretch = self.stretches[kind.index()];
-        &self.queue[stretch.start as usize..stretch.front as usize]
+        let segment = self.segments[kind.index()];
+        &self.queue[segment.start as usize..segment.front as usize]
     }
 
-    /// The nodes of a kind that ran, and after them the ready ones: it only ever grows.
+    /// The completed nodes of a kind, followed by the ready nodes. The list only grows.
     #[must_use]
     pub fn reached(&self, kind: Kind) -> &[NodeId] {
-        let stretch = self.stretches[kind.index()];
-        &self.queue[stretch.start as usize..stretch.back as usize]
+        let segment = self.segments[kind.index()];
+        &self.queue[segment.start as usize..segment.back as usize]
     }
 
     /// The kinds that have a ready node, ascending.
@@ -292,7 +293,7 @@ impl Frontier {
         })
     }
 
-    /// How many nodes ran, by weight.
+    /// The number of completed nodes, by weight.
     #[must_use]
     pub fn nodes_ran(&self) -> usize {
         if self.weights.is_empty() {
@@ -301,7 +302,7 @@ impl Frontier {
         self.weight_ran
     }
 
-    /// Number of nodes of the original graph.
+    /// The sum of the weights of all nodes.
     #[must_use]
     pub fn weight_of_all(&self) -> usize {
         if self.weights.is_empty() {
@@ -310,7 +311,7 @@ impl Frontier {
         self.weight_of_all
     }
 
-    /// Whether every node ran.
+    /// Returns true if all nodes have run.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.remaining == 0
@@ -319,14 +320,15 @@ impl Frontier {
     /// Runs the first `count` ready nodes of a kind and returns them.
     ///
     /// # Panics
-    /// If fewer are ready.
+    /// If fewer than `count` nodes are ready.
     pub fn run(&mut self, kind: Kind, count: usize) -> &[NodeId] {
-        let stretch = &mut self.stretches[kind.index()];
-        assert!(count <= (stretch.back - stretch.front) as usize);
-        let batch = stretch.front as usize..stretch.front as usize + count;
-        let is_read = stretch.is_read;
-        stretch.front += NodeId::new(count).0;
-        if stretch.front == stretch.back {
+        let segment = &mut self.segments[kind.index()];
+        let ready = (segment.back - segment.front) as usize;
+        assert!(count <= ready, "{count} nodes to run, but only {ready} are ready");
+        let batch = segment.front as usize..segment.front as usize + count;
+        let is_read = segment.is_read;
+        segment.front += NodeId::new(count).0;
+        if segment.front == segment.back {
             self.ready[kind.index() / 64] &= !(1 << (kind.index() % 64));
         }
         self.remaining -= count;
@@ -345,12 +347,12 @@ impl Frontier {
     }
 }
 
-/// For how many arguments a node waits in its 16 bits; the others overflow. Nodes come in ascending
-/// order.
+/// Returns the initial value of `pending` for a node, and adds arguments that exceed 16 bits to
+/// `overflow`. Nodes come in ascending order.
 #[inline]
 fn pending(node: NodeId, arguments: usize, overflow: &mut Vec<(NodeId, u32)>) -> u16 {
-    if arguments > MOST {
-        overflow.push((node, NodeId::new(arguments - MOST).0));
+    if arguments > MAX_PENDING {
+        overflow.push((node, NodeId::new(arguments - MAX_PENDING).0));
     }
-    arguments.min(MOST) as u16
+    arguments.min(MAX_PENDING) as u16
 }

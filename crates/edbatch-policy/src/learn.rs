@@ -1,43 +1,56 @@
-//! Learning an FSM by tabular Q-learning.
+//! Learning: the table of an FSM by Q-learning, and the constants of a rule.
+//!
+//! This module has the Q-learning; [`learn_rule`] is in `learn/rule.rs`.
 //!
 //! *Source*: §2.3 of the paper, with the constants of the authors' program, which are the defaults
 //! of [`LearningConfig`]. The reward of a batch is `-1 + α × ratio`, with the ratio the right way
-//! up ([`KindFrontiers`]). Returns are bootstrapped over N steps.
+//! up (see [`KindFrontiers`]). Returns are bootstrapped after N steps.
 //!
-//! Ours differs in four ways. A return beyond N steps is continued with the value of the state it
-//! ends in (theirs clips that value at 0, and rewards are never positive, so it never is). It
-//! learns on several mini-batches in turn, and keeps the table that is best on others, held out.
-//! A state without an entry falls to [`Critical`](crate::Critical).
+//! Ours differs in four ways. A return of more than N steps is continued with the value of the
+//! state in which it ends. (The authors clip that value at 0. Rewards are never positive, so they
+//! never add anything.) It learns on several mini-batches in turn. It keeps the table that is best
+//! on other mini-batches, which are held out. In a state without an entry
+//! [`Critical`](crate::Critical) decides.
 //!
-//! *Cost*: an episode schedules one mini-batch and keeps its ratios: O(edges × kinds).
+//! *Cost*: an episode schedules one mini-batch and updates its ratios: O(edges × kinds).
+
+mod evaluation;
+mod rule;
+mod training_set;
+mod values;
 
 use edbatch_graph::Dag;
 use rand::{Rng, RngExt};
 
-use crate::evaluation::Evaluation;
-use crate::values::{Transition, Values, choices};
-use crate::{Chains, Frontier, Fsm, FsmTable, KindFrontiers, NamedEncoding, TrainingSet, quotient};
+pub use evaluation::{Comparison, compare};
+pub use rule::{RuleOutcome, learn_rule};
+pub use training_set::{EmptyTrainingSet, TrainingSet, hold_out, set_aside};
 
-/// How to learn. `LearningConfig::default()` is what the authors do, where we do not differ.
+use crate::{Chains, Encoding, Frontier, Fsm, FsmTable, KindFrontiers, quotient};
+use evaluation::Evaluation;
+use values::{Transition, Values, choices};
+
+/// The parameters of Q-learning. The defaults are taken from the authors' program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LearningConfig {
-    /// Weight of the ratio in the reward `-1 + alpha × ratio`: 1.
+    /// Weight of the ratio in the reward `-1 + alpha × ratio`. Default: 1.
     pub alpha: f32,
-    /// Rewards in a return before it is bootstrapped: 10.
+    /// Number of rewards in a return before it is bootstrapped. Default: 10.
     pub steps: usize,
-    /// How far a value moves towards a return: 0.4.
+    /// Learning rate. Default: 0.4.
     pub rate: f32,
-    /// Share of random choices in the first episode: 0.5.
+    /// Probability of a random choice in the first episode. Default: 0.5.
     pub epsilon: f32,
-    /// By what that share is multiplied after each episode: 0.9.
+    /// Factor for `epsilon` after each episode. Default: 0.9.
     pub epsilon_decay: f32,
-    /// Below what that share does not fall: 0.05.
-    pub epsilon_least: f32,
-    /// Most episodes: 1000.
+    /// Minimum of `epsilon`. Default: 0.05.
+    pub min_epsilon: f32,
+    /// Maximum number of episodes. Default: 1000.
     pub episodes: usize,
-    /// Episodes between two looks at the mini-batches held out: 50.
+    /// Number of episodes between two evaluations on the mini-batches held out. Default: 50.
     pub evaluate_every: usize,
-    /// Stop when these need at most so many times the lower bound: 1.01.
+    /// Stop when the number of batches on these is at most this multiple of the lower bound.
+    /// Default: 1.01.
     pub good_enough: f64,
 }
 
@@ -49,7 +62,7 @@ impl Default for LearningConfig {
             rate: 0.4,
             epsilon: 0.5,
             epsilon_decay: 0.9,
-            epsilon_least: 0.05,
+            min_epsilon: 0.05,
             episodes: 1000,
             evaluate_every: 50,
             good_enough: 1.01,
@@ -57,7 +70,7 @@ impl Default for LearningConfig {
     }
 }
 
-/// The number of episodes done so far, and of those to come at most.
+/// Progress of learning, in episodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// Episodes done.
@@ -66,43 +79,43 @@ pub struct Progress {
     pub episodes: usize,
 }
 
-/// What was learned: a table, and how it fares on the mini-batches held out.
+/// A learned table, and its results on the mini-batches held out.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// State by state, what to run; in the order in which the states were first met.
+    /// The kind to run in each state. States are in the order of their first occurrence.
     pub table: FsmTable,
     /// Episodes done.
     pub episodes: usize,
-    /// Batches of all mini-batches held out: with an empty table, that is, with `Critical`.
+    /// Number of batches on the mini-batches held out, with an empty table: `Critical` decides.
     pub before: usize,
-    /// With the table.
+    /// Number of batches on the mini-batches held out, with this table.
     pub after: usize,
-    /// Their lower bound.
+    /// Lower bound on the mini-batches held out.
     pub bound: usize,
 }
 
 impl Outcome {
-    /// With the empty table, if that did better on the mini-batches held out.
+    /// Replaces the table by an empty one if that is better on the mini-batches held out.
     #[must_use]
     pub fn or_critical(self) -> Self {
         let wins = self.after <= self.before;
         if wins { self } else { Self { table: Vec::new(), after: self.before, ..self } }
     }
 
-    /// The table as a policy.
+    /// Returns the table as a policy.
     #[must_use]
-    pub fn fsm(&self, encoding: NamedEncoding, kinds: usize) -> Fsm {
+    pub fn fsm(&self, encoding: Encoding, kinds: usize) -> Fsm {
         Fsm::of(&self.table, encoding, kinds)
     }
 }
 
-/// Learns on the mini-batches of a training set, in turn; keeps the table that is best on those
-/// held out. `progress` is called after every episode.
+/// Learns the table of an [`Fsm`] by Q-learning, on the mini-batches of a training set in turn.
+/// Keeps the table that is best on the mini-batches held out. Calls `progress` after every episode.
 ///
-/// The same generator in the same state gives the same table.
+/// The same state of the random generator always gives the same table.
 pub fn learn<D: Dag>(
     set: &TrainingSet<'_, D>,
-    encoding: NamedEncoding,
+    encoding: Encoding,
     config: &LearningConfig,
     rng: &mut impl Rng,
     mut progress: impl FnMut(&Progress),
@@ -123,12 +136,12 @@ pub fn learn<D: Dag>(
         let environment = &mut environments[next];
         environment.rollout(&mut q, encoding, epsilon, config.alpha, rng, &mut trace);
         q.update(&trace, config);
-        epsilon = (epsilon * config.epsilon_decay).max(config.epsilon_least);
+        epsilon = (epsilon * config.epsilon_decay).max(config.min_epsilon);
         episode += 1;
         if episode % config.evaluate_every.max(1) == 0 || episode == config.episodes {
             let table = q.table();
             let batches = evaluation.batches(&mut Fsm::of(&table, encoding, kinds));
-            if best.as_ref().is_none_or(|(least, _)| batches < *least) {
+            if best.as_ref().is_none_or(|(min, _)| batches < *min) {
                 best = Some((batches, table));
             }
         }
@@ -142,11 +155,11 @@ pub fn learn<D: Dag>(
     Outcome { table, episodes: episode, before, after, bound }
 }
 
-/// A mini-batch to learn on.
+/// A mini-batch to run episodes on.
 struct Environment {
     frontier: Frontier,
     chains: Chains,
-    /// When nothing has run.
+    /// The state before the first batch.
     kind_frontiers: KindFrontiers,
 }
 
@@ -159,11 +172,11 @@ impl Environment {
         Self { frontier, chains, kind_frontiers }
     }
 
-    /// One episode: schedules the mini-batch by `q`, at times at random, and notes each batch.
+    /// Runs an episode: schedules the mini-batch by `q` or at random, and records each batch.
     fn rollout(
         &mut self,
         q: &mut Values,
-        encoding: NamedEncoding,
+        encoding: Encoding,
         epsilon: f32,
         alpha: f32,
         rng: &mut impl Rng,
@@ -191,5 +204,36 @@ impl Environment {
             trace.push(Transition { state, kind, reward: -1.0 + alpha * ratio });
             frontier.run(kind, frontier.ready(kind).len());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::Xoshiro256PlusPlus;
+
+    use super::*;
+
+    /// A chain of two nodes of kind 1, each read by a node of kind 0. Without learned values the
+    /// smallest kind runs first, so its two nodes run in two batches.
+    #[test]
+    fn reward_grows_with_the_ratio_of_ready_nodes() {
+        let dag = edbatch_graph::parse_text("4\n1 0\n1 1 0\n0 1 0\n0 1 1\n").unwrap();
+        let rewards = |alpha| {
+            let mut trace = Vec::new();
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+            let mut q = Values::new(0, 2);
+            Environment::new(&dag).rollout(
+                &mut q,
+                Encoding::Sort,
+                0.0,
+                alpha,
+                &mut rng,
+                &mut trace,
+            );
+            trace.iter().map(|step| step.reward).collect::<Vec<_>>()
+        };
+        assert_eq!(rewards(1.0), [0.0, -0.5, 0.0, 0.0]);
+        assert_eq!(rewards(2.0), [1.0, 0.0, 1.0, 1.0]);
     }
 }

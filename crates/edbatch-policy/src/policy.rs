@@ -1,40 +1,44 @@
-//! Alg. 1: pick a kind, run its ready nodes, update the frontier, until nothing is left.
+//! Alg. 1 of the paper: pick a kind, run its ready nodes, update the frontier, and repeat.
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
 use crate::Frontier;
 
-/// A policy that was chosen at run time.
+/// A boxed policy, for a choice at run time.
 pub type AnyPolicy = Box<dyn Policy + Send>;
 
 /// Decides which kind runs next.
 ///
-/// A policy only reads the frontier. What it keeps beside it, it brings up to date when it is
-/// asked; so it may be started in the middle of a run, be asked at every step or now and then, and
-/// one policy may stand in for another. [`Beam`](crate::Beam) is the exception: it plans the whole
-/// run when it is started, so it must be asked at every step, and obeyed.
+/// A policy reads the frontier and never changes it. It updates its own data when [`next`] is
+/// called. So a run may be in progress when it is started, it need not be called for every batch,
+/// and its choice need not be followed. [`Beam`](crate::Beam) is the exception: it plans the whole
+/// run when it is started, so it must be called for every batch, and its choices must be followed.
+///
+/// [`next`]: Self::next
 pub trait Policy {
-    /// Turns to a new graph, and keeps the memory of the last one.
+    /// Starts with a new graph. Memory is reused.
     fn start(&mut self, frontier: &Frontier);
 
-    /// The kind of the next batch: one with a ready node. Asked only while a node remains.
+    /// Returns the kind of the next batch, which must have a ready node. Called only while a node
+    /// remains.
     fn next(&mut self, frontier: &Frontier) -> Kind;
 
-    /// How many of the ready nodes of `kind` make the next batch, in the order in which they
-    /// became ready: all of them, as Alg. 1 has it. Only [`Depth`](crate::Depth) runs fewer.
+    /// Returns the number of ready nodes of `kind` in the next batch, in the order in which they
+    /// became ready. By default the batch has all of them, as in Alg. 1. [`Depth`](crate::Depth)
+    /// and [`ByDepth`](crate::ByDepth) run fewer.
     fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
         frontier.ready(kind).len()
     }
 
-    /// Whether it knows that its last run was as short as can be. Only searches do; that a run met
-    /// the lower bound is for the caller to see.
+    /// Returns true if the policy has proved that its last schedule is optimal. Only searches prove
+    /// that; the caller can compare any schedule with [`lower_bound`](fn@crate::lower_bound).
     fn proved(&self) -> bool {
         false
     }
 
-    /// The same policy for another thread, which decides as this one does and shares nothing with
-    /// it.
-    fn another(&self) -> AnyPolicy;
+    /// Returns a policy for fork thread that makes the same choices. It shares no data with this
+    /// one.
+    fn fork(&self) -> AnyPolicy;
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
@@ -54,18 +58,18 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).proved()
     }
 
-    fn another(&self) -> AnyPolicy {
-        (**self).another()
+    fn fork(&self) -> AnyPolicy {
+        (**self).fork()
     }
 }
 
-/// The schedule of a graph under a policy.
+/// Returns the schedule of a graph under a policy.
 ///
 /// ```
 /// use edbatch_graph::parse_text;
 /// use edbatch_policy::{Sufficient, schedule};
 ///
-/// // Two chains of one kind; each node of them is read by a node of another kind.
+/// // Two chains of one kind; each node of them is read by a node of fork kind.
 /// let dag = parse_text("6\n0 0\n0 1 0\n0 0\n1 1 0\n1 1 1\n1 1 2\n")?;
 /// let schedule = schedule(&dag, &mut Sufficient::new());
 /// assert_eq!(schedule.to_string(), "k0: n0 n2\nk0: n1\nk1: n3 n5 n4\n");
@@ -78,8 +82,8 @@ pub fn schedule(dag: &impl Dag, policy: &mut (impl Policy + ?Sized)) -> Schedule
     schedule
 }
 
-/// As [`schedule`](fn@schedule), into memory that serves mini-batch after mini-batch: once
-/// `frontier`, `policy` and `schedule` have seen the largest of them, nothing is allocated.
+/// Like [`schedule`](fn@schedule), but reuses memory: it allocates nothing once `frontier`,
+/// `policy` and `schedule` have been used with the largest graph.
 pub fn schedule_into(
     dag: &impl Dag,
     policy: &mut (impl Policy + ?Sized),
@@ -91,7 +95,7 @@ pub fn schedule_into(
     run(frontier, policy, |kind, batch| schedule.push(kind, batch));
 }
 
-/// Runs all of a graph, of which nothing has run, and calls `each` for every batch.
+/// Runs a graph from its first batch to its last, and calls `each` for every batch.
 pub(crate) fn run(
     frontier: &mut Frontier,
     policy: &mut (impl Policy + ?Sized),

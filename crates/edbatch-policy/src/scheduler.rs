@@ -1,20 +1,20 @@
-//! What an engine keeps in order to schedule mini-batch after mini-batch.
+//! The scheduler of an engine: a policy with reusable memory.
 
 use edbatch_graph::{Dag, Schedule};
 
 use crate::{AnyPolicy, ByDepth, Critical, Depth, Frontier, InOrder, schedule_into};
 
-/// Schedules graph after graph in memory of its own, by a policy or by default.
+/// Schedules graphs and reuses its memory.
 ///
-/// By default it asks [`InOrder`] first, which builds no frontier and proves that its batches are
-/// the fewest, and where the kinds have no order, [`Critical`]. A policy of the caller's choice is
-/// obeyed.
+/// The default scheduler tries [`InOrder`] first, which builds no frontier and always finds the
+/// minimum number of batches. If the kinds have no order, it uses [`Critical`]. A scheduler with a
+/// policy always uses that policy.
 ///
 /// ```
 /// use edbatch_graph::{Schedule, parse_text};
 /// use edbatch_policy::{Depth, Scheduler};
 ///
-/// // A chain of one kind; each node of it is read by a node of another kind.
+/// // A chain of one kind; each node of it is read by a node of fork kind.
 /// let dag = parse_text("4\n0 0\n0 1 0\n1 1 0\n1 1 1\n")?;
 /// let mut schedule = Schedule::new();
 /// Scheduler::default().schedule(&dag, &mut schedule);
@@ -29,12 +29,12 @@ pub struct Scheduler {
     frontier: Frontier,
 }
 
-/// What is asked before the policy.
+/// The scheduling method that is tried before the policy.
 enum First {
-    /// Nothing: the policy is the caller's choice.
-    Policy,
+    None,
     InOrder(InOrder),
-    /// The same batches where the kinds have an order, in a third of the time.
+    /// `InOrder` makes the same batches as `ByDepth` if the kinds have an order, in a third of the
+    /// time.
     InOrderOrByDepth(InOrder, Box<ByDepth>),
 }
 
@@ -43,10 +43,10 @@ impl First {
         Self::InOrderOrByDepth(InOrder::default(), Box::default())
     }
 
-    /// The same without its memory.
-    fn another(&self) -> Self {
+    /// The same method with empty memory.
+    fn fork(&self) -> Self {
         match self {
-            Self::Policy => Self::Policy,
+            Self::None => Self::None,
             Self::InOrder(_) => Self::InOrder(InOrder::default()),
             Self::InOrderOrByDepth(..) => Self::by_depth(),
         }
@@ -61,25 +61,26 @@ impl Default for Scheduler {
 }
 
 impl Scheduler {
-    /// Schedules every graph by this policy.
+    /// A scheduler that uses this policy for every graph.
     #[must_use]
     pub fn by(policy: AnyPolicy) -> Self {
-        Self { first: First::Policy, policy, frontier: Frontier::default() }
+        Self { first: First::None, policy, frontier: Frontier::default() }
     }
 
-    /// Schedules for a device that runs batches side by side, in few waves: as
-    /// [`ByDepth`] does, which is [`InOrder`] where the kinds have an order.
+    /// A scheduler for a device that runs independent batches in parallel. It schedules by
+    /// [`ByDepth`], which makes few waves.
     #[must_use]
     pub fn by_depth() -> Self {
         let first = First::by_depth();
         Self { first, ..Self::by(Box::new(Depth::new())) }
     }
 
-    /// Schedules a graph. Nothing is allocated once this and `schedule` have seen the largest one.
+    /// Schedules a graph. It allocates nothing once `self` and `schedule` have been used with the
+    /// largest graph.
     pub fn schedule(&mut self, dag: &impl Dag, schedule: &mut Schedule) {
         let Self { first, policy, frontier } = self;
         let scheduled = match first {
-            First::Policy => false,
+            First::None => false,
             First::InOrder(in_order) => in_order.schedule(dag, schedule),
             First::InOrderOrByDepth(in_order, by_depth) => {
                 in_order.schedule(dag, schedule) || by_depth.schedule(dag, schedule)
@@ -90,9 +91,10 @@ impl Scheduler {
         }
     }
 
-    /// The same for another thread: decides as this one does and shares nothing with it.
+    /// Returns a scheduler for another thread that makes the same choices. It shares no data with
+    /// this one.
     #[must_use]
-    pub fn another(&self) -> Self {
-        Self { first: self.first.another(), ..Self::by(self.policy.another()) }
+    pub fn fork(&self) -> Self {
+        Self { first: self.first.fork(), ..Self::by(self.policy.fork()) }
     }
 }

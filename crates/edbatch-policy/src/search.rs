@@ -1,56 +1,62 @@
-//! Search as a policy, and anytime branch and bound.
+//! Searches for short schedules: a beam search as a policy, and branch and bound.
+
+mod beam;
+mod exhaustive;
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
-use crate::beam::Problem;
+pub use exhaustive::{exhaustive, exhaustive_within};
+
+use crate::analysis::without_kinds;
 use crate::policy::run;
 use crate::{AnyPolicy, Critical, Frontier, Policy, quotient};
+use beam::Problem;
 
-/// Bytes that the states of a level may take; a wider search would only fill the memory.
-const MEMORY: usize = 1 << 30;
+/// The maximum number of bytes for the states of a level.
+const MAX_BYTES: usize = 1 << 30;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The kinds of the batches, in order.
     pub kinds: Vec<Kind>,
-    /// No schedule has fewer batches.
+    /// A lower bound: no schedule has fewer batches.
     pub bound: usize,
-    /// Whether no schedule has fewer batches than [`kinds`](Self::kinds): the bound is met, or the
-    /// search closed.
+    /// True if [`kinds`](Self::kinds) is known to be optimal: it reaches the bound, or the search
+    /// dropped no state that could be better.
     pub proved: bool,
-    /// How many states were made.
+    /// The number of states that were visited.
     pub states: u64,
 }
 
-/// Plans the whole run by a beam search, at the start; then says what is next.
+/// Plans the whole run by a beam search when it is started, and then returns the plan step by step.
 ///
-/// With a budget of time it searches with doubled width again and again, up to its own, and follows
-/// the best that it has found when the time is up: at worst what [`Critical`] does. What it finds
-/// then depends on the machine.
+/// With a time limit it doubles the width from 1 up to its own, and takes the best schedule found
+/// when the time is over. That schedule is never longer than [`Critical`]'s, and may depend on the
+/// speed of the machine.
 #[derive(Clone, Debug)]
 pub struct Beam {
     widths: RangeInclusive<usize>,
     within: Option<Duration>,
-    /// The kinds of the whole run, and how many of them have been returned.
+    /// The kinds of the whole run, and the number of those already returned.
     plan: Vec<Kind>,
     returned: usize,
     proved: bool,
 }
 
 impl Beam {
-    /// A search of so many states a level.
+    /// A search that keeps `width` states per level.
     #[must_use]
     pub fn new(width: usize) -> Self {
         let width = width.max(1);
         Self::of_widths(width..=width)
     }
 
-    /// A search that doubles its width until there is nothing better to find, as
-    /// [`branch_and_bound`] does, or the states of a level fill a gibibyte.
+    /// A search that doubles its width until its schedule is proved optimal, like
+    /// [`branch_and_bound`], or until the states of a level take a gibibyte.
     #[must_use]
     pub fn exact() -> Self {
         Self::of_widths(1..=usize::MAX)
@@ -60,7 +66,7 @@ impl Beam {
         Self { widths, within: None, plan: Vec::new(), returned: 0, proved: false }
     }
 
-    /// Ends the search of a run after so much time.
+    /// Limits the time of the search for each graph.
     #[must_use]
     pub fn within(self, time: Duration) -> Self {
         Self { widths: 1..=*self.widths.end(), within: Some(time), ..self }
@@ -84,15 +90,16 @@ impl Policy for Beam {
         self.proved
     }
 
-    fn another(&self) -> AnyPolicy {
+    fn fork(&self) -> AnyPolicy {
         Box::new(self.clone())
     }
 }
 
-/// Branch and bound: beam searches of doubled width, each of which only looks for something better
-/// than what is known, until one closes: then the best known is optimal. It may be stopped at any
-/// time: `stop` is asked again and again with the number of states made so far. It stops by itself
-/// when the states of a level would fill a gibibyte.
+/// Searches for an optimal schedule by branch and bound: beam searches of doubled width, each for
+/// schedules shorter than the best known one. When a search drops no state for lack of width, the
+/// best schedule is optimal. `stop` is called many times with the number of states visited so far,
+/// and ends the search if it returns true. The search also ends when the states of a level take a
+/// gibibyte.
 ///
 /// ```
 /// use edbatch_policy::branch_and_bound;
@@ -108,7 +115,7 @@ pub fn branch_and_bound(dag: &impl Dag, mut stop: impl FnMut(u64) -> bool) -> Fo
     search(&Frontier::new(dag), 1..=usize::MAX, &mut stop)
 }
 
-/// Passes of doubled width, from the least of `widths` to the greatest.
+/// Searches with doubled width, from the start of `widths` to its end.
 fn search(
     frontier: &Frontier,
     widths: RangeInclusive<usize>,
@@ -118,7 +125,7 @@ fn search(
     let mut best = kinds_of(&mut core, &mut Critical::new());
     core.rewind();
     let problem = Problem::new(core);
-    let widest = (MEMORY / problem.state_bytes()).max(*widths.start()).min(*widths.end());
+    let widest = (MAX_BYTES / problem.state_bytes()).max(*widths.start()).min(*widths.end());
     let mut width = *widths.start();
     let mut states = 0;
     let mut proved = best.len() == problem.bound();
@@ -135,7 +142,7 @@ fn search(
     let bound = problem.bound() + last.len();
     best.extend(last);
     if !proved {
-        // On the quotient `Critical` breaks ties in another way, now and then a batch worse.
+        // On the quotient `Critical` breaks ties differently, and sometimes needs one more batch.
         let by_critical = kinds_of(&mut frontier.clone(), &mut Critical::new());
         if by_critical.len() < best.len() {
             best = by_critical;
@@ -144,15 +151,15 @@ fn search(
     Found { kinds: best, bound, proved, states }
 }
 
-/// The kinds of the batches that a policy makes.
+/// The kinds of the batches that a policy makes, in order.
 fn kinds_of(frontier: &mut Frontier, policy: &mut impl Policy) -> Vec<Kind> {
     let mut kinds = Vec::new();
     run(frontier, policy, |kind, _| kinds.push(kind));
     kinds
 }
 
-/// The graph without the kinds that no node reads, and these kinds: one batch each, at the end, is
-/// best.
+/// Returns the graph without the kinds that no node reads, and these kinds. One batch for each of
+/// them at the end is optimal.
 fn core(frontier: &Frontier) -> (Frontier, Vec<Kind>) {
     let mut read = vec![false; frontier.kinds()];
     for node in (0..frontier.nodes()).map(NodeId::new) {
@@ -160,11 +167,11 @@ fn core(frontier: &Frontier) -> (Frontier, Vec<Kind>) {
     }
     let kinds = (0..frontier.kinds()).map(Kind::new);
     let last = kinds.filter(|&kind| frontier.total(kind) > 0 && !read[kind.index()]);
-    let core = crate::quotient::without(frontier, |kind| !read[kind.index()]);
+    let core = without_kinds(frontier, |kind| !read[kind.index()]);
     (core, last.collect())
 }
 
-/// The schedule that runs these kinds in this order.
+/// Returns the schedule whose batches have these kinds, in this order.
 #[must_use]
 pub fn replay(dag: &impl Dag, kinds: &[Kind]) -> Schedule {
     let mut frontier = Frontier::new(dag);

@@ -1,10 +1,10 @@
-//! Scheduling allocates nothing once its memory has seen the largest mini-batch.
+//! Scheduling allocates nothing after the largest mini-batch.
 
 use std::iter;
 
 use edbatch_graph::{Dag, PlainDag, Schedule};
 use edbatch_policy::{
-    Agenda, AnyPolicy, Critical, Depth, Fsm, LearningConfig, LookAhead, NamedEncoding, PairRule,
+    Agenda, AnyPolicy, Critical, Depth, Encoding, Fsm, LearningConfig, LookAhead, PairRule,
     Scheduler, Sufficient, TrainingSet, learn, schedule,
 };
 use edbatch_testing::{CountingAllocator, allocations};
@@ -20,7 +20,7 @@ use support::{lattices, trees};
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator;
 
-/// How often it allocates, mini-batch after mini-batch.
+/// The number of allocations for each mini-batch.
 fn counts(mut scheduler: Scheduler, mini_batches: &[PlainDag]) -> Vec<usize> {
     let mut schedule = Schedule::new();
     let mut run = |dag| allocations(|| scheduler.schedule(dag, &mut schedule));
@@ -34,8 +34,8 @@ fn mini_batches(make: fn(u64, usize) -> PlainDag) -> Vec<PlainDag> {
 }
 
 #[test]
-fn a_scheduler_that_has_seen_the_largest_graph_allocates_nothing() {
-    // Kinds in an order, so that the default is `InOrder`; and without one.
+fn schedulers_allocate_nothing_after_the_largest_graph() {
+    // Kinds with an order, for which the default is `InOrder`, and without one.
     for make in [trees as fn(u64, usize) -> PlainDag, lattices] {
         let mini_batches = mini_batches(make);
         let policies: [AnyPolicy; 7] = [
@@ -45,26 +45,26 @@ fn a_scheduler_that_has_seen_the_largest_graph_allocates_nothing() {
             Box::new(Sufficient::new()),
             Box::new(Agenda::new()),
             Box::new(Depth::new()),
-            // It knows no state, and so falls to `Critical` all the time.
-            Box::new(Fsm::new(NamedEncoding::Sort, mini_batches[0].kinds())),
+            // Without states, so `Critical` always decides.
+            Box::new(Fsm::new(Encoding::Sort, mini_batches[0].kinds())),
         ];
         let schedulers = policies.into_iter().map(Scheduler::by).chain([Scheduler::default()]);
         for (number, scheduler) in schedulers.enumerate() {
             let counts = counts(scheduler, &mini_batches);
-            assert!(counts[0] > 0, "scheduler {number}: the first time");
+            assert!(counts[0] > 0, "scheduler {number}: the first mini-batch");
             assert_eq!(counts[1..], [0; 9], "scheduler {number}");
         }
     }
 }
 
-/// An FSM that knows every state that it meets on these graphs: it learns at a rate of 0, so it runs
-/// the smallest kind in each.
-fn complete_fsm(dags: &[PlainDag], encoding: NamedEncoding) -> Fsm {
+/// An FSM with all states that occur on these graphs. It is trained with a learning rate of 0 and
+/// without random choices, so it runs the smallest kind in each state.
+fn complete_fsm(dags: &[PlainDag], encoding: Encoding) -> Fsm {
     let config = LearningConfig {
         episodes: dags.len(),
         rate: 0.0,
         epsilon: 0.0,
-        epsilon_least: 0.0,
+        min_epsilon: 0.0,
         good_enough: 0.0,
         ..LearningConfig::default()
     };
@@ -78,12 +78,11 @@ fn complete_fsm(dags: &[PlainDag], encoding: NamedEncoding) -> Fsm {
     fsm
 }
 
-/// With all states that it meets in its table.
 #[test]
-fn a_learned_fsm_allocates_nothing() {
+fn fsm_allocates_nothing_after_the_largest_graph() {
     for make in [trees as fn(u64, usize) -> PlainDag, lattices] {
         let mini_batches = mini_batches(make);
-        for encoding in NamedEncoding::all() {
+        for encoding in Encoding::all() {
             let fsm = complete_fsm(&mini_batches, encoding);
             let counts = counts(Scheduler::by(Box::new(fsm)), &mini_batches);
             assert_eq!(counts[1..], [0; 9], "{encoding}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use edbatch_graph::{Dag, Graph};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::Model;
-use edbatch_policy::{AnyPolicy, LearningConfig, NamedEncoding, Outcome, TrainingSet, hold_out};
+use edbatch_policy::{AnyPolicy, Encoding, LearningConfig, Outcome, TrainingSet, hold_out};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
     Backend, BackendError, Bytes, Cpu, Parameters, Rows, ThreadPool, initial_rows, span,
@@ -358,7 +358,7 @@ impl<M: Model> Engine<M> {
     pub fn learn(
         &mut self,
         mini_batches: &[&[M::Input]],
-        encoding: NamedEncoding,
+        encoding: Encoding,
         config: &LearningConfig,
         rng: &mut impl Rng,
     ) -> Result<Outcome, RunError> {

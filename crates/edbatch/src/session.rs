@@ -68,7 +68,7 @@ impl Session {
     pub(crate) fn fork(&self, options: &EngineOptions) -> Self {
         let (program, initial) = (self.program.clone(), self.initial.clone());
         let fork = Self::new(program, self.backend().fork(), initial, options, 1);
-        fork.slot(0).scheduler = self.slot(0).scheduler.another();
+        fork.slot(0).scheduler = self.slot(0).scheduler.fork();
         fork
     }
 
@@ -176,7 +176,7 @@ impl Session {
     /// Sets the policy of all slots.
     pub(crate) fn set_policy(&self, policy: &AnyPolicy) {
         for slot in 0..self.slots.len() {
-            self.slot(slot).scheduler = Scheduler::by(policy.another());
+            self.slot(slot).scheduler = Scheduler::by(policy.fork());
         }
     }
 

@@ -16,8 +16,7 @@ use edbatch_graph::{Dag, Graph, Network};
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::*;
 use edbatch_policy::{
-    Agenda, Beam, Critical, Depth, LearningConfig, NamedEncoding, Policy, Sufficient, TrainingSet,
-    learn,
+    Agenda, Beam, Critical, Depth, Encoding, LearningConfig, Policy, Sufficient, TrainingSet, learn,
 };
 use edbatch_runtime::Parameters;
 #[cfg(feature = "cuda")]
@@ -374,7 +373,7 @@ fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 7
     let config = LearningConfig { episodes: 20, ..LearningConfig::default() };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let set = TrainingSet::new(graphs, &[]).unwrap();
-    let learned = learn(&set, NamedEncoding::Sort, &config, &mut rng, |_| ());
+    let learned = learn(&set, Encoding::Sort, &config, &mut rng, |_| ());
     [
         ("default", None),
         ("depth", Some(Box::new(Depth::new()))),
@@ -382,6 +381,6 @@ fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 7
         ("sufficient", Some(Box::new(Sufficient::new()))),
         ("critical", Some(Box::new(Critical::new()))),
         ("beam", Some(Box::new(Beam::new(3)))),
-        ("fsm", Some(Box::new(learned.fsm(NamedEncoding::Sort, graph.kinds())))),
+        ("fsm", Some(Box::new(learned.fsm(Encoding::Sort, graph.kinds())))),
     ]
 }

@@ -3,7 +3,7 @@
 use edbatch::{Engine, RunError};
 use edbatch_datasets::{Lattice, WordArc};
 use edbatch_models::{LatticeLstm, LatticeSizes, Model};
-use edbatch_policy::{Agenda, EmptyTrainingSet, LearningConfig, NamedEncoding};
+use edbatch_policy::{Agenda, EmptyTrainingSet, Encoding, LearningConfig};
 use edbatch_runtime::Parameters;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
@@ -30,7 +30,7 @@ fn a_learned_policy_changes_batches_and_no_result() {
     let outcomes = [1, 1].map(|seed| {
         let mut learned = engine();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let outcome = learned.learn(&mini_batches, NamedEncoding::Sort, &config, &mut rng).unwrap();
+        let outcome = learned.learn(&mini_batches, Encoding::Sort, &config, &mut rng).unwrap();
         assert!(outcome.bound <= outcome.after && outcome.bound <= outcome.before);
         assert_eq!(learned.statistics().batches, 0, "nothing awaits a value, so nothing is run");
         assert_eq!(learned.run(&inputs).unwrap(), expected);
@@ -39,7 +39,7 @@ fn a_learned_policy_changes_batches_and_no_result() {
         assert!(outcome.table.len() > 2, "{:?}", outcome.table);
         let mut by_table = engine();
         let kinds = model.network().cells().len();
-        by_table.set_policy(Box::new(outcome.fsm(NamedEncoding::Sort, kinds)));
+        by_table.set_policy(Box::new(outcome.fsm(Encoding::Sort, kinds)));
         assert_eq!(by_table.run(mini_batches[3]).unwrap(), expected[24..]);
         assert_eq!(by_table.statistics().batches, outcome.after as u64, "the one held out");
         outcome
@@ -58,7 +58,7 @@ fn nothing_is_learned_from_nothing() {
     let empty = Lattice { chars: vec![], words: vec![], tags: vec![] };
     for mini_batches in [&[][..], &[&[][..]], &[&[empty][..]]] {
         let learned =
-            engine.learn(mini_batches, NamedEncoding::Sort, &LearningConfig::default(), &mut rng);
+            engine.learn(mini_batches, Encoding::Sort, &LearningConfig::default(), &mut rng);
         assert!(matches!(learned.err(), Some(RunError::Learn(EmptyTrainingSet))));
     }
 }

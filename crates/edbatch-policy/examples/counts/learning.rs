@@ -1,17 +1,15 @@
-//! Ways to learn, compared on mini-batches that none of them saw.
+//! Learning methods, compared on unseen mini-batches.
 
 use std::time::Instant;
 
 use edbatch_graph::{Dag, PlainDag};
-use edbatch_policy::{
-    LearningConfig, LookAhead, NamedEncoding, Policy, TrainingSet, learn, learn_rule,
-};
+use edbatch_policy::{Encoding, LearningConfig, LookAhead, Policy, TrainingSet, learn, learn_rule};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::counted;
 
-/// A line a way: states, learning time, and what it gives on unseen mini-batches.
+/// Prints a line for each method: its batches on unseen mini-batches, states and learning time.
 pub(crate) fn compare(set: &TrainingSet<'_, PlainDag>, test: &[PlainDag]) {
     let kinds = set.train()[0].kinds();
     let show = |how: &str, states: usize, start: Instant, policy: &mut dyn Policy| {
@@ -19,7 +17,7 @@ pub(crate) fn compare(set: &TrainingSet<'_, PlainDag>, test: &[PlainDag]) {
         let counted = counted(test, policy);
         println!("    {how:24} {counted}, {states} states, learned in {milliseconds:.0} ms");
     };
-    for encoding in NamedEncoding::all() {
+    for encoding in Encoding::all() {
         let start = Instant::now();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let outcome = learn(set, encoding, &LearningConfig::default(), &mut rng, |_| ());

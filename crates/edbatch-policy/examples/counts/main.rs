@@ -1,9 +1,10 @@
-//! Batches and time of every policy on real mini-batches, and what learning gains.
+//! Prints the batches and the time of every policy on real mini-batches, and the gain by learning.
 //!
 //!     EDBATCH_SHARED=… cargo run --release -p edbatch-policy --example counts [WORKLOAD [SIZE]] [--learn]
 //!
-//! Means over mini-batches drawn at random from the test set. Learning is on the training set.
-//! `two-type` and `summed`, lattices whose sums are nodes as in the paper, have the most to gain.
+//! Figures are means over random mini-batches of the test set. Learning uses the training set. The
+//! workloads are `two-type` (trees with two inner kinds), `newswire` (lattices) and `summed`
+//! (lattices whose sums are nodes, as in the paper).
 
 mod learning;
 mod real;
@@ -18,12 +19,12 @@ use edbatch_policy::{
 
 const SIZES: [usize; 4] = [1, 8, 64, 256];
 
-/// How many mini-batches a row is the mean of.
+/// The number of mini-batches of a row.
 fn mini_batches(size: usize) -> usize {
     (1280 / size).clamp(5, 100)
 }
 
-/// How many mini-batches to learn on, a third of them held out.
+/// The number of mini-batches to learn on, including the third that is held out.
 fn training_count(size: usize) -> usize {
     (1152 / size).clamp(6, 72)
 }
@@ -50,7 +51,7 @@ fn main() {
     }
 }
 
-/// A policy by its name.
+/// The name of a policy, and its constructor.
 type Named = (&'static str, fn() -> Box<dyn Policy>);
 
 const POLICIES: [Named; 7] = [
@@ -63,7 +64,7 @@ const POLICIES: [Named; 7] = [
     ("beam:32", || Box::new(Beam::new(32))),
 ];
 
-/// The mini-batches of a size, and a line a policy.
+/// Prints the properties of the mini-batches, and a line for each policy.
 fn rows(name: &str, size: usize, dags: &[PlainDag]) {
     let mean = |of: &dyn Fn(&PlainDag) -> usize| {
         dags.iter().map(of).sum::<usize>() as f64 / dags.len() as f64
@@ -80,8 +81,9 @@ fn rows(name: &str, size: usize, dags: &[PlainDag]) {
     }
 }
 
-/// Mean batches, these over the bound, and the time beside that of `critical`: of each the least of
-/// a few runs that take turns, so that what else the machine does hits both.
+/// Formats the mean number of batches, the same divided by the bound, and the time compared with
+/// `critical`. Times are minima of several runs. Runs of both policies alternate, so that other
+/// load on the machine affects both.
 pub(crate) fn counted(dags: &[PlainDag], policy: &mut dyn Policy) -> String {
     let (mut frontier, mut schedule) = (Frontier::default(), Schedule::new());
     let mut critical = Critical::new();

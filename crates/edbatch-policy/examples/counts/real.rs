@@ -1,4 +1,4 @@
-//! Real inputs as graphs: throw-away readers, just enough to count batches.
+//! Graphs of real inputs, with minimal readers.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,14 +7,14 @@ use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-/// A workload: graphs to learn on and graphs to measure on, an instance each.
+/// A workload: graphs of single instances, to learn on and to measure on.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) train: Vec<PlainDag>,
     pub(crate) test: Vec<PlainDag>,
 }
 
-/// All workloads whose data lie under `shared`.
+/// All workloads. `shared` is the folder of the shared data.
 pub(crate) fn workloads(shared: &Path) -> Vec<Workload> {
     let data = shared.join("datasets");
     let read = |path: &str| text(&data.join(path));
@@ -40,7 +40,8 @@ pub(crate) fn workloads(shared: &Path) -> Vec<Workload> {
     ]
 }
 
-/// `count` mini-batches of `size` instances each, drawn without replacement, deck after deck.
+/// `count` random mini-batches of `size` instances. An instance is drawn again only after all
+/// others.
 pub(crate) fn mini_batches(
     instances: &[PlainDag],
     size: usize,
@@ -61,7 +62,7 @@ pub(crate) fn mini_batches(
     (0..count).map(|_| batch()).collect()
 }
 
-/// Several graphs side by side.
+/// The disjoint union of several graphs.
 fn mini_batch(graphs: &[&PlainDag]) -> PlainDag {
     let mut all = PlainDag::new(graphs[0].kind_names().to_vec());
     for graph in graphs {
@@ -75,10 +76,11 @@ fn mini_batch(graphs: &[&PlainDag]) -> PlainDag {
     all
 }
 
-/// `(label left right)` or `(label token)`, instance `n` of its file; inner nodes have two kinds.
+/// Parses `(label left right)` or `(label token)`, instance `n` of its file. Inner nodes have two
+/// kinds.
 fn tree(line: &str, n: u64) -> PlainDag {
     let mut dag = PlainDag::new(["leaf", "node0", "node1", "output"]);
-    // Per open bracket, the children so far.
+    // The children so far, for each open bracket.
     let mut open: Vec<Vec<NodeId>> = Vec::new();
     let mut post_order = Vec::new();
     for byte in line.bytes() {
@@ -111,10 +113,11 @@ fn splitmix64(x: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// Per state 1, 2, …, the states in which its arcs start; the one just before is a character.
+/// For each state from 1 on, the states in which its arcs start. An arc from the previous state is
+/// a character.
 type Arcs = Vec<Vec<usize>>;
 
-/// A sum over the arcs into a state is folded into the nodes that read the state.
+/// Sums of arcs are part of the nodes that read them.
 fn lattice(arcs: &Arcs) -> PlainDag {
     let mut dag = PlainDag::new(["char", "word", "output"]);
     let mut into: Vec<Vec<NodeId>> = vec![Vec::new()];
@@ -134,7 +137,7 @@ fn lattice(arcs: &Arcs) -> PlainDag {
     dag
 }
 
-/// As the authors wire them: the sum of several arcs is a node of its own.
+/// The sum of several arcs is a node, as in the authors' program.
 fn summed_lattice(arcs: &Arcs) -> PlainDag {
     let mut dag = PlainDag::new(["char", "word", "sum", "output"]);
     let mut states: Vec<Option<NodeId>> = vec![None];
@@ -152,7 +155,8 @@ fn summed_lattice(arcs: &Arcs) -> PlainDag {
     dag
 }
 
-/// Count; then per instance its number of states, a label a state, and per state `k (from id)×k`.
+/// Parses the number of instances; then for each instance its number of states, a label for each
+/// state, and the arcs into each state as `k (from id)×k`.
 fn arc_file(text: &str) -> Vec<Arcs> {
     let numbers = text.split_ascii_whitespace();
     let mut numbers = numbers.map(|number| number.parse::<usize>().unwrap());
@@ -168,7 +172,7 @@ fn arc_file(text: &str) -> Vec<Arcs> {
             let count = next();
             arcs.push((0..count).map(|_| (next(), next()).0).collect());
         }
-        // Nothing leads into state 0.
+        // State 0 has no arcs.
         arcs.remove(0);
         instances.push(arcs);
     }

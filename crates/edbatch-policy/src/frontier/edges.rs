@@ -1,19 +1,19 @@
-//! Which node reads which, as one flat list.
+//! The edges of the graph, as a flat list.
 
 use edbatch_graph::{Arguments, NodeId};
 
-/// Each argument beside its user, by user, ascending; in two arrays, so that a few are copied at
-/// once.
+/// The arguments and the users of all edges, ascending by user. In two arrays, so that several
+/// entries can be copied at once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Edges {
     pub(super) arguments: Vec<NodeId>,
     pub(super) users: Vec<NodeId>,
-    /// So many are the graph's; the rest is spare.
+    /// The number of edges; the rest of the arrays is spare.
     pub(super) count: usize,
 }
 
 impl Edges {
-    /// Pairs of an argument and its user.
+    /// The pairs of an argument and its user.
     pub(super) fn iter(
         &self,
     ) -> impl DoubleEndedIterator<Item = (NodeId, NodeId)> + ExactSizeIterator + Clone + '_ {
@@ -21,21 +21,22 @@ impl Edges {
         arguments.iter().copied().zip(users.iter().copied())
     }
 
-    /// The arguments and the users, with the spare places behind them.
+    /// The arguments and the users, followed by the spare entries.
     pub(super) fn split(&mut self) -> (&mut [NodeId], &mut [NodeId]) {
         (&mut self.arguments, &mut self.users)
     }
 
-    /// Makes more places, enough for a few.
+    /// Doubles the arrays.
     #[cold]
     pub(super) fn grow(&mut self) -> (&mut [NodeId], &mut [NodeId]) {
-        let places = (2 * self.users.len()).max(64);
-        self.arguments.resize(places, NodeId(0));
-        self.users.resize(places, NodeId(0));
+        let length = (2 * self.users.len()).max(64);
+        self.arguments.resize(length, NodeId(0));
+        self.users.resize(length, NodeId(0));
         self.split()
     }
 
-    /// Puts a node's arguments from a place on, however many; also returns how many.
+    /// Writes the arguments of a node from index `start` on. Returns the arrays and the number of
+    /// arguments.
     #[cold]
     pub(super) fn put(
         &mut self,

@@ -1,15 +1,15 @@
-//! The case that the paper's FSM does not cover (its appendix A.4): two networks, one after the
-//! other, with the kinds of inner and output nodes swapped.
+//! The case that the paper's FSM cannot solve (its appendix A.4): two networks in sequence, with
+//! the kinds of inner and output nodes swapped.
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
 use edbatch_policy::{
-    Frontier, FsmTable, LearningConfig, NamedEncoding, TrainingSet, exhaustive, learn, schedule,
+    Encoding, Frontier, FsmTable, LearningConfig, TrainingSet, exhaustive, learn, schedule,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// Two chains of five inner nodes with an output each: the least tree that shows it. The second
-/// begins when all outputs of the first are there.
+/// Two chains of five inner nodes, each with an output: the smallest example. The second chain
+/// reads all outputs of the first.
 fn swapped() -> PlainDag {
     let mut dag = PlainDag::new(["I", "O"]);
     let mut network = |inner: Kind, output: Kind, start: &[NodeId]| -> Vec<NodeId> {
@@ -27,22 +27,22 @@ fn swapped() -> PlainDag {
 }
 
 #[test]
-fn figure_10_no_table_over_base_max_or_sort_is_optimal() {
+fn figure_10_no_table_with_base_max_or_sort_is_optimal() {
     let dag = swapped();
     let optimum = exhaustive(&dag).len();
-    // Five I and all O; then five O and all I.
+    // Five batches of I and one of O, then five batches of O and one of I.
     assert_eq!(optimum, 12);
-    for encoding in [NamedEncoding::Base, NamedEncoding::Max, NamedEncoding::Sort] {
+    for encoding in [Encoding::Base, Encoding::Max, Encoding::Sort] {
         assert!(best_table(&dag, encoding) > optimum, "{encoding}");
     }
 }
 
 #[test]
-fn figure_10_phase_solves_it() {
+fn figure_10_a_table_with_phase_is_optimal() {
     let dag = swapped();
     let set = TrainingSet::new(std::slice::from_ref(&dag), &[]).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let phase = NamedEncoding::Phase;
+    let phase = Encoding::Phase;
     let learned = learn(&set, phase, &LearningConfig::default(), &mut rng, |_| ());
     assert_eq!(learned.after, 12);
     let mut fsm = learned.fsm(phase, dag.kinds());
@@ -51,9 +51,10 @@ fn figure_10_phase_solves_it() {
     assert_eq!((schedule.len(), fsm.unseen()), (12, 0));
 }
 
-/// The fewest batches of any table over an encoding: tries both kinds in every state as it is met.
-fn best_table(dag: &PlainDag, encoding: NamedEncoding) -> usize {
-    fn best(dag: &PlainDag, encoding: NamedEncoding, table: &mut FsmTable) -> usize {
+/// The minimum number of batches of all tables for an encoding: tries both kinds in every new
+/// state.
+fn best_table(dag: &PlainDag, encoding: Encoding) -> usize {
+    fn best(dag: &PlainDag, encoding: Encoding, table: &mut FsmTable) -> usize {
         let mut frontier = Frontier::new(dag);
         let mut batches = 0;
         while !frontier.is_done() {

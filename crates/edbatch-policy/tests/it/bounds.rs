@@ -1,4 +1,4 @@
-//! Where `Critical` meets the lower bound, so that its schedule is proved optimal.
+//! Inputs on which `Critical` always reaches the lower bound, so that its schedule is optimal.
 
 use std::io::Read;
 
@@ -7,9 +7,9 @@ use edbatch_policy::{Critical, lower_bound, schedule};
 
 use crate::support;
 
-/// Any single lattice: its characters are a chain, and words hang on it.
+/// Characters form a chain, and words depend on it.
 #[test]
-fn critical_meets_the_bound_on_single_lattices() {
+fn critical_is_optimal_on_single_lattices() {
     for seed in 0..2000 {
         let dag = support::lattices(seed, 1);
         assert_eq!(schedule(&dag, &mut Critical::new()).len(), lower_bound(&dag), "seed {seed}");
@@ -17,7 +17,7 @@ fn critical_meets_the_bound_on_single_lattices() {
 }
 
 #[test]
-fn critical_meets_the_bound_on_mini_batches_of_trees() {
+fn critical_is_optimal_on_mini_batches_of_trees() {
     for seed in 0..50 {
         let dag = support::trees(seed, 30);
         assert_eq!(schedule(&dag, &mut Critical::new()).len(), lower_bound(&dag), "seed {seed}");
@@ -25,7 +25,7 @@ fn critical_meets_the_bound_on_mini_batches_of_trees() {
 }
 
 #[test]
-fn critical_meets_the_bound_on_every_lattice_of_newswire() {
+fn critical_is_optimal_on_every_lattice_of_newswire() {
     let Some(path) = edbatch_testing::shared("datasets/newswire/test.arcs.txt.gz") else { return };
     let mut text = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap())
@@ -40,8 +40,9 @@ fn critical_meets_the_bound_on_every_lattice_of_newswire() {
     assert_eq!(lattices.len(), 316);
 }
 
-/// The number of lattices; then per lattice its number of states, a label a state, and per state `k
-/// (from id)×k`, the arcs into it. An arc from the state before is a character, others are words.
+/// Reads the number of lattices; then for each lattice its number of states, a label for each
+/// state, and the arcs into each state as `k (from id)×k`. An arc from the previous state is a
+/// character, other arcs are words.
 fn arc_file(text: &str) -> Vec<PlainDag> {
     let numbers = text.split_ascii_whitespace();
     let mut numbers = numbers.map(|number| number.parse::<usize>().unwrap());

@@ -1,10 +1,9 @@
-//! Learned policies as files: what is written is read, what is hostile is refused.
+//! Files of learned policies: they round-trip, and invalid files are rejected.
 
 use edbatch_graph::{Dag, Kind, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
-    ChoiceError, Critical, FileError, Fsm, Learned, LearnedContent, LearningConfig, LookAhead,
-    NamedEncoding, Outcome, PairRule, PolicyChoice, RuleOutcome, Symbol, TrainingSet, learn,
-    schedule,
+    ChoiceError, Critical, Encoding, FileError, Fsm, Learned, LearnedContent, LearningConfig,
+    LookAhead, Outcome, PairRule, PolicyChoice, RuleOutcome, Symbol, TrainingSet, learn, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -12,7 +11,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::support;
 
-fn learned(dag: &PlainDag, encoding: NamedEncoding) -> Learned {
+fn learned(dag: &PlainDag, encoding: Encoding) -> Learned {
     let config = LearningConfig { episodes: 10, ..LearningConfig::default() };
     let dags = std::slice::from_ref(dag);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
@@ -24,7 +23,7 @@ fn learned(dag: &PlainDag, encoding: NamedEncoding) -> Learned {
 proptest! {
     #[test]
     fn files_round_trip(dag in support::dags(40, 4)) {
-        for encoding in NamedEncoding::all() {
+        for encoding in Encoding::all() {
             let written = learned(&dag, encoding);
             let text = written.to_json();
             let read = Learned::from_json(&text).unwrap();
@@ -36,13 +35,13 @@ proptest! {
         }
     }
 
-    /// Kinds go by their names: in another order the same policy runs the same kinds. (But for
-    /// ties, which go to the smallest kind; so the states are those of the encoding without any.)
+    /// A policy makes the same choices if the kinds are renumbered. (The encoding is the one
+    /// without ties, which go to the smallest kind.)
     #[test]
-    fn the_order_of_kinds_does_not_matter(dag in support::dags(40, 4)) {
-        let turned = Turned(&dag);
+    fn policies_do_not_depend_on_the_numbers_of_kinds(dag in support::dags(40, 4)) {
+        let renumbered = Renumbered(&dag);
         let names: Vec<_> = dag.kind_names().iter().rev().collect();
-        let learned = learned(&dag, NamedEncoding::Base);
+        let learned = learned(&dag, Encoding::Base);
         let LearnedContent::Table(encoding, table) = learned.content() else { panic!("a table") };
         let mut here = Fsm::of(table, *encoding, dag.kinds());
         let mut there = learned.open(&names).unwrap();
@@ -50,22 +49,22 @@ proptest! {
             schedule.batches().map(|batch| batch.nodes.to_vec()).collect()
         };
         let here_nodes = kinds(schedule(&dag, &mut here));
-        let there_nodes = kinds(schedule(&turned, &mut there));
+        let there_nodes = kinds(schedule(&renumbered, &mut there));
         if here.unseen() == 0 {
             prop_assert_eq!(here_nodes, there_nodes);
         }
     }
 
     #[test]
-    fn noise_is_refused(text in ".{0,200}") {
+    fn random_text_is_rejected(text in ".{0,200}") {
         prop_assert!(Learned::from_json(&text).is_err());
     }
 
-    /// A file damaged at random is refused, or still makes legal schedules.
+    /// A damaged file is rejected, or still makes valid schedules.
     #[test]
-    fn damage_never_panics(at in any::<prop::sample::Index>(), with in "[ -~]{0,3}") {
+    fn damaged_tables_never_panic(at in any::<prop::sample::Index>(), with in "[ -~]{0,3}") {
         let dag = parse_text("4\n0 0\n0 1 0\n1 1 0\n1 1 1\n").unwrap();
-        let mut text = learned(&dag, NamedEncoding::Max).to_json();
+        let mut text = learned(&dag, Encoding::Max).to_json();
         let at = at.index(text.len());
         text.replace_range(at..=at, &with);
         if let Ok(learned) = Learned::from_json(&text) {
@@ -75,10 +74,10 @@ proptest! {
     }
 }
 
-/// A graph whose kinds are numbered from the other end.
-struct Turned<'a>(&'a PlainDag);
+/// A graph with the numbers of its kinds in reverse order.
+struct Renumbered<'a>(&'a PlainDag);
 
-impl Dag for Turned<'_> {
+impl Dag for Renumbered<'_> {
     fn nodes(&self) -> usize {
         self.0.nodes()
     }
@@ -159,7 +158,7 @@ TRAINED
 }
 
 #[test]
-fn errors_say_what_is_wrong() {
+fn invalid_tables_are_rejected_with_a_reason() {
     let check = |from: &str, to: &str, expected: &str| {
         assert!(FILE.contains(from), "{from}");
         let error = Learned::from_json(&FILE.replacen(from, to, 1)).unwrap_err();
@@ -185,7 +184,7 @@ fn errors_say_what_is_wrong() {
 }
 
 #[test]
-fn absurd_tables_are_refused_before_they_are_made() {
+fn huge_tables_are_rejected_before_they_are_allocated() {
     let kinds: Vec<_> = (0..60_000).map(|kind| format!("\"{kind}\"")).collect();
     let state = format!("[{}]", kinds.join(","));
     let text = FILE
@@ -198,7 +197,7 @@ fn absurd_tables_are_refused_before_they_are_made() {
 }
 
 #[test]
-fn other_kinds_are_named() {
+fn unknown_and_missing_kinds_are_named() {
     let learned = Learned::from_json(FILE).unwrap();
     assert!(learned.open(&["inner", "leaf"]).is_ok());
     let error = learned.open(&["leaf", "output"]).err().unwrap();
@@ -214,7 +213,7 @@ const RULE: &str = r#"{"format": "edbatch-policy", "version": 2, "kinds": ["leaf
     "states": [{"state": ["leaf", "inner"], "weight": 1.5}, {"state": ["inner", "inner"], "weight": 0.75}]}"#;
 
 #[test]
-fn errors_of_rules_say_what_is_wrong() {
+fn invalid_rules_are_rejected_with_a_reason() {
     let check = |from: &str, to: &str, expected: &str| {
         assert!(RULE.contains(from), "{from}");
         let error = Learned::from_json(&RULE.replacen(from, to, 1)).unwrap_err();
@@ -251,7 +250,6 @@ fn errors_of_rules_say_what_is_wrong() {
 }
 
 proptest! {
-    /// What is written is read; kinds go by their names, in whatever order.
     #[test]
     fn rules_round_trip(
         dag in support::dags(40, 2),
@@ -259,7 +257,7 @@ proptest! {
         lowering in prop::option::of(0..400),
         weight in 0..100_000_000,
     ) {
-        // Hundredths, as they are learned.
+        // Learned constants are hundredths.
         let lowering = lowering.map(|hundredths| f64::from(hundredths) / 100.0);
         let weight = f64::from(weight) / 100.0;
         let rule = PairRule {
@@ -279,11 +277,11 @@ proptest! {
         let expected = schedule(&dag, &mut by(rule.weights.clone()));
         prop_assert_eq!(expected.check(&dag), Ok(()));
         prop_assert_eq!(&schedule(&dag, &mut read.open(dag.kind_names()).unwrap()), &expected);
-        let turned: Vec<_> = dag.kind_names().iter().rev().collect();
-        let there = schedule(&Turned(&dag), &mut read.open(&turned).unwrap());
-        prop_assert_eq!(there.check(&Turned(&dag)), Ok(()));
+        let renumbered: Vec<_> = dag.kind_names().iter().rev().collect();
+        let there = schedule(&Renumbered(&dag), &mut read.open(&renumbered).unwrap());
+        prop_assert_eq!(there.check(&Renumbered(&dag)), Ok(()));
         let weights = vec![(Kind(1), Kind(0), weight), (Kind(0), Kind(0), 2.0)];
-        prop_assert_eq!(there, schedule(&Turned(&dag), &mut by(weights)));
+        prop_assert_eq!(there, schedule(&Renumbered(&dag), &mut by(weights)));
         // A pair with an unknown kind has weight 1.
         let mut known = read.open_where_known(&["kind 1", "unknown"]);
         let weights = vec![(Kind(0), Kind(0), 2.0)];
@@ -291,7 +289,7 @@ proptest! {
         prop_assert!(read.open(&["kind 1", "unknown"]).is_err());
     }
 
-    /// A file damaged at random is refused, or still makes legal schedules.
+    /// A damaged file is rejected, or still makes valid schedules.
     #[test]
     fn damaged_rules_never_panic(at in any::<prop::sample::Index>(), with in "[ -~]{0,3}") {
         let dag = parse_text("4\n0 0\n0 1 0\n1 1 0\n1 1 1\n").unwrap();
@@ -305,9 +303,9 @@ proptest! {
     }
 }
 
-/// A table that runs a kind which is not ready, and states with unknown kinds: both go to Critical.
+/// The table runs a kind that is not ready.
 #[test]
-fn nonsense_and_unknown_kinds_fall_to_critical() {
+fn critical_decides_where_a_table_is_invalid_or_has_unknown_kinds() {
     let dag = parse_text("4\n0 0\n1 1 0\n5 1 1\n5 1 0\n").unwrap();
     let outcome = Outcome {
         table: vec![(vec![Symbol::Kind(Kind(0))], Kind(1))],
@@ -317,16 +315,16 @@ fn nonsense_and_unknown_kinds_fall_to_critical() {
         bound: 0,
     };
     let by_critical = schedule(&dag, &mut Critical::new());
-    let mut fsm = outcome.fsm(NamedEncoding::Base, dag.kinds());
+    let mut fsm = outcome.fsm(Encoding::Base, dag.kinds());
     assert_eq!(schedule(&dag, &mut fsm), by_critical);
     assert_eq!(fsm.unseen(), by_critical.len());
-    let learned = Learned::table(&outcome, NamedEncoding::Base, &["0", "1"], "nothing", 0);
+    let learned = Learned::table(&outcome, Encoding::Base, &["0", "1"], "nothing", 0);
     let mut policy = learned.open_where_known(dag.kind_names());
     assert_eq!(schedule(&dag, &mut policy), by_critical);
 }
 
 #[test]
-fn a_choice_opens_a_policy() {
+fn names_and_files_open_policies() {
     let dag = parse_text("4\n0 0\n1 1 0\n5 1 1\n5 1 0\n").unwrap();
     let path = std::env::temp_dir().join(format!("edbatch-policy-{}.json", std::process::id()));
     std::fs::write(&path, FILE).unwrap();
@@ -349,7 +347,7 @@ fn a_choice_opens_a_policy() {
 }
 
 #[test]
-fn words_that_name_no_policy_say_what_was_expected() {
+fn invalid_names_are_rejected_with_a_reason() {
     let error = |word: &str| word.parse::<PolicyChoice>().unwrap_err();
     assert_eq!(error(""), ChoiceError::Empty);
     for word in ["beam:0", "beam:x", "beam:", "beam:-3:1"] {
@@ -365,9 +363,9 @@ fn words_that_name_no_policy_say_what_was_expected() {
     assert_eq!("c:/p.json".parse(), Ok(PolicyChoice::File("c:/p.json".into())));
 }
 
-/// The fuzzer found a weight that was read, written and read as another number.
+/// The fuzzer found a weight that changed when it was written and read again.
 #[test]
-fn the_numbers_of_a_rule_come_back_bit_by_bit() {
+fn constants_of_a_rule_round_trip_exactly() {
     let many =
         "1.0666666666666666666666666666666666666666666666666666666666666666666666666666666666";
     for digits in [many, "1.0666666666666667", "0.1", "2.2250738585072011e-308"] {

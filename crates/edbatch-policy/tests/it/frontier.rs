@@ -1,4 +1,4 @@
-//! The frontier and the counts kept beside it, against recomputing them at every step.
+//! The frontier and the incremental counts, compared with their definitions at every step.
 
 use crate::support;
 
@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-/// Runs kinds at random; at each step calls `look` with the frontier and what ran.
+/// Runs kinds at random, and calls `look` before each batch with the frontier and the completed
+/// nodes.
 fn rollout(dag: &impl Dag, choices: &[u8], mut look: impl FnMut(&Frontier, &[bool])) {
-    // A reused frontier must forget everything.
+    // A reused frontier must not depend on the graph before.
     let mut frontier = Frontier::new(&edbatch_graph::parse_text("2\n0 0\n3 1 0\n").unwrap());
     frontier.run(Kind(0), 1);
     frontier.reset(dag);
@@ -36,14 +37,15 @@ fn kinds(dag: &impl Dag) -> impl Iterator<Item = Kind> {
     (0..dag.kinds()).map(Kind::new)
 }
 
-/// The first of the kinds that score highest, by a naive score.
+/// The first of the kinds with the largest score.
 fn best(kinds: impl Iterator<Item = Kind>, score: impl Fn(Kind) -> f64) -> Kind {
     kinds.reduce(|best, kind| if score(kind) > score(best) { kind } else { best }).unwrap()
 }
 
-/// More arguments than a counter of 16 bits can hold, and one node that reads another so often.
+/// Arguments are counted in 16 bits. One node has many arguments, another reads one node many
+/// times.
 #[test]
-fn a_node_may_wait_for_very_many() {
+fn nodes_may_have_more_than_65535_arguments() {
     for arguments in [65_534, 65_535, 65_536, 131_070, 131_071, 200_000] {
         let mut dag = edbatch_graph::PlainDag::new(["leaf", "once", "again"]);
         let leaves: Vec<_> = (0..arguments).map(|_| dag.push(Kind(0), &[]).unwrap()).collect();
@@ -64,9 +66,9 @@ fn a_node_may_wait_for_very_many() {
     }
 }
 
-/// A short chain's heights are counted in 8 bits; 255 is where they end.
+/// Short chains are counted in 8 bits, up to 254 nodes.
 #[test]
-fn chains_longer_than_a_small_counter_holds() {
+fn chains_may_have_more_than_254_nodes() {
     for length in [254, 255, 256, 257, 10_000] {
         let kinds = (0..20).map(|kind| kind.to_string());
         let mut dag = edbatch_graph::PlainDag::new(kinds);
@@ -82,9 +84,9 @@ fn chains_longer_than_a_small_counter_holds() {
     }
 }
 
-/// Heights and needs are kept in 16 bits while they fit: chains of 230 nodes, kind after kind.
+/// Heights and needs are stored in 16 bits if they fit: chains of 230 nodes, kind after kind.
 #[test]
-fn more_is_needed_than_a_small_number_holds() {
+fn needs_may_exceed_16_bits() {
     for kinds in [200_u16, 256, 257, 300] {
         let mut dag = PlainDag::new((0..kinds).map(|kind| kind.to_string()));
         let mut last: Option<NodeId> = None;
@@ -94,17 +96,17 @@ fn more_is_needed_than_a_small_number_holds() {
             }
         }
         let chains = Chains::new(&Frontier::new(&dag));
-        for (behind, node) in (0..dag.nodes()).rev().enumerate() {
-            assert_eq!(chains.needs(NodeId::new(node)) as usize, behind, "{kinds} kinds");
-            assert_eq!(chains.height(NodeId::new(node)) as usize, 1 + behind % 230);
+        for (after, node) in (0..dag.nodes()).rev().enumerate() {
+            assert_eq!(chains.needs(NodeId::new(node)) as usize, after, "{kinds} kinds");
+            assert_eq!(chains.height(NodeId::new(node)) as usize, 1 + after % 230);
         }
     }
 }
 
-/// Rows are cleared as soon as no edge reads them any more, block of edges after block: on graphs
-/// of many blocks, in memory that has seen others, with chains of all lengths.
+/// Rows are cleared after each block of edges. The graphs have many blocks and chains of various
+/// lengths, and use the same memory.
 #[test]
-fn large_graphs_are_counted_as_small_ones() {
+fn chains_of_large_graphs_equal_their_definition() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
     let mut chains = Chains::default();
     for (nodes, reach) in [(4000, 2000), (3000, 9), (5000, 300), (2000, 2), (1500, 40)] {
@@ -115,21 +117,21 @@ fn large_graphs_are_counted_as_small_ones() {
             let arguments: Vec<NodeId> = arguments.collect();
             dag.push(Kind(rng.random_range(0..4)), &arguments).unwrap();
         }
-        // By node and kind: the most nodes of the kind on a path that starts behind the node.
-        let mut behind = vec![[0_u32; 4]; nodes];
+        // For each node and kind, the maximum number of nodes of the kind on a path after the node.
+        let mut after = vec![[0_u32; 4]; nodes];
         for user in (0..nodes).rev().map(NodeId::new) {
-            let mut through = behind[user.index()];
+            let mut through = after[user.index()];
             through[dag.kind(user).index()] += 1;
             for argument in dag.arguments(user) {
-                for (most, count) in behind[argument.index()].iter_mut().zip(through) {
-                    *most = count.max(*most);
+                for (max, count) in after[argument.index()].iter_mut().zip(through) {
+                    *max = count.max(*max);
                 }
             }
         }
         chains.reset(&Frontier::new(&dag));
-        for (node, behind) in (0..).map(NodeId::new).zip(&behind) {
-            assert_eq!(chains.height(node), 1 + behind[dag.kind(node).index()], "{nodes}, {reach}");
-            assert_eq!(chains.needs(node), behind.iter().sum::<u32>(), "{nodes}, {reach}");
+        for (node, after) in (0..).map(NodeId::new).zip(&after) {
+            assert_eq!(chains.height(node), 1 + after[dag.kind(node).index()], "{nodes}, {reach}");
+            assert_eq!(chains.needs(node), after.iter().sum::<u32>(), "{nodes}, {reach}");
         }
     }
 }
@@ -155,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn many_kinds_do_not_confuse_it(dag in support::dags(100, 200)) {
+    fn ready_kinds_are_those_of_ready_nodes(dag in support::dags(100, 200)) {
         rollout(&dag, &[7, 3], |frontier, ran| {
             let expected: std::collections::BTreeSet<_> = support::remaining(ran)
                 .filter(|&v| support::is_ready(&dag, ran, v))
@@ -165,12 +167,12 @@ proptest! {
         });
     }
 
-    /// Asked at every step, or only now and then.
+    /// Updated at every step, or less often.
     #[test]
     fn kind_frontiers_equal_their_definition(
         dag in support::dags(40, 7),
         choices in prop::collection::vec(any::<u8>(), 1..20),
-        ask in 1_usize..5,
+        every in 1_usize..5,
     ) {
         let mut kind_frontiers = KindFrontiers::default();
         let mut step = 0;
@@ -179,7 +181,7 @@ proptest! {
                 (kind_frontiers, step) = (KindFrontiers::default(), 0);
             }
             step += 1;
-            if step % ask == 0 {
+            if step % every == 0 {
                 kind_frontiers.update(frontier, &Chains::new(frontier));
                 let expected = support::kind_frontiers(&dag, ran);
                 for kind in kinds(&dag) {
@@ -189,7 +191,7 @@ proptest! {
         });
     }
 
-    /// In memory that has seen another graph, too.
+    /// Also in memory that was used for another graph.
     #[test]
     fn heights_equal_their_definition(
         dags in prop::array::uniform2(support::dags(60, 40)),
@@ -210,10 +212,10 @@ proptest! {
     }
 
     #[test]
-    fn sufficient_takes_the_largest_ratio(
+    fn sufficient_runs_the_kind_with_the_largest_ratio(
         dag in support::dags(40, 5),
         choices in prop::collection::vec(any::<u8>(), 1..20),
-        ask in 1_usize..4,
+        every in 1_usize..4,
     ) {
         let mut policy = Sufficient::new();
         let mut step = 0;
@@ -222,7 +224,7 @@ proptest! {
                 policy.start(frontier);
             }
             step += 1;
-            if step % ask == 0 {
+            if step % every == 0 {
                 let kind_frontiers = support::kind_frontiers(&dag, ran);
                 let ratio = |kind: Kind| frontier.ready(kind).len() as f64 / kind_frontiers[kind.index()] as f64;
                 assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), ratio));
@@ -231,10 +233,10 @@ proptest! {
     }
 
     #[test]
-    fn critical_takes_what_its_rules_say(
+    fn critical_runs_the_most_urgent_kind_that_lowers_the_bound(
         dag in support::dags(40, 5),
         choices in prop::collection::vec(any::<u8>(), 1..20),
-        ask in 1_usize..4,
+        every in 1_usize..4,
     ) {
         let heights = support::heights(&dag);
         let urgencies = support::urgencies(&dag, 6);
@@ -245,7 +247,7 @@ proptest! {
                 policy.start(frontier);
             }
             step += 1;
-            if step % ask == 0 {
+            if step % every == 0 {
                 let kind_frontiers = support::kind_frontiers(&dag, ran);
                 let score = |kind: Kind| {
                     let of_kind = || support::remaining(ran).filter(|&v| dag.kind(v) == kind);
@@ -257,7 +259,7 @@ proptest! {
                     let ratio = ready.len() as f64 / kind_frontiers[kind.index()] as f64;
                     assert!(lowers || ratio < 1.0, "a ratio of 1 lowers the bound");
                     let urgency: f64 = ready.iter().map(|v| urgencies[v.index()]).sum();
-                    // First whether it lowers the bound; only then its urgency.
+                    // A kind that lowers the bound always comes first.
                     urgency + if lowers { 1e14 } else { 0.0 }
                 };
                 assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), score));

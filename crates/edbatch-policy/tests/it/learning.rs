@@ -1,9 +1,9 @@
-//! What is learned, beside what a learner that does nothing would give.
+//! Learning, compared with a learner that does nothing.
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag};
 use edbatch_policy::{
-    Comparison, Critical, EmptyTrainingSet, Learned, LearningConfig, LookAhead, NamedEncoding,
-    Outcome, PairRule, RuleOutcome, TrainingSet, compare, learn, learn_rule, schedule, set_aside,
+    Comparison, Critical, EmptyTrainingSet, Encoding, Learned, LearningConfig, LookAhead, Outcome,
+    PairRule, RuleOutcome, TrainingSet, compare, learn, learn_rule, schedule, set_aside,
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -16,7 +16,7 @@ fn rng(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }
 
-/// Mini-batches to learn on, and others.
+/// Mini-batches to learn on, and unseen ones.
 fn lattices() -> (Vec<PlainDag>, Vec<PlainDag>) {
     let mini_batches = (0..16).map(|seed| support::summed_lattices(seed, 16)).collect::<Vec<_>>();
     let (train, unseen) = mini_batches.split_at(8);
@@ -27,20 +27,20 @@ fn rule(train: &[PlainDag], seed: u64, episodes: usize) -> RuleOutcome {
     learn_rule(train, episodes, &mut rng(seed), |_| ()).unwrap()
 }
 
-fn q(set: &TrainingSet<'_, PlainDag>, encoding: NamedEncoding, episodes: usize) -> Outcome {
+fn q(set: &TrainingSet<'_, PlainDag>, encoding: Encoding, episodes: usize) -> Outcome {
     let config = LearningConfig { episodes, good_enough: 0.0, ..LearningConfig::default() };
     learn(set, encoding, &config, &mut rng(1), |_| ())
 }
 
-/// A learner that does nothing, or that returns a rule without learning, would fail.
+/// A learner that returns a preset rule fails this test.
 #[test]
-fn a_learned_rule_beats_critical_on_graphs_it_has_not_seen() {
+fn learned_rule_beats_critical_on_unseen_graphs() {
     let (train, unseen) = lattices();
     let learned = rule(&train, 0, 3000);
     assert_eq!((learned.episodes, learned.mini_batches), (2976, 8));
-    for unlearned in [PairRule::pair(), PairRule::soft()] {
-        let by_unlearned = compare(&train, &mut LookAhead::new(unlearned)).learned;
-        assert!(learned.after < by_unlearned, "{} < {by_unlearned}", learned.after);
+    for preset in [PairRule::pair(), PairRule::soft()] {
+        let by_preset = compare(&train, &mut LookAhead::new(preset)).learned;
+        assert!(learned.after < by_preset, "{} < {by_preset}", learned.after);
     }
     let on_train = compare(&train, &mut LookAhead::new(learned.rule.clone()));
     assert_eq!(
@@ -58,10 +58,10 @@ fn a_learned_rule_beats_critical_on_graphs_it_has_not_seen() {
 }
 
 #[test]
-fn a_rule_has_a_weight_for_each_pair_of_kinds_that_compete() {
+fn learned_rule_has_a_weight_for_each_pair_of_kinds_that_compete() {
     let (train, _) = lattices();
     let learned = rule(&train, 3, 200);
-    // Outputs read sums and are read by none; a word reads a character or a sum.
+    // No node reads outputs, which read sums. A word reads a character or a sum.
     let pairs: Vec<_> = learned.rule.weights.iter().map(|&(a, b, _)| (a.0, b.0)).collect();
     let characters = (0..=4).map(|reader| (0, reader));
     let words = (1..=3).map(|word| (word, 4));
@@ -70,9 +70,9 @@ fn a_rule_has_a_weight_for_each_pair_of_kinds_that_compete() {
     assert!(learned.rule.weights.iter().any(|&(_, _, weight)| weight != 1.0));
 }
 
-/// Trees are at the bound already: nothing is tried, and the rule still is one.
+/// On trees the preset rules are optimal.
 #[test]
-fn where_nothing_is_to_gain_nothing_is_tried() {
+fn learning_ends_at_once_if_nothing_can_be_gained() {
     let train: Vec<_> = (0..3).map(|seed| support::trees(seed, 8)).collect();
     let learned = rule(&train, 0, 3000);
     assert_eq!((learned.episodes, learned.after), (0, learned.bound));
@@ -91,19 +91,18 @@ fn the_same_seed_gives_the_same_file() {
     let set = TrainingSet::new(&train, &held_out).unwrap();
     let tables = [5, 5].map(|seed| {
         let config = LearningConfig { episodes: 60, ..LearningConfig::default() };
-        let outcome = learn(&set, NamedEncoding::Sort, &config, &mut rng(seed), |_| ());
-        Learned::table(&outcome, NamedEncoding::Sort, train[0].kind_names(), "lattices", 8)
-            .to_json()
+        let outcome = learn(&set, Encoding::Sort, &config, &mut rng(seed), |_| ());
+        Learned::table(&outcome, Encoding::Sort, train[0].kind_names(), "lattices", 8).to_json()
     });
     assert_eq!(tables[0], tables[1]);
 }
 
-/// An empty table is `Critical`; so is one that is never asked.
+/// An empty table, or one whose states never occur, would leave all choices to `Critical`.
 #[test]
-fn a_table_that_is_learned_decides() {
+fn learned_table_decides_most_batches() {
     let (train, held_out) = lattices();
     let set = TrainingSet::new(&train, &held_out).unwrap();
-    for encoding in NamedEncoding::all() {
+    for encoding in Encoding::all() {
         let outcome = q(&set, encoding, 200);
         assert!(!outcome.table.is_empty(), "{encoding}");
         let mut fsm = outcome.fsm(encoding, KINDS);
@@ -116,10 +115,10 @@ fn a_table_that_is_learned_decides() {
     }
 }
 
-/// With a rate of 0 the same states are met, all choices stay worth the same, and the smallest
-/// kind runs: the outputs of trees, whenever one is ready, where they should wait for all others.
+/// With a learning rate of 0 all choices keep the same value, so the smallest kind runs. Here these
+/// are the outputs of trees, which should run last.
 #[test]
-fn q_learning_is_better_than_meeting_the_states() {
+fn q_learning_is_better_than_a_learning_rate_of_zero() {
     let outputs_first = |seed| {
         let trees = support::trees(seed, 16);
         let mut dag = PlainDag::new(["output", "inner", "leaf"]);
@@ -131,7 +130,7 @@ fn q_learning_is_better_than_meeting_the_states() {
     };
     let mini_batches: Vec<_> = (0..4).map(outputs_first).collect();
     let set = TrainingSet::new(&mini_batches[..2], &mini_batches[2..]).unwrap();
-    for encoding in [NamedEncoding::Base, NamedEncoding::Max, NamedEncoding::Sort] {
+    for encoding in [Encoding::Base, Encoding::Max, Encoding::Sort] {
         let [idle, learned] = [0.0, 0.4].map(|rate| {
             let config = LearningConfig { episodes: 200, rate, ..LearningConfig::default() };
             learn(&set, encoding, &config, &mut rng(1), |_| ())
@@ -140,9 +139,8 @@ fn q_learning_is_better_than_meeting_the_states() {
     }
 }
 
-/// Only if it is asked for, and only if it is no worse.
 #[test]
-fn critical_is_kept_where_it_is_better() {
+fn or_critical_drops_a_table_only_if_critical_is_better() {
     let outcome = |before, after| Outcome {
         table: vec![(Vec::new(), Kind(0))],
         episodes: 1,
@@ -160,7 +158,7 @@ fn critical_is_kept_where_it_is_better() {
 }
 
 #[test]
-fn what_is_set_aside_is_not_learned_on() {
+fn set_aside_spreads_a_quarter_of_the_mini_batches() {
     let check = |count: usize, aside: &[usize]| {
         let (learn, unseen) = set_aside((0..count).collect());
         assert_eq!(unseen, aside, "of {count}");
@@ -175,15 +173,15 @@ fn what_is_set_aside_is_not_learned_on() {
     check(16, &[3, 7, 11, 15]);
 }
 
-/// The published lattices of 64 instances, seven learned on and three not.
+/// The published lattices of 64 instances: seven to learn on, and three unseen.
 #[test]
-fn published_lattices_teach_each_other() {
+fn learned_rule_beats_critical_on_unseen_published_lattices() {
     let graphs = support::published_graphs();
     let lattices: Vec<_> = graphs.iter().filter(|(name, _)| name.starts_with("lattice")).collect();
     if lattices.is_empty() {
         return;
     }
-    // Kinds by their names, as of one graph: the kinds of the others are the same or more.
+    // Kinds are numbered alike in all graphs with six kinds.
     let (learn, unseen) = set_aside(lattices);
     let of = |graphs: &[&(String, PlainDag)]| -> Vec<PlainDag> {
         graphs.iter().map(|(_, dag)| dag.clone()).filter(|dag| dag.kinds() == 6).collect()

@@ -1,4 +1,4 @@
-//! One test program, a module a subject.
+//! One test program with a module for each subject.
 
 mod appendix;
 mod bounds;

@@ -1,4 +1,4 @@
-//! `LookAhead` beside the obvious version: the same choices, on random graphs and real ones.
+//! `LookAhead` compared with its definition, on random graphs and on trees and lattices.
 
 use crate::support;
 
@@ -6,7 +6,7 @@ use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule};
 use edbatch_policy::{Critical, LookAhead, PairRule, lower_bound, schedule};
 use proptest::prelude::*;
 
-/// What a rule runs, from its definition: everything is computed anew for every batch.
+/// The schedule of a rule by its definition: everything is recomputed for every batch.
 fn naive(dag: &PlainDag, rule: &PairRule) -> Schedule {
     let heights = support::heights(dag);
     let urgencies = support::urgencies(dag, rule.power);
@@ -64,7 +64,7 @@ fn choose(
     best
 }
 
-/// What the best batch after one of kind `first` is worth.
+/// The value of the best batch after a batch of kind `first`.
 fn second(dag: &PlainDag, rule: &PairRule, urgencies: &[f64], ran: &[bool], first: Kind) -> f64 {
     let weight = |second| {
         let weight = rule.weights.iter().find(|&&(a, b, _)| (a, b) == (first, second));
@@ -86,7 +86,7 @@ fn second(dag: &PlainDag, rule: &PairRule, urgencies: &[f64], ran: &[bool], firs
     (0..dag.kinds()).map(Kind::new).map(worth).fold(0.0, f64::max)
 }
 
-/// As a learned one may be. (Sums of small integers have no rounding, whatever their order.)
+/// A rule with weights. (Power 1 keeps urgencies small integers, so sums are exact in any order.)
 fn learned() -> PairRule {
     let weights = vec![(Kind(0), Kind(1), 1.5), (Kind(1), Kind(1), 0.25), (Kind(2), Kind(0), 2.0)];
     PairRule { power: 3, lowering: Some(1.75), second: 0.5, weights }
@@ -98,7 +98,7 @@ fn rules() -> [PairRule; 3] {
 
 proptest! {
     #[test]
-    fn it_decides_as_the_definition(dag in support::dags(60, 6)) {
+    fn look_ahead_equals_its_definition(dag in support::dags(60, 6)) {
         for rule in rules() {
             let fast = schedule(&dag, &mut LookAhead::new(rule.clone()));
             prop_assert_eq!(fast.check(&dag), Ok(()));
@@ -113,7 +113,7 @@ fn kinds(schedule: &Schedule) -> Vec<Kind> {
 }
 
 #[test]
-fn it_decides_as_the_definition_on_lattices_and_trees() {
+fn look_ahead_equals_its_definition_on_lattices_and_trees() {
     for seed in 0..3 {
         for dag in [support::lattices(seed, 4), support::trees(seed, 4)] {
             for rule in rules() {
@@ -124,9 +124,9 @@ fn it_decides_as_the_definition_on_lattices_and_trees() {
     }
 }
 
-/// A node with more arguments than a frontier counts in its nodes waits for all of them.
+/// The frontier counts more than 65,535 arguments of a node separately.
 #[test]
-fn a_node_with_very_many_arguments_waits_for_the_last() {
+fn node_with_very_many_arguments_is_released_by_the_last() {
     let mut dag = PlainDag::new(["argument", "last", "sum"]);
     let mut arguments: Vec<NodeId> = (0..70_000).map(|_| dag.push(Kind(0), &[]).unwrap()).collect();
     arguments.push(dag.push(Kind(1), &[]).unwrap());
@@ -137,9 +137,9 @@ fn a_node_with_very_many_arguments_waits_for_the_last() {
     }
 }
 
-/// The figures of the crate's documentation rest on such graphs: 254.7, 251.2 and 249.7.
+/// The crate's documentation quotes these figures: 254.7, 251.2 and 249.7.
 #[test]
-fn published_lattices_need_fewer_batches() {
+fn look_ahead_makes_fewer_batches_on_published_lattices() {
     let graphs = support::published_graphs();
     let lattices: Vec<_> = graphs.iter().filter(|(name, _)| name.starts_with("lattice")).collect();
     if lattices.is_empty() {

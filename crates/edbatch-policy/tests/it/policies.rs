@@ -4,14 +4,14 @@ use crate::support;
 
 use edbatch_graph::{Dag, Kind, NodeId, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
-    Agenda, Beam, Critical, Depth, Frontier, Fsm, LearningConfig, LookAhead, NamedEncoding,
-    PairRule, Policy, Sufficient, Symbol, TrainingSet, exhaustive, learn, lower_bound, schedule,
+    Agenda, Beam, Critical, Depth, Encoding, Frontier, Fsm, LearningConfig, LookAhead, PairRule,
+    Policy, Sufficient, Symbol, TrainingSet, exhaustive, learn, lower_bound, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// Every policy that needs no training, and one without states.
+/// All policies that need no training, and an FSM without states.
 fn policies(dag: &impl Dag) -> Vec<(&'static str, Box<dyn Policy>)> {
     vec![
         ("depth", Box::new(Depth::new())),
@@ -20,11 +20,11 @@ fn policies(dag: &impl Dag) -> Vec<(&'static str, Box<dyn Policy>)> {
         ("critical", Box::new(Critical::new())),
         ("pair", Box::new(LookAhead::new(PairRule::pair()))),
         ("soft", Box::new(LookAhead::new(PairRule::soft()))),
-        ("empty fsm", Box::new(Fsm::new(NamedEncoding::Sort, dag.kinds()))),
+        ("empty fsm", Box::new(Fsm::new(Encoding::Sort, dag.kinds()))),
     ]
 }
 
-fn learned(dag: &PlainDag, encoding: NamedEncoding, episodes: usize) -> Fsm {
+fn learned(dag: &PlainDag, encoding: Encoding, episodes: usize) -> Fsm {
     let config = LearningConfig { episodes, ..LearningConfig::default() };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let dags = std::slice::from_ref(dag);
@@ -32,17 +32,17 @@ fn learned(dag: &PlainDag, encoding: NamedEncoding, episodes: usize) -> Fsm {
     learn(&set, encoding, &config, &mut rng, |_| ()).fsm(encoding, dag.kinds())
 }
 
-const PAPERS: [NamedEncoding; 3] = [NamedEncoding::Base, NamedEncoding::Max, NamedEncoding::Sort];
+const PAPERS: [Encoding; 3] = [Encoding::Base, Encoding::Max, Encoding::Sort];
 
-/// In one and the same state, before and after.
+/// Also if the FSM is still in that state.
 #[test]
-fn an_fsm_runs_what_it_was_told_last() {
+fn fsm_runs_the_kind_that_was_inserted_last() {
     let mut dag = PlainDag::new(["a", "b"]);
     for kind in [0, 0, 1] {
         dag.push(Kind(kind), &[]).unwrap();
     }
     let frontier = Frontier::new(&dag);
-    let mut fsm = Fsm::new(NamedEncoding::Sort, dag.kinds());
+    let mut fsm = Fsm::new(Encoding::Sort, dag.kinds());
     fsm.start(&frontier);
     fsm.next(&frontier);
     assert_eq!(fsm.unseen(), 1);
@@ -56,26 +56,25 @@ fn an_fsm_runs_what_it_was_told_last() {
 }
 
 proptest! {
-    /// Whatever it has scheduled before.
     #[test]
-    fn another_policy_decides_as_the_first(
+    fn forks_make_the_same_choices(
         dag in support::dags(40, 5),
         before in support::dags(40, 5),
     ) {
         let mut all = policies(&dag);
-        all.push(("learned", Box::new(learned(&dag, NamedEncoding::Sort, 20))));
+        all.push(("learned", Box::new(learned(&dag, Encoding::Sort, 20))));
         all.push(("beam", Box::new(Beam::new(4))));
         for (name, mut policy) in all {
             if dag.kinds() == before.kinds() {
                 _ = schedule(&before, &mut *policy);
             }
-            let another = schedule(&dag, &mut policy.another());
-            prop_assert_eq!(another, schedule(&dag, &mut *policy), "{}", name);
+            let by_fork = schedule(&dag, &mut policy.fork());
+            prop_assert_eq!(by_fork, schedule(&dag, &mut *policy), "{}", name);
         }
     }
 
     #[test]
-    fn schedules_are_legal_and_no_shorter_than_the_bound(dag in support::dags(60, 6)) {
+    fn schedules_are_valid_and_not_shorter_than_the_bound(dag in support::dags(60, 6)) {
         for (name, mut policy) in policies(&dag) {
             let schedule = schedule(&dag, &mut *policy);
             prop_assert_eq!(schedule.check(&dag), Ok(()), "{}", name);
@@ -88,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn bound_exhaustive_and_policies_are_in_order(dag in support::dags(13, 3)) {
+    fn exhaustive_search_is_between_the_bound_and_all_policies(dag in support::dags(13, 3)) {
         let best = exhaustive(&dag);
         prop_assert_eq!(best.check(&dag), Ok(()));
         prop_assert!(lower_bound(&dag) <= best.len());
@@ -111,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn memory_is_no_memory(a in support::dags(30, 4), b in support::dags(50, 5)) {
+    fn schedules_do_not_depend_on_reused_memory(a in support::dags(30, 4), b in support::dags(50, 5)) {
         let fresh: Vec<_> = policies(&b).into_iter().map(|(_, mut p)| schedule(&b, &mut *p)).collect();
         let mut frontier = Frontier::default();
         let mut into = Schedule::new();
@@ -123,7 +122,7 @@ proptest! {
     }
 }
 
-/// The graph that is left when a first batch ran.
+/// The rest of a graph after a first batch.
 fn without(dag: &PlainDag, batch: &[NodeId]) -> PlainDag {
     let mut rest = PlainDag::new(dag.kind_names().to_vec());
     let mut renamed = vec![None; dag.nodes()];
@@ -137,8 +136,9 @@ fn without(dag: &PlainDag, batch: &[NodeId]) -> PlainDag {
     rest
 }
 
-/// Fig. 1 of the paper: a parse tree of inner nodes (I), an output for each (O), all summed (R).
-/// Leaves are I too. The inner nodes' depths are 0 0 0 0 1 2 3, the outputs' one more.
+/// Fig. 1 of the paper: a parse tree of inner nodes (I, leaves included), an output for each (O),
+/// and their sum (R). The depths of the inner nodes are 0 0 0 0 1 2 3, and one more for their
+/// outputs.
 fn figure_1() -> PlainDag {
     parse_text(
         "22\n0 0\n0 0\n0 0\n0 0\n0 2 0 1\n0 2 4 2\n0 2 5 3\n\
@@ -154,15 +154,14 @@ fn figure_1_outputs_wait_for_all_inner_nodes() {
     let batches_of = |policy: &mut dyn Policy, kind| {
         schedule(&dag, policy).batches().filter(|batch| batch.kind == Kind(kind)).count()
     };
-    // The depth-based algorithm executes the outputs in four batches, the agenda-based one in
-    // one too many; the heuristic of the sufficient condition, Critical and an FSM in one.
+    // The outputs need only one batch.
     assert_eq!(batches_of(&mut Depth::new(), 1), 4);
     assert_eq!(batches_of(&mut Agenda::new(), 1), 2);
     assert_eq!(batches_of(&mut Sufficient::new(), 1), 1);
     assert_eq!(batches_of(&mut Critical::new(), 1), 1);
-    let mut fsm = learned(&dag, NamedEncoding::Base, 200);
+    let mut fsm = learned(&dag, Encoding::Base, 200);
     assert_eq!(batches_of(&mut fsm, 1), 1);
-    assert!(fsm.states() > 0 && fsm.unseen() == 0, "by its table, not by its fallback");
+    assert!(fsm.states() > 0 && fsm.unseen() == 0, "the table decides, not the fallback");
     assert_eq!(schedule(&dag, &mut Critical::new()).len(), lower_bound(&dag));
 }
 
@@ -180,14 +179,14 @@ fn figure_2_ratios_of_the_second_iteration_are_five_sevenths_and_one() {
 }
 
 /// Fig. 7 of the paper: a chain of character cells with jump links of word cells. Both words can
-/// run at once, after the first half of the characters; by depth, and by mean depth, they do not.
+/// run in one batch after half of the characters. Depth and mean depth miss that.
 #[test]
 fn figure_7_words_wait_for_each_other() {
     let mut dag = PlainDag::new(["char", "word"]);
     let mut states: Vec<Vec<NodeId>> = vec![vec![]];
     for end in 1..=8 {
         let mut arcs = vec![dag.push(Kind(0), &states[end - 1]).unwrap()];
-        // Words that begin at the first and the third state end at the fourth and the sixth.
+        // One word from state 1 to state 4, another one from state 3 to state 6.
         if let Some(start) = [(4, 1), (6, 3)].iter().find(|word| word.0 == end) {
             arcs.push(dag.push(Kind(1), &states[start.1]).unwrap());
         }
@@ -200,9 +199,9 @@ fn figure_7_words_wait_for_each_other() {
     assert_eq!(batches_of(&mut Agenda::new(), 1), 2);
     assert_eq!(batches_of(&mut Sufficient::new(), 1), 1);
     assert_eq!(batches_of(&mut Critical::new(), 1), 1);
-    let mut fsm = learned(&dag, NamedEncoding::Sort, 200);
+    let mut fsm = learned(&dag, Encoding::Sort, 200);
     assert_eq!(batches_of(&mut fsm, 1), 1);
-    assert!(fsm.states() > 0 && fsm.unseen() == 0, "by its table, not by its fallback");
+    assert!(fsm.states() > 0 && fsm.unseen() == 0, "the table decides, not the fallback");
     assert_eq!(schedule(&dag, &mut Critical::new()).len(), exhaustive(&dag).len());
 }
 

@@ -1,4 +1,4 @@
-//! What an engine does by default, and that it obeys a policy.
+//! The scheduler of an engine: its default, and with a policy.
 
 use edbatch_graph::{Batch, Dag, Kind, NodeId, PlainDag, Schedule};
 use edbatch_policy::{ByDepth, Critical, Depth, InOrder, Scheduler, lower_bound, schedule};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::support;
 
-/// The graph without arguments of later kinds, so that its kinds have an order.
+/// The same graph without arguments of larger kinds, so that its kinds have an order.
 fn ordered(dag: &PlainDag) -> PlainDag {
     let mut ordered = PlainDag::new(dag.kind_names().to_vec());
     for node in (0..dag.nodes()).map(NodeId::new) {
@@ -18,9 +18,8 @@ fn ordered(dag: &PlainDag) -> PlainDag {
 }
 
 proptest! {
-    /// Whatever was scheduled before.
     #[test]
-    fn an_order_of_kinds_is_found_where_there_is_one(
+    fn in_order_schedules_all_graphs_whose_kinds_have_an_order(
         dags in prop::collection::vec(support::dags(150, 4), 1..4),
     ) {
         let (mut in_order, mut schedule) = (InOrder::default(), Schedule::new());
@@ -35,9 +34,9 @@ proptest! {
         }
     }
 
-    /// Where kinds have an order, running kind after kind is optimal, and so is `Critical`.
+    /// That is optimal, and so is `Critical`.
     #[test]
-    fn kinds_in_an_order_run_one_after_the_other(dag in support::dags(40, 5)) {
+    fn default_runs_kind_after_kind_if_kinds_have_an_order(dag in support::dags(40, 5)) {
         let dag = ordered(&dag);
         assert!(support::kinds_have_an_order(&dag));
         let mut batches = Schedule::new();
@@ -50,13 +49,12 @@ proptest! {
         let changes = kinds.len();
         kinds.sort_unstable();
         kinds.dedup();
-        assert_eq!(kinds.len(), changes, "a kind was left and came back");
+        assert_eq!(kinds.len(), changes, "a kind runs in two places");
     }
 
-    /// By default a graph without an order of kinds falls to `Critical`; graphs of both sorts come
-    /// in turn, and another scheduler decides alike.
+    /// Graphs with and without an order alternate. A fork makes the same schedules.
     #[test]
-    fn without_an_order_critical_decides(dags in prop::collection::vec(support::dags(80, 4), 1..4)) {
+    fn default_uses_critical_if_kinds_have_no_order(dags in prop::collection::vec(support::dags(80, 4), 1..4)) {
         let mut scheduler = Scheduler::default();
         let (mut batches, mut others) = (Schedule::new(), Schedule::new());
         for dag in dags.iter().flat_map(|dag| [dag.clone(), ordered(dag)]) {
@@ -64,15 +62,14 @@ proptest! {
             if !support::kinds_have_an_order(&dag) {
                 assert_eq!(batches, schedule(&dag, &mut Critical::new()));
             }
-            scheduler.another().schedule(&dag, &mut others);
+            scheduler.fork().schedule(&dag, &mut others);
             assert_eq!(batches, others);
         }
     }
 
-    /// Elsewhere there is a batch for each kind and level in its component. Whatever was scheduled
-    /// before.
+    /// If kinds have an order, these are the batches of `InOrder`.
     #[test]
-    fn by_depth_is_kind_after_kind_where_kinds_have_an_order(
+    fn by_depth_makes_a_batch_for_each_kind_and_level_in_its_component(
         dags in prop::collection::vec(support::dags(80, 4), 1..4),
     ) {
         let mut by_depth = ByDepth::default();
@@ -100,25 +97,25 @@ proptest! {
                 schedule.batches().map(batch).collect()
             };
             let chosen = schedule(&dag, &mut ByDepth::default());
-            assert!(sorted(&chosen) == sorted(&batches), "one by one, the same batches");
+            assert!(sorted(&chosen) == sorted(&batches), "the policy makes the same batches");
             if InOrder::default().schedule(&dag, &mut in_order) {
                 assert_eq!(batches.len(), in_order.len());
                 let mut kinds: Vec<Kind> = batches.batches().map(|batch| batch.kind).collect();
                 kinds.dedup();
-                assert!(kinds.len() <= dag.kinds(), "a kind was left and came back");
+                assert!(kinds.len() <= dag.kinds(), "a kind runs in two places");
             }
         }
     }
 
     #[test]
-    fn a_policy_of_the_callers_choice_is_obeyed(dag in support::dags(60, 4)) {
+    fn scheduler_with_a_policy_always_uses_it(dag in support::dags(60, 4)) {
         for dag in [ordered(&dag), dag] {
             let mut scheduler = Scheduler::by(Box::new(Depth::new()));
             let expected = schedule(&dag, &mut Depth::new());
             let mut batches = Schedule::new();
             scheduler.schedule(&dag, &mut batches);
             assert_eq!(batches, expected);
-            scheduler.another().schedule(&dag, &mut batches);
+            scheduler.fork().schedule(&dag, &mut batches);
             assert_eq!(batches, expected);
         }
     }

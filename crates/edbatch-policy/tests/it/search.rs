@@ -1,4 +1,4 @@
-//! Searches, against the exhaustive oracle.
+//! Searches, compared with exhaustive search.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn count(dag: &impl Dag, policy: &mut impl Policy) -> usize {
 
 proptest! {
     #[test]
-    fn branch_and_bound_finds_the_shortest(dag in support::dags(13, 3)) {
+    fn branch_and_bound_finds_a_shortest_schedule(dag in support::dags(13, 3)) {
         let found = branch_and_bound(&dag, |_| false);
         let best = exhaustive(&dag).len();
         prop_assert!(found.proved);
@@ -35,9 +35,9 @@ proptest! {
         prop_assert_eq!(schedule.len(), best);
     }
 
-    /// Stopped at once, it still has a legal schedule; a proof only if one is due.
+    /// A stopped search still returns a valid schedule, and claims no false proof.
     #[test]
-    fn search_may_be_stopped_at_any_time(dag in support::dags(30, 4), budget in 0_u64..50) {
+    fn branch_and_bound_may_be_stopped_at_any_time(dag in support::dags(30, 4), budget in 0_u64..50) {
         let found = branch_and_bound(&dag, |states| states >= budget);
         prop_assert_eq!(replay(&dag, &found.kinds).check(&dag), Ok(()));
         if found.proved {
@@ -45,18 +45,18 @@ proptest! {
         }
     }
 
-    /// A budget ends a search, and never leaves it without a schedule.
+    /// With any time limit the schedule is at most as long as `Critical`'s.
     #[test]
-    fn searches_have_budgets(dag in support::dags(40, 5), nanoseconds in 1_u64..200_000) {
+    fn searches_respect_time_limits(dag in support::dags(40, 5), nanoseconds in 1_u64..200_000) {
         let time = Duration::from_nanos(nanoseconds);
         let by_critical = batches(&dag, Critical::new());
         prop_assert!(batches(&dag, Beam::new(8).within(time)) <= by_critical);
         prop_assert!(batches(&dag, Beam::exact().within(time)) <= by_critical);
     }
 
-    /// An order of kinds makes as many batches of the quotient as of the graph, of the same sizes.
+    /// Every order of kinds makes batches of the same sizes, by weight.
     #[test]
-    fn the_quotient_has_the_same_schedules(dag in support::dags(60, 4)) {
+    fn quotient_has_the_same_schedules_as_the_graph(dag in support::dags(60, 4)) {
         let mut whole = Frontier::new(&dag);
         let mut quotient = quotient(&whole);
         let mut policy = Sufficient::new();
@@ -73,8 +73,8 @@ proptest! {
         prop_assert!(whole.is_done());
     }
 
-    /// The reduction: the shortest schedule of two chains is as long as their shortest common
-    /// supersequence, which has as many letters as both strings less their longest common part.
+    /// The length of a shortest common supersequence is the length of both strings minus the length
+    /// of their longest common subsequence.
     #[test]
     fn two_chains_need_their_shortest_common_supersequence(seed in any::<u64>()) {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -97,16 +97,16 @@ fn common_subsequence(p: &[Kind], q: &[Kind]) -> usize {
 }
 
 #[test]
-fn random_strings_are_hard_and_the_search_beats_the_rules() {
+fn beam_search_beats_critical_on_random_strings() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let dag = chains_of(&random_strings(8, 40, 4, &mut rng), 4);
-    let (rule, search) = (batches(&dag, Critical::new()), batches(&dag, Beam::new(256)));
-    assert!(search < rule, "{search} < {rule}");
-    assert!(lower_bound(&dag) < search);
+    let (critical, beam) = (batches(&dag, Critical::new()), batches(&dag, Beam::new(256)));
+    assert!(beam < critical, "{beam} < {critical}");
+    assert!(lower_bound(&dag) < beam);
 }
 
 #[test]
-fn published_graphs_are_searched_and_never_worse() {
+fn beam_search_is_at_least_as_good_as_critical_on_published_graphs() {
     for (name, dag) in support::published_graphs() {
         let by_beam = batches(&dag, Beam::new(4));
         assert!(
@@ -116,14 +116,13 @@ fn published_graphs_are_searched_and_never_worse() {
     }
 }
 
-/// With time enough, a search proves what the bound cannot.
 #[test]
-fn exact_searches_say_what_they_proved() {
+fn exact_search_proves_schedules_that_exceed_the_bound() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let dag = chains_of(&random_strings(5, 6, 2, &mut rng), 2);
     let hour = Duration::from_secs(3600);
     let shortest = exhaustive(&dag).len();
-    assert!(lower_bound(&dag) < shortest, "or the bound would be the proof");
+    assert!(lower_bound(&dag) < shortest, "otherwise the bound would be the proof");
     let mut exact = Beam::exact().within(hour);
     assert_eq!((count(&dag, &mut exact), exact.proved()), (shortest, true));
 }

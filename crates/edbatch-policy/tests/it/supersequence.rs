@@ -1,9 +1,9 @@
-//! Hard graphs.
+//! Graphs that are hard to batch.
 //!
 //! *Source*: appendix A.1 of the paper, which proves batching NP-hard by reduction from the
-//! shortest common supersequence: a string is a chain of nodes whose kinds are its letters, and
-//! the shortest schedule of several chains, read as a string of kinds, is a shortest common
-//! supersequence of the strings. No polynomial algorithm is known to come within a constant factor.
+//! shortest common supersequence: a string is a chain of nodes whose kinds are its letters. The
+//! kinds of a shortest schedule of several chains are a shortest common supersequence. No
+//! polynomial algorithm is known to come within a constant factor.
 
 use edbatch_graph::{Kind, PlainDag};
 use rand::{Rng, RngExt};
@@ -21,7 +21,7 @@ pub(crate) fn chains_of(strings: &[Vec<Kind>], kinds: u16) -> PlainDag {
     dag
 }
 
-/// So many random strings of this length.
+/// Random strings of the same length.
 pub(crate) fn random_strings(
     count: usize,
     length: usize,

@@ -1,4 +1,4 @@
-//! What the tests share: random graphs, the real ones, and the obvious versions of the algorithms.
+//! Shared by the tests: random and published graphs, and naive versions of the algorithms.
 
 use std::io::Read;
 
@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-/// Graphs of up to `nodes` nodes of up to `kinds` kinds; a node has at most six arguments.
+/// Graphs of at most `nodes` nodes and `kinds` kinds. A node has at most six arguments.
 pub(crate) fn dags(nodes: usize, kinds: u16) -> impl Strategy<Value = PlainDag> {
     let node = (0..kinds, prop::collection::vec(any::<u32>(), 0..=6));
     prop::collection::vec(node, 0..=nodes).prop_map(move |nodes| {
         let mut dag = PlainDag::new((0..kinds).map(|kind| format!("kind {kind}")));
         for (kind, arguments) in nodes {
             let before = dag.nodes() as u64;
-            // The product's high half: uniform over the earlier nodes.
+            // The high half of the product is uniform over the earlier nodes.
             let earlier = |a: u32| NodeId::new(((u64::from(a) * before) >> 32) as usize);
             let arguments: Vec<_> = arguments.into_iter().map(earlier).collect();
             let arguments = if before == 0 { &[][..] } else { &arguments };
@@ -24,20 +24,20 @@ pub(crate) fn dags(nodes: usize, kinds: u16) -> impl Strategy<Value = PlainDag> 
     })
 }
 
-/// The remaining nodes when `ran[v]` says what ran.
+/// The nodes that have not run.
 pub(crate) fn remaining(ran: &[bool]) -> impl Iterator<Item = NodeId> + '_ {
     (0..ran.len()).filter(|&v| !ran[v]).map(NodeId::new)
 }
 
-/// Whether a node's arguments ran.
+/// Returns true if a node has not run and all its arguments have.
 pub(crate) fn is_ready(dag: &impl Dag, ran: &[bool], node: NodeId) -> bool {
     !ran[node.index()] && dag.arguments(node).all(|a| ran[a.index()])
 }
 
-/// `|Frontier(G^a)|` for every kind `a`, from its definition.
+/// The size of the frontier of every kind, by its definition.
 pub(crate) fn kind_frontiers(dag: &impl Dag, ran: &[bool]) -> Vec<usize> {
     let mut kind_frontiers = vec![0; dag.kinds()];
-    // Per node, the kinds of its remaining ancestors, as bits.
+    // The kinds of the remaining ancestors of each node, as a bit set.
     let mut above = vec![0_u64; dag.nodes()];
     for node in remaining(ran) {
         for a in dag.arguments(node).filter(|a| !ran[a.index()]) {
@@ -49,7 +49,8 @@ pub(crate) fn kind_frontiers(dag: &impl Dag, ran: &[bool]) -> Vec<usize> {
     kind_frontiers
 }
 
-/// Which kind reads which, by way of others too: `reads[a][b]` if a reads b.
+/// A matrix of the kinds that read each other, directly or through others: `reads[a][b]` is true if
+/// a reads b.
 fn reads(dag: &impl Dag) -> Vec<Vec<bool>> {
     let kinds = dag.kinds();
     let mut reads = vec![vec![false; kinds]; kinds];
@@ -68,13 +69,13 @@ fn reads(dag: &impl Dag) -> Vec<Vec<bool>> {
     reads
 }
 
-/// Whether no kind reads itself by way of another: from the transitive closure of what reads what.
+/// Returns true if no two kinds read each other.
 pub(crate) fn kinds_have_an_order(dag: &impl Dag) -> bool {
     let (kinds, reads) = (dag.kinds(), reads(dag));
     (0..kinds).all(|a| (0..kinds).all(|b| a == b || !(reads[a][b] && reads[b][a])))
 }
 
-/// By node: the nodes before it on the longest chain of kinds that read each other.
+/// For each node, the number of nodes before it on the longest chain of its component of kinds.
 pub(crate) fn levels_in_components(dag: &impl Dag) -> Vec<u32> {
     let reads = reads(dag);
     let same =
@@ -88,41 +89,42 @@ pub(crate) fn levels_in_components(dag: &impl Dag) -> Vec<u32> {
     levels
 }
 
-/// Per node, the most nodes of its own kind on a path from it; kind by kind.
+/// For each node, the maximum number of nodes of its own kind on a path from it.
 pub(crate) fn heights(dag: &impl Dag) -> Vec<u32> {
     let mut heights = vec![0; dag.nodes()];
     for kind in (0..dag.kinds()).map(Kind::new) {
-        let mut most = vec![0; dag.nodes()];
+        let mut max = vec![0; dag.nodes()];
         for node in (0..dag.nodes()).rev().map(NodeId::new) {
             if dag.kind(node) == kind {
-                most[node.index()] += 1;
-                heights[node.index()] = most[node.index()];
+                max[node.index()] += 1;
+                heights[node.index()] = max[node.index()];
             }
             for a in dag.arguments(node) {
-                most[a.index()] = most[a.index()].max(most[node.index()]);
+                max[a.index()] = max[a.index()].max(max[node.index()]);
             }
         }
     }
     heights
 }
 
-/// Per node, a power of: one less than, kind by kind, the most nodes on a path from it.
+/// For each node, a power of its needs: the sum over the kinds of the maximum number of nodes on a
+/// path from it, without the node itself.
 pub(crate) fn urgencies(dag: &impl Dag, power: u32) -> Vec<f64> {
     let mut needs = vec![0_u64; dag.nodes()];
     for kind in (0..dag.kinds()).map(Kind::new) {
-        let mut most = vec![0; dag.nodes()];
+        let mut max = vec![0; dag.nodes()];
         for node in (0..dag.nodes()).rev().map(NodeId::new) {
-            most[node.index()] += u64::from(dag.kind(node) == kind);
-            needs[node.index()] += most[node.index()];
+            max[node.index()] += u64::from(dag.kind(node) == kind);
+            needs[node.index()] += max[node.index()];
             for a in dag.arguments(node) {
-                most[a.index()] = most[a.index()].max(most[node.index()]);
+                max[a.index()] = max[a.index()].max(max[node.index()]);
             }
         }
     }
     needs.into_iter().map(|need| ((need - 1) as f64).powi(power as i32)).collect()
 }
 
-/// So many random binary trees of 20 leaves: kinds leaf, inner and output.
+/// `count` random binary trees of 20 leaves. The kinds are leaf, inner and output.
 pub(crate) fn trees(seed: u64, count: usize) -> PlainDag {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut dag = PlainDag::new(["leaf", "inner", "output"]);
@@ -138,8 +140,8 @@ pub(crate) fn trees(seed: u64, count: usize) -> PlainDag {
     dag
 }
 
-/// So many sentences of 10 to 40 characters, a word of 2 to 4 of them ending at every other one:
-/// kinds char, word and output; the sum over what ends at a state is folded into its readers.
+/// `count` sentences of 10 to 40 characters. A word of 2 to 4 characters ends at every other one on
+/// average. The kinds are char, word and output; sums are part of their readers.
 pub(crate) fn lattices(seed: u64, count: usize) -> PlainDag {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut dag = PlainDag::new(["char", "word", "output"]);
@@ -158,8 +160,8 @@ pub(crate) fn lattices(seed: u64, count: usize) -> PlainDag {
     dag
 }
 
-/// As [`lattices`], with more to decide: words of 2 to 4 characters have kinds of their own, any of
-/// them may end anywhere, and what ends at a state is summed in a node.
+/// Like [`lattices`], with more choices: words of 2, 3 and 4 characters have different kinds,
+/// several words may end at the same character, and sums are nodes.
 pub(crate) fn summed_lattices(seed: u64, count: usize) -> PlainDag {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut dag = PlainDag::new(["char", "word2", "word3", "word4", "sum", "output"]);
@@ -180,7 +182,7 @@ pub(crate) fn summed_lattices(seed: u64, count: usize) -> PlainDag {
     dag
 }
 
-/// The graphs that the authors' program dumped, with their names.
+/// The graphs that the authors' program wrote, by file name.
 pub(crate) fn published_graphs() -> Vec<(String, PlainDag)> {
     let Some(folder) = edbatch_testing::shared("datasets/graphs") else {
         return Vec::new();

@@ -1,12 +1,12 @@
-//! Files of learned policies, and the words that name policies.
+//! Names of policies, and files of learned policies.
 
 use edbatch_graph::{Dag, parse_text};
 use edbatch_policy::{Learned, PolicyChoice, schedule};
 
-/// Two kinds that read each other, so that policies have something to decide.
+/// Two kinds that read each other, so that policies have a choice.
 const GRAPH: &str = "8\n0 0\n1 0\n0 1 0\n1 1 1\n0 2 2 3\n1 2 3 4\n0 1 1\n1 2 5 6\n";
 
-/// Reads a file; what can be read is written and read again, and batches a graph legally.
+/// Reads a policy. A valid one round-trips, and makes a valid schedule.
 pub(crate) fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(choice) = text.parse::<PolicyChoice>() {

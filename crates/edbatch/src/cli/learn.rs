@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use edbatch_graph::Dag;
 use edbatch_policy::{
-    AnyPolicy, Comparison, FsmTable, Learned, LearningConfig, LookAhead, NamedEncoding, Outcome,
+    AnyPolicy, Comparison, Encoding, FsmTable, Learned, LearningConfig, LookAhead, Outcome,
     TrainingSet, compare, hold_out, learn as learn_table, learn_rule, set_aside,
 };
 use indicatif::ProgressBar;
@@ -43,10 +43,10 @@ pub(crate) struct Learn {
     #[arg(long, value_name = "M")]
     method: Option<Method>,
     /// State of the table: base (the ready kinds), max (also the kind with the most ready nodes),
-    /// sort (the ready kinds, sorted by their number of ready nodes; the default) or phase (also how many eighths of
-    /// the graph have run). With it the method is q.
+    /// sort (the ready kinds, sorted by their number of ready nodes; the default) or phase (also
+    /// how many eighths of the graph have run). With it the method is q.
     #[arg(long, value_name = "E")]
-    encoding: Option<NamedEncoding>,
+    encoding: Option<Encoding>,
     /// Write an empty table, which makes the same choices as critical, if critical does better on
     /// the mini-batches by which the policy was selected; with pairs, also if it does as well.
     #[arg(long)]
@@ -105,8 +105,8 @@ impl Learn {
         self.method.unwrap_or(of_encoding)
     }
 
-    fn encoding(&self) -> NamedEncoding {
-        self.encoding.unwrap_or(NamedEncoding::Sort)
+    fn encoding(&self) -> Encoding {
+        self.encoding.unwrap_or(Encoding::Sort)
     }
 
     fn learn<D: Dag>(&self, data: LearningData<D>) -> Result<(), Failure> {
@@ -191,7 +191,7 @@ impl Learn {
 
 fn of_table(
     outcome: &Outcome,
-    encoding: NamedEncoding,
+    encoding: Encoding,
     kinds: &[String],
     source: &str,
     mini_batches: usize,

@@ -1,4 +1,4 @@
-//! Policies: learned to files, used from them, counted on graphs.
+//! Policies on the command line: `learn`, `schedule`, and `infer --policy`.
 
 use std::fs;
 
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use crate::support::{Scratch, difference};
 
-/// Two trees of three kinds, and what is made of their nodes.
+/// Two trees whose nodes have three kinds.
 const GRAPH: &str = "9\n7 0\n7 0\n8 2 0 1\n7 0\n8 2 2 3\n7 0\n8 2 5 5\n100 1 4\n100 1 6\n";
 
-/// What is ready before each batch when the policy critical schedules that graph.
+/// The ready nodes before each batch when the policy critical schedules that graph.
 const FRONTIERS: [&str; 5] =
     ["0: 4 7 ready", "1: 2 8 ready", "2: 1 8 ready", "2: 1 100 ready", "3: 2 100 ready"];
 
-/// A learned policy's file.
+/// Reads the file of a learned policy.
 fn file(scratch: &Scratch, name: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(scratch.path(name)).unwrap()).unwrap()
 }
 
-/// Every method writes what it learned; a learner that does nothing writes no state.
+/// The same seed writes the same file, and no policy changes a result.
 #[test]
-fn a_model_learns() {
+fn every_method_learns_a_policy_for_a_model() {
     let methods: [&[&str]; 3] = [&[], &["--method", "q"], &["--method", "q", "--encoding", "base"]];
     for model in ["tree_lstm", "tree_lstm_2type", "lattice_gru", "lstm_nmt"] {
         let scratch = Scratch::new(&format!("learns-{model}"));
@@ -50,9 +50,9 @@ fn a_model_learns() {
     }
 }
 
-/// Ten lattices of 24 sentences: three are set aside, and what is learned does better there.
+/// Ten mini-batches of 24 lattices, three of which are set aside.
 #[test]
-fn what_is_learned_is_compared_where_nothing_was_selected() {
+fn learned_policy_is_compared_with_critical_on_unseen_graphs() {
     let scratch = Scratch::new("compared");
     let files: Vec<String> = (0..10).map(|seed| format!("@{seed}.txt")).collect();
     for (seed, name) in files.iter().enumerate() {
@@ -71,9 +71,9 @@ fn what_is_learned_is_compared_where_nothing_was_selected() {
     };
     let ([before, after, bound, states], verdict) = learn(&files, &[]);
     assert!(bound <= after && after < before, "{bound} <= {after} < {before}");
-    assert_eq!(states, 6, "what reads what: characters and words, characters and sums");
+    assert_eq!(states, 6, "a weight for each pair of characters, words and sums");
     assert!(verdict.contains(" % fewer batches, on 3 unseen mini-batches"), "{verdict}");
-    // The file says the same of graphs that it has never met.
+    // The policy is also better on other graphs.
     let mut batches = [0, 0];
     for seed in 20..26 {
         scratch.write("other.txt", lattices(seed, 24));
@@ -85,10 +85,10 @@ fn what_is_learned_is_compared_where_nothing_was_selected() {
         }
     }
     assert!(batches[1] < batches[0], "{batches:?}");
-    // With too few to set three aside there is nothing to compare with.
+    // Five mini-batches are too few to set three aside.
     let (_, verdict) = learn(&files[..5], &["--episodes", "90"]);
     assert!(verdict.starts_with("compared with critical: not possible"), "{verdict}");
-    // A table of Q-learning loses to critical here: it is written, unless critical may be kept.
+    // A Q-learning table loses to critical here. It is written unless --or-critical is given.
     let q = ["--encoding", "base", "--episodes", "20"];
     let ([before, after, _, states], verdict) = learn(&files, &q);
     assert!(states > 0 && after > before, "{states} states, {before} -> {after}");
@@ -99,11 +99,11 @@ fn what_is_learned_is_compared_where_nothing_was_selected() {
     assert!(verdict.contains("the same number of batches, on 3 "), "{verdict}");
     assert_eq!(file(&scratch, "p.json")["states"], serde_json::json!([]));
     let ([.., states], _) = learn(&files, &["--or-critical"]);
-    assert_eq!(states, 6, "what is better is kept");
+    assert_eq!(states, 6, "a rule that is better than critical is kept");
 }
 
-/// Sentences of 10 to 40 characters, words of 2 to 4 of them, and sums of what ends together, as a
-/// graph in the text format: types 1, 2 and 3, and 4 for what reads each state.
+/// Sentences of 10 to 40 characters, as a graph in the text format. The kinds are characters (1),
+/// words of 2 to 4 characters (2), sums of all arcs into a state (3) and outputs (4).
 fn lattices(seed: u64, count: usize) -> String {
     let mut state = seed;
     let mut below = |limit: u64| {
@@ -135,7 +135,7 @@ fn lattices(seed: u64, count: usize) -> String {
 }
 
 #[test]
-fn an_encoding_is_for_tables() {
+fn encoding_with_method_pairs_is_wrong_usage() {
     let scratch = Scratch::new("encoding-of-pairs");
     scratch.write("graph.txt", GRAPH);
     let words = ["learn", "@graph.txt", "--output", "@p.json", "--method", "pairs"];
@@ -145,7 +145,7 @@ fn an_encoding_is_for_tables() {
 }
 
 #[test]
-fn a_policy_for_other_kinds_is_refused() {
+fn policy_for_other_kinds_is_rejected() {
     let scratch = Scratch::new("other-kinds");
     scratch.init("tree_lstm");
     scratch.ok(&["learn", "@model", "--output", "@trees.json", "--episodes", "5"]);
@@ -156,7 +156,7 @@ fn a_policy_for_other_kinds_is_refused() {
 }
 
 #[test]
-fn graphs_teach_graphs() {
+fn policy_learned_on_graphs_schedules_other_graphs() {
     let scratch = Scratch::new("graphs-teach");
     scratch.write("one.txt", GRAPH);
     scratch.write("two.txt", GRAPH.replace("100", "9"));
@@ -168,7 +168,7 @@ fn graphs_teach_graphs() {
         assert_eq!(learned["encoding"], encoding);
         assert!(!learned["states"].as_array().unwrap().is_empty(), "{encoding}");
         assert_eq!(learned["kinds"], serde_json::json!(["7", "8", "9", "100"]));
-        // Kinds that were never met go to the policy that needs no learning.
+        // The policy critical decides about unknown kinds.
         scratch.write("three.txt", GRAPH.replace("100", "55"));
         for graph in ["@one.txt", "@three.txt"] {
             let report = scratch.ok(&["schedule", graph, "--policy", "@p.json", "--json"]);
@@ -180,7 +180,7 @@ fn graphs_teach_graphs() {
 }
 
 #[test]
-fn schedules_are_counted() {
+fn schedule_prints_and_draws_batches() {
     let scratch = Scratch::new("counted");
     scratch.write("graph.txt", GRAPH);
     let policies = ["--policy", "critical", "--policy", "depth", "--policy", "beam:2"];
@@ -196,7 +196,7 @@ fn schedules_are_counted() {
     assert_eq!((&critical["proved"], &report[2]["proved"]), (&true.into(), &true.into()));
     assert!(critical["nanoseconds"].as_u64() > Some(0));
     assert_eq!((&report[1]["batches"], &report[1]["proved"]), (&5.into(), &false.into()));
-    // The two outputs of depth are batches of their own, and the first need not wait for node 4.
+    // By depth the outputs run in two batches, of which one is in the same wave as node 4.
     assert_eq!((&report[1]["waves"], &report[1]["depth"]), (&4.into(), &4.into()));
     let picture = fs::read_to_string(scratch.path("s.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"), "{picture}");
@@ -211,8 +211,8 @@ fn schedules_are_counted() {
 }
 
 #[test]
-fn a_search_proves_what_the_bound_cannot() {
-    // Chains that read 0 1 1, 1 0 1 and 1 1 0: no schedule meets the bound of 3.
+fn search_proves_schedules_that_exceed_the_bound() {
+    // Chains of kinds 0 1 1, 1 0 1 and 1 1 0: no schedule reaches the bound of 3.
     let scratch = Scratch::new("proves");
     scratch.write("graph", "9\n0 0\n1 1 0\n1 1 1\n1 0\n0 1 3\n1 1 4\n1 0\n1 1 6\n0 1 7\n");
     let report = scratch.ok(&["schedule", "@graph", "--policy", "beam:64", "--json"]);
@@ -227,7 +227,7 @@ fn a_search_proves_what_the_bound_cannot() {
     }
     let message = scratch.error_of_usage(&["schedule", "@graph", "--policy", "exact:soon"]);
     assert!(
-        message.contains("expected a number of seconds at the end, from a nanosecond"),
+        message.contains("expected a time limit in seconds at the end, from a nanosecond"),
         "{message}"
     );
 }

@@ -1,25 +1,25 @@
-//! Batches by depth: nodes of one kind at one distance from the sources run together.
+//! Batches by depth: nodes of the same kind and depth run together.
 //!
 //! *Source*: TensorFlow Fold's algorithm, §2 of the paper. The batches are the distinct pairs
-//! (depth, kind), in ascending order; depth is the longest path from a source.
+//! (depth, kind), in ascending order. The depth of a node is the longest path to it from a source.
 //!
 //! Nodes of a kind become ready in the order of their depth, because a node of depth `d` waits for
-//! one of depth `d - 1`: the next batch is always the beginning of a kind's ready nodes.
+//! a node of depth `d - 1`. So the next batch is always a prefix of a kind's ready nodes.
 //!
-//! *Cost*: O(nodes + edges) at the start, a comparison a ready kind and batch.
+//! *Cost*: O(nodes + edges) at the start; a comparison per ready kind and batch.
 
 use edbatch_graph::{Kind, NodeId};
 
 use crate::{AnyPolicy, Frontier, Policy};
 
-/// TensorFlow Fold's policy. Never good, never needed: the yardstick of the paper.
+/// TensorFlow Fold's policy, the weakest baseline of the paper.
 #[derive(Clone, Debug, Default)]
 pub struct Depth {
     depths: Vec<u32>,
 }
 
 impl Depth {
-    /// A policy without memory yet.
+    /// Creates the policy.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -48,13 +48,13 @@ impl Policy for Depth {
         ready.iter().take_while(|&&node| self.of(node) == depth).count()
     }
 
-    fn another(&self) -> AnyPolicy {
+    fn fork(&self) -> AnyPolicy {
         Box::new(self.clone())
     }
 }
 
 /// Writes to `depths[v]` the number of edges of the longest path from a source to node `v`.
-pub(crate) fn depths(frontier: &Frontier, depths: &mut Vec<u32>) {
+pub(super) fn depths(frontier: &Frontier, depths: &mut Vec<u32>) {
     depths.clear();
     depths.resize(frontier.nodes(), 0);
     for node in 0..frontier.nodes() {

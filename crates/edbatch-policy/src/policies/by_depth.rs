@@ -1,14 +1,14 @@
-//! Component after component of kinds, and by depth inside each: few *waves*, for a device.
+//! Components of kinds in order, and batches by depth inside each component: few *waves*.
 //!
-//! A device that runs batches side by side is paid in waves, chains of batches of which each reads
-//! the one before, not in batches. Kinds that read each other form a component, a strongly
-//! connected one of the graph of kinds; components have an order, as in [`InOrder`]. Inside one,
-//! the nodes of a kind whose longest chains *within the component* are equally long run together.
-//! So no batch waits for another component's depth, and what reads all others, as outputs do, is
-//! few batches at the end.
+//! A device that runs independent batches in parallel is limited by the number of waves, not of
+//! batches. A batch runs in the wave after the waves of all its arguments. Kinds that read each
+//! other form a component, and components have an order, as in [`InOrder`]. Inside a component,
+//! nodes of the same kind run together if their longest chains *within the component* have the same
+//! length. So no batch waits for the depth of another component, and outputs, which read all other
+//! kinds, run in a few batches at the end.
 //!
-//! Where every component is a single kind this is [`InOrder`], batch by batch. Lattices have one
-//! component of several kinds: it has more batches than [`Critical`](crate::Critical) finds, and
+//! If every component is a single kind, the batches are the same as with [`InOrder`]. Lattices have
+//! a component of several kinds; there it makes more batches than [`Critical`](crate::Critical), in
 //! fewer waves. *Source*: our own; depth-based batching is TensorFlow Fold's (§2 of the paper).
 //!
 //! *Cost*: O(nodes + edges), in three passes over the nodes.
@@ -19,28 +19,29 @@ use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
 #[cfg(doc)]
 use crate::InOrder;
-use crate::kind_graph::KindGraph;
+use crate::analysis::KindGraph;
 use crate::{AnyPolicy, Frontier, Policy};
 
-/// Batches by depth inside each component of kinds. Reusable memory.
+/// Batches by depth inside each component of kinds. Its memory is reused.
 #[derive(Debug, Default)]
 pub struct ByDepth {
-    kinds: Vec<OfKind>,
+    kinds: Vec<KindPlace>,
     components: Vec<Component>,
-    /// By node: how many nodes of its component are before it on the longest chain that ends there.
+    /// By node: the number of nodes before it on the longest chain of its component that ends at
+    /// it.
     levels: Vec<u32>,
-    /// By batch that there may be: how many nodes it has; then, where its next one goes.
+    /// By batch, some of them empty: its number of nodes; then the index of its next node.
     places: Vec<u32>,
     nodes_in_order: Vec<NodeId>,
     graph: KindGraph,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct OfKind {
-    /// The kinds that its nodes read, a bit each.
+struct KindPlace {
+    /// The kinds that its nodes read, as a bit set.
     reads: u64,
     component: usize,
-    /// Which kind of its component it is.
+    /// Its index in its component.
     member: u32,
 }
 
@@ -48,13 +49,13 @@ struct OfKind {
 struct Component {
     kinds: Vec<Kind>,
     depth: u32,
-    /// The first of its batches.
+    /// The index of its first batch.
     first: u32,
 }
 
 impl ByDepth {
-    /// Schedules a graph of at most 64 kinds, each batch in ascending order. Whether it has so few;
-    /// if not, `schedule` is empty.
+    /// Schedules a graph of at most 64 kinds. The nodes of a batch are ascending. If the graph has
+    /// more kinds, returns false, and `schedule` is empty.
     ///
     /// ```
     /// use edbatch_graph::{Schedule, parse_text};
@@ -73,7 +74,7 @@ impl ByDepth {
             return false;
         }
         self.kinds.clear();
-        self.kinds.resize(dag.kinds(), OfKind::default());
+        self.kinds.resize(dag.kinds(), KindPlace::default());
         for node in (0..dag.nodes()).map(NodeId::new) {
             let mut read = 0u64;
             dag.arguments(node).for_each(|argument| read |= 1u64 << dag.kind(argument).0);
@@ -91,9 +92,9 @@ impl ByDepth {
         self.nodes_in_order.resize(dag.nodes(), NodeId(0));
         let Self { kinds, components, levels, places, nodes_in_order, .. } = self;
         for (node, level) in (0..).map(NodeId).zip(levels.iter_mut()) {
-            let OfKind { component, member, .. } = kinds[dag.kind(node).index()];
+            let KindPlace { component, member, .. } = kinds[dag.kind(node).index()];
             let Component { kinds, first, .. } = &components[component];
-            // From here on a level is the node's batch.
+            // From now on `levels` holds the batch of each node.
             *level = first + *level * kinds.len() as u32 + member;
             places[*level as usize] += 1;
         }
@@ -111,7 +112,7 @@ impl ByDepth {
             (0..component.depth).flat_map(|_| component.kinds.iter().copied())
         });
         for (&end, kind) in places.iter().zip(kinds) {
-            // What was the place of a batch's first node is that behind its last now.
+            // `places` now holds the end of each batch.
             if start < end as usize {
                 schedule.push(kind, &nodes_in_order[start..end as usize]);
             }
@@ -120,7 +121,7 @@ impl ByDepth {
         true
     }
 
-    /// Finds which kinds read each other, in the order in which their components run.
+    /// Finds the components, in the order in which they run.
     fn find_components(&mut self) {
         let Self { kinds, components, graph, .. } = self;
         graph.reset(kinds.iter().map(|kind| kind.reads));
@@ -129,30 +130,30 @@ impl ByDepth {
             if components.len() == count {
                 components.push(Component::default());
             }
-            let of_component = &mut components[count];
-            of_component.depth = 0;
-            of_component.kinds.clear();
-            of_component.kinds.extend(component);
+            let entry = &mut components[count];
+            entry.depth = 0;
+            entry.kinds.clear();
+            entry.kinds.extend(component);
             for (member, kind) in (0..).zip(component) {
-                let of_kind = &mut kinds[kind.index()];
-                (of_kind.component, of_kind.member) = (count, member);
+                let place = &mut kinds[kind.index()];
+                (place.component, place.member) = (count, member);
             }
             count += 1;
         });
         components.truncate(count);
     }
 
-    /// Finds the level of each node in its component, and the depth of each component.
+    /// Computes the level of each node in its component, and the depth of each component.
     fn find_levels(&mut self, dag: &impl Dag) {
         let Self { kinds, components, levels, .. } = self;
         levels.clear();
         for node in (0..dag.nodes()).map(NodeId::new) {
             let component = kinds[dag.kind(node).index()].component;
-            let behind = |argument: NodeId| {
+            let after = |argument: NodeId| {
                 let same = kinds[dag.kind(argument).index()].component == component;
                 if same { levels[argument.index()] + 1 } else { 0 }
             };
-            let level = dag.arguments(node).map(behind).max().unwrap_or(0);
+            let level = dag.arguments(node).map(after).max().unwrap_or(0);
             levels.push(level);
             let depth = &mut components[component].depth;
             *depth = (*depth).max(level + 1);
@@ -160,15 +161,15 @@ impl ByDepth {
     }
 }
 
-/// The same batches, chosen one by one. Where there are more than 64 kinds, all are one component:
+/// The same batches, one at a time. If there are more than 64 kinds, they form one component:
 /// batches by depth.
 impl Policy for ByDepth {
     fn start(&mut self, frontier: &Frontier) {
-        let few = frontier.kinds() <= 64;
+        let has_components = frontier.kinds() <= 64;
         self.kinds.clear();
-        self.kinds.resize(frontier.kinds(), OfKind::default());
+        self.kinds.resize(frontier.kinds(), KindPlace::default());
         let nodes = || (0..frontier.nodes()).map(NodeId::new);
-        if few {
+        if has_components {
             for (node, &user) in nodes().flat_map(|n| frontier.users(n).iter().map(move |u| (n, u)))
             {
                 self.kinds[frontier.kind(user).index()].reads |= 1u64 << frontier.kind(node).0;
@@ -180,18 +181,18 @@ impl Policy for ByDepth {
         levels.clear();
         levels.resize(frontier.nodes(), 0);
         for node in nodes() {
-            let behind = levels[node.index()] + 1;
+            let after = levels[node.index()] + 1;
             for &user in frontier.users(node).iter().filter(|&&u| component(u) == component(node)) {
                 let level = &mut levels[user.index()];
-                *level = (*level).max(behind);
+                *level = (*level).max(after);
             }
         }
     }
 
     fn next(&mut self, frontier: &Frontier) -> Kind {
-        // Nodes of a component become ready in the order of their levels, as it runs alone.
+        // Nodes of a component become ready in the order of their levels.
         let first = |kind: Kind| {
-            let OfKind { component, member, .. } = self.kinds[kind.index()];
+            let KindPlace { component, member, .. } = self.kinds[kind.index()];
             (component, self.levels[frontier.ready(kind)[0].index()], member, kind)
         };
         frontier.ready_kinds().map(first).min().expect("a node remains").3
@@ -203,7 +204,7 @@ impl Policy for ByDepth {
         ready.iter().take_while(|&node| level(node) == level(&ready[0])).count()
     }
 
-    fn another(&self) -> AnyPolicy {
+    fn fork(&self) -> AnyPolicy {
         Box::new(Self::default())
     }
 }

@@ -1,36 +1,36 @@
-//! The shortest schedule of a small graph, found by looking at everything.
+//! Exhaustive search for a shortest schedule of a small graph.
 //!
-//! Breadth first over the sets of nodes that ran: no bound, no lemma, no heuristic. What the
-//! others are tested against.
+//! Breadth-first search over the sets of completed nodes, without bound, lemma or heuristic. The
+//! other policies are tested against it.
 //!
-//! *Cost*: exponential; a set of nodes is a mask of 128 bits.
+//! *Cost*: exponential. A set of nodes is a mask of 128 bits.
 
 use std::collections::HashMap;
 
 use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
-/// A shortest schedule of a graph of at most 128 nodes; of several, the first in the order of
-/// kinds.
-///
-/// # Panics
-/// If the graph has more nodes. (Far fewer already take for ever, unless it has few kinds.)
-#[must_use]
-pub fn exhaustive(dag: &impl Dag) -> Schedule {
-    exhaustive_within(dag, usize::MAX).expect("no graph has so many sets of nodes")
-}
-
-/// The same, unless it has to look at more than so many sets of nodes: then none.
+/// Returns a shortest schedule of a graph of at most 128 nodes. If there are several, returns the
+/// first in the order of kinds. Even much smaller graphs take too long if they have many kinds.
 ///
 /// # Panics
 /// If the graph has more than 128 nodes.
 #[must_use]
-pub fn exhaustive_within(dag: &impl Dag, sets: usize) -> Option<Schedule> {
-    assert!(dag.nodes() <= 128, "the exhaustive search is for small graphs");
+pub fn exhaustive(dag: &impl Dag) -> Schedule {
+    exhaustive_within(dag, usize::MAX).expect("the number of sets fits in memory")
+}
+
+/// Like [`exhaustive`], but returns `None` if it has to visit more than `max_sets` sets of nodes.
+///
+/// # Panics
+/// If the graph has more than 128 nodes.
+#[must_use]
+pub fn exhaustive_within(dag: &impl Dag, max_sets: usize) -> Option<Schedule> {
+    assert!(dag.nodes() <= 128, "exhaustive search takes at most 128 nodes, got {}", dag.nodes());
     let all = if dag.nodes() == 0 { 0 } else { u128::MAX >> (128 - dag.nodes()) };
     let needs: Vec<u128> = (0..dag.nodes())
         .map(|v| dag.arguments(NodeId::new(v)).fold(0, |set, a| set | 1 << a.index()))
         .collect();
-    // Per set, from which it was reached, and by running what.
+    // For each set, the set and the kind of batch from which it was reached.
     let mut from = HashMap::from([(0, (0, Kind(0)))]);
     let mut level = vec![0];
     while !from.contains_key(&all) {
@@ -43,7 +43,7 @@ pub fn exhaustive_within(dag: &impl Dag, sets: usize) -> Option<Schedule> {
                 });
             }
         }
-        if from.len() > sets {
+        if from.len() > max_sets {
             return None;
         }
         level = next;
@@ -51,7 +51,7 @@ pub fn exhaustive_within(dag: &impl Dag, sets: usize) -> Option<Schedule> {
     Some(backtrack(&from, all))
 }
 
-/// The batches that can follow when `ran` ran, by kind.
+/// The batches that can follow the completed nodes `ran`, by kind.
 fn batches(dag: &impl Dag, needs: &[u128], ran: u128) -> Vec<(Kind, u128)> {
     let mut batches = vec![0; dag.kinds()];
     for (node, needs) in needs.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! From a frontier to a state of the FSM.
+//! States of the FSM: short words that describe the frontier.
 //!
-//! *Source*: `E_base`, `E_max` and `E_sort`, §2.3 of the paper; phase information is what its
-//! appendix A.4 proposes for the case that these three cannot solve; the rest is ours.
+//! *Source*: `E_base`, `E_max` and `E_sort`, §2.3 of the paper. Its appendix A.4 proposes phases
+//! for a case that these three cannot solve.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -14,37 +14,38 @@ use crate::Frontier;
 /// A letter of a state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Symbol {
-    /// Anything but a kind; its meaning depends on the encoding.
+    /// A number whose meaning depends on the encoding.
     Feature(u16),
     /// A kind.
     Kind(Kind),
 }
 
-/// Turns the frontier into a state: a short word of [`Symbol`]s. An FSM cannot tell frontiers with
-/// the same word apart.
+/// Turns the frontier into a state: a short word of [`Symbol`]s. An FSM runs the same kind on all
+/// frontiers that have the same word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NamedEncoding {
+pub enum Encoding {
     /// `base`: the set of ready kinds.
     Base,
-    /// `max`: the set of ready kinds, and the one with the most ready nodes.
+    /// `max`: the set of ready kinds, and the kind with the most ready nodes.
     Max,
-    /// `sort`: the ready kinds, those with the most ready nodes first: the best of the paper's.
+    /// `sort`: the ready kinds, sorted by their number of ready nodes, in descending order. The
+    /// best of the paper's encodings.
     Sort,
-    /// `phase`: how many eighths of the nodes have run, and `sort`.
+    /// `phase`: the number of eighths of the nodes that have run, and then `sort`.
     Phase,
 }
 
 /// The number of parts into which `phase` divides a run.
 const PHASES: usize = 8;
 
-impl NamedEncoding {
+impl Encoding {
     /// All encodings.
     #[must_use]
     pub fn all() -> [Self; 4] {
         [Self::Base, Self::Max, Self::Sort, Self::Phase]
     }
 
-    /// Appends the state's symbols to `state`. The kinds among them are the ready kinds.
+    /// Appends the symbols of the state to `state`. The kinds among them are the ready kinds.
     pub fn encode(self, frontier: &Frontier, state: &mut Vec<Symbol>) {
         match self {
             Self::Base => base(frontier, state),
@@ -62,7 +63,7 @@ impl NamedEncoding {
         }
     }
 
-    /// The number of features in use: [`Symbol::Feature`]s are `0..features()`.
+    /// The number of features: every [`Symbol::Feature`] is in `0..features()`.
     #[must_use]
     pub fn features(self) -> u16 {
         match self {
@@ -71,8 +72,8 @@ impl NamedEncoding {
         }
     }
 
-    /// Restores the order in which [`encode`](Self::encode) writes a state whose kinds have been
-    /// renumbered.
+    /// Reorders a state whose kinds have been renumbered: [`encode`](Self::encode) writes sets in
+    /// ascending order.
     pub(crate) fn canonical(self, state: &mut [Symbol]) {
         match self {
             Self::Base => state.sort(),
@@ -90,8 +91,8 @@ fn base(frontier: &Frontier, state: &mut Vec<Symbol>) {
     state.extend(frontier.ready_kinds().map(Symbol::Kind));
 }
 
-/// An insertion sort: ready kinds are few. What is moved is a kind, not a symbol, which is written
-/// in two parts: reading it as a whole at once is a store-forwarding stall.
+/// Insertion sort, since ready kinds are few. It moves kinds and not symbols: a symbol is written
+/// in two parts, and reading it back as a whole would cause a store-forwarding stall.
 fn sort(frontier: &Frontier, state: &mut Vec<Symbol>) {
     let start = state.len();
     for kind in frontier.ready_kinds() {
@@ -108,7 +109,7 @@ fn sort(frontier: &Frontier, state: &mut Vec<Symbol>) {
     }
 }
 
-impl fmt::Display for NamedEncoding {
+impl fmt::Display for Encoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Base => "base",
@@ -119,13 +120,12 @@ impl fmt::Display for NamedEncoding {
     }
 }
 
-impl FromStr for NamedEncoding {
+impl FromStr for Encoding {
     type Err = UnknownEncoding;
 
     fn from_str(word: &str) -> Result<Self, UnknownEncoding> {
         let unknown = || UnknownEncoding(word.chars().take(40).collect());
-        let named = |encoding: &Self| encoding.to_string() == word;
-        Self::all().into_iter().find(named).ok_or_else(unknown)
+        Self::all().into_iter().find(|encoding| encoding.to_string() == word).ok_or_else(unknown)
     }
 }
 
@@ -135,7 +135,7 @@ pub struct UnknownEncoding(pub String);
 
 impl fmt::Display for UnknownEncoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = NamedEncoding::all().map(|encoding| encoding.to_string());
+        let names = Encoding::all().map(|encoding| encoding.to_string());
         write!(f, "unknown encoding `{}`: expected one of {}", self.0, names.join(", "))
     }
 }

@@ -1,16 +1,16 @@
-//! Batches by mean depth: the kind whose remaining nodes are shallowest on average runs next.
+//! Batches by mean depth: the kind whose remaining nodes have the smallest mean depth runs next.
 //!
-//! *Source*: DyNet's agenda, §2 of the paper. Depths are those of the whole graph, as computed
-//! at the start; the mean is over the nodes of the kind that have not run.
+//! *Source*: DyNet's agenda, §2 of the paper. Depths are computed once, on the whole graph. The
+//! mean is over the nodes of the kind that have not run. Ties go to the smallest kind.
 //!
-//! *Cost*: O(nodes + edges) at the start and over a run; a comparison a ready kind and batch.
+//! *Cost*: O(nodes + edges) at the start and over a run; a comparison per ready kind and batch.
 
 use edbatch_graph::{Kind, NodeId};
 
-use crate::depth::depths;
+use super::depth::depths;
 use crate::{AnyPolicy, Frontier, Policy};
 
-/// DyNet's policy: better than [`Depth`](crate::Depth), and the other yardstick of the paper.
+/// DyNet's policy, a baseline of the paper. Better than [`Depth`](crate::Depth).
 #[derive(Clone, Debug, Default)]
 pub struct Agenda {
     depths: Vec<u32>,
@@ -23,12 +23,12 @@ struct Remaining {
     nodes: u64,
     /// Sum of their depths.
     depth: u64,
-    /// How many of the kind's nodes that ran have been taken off.
+    /// The number of nodes that ran and have been subtracted.
     seen: usize,
 }
 
 impl Agenda {
-    /// A policy without memory yet.
+    /// Creates the policy.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -60,18 +60,18 @@ impl Policy for Agenda {
             }
             remaining.seen = ran.len();
         }
-        // Means are compared crosswise, in integers: a/b < c/d is a·d < c·b.
+        // Means are compared in integers: a/b < c/d if a·d < c·b.
         frontier
             .ready_kinds()
             .min_by(|a, b| {
                 let (a, b) = (self.remaining[a.index()], self.remaining[b.index()]);
-                let crosswise = |x: u64, y: u64| u128::from(x) * u128::from(y);
-                crosswise(a.depth, b.nodes).cmp(&crosswise(b.depth, a.nodes))
+                let product = |x: u64, y: u64| u128::from(x) * u128::from(y);
+                product(a.depth, b.nodes).cmp(&product(b.depth, a.nodes))
             })
             .expect("a node remains")
     }
 
-    fn another(&self) -> AnyPolicy {
+    fn fork(&self) -> AnyPolicy {
         Box::new(self.clone())
     }
 }

@@ -1,23 +1,23 @@
 //! Beam search over the orders of kinds.
 //!
-//! *Source*: our own; the state, the bound and the forced moves are those of
-//! [`Critical`](crate::Critical).
+//! *Source*: our own. The bound is the same as in [`Critical`](crate::Critical).
 //!
-//! A state is the set of nodes that ran. All states of a level have had as many batches. A state's
-//! children run one ready kind each; of all the children of a level, the best `width` live on:
-//! those with the least total of batches so far and bound on the rest, ties to the state with the
-//! least urgency left (the square of [`Chains::needs`], summed over the nodes that have not run).
+//! A state is the set of completed nodes. All states of a level have the same number of batches.
+//! The children of a state run one ready kind each. Of all children of a level the best `width` are
+//! kept: those with the smallest sum of batches so far and bound on the rest. Ties go to the state
+//! with the smallest remaining urgency: the squares of [`Chains::needs`], summed over the nodes
+//! that have not run.
 //!
-//! What needs no search is not searched. A kind whose ratio is 1 begins a shortest schedule (the
-//! paper's lemma), so it is the only child. Two ways to one set of nodes are one state. A child
-//! that cannot beat the best schedule known is dropped. If nothing else had to be dropped, the
-//! search has *closed*: there is no better schedule. (States are identified by random names of 64
-//! bits: a proof is wrong with the probability that two of its states share one.)
+//! Some children are never searched. A kind whose ratio is 1 begins a shortest schedule (the
+//! paper's lemma), so it is the only child. Two paths to the same set of nodes are one state. A
+//! child that cannot be better than the best known schedule is dropped. If no other child had to be
+//! dropped, the search has *closed*: the best known schedule is optimal. (States are identified by
+//! random hashes of 64 bits. A proof is wrong only if two of its states have the same hash.)
 //!
-//! A child's value is known before it is made, from its parent's counters; only those that live on
-//! are made, by copying the parent and running the batch.
+//! The value of a child is computed from the counters of its parent. Only the children that are
+//! kept are created, by copying the parent and running the batch.
 //!
-//! *Cost*: a state copies O(nodes × kinds with chains) counters and runs its batch.
+//! *Cost*: a state copies O(nodes × kinds with chains) counters and runs one batch.
 
 use std::collections::HashSet;
 
@@ -25,85 +25,85 @@ use edbatch_graph::{Kind, NodeId};
 
 use crate::{Chains, Frontier, KindFrontiers};
 
-/// What is searched, computed once.
+/// The search problem, computed once for a graph.
 pub(crate) struct Problem {
     frontier: Frontier,
-    /// A state of which nothing ran.
+    /// The state before the first batch.
     root: State,
-    of_node: Vec<OfNode>,
-    /// Per kind, where its heights begin in [`State::waiting`].
+    node_info: Vec<NodeInfo>,
+    /// The start of each kind in [`State::waiting`].
     starts: Vec<u32>,
-    /// Per kind, its column of counts.
+    /// The column of counts of each kind.
     column: Vec<Option<u32>>,
     columns: usize,
 }
 
-struct OfNode {
+struct NodeInfo {
     kind: Kind,
     height: u32,
-    /// How much hangs on it: the square of its needs. (Powers tell the states of a level apart
-    /// equally well; this one can be taken back without rounding.)
+    /// The square of its needs. (Other powers rank states equally well; this one is exact in
+    /// integers, so it can be subtracted.)
     urgency: u64,
-    /// A random word: the exclusive or over the nodes that ran names the state.
-    name: u64,
+    /// A random number. The hash of a state is the exclusive or over its completed nodes.
+    hash: u64,
 }
 
-/// A set of nodes that ran, and what follows from it.
+/// A set of completed nodes, and values that follow from it.
 #[derive(Clone, Default)]
 struct State {
-    /// Per node, how many arguments have not run.
+    /// For each node, the number of arguments that have not run.
     pending: Vec<u32>,
-    /// Per node and column, as in [`KindFrontiers`].
+    /// The counts of [`KindFrontiers`], by node and column.
     counts: Vec<u32>,
-    /// Per kind and height, how many nodes are not ready.
+    /// For each kind and height, the number of nodes that are not ready.
     waiting: Vec<u32>,
-    kinds: Vec<OfKind>,
+    kinds: Vec<KindState>,
     remaining: usize,
     /// The number of batches so far.
     batches: usize,
     /// A lower bound on the number of batches still to come.
     bound: usize,
     urgency: u64,
-    name: u64,
-    /// The last step on the way here.
+    hash: u64,
+    /// The last step on the path to this state.
     step: u32,
 }
 
 #[derive(Clone, Default)]
-struct OfKind {
+struct KindState {
     ready: Vec<NodeId>,
-    /// Σ over the ready nodes.
+    /// Sum over the ready nodes.
     urgency: u64,
     /// Exclusive or over the ready nodes.
-    name: u64,
-    /// How many remaining nodes are first among their kind.
-    first: usize,
+    hash: u64,
+    /// The size of the kind's frontier.
+    frontier: usize,
     highest: u32,
 }
 
-/// A state that could be made.
+/// A state that has not been created.
 #[derive(Clone, Copy)]
 struct Child {
     /// Batches so far and the bound on the rest.
     total: usize,
     urgency: u64,
-    name: u64,
+    hash: u64,
     parent: u32,
     kind: Kind,
 }
 
-/// How a pass over the levels ended.
+/// The result of a pass over the levels.
 pub(crate) struct Pass {
-    /// The best schedule found, as kinds; none if none beats the best known.
+    /// The kinds of the best schedule found, if it is shorter than the best known one.
     pub(crate) found: Option<Vec<Kind>>,
-    /// Whether no state had to be dropped for lack of width.
+    /// True if no state was dropped for lack of width.
     pub(crate) closed: bool,
-    /// How many states were made.
+    /// The number of states that were created.
     pub(crate) states: u64,
 }
 
 impl Problem {
-    /// The problem of a graph of which nothing ran.
+    /// The search problem of a graph before its first batch.
     pub(crate) fn new(frontier: Frontier) -> Self {
         let chains = Chains::new(&frontier);
         let mut problem = Self {
@@ -111,29 +111,29 @@ impl Problem {
             column: Vec::new(),
             columns: 0,
             root: State::default(),
-            of_node: Vec::new(),
+            node_info: Vec::new(),
             frontier,
         };
-        problem.describe_nodes(&chains);
-        problem.plant_root(&chains);
+        problem.init_nodes(&chains);
+        problem.init_root(&chains);
         problem
     }
 
-    /// Σ longest chains: no schedule has fewer batches.
+    /// The sum of the longest chains: no schedule has fewer batches.
     pub(crate) fn bound(&self) -> usize {
         self.root.bound
     }
 
-    /// Bytes of a state, about.
+    /// The approximate size of a state in bytes.
     pub(crate) fn state_bytes(&self) -> usize {
         let State { pending, counts, waiting, kinds, .. } = &self.root;
-        4 * (pending.len() + counts.len() + waiting.len() + self.of_node.len())
-            + size_of::<OfKind>() * kinds.len()
+        4 * (pending.len() + counts.len() + waiting.len() + self.node_info.len())
+            + size_of::<KindState>() * kinds.len()
             + size_of::<State>()
     }
 
-    /// Searches level by level for a schedule of fewer batches than `known`.
-    /// `stop` is asked for every state, with the number of states made in this pass.
+    /// Searches level by level for a schedule of fewer than `known` batches. `stop` is called for
+    /// every state, with the number of states created in this pass.
     pub(crate) fn pass(
         &self,
         width: usize,
@@ -146,10 +146,10 @@ impl Problem {
         let mut level = vec![self.root.clone()];
         let mut spare = Vec::new();
         let mut children = Vec::new();
-        let mut names = HashSet::new();
+        let mut hashes = HashSet::new();
         'levels: while !level.is_empty() {
             self.children(&level, known, &mut children);
-            pass.closed &= keep_best(&mut children, &mut names, width);
+            pass.closed &= keep_best(&mut children, &mut hashes, width);
             let mut next: Vec<State> = Vec::with_capacity(children.len());
             for child in &children {
                 if stop(pass.states) {
@@ -175,18 +175,18 @@ impl Problem {
         pass
     }
 
-    fn describe_nodes(&mut self, chains: &Chains) {
+    fn init_nodes(&mut self, chains: &Chains) {
         for node in (0..self.frontier.nodes()).map(NodeId::new) {
-            self.of_node.push(OfNode {
+            self.node_info.push(NodeInfo {
                 kind: self.frontier.kind(node),
                 height: chains.height(node),
                 urgency: u64::from(chains.needs(node)).pow(2),
-                name: splitmix64(node.0.into()),
+                hash: splitmix64(node.0.into()),
             });
         }
     }
 
-    fn plant_root(&mut self, chains: &Chains) {
+    fn init_root(&mut self, chains: &Chains) {
         let frontier = &self.frontier;
         let mut kind_frontiers = KindFrontiers::default();
         kind_frontiers.update(frontier, chains);
@@ -196,27 +196,27 @@ impl Problem {
             self.starts.push(NodeId::new(root.waiting.len()).0);
             root.waiting.resize(root.waiting.len() + highest as usize + 1, 0);
             root.bound += highest as usize;
-            root.kinds.push(OfKind {
-                first: kind_frontiers.size(kind),
+            root.kinds.push(KindState {
+                frontier: kind_frontiers.size(kind),
                 highest,
-                ..OfKind::default()
+                ..KindState::default()
             });
         }
         for (node, arguments) in frontier.arguments() {
-            let of_node = &self.of_node[node.index()];
+            let info = &self.node_info[node.index()];
             root.pending.push(NodeId::new(arguments.len()).0);
-            root.waiting[(self.starts[of_node.kind.index()] + of_node.height) as usize] += 1;
-            root.urgency += of_node.urgency;
+            root.waiting[(self.starts[info.kind.index()] + info.height) as usize] += 1;
+            root.urgency += info.urgency;
         }
         root.remaining = frontier.nodes();
         (self.columns, self.column, root.counts) = kind_frontiers.into_counts();
         let kinds = (0..frontier.kinds()).map(Kind::new);
         for &node in kinds.flat_map(|kind| frontier.ready(kind)) {
-            become_ready(&mut self.root, &self.of_node, &self.starts, node);
+            become_ready(&mut self.root, &self.node_info, &self.starts, node);
         }
     }
 
-    /// All children of a level that may still beat the best known.
+    /// Collects the children of a level that may be shorter than the best known schedule.
     fn children(&self, level: &[State], known: usize, children: &mut Vec<Child>) {
         children.clear();
         for (parent, state) in level.iter().enumerate() {
@@ -227,7 +227,7 @@ impl Problem {
                 let child = Child {
                     total: state.batches + 1 + state.bound - usize::from(self.lowers(state, kind)),
                     urgency: state.urgency - of_kind.urgency,
-                    name: state.name ^ of_kind.name,
+                    hash: state.hash ^ of_kind.hash,
                     parent: NodeId::new(parent).0,
                     kind,
                 };
@@ -240,7 +240,7 @@ impl Problem {
 
     fn is_forced(&self, state: &State, kind: Kind) -> bool {
         let of_kind = &state.kinds[kind.index()];
-        self.frontier.weight_of(&of_kind.ready) == of_kind.first
+        self.frontier.weight_of(&of_kind.ready) == of_kind.frontier
     }
 
     fn lowers(&self, state: &State, kind: Kind) -> bool {
@@ -254,8 +254,8 @@ impl Problem {
         let of_kind = &mut state.kinds[kind.index()];
         let batch = std::mem::take(&mut of_kind.ready);
         state.urgency -= std::mem::take(&mut of_kind.urgency);
-        state.name ^= std::mem::take(&mut of_kind.name);
-        of_kind.first -= self.frontier.weight_of(&batch);
+        state.hash ^= std::mem::take(&mut of_kind.hash);
+        of_kind.frontier -= self.frontier.weight_of(&batch);
         if lowers {
             of_kind.highest -= 1;
             state.bound -= 1;
@@ -266,7 +266,7 @@ impl Problem {
                 let pending = &mut state.pending[user.index()];
                 *pending -= 1;
                 if *pending == 0 {
-                    become_ready(state, &self.of_node, &self.starts, user);
+                    become_ready(state, &self.node_info, &self.starts, user);
                 }
             }
         }
@@ -275,15 +275,16 @@ impl Problem {
         }
     }
 
-    /// As in [`KindFrontiers`]: the nodes of `lost` no longer are ancestors of kind `kind`.
+    /// Updates the users of nodes that lost their last ancestor of this kind, like
+    /// [`KindFrontiers`].
     fn advance_users(&self, state: &mut State, kind: Kind, column: u32, mut lost: Vec<NodeId>) {
         while let Some(node) = lost.pop() {
             for &user in self.frontier.users(node) {
                 let count = &mut state.counts[user.index() * self.columns + column as usize];
                 *count -= 1;
                 if *count == 0 {
-                    if self.of_node[user.index()].kind == kind {
-                        state.kinds[kind.index()].first += self.frontier.weight(user) as usize;
+                    if self.node_info[user.index()].kind == kind {
+                        state.kinds[kind.index()].frontier += self.frontier.weight(user) as usize;
                     } else {
                         lost.push(user);
                     }
@@ -299,27 +300,27 @@ impl State {
     }
 }
 
-fn become_ready(state: &mut State, of_node: &[OfNode], starts: &[u32], node: NodeId) {
-    let of_node = &of_node[node.index()];
-    let of_kind = &mut state.kinds[of_node.kind.index()];
+fn become_ready(state: &mut State, node_info: &[NodeInfo], starts: &[u32], node: NodeId) {
+    let info = &node_info[node.index()];
+    let of_kind = &mut state.kinds[info.kind.index()];
     of_kind.ready.push(node);
-    of_kind.urgency += of_node.urgency;
-    of_kind.name ^= of_node.name;
-    state.waiting[(starts[of_node.kind.index()] + of_node.height) as usize] -= 1;
+    of_kind.urgency += info.urgency;
+    of_kind.hash ^= info.hash;
+    state.waiting[(starts[info.kind.index()] + info.height) as usize] -= 1;
 }
 
-/// Keeps one child a state and the best `width`; says whether that was all.
-fn keep_best(children: &mut Vec<Child>, names: &mut HashSet<u64>, width: usize) -> bool {
-    let key = |child: &Child| (child.total, child.urgency, child.name, child.parent, child.kind);
+/// Removes duplicates and keeps the best `width` children. Returns true if that drops none.
+fn keep_best(children: &mut Vec<Child>, hashes: &mut HashSet<u64>, width: usize) -> bool {
+    let key = |child: &Child| (child.total, child.urgency, child.hash, child.parent, child.kind);
     children.sort_unstable_by_key(key);
-    names.clear();
-    children.retain(|child| names.insert(child.name));
+    hashes.clear();
+    children.retain(|child| hashes.insert(child.hash));
     let all = children.len() <= width;
     children.truncate(width);
     all
 }
 
-/// The kinds on the way to a step, the first one first.
+/// The kinds on the path to a step, from the first.
 fn trace(steps: &[(u32, Kind)], mut step: u32) -> Vec<Kind> {
     let mut kinds = Vec::new();
     while step > 0 {

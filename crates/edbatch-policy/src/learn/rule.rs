@@ -1,69 +1,69 @@
-//! Learning the constants of a [`LookAhead`]: what one batch's filling of another is worth, network by
-//! network.
+//! Learning the constants of a [`LookAhead`] for a network, by an evolution strategy.
 //!
-//! *Source*: an evolution strategy with a mean and a deviation per constant, as in the
-//! cross-entropy method; mirrored samples.
+//! *Source*: an evolution strategy with a mean and a deviation for each constant, as in the
+//! cross-entropy method, with mirrored samples.
 //!
-//! A generation tries a few rules around the mean on the same few mini-batches, and counts batches:
-//! what is measured is what is wanted, without a model of rewards. The mean then moves to that of
-//! the best of them, and the deviations shrink. The next generation takes the next mini-batches, so
-//! that nothing is fitted to a few of them. In the end the average of the means of the second half,
-//! which no luck selected, competes with the rules that need no learning on all mini-batches to
-//! learn on, and the best is kept.
+//! A generation tries several rules around the mean on the same few mini-batches, and counts
+//! batches. So it optimises the number of batches itself, not a model of rewards. Then the mean
+//! moves towards the best of these rules, and the deviations shrink. The next generation takes the
+//! next mini-batches, so that rules do not fit only a few of them. The result is the mean, averaged
+//! over the second half of the generations. It is compared with the preset rules on all
+//! mini-batches, and the best rule is kept.
 //!
-//! Why not a table: its states stand for what is *ready*, and what matters is what a batch would
-//! *make* ready. The rule sees that, and the weights say what it is worth in this network, for each
-//! pair of kinds.
+//! A table is less suitable: its states describe which kinds are *ready*, but a good choice depends
+//! on the nodes that a batch would *make* ready. The rule looks at these, and its weights say how
+//! much they count in this network, for each pair of kinds.
 //!
-//! It counts episodes, never seconds, and all constants are hundredths: the same seed gives the
-//! same rule on any machine.
+//! Learning counts episodes and never measures time, and all constants are hundredths. So the same
+//! seed gives the same rule on every machine.
 //!
-//! *Cost*: a schedule of one mini-batch per episode.
+//! *Cost*: an episode schedules one mini-batch.
 
 use std::collections::BTreeSet;
 
 use edbatch_graph::{Dag, Kind, NodeId};
 use rand::{Rng, RngExt};
 
-use crate::evaluation::Evaluation;
-use crate::{Chains, Critical, EmptyTrainingSet, Frontier, LookAhead, PairRule, Progress};
+use super::evaluation::Evaluation;
+use super::{EmptyTrainingSet, Progress};
+use crate::{Chains, Critical, Frontier, LookAhead, PairRule};
 
-/// A rule that was learned, and how it fares on the mini-batches that it was learned on.
+/// A learned rule, and its results on the mini-batches that it was learned on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RuleOutcome {
-    /// The rule. It has a weight for each pair of kinds of which one reads the other.
+    /// The rule. It has a weight for each pair of kinds whose second kind reads the first.
     pub rule: PairRule,
-    /// Schedules made.
+    /// Number of schedules that were tried.
     pub episodes: usize,
-    /// On how many mini-batches.
+    /// Number of mini-batches.
     pub mini_batches: usize,
-    /// Their batches by [`Critical`](crate::Critical).
+    /// Number of batches by [`Critical`](crate::Critical).
     pub before: usize,
-    /// By the rule.
+    /// Number of batches by this rule.
     pub after: usize,
-    /// Their lower bound.
+    /// Lower bound on the number of batches.
     pub bound: usize,
 }
 
-/// Most mini-batches of a generation.
+/// Maximum number of mini-batches in a generation.
 const MINI_BATCHES: usize = 8;
-/// Rules of a generation, half of them the mirror images of the others.
+/// Number of rules in a generation. Half of them mirror the other half.
 const RULES: usize = 12;
-/// How many of them the mean moves to.
+/// Number of the best rules, towards which the mean moves.
 const ELITE: usize = 4;
-/// How far it moves.
+/// The step of the mean: 1 would move it all the way.
 const RATE: f64 = 0.5;
-/// The deviations of the last generation, as a part of those of the first.
+/// The deviations of the last generation, divided by the initial ones.
 const LAST: f64 = 0.3;
 
-/// Where the search begins, and how far it looks: constant by constant.
+/// Initial mean and deviation of each constant.
 const POWER: (f64, f64) = (8.0, 2.0);
 const LOWERING: (f64, f64) = (1.2, 0.1);
 const SECOND: (f64, f64) = (0.9, 0.1);
 const WEIGHT: (f64, f64) = (1.1, 0.25);
 
-/// Learns a rule on mini-batches over the same kinds, in at most so many episodes; fewer, if
-/// nothing is left to gain. `progress` is called after every generation.
+/// Learns a rule on mini-batches over the same kinds, in at most `episodes` episodes. Ends at once
+/// if a preset rule is optimal. Calls `progress` after every generation.
 ///
 /// # Errors
 /// If there is no mini-batch.
@@ -76,27 +76,25 @@ pub fn learn_rule<D: Dag>(
     if train.is_empty() {
         return Err(EmptyTrainingSet);
     }
-    let frontiers: Vec<Frontier> = train.iter().map(Frontier::new).collect();
-    let pairs = pairs(train, &frontiers);
-    let mut environments = Evaluation::of(frontiers);
+    let mut environments = Evaluation::new(train);
     let bound = environments.bound();
     let before = environments.batches(&mut Critical::new());
-    let mut search = Search::new(pairs);
-    let unlearned = [PairRule::soft(), PairRule::pair()];
-    let unlearned = unlearned.map(|rule| PairRule { weights: search.ones(), ..rule });
-    let least =
-        unlearned.iter().map(|rule| environments.batches(&mut LookAhead::new(rule.clone())));
-    let least = least.min().expect("there are two rules");
+    let mut search = Search::new(pairs(train));
+    let presets = [PairRule::soft(), PairRule::pair()];
+    let presets = presets.map(|rule| PairRule { weights: search.ones(), ..rule });
+    let by_presets =
+        presets.iter().map(|rule| environments.batches(&mut LookAhead::new(rule.clone())));
+    let is_optimal = by_presets.min() == Some(bound);
 
     let at_once = train.len().min(MINI_BATCHES);
-    let generations = if least == bound { 0 } else { episodes / (at_once * RULES) };
+    let generations = if is_optimal { 0 } else { episodes / (at_once * RULES) };
     let mut done = 0;
     for generation in 0..generations {
-        let places = (0..at_once).map(|index| (generation * at_once + index) % train.len());
-        let places: Vec<usize> = places.collect();
+        let next = (0..at_once).map(|index| (generation * at_once + index) % train.len());
+        let next: Vec<usize> = next.collect();
         let deviation = 1.0 - (1.0 - LAST) * generation as f64 / generations as f64;
         search.generation(deviation, rng, |rule| {
-            environments.batches_of(&places, &mut LookAhead::new(rule))
+            environments.batches_of(&next, &mut LookAhead::new(rule))
         });
         if 2 * generation >= generations {
             search.sum_up();
@@ -104,25 +102,26 @@ pub fn learn_rule<D: Dag>(
         done += at_once * RULES;
         progress(&Progress { episode: done, episodes });
     }
-    let mut rules = [vec![search.rule(&search.average())], unlearned.to_vec()].concat();
+    let mut rules = [vec![search.rule(&search.average())], presets.to_vec()].concat();
     if generations == 0 {
         rules.remove(0);
     }
     let counted = rules
         .into_iter()
         .map(|rule| (environments.batches(&mut LookAhead::new(rule.clone())), rule));
-    let (after, rule) = counted.reduce(|a, b| if b.0 < a.0 { b } else { a }).expect("two rules");
+    let (after, rule) =
+        counted.reduce(|a, b| if b.0 < a.0 { b } else { a }).expect("there are presets");
     let mini_batches = train.len();
     Ok(RuleOutcome { rule, episodes: done, mini_batches, before, after, bound })
 }
 
-/// The pairs of kinds of which the second reads the first: of those that form chains, since the
-/// others run once and compete with none; of all, if there are no such pairs.
-fn pairs(train: &[impl Dag], frontiers: &[Frontier]) -> Vec<(Kind, Kind)> {
+/// The pairs of kinds whose second kind reads the first. Pairs with a kind that forms no chains are
+/// left out, because such a kind runs once and does not compete, unless there are only such pairs.
+fn pairs(train: &[impl Dag]) -> Vec<(Kind, Kind)> {
     let mut all = BTreeSet::new();
     let mut chained = BTreeSet::new();
-    for (dag, frontier) in train.iter().zip(frontiers) {
-        let chains = Chains::new(frontier);
+    for dag in train {
+        let chains = Chains::new(&Frontier::new(dag));
         for node in (0..dag.nodes()).map(NodeId::new) {
             all.extend(dag.arguments(node).map(|argument| (dag.kind(argument), dag.kind(node))));
         }
@@ -136,10 +135,10 @@ fn pairs(train: &[impl Dag], frontiers: &[Frontier]) -> Vec<(Kind, Kind)> {
 /// The evolution strategy's state.
 struct Search {
     pairs: Vec<(Kind, Kind)>,
-    /// Power, factor, weight of what was ready, and a weight per pair.
+    /// The constants `power`, `lowering` and `second`, and the weight of each pair.
     mean: Vec<f64>,
     deviations: Vec<f64>,
-    /// Σ means, and how many.
+    /// The sum of means to be averaged, and their number.
     sum: (Vec<f64>, usize),
 }
 
@@ -152,14 +151,14 @@ impl Search {
         Self { pairs, mean, deviations, sum }
     }
 
-    /// Adds the mean to those to be averaged.
+    /// Adds the mean to the sum.
     fn sum_up(&mut self) {
         let (sum, count) = &mut self.sum;
         sum.iter_mut().zip(&self.mean).for_each(|(sum, mean)| *sum += mean);
         *count += 1;
     }
 
-    /// The average mean.
+    /// The average of the means.
     fn average(&self) -> Vec<f64> {
         let (sum, count) = &self.sum;
         sum.iter().map(|sum| sum / (*count).max(1) as f64).collect()
@@ -169,9 +168,9 @@ impl Search {
         self.pairs.iter().map(|&(first, second)| (first, second, 1.0)).collect()
     }
 
-    /// The rule of a point, in hundredths.
+    /// The rule with the constants of a point, rounded to hundredths.
     fn rule(&self, point: &[f64]) -> PairRule {
-        let hundredths = |value: f64, least: f64| (value.max(least) * 100.0).round() / 100.0;
+        let hundredths = |value: f64, min: f64| (value.max(min) * 100.0).round() / 100.0;
         let weights = self.pairs.iter().zip(&point[3..]);
         let weights = weights.map(|(&(a, b), &weight)| (a, b, hundredths(weight, 0.0)));
         PairRule {
@@ -182,7 +181,7 @@ impl Search {
         }
     }
 
-    /// Tries a generation of rules and moves the mean.
+    /// Tries the rules of a generation and moves the mean.
     fn generation(
         &mut self,
         deviation: f64,
@@ -207,7 +206,8 @@ impl Search {
     }
 }
 
-/// Nearly normal, of mean 0 and deviation 1: a sum of 12 uniform numbers, the same everywhere.
+/// A nearly normal number of mean 0 and deviation 1: a sum of 12 uniform numbers, which has the
+/// same bits on every machine.
 fn normal(rng: &mut impl Rng) -> f64 {
     (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
 }

@@ -1,38 +1,38 @@
-//! A finite state machine: encode the frontier, look up what to run.
+//! A finite state machine: encodes the frontier as a state, and looks up the kind to run.
 //!
-//! *Source*: §2.2 of the paper. A state that was never met in training falls to
-//! [`Critical`], where the authors' program takes an arbitrary kind.
+//! *Source*: §2.2 of the paper. In a state that did not occur in training [`Critical`] decides; the
+//! authors' program takes an arbitrary kind.
 //!
-//! *Cost*: O(ready kinds) a batch; nothing at the start. The first unseen state of a run starts
-//! `Critical` on it, with memory of its own that grows when it is first needed.
+//! *Cost*: O(ready kinds) per batch; nothing at the start. The first unseen state of a run starts
+//! `Critical`, whose memory is allocated when it is first needed.
 
 use edbatch_graph::Kind;
 
-use crate::states::States;
-use crate::{AnyPolicy, Critical, Frontier, NamedEncoding, Policy, Symbol};
+use super::states::States;
+use crate::{AnyPolicy, Critical, Encoding, Frontier, Policy, Symbol};
 
-/// What to run, state by state: a machine as plain data.
+/// The kind to run in each state: a machine as plain data.
 pub type FsmTable = Vec<(Vec<Symbol>, Kind)>;
 
-/// A table from states to kinds, as a policy.
+/// Looks up the next kind in a table of states.
 #[derive(Clone, Debug)]
 pub struct Fsm {
-    encoding: NamedEncoding,
+    encoding: Encoding,
     states: States,
-    /// What to run, by state; none for prefixes of states.
+    /// The kind to run, by state; `None` for prefixes of states.
     run: Vec<Option<Kind>>,
     fallback: Critical,
-    /// How many states of this run were unseen: if any, the fallback has been started.
+    /// The number of unseen states in this run. If it is not 0, the fallback has been started.
     unseen: usize,
     state: Vec<Symbol>,
-    /// The row of `state`, if there is one.
+    /// The row of `state`, if the table has it.
     row: Option<usize>,
 }
 
 impl Fsm {
-    /// A machine that knows no state yet, for graphs of so many kinds.
+    /// A machine without states, for graphs with this number of kinds.
     #[must_use]
-    pub fn new(encoding: NamedEncoding, kinds: usize) -> Self {
+    pub fn new(encoding: Encoding, kinds: usize) -> Self {
         Self {
             states: States::new(encoding.features(), kinds),
             encoding,
@@ -44,9 +44,9 @@ impl Fsm {
         }
     }
 
-    /// The machine that a table describes.
+    /// The machine with this table.
     #[must_use]
-    pub fn of(table: &FsmTable, encoding: NamedEncoding, kinds: usize) -> Self {
+    pub fn of(table: &FsmTable, encoding: Encoding, kinds: usize) -> Self {
         let mut fsm = Self::new(encoding, kinds);
         for (state, kind) in table {
             fsm.insert(state, *kind);
@@ -54,7 +54,7 @@ impl Fsm {
         fsm
     }
 
-    /// From now on, runs `kind` in `state`.
+    /// Sets the kind to run in `state`.
     pub fn insert(&mut self, state: &[Symbol], kind: Kind) {
         let row = self.states.intern(state);
         self.run.resize(self.states.rows(), None);
@@ -64,13 +64,13 @@ impl Fsm {
         }
     }
 
-    /// Number of states for which it knows what to run.
+    /// The number of states in the table.
     #[must_use]
     pub fn states(&self) -> usize {
         self.run.iter().flatten().count()
     }
 
-    /// In how many batches since the last start it met a state it did not know.
+    /// The number of batches since the last start whose state is not in the table.
     #[must_use]
     pub fn unseen(&self) -> usize {
         self.unseen
@@ -80,8 +80,8 @@ impl Fsm {
         let before = self.state.len();
         self.encoding.encode(frontier, &mut self.state);
         let (old, new) = self.state.split_at(before);
-        // Often it is the same state again: a predicted branch lets the batch begin, where the
-        // look-up of the state's row is a chain of dependent loads.
+        // Often the state has not changed. A predicted branch then avoids the chain of dependent
+        // loads that finds the row of the state.
         if old == new {
             self.state.truncate(before);
         } else {
@@ -109,7 +109,7 @@ impl Policy for Fsm {
         self.fallback.next(frontier)
     }
 
-    fn another(&self) -> AnyPolicy {
+    fn fork(&self) -> AnyPolicy {
         Box::new(self.clone())
     }
 }

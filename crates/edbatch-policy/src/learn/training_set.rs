@@ -1,11 +1,11 @@
-//! Mini-batches to learn on, and others to evaluate on.
+//! The division of mini-batches into those to learn on and those to evaluate on.
 
 use std::fmt;
 
 use edbatch_graph::Dag;
 
-/// The mini-batches that a policy is learned on, and those that it is evaluated on, over the same
-/// kinds; at least one of each.
+/// Mini-batches to learn on, and mini-batches held out to evaluate on. There is at least one of
+/// each, and all have the same kinds.
 ///
 /// ```
 /// use edbatch_graph::PlainDag;
@@ -27,10 +27,10 @@ pub struct TrainingSet<'a, D> {
 }
 
 impl<'a, D: Dag> TrainingSet<'a, D> {
-    /// Learns on `train` and evaluates on `held_out`; on `train` too, if nothing is held out.
+    /// Learns on `train` and evaluates on `held_out`. If `held_out` is empty, evaluates on `train`.
     ///
     /// # Errors
-    /// If there is nothing to learn on.
+    /// If `train` is empty.
     pub fn new(train: &'a [D], held_out: &'a [D]) -> Result<Self, EmptyTrainingSet> {
         if train.is_empty() {
             return Err(EmptyTrainingSet);
@@ -55,8 +55,8 @@ impl<'a, D: Dag> TrainingSet<'a, D> {
     }
 }
 
-/// Divides mini-batches into those to learn on and those held out: every fourth, or the last of
-/// fewer. A single one is not held out.
+/// Divides mini-batches into those to learn on and those held out. Holds out every fourth; of two
+/// or three, the last; of a single one, none.
 #[must_use]
 pub fn hold_out<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
     let count = mini_batches.len();
@@ -68,23 +68,23 @@ pub fn hold_out<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
     (train, held_out)
 }
 
-/// Divides mini-batches into those to learn on, selection included, and those on which nothing may
-/// be selected, to [`compare`](fn@crate::compare) what was learned: a quarter, three at least. Of
-/// fewer than six, none is set aside: two or three are too few to say anything.
+/// Divides mini-batches into those for learning and selection, and those for a final
+/// [`compare`](fn@crate::compare). Sets a quarter aside, at least three. Of fewer than six, sets
+/// none aside: the rest would be too few to learn on.
 #[must_use]
 pub fn set_aside<D>(mini_batches: Vec<D>) -> (Vec<D>, Vec<D>) {
     let count = mini_batches.len();
     let aside = if count < 6 { 0 } else { (count / 4).max(3) };
     let (mut learn, mut unseen) = (Vec::new(), Vec::new());
     for (index, mini_batch) in mini_batches.into_iter().enumerate() {
-        // Evenly spread: inputs may be sorted.
+        // Spread evenly, since inputs may be sorted.
         let is_aside = (index + 1) * aside / count > index * aside / count;
         if is_aside { unseen.push(mini_batch) } else { learn.push(mini_batch) }
     }
     (learn, unseen)
 }
 
-/// There is no mini-batch to learn on.
+/// The error of a training set without mini-batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EmptyTrainingSet;
 

@@ -1,17 +1,17 @@
 //! A smaller graph with the same schedules.
 //!
-//! Two nodes of one kind whose arguments are the same nodes become ready at the same moment, under
-//! any policy; so do two nodes whose arguments are such twins, and so on. Merge them, and let each
-//! node of the quotient stand for as many as were merged: ready counts, ratios, the longest chains
-//! and what lowers the bound stay exactly what they were, and with them the number of batches of
-//! every order of kinds. (Only [`urgency`](crate::Chains::urgency) is coarser: of the merged nodes
-//! the most urgent one speaks for all. A node's arguments are compared as a set: how often and in
-//! which order they are read changes nothing.)
+//! Two nodes of one kind whose arguments are the same nodes become ready at the same time, whatever
+//! the policy. So do two nodes whose arguments are such twins, and so on. The quotient merges twins
+//! into one node whose weight is their number. Numbers of ready nodes, ratios, longest chains and
+//! the bound are the same as in the graph, and so is the number of batches of every order of kinds.
+//! Only the [`urgency`](crate::Chains::urgency) differs: a merged node has the largest urgency of
+//! its nodes. Arguments are compared as a set, without order and multiplicity.
 //!
-//! A mini-batch of chains shrinks to its longest chain, trees to their distinct sub-trees: what
-//! runs a graph many times, learning and search, runs the quotient.
+//! The quotient of a mini-batch of chains is its longest chain, the quotient of trees has one node
+//! for each distinct sub-tree. Learning and search, which run the same graph many times, run on the
+//! quotient.
 //!
-//! *Source*: hash-consing. *Cost*: O(nodes + edges), a hash table of the distinct nodes.
+//! *Source*: hash-consing. *Cost*: O(nodes + edges), and a hash table of the distinct nodes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -20,10 +20,10 @@ use edbatch_graph::{Arguments, Dag, Kind, NodeId};
 
 use crate::Frontier;
 
-/// The quotient of the graph of `frontier`, with nothing run.
+/// Returns the quotient of the graph of `frontier`, before its first batch.
 #[must_use]
 pub fn quotient(frontier: &Frontier) -> Frontier {
-    let mut classes = Classes { kinds: frontier.kinds(), ..Classes::default() };
+    let mut builder = Builder { kinds: frontier.kinds(), ..Builder::default() };
     let mut known: HashMap<Box<[u32]>, NodeId, BuildHasherDefault<Mix>> = HashMap::default();
     let mut class_of: Vec<NodeId> = Vec::with_capacity(frontier.nodes());
     let mut weights = Vec::new();
@@ -37,7 +37,7 @@ pub fn quotient(frontier: &Frontier) -> Frontier {
         let class = match known.get(key.as_slice()) {
             Some(&class) => class,
             None => {
-                let class = classes.push(frontier.kind(node), &key[..key.len() - 1]);
+                let class = builder.push(frontier.kind(node), &key[..key.len() - 1]);
                 known.insert(key.as_slice().into(), class);
                 weights.push(0);
                 class
@@ -46,36 +46,36 @@ pub fn quotient(frontier: &Frontier) -> Frontier {
         weights[class.index()] += frontier.weight(node);
         class_of.push(class);
     }
-    Frontier::weighted(&classes, weights)
+    Frontier::weighted(&builder, weights)
 }
 
-/// The graph of `frontier` without some kinds that no node reads.
-pub(crate) fn without(frontier: &Frontier, is_gone: impl Fn(Kind) -> bool) -> Frontier {
-    let mut classes = Classes { kinds: frontier.kinds(), ..Classes::default() };
+/// Returns the graph of `frontier` without some of the kinds that no node reads.
+pub(crate) fn without_kinds(frontier: &Frontier, is_removed: impl Fn(Kind) -> bool) -> Frontier {
+    let mut builder = Builder { kinds: frontier.kinds(), ..Builder::default() };
     let mut weights = Vec::new();
     let mut renamed = vec![0; frontier.nodes()];
     let mut names = Vec::new();
     for (node, arguments) in frontier.arguments() {
-        if !is_gone(frontier.kind(node)) {
+        if !is_removed(frontier.kind(node)) {
             names.clear();
             names.extend(arguments.map(|a| renamed[a.index()]));
-            renamed[node.index()] = classes.push(frontier.kind(node), &names).0;
+            renamed[node.index()] = builder.push(frontier.kind(node), &names).0;
             weights.push(frontier.weight(node));
         }
     }
-    Frontier::weighted(&classes, weights)
+    Frontier::weighted(&builder, weights)
 }
 
-/// The quotient as a graph.
+/// A graph that is built node by node.
 #[derive(Default)]
-struct Classes {
+struct Builder {
     kinds: usize,
     nodes: Vec<Kind>,
     ends: Vec<usize>,
     arguments: Vec<NodeId>,
 }
 
-impl Classes {
+impl Builder {
     fn push(&mut self, kind: Kind, arguments: &[u32]) -> NodeId {
         self.nodes.push(kind);
         self.arguments.extend(arguments.iter().map(|&a| NodeId(a)));
@@ -84,7 +84,7 @@ impl Classes {
     }
 }
 
-impl Dag for Classes {
+impl Dag for Builder {
     fn nodes(&self) -> usize {
         self.nodes.len()
     }
@@ -103,8 +103,8 @@ impl Dag for Classes {
     }
 }
 
-/// A hash for short words of small numbers. Keys come from a graph, not from an adversary who
-/// could profit from collisions.
+/// A hash for short slices of small numbers. Keys come from graphs, so collisions are not an
+/// attack.
 #[derive(Default)]
 struct Mix(u64);
 

@@ -1,66 +1,68 @@
-//! How many remaining nodes of a kind would be first among their kind.
+//! The frontier of each kind: its remaining nodes without a remaining ancestor of the same kind.
 //!
-//! *Source*: `Frontier(G^a)`, §2.3 of the paper: the remaining nodes of kind `a` that have no
-//! remaining ancestor of kind `a`. All ready nodes of the kind are among them, and the **ratio**
-//! of a kind is ready over first, in (0, 1]. (Equation 1 prints the ratio upside down; its worked
-//! example, 5/7 and 1/1, and its proof need this one.)
+//! *Source*: `Frontier(G^a)`, §2.3 of the paper. It contains all ready nodes of the kind. The
+//! **ratio** of a kind is the number of its ready nodes over the size of its frontier, in (0, 1].
+//! (Equation 1 prints the ratio upside down. Its worked example, 5/7 and 1/1, and its proof need
+//! this one.)
 //!
-//! Per node `v` and kind `t`, count the arguments of `v` that are of kind `t` and remain, or that
-//! still have such an ancestor themselves. When the count falls to zero, `v` has lost its last
-//! ancestor of kind `t`: if it is of kind `t` it is now first, and if not, its users' counts fall.
+//! For each node `v` and kind `t` there is a count of the arguments of `v` that are remaining nodes
+//! of kind `t`, or have such an ancestor. When the count reaches zero, `v` has lost its last
+//! ancestor of kind `t`: if `v` is of kind `t`, it enters the frontier; otherwise the counts of its
+//! users decrease.
 //!
-//! Three kinds of work are saved. A kind whose longest chain is 1 has no ancestors among itself:
-//! all of it is first, and it needs no column. A count at a node from which no path leads to kind
-//! `t` is never needed: it starts so high that it never falls to zero. And nothing is counted
-//! before the first question: from then on, [`update`](KindFrontiers::update) catches up.
+//! Three kinds of work are saved. A kind whose longest chain is 1 has no ancestors of its own kind:
+//! all of its nodes are in the frontier, and it needs no column of counts. The count of a node from
+//! which no path leads to kind `t` is never needed: it starts so high that it never reaches zero.
+//! And nothing is counted before the first call of [`update`](KindFrontiers::update).
 //!
-//! *Cost*: each pair of an edge and a column falls once: O(edges × kinds with chains) over a run.
+//! *Cost*: each pair of an edge and a column decreases a count once: O(edges × kinds with chains)
+//! over a run.
 
 use edbatch_graph::{Kind, NodeId};
 
 use crate::{Chains, Frontier};
 
-/// The size of `Frontier(G^a)` for every kind `a`, kept up to date on demand.
+/// The sizes of the frontiers of all kinds, updated on demand.
 #[derive(Clone, Debug, Default)]
 pub struct KindFrontiers {
     built: bool,
-    /// Per kind.
-    kinds: Vec<OfKind>,
-    /// How many kinds have a column, rounded up to whole blocks.
+    kinds: Vec<KindState>,
+    /// The number of columns, a multiple of the block size.
     columns: usize,
     /// Counts of node `v`: `counts[v * columns..][..columns]`.
     counts: Vec<u32>,
-    /// Per node, while building: bit `c` of a block says that kind `c` lies on a path from it.
+    /// During a build, by node: bit `c` is set if a path from the node reaches the kind of column
+    /// `c` of the block.
     leads_to: Vec<u8>,
-    /// Nodes that lost their last ancestor of a kind and have not passed that on to their users.
+    /// Nodes that lost their last ancestor of a kind, and whose users have not been updated.
     lost: Vec<NodeId>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct OfKind {
-    /// Among the columns; `NONE` for a kind without chains.
+struct KindState {
+    /// Index of its column; `NONE` for a kind without chains.
     column: u32,
-    /// The remaining nodes that have no remaining ancestor of their kind, by weight.
-    first: usize,
-    /// How many of the nodes that ran have been dealt with.
+    /// The size of its frontier, by weight.
+    size: usize,
+    /// The number of completed nodes at the last update.
     seen: usize,
 }
 
 const NONE: u32 = u32::MAX;
 
-/// A count that is never needed, too high to fall to zero.
+/// The initial value of a count that is not needed: too high to reach zero.
 const IRRELEVANT: u32 = 1 << 31;
 
-/// Columns come in blocks: a block's counts are added at once.
+/// The number of columns in a block. The counts of a block are added at once.
 const BLOCK: usize = 4;
 
 impl KindFrontiers {
-    /// Forgets the last graph and keeps the memory. Costs nothing until the first question.
+    /// Starts a new graph and keeps the memory. The work is left to the first update.
     pub fn start(&mut self) {
         self.built = false;
     }
 
-    /// Brings the counts up to date with what has run.
+    /// Updates the counts to the batches that have run.
     pub fn update(&mut self, frontier: &Frontier, chains: &Chains) {
         if !self.built {
             self.build(frontier, chains);
@@ -68,51 +70,43 @@ impl KindFrontiers {
             return;
         }
         for kind in (0..self.kinds.len()).map(Kind::new) {
-            let of_kind = &mut self.kinds[kind.index()];
+            let state = &mut self.kinds[kind.index()];
             let ran = frontier.ran(kind);
-            let news = &ran[std::mem::replace(&mut of_kind.seen, ran.len())..];
-            if of_kind.column != NONE {
+            let news = &ran[std::mem::replace(&mut state.seen, ran.len())..];
+            if state.column != NONE {
                 for &node in news {
                     self.advance_users(frontier, node, kind);
                 }
             }
-            // Each of them was first before it ran: those of its users that became first may be
-            // among them.
-            self.kinds[kind.index()].first -= frontier.weight_of(news);
+            // All of them were in the frontier when they ran, also the users that entered it above.
+            self.kinds[kind.index()].size -= frontier.weight_of(news);
         }
     }
 
     /// `|Frontier(G^kind)|` as of the last [`update`](Self::update).
     #[must_use]
     pub fn size(&self, kind: Kind) -> usize {
-        self.kinds[kind.index()].first
+        self.kinds[kind.index()].size
     }
 
     /// The number of columns, each kind's column, and the counts, node by node.
     pub(crate) fn into_counts(self) -> (usize, Vec<Option<u32>>, Vec<u32>) {
-        let column = |kind: &OfKind| Some(kind.column).filter(|&column| column != NONE);
+        let column = |kind: &KindState| Some(kind.column).filter(|&column| column != NONE);
         let columns = self.kinds.iter().map(column).collect();
         (self.columns, columns, self.counts)
     }
 
-    /// Whether `a`'s ratio of ready to first is less than `b`'s.
-    #[must_use]
-    pub(crate) fn less(&self, frontier: &Frontier, a: Kind, b: Kind) -> bool {
-        let crosswise = |a, b| frontier.ready_count(a) as u64 * self.size(b) as u64;
-        crosswise(a, b) < crosswise(b, a)
-    }
-
-    /// `node` of kind `kind` ran, or rather: it no longer is its users' ancestor.
+    /// Updates the users of a node of this kind that ran.
     fn advance_users(&mut self, frontier: &Frontier, node: NodeId, kind: Kind) {
-        let of_kind = &mut self.kinds[kind.index()];
+        let state = &mut self.kinds[kind.index()];
         self.lost.push(node);
         while let Some(node) = self.lost.pop() {
             for &user in frontier.users(node) {
-                let count = &mut self.counts[user.index() * self.columns + of_kind.column as usize];
+                let count = &mut self.counts[user.index() * self.columns + state.column as usize];
                 *count -= 1;
                 if *count == 0 {
                     if frontier.kind(user) == kind {
-                        of_kind.first += frontier.weight(user) as usize;
+                        state.size += frontier.weight(user) as usize;
                     } else {
                         self.lost.push(user);
                     }
@@ -126,9 +120,9 @@ impl KindFrontiers {
         let mut columns = 0;
         for kind in (0..frontier.kinds()).map(Kind::new) {
             let has_chains = chains.longest(kind) > 1;
-            self.kinds.push(OfKind {
+            self.kinds.push(KindState {
                 column: if has_chains { columns } else { NONE },
-                first: 0,
+                size: 0,
                 seen: frontier.ran(kind).len(),
             });
             columns += u32::from(has_chains);
@@ -140,10 +134,10 @@ impl KindFrontiers {
             self.mark_relevant(frontier, block);
             self.count(frontier, block);
         }
-        self.count_first(frontier);
+        self.count_frontiers(frontier);
     }
 
-    /// The column of a kind within a block, if it is there.
+    /// The column of a kind within a block, if the block has it.
     fn within(&self, kind: Kind, block: usize) -> Option<usize> {
         let column = self.kinds[kind.index()].column as usize;
         Some(column.wrapping_sub(block * BLOCK)).filter(|&column| column < BLOCK)
@@ -163,7 +157,7 @@ impl KindFrontiers {
                 *count = if relevant { 0 } else { IRRELEVANT };
             }
         }
-        // What ran is no ancestor any more.
+        // Completed nodes no longer count as ancestors.
         for kind in (0..frontier.kinds()).map(Kind::new) {
             for node in frontier.ran(kind) {
                 self.leads_to[node.index()] = 0;
@@ -171,11 +165,11 @@ impl KindFrontiers {
         }
     }
 
-    /// Counts forwards, arguments before users.
+    /// Counts from arguments to users.
     fn count(&mut self, frontier: &Frontier, block: usize) {
         for node in 0..frontier.nodes() {
             let id = NodeId::new(node);
-            // From here no path leads to a kind of this block, or the node ran.
+            // No path from the node reaches a kind of this block, or the node has run.
             if self.leads_to[node] == 0 {
                 continue;
             }
@@ -197,16 +191,16 @@ impl KindFrontiers {
         }
     }
 
-    fn count_first(&mut self, frontier: &Frontier) {
+    fn count_frontiers(&mut self, frontier: &Frontier) {
         for node in (0..frontier.nodes()).map(NodeId::new) {
             let kind = &mut self.kinds[frontier.kind(node).index()];
             let column = kind.column as usize;
             if kind.column == NONE || self.counts[node.index() * self.columns + column] == 0 {
-                kind.first += frontier.weight(node) as usize;
+                kind.size += frontier.weight(node) as usize;
             }
         }
-        for (kind, of_kind) in self.kinds.iter_mut().enumerate() {
-            of_kind.first -= frontier.weight_of(frontier.ran(Kind::new(kind)));
+        for (kind, state) in self.kinds.iter_mut().enumerate() {
+            state.size -= frontier.weight_of(frontier.ran(Kind::new(kind)));
         }
     }
 }

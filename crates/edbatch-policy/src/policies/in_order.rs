@@ -1,0 +1,191 @@
+//! Networks whose kinds have an order: all nodes of one kind run, then all nodes of the next.
+//!
+//! Kind `t` reads kind `s` if a node of `t` has an argument of `s`. The kinds have an order if no
+//! two of them read each other, directly or through others. Then some kind reads only itself; once
+//! all its nodes have run, some other kind reads only itself and completed kinds; and so on.
+//!
+//! Such a kind has ratio 1: a node of it that is not ready waits for a remaining node of its own
+//! kind, so every node that is first among its kind is ready. By the paper's lemma, running it
+//! begins a shortest schedule. So **running kind after kind is optimal**, and the choice needs no
+//! look at single nodes: the number of batches of each kind is the length of its longest chain. It
+//! also keeps the weights of a kind in the cache from batch to batch.
+//!
+//! Trees, stacks of recurrent layers and translators have an order. Lattices do not: their two
+//! kinds of arcs read each other.
+//!
+//! *Cost*: O(nodes + edges), in two passes over the nodes. A graph without an order is usually
+//! recognised after a few nodes.
+
+use std::hint::select_unpredictable;
+use std::mem;
+use std::ops::Range;
+
+use edbatch_graph::{Dag, Kind, NodeId, Schedule};
+
+use crate::analysis::KindGraph;
+
+/// Runs kind after kind, if the kinds of a graph have an order. Its memory is reused.
+#[derive(Debug, Default)]
+pub struct InOrder {
+    kinds: Vec<KindLevels>,
+    /// The kinds in order, if they have one.
+    order: Vec<Kind>,
+    graph: KindGraph,
+    /// The nodes, followed by a sentinel for no argument.
+    nodes: Vec<NodeLevel>,
+    /// The nodes, batch by batch.
+    nodes_in_order: Vec<NodeId>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct KindLevels {
+    /// The kinds that its nodes read, as a bit set.
+    reads: u64,
+    /// For each level, which is a batch: its number of nodes; then the index of its next node.
+    places: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NodeLevel {
+    /// The number of nodes before it on the longest chain of its kind that ends at it.
+    level: u32,
+    kind: Kind,
+}
+
+const NO_NODE: NodeLevel = NodeLevel { level: 0, kind: Kind(u16::MAX) };
+
+/// The number of arguments that are read without a branch, even if a node has fewer.
+const UNROLLED: usize = 2;
+
+impl InOrder {
+    /// Schedules a graph with the minimum number of batches, if it has at most 64 kinds and they
+    /// have an order. The nodes of a batch are ascending. Otherwise returns false, and `schedule`
+    /// is empty.
+    ///
+    /// ```
+    /// use edbatch_graph::{Schedule, parse_text};
+    /// use edbatch_policy::InOrder;
+    ///
+    /// // Two chains of one kind; each node of them is read by a node of another kind.
+    /// let dag = parse_text("6\n0 0\n0 1 0\n0 0\n1 1 0\n1 1 1\n1 1 2\n")?;
+    /// let mut schedule = Schedule::new();
+    /// assert!(InOrder::default().schedule(&dag, &mut schedule));
+    /// assert_eq!(schedule.to_string(), "k0: n0 n2\nk0: n1\nk1: n3 n4 n5\n");
+    /// # Ok::<(), edbatch_graph::TextError>(())
+    /// ```
+    pub fn schedule(&mut self, dag: &impl Dag, schedule: &mut Schedule) -> bool {
+        schedule.clear();
+        if dag.kinds() > 64 || !self.find_levels(dag) {
+            return false;
+        }
+        let mut start = 0;
+        for kind in &self.order {
+            for place in &mut self.kinds[kind.index()].places {
+                start += mem::replace(place, start);
+            }
+        }
+        self.nodes_in_order.resize(dag.nodes(), NodeId(0));
+        // As slices: a write might alias the pointer of a Vec, which is then reloaded each time.
+        let (kinds, nodes) = (self.kinds.as_mut_slice(), &self.nodes[..dag.nodes()]);
+        let in_order = self.nodes_in_order.as_mut_slice();
+        for (id, &NodeLevel { level, kind }) in (0..).map(NodeId).zip(nodes) {
+            let place = &mut kinds[kind.index()].places[level as usize];
+            in_order[*place as usize] = id;
+            *place += 1;
+        }
+        let mut start = 0;
+        for &kind in &self.order {
+            // `places` now holds the end of each batch.
+            for &end in &self.kinds[kind.index()].places {
+                schedule.push(kind, &self.nodes_in_order[start..end as usize]);
+                start = end as usize;
+            }
+        }
+        true
+    }
+
+    /// Finds the levels of all nodes and the order of the kinds. Returns false if they have no
+    /// order.
+    fn find_levels(&mut self, dag: &impl Dag) -> bool {
+        self.kinds.resize(dag.kinds(), KindLevels::default());
+        for kind in &mut self.kinds {
+            kind.reads = 0;
+            kind.places.clear();
+        }
+        self.nodes.resize(dag.nodes() + 1, NO_NODE);
+        self.nodes[dag.nodes()] = NO_NODE;
+        // Try to find an order after 64 nodes, 128, 256 and so on.
+        let mut seen = 0;
+        loop {
+            let next = dag.nodes().min((2 * seen).max(64));
+            self.visit(dag, seen..next);
+            if !self.put_in_order() {
+                return false;
+            }
+            if next == dag.nodes() {
+                return true;
+            }
+            seen = next;
+        }
+    }
+
+    /// Computes the levels of some nodes, and adds to the kinds that their kinds read.
+    fn visit(&mut self, dag: &impl Dag, nodes: Range<usize>) {
+        let (kinds, levels) = (self.kinds.as_mut_slice(), self.nodes.as_mut_slice());
+        for node in nodes.map(NodeId::new) {
+            let kind = dag.kind(node);
+            let (level, read) = level(dag, node, kind, levels);
+            levels[node.index()] = NodeLevel { level, kind };
+            let entry = &mut kinds[kind.index()];
+            // Usually nothing is new, and a store would make the next node wait.
+            if entry.reads | read != entry.reads {
+                entry.reads |= read;
+            }
+            if level as usize == entry.places.len() {
+                // A kind that reads itself may have any number of levels. Reserve them all, so that
+                // no graph allocates after the largest one.
+                if level > 0 {
+                    entry.places.reserve(dag.nodes() - level as usize);
+                }
+                entry.places.push(0);
+            }
+            // Count here: the counter is stored long before it is needed again.
+            entry.places[level as usize] += 1;
+        }
+    }
+
+    /// Orders the kinds by the edges seen so far. Returns false if they have no order: if a
+    /// strongly connected component of the graph of kinds has several kinds.
+    fn put_in_order(&mut self) -> bool {
+        let Self { kinds, order, graph, .. } = self;
+        order.clear();
+        let mut single = true;
+        graph.reset(kinds.iter().map(|kind| kind.reads));
+        graph.components(|component| {
+            single &= component.len() == 1;
+            order.extend(component);
+        });
+        single
+    }
+}
+
+/// Returns the level of a node, and the kinds that it reads. If the arguments are few, no branch
+/// depends on their number: it would be mispredicted.
+#[inline]
+fn level(dag: &impl Dag, node: NodeId, kind: Kind, nodes: &[NodeLevel]) -> (u32, u64) {
+    let (mut level, mut read) = (0, 0);
+    let mut read_argument = |argument: NodeId, is_argument: bool| {
+        let place = select_unpredictable(is_argument, argument.index(), nodes.len() - 1);
+        let argument = nodes[place];
+        level = level.max(select_unpredictable(argument.kind == kind, argument.level + 1, 0));
+        read |= u64::from(is_argument) << (argument.kind.0 % 64);
+    };
+    match dag.arguments(node).into_array() {
+        Ok((few, count)) if count <= UNROLLED => {
+            (0..UNROLLED).for_each(|place| read_argument(few[place], place < count));
+        }
+        Ok((few, count)) => few[..count].iter().for_each(|&argument| read_argument(argument, true)),
+        Err(many) => many.for_each(|argument| read_argument(argument, true)),
+    }
+    (level, read)
+}
