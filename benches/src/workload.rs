@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use edbatch::{Engine, EngineOptions, Rows, RunError, Statistics, interpret};
 use edbatch_graph::{Dag, Network, Schedule};
-use edbatch_layout::{Capacity, Lifetimes, Plan, Planner, Program, Want};
+use edbatch_layout::{Lifetimes, Plan, Planner, Program, Want};
 use edbatch_models::Model;
 use edbatch_policy::{Fsm, Scheduler, lower_bound};
 use edbatch_runtime::{Parameters, Profile, gathered_bytes};
@@ -379,7 +379,7 @@ impl<M: Model<Input: Sync> + Send + Sync> Contestant for Running<M> {
                     wanted.into_iter().map(|value| (value, Want::Elements)).collect();
                 let planned =
                     edbatch_layout::MiniBatch { program, graph, schedule, wanted: &wanted };
-                planner.plan(&planned, Capacity::Distinct, &mut plan).expect("it has been run");
+                planner.plan(&planned, &mut plan).expect("it has been run");
                 counts.gathered_rows += plan.lists.len() as u64;
                 counts.gathered_bytes += gathered_bytes(program, &plan);
                 counts.executed_flops += executed_flops(program, &plan);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use edbatch_graph::Schedule;
-use edbatch_layout::{Capacity, Lifetimes, MiniBatch, Plan, Planner, Want};
+use edbatch_layout::{Lifetimes, MiniBatch, Plan, Planner, Want};
 use edbatch_policy::Scheduler;
 
 use super::on_device::{OnDevice, Way, difference, same_bits};
@@ -256,7 +256,7 @@ fn executed(subject: &Subject, kernels: Kernels) -> Result<f64, Failure> {
                 schedule: &schedule,
                 wanted: &wanted,
             };
-            planner.plan(&planned, Capacity::Distinct, &mut plan)?;
+            planner.plan(&planned, &mut plan)?;
             flops += executed_flops(&program, &plan);
         }
     }

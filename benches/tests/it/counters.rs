@@ -11,7 +11,7 @@ use edbatch_benches::systems::System;
 use edbatch_benches::throughput::weights;
 use edbatch_benches::workload::{MiniBatch, Part, Workload};
 use edbatch_graph::Schedule;
-use edbatch_layout::{Capacity, CellStyle, Plan, Planner, Program, Want};
+use edbatch_layout::{CellStyle, Plan, Planner, Program, Want};
 use edbatch_policy::{Encoding, Fsm, Scheduler};
 use edbatch_runtime::{Backend, Count, KernelCounts};
 use edbatch_testing::{CountingAllocator, allocations};
@@ -68,7 +68,7 @@ fn planned(workload: &dyn Workload) -> (u64, KernelCounts) {
         let schedule = &schedule;
         let planned =
             edbatch_layout::MiniBatch { program: &program, graph, schedule, wanted: &wanted };
-        planner.plan(&planned, Capacity::Distinct, &mut plan).unwrap();
+        planner.plan(&planned, &mut plan).unwrap();
         (0..plan.steps.len()).for_each(|step| count.step(&plan, step).unwrap());
     }
     (nodes, count.counts())

@@ -186,18 +186,6 @@ impl Graph {
         self.values_of(node)[position]
     }
 
-    /// Returns true if two graphs of one network have equal calls and values, except for the rows of
-    /// tables that the calls name.
-    #[must_use]
-    pub fn same_topology(&self, other: &Self) -> bool {
-        let nodes = || (0..self.nodes()).map(NodeId::new);
-        Arc::ptr_eq(&self.network, &other.network)
-            && self.given == other.given
-            && self.nodes.len() == other.nodes.len()
-            && nodes().all(|node| self.kind(node) == other.kind(node))
-            && nodes().all(|node| self.values_of(node) == other.values_of(node))
-    }
-
     /// Returns the size of its calls in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -22,8 +22,7 @@ use arena::{Arena, Owner};
 /// - every operand has the form that its port takes, and its rows hold the call's arguments in full:
 ///   no row is overwritten before its last reader;
 /// - no step reads rows that it writes, and all rows are within the arena;
-/// - hoisted rows exist for each call that needs them. No other step overwrites their capacity, and
-///   no lists of [`Plan::rows`] overlap, so the plan may be refilled;
+/// - hoisted rows exist for each call that needs them, and no lists of [`Plan::rows`] overlap;
 /// - each given value and each wanted value has a row.
 ///
 /// *Cost*: O(arena + edges × lines of a row).
@@ -43,7 +42,7 @@ pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
     let mut batches = mini_batch.schedule.batches();
     for (index, step) in plan.steps.iter().enumerate() {
         let done = match step.action {
-            Action::Hoist { capacity } => replay.hoist(step, capacity),
+            Action::Hoist => replay.hoist(step),
             Action::Call | Action::Body => {
                 replay.batch(step, batches.next().expect("a batch for each batch step"))
             }
@@ -83,7 +82,7 @@ impl<'a> Replay<'a> {
         Ok(Self {
             plan,
             mini_batch,
-            arena: Arena::new(plan.arena, mini_batch.program.cells().len())?,
+            arena: Arena::new(plan.arena)?,
             operands: 0,
             claimed: vec![false; plan.rows.len()],
             hoisted: vec![false; mini_batch.program.cells().len()],
@@ -139,9 +138,6 @@ impl<'a> Replay<'a> {
         }
         for (row, &node) in (step.out..).step_by(stride as usize).zip(batch.nodes) {
             self.arena.write(row, stride, Owner::Node(node));
-        }
-        if divided && self.arena.is_overwritten(step.cell) {
-            return Err("hoisted rows of the cell were overwritten".into());
         }
         Ok(())
     }

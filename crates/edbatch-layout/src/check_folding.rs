@@ -57,7 +57,7 @@ impl Folding<'_> {
         let folded = Some(step.cell).filter(|kind| kind.index() < kinds);
         let folded = folded.and_then(|kind| program.folded(kind));
         let folded = folded.ok_or_else(|| format!("the table of {} is not folded", step.cell))?;
-        if step.action != (Action::Hoist { capacity: step.calls }) {
+        if step.action != Action::Hoist {
             return Err(format!("{:?} for {} rows", step.action, step.calls));
         }
         let cell = &program.network()[step.cell];

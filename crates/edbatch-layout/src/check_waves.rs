@@ -1,7 +1,7 @@
 //! An independent proof that the steps of a wave may run in any order, or at once.
 
 use crate::PlanError;
-use crate::plan::{Action, Operand, Plan};
+use crate::plan::{Operand, Plan};
 use crate::planner::MiniBatch;
 use crate::record_layout::LINE;
 
@@ -27,13 +27,8 @@ pub fn check_waves(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanEr
     }
     for (step, (written_by, &wave)) in plan.steps.iter().zip(&plan.waves).enumerate() {
         let stride = program.carried_out(written_by).output_stride;
-        // Of a number of rows that is known when the plan is refilled, all that there may be.
-        let rows = match written_by.action {
-            Action::Hoist { capacity } => capacity,
-            Action::Call | Action::Body => written_by.calls,
-        };
         let write = |row| written.write(written_by.out + row * stride, stride, wave + 1);
-        (0..rows).try_for_each(write).map_err(|what| PlanError { step, what })?;
+        (0..written_by.calls).try_for_each(write).map_err(|what| PlanError { step, what })?;
     }
     for (step, &wave) in plan.waves.iter().enumerate() {
         reads(plan, mini_batch, step, |row, stride| written.read(row, stride, wave))

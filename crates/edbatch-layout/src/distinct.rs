@@ -1,4 +1,4 @@
-//! The rows of tables that a mini-batch names: the part of a plan that a refill changes.
+//! The distinct rows of tables that a mini-batch names, and the lists of rows in its plan.
 
 use std::hint::select_unpredictable;
 
@@ -6,7 +6,7 @@ use edbatch_graph::{Batch, Kind};
 
 use crate::cell_plan::Base;
 use crate::plan::{Action, Operand, Plan};
-use crate::planner::{Capacity, MiniBatch};
+use crate::planner::MiniBatch;
 
 /// For each cell that is divided by a table, the distinct rows that its calls name.
 ///
@@ -80,34 +80,12 @@ impl Distinct {
         }
     }
 
-    /// Returns the capacity that a cell needs for rows of its table; 0 if no table divides it.
-    pub(crate) fn rows(&self, mini_batch: &MiniBatch<'_>, kind: Kind, capacity: Capacity) -> usize {
-        let &MiniBatch { program, schedule, .. } = mini_batch;
-        match (self.tables[kind.index()].port, capacity) {
-            (None, _) => 0,
-            (Some(_), Capacity::Distinct) => self.count(kind),
-            (Some(table), Capacity::Any) => {
-                let batches = schedule.batches().filter(|batch| batch.kind == kind);
-                let calls: usize = batches.map(|batch| batch.nodes.len()).sum();
-                calls.min(program.network()[kind].tables()[table].rows as usize)
-            }
-        }
-    }
-
     /// Returns the number of distinct rows that the calls of a cell name.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.tables[kind.index()].rows.len()
     }
 
-    /// Returns true if a plan has capacity for these rows.
-    pub(crate) fn has_capacity(&self, plan: &Plan) -> bool {
-        plan.steps.iter().all(|step| match step.action {
-            Action::Hoist { capacity } => self.count(step.cell) <= capacity as usize,
-            Action::Call | Action::Body => true,
-        })
-    }
-
-    /// Writes all lists of [`Plan::rows`], and the number of rows of each prologue step.
+    /// Writes all lists of [`Plan::rows`].
     pub(crate) fn write(&mut self, mini_batch: &MiniBatch<'_>, plan: &mut Plan) {
         let &MiniBatch { program, graph, schedule, .. } = mini_batch;
         let Plan { steps, operands, rows, .. } = plan;
@@ -118,7 +96,6 @@ impl Distinct {
             if !step.is_batch() {
                 let Some(port) = hoisted.port else { continue };
                 let distinct = &hoisted.rows;
-                step.calls = distinct.len() as u32;
                 hoisted.results = step.out;
                 let Operand::Table { start } = operands[step.operands as usize + port] else {
                     unreachable!("the prologue of a table reads a list of its rows")

@@ -6,8 +6,7 @@
 //!   per cell. [`cell_text`] and [`cell_dot`] draw a plan, [`CellPlan::moved`] counts its copies, and
 //!   [`Program::copied`] explains them.
 //! - **Across batches**, for each mini-batch: [`Planner`] gives every node a row in an arena and frees
-//!   it after the last reader. [`check`] proves a plan legal. A plan can be refilled for a mini-batch
-//!   with the same topology.
+//!   it after the last reader. [`check`] proves a plan legal.
 //! - **[`aligned`]** is the underlying search, usable by itself: an order of variables that lets
 //!   batches read their operands in place.
 //!
@@ -64,7 +63,7 @@ pub use phase_table::{PhaseEntry, PhaseTable};
 pub use phases::{Phase, check_phases, phases, recomputed};
 pub use picture::{cell_dot, cell_text};
 pub use plan::{Action, CellPart, Operand, Plan, Step, ValueRow, Want};
-pub use planner::{Addressed, ArenaTooLarge, Capacity, Lifetimes, MiniBatch, Planner};
+pub use planner::{Addressed, ArenaTooLarge, Lifetimes, MiniBatch, Planner};
 pub use program::{FoldedTable, Program, TooLarge, batches_of, compile_cell};
 pub use record_layout::{LINE, RecordLayout, next_line};
 pub use tape::{CopyJob, TILE, Tape, scratch};

@@ -8,7 +8,7 @@ use edbatch_graph::{Kind, RecordId};
 ///
 /// Everything is a number in a flat array, so a plan can be copied to a device unchanged. No tensor
 /// is an object at run time.
-#[derive(PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     /// A step for each batch, in order. A prologue step precedes each group of batches that needs
     /// hoisted rows.
@@ -18,8 +18,8 @@ pub struct Plan {
     pub operands: Vec<Operand>,
     /// Lists that operands refer to.
     pub lists: Vec<u32>,
-    /// Lists that depend on the rows of tables that the calls name. The rest of the plan depends
-    /// only on the graph's topology and its schedule.
+    /// Lists of rows of tables, which depend on the rows that the calls name. The rest of the plan
+    /// depends only on the graph's topology and its schedule.
     pub rows: Vec<u32>,
     /// The number of elements of the arena.
     pub arena: usize,
@@ -75,10 +75,7 @@ pub enum Action {
     Call,
     /// Runs the [prologue](crate::Hoisted::prologue) of the cell, for distinct rows of a table or
     /// for the values that the calls of several batches read. Its other operands are unread.
-    Hoist {
-        /// The number of rows that there is memory for.
-        capacity: u32,
-    },
+    Hoist,
     /// Runs the [body](crate::Hoisted::body) of the cell for the nodes of a batch. The last operand
     /// names their rows of prologue results, hoisted or folded.
     Body,
@@ -101,7 +98,7 @@ impl Action {
     pub fn part(self) -> CellPart {
         match self {
             Self::Call => CellPart::Whole,
-            Self::Hoist { .. } => CellPart::Prologue,
+            Self::Hoist => CellPart::Prologue,
             Self::Body => CellPart::Body,
         }
     }
@@ -117,7 +114,7 @@ impl Step {
     /// Returns true if the step runs a batch of the schedule, and false for a prologue.
     #[must_use]
     pub fn is_batch(&self) -> bool {
-        !matches!(self.action, Action::Hoist { .. })
+        self.action != Action::Hoist
     }
 }
 
@@ -162,28 +159,6 @@ pub enum Operand {
         /// Index into [`Plan::lists`]: the rows of all calls.
         rows: u32,
     },
-}
-
-/// [`clone_from`](Clone::clone_from) allocates nothing if the target was at least as large before.
-impl Clone for Plan {
-    fn clone(&self) -> Self {
-        let mut copy = Self::default();
-        copy.clone_from(self);
-        copy
-    }
-
-    fn clone_from(&mut self, source: &Self) {
-        // Names every field, so that a new one is a compile error.
-        let Self { steps, operands, lists, rows, arena, waves, given, wanted } = source;
-        self.steps.clone_from(steps);
-        self.operands.clone_from(operands);
-        self.lists.clone_from(lists);
-        self.rows.clone_from(rows);
-        self.arena = *arena;
-        self.waves.clone_from(waves);
-        self.given.clone_from(given);
-        self.wanted.clone_from(wanted);
-    }
 }
 
 impl Plan {

@@ -87,16 +87,6 @@ pub enum Lifetimes {
     Distinct,
 }
 
-/// The number of distinct rows of tables that a plan has memory for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Capacity {
-    /// The distinct rows that the calls name.
-    #[default]
-    Distinct,
-    /// Any rows that calls of the same topology can name. Such a plan can be refilled.
-    Any,
-}
-
 impl Planner {
     /// Creates a planner.
     #[must_use]
@@ -115,7 +105,6 @@ impl Planner {
     pub fn plan(
         &mut self,
         mini_batch: &MiniBatch<'_>,
-        capacity: Capacity,
         plan: &mut Plan,
     ) -> Result<(), ArenaTooLarge> {
         let &MiniBatch { program, graph, schedule, wanted } = mini_batch;
@@ -123,7 +112,7 @@ impl Planner {
         let mut progress = Progress::default();
         self.given(program, graph, plan)?;
         self.distinct.find(mini_batch);
-        self.find_lifetimes(mini_batch, capacity);
+        self.find_lifetimes(mini_batch);
         for (index, batch) in schedule.batches().enumerate() {
             self.hoist(mini_batch, index, plan, &mut progress)?;
             let (signature, out) = (program.signature(batch.kind), self.take(index)?);
@@ -152,7 +141,7 @@ impl Planner {
             let record = graph.record_of(value).expect("a wanted value of the graph");
             (ValueRow { record, start: self.row(value, given) }, want)
         }));
-        // Written last and separately, so that a refill can overwrite the same lists.
+        // Written last, because their rows of results are placed by then.
         plan.rows.resize(progress.rows as usize, 0);
         self.distinct.write(mini_batch, plan);
         if self.for_waves {
@@ -163,20 +152,6 @@ impl Planner {
             plan.waves.extend(plan.steps.iter().map(wave));
         }
         Ok(())
-    }
-
-    /// Reuses a plan for another graph with the same nodes, values and schedule, whose calls may name
-    /// other rows of tables. Returns false, and leaves the plan unchanged, if it does not have the
-    /// [`Capacity`].
-    ///
-    /// *Cost*: O(calls that name rows).
-    pub fn refill(&mut self, mini_batch: &MiniBatch<'_>, plan: &mut Plan) -> bool {
-        self.distinct.find(mini_batch);
-        let suffices = self.distinct.has_capacity(plan);
-        if suffices {
-            self.distinct.write(mini_batch, plan);
-        }
-        suffices
     }
 
     /// Places the given values at the start of the arena.

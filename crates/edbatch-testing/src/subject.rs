@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph, Network, NodeId, Schedule, Value};
-use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Program, Want};
+use edbatch_layout::{MiniBatch, Plan, Planner, Program, Want};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::{Backend, BackendError, Given, Parameters, Part, Rows, initial_rows};
 use rand::SeedableRng;
@@ -75,8 +75,7 @@ impl Subject {
         let (graph, schedule) = (&self.graph, &self.schedule);
         let mini_batch = MiniBatch { program, graph, schedule, wanted };
         let mut plan = Plan::default();
-        let planned =
-            Planner::new(backend.lifetimes()).plan(&mini_batch, Capacity::Distinct, &mut plan);
+        let planned = Planner::new(backend.lifetimes()).plan(&mini_batch, &mut plan);
         planned.expect("graphs of tests are small");
         plan
     }

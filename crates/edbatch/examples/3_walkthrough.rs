@@ -10,9 +10,7 @@ use std::sync::Arc;
 use edbatch::Engine;
 use edbatch::datasets::{Vocabulary, parse_binary_trees};
 use edbatch::graph::{Kind, Schedule};
-use edbatch::layout::{
-    Capacity, CellStyle, MiniBatch, Plan, Planner, Program, Want, cell_text, check,
-};
+use edbatch::layout::{CellStyle, MiniBatch, Plan, Planner, Program, Want, cell_text, check};
 use edbatch::models::{Model, TreeLstm, TreeSizes};
 use edbatch::policy::{Scheduler, lower_bound};
 use edbatch::runtime::Parameters;
@@ -59,7 +57,7 @@ pub(crate) fn sections() -> Result<Vec<(&'static str, String)>, Box<dyn Error>> 
     });
     let mini_batch =
         MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
-    Planner::default().plan(&mini_batch, Capacity::Distinct, &mut plan)?;
+    Planner::default().plan(&mini_batch, &mut plan)?;
     check(&plan, &mini_batch)?;
 
     let mut scores = String::new();

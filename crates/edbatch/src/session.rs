@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::Instant;
 
 use edbatch_graph::{Dag, Graph, Schedule};
-use edbatch_layout::{Capacity, Lifetimes, MiniBatch, Plan, Planner, Program};
+use edbatch_layout::{Lifetimes, MiniBatch, Plan, Planner, Program};
 use edbatch_models::{Build, BuildError, Mailbox, Model};
 use edbatch_policy::{AnyPolicy, Scheduler, lower_bound};
 use edbatch_runtime::{Backend, BackendError, Given, Outputs, Part, Rows, gathered_bytes, span};
@@ -251,7 +251,7 @@ impl Slot {
         let _stage = span!(DEBUG, "plan");
         let planning = Instant::now();
         let mini_batch = MiniBatch { program, graph, schedule, wanted: &round.wanted };
-        planner.plan(&mini_batch, Capacity::Distinct, plan)?;
+        planner.plan(&mini_batch, plan)?;
         tally.statistics.plan += planning.elapsed();
         Ok(())
     }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use edbatch::{cell_schedules, cell_schedules_by};
 use edbatch_graph::{Dag, Kind, Network, Value};
-use edbatch_layout::{
-    Capacity, CellStyle, MiniBatch, Moved, Plan, Planner, Program, Step, check_cell,
-};
+use edbatch_layout::{CellStyle, MiniBatch, Moved, Plan, Planner, Program, Step, check_cell};
 use edbatch_policy::{Agenda, Depth, Policy, Sufficient, exhaustive, schedule};
 use edbatch_runtime::Count;
 use edbatch_testing::networks::{Random, random_graph, random_network};
@@ -64,7 +62,7 @@ fn counted(network: Network, initial: Value, rng: &mut Random) {
         let mini_batch =
             MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &[] };
         let mut plan = Plan::default();
-        Planner::default().plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
+        Planner::default().plan(&mini_batch, &mut plan).unwrap();
         let mut count = Count::new(program.clone());
         (0..plan.steps.len()).for_each(|step| count.step(&plan, step));
         let moved = |step: &Step| program.cell(step.cell).moved(step.calls.into());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use edbatch::{Engine, EngineError, EngineOptions};
 use edbatch_datasets::{Lattice, WordArc};
 use edbatch_graph::{Graph, Kind, Schedule};
-use edbatch_layout::{Capacity, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, check};
+use edbatch_layout::{CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, check};
 use edbatch_models::{LatticeLstm, LatticeSizes, Model};
 use edbatch_policy::Scheduler;
 use edbatch_runtime::kernels::Level;
@@ -55,7 +55,7 @@ fn checked(by: &Program, of: &Program, change: impl FnOnce(&mut Plan)) -> (Plan,
     let (graph, schedule) = (&graph, &schedule);
     let mini_batch = MiniBatch { program: of, graph, schedule, wanted: &[] };
     let mut plan = Plan::default();
-    Planner::new(Lifetimes::Distinct).plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
+    Planner::new(Lifetimes::Distinct).plan(&mini_batch, &mut plan).unwrap();
     change(&mut plan);
     let checked = check(&plan, &MiniBatch { program: by, ..mini_batch });
     (plan, checked.map_or_else(|error| error.to_string(), |()| "legal".into()))
@@ -125,7 +125,7 @@ fn a_mini_batch_is_spared_the_prologues() {
         let (graph, schedule) = (&graph, &schedule);
         let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &[] };
         let mut plan = Plan::default();
-        Planner::default().plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
+        Planner::default().plan(&mini_batch, &mut plan).unwrap();
         let mut count = Count::new(program);
         count
             .run(&[Part {

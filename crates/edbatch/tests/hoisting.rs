@@ -6,8 +6,7 @@ use edbatch_datasets::{Sentence, parse_binary_trees};
 use edbatch_graph::Kind;
 use edbatch_graph::Schedule;
 use edbatch_layout::{
-    Action, Base, Capacity, CellStep, CellStyle, MiniBatch, Plan, Planner, Program, check,
-    check_cell,
+    Action, Base, CellStep, CellStyle, MiniBatch, Plan, Planner, Program, check, check_cell,
 };
 use edbatch_models::*;
 use edbatch_policy::Scheduler;
@@ -29,7 +28,7 @@ fn hoisted<M: Model>(model: M, inputs: &[M::Input]) -> Vec<(String, u32)> {
     let mini_batch =
         MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &[] };
     let mut plan = Plan::default();
-    Planner::default().plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
+    Planner::default().plan(&mini_batch, &mut plan).unwrap();
     check(&plan, &mini_batch).unwrap();
     let hoists = plan.steps.iter().filter(|step| matches!(step.action, Action::Hoist { .. }));
     hoists.map(|step| (program.network()[step.cell].name().to_string(), step.calls)).collect()

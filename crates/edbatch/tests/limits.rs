@@ -6,8 +6,8 @@ use std::sync::Arc;
 use edbatch::{Engine, EngineOptions, RunError};
 use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, RecordId, Schedule, Shape, Value};
 use edbatch_layout::{
-    Addressed, ArenaTooLarge, Capacity, CellStyle, Lifetimes, MiniBatch, PhaseTable, Plan, Planner,
-    Program, Tape, TooLarge, Want,
+    Addressed, ArenaTooLarge, CellStyle, Lifetimes, MiniBatch, PhaseTable, Plan, Planner, Program,
+    Tape, TooLarge, Want,
 };
 use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::{Backend, Count, Given, Parameters, Part, Rows};
@@ -84,7 +84,7 @@ fn planned(
     let wanted = wanted(&graph);
     let mini_batch = MiniBatch { program, graph: &graph, schedule: &schedule, wanted: &wanted };
     let mut plan = Plan::default();
-    planner.plan(&mini_batch, Capacity::Distinct, &mut plan)?;
+    planner.plan(&mini_batch, &mut plan)?;
     Ok(plan)
 }
 
@@ -151,8 +151,7 @@ fn given_values_count_too() {
         let (schedule, wanted) = (Schedule::new(), []);
         let mini_batch =
             MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
-        let planned =
-            Planner::default().plan(&mini_batch, Capacity::Distinct, &mut Plan::default());
+        let planned = Planner::default().plan(&mini_batch, &mut Plan::default());
         assert_eq!(planned.is_ok(), fits, "{values} given values");
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph, Kind, NodeId, Schedule};
 use edbatch_layout::{
-    Capacity, CellPart, CellStyle, Lifetimes, MiniBatch, Phase, Plan, Planner, Program, Want,
-    check, check_cell, check_folding, check_phases, check_waves, phases,
+    CellPart, CellStyle, Lifetimes, MiniBatch, Phase, Plan, Planner, Program, Want, check,
+    check_cell, check_folding, check_phases, check_waves, phases,
 };
 use edbatch_policy::{Agenda, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
@@ -91,15 +91,12 @@ fn run(
     let mut plan = Plan::default();
     let mini_batch = MiniBatch { program, graph, schedule, wanted: &wanted };
     let mut planner = Planner::default();
-    planner.plan(&mini_batch, Capacity::Any, &mut plan).unwrap();
-    check(&plan, &mini_batch).unwrap();
-    assert!(planner.refill(&mini_batch, &mut plan), "it has the capacity for any rows");
-    planner.plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
+    planner.plan(&mini_batch, &mut plan).unwrap();
     check(&plan, &mini_batch).unwrap();
     // Where only the last value is wanted, others take its rows; that is what is run in the end.
     let last = MiniBatch { wanted: &wanted[wanted.len() - 1..], ..mini_batch };
     let mut reusing = Plan::default();
-    planner.plan(&last, Capacity::Distinct, &mut reusing).unwrap();
+    planner.plan(&last, &mut reusing).unwrap();
     check(&reusing, &last).unwrap();
     assert!(reusing.arena <= plan.arena);
     let alone = read(&mut cpu, program, parameters, &last, &reusing);
@@ -114,7 +111,7 @@ fn run(
 fn in_waves(mini_batch: &MiniBatch<'_>) -> Plan {
     let &MiniBatch { graph, schedule, .. } = mini_batch;
     let mut plan = Plan::default();
-    Planner::new(Lifetimes::Distinct).plan(mini_batch, Capacity::Distinct, &mut plan).unwrap();
+    Planner::new(Lifetimes::Distinct).plan(mini_batch, &mut plan).unwrap();
     check(&plan, mini_batch).unwrap();
     check_waves(&plan, mini_batch).unwrap();
     let hoists: Vec<Kind> =

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use edbatch::Engine;
 use edbatch_graph::{Dag, Network, NodeId, Schedule};
 use edbatch_layout::{
-    Capacity, CellPlan, CellStyle, Lifetimes, MiniBatch, PhaseTable, Plan, Planner, Program, Tape,
-    Want, check, check_phases, check_waves, phases,
+    CellPlan, CellStyle, Lifetimes, MiniBatch, PhaseTable, Plan, Planner, Program, Tape, Want,
+    check, check_phases, check_waves, phases,
 };
 use edbatch_models::{
     BiLstmTagger, LstmNmt, Model, ModelConfig, ModelName, NmtSizes, TaggerSizes, TreeGru, TreeLstm,
@@ -57,7 +57,7 @@ fn count(
             let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
             let (graph, schedule) = (&graph, &schedule);
             let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &wanted };
-            planner.plan(&mini_batch, Capacity::Distinct, &mut plan).unwrap();
+            planner.plan(&mini_batch, &mut plan).unwrap();
             check(&plan, &mini_batch).unwrap();
             check_waves(&plan, &mini_batch).unwrap();
             let waves = plan.waves.iter().max().map_or(0, |&last| last as usize + 1);

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use edbatch_graph::Dag;
-use edbatch_layout::{Capacity, MiniBatch, Plan, Planner};
+use edbatch_layout::{MiniBatch, Plan, Planner};
 
 mod graphs;
 
@@ -30,9 +30,7 @@ fn main() {
                     for (graph, schedule, wanted) in &workload.graphs {
                         let program = &workload.program;
                         let mini_batch = MiniBatch { program, graph, schedule, wanted };
-                        planner
-                            .plan(&mini_batch, Capacity::Distinct, &mut plan)
-                            .expect("small graphs");
+                        planner.plan(&mini_batch, &mut plan).expect("small graphs");
                         black_box(&plan);
                     }
                     started.elapsed().as_nanos() as f64

@@ -19,8 +19,6 @@ pub(super) enum Owner {
     Node(NodeId),
     /// A line of a cell's hoisted row for an argument.
     Hoisted(Kind, Argument),
-    /// Spare capacity for a cell's hoisted rows, used when the plan is refilled.
-    Kept(Kind),
 }
 
 /// The argument of a prologue.
@@ -67,7 +65,6 @@ impl fmt::Display for Owner {
             Self::Hoisted(cell, Argument::Node(node)) => {
                 write!(f, "the hoisted row of {cell} for node {node}")
             }
-            Self::Kept(cell) => write!(f, "spare capacity for hoisted rows of {cell}"),
         }
     }
 }
@@ -77,19 +74,16 @@ pub(super) struct Arena {
     elements: u64,
     /// By cache line: its owner, and the index of the line in the owner's row.
     lines: Vec<(Owner, u32)>,
-    /// By kind: true if a line of its hoisted rows for a table was overwritten. Any line counts,
-    /// because a refilled plan may read other lines.
-    overwritten: Vec<bool>,
 }
 
 impl Arena {
-    /// Creates a free arena for a program with `kinds` cells.
-    pub(super) fn new(elements: usize, kinds: usize) -> Checked<Self> {
+    /// Creates a free arena.
+    pub(super) fn new(elements: usize) -> Checked<Self> {
         if elements as u64 > 1 << 32 {
             return Err(format!("an arena of {elements} elements, expected at most 2^32"));
         }
         let lines = vec![(Owner::Free, 0); elements / LINE];
-        Ok(Self { elements: elements as u64, lines, overwritten: vec![false; kinds] })
+        Ok(Self { elements: elements as u64, lines })
     }
 
     /// Returns the elements of consecutive rows, if they are within the arena.
@@ -114,16 +108,8 @@ impl Arena {
     pub(super) fn write(&mut self, row: u32, stride: u32, owner: Owner) {
         let range = lines(&(u64::from(row)..u64::from(row) + u64::from(stride)));
         for (index, line) in (0..).zip(&mut self.lines[range]) {
-            if let Owner::Kept(kind) | Owner::Hoisted(kind, Argument::Row(_)) = line.0 {
-                self.overwritten[kind.index()] = true;
-            }
             *line = (owner, index);
         }
-    }
-
-    /// Returns true if a line of a cell's hoisted rows for a table was overwritten.
-    pub(super) fn is_overwritten(&self, kind: Kind) -> bool {
-        self.overwritten[kind.index()]
     }
 
     /// Returns the owner of the line at `row`, if it is the first line of the owner's row.

@@ -13,37 +13,28 @@ use crate::program::FoldedTable;
 
 impl Replay<'_> {
     /// Replays a step that runs a prologue, for distinct rows of a table or for values.
-    pub(super) fn hoist(&mut self, step: &Step, capacity: u32) -> Checked {
+    pub(super) fn hoist(&mut self, step: &Step) -> Checked {
         let program = self.mini_batch.program;
         let cell = program.cells().get(step.cell.index()).and_then(|cell| cell.hoisted.as_ref());
         let hoisted = cell.ok_or_else(|| format!("{} has no prologue", step.cell))?;
-        if step.calls > capacity {
-            return Err(format!("{} rows, beyond the capacity of {capacity}", step.calls));
-        }
         if program.folded(step.cell).is_some() {
             return Err(format!("runs the prologue of {}, whose table is folded", step.cell));
         }
         let stride = hoisted.prologue.output_stride;
-        let written = self.arena.rows(step.out, stride, capacity)?;
+        let written = self.arena.rows(step.out, stride, step.calls)?;
         let read = self.only_read(step, hoisted)?;
         let arguments = match hoisted.from {
-            Base::Table(table) => self.table_rows(step, capacity, usize::from(table), read)?,
-            Base::Port(port) if step.calls == capacity => {
+            Base::Table(table) => self.table_rows(step, usize::from(table), read)?,
+            Base::Port(port) => {
                 let ports = program.network()[step.cell].ports();
                 let record = ports[usize::from(port)].record;
                 self.values(step.calls, record, read, &written)?
             }
-            Base::Port(_) => {
-                return Err(format!("{} of {capacity} values are hoisted", step.calls));
-            }
             _ => return Err(NOT_DIVIDED.into()),
         };
-        let mut rows = (step.out..).step_by(stride as usize);
-        for (argument, row) in arguments.into_iter().zip(&mut rows) {
+        let rows = (step.out..).step_by(stride as usize);
+        for (argument, row) in arguments.into_iter().zip(rows) {
             self.arena.write(row, stride, Owner::Hoisted(step.cell, argument));
-        }
-        for row in rows.take((capacity - step.calls) as usize) {
-            self.arena.write(row, stride, Owner::Kept(step.cell));
         }
         Ok(())
     }
@@ -70,7 +61,6 @@ impl Replay<'_> {
     fn table_rows(
         &mut self,
         step: &Step,
-        capacity: u32,
         table: usize,
         operand: Operand,
     ) -> Checked<Vec<Argument>> {
@@ -78,11 +68,10 @@ impl Replay<'_> {
         let Operand::Table { start } = operand else {
             return Err(format!("expected rows of table {table}, got {operand:?}"));
         };
-        // When the plan is refilled, the rows of a cell's calls are written to one such step.
         if std::mem::replace(&mut self.hoisted[step.cell.index()], true) {
             return Err(format!("the table of {} is hoisted twice", step.cell));
         }
-        let rows = &self.claim(start, capacity as usize)?[..step.calls as usize];
+        let rows = self.claim(start, step.calls as usize)?;
         let table = &program.network()[step.cell].tables()[table];
         let width = program.table_width(table);
         let mut distinct = HashSet::new();

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use edbatch_graph::{Dag, Source};
 
-use super::{Capacity, MiniBatch, Planner};
+use super::{MiniBatch, Planner};
 use crate::cell_plan::Base;
 
 /// A best-fit allocator, which grows if no free range is large enough.
@@ -93,7 +93,7 @@ impl Span {
 impl Planner {
     /// Finds the last reader of every span: of a batch's rows, and of what is hoisted. For waves
     /// nothing is given back: of each batch its wave is found instead.
-    pub(super) fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>, capacity: Capacity) {
+    pub(super) fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>) {
         self.list_values(mini_batch);
         let wanted = if self.for_waves { &[] } else { mini_batch.wanted };
         for (value, _) in wanted {
@@ -101,7 +101,7 @@ impl Planner {
                 self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
             }
         }
-        let rows = |kind| self.distinct.rows(mini_batch, kind, capacity);
+        let rows = |kind| self.distinct.count(kind);
         self.groups.find(mini_batch, rows, &self.batch_of, !self.for_waves);
         self.spans.extend(self.groups.results(mini_batch).map(|(len, last)| Span::new(len, last)));
         self.dying.clear();

@@ -22,8 +22,8 @@ pub(super) struct Group {
     pub(super) kind: Kind,
     /// The batches that read the results, in [`Groups::batches`].
     batches: Range<usize>,
-    /// The number of rows that there is memory for.
-    pub(super) capacity: u32,
+    /// The number of hoisted rows.
+    pub(super) rows: u32,
 }
 
 /// A batch's part of a group's results.
@@ -47,8 +47,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Finds the groups. `rows` returns the capacity that a cell needs for rows of its table;
-    /// `batch_of` is the batch of each node. Prologues of values run only if `for_values`.
+    /// Finds the groups. `rows` returns the number of distinct rows of a cell's table; `batch_of` is
+    /// the batch of each node. Prologues of values run only if `for_values`.
     ///
     /// *Cost*: O(batches + calls that are joined).
     pub(super) fn find(
@@ -80,7 +80,7 @@ impl Groups {
                     for &batch in &self.batches[batches.clone()] {
                         self.shares[batch as usize] = Some(Share { group, first_row: 0 });
                     }
-                    self.groups.push(Group { kind, batches, capacity: rows(kind) as u32 });
+                    self.groups.push(Group { kind, batches, rows: rows(kind) as u32 });
                 }
                 _ => {}
             }
@@ -146,7 +146,7 @@ impl Groups {
                 self.shares[batch as usize] = Some(Share { group, first_row });
                 first_row += calls(batch) as u32;
             }
-            self.groups.push(Group { kind, batches: first..batches.start, capacity: first_row });
+            self.groups.push(Group { kind, batches: first..batches.start, rows: first_row });
         }
     }
 
@@ -158,7 +158,7 @@ impl Groups {
         self.groups.iter().map(move |group| {
             let (_, stride) = program.signature(group.kind).hoisted.expect("it is divided");
             let last = self.batches[group.batches.end - 1];
-            (u64::from(stride) * u64::from(group.capacity), last)
+            (u64::from(stride) * u64::from(group.rows), last)
         })
     }
 
@@ -245,7 +245,7 @@ mod tests {
         groups.find(&mini_batch, |_| 1, &batch_of, true);
         let group = |group: &Group| {
             let batches = &groups.batches[group.batches.clone()];
-            format!("{} for {batches:?}: {} rows", group.kind, group.capacity)
+            format!("{} for {batches:?}: {} rows", group.kind, group.rows)
         };
         let text: Vec<String> = groups.groups.iter().map(group).collect();
         assert_eq!(text.join("; "), expected);

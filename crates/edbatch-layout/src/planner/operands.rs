@@ -66,7 +66,7 @@ impl Planner {
         let Some((index, group)) = self.groups.begun_by(batch) else { return Ok(()) };
         let &MiniBatch { program, graph, schedule, .. } = mini_batch;
         let out = self.take(schedule.len() + index)?;
-        let (kind, capacity, cell) = (group.kind, group.capacity, &program.network()[group.kind]);
+        let (kind, calls, cell) = (group.kind, group.rows, &program.network()[group.kind]);
         let (from, _) = program.signature(kind).hoisted.expect("it is divided");
         let operand = match from {
             Base::Port(port) => {
@@ -81,7 +81,7 @@ impl Planner {
             }
             _ => {
                 let start = progress.rows as u32;
-                progress.rows += u64::from(capacity);
+                progress.rows += u64::from(calls);
                 Operand::Table { start }
             }
         };
@@ -90,8 +90,7 @@ impl Planner {
         let ports = (0..cell.ports().len()).map(|port| Base::Port(port as u16));
         let of_base = |base| if base == from { operand } else { Operand::Unread };
         plan.operands.extend(tables.chain(ports).map(of_base));
-        let action = Action::Hoist { capacity };
-        plan.steps.push(Step { cell: kind, action, calls: capacity, out, operands });
+        plan.steps.push(Step { cell: kind, action: Action::Hoist, calls, out, operands });
         Ok(())
     }
 

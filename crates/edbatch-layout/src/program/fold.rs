@@ -126,7 +126,6 @@ impl Program {
         let of_port =
             |index| if index == port { Operand::Table { start: list } } else { Operand::Unread };
         plan.operands.extend((0..cell.tables().len() + cell.ports().len()).map(of_port));
-        let action = Action::Hoist { capacity: calls };
-        plan.steps.push(Step { cell: kind, action, calls, out, operands });
+        plan.steps.push(Step { cell: kind, action: Action::Hoist, calls, out, operands });
     }
 }

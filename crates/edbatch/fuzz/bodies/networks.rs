@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, Value};
 use edbatch_layout::{
-    Capacity, CellPart, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check,
-    check_cell, check_folding, check_phases, check_waves, phases,
+    CellPart, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check, check_cell,
+    check_folding, check_phases, check_waves, phases,
 };
 use edbatch_policy::{Agenda, ByDepth, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
@@ -28,7 +28,6 @@ pub(crate) fn run(bytes: &[u8]) {
     let levels = Level::available();
     let level = levels[rng.random_range(0..levels.len())];
     let threads = rng.random_range(1..=2);
-    let capacity = [Capacity::Any, Capacity::Distinct][rng.random_range(0..2)];
     let policies: [Box<dyn Policy>; 5] = [
         Box::new(Depth::new()),
         Box::new(Agenda::new()),
@@ -55,7 +54,7 @@ pub(crate) fn run(bytes: &[u8]) {
             MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
         let subject = Subject { program: &program, parameters: &parameters, mini_batch };
         let cpu = Cpu::new(program.clone(), &parameters, level).expect("little memory");
-        let all = subject.run_in_every_plan(cpu.with_pool(ThreadPool::new(threads)), capacity);
+        let all = subject.run_in_every_plan(cpu.with_pool(ThreadPool::new(threads)));
         assert_eq!(first.get_or_insert_with(|| all.clone()), &all, "{style:?} changes no bit");
     }
     compare(&expected, &first.expect("there are two styles"), &graph);
@@ -93,21 +92,17 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     /// The bits of all nodes, which are the same however the graph is planned.
-    fn run_in_every_plan(&self, mut cpu: Cpu, capacity: Capacity) -> Vec<Vec<u32>> {
+    fn run_in_every_plan(&self, mut cpu: Cpu) -> Vec<Vec<u32>> {
         let wanted = self.mini_batch.wanted;
         let (mut planner, mut plan) = (Planner::default(), Plan::default());
-        planner.plan(&self.mini_batch, capacity, &mut plan).expect("a small arena");
+        planner.plan(&self.mini_batch, &mut plan).expect("a small arena");
         check(&plan, &self.mini_batch).expect("a legal plan");
-        if capacity == Capacity::Any {
-            assert!(planner.refill(&self.mini_batch, &mut plan), "it has the capacity");
-            check(&plan, &self.mini_batch).expect("a legal plan");
-        }
         let all = self.read(&mut cpu, &plan, wanted);
         // Where only the last value is wanted, others take its rows.
         let last = &wanted[wanted.len() - 1..];
         let mini_batch = MiniBatch { wanted: last, ..self.mini_batch };
         let mut reusing = Plan::default();
-        planner.plan(&mini_batch, capacity, &mut reusing).expect("a small arena");
+        planner.plan(&mini_batch, &mut reusing).expect("a small arena");
         check(&reusing, &mini_batch).expect("a legal plan");
         assert!(reusing.arena <= plan.arena);
         assert_eq!(self.read(&mut cpu, &reusing, last)[..], all[all.len() - 1..]);
@@ -126,8 +121,7 @@ impl Subject<'_> {
 
     fn plan_in_waves(&self) -> Plan {
         let (mini_batch, mut plan) = (&self.mini_batch, Plan::default());
-        let planned =
-            Planner::new(Lifetimes::Distinct).plan(mini_batch, Capacity::Distinct, &mut plan);
+        let planned = Planner::new(Lifetimes::Distinct).plan(mini_batch, &mut plan);
         planned.expect("a small arena");
         check(&plan, mini_batch).expect("a legal plan");
         check_waves(&plan, mini_batch).expect("legal waves");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use edbatch_graph::{Arity, Graph, Kind, Schedule};
-use edbatch_layout::{Capacity, MiniBatch, Plan, Planner, Program, Want};
+use edbatch_layout::{MiniBatch, Plan, Planner, Program, Want};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{
     Backend, BackendError, Count, Cpu, Given, KernelCounts, Parameters, Part, initial_rows,
@@ -62,7 +62,7 @@ fn planned(program: &Arc<Program>, kind: Kind, calls: usize) -> Option<Plan> {
     let wanted: Vec<_> = nodes.iter().map(|&node| (node.into(), Want::Elements)).collect();
     let mini_batch = MiniBatch { program, graph: &graph, schedule: &schedule, wanted: &wanted };
     let mut plan = Plan::default();
-    Planner::default().plan(&mini_batch, Capacity::Distinct, &mut plan).ok()?;
+    Planner::default().plan(&mini_batch, &mut plan).ok()?;
     Some(plan)
 }
 

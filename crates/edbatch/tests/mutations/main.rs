@@ -17,8 +17,7 @@ use std::sync::Arc;
 
 use edbatch_graph::{Kind, Value};
 use edbatch_layout::{
-    Capacity, CellPlan, CellStyle, MiniBatch, Plan, Planner, Program, Want, check, check_cell,
-    check_folding,
+    CellPlan, CellStyle, MiniBatch, Plan, Planner, Program, Want, check, check_cell, check_folding,
 };
 use edbatch_testing::networks;
 use rand::SeedableRng;
@@ -30,14 +29,8 @@ use subjects::Subject;
 use tally::{Sort, Tally};
 
 /// Checks all mutants of a plan.
-fn mutate(
-    subject: &Subject,
-    wanted: &[(Value, Want)],
-    capacity: Capacity,
-    rng: &mut Random,
-    tally: &mut Tally,
-) {
-    let plan = subject.plan(wanted, capacity);
+fn mutate(subject: &Subject, wanted: &[(Value, Want)], rng: &mut Random, tally: &mut Tally) {
+    let plan = subject.plan(wanted);
     let mutants = plans::mutants(&plan, rng);
     judge(subject, wanted, &plan, mutants, rng, tally);
 }
@@ -45,14 +38,14 @@ fn mutate(
 /// Checks mutants that free rows too early, of a plan that frees no rows.
 fn free_too_early(subject: &Subject, rng: &mut Random, tally: &mut Tally) {
     let all = subject.all();
-    let mut plan = subject.plan(&all, Capacity::Distinct);
+    let mut plan = subject.plan(&all);
     let last = all.len() - 1;
     plan.wanted.drain(..last);
     let mutants = moved::mutants(&plan, &subject.program, rng);
     judge(subject, &all[last..], &plan, mutants, rng, tally);
 }
 
-/// Checks mutants. An accepted mutant must compute the same bits, and stay legal when it is refilled.
+/// Checks mutants. An accepted mutant must compute the same bits.
 fn judge(
     subject: &Subject,
     wanted: &[(Value, Want)],
@@ -65,30 +58,15 @@ fn judge(
     check(plan, &mini_batch).unwrap();
     let mut backend = subject.backend();
     let expected = subject.run(&mut backend, plan);
-    let other = subject.other_rows(rng);
-    for (sort, mut mutant) in mutants {
+    for (sort, mutant) in mutants {
         match check(&mutant, &mini_batch) {
             Err(error) => tally.rejected(plan_laws::LAWS, sort, &error.what),
             Ok(()) => {
                 tally.harmless(plan_laws::LAWS, sort, &mutant);
                 let got = subject.run(&mut backend, &mutant);
                 assert!(got == expected, "{}: {sort:?} is accepted:\n{mutant}", subject.name);
-                refill(subject, sort, &MiniBatch { graph: &other, ..mini_batch }, &mut mutant);
             }
         }
-    }
-    refill(
-        subject,
-        ("plan", "as it is"),
-        &MiniBatch { graph: &other, ..mini_batch },
-        &mut plan.clone(),
-    );
-}
-
-fn refill(subject: &Subject, sort: Sort, other: &MiniBatch<'_>, plan: &mut Plan) {
-    if Planner::default().refill(other, plan) {
-        let checked = check(plan, other);
-        assert_eq!(checked, Ok(()), "{}: {sort:?} is accepted, and refilled", subject.name);
     }
 }
 
@@ -99,13 +77,8 @@ fn plan_mutants_are_rejected_or_compute_the_same_bits() {
     for subject in (0..48).map(Subject::random).chain(Subject::zoo(1)).chain(Subject::zoo(3)) {
         let all = subject.all();
         let last = &all[all.len() - 1..];
-        let capacities = if all.len() % 2 == 0 {
-            [Capacity::Any, Capacity::Distinct]
-        } else {
-            [Capacity::Distinct, Capacity::Any]
-        };
-        mutate(&subject, &all, capacities[0], &mut rng, &mut tally);
-        mutate(&subject, last, capacities[1], &mut rng, &mut tally);
+        mutate(&subject, &all, &mut rng, &mut tally);
+        mutate(&subject, last, &mut rng, &mut tally);
         free_too_early(&subject, &mut rng, &mut tally);
     }
     tally.check(plan_laws::LAWS, &[("arena", "plus one"), ("arena", "plus a line")]);

@@ -28,11 +28,11 @@ pub(crate) fn mutants(plan: &Plan, program: &Program, rng: &mut Random) -> Vec<(
 /// Returns the part of the arena that a step writes.
 fn rows(plan: &Plan, program: &Program, step: usize) -> Range<u32> {
     let step = &plan.steps[step];
-    let (stride, count) = match step.action {
-        Action::Hoist { capacity } => (program.carried_out(step).output_stride, capacity),
-        Action::Call | Action::Body => (program.cell(step.cell).output_stride, step.calls),
+    let stride = match step.action {
+        Action::Hoist => program.carried_out(step).output_stride,
+        Action::Call | Action::Body => program.cell(step.cell).output_stride,
     };
-    step.out..step.out + stride * count
+    step.out..step.out + stride * step.calls
 }
 
 /// Moves the rows of a step. Returns `None` if a span also holds rows of other steps.

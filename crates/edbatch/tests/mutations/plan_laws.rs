@@ -36,7 +36,7 @@ pub(crate) const LAWS: &[Law] = &[
             &NO_FORM,
             &NOT_THERE,
             &NO_ROW,
-            &["has no prologue", "values are hoisted", "whose table is folded"],
+            &["has no prologue", "whose table is folded"],
         ],
         harmless: &[],
     },
@@ -53,18 +53,13 @@ pub(crate) const LAWS: &[Law] = &[
         harmless: &[],
     },
     Law {
-        what: "step.action.capacity",
-        says: &[&["beyond the capacity", "values are hoisted"], &NO_LIST, &NOT_THERE],
-        harmless: &[("minus one", "a plan that can be refilled has more capacity than it needs")],
-    },
-    Law {
         what: "step.calls",
-        says: &[&NO_BATCH, &["beyond the capacity", "values are hoisted"], &NO_ROW, &NOT_THERE],
-        harmless: &[("plus one", "another row is hoisted, into spare capacity")],
+        says: &[&NO_BATCH, &NO_LIST, &NO_ROW, &NOT_THERE],
+        harmless: &[("plus one", "another row is hoisted, into unused memory")],
     },
     Law {
         what: "step.out",
-        says: &[&NOT_THERE, &["were overwritten"]],
+        says: &[&NOT_THERE],
         harmless: &[
             ("plus a line", UNREAD),
             ("minus a line", UNREAD),
@@ -80,7 +75,7 @@ pub(crate) const LAWS: &[Law] = &[
             &NO_OPERANDS,
             &NOT_THERE,
             &NO_ROW,
-            &["is hoisted twice", "values at port", "were overwritten"],
+            &["is hoisted twice", "values at port"],
         ],
         harmless: &[
             ("duplicated whole", "the prologue for values runs twice"),
@@ -89,7 +84,7 @@ pub(crate) const LAWS: &[Law] = &[
     },
     Law {
         what: "batch",
-        says: &[&NOT_THERE, &["were overwritten"]],
+        says: &[&NOT_THERE],
         harmless: &[("moved onto another", "all readers of the other batch have run by then")],
     },
     Law {

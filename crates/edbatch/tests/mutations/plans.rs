@@ -74,17 +74,8 @@ impl Mutants<'_> {
             for kind in kinds {
                 self.push(("step.cell", "another"), |plan| plan.steps[index].cell = kind);
             }
-            let hoist = Action::Hoist { capacity: step.calls };
-            for action in [Action::Call, Action::Body, hoist] {
-                if std::mem::discriminant(&action) != std::mem::discriminant(&step.action) {
-                    self.push(("step.action", "another"), |p| p.steps[index].action = action);
-                }
-            }
-            if let Action::Hoist { capacity } = step.action {
-                for (how, capacity) in others(capacity) {
-                    let action = Action::Hoist { capacity };
-                    self.push(("step.action.capacity", how), |p| p.steps[index].action = action);
-                }
+            for action in [Action::Call, Action::Body, Action::Hoist] {
+                self.push(("step.action", "another"), |p| p.steps[index].action = action);
             }
             self.number("step.calls", step.calls, |plan| &mut plan.steps[index].calls);
             self.number("step.out", step.out, |plan| &mut plan.steps[index].out);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use edbatch::Engine;
 use edbatch_graph::{Dag, Graph, NodeId, Schedule, Source, Value};
-use edbatch_layout::{Capacity, CellStyle, MiniBatch, Plan, Planner, Program, Want, check};
+use edbatch_layout::{CellStyle, MiniBatch, Plan, Planner, Program, Want, check};
 use edbatch_models::{Folder, Model, ModelName};
 use edbatch_policy::{Agenda, Critical, Policy, schedule};
 use edbatch_runtime::kernels::Level;
@@ -83,34 +83,12 @@ impl Subject {
     }
 
     /// Plans the mini-batch, and checks the plan.
-    pub(crate) fn plan(&self, wanted: &[(Value, Want)], capacity: Capacity) -> Plan {
+    pub(crate) fn plan(&self, wanted: &[(Value, Want)]) -> Plan {
         let mut plan = Plan::default();
         let mini_batch = self.mini_batch(wanted);
-        Planner::default().plan(&mini_batch, capacity, &mut plan).unwrap();
+        Planner::default().plan(&mini_batch, &mut plan).unwrap();
         check(&plan, &mini_batch).unwrap();
         plan
-    }
-
-    /// Builds the same calls with other rows of tables.
-    pub(crate) fn other_rows(&self, rng: &mut Random) -> Graph {
-        let network = self.graph.network();
-        let mut other = Graph::new(network.clone());
-        let initial = network.initial_values().len();
-        let given = self.graph.given()[initial..].iter();
-        let given: Vec<Value> = given.map(|&record| other.give(record)).collect();
-        // Values belong to one graph, except the initial ones.
-        let in_other = |value: Value| match value.source() {
-            Source::Node(node) => node.into(),
-            Source::Given(index) => index.checked_sub(initial).map_or(value, |index| given[index]),
-        };
-        for node in (0..self.graph.nodes()).map(NodeId::new) {
-            let kind = self.graph.kind(node);
-            let tables = network[kind].tables().iter();
-            let rows: Vec<u32> = tables.map(|table| rng.random_range(0..table.rows)).collect();
-            let values: Vec<Value> = self.graph.values(node).map(in_other).collect();
-            other.call(kind, &rows, &values).unwrap();
-        }
-        other
     }
 
     pub(crate) fn backend(&self) -> Cpu {
