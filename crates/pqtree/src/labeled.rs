@@ -140,7 +140,7 @@ impl<T: Eq + Hash> Labeled<T> {
         Ok(self.labels(self.tree.smallest_consecutive_superset(&leaves)?))
     }
 
-    /// Reduces several sets, or none. See [`PqTree::reduce_all`].
+    /// Reduces all of several sets, or none. See [`PqTree::reduce_all`].
     pub fn reduce_all<S: AsRef<[T]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,

@@ -148,7 +148,7 @@ impl Nodes {
         self.siblings[node.index()]
     }
 
-    /// The sibling that is not `one`.
+    /// Returns the sibling that is not `one`.
     pub(crate) fn sibling_beside(&self, node: NodeId, one: NodeId) -> NodeId {
         #[cfg(test)]
         self.visits.add();

@@ -103,7 +103,7 @@ impl PqTree {
         }
     }
 
-    /// Reduces several sets, or none: at the first failure, the tree goes back to its state before
+    /// Reduces all of several sets, or none: at the first failure, the tree goes back to its state before
     /// the call.
     pub fn reduce_all<S: AsRef<[u32]>>(
         &mut self,

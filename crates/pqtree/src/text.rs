@@ -84,7 +84,6 @@ pub enum ParseError {
         /// The leaf.
         leaf: u64,
         /// The number of leaves in the text.
-        /// How many leaves the text has.
         leaves: u32,
     },
     /// A circular tree that does not start with its last element.
