@@ -1,4 +1,4 @@
-//! Graphs in the text format, and what policies make of them.
+//! Graphs in the text format, and their schedules by all policies.
 
 use edbatch_graph::{Dag, Schedule, parse_text, write_text};
 use edbatch_policy::{
@@ -6,25 +6,25 @@ use edbatch_policy::{
     lower_bound, schedule,
 };
 
-/// Larger graphs take longer, and say no more.
-const MOST_NODES: usize = 300;
+/// A limit on size: larger graphs take longer without covering more code.
+const MAX_NODES: usize = 300;
 
-/// Reads a graph; what can be read is written and read again, and every policy batches it legally,
-/// in no fewer batches than the lower bound.
+/// Reads a graph. If it is valid, writes it and reads it again, and checks that every policy finds
+/// a legal schedule with at least as many batches as the lower bound.
 pub(crate) fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let dag = match parse_text(text) {
         Ok(dag) => dag,
         Err(error) => return assert!(error.to_string().contains("line ")),
     };
-    if dag.nodes() > MOST_NODES {
+    if dag.nodes() > MAX_NODES {
         return;
     }
-    let again = parse_text(&write_text(&dag)).expect("what was written can be read");
+    let again = parse_text(&write_text(&dag)).expect("a written graph is valid");
     assert!(again.nodes() == dag.nodes() && write_text(&again) == write_text(&dag));
     let bound = lower_bound(&dag);
     let check = |schedule: &Schedule| {
-        schedule.check(&dag).expect("a legal schedule");
+        schedule.check(&dag).expect("the schedule is legal");
         assert!(bound <= schedule.len() && schedule.len() <= dag.nodes());
     };
     let policies: [Box<dyn Policy>; 7] = [

@@ -10,7 +10,8 @@ mod shard_mark;
 use shard::{Shard, number_of_mark};
 use shard_mark::Mark;
 
-/// Reads a mark; what can be read is written and read again. The first byte is the shard's number.
+/// Reads a mark. If it is valid, writes it and reads it again. The first byte is the shard's
+/// number.
 pub(crate) fn run(bytes: &[u8]) {
     let Some((&shard, text)) = bytes.split_first() else { return };
     if let Ok(mark) = Mark::parse(text, shard.into()) {

@@ -1,5 +1,5 @@
-//! What the fuzz targets do with bytes, a file each. `tests/fuzzed.rs` runs the same on the seeds
-//! and for a moment on random bytes.
+//! The bodies of the fuzz targets, one file each. `tests/fuzzed.rs` runs them on the seeds, and for
+//! a short time on random bytes.
 
 pub(crate) mod graphs;
 pub(crate) mod layouts;

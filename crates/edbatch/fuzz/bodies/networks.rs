@@ -1,5 +1,5 @@
-//! Random networks and graphs, drawn from bytes: compiled, planned, checked, and run by every
-//! backend that runs here. No policy, no style, no backend changes a bit.
+//! Random networks and graphs, drawn from bytes. They are compiled, planned, checked, and run in
+//! every way that works on this machine. Policies, styles and plans must not change any bit.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,10 +19,11 @@ use edbatch_testing::networks::{random_graph, random_network};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng, TryRng};
 
-/// Where a graph's values are larger, rounding may change them without bound, as in `a − b`.
-const LARGEST: f32 = 16.0;
+/// The limit on values: if values are larger, rounding errors are unbounded, for example in `a −
+/// b`.
+const MAX_VALUE: f32 = 16.0;
 
-/// Draws a network, a graph, a policy and so on, and runs the graph in every way.
+/// Draws a network, a graph, a policy and a style, and runs the graph in every way.
 pub(crate) fn run(bytes: &[u8]) {
     let mut rng = Drawn { bytes: bytes.iter(), rest: Xoshiro256PlusPlus::seed_from_u64(0) };
     let levels = Level::available();
@@ -36,7 +37,8 @@ pub(crate) fn run(bytes: &[u8]) {
         Box::new(ByDepth::default()),
     ];
     let chosen = rng.random_range(0..policies.len());
-    let mut policy = policies.into_iter().nth(chosen).expect("it was drawn from them");
+    let mut policy =
+        policies.into_iter().nth(chosen).expect("the index is below the number of policies");
     let drawn = STYLES[rng.random_range(0..STYLES.len())];
     let (network, initial) = random_network(&mut rng);
     let network = Arc::new(network);
@@ -44,7 +46,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let graph = random_graph(&network, initial, &mut rng);
     let expected = interpret(&graph, &parameters, &initial_values(&network, &parameters));
     let schedule = schedule(&graph, &mut policy);
-    schedule.check(&graph).expect("a legal schedule");
+    schedule.check(&graph).expect("the schedule is legal");
     let nodes = (0..graph.nodes()).map(NodeId::new);
     let wanted: Vec<(Value, Want)> = nodes.map(|node| (node.into(), Want::Elements)).collect();
     let mut first: Option<Vec<Vec<u32>>> = None;
@@ -53,14 +55,14 @@ pub(crate) fn run(bytes: &[u8]) {
         let mini_batch =
             MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
         let subject = Subject { program: &program, parameters: &parameters, mini_batch };
-        let cpu = Cpu::new(program.clone(), &parameters, level).expect("little memory");
+        let cpu = Cpu::new(program.clone(), &parameters, level).expect("the network is small");
         let all = subject.run_in_every_plan(cpu.with_pool(ThreadPool::new(threads)));
-        assert_eq!(first.get_or_insert_with(|| all.clone()), &all, "{style:?} changes no bit");
+        assert_eq!(first.get_or_insert_with(|| all.clone()), &all, "{style:?} changed a result");
     }
-    compare(&expected, &first.expect("there are two styles"), &graph);
+    compare(&expected, &first.expect("there is at least one style"), &graph);
 }
 
-/// What is compared with the declaration; with how many bytes of folded tables.
+/// The styles to compare with the declaration, each with its limit on folded tables in bytes.
 const STYLES: [(CellStyle, u64); 5] = [
     (CellStyle::Hoisted, 0),
     (CellStyle::Hoisted, u64::MAX),
@@ -69,12 +71,13 @@ const STYLES: [(CellStyle, u64); 5] = [
     (CellStyle::Batched, 0),
 ];
 
-/// A network of which every cell computes what it declares.
+/// Compiles a network, and checks that every cell computes its declaration.
 fn compiled(network: &Arc<Network>, style: CellStyle, folded: u64) -> Arc<Program> {
-    let program = Program::new(network.clone(), style).expect("small cells").fold_tables(folded);
-    check_folding(&program.folding_plan(), &program).expect("folded tables");
+    let program =
+        Program::new(network.clone(), style).expect("the cells are small").fold_tables(folded);
+    check_folding(&program.folding_plan(), &program).expect("the folded tables are complete");
     for (kind, cell) in program.cells().iter().enumerate() {
-        check_cell(&program, Kind::new(kind), cell).expect("a cell as it is declared");
+        check_cell(&program, Kind::new(kind), cell).expect("the cell computes its declaration");
         for part in [CellPart::Whole, CellPart::Prologue, CellPart::Body] {
             let Some(cell) = program.part(Kind::new(kind), part) else { continue };
             check_phases(cell, &phases(network, cell)).expect("phases");
@@ -83,7 +86,7 @@ fn compiled(network: &Arc<Network>, style: CellStyle, folded: u64) -> Arc<Progra
     Arc::new(program)
 }
 
-/// A graph that is to be run.
+/// A graph to run.
 struct Subject<'a> {
     program: &'a Arc<Program>,
     parameters: &'a Parameters,
@@ -91,19 +94,19 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// The bits of all nodes, which are the same however the graph is planned.
+    /// Returns the bits of all nodes, and checks that they are the same in every plan.
     fn run_in_every_plan(&self, mut cpu: Cpu) -> Vec<Vec<u32>> {
         let wanted = self.mini_batch.wanted;
         let (mut planner, mut plan) = (Planner::default(), Plan::default());
-        planner.plan(&self.mini_batch, &mut plan).expect("a small arena");
-        check(&plan, &self.mini_batch).expect("a legal plan");
+        planner.plan(&self.mini_batch, &mut plan).expect("the arena is small");
+        check(&plan, &self.mini_batch).expect("the plan is legal");
         let all = self.read(&mut cpu, &plan, wanted);
-        // Where only the last value is wanted, others take its rows.
+        // With a single wanted value, others can reuse each other's rows.
         let last = &wanted[wanted.len() - 1..];
         let mini_batch = MiniBatch { wanted: last, ..self.mini_batch };
         let mut reusing = Plan::default();
-        planner.plan(&mini_batch, &mut reusing).expect("a small arena");
-        check(&reusing, &mini_batch).expect("a legal plan");
+        planner.plan(&mini_batch, &mut reusing).expect("the arena is small");
+        check(&reusing, &mini_batch).expect("the plan is legal");
         assert!(reusing.arena <= plan.arena);
         assert_eq!(self.read(&mut cpu, &reusing, last)[..], all[all.len() - 1..]);
         assert_eq!(self.read(&mut cpu, &self.plan_in_waves(), wanted), all);
@@ -114,7 +117,7 @@ impl Subject<'_> {
                 plan: &plan,
                 given: self.given(&initial_rows(self.program.network(), self.parameters)),
             }])
-            .expect("it runs nothing");
+            .expect("counting cannot fail");
         assert_eq!(count.counts().batches, self.mini_batch.schedule.len() as u64);
         all
     }
@@ -122,9 +125,9 @@ impl Subject<'_> {
     fn plan_in_waves(&self) -> Plan {
         let (mini_batch, mut plan) = (&self.mini_batch, Plan::default());
         let planned = Planner::new(Lifetimes::Distinct).plan(mini_batch, &mut plan);
-        planned.expect("a small arena");
-        check(&plan, mini_batch).expect("a legal plan");
-        check_waves(&plan, mini_batch).expect("legal waves");
+        planned.expect("the arena is small");
+        check(&plan, mini_batch).expect("the plan is legal");
+        check_waves(&plan, mini_batch).expect("the waves are legal");
         plan
     }
 
@@ -132,7 +135,7 @@ impl Subject<'_> {
         Given { initial, stayed: 0, host: &[] }
     }
 
-    /// Runs a plan; the bits of the wanted values.
+    /// Runs a plan, and returns the bits of the wanted values.
     fn read(
         &self,
         backend: &mut dyn Backend,
@@ -141,21 +144,21 @@ impl Subject<'_> {
     ) -> Vec<Vec<u32>> {
         let initial = initial_rows(self.program.network(), self.parameters);
         let given = self.given(&initial);
-        backend.run(&[Part { slot: 0, plan, given }]).expect("little memory");
+        backend.run(&[Part { slot: 0, plan, given }]).expect("the network is small");
         let outputs = backend.outputs(0, plan);
         let bits = |value: usize| outputs.fields(value).flatten().map(|&x| bits(x)).collect();
         (0..wanted.len()).map(bits).collect()
     }
 }
 
-/// Any NaN is as good as any other.
+/// Returns the bits of a float. All NaNs count as equal.
 fn bits(x: f32) -> u32 {
     if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }
 }
 
-/// Backends round otherwise than the reference, which matters little where all values are small.
+/// Compares with the reference, if all values are small. Backends round differently.
 fn compare(expected: &[Vec<ReferenceTensor>], got: &[Vec<u32>], graph: &Graph) {
-    let small = |x: &f32| x.abs() <= LARGEST;
+    let small = |x: &f32| x.abs() <= MAX_VALUE;
     if !expected.iter().flatten().flatten().all(small) {
         return;
     }
@@ -168,7 +171,8 @@ fn compare(expected: &[Vec<ReferenceTensor>], got: &[Vec<u32>], graph: &Graph) {
     }
 }
 
-/// Draws from bytes, one for each choice, and at random once they have ended.
+/// A random generator that takes one byte for each choice, and pseudo-random numbers after the
+/// last.
 struct Drawn<'a> {
     bytes: std::slice::Iter<'a, u8>,
     rest: Xoshiro256PlusPlus,
@@ -181,7 +185,7 @@ impl TryRng for Drawn<'_> {
         Ok((self.try_next_u64()? >> 32) as u32)
     }
 
-    /// Choices are made by the highest bits.
+    /// Puts the byte in the highest bits, which decide a choice.
     fn try_next_u64(&mut self) -> Result<u64, Infallible> {
         let random = self.rest.next_u64();
         Ok(self.bytes.next().map_or(random, |&byte| u64::from(byte) << 56 | random >> 8))

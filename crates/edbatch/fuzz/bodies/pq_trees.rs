@@ -1,4 +1,4 @@
-//! PQ-trees as text, by serde, and instances of the consecutive-ones problem.
+//! PQ-trees as text and JSON, and instances of the consecutive-ones problem.
 
 use std::fmt::Debug;
 use std::io::Cursor;
@@ -11,10 +11,10 @@ mod c1p_text;
 
 use c1p_text::Lines;
 
-/// Larger trees take longer, and say no more.
+/// A limit on size: larger trees take longer without covering more code.
 const MAX_LEAVES: u32 = 1000;
 
-/// Reads the bytes in each format; a tree that can be read is written and read again.
+/// Reads the bytes in each format. Writes each valid tree and reads it again.
 pub(crate) fn run(bytes: &[u8]) {
     instances(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -22,8 +22,8 @@ pub(crate) fn run(bytes: &[u8]) {
     round_trip::<CircularTree>(text);
     round_trip::<Labeled<String>>(text);
     if let Ok(tree) = text.parse::<PqTree>() {
-        let json = serde_json::to_string(&tree).expect("text becomes JSON");
-        let again: PqTree = serde_json::from_str(&json).expect("what was written can be read");
+        let json = serde_json::to_string(&tree).expect("a tree can be serialised");
+        let again: PqTree = serde_json::from_str(&json).expect("a written tree is valid");
         assert_eq!(again.to_string(), tree.to_string());
     }
     if let Ok(tree) = serde_json::from_str::<PqTree>(text) {
@@ -34,11 +34,11 @@ pub(crate) fn run(bytes: &[u8]) {
 fn round_trip<T: FromStr<Err: Debug> + ToString>(text: &str) {
     let Ok(tree) = text.parse::<T>() else { return };
     let written = tree.to_string();
-    let again = written.parse::<T>().expect("what was written can be read");
+    let again = written.parse::<T>().expect("a written tree is valid");
     assert_eq!(again.to_string(), written);
 }
 
-/// A restriction that a tree accepts stays true to the end; one that it refuses changes nothing.
+/// Checks that an accepted restriction still holds at the end, and a refused one changes nothing.
 fn instances(bytes: &[u8]) {
     let mut lines = Lines::new(Box::new(Cursor::new(bytes.to_vec())));
     while let Ok(Some(instance)) = lines.instance() {

@@ -1,4 +1,4 @@
-//! Every reader of a dataset's format, on any bytes.
+//! The readers of all dataset formats, on any bytes.
 
 #[path = "../../../../datasets/tests/hostile/read_all.rs"]
 mod read_all;

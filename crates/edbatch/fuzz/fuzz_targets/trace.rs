@@ -1,4 +1,4 @@
-//! Traces of operations on a PQ-tree, and on slow models of it.
+//! Traces of operations on a PQ-tree and on slow models of it.
 #![no_main]
 
 #[path = "../../../pqtree/dev/model.rs"]
