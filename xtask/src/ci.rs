@@ -2,6 +2,7 @@
 
 mod examples;
 mod packages;
+mod size;
 mod skips;
 mod steps;
 mod versions;
@@ -90,6 +91,7 @@ impl Step {
             Action::Examples => return examples::pass(),
             Action::Packages => return packages::pass(),
             Action::MinimalVersions => return versions::oldest_suffice(),
+            Action::Size => return size::pass(),
             Action::Semver => return versions::numbers_tell(),
         };
         let mut words = command.split(' ');

@@ -27,6 +27,8 @@ pub(super) enum Action {
     MinimalVersions,
     /// Compares the public API with the previous version.
     Semver,
+    /// Counts lines of Rust, and compares them with the limits.
+    Size,
 }
 
 /// When a check is run.
@@ -127,6 +129,7 @@ const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test kernels -
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("fmt", "cargo fmt --all --check"),
+    Step::of("size", Action::Size),
     Step::new("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
     Step::new(
         "clippy-without-features",
@@ -256,7 +259,11 @@ impl fmt::Display for Step {
         }
         match self.action {
             Action::Command(command) => f.write_str(command),
-            Action::Examples | Action::Packages | Action::MinimalVersions | Action::Semver => {
+            Action::Examples
+            | Action::Packages
+            | Action::MinimalVersions
+            | Action::Semver
+            | Action::Size => {
                 write!(f, "cargo xtask ci --only {}", self.name)
             }
         }
