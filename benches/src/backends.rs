@@ -40,7 +40,7 @@ impl BackendName {
     ) -> Result<Box<dyn Backend>, Failure> {
         #[cfg(feature = "cuda")]
         if self == Self::Cuda {
-            use edbatch_runtime::cuda::{CudaOptions, nvidia};
+            use edbatch::cuda::{CudaOptions, nvidia};
             return Ok(nvidia(program.clone(), parameters, &CudaOptions::default(), &[0])?);
         }
         let _ = (program, parameters);

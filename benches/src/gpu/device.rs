@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use edbatch::cuda::measure::{Hardware, Probe};
+use edbatch::cuda::{self, CudaOptions, EmulatedDevice};
 use edbatch_layout::Program;
-use edbatch_runtime::cuda::measure::{Hardware, Probe};
-use edbatch_runtime::cuda::{self, CudaOptions, EmulatedDevice};
 use edbatch_runtime::{Backend, BackendError, Parameters};
 
 use super::record::MeasuredOn;
@@ -76,7 +76,9 @@ impl Target {
     ) -> Result<Box<dyn Backend>, BackendError> {
         match self {
             Self::Cuda(_) => cuda::nvidia(program.clone(), parameters, options, &[0]),
-            Self::Emulated(device) => device.load(program.clone(), parameters, options),
+            Self::Emulated(device) => {
+                Ok(Box::new(device.load(program.clone(), parameters, options)?))
+            }
         }
     }
 
@@ -85,13 +87,11 @@ impl Target {
     pub fn teams(&self, program: &Program, fewest_blocks: u32) -> usize {
         let (processors, size) = match self {
             Self::Cuda(probe) => {
-                let Hardware { processors, shared_bytes, .. } = *probe.hardware();
+                let Hardware { sms: processors, shared_bytes, .. } = *probe.hardware();
                 let size = cuda::team_size(program, processors, shared_bytes, fewest_blocks);
                 (processors, size)
             }
-            Self::Emulated(device) => {
-                (device.processors(), device.team_size(program, fewest_blocks))
-            }
+            Self::Emulated(device) => (device.sms(), device.team_size(program, fewest_blocks)),
         };
         (processors / size.blocks) as usize
     }
@@ -106,7 +106,7 @@ impl Target {
                 MeasuredOn {
                     device: hardware.name.clone(),
                     architecture: hardware.architecture.clone(),
-                    processors: hardware.processors,
+                    processors: hardware.sms,
                     driver: format!("{}.{}", hardware.driver.0, hardware.driver.1),
                     clocks_mhz: [hardware.clock_khz / 1000, hardware.memory_clock_khz / 1000],
                     host,
@@ -115,7 +115,7 @@ impl Target {
             }
             Self::Emulated(device) => MeasuredOn {
                 device: "the emulated device".into(),
-                processors: device.processors(),
+                processors: device.sms(),
                 host,
                 rehearsal: true,
                 ..MeasuredOn::default()

@@ -1,6 +1,6 @@
 //! Launches, meetings of blocks, and what goes to and from the host.
 
-use edbatch_runtime::cuda::measure::{Experiment, Launching};
+use edbatch::cuda::measure::{Experiment, Launching};
 
 use super::predictions::{self, LAUNCH_AND_TICKET, meeting};
 use super::probe::SAMPLES;
@@ -19,7 +19,7 @@ pub(super) fn run(context: &Context<'_>, found: &mut Findings<'_>) -> Result<(),
         found.skipped("latencies", "the emulated device has none");
         return Ok(());
     };
-    let processors = probe.hardware().processors;
+    let processors = probe.hardware().sms;
     let micros = |ns: &[f64]| Figure::of(&ns.iter().map(|ns| ns / 1e3).collect::<Vec<_>>(), "µs");
 
     for (name, how, blocks) in [
@@ -46,7 +46,7 @@ pub(super) fn run(context: &Context<'_>, found: &mut Findings<'_>) -> Result<(),
             found.stopped("before all meetings");
             return Ok(());
         }
-        let measured = probe.measure(Experiment::Meetings { teams, blocks }, SAMPLES)?;
+        let measured = probe.measure(Experiment::Barriers { teams, blocks }, SAMPLES)?;
         let each: Vec<f64> = measured.device.iter().map(|ns| ns / measured.work).collect();
         let predicted = predictions::meeting_of(teams, blocks, processors);
         found.measured(&meeting(teams, blocks), micros(&each), None, predicted);

@@ -87,7 +87,7 @@ pub fn on_device<M: Model<Input: Sync> + Clone + Send + Sync + 'static>(
     way: &Way<'_>,
 ) -> Result<Box<dyn OnDevice>, Failure> {
     let program = way.kernels.program(model.network())?;
-    let options = way.kernels.options().fewest_blocks(way.fewest_blocks);
+    let options = way.kernels.options().min_blocks(way.fewest_blocks);
     let backend = way.target.load(&program, parameters, &options)?;
     let options = EngineOptions::new().threads(way.parts);
     let mut engine = Engine::with_backend(model, parameters, program, backend, options)?;

@@ -6,12 +6,12 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use edbatch::cuda::CudaError;
+use edbatch::cuda::{self, CompiledKernels, measure};
 use edbatch::load;
 use edbatch_graph::Network;
 use edbatch_layout::Program;
 use edbatch_models::{Model, ModelName};
-use edbatch_runtime::cuda::CudaError;
-use edbatch_runtime::cuda::{self, CompiledKernels, measure};
 use edbatch_testing::Subject;
 
 use super::options::Options;
@@ -232,7 +232,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use clap::Parser;
-    use edbatch_runtime::cuda::kernel_source;
+    use edbatch::cuda::kernel_source;
 
     use super::{Files, MOST_BYTES, Options, bytes_of, check_size, jobs};
 

@@ -1,6 +1,6 @@
 //! What device it is, its bandwidths and its peak: all other figures are relative to these.
 
-use edbatch_runtime::cuda::measure::{self, Experiment};
+use edbatch::cuda::measure::{self, Experiment};
 
 use super::predictions::{FMA_PEAK, PEAK};
 use super::record::Figure;
@@ -30,7 +30,7 @@ pub(super) fn run(context: &Context<'_>, found: &mut Findings<'_>) -> Result<(),
              CUDA {}.{}, {compiler}, clocks up to {} and {} MHz",
             hardware.name,
             hardware.architecture,
-            hardware.processors,
+            hardware.sms,
             hardware.shared_bytes >> 10,
             hardware.cache_bytes >> 20,
             hardware.driver.0,

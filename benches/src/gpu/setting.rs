@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use edbatch::cuda::{CudaOptions, Driver, Precision};
 use edbatch_graph::Network;
 use edbatch_layout::{CellStyle, Program};
-use edbatch_runtime::cuda::{CudaOptions, Driver, Precision};
 
 use crate::workload::Failure;
 

@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use edbatch::cuda::CudaError;
+use edbatch::cuda::{Driver, Precision};
 use edbatch::{Engine, Rows, load};
 use edbatch_models::{ModelName, ZooInput};
-use edbatch_runtime::cuda::CudaError;
-use edbatch_runtime::cuda::{Driver, Precision};
 use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{BackendError, Cpu};
 use edbatch_testing::Subject;

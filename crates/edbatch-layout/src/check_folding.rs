@@ -16,11 +16,11 @@ use crate::record_layout::LINE;
 /// The first violation.
 pub fn check_folding(plan: &Plan, program: &Program) -> Result<(), PlanError> {
     let end = plan.steps.len();
-    let Plan { steps, operands, lists, rows, arena, waves, given, wanted } = plan;
+    let Plan { steps, operands, lists, rows, arena, given, wanted } = plan;
     let at = |step| move |what| PlanError { step, what };
-    if *arena != program.folded_elements() || waves.len() != end {
-        let what = format!("{} waves of {end} steps in an arena of {arena}", waves.len());
-        return Err(at(end)(what));
+    let elements = program.folded_elements();
+    if *arena != elements {
+        return Err(at(end)(format!("an arena of {arena} elements, expected {elements}")));
     }
     if !(lists.is_empty() && given.is_empty() && wanted.is_empty()) {
         return Err(at(end)("has given values, wanted values or lists".into()));

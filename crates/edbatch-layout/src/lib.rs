@@ -29,7 +29,6 @@ mod cell_plan;
 mod check;
 mod check_cell;
 mod check_folding;
-mod check_waves;
 mod compile;
 mod copied;
 mod distinct;
@@ -39,34 +38,27 @@ mod inner_problem;
 mod names;
 mod paper_cells;
 mod paper_rule;
-mod phase_table;
-mod phases;
 mod picture;
 mod plan;
 mod planner;
 mod program;
 mod record_layout;
-mod tape;
 
 pub use cell_plan::{Base, CellPlan, CellStep, Hoisted, Mode, Moved, Place};
 pub use check::{PlanError, check};
 pub use check_cell::check_cell;
 pub use check_folding::check_folding;
-pub use check_waves::check_waves;
 pub use compile::CellStyle;
 pub use copied::Copied;
 pub use elementwise::{Assignment, Elementwise, Form, Function, Operation, Register};
 pub use inner_batches::inner_batches;
 pub use paper_cells::{PAPER_CELLS, paper_cell};
 pub use paper_rule::{Compared, paper_rule};
-pub use phase_table::{PhaseEntry, PhaseTable};
-pub use phases::{Phase, check_phases, phases, recomputed};
 pub use picture::{cell_dot, cell_text};
 pub use plan::{Action, CellPart, Operand, Plan, Step, ValueRow, Want};
 pub use planner::{Addressed, ArenaTooLarge, Lifetimes, MiniBatch, Planner};
 pub use program::{FoldedTable, Program, TooLarge, batches_of, compile_cell};
 pub use record_layout::{LINE, RecordLayout, next_line};
-pub use tape::{CopyJob, TILE, Tape, scratch};
 
 /// The README's example, compiled and run by the tests.
 #[cfg(doctest)]

@@ -23,9 +23,6 @@ pub struct Plan {
     pub rows: Vec<u32>,
     /// The number of elements of the arena.
     pub arena: usize,
-    /// By step: the first wave after those of all steps that it reads, where steps may run
-    /// side by side ([`Planner::for_waves`](crate::Planner::for_waves)); else empty.
-    pub waves: Vec<u32>,
     /// The rows of the given values, which the caller writes before the first step.
     pub given: Vec<ValueRow>,
     /// The rows of the values that are used after the last step, and their use.
@@ -168,7 +165,6 @@ impl Plan {
         self.operands.clear();
         self.lists.clear();
         self.rows.clear();
-        self.waves.clear();
         self.given.clear();
         self.wanted.clear();
         self.arena = 0;

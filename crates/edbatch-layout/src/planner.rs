@@ -48,10 +48,7 @@ pub struct Planner {
     /// By batch: the first of the spans that are freed after it.
     dying: Vec<Option<u32>>,
     arena: Arena,
-    /// Whether the steps of a wave run in any order, or at once.
-    for_waves: bool,
-    /// By batch: its wave.
-    waves: Vec<u32>,
+    lifetimes: Lifetimes,
 }
 
 /// The progress of planning.
@@ -91,7 +88,7 @@ impl Planner {
     /// Creates a planner.
     #[must_use]
     pub fn new(lifetimes: Lifetimes) -> Self {
-        Self { for_waves: lifetimes == Lifetimes::Distinct, ..Self::default() }
+        Self { lifetimes, ..Self::default() }
     }
 
     /// Plans a mini-batch and overwrites `plan`. Given values are at the start of the arena.
@@ -126,8 +123,7 @@ impl Planner {
                 self.hoisted_rows(schedule.len(), signature, of_batch, plan, &mut progress);
             plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
             check_lengths(plan.operands.len(), plan.lists.len(), progress.rows)?;
-            // What is read no more makes room for later batches; but steps of a wave run side by
-            // side, so for waves nothing takes the place of anything.
+            // Spans that no later batch reads make room. With distinct lifetimes no span is freed.
             let mut dying = self.dying[index];
             while let Some(span) = dying {
                 let Span { start, len, next, .. } = self.spans[span as usize];
@@ -144,13 +140,6 @@ impl Planner {
         // Written last, because their rows of results are placed by then.
         plan.rows.resize(progress.rows as usize, 0);
         self.distinct.write(mini_batch, plan);
-        if self.for_waves {
-            // What is hoisted waits for nothing.
-            let mut waves = self.waves.iter().copied();
-            let mut next = || waves.next().expect("a batch for each call");
-            let wave = |step: &Step| if step.is_batch() { next() } else { 0 };
-            plan.waves.extend(plan.steps.iter().map(wave));
-        }
         Ok(())
     }
 
@@ -217,12 +206,10 @@ pub struct ArenaTooLarge {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Addressed {
-    /// The arena, with a device's scratch.
+    /// The arena.
     Values,
-    /// A list of the plan, or the command list of a device.
+    /// A list of the plan.
     Lists,
-    /// The results that a device returns: all wanted elements.
-    Results,
 }
 
 impl fmt::Display for ArenaTooLarge {
@@ -239,9 +226,6 @@ impl fmt::Display for ArenaTooLarge {
             }
             Addressed::Lists => {
                 write!(f, "the mini-batch's plan has {elements} numbers, expected below 2^32")
-            }
-            Addressed::Results => {
-                write!(f, "the mini-batch has {elements} elements of results, expected below 2^32")
             }
         }?;
         f.write_str(": make mini-batches smaller")

@@ -26,14 +26,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Read [`Backend`] next, then `cpu.rs` and [`kernels`]. All of the project's `unsafe` code is in
-//! [`kernels`], in `thread_pool.rs`, and in the driver of CUDA devices.
+//! Read [`Backend`] next, then `cpu.rs` and [`kernels`]. All `unsafe` code of the crate is in
+//! [`kernels`] and in `thread_pool.rs`.
 
 mod backend;
 mod count;
 mod cpu;
-#[cfg(feature = "cuda")]
-pub mod cuda;
 mod finite;
 mod interpret;
 pub mod kernels;

@@ -1,7 +1,7 @@
-//! The host's time of a mini-batch, from parsed inputs on, without what a backend then does: to a
-//! plan for the CPU, and to a tape for a device, without and with folded tables.
+//! The host's time of a mini-batch without its execution: from parsed inputs to a plan for the CPU,
+//! and to a command list for a device, without and with folded tables.
 //!
-//!     cargo bench -p edbatch --bench host_time -- [TREES [ROUNDS]]
+//!     cargo bench -p edbatch --features cuda --bench host_time -- [TREES [ROUNDS]]
 //!
 //! TREES is a file of binary trees, such as the Stanford Sentiment Treebank's test set; without it
 //! generated trees are taken. They take turns, a whole set each, 64 trees at a time; the
@@ -16,30 +16,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use edbatch::cuda::{CommandList, PhaseTable};
 use edbatch::{Engine, EngineOptions, Rows, Statistics};
 use edbatch_datasets::{Tree, generate, read_binary_trees};
-use edbatch_layout::{CellStyle, Lifetimes, PhaseTable, Plan, Program, Tape};
+use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
 use edbatch_models::{Model, TreeLstm, TreeSizes};
 use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Parameters, Part};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 const MINI_BATCH: usize = 64;
 
-/// Carries nothing out: results are zeros.
+/// A backend that runs nothing. Its results are zeros.
 struct Nothing {
     program: Arc<Program>,
     zeros: Vec<f32>,
     indices: Vec<u32>,
-    /// For a device: what its plans are written with, and where.
-    tape: Option<(PhaseTable, Tape)>,
-    /// How long that took so far, in nanoseconds.
+    /// For a device.
+    commands: Option<(PhaseTable, CommandList)>,
+    /// The time of writing command lists so far, in nanoseconds.
     writing: Arc<AtomicU64>,
 }
 
 impl Nothing {
     fn new(program: Arc<Program>, is_device: bool) -> Self {
-        let tape = is_device.then(|| (PhaseTable::new(&program), Tape::default()));
-        Self { program, zeros: Vec::new(), indices: Vec::new(), tape, writing: Arc::default() }
+        let commands = is_device.then(|| (PhaseTable::new(&program), CommandList::default()));
+        let (zeros, indices) = (Vec::new(), Vec::new());
+        Self { program, zeros, indices, commands, writing: Arc::default() }
     }
 }
 
@@ -48,15 +50,11 @@ impl Backend for Nothing {
         for Part { plan, given, .. } in parts {
             self.zeros.resize(self.zeros.len().max(plan.arena), 0.0);
             self.indices.resize(self.indices.len().max(plan.wanted.len()), 0);
-            let Some((table, tape)) = &mut self.tape else { continue };
+            let Some((table, commands)) = &mut self.commands else { continue };
             let rows = (given.initial.len(), given.stayed);
             let began = Instant::now();
-            let written = tape.write(&self.program, table, plan, rows);
+            commands.write(&self.program, table, plan, rows)?;
             self.writing.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
-            written.map_err(|error| {
-                let bytes = 4 * error.elements;
-                BackendError::Memory { what: "arena", bytes }
-            })?;
         }
         Ok(())
     }
@@ -70,16 +68,16 @@ impl Backend for Nothing {
     }
 
     fn fork(&self) -> Box<dyn Backend> {
-        Box::new(Self::new(self.program.clone(), self.tape.is_some()))
+        Box::new(Self::new(self.program.clone(), self.commands.is_some()))
     }
 
     fn lifetimes(&self) -> Lifetimes {
-        if self.tape.is_some() { Lifetimes::Distinct } else { Lifetimes::Reuse }
+        if self.commands.is_some() { Lifetimes::Distinct } else { Lifetimes::Reuse }
     }
 }
 
-/// One way through mini-batches, and the time of each: construction, schedule, plan and tape, in
-/// microseconds.
+/// An engine, and its times per mini-batch in microseconds: construction, schedule, plan and command
+/// list.
 struct Contestant {
     name: &'static str,
     engine: Engine<TreeLstm>,
@@ -158,7 +156,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         trees.len(),
         statistics.nodes as f64 / statistics.graphs as f64
     );
-    println!("{:>8} construct schedule     plan     tape      sum", "");
+    println!("{:>8} construct schedule     plan     list      sum", "");
     for contestant in &contestants {
         print!("{:>8}", contestant.name);
         for part in 0..4 {

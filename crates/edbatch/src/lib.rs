@@ -121,6 +121,8 @@
 //! - In the sources: `engine.rs`, then `session.rs`.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "cuda")]
+pub use edbatch_cuda as cuda;
 pub use edbatch_datasets as datasets;
 pub use edbatch_graph as graph;
 pub use edbatch_layout as layout;

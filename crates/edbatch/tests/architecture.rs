@@ -6,17 +6,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each crate may depend on of ours, outside of tests.
-const ALLOWED: [(&str, &[&str]); 8] = [
+const ALLOWED: [(&str, &[&str]); 9] = [
     ("crates/pqtree", &[]),
     ("crates/edbatch-graph", &[]),
     ("datasets", &[]),
     ("crates/edbatch-policy", &["edbatch-graph"]),
     ("crates/edbatch-layout", &["edbatch-graph", "pqtree"]),
     ("crates/edbatch-runtime", &["edbatch-graph", "edbatch-layout"]),
+    ("crates/edbatch-cuda", &["edbatch-graph", "edbatch-layout", "edbatch-runtime"]),
     ("crates/edbatch-models", &["edbatch-graph", "edbatch-datasets"]),
     (
         "crates/edbatch",
         &[
+            "edbatch-cuda",
             "edbatch-datasets",
             "edbatch-graph",
             "edbatch-layout",
@@ -49,32 +51,45 @@ fn crates_depend_only_on_what_the_architecture_allows() {
     }
 }
 
-/// The files of the runtime, outside of its kernels, that may be unsafe.
-const UNSAFE: [&str; 6] = [
-    "thread_pool.rs",
-    "cuda/emulated.rs",
-    "cuda/nvidia.rs",
-    "cuda/nvidia/memory.rs",
-    "cuda/nvidia/timed.rs",
-    "cuda/nvrtc.rs",
+/// The crates with unsafe code, and their files and folders that may contain it.
+const UNSAFE: [(&str, &[&str]); 2] = [
+    ("crates/edbatch-runtime", &["kernels", "thread_pool.rs"]),
+    ("crates/edbatch-cuda", &["emulated.rs", "nvidia.rs", "nvidia", "nvrtc.rs"]),
 ];
+
+/// The feature `cuda` concerns only the re-export of the device crate, and the command.
+#[test]
+fn only_the_re_export_and_the_command_know_the_feature_cuda() {
+    for (folder, _) in ALLOWED {
+        for path in sources(&root().join(folder).join("src")) {
+            let text = fs::read_to_string(&path).unwrap();
+            let is_command = path.iter().any(|part| part == "cli");
+            let allowed = if path.ends_with("edbatch/src/lib.rs") { 1 } else { 0 };
+            let count = text.matches("feature = \"cuda\"").count();
+            assert!(is_command || count <= allowed, "{} knows the feature cuda", path.display());
+        }
+    }
+}
 
 #[test]
 fn unsafe_stands_where_the_architecture_allows_it_alone() {
     for (folder, _) in ALLOWED {
         let library = fs::read_to_string(root().join(folder).join("src/lib.rs")).unwrap();
-        if folder != "crates/edbatch-runtime" {
+        if UNSAFE.iter().all(|(crate_folder, _)| folder != *crate_folder) {
             assert!(
                 library.contains("#![forbid(unsafe_code)]"),
                 "{folder} must forbid unsafe code"
             );
         }
     }
-    for path in sources(&root().join("crates/edbatch-runtime/src")) {
-        let text = fs::read_to_string(&path).unwrap();
-        let kernels = path.iter().any(|part| part == "kernels");
-        let allowed = kernels || UNSAFE.iter().any(|file| path.ends_with(file));
-        assert!(allowed || !text.contains("unsafe "), "{} must not be unsafe", path.display());
+    for (folder, allowed) in UNSAFE {
+        let source = root().join(folder).join("src");
+        for path in sources(&source) {
+            let text = fs::read_to_string(&path).unwrap();
+            let inside = path.strip_prefix(&source).unwrap();
+            let allowed = allowed.iter().any(|name| inside.starts_with(name));
+            assert!(allowed || !text.contains("unsafe "), "{} must not be unsafe", path.display());
+        }
     }
 }
 
@@ -97,9 +112,10 @@ fn no_two_public_types_have_the_same_name() {
 }
 
 /// Where every line, of code, comments or prose, has at most 100 characters.
-const NARROW: [&str; 9] = [
+const NARROW: [&str; 10] = [
     "benches",
     "crates/edbatch",
+    "crates/edbatch-cuda",
     "crates/edbatch-graph",
     "crates/edbatch-layout",
     "crates/edbatch-models",

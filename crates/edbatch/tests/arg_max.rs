@@ -121,15 +121,15 @@ fn divided_mini_batches_have_the_same_indices() {
 mod on_devices {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use edbatch_layout::{CellStyle, Lifetimes, PhaseTable, Plan, Program, Tape};
+    use edbatch::cuda::{CommandList, Driver, PhaseTable};
+    use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
     use edbatch_models::{LstmNmt, NmtSizes, SourceSentence, Stop};
-    use edbatch_runtime::cuda::Driver;
     use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Part};
 
     use super::*;
     use crate::emulated;
 
-    /// A device's backend that counts the bytes which its plans hand to the host.
+    /// A device's backend that counts the bytes which its plans copy to the host.
     struct Counting {
         backend: Box<dyn Backend>,
         program: Arc<Program>,
@@ -139,10 +139,12 @@ mod on_devices {
     impl Backend for Counting {
         fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
             for Part { plan, given, .. } in parts {
-                let mut tape = Tape::default();
+                let mut commands = CommandList::default();
                 let rows = (given.initial.len(), given.stayed);
-                tape.write(&self.program, &PhaseTable::new(&self.program), plan, rows).unwrap();
-                self.bytes.fetch_add(4 * (tape.outputs() + tape.indices()), Ordering::Relaxed);
+                let table = PhaseTable::new(&self.program);
+                commands.write(&self.program, &table, plan, rows).unwrap();
+                let words = commands.outputs() + commands.indices();
+                self.bytes.fetch_add(4 * words, Ordering::Relaxed);
             }
             self.backend.run(parts)
         }

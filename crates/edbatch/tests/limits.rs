@@ -6,8 +6,8 @@ use std::sync::Arc;
 use edbatch::{Engine, EngineOptions, RunError};
 use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, RecordId, Schedule, Shape, Value};
 use edbatch_layout::{
-    Addressed, ArenaTooLarge, CellStyle, Lifetimes, MiniBatch, PhaseTable, Plan, Planner, Program,
-    Tape, TooLarge, Want,
+    Addressed, ArenaTooLarge, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, TooLarge,
+    Want,
 };
 use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::{Backend, Count, Given, Parameters, Part, Rows};
@@ -153,64 +153,6 @@ fn given_values_count_too() {
             MiniBatch { program: &program, graph: &graph, schedule: &schedule, wanted: &wanted };
         let planned = Planner::default().plan(&mini_batch, &mut Plan::default());
         assert_eq!(planned.is_ok(), fits, "{values} given values");
-    }
-}
-
-#[test]
-fn a_device_hands_out_fewer_than_two_to_the_32_elements() {
-    let huge = Huge::new();
-    let program = huge.program();
-    let table = PhaseTable::new(&program);
-    // One value, wanted again and again.
-    let wanted = |large: usize| {
-        move |_: &Graph| {
-            let want = |node| (NodeId::new(node).into(), Want::Elements);
-            [vec![want(0); large], vec![want(1)]].concat()
-        }
-    };
-    let write = |large: usize| {
-        let calls = [huge.large, huge.rest];
-        let planned =
-            planned(&mut Planner::new(Lifetimes::Distinct), &program, &calls, (1, wanted(large)));
-        let mut tape = Tape::default();
-        tape.write(&program, &table, &planned.unwrap(), (0, 0)).map(|()| tape.outputs() as u64)
-    };
-    assert_eq!(write(15), Ok(ABOVE - 16));
-    let error = write(16).unwrap_err();
-    let elements = ABOVE + u64::from(REST);
-    assert_eq!(error, ArenaTooLarge { elements, what: Addressed::Results });
-    assert!(
-        error.to_string().ends_with("of results, expected below 2^32: make mini-batches smaller")
-    );
-}
-
-#[test]
-fn the_arena_of_a_device_has_room_for_scratch_below_two_to_the_32() {
-    let mut network = Network::new();
-    let shape = Shape::Vector(1 << 26);
-    let record = network.record("scores", [("y", shape)]).unwrap();
-    let cell = network.cell("scores", record, |cell| {
-        vec![cell.constant(0.5, shape).tanh().softmax().log_softmax()]
-    });
-    let cell = cell.unwrap();
-    let program = Program::new(Arc::new(network), CellStyle::default()).unwrap();
-    let scratch: u64 = program.cell(cell).regions.iter().map(|&width| u64::from(width)).sum();
-    assert!(scratch > 0, "the cell keeps something on the way");
-    let call = scratch + u64::from(program.record(record).stride);
-    let (most, table) = ((ABOVE - 1) / call, PhaseTable::new(&program));
-    for (calls, fits) in [(most, true), (most + 1, false)] {
-        let calls = vec![cell; calls as usize];
-        let plan =
-            planned(&mut Planner::new(Lifetimes::Distinct), &program, &calls, (64, every)).unwrap();
-        let mut tape = Tape::default();
-        let written = tape.write(&program, &table, &plan, (0, 0));
-        let elements = call * calls.len() as u64;
-        match fits {
-            true => assert_eq!((written, tape.arena() as u64), (Ok(()), elements)),
-            false => {
-                assert_eq!(written, Err(ArenaTooLarge { elements, what: Addressed::Values }));
-            }
-        }
     }
 }
 

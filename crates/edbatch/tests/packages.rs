@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PUBLISHED: [&str; 8] = [
+const PUBLISHED: [&str; 9] = [
     "crates/edbatch",
+    "crates/edbatch-cuda",
     "crates/edbatch-graph",
     "crates/edbatch-layout",
     "crates/edbatch-models",

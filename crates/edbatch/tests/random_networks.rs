@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use edbatch_graph::{Dag, Graph, Kind, NodeId, Schedule};
 use edbatch_layout::{
-    CellPart, CellStyle, Lifetimes, MiniBatch, Phase, Plan, Planner, Program, Want, check,
-    check_cell, check_folding, check_phases, check_waves, phases,
+    CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check, check_cell, check_folding,
 };
 use edbatch_policy::{Agenda, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
@@ -55,7 +54,6 @@ fn batched_is_node_by_node(seed: u64) {
             for (kind, cell) in program.cells().iter().enumerate() {
                 check_cell(&program, Kind::new(kind), cell).unwrap();
             }
-            in_phases(&program);
             // Batches may list their nodes in any order.
             let mut schedule = schedule.clone();
             (0..schedule.len()).for_each(|batch| schedule.nodes_mut(batch).shuffle(&mut rng));
@@ -102,58 +100,12 @@ fn run(
     let alone = read(&mut cpu, program, parameters, &last, &reusing);
     let all = read(&mut cpu, program, parameters, &mini_batch, &plan);
     assert_eq!(alone.last(), all.last(), "reused rows change no bit");
-    let waves = in_waves(&mini_batch);
-    assert_eq!(read(&mut cpu, program, parameters, &mini_batch, &waves), all, "nor do waves");
+    let mut distinct = Plan::default();
+    Planner::new(Lifetimes::Distinct).plan(&mini_batch, &mut distinct).unwrap();
+    check(&distinct, &mini_batch).unwrap();
+    let distinct = read(&mut cpu, program, parameters, &mini_batch, &distinct);
+    assert_eq!(distinct, all, "distinct rows change no bit");
     all
-}
-
-/// The plan for a device: its waves are legal and as early as they can be, and no other are.
-fn in_waves(mini_batch: &MiniBatch<'_>) -> Plan {
-    let &MiniBatch { graph, schedule, .. } = mini_batch;
-    let mut plan = Plan::default();
-    Planner::new(Lifetimes::Distinct).plan(mini_batch, &mut plan).unwrap();
-    check(&plan, mini_batch).unwrap();
-    check_waves(&plan, mini_batch).unwrap();
-    let hoists: Vec<Kind> =
-        plan.steps.iter().filter(|step| !step.is_batch()).map(|step| step.cell).collect();
-    let mut wave_of = vec![0; graph.nodes()];
-    let mut expected = Vec::new();
-    for batch in schedule.batches() {
-        let before = batch.nodes.iter().flat_map(|&node| graph.arguments(node));
-        let wave = before.map(|argument| wave_of[argument.index()] + 1).max().unwrap_or(0);
-        let wave = wave.max(u32::from(hoists.contains(&batch.kind)));
-        batch.nodes.iter().for_each(|node| wave_of[node.index()] = wave);
-        expected.push(wave);
-    }
-    let got = plan.steps.iter().zip(&plan.waves).filter(|(step, _)| step.is_batch());
-    assert_eq!(got.map(|(_, &wave)| wave).collect::<Vec<_>>(), expected);
-    for step in 0..plan.steps.len() {
-        let mut earlier = plan.clone();
-        if earlier.waves[step] > 0 {
-            earlier.waves[step] -= 1;
-            check_waves(&earlier, mini_batch).expect_err("a step before what it waits for");
-        }
-    }
-    plan
-}
-
-/// Every cell of every style falls into phases, none of which may be joined with the next.
-fn in_phases(program: &Program) {
-    for kind in (0..program.cells().len()).map(Kind::new) {
-        for part in [CellPart::Whole, CellPart::Prologue, CellPart::Body] {
-            let Some(cell) = program.part(kind, part) else { continue };
-            let phases = phases(program.network(), cell);
-            check_phases(cell, &phases).unwrap();
-            for pair in phases.windows(2) {
-                let both = pair[0].steps.start..pair[1].steps.end;
-                let units = [&pair[0].units[..], &pair[1].units[..]].concat();
-                let at = phases.iter().position(|phase| *phase == pair[0]).unwrap();
-                let joined = Phase { steps: both, units };
-                let all = [&phases[..at], &[joined], &phases[at + 2..]].concat();
-                check_phases(cell, &all).expect_err("units of a phase that wait for each other");
-            }
-        }
-    }
 }
 
 /// Runs a plan; all fields of the wanted values.

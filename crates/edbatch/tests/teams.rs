@@ -1,14 +1,14 @@
-//! Plans by teams of an emulated device: a launch a mini-batch, and several engines on one device.
+//! Engines on an emulated device: launches of parts, and several engines on one device.
 
 use std::sync::Arc;
 
+use edbatch::cuda::{CudaOptions, Driver, EmulatedDevice, Precision};
 use edbatch::{Engine, EngineOptions, Rows};
 use edbatch_datasets::generate;
 use edbatch_graph::Network;
 use edbatch_layout::{CellStyle, Program};
 use edbatch_models::*;
 use edbatch_runtime::Parameters;
-use edbatch_runtime::cuda::{CudaOptions, Driver, EmulatedDevice, Precision};
 use edbatch_runtime::kernels::Level;
 use edbatch_testing::skip;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -17,7 +17,7 @@ use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 #[expect(dead_code, reason = "other tests need a device of their own")]
 mod emulated;
 
-/// A model and what the CPU makes of its inputs.
+/// A model, inputs, and the results of the CPU.
 struct Subject<M: Model> {
     model: M,
     parameters: Parameters,
@@ -26,7 +26,7 @@ struct Subject<M: Model> {
 }
 
 impl<M: Model + Clone> Subject<M> {
-    /// `None` where the CPU has other bits than a device.
+    /// Returns `None` if the CPU's bits differ from a device's.
     fn new(model: M, inputs: Vec<M::Input>) -> Option<Self> {
         if Level::detect() == Level::Portable {
             skip("this level of the CPU rounds products");
@@ -59,7 +59,7 @@ fn trees() -> Option<Subject<TreeLstm>> {
     Subject::new(TreeLstm::new(sizes).unwrap(), trees)
 }
 
-/// A decoder: as many graphs as its longest sentence has words.
+/// A decoder, with a graph per word of its longest sentence.
 fn translator() -> Option<Subject<LstmNmt>> {
     let sizes = NmtSizes { source: 9, target: 9, embed: 4, hidden: 5 };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
@@ -70,9 +70,9 @@ fn translator() -> Option<Subject<LstmNmt>> {
     Subject::new(LstmNmt::new(sizes).unwrap(), (0..16).map(&mut source).collect())
 }
 
-/// Bringing values in and out is part of the launch, and so are all parts of the mini-batch.
+/// The launch contains all parts of the mini-batch, and copies values in and out.
 #[test]
-fn a_mini_batch_is_one_call_of_the_driver() {
+fn a_mini_batch_is_one_driver_call() {
     let Some(subject) = trees() else { return };
     for threads in [1, 2, 3] {
         let device = EmulatedDevice::with_size(5, 12, 64 << 10);
@@ -83,11 +83,11 @@ fn a_mini_batch_is_one_call_of_the_driver() {
             let (calls, launches) = (device.calls(), device.launches());
             assert!(engine.run(&subject.inputs).unwrap() == subject.expected);
             assert_eq!(device.launches() - launches, 1, "{threads} threads");
-            // Which thread takes which part is chance, and so is when its memory has grown.
+            // With several threads, slots get parts of different sizes and may still grow.
             assert!(threads > 1 || device.calls() - calls == 1);
         }
     }
-    // Beside it, a launch a wave: leaves, at least as many levels as log₂ of the leaves, outputs.
+    // With a launch per wave: leaves, at least log₂ of the leaves levels, and outputs.
     let device = EmulatedDevice::new(5);
     let Some(mut engine) = subject.engine(&device, 1, Driver::Waves) else { return };
     let before = device.launches();
@@ -95,16 +95,16 @@ fn a_mini_batch_is_one_call_of_the_driver() {
     assert!(device.launches() - before > 4);
 }
 
-/// Parts of a decoder end after different numbers of graphs; each graph is a launch, of all parts
-/// that still go on.
+/// Parts of a decoder end after different numbers of rounds. Each round is one launch of all parts
+/// that have not ended.
 #[test]
-fn parts_that_go_on_are_launched_together() {
+fn each_round_of_parts_is_one_launch() {
     let Some(subject) = translator() else { return };
     let device = EmulatedDevice::with_size(6, 12, 64 << 10);
     let Some(mut engine) = subject.engine(&device, 3, Driver::Teams) else { return };
     let parts = engine.parts(&subject.inputs);
     assert_eq!(parts.len(), 3);
-    // As many as the part that goes on longest has by itself.
+    // The number of graphs of the longest part.
     let graphs = parts.into_iter().map(|part| {
         let mut cpu = Engine::new(subject.model.clone(), subject.parameters.clone()).unwrap();
         cpu.run(&subject.inputs[part]).unwrap();
@@ -119,8 +119,8 @@ fn parts_that_go_on_are_launched_together() {
     }
 }
 
-/// More engines than the device has teams: each waits for its turn, and parts that do not fit side
-/// by side are launched one after the other.
+/// With more engines than teams, each engine waits for its turn, and parts that do not fit at a time
+/// are launched one after the other.
 #[test]
 fn engines_share_the_teams_of_a_device() {
     let (Some(trees), Some(translator)) = (trees(), translator()) else { return };
@@ -145,35 +145,35 @@ fn engines_share_the_teams_of_a_device() {
     });
 }
 
-/// Wherever weights lie, in few blocks, in many or in the device's memory, bits are the same.
+/// Resident in few or in many blocks, or streamed: the weights' places change no bit.
 #[test]
 fn no_bit_depends_on_the_size_of_the_teams() {
     let Some(subject) = trees() else { return };
-    for (processors, kept_bytes) in [(1, 1 << 20), (3, 0), (5, 1 << 10), (40, 3 << 10), (70, 700)] {
-        let device = EmulatedDevice::with_size(8, processors, kept_bytes);
+    for (sms, resident_bytes) in [(1, 1 << 20), (3, 0), (5, 1 << 10), (40, 3 << 10), (70, 700)] {
+        let device = EmulatedDevice::with_size(8, sms, resident_bytes);
         let Some(mut engine) = subject.engine(&device, 1, Driver::Teams) else { return };
         let outputs = engine.run(&subject.inputs).unwrap();
-        assert!(outputs == subject.expected, "{processors} processors, {kept_bytes} bytes");
+        assert!(outputs == subject.expected, "{sms} SMs, {resident_bytes} bytes");
     }
     let device = EmulatedDevice::with_size(8, 40, 48 << 10);
     let program = Program::new(subject.model.network().clone(), CellStyle::default()).unwrap();
     let (program, parameters) = (Arc::new(program), &subject.parameters);
     for blocks in [4, 7, 32, 99] {
-        let options = CudaOptions::new().fewest_blocks(blocks);
-        let backend = device.load(program.clone(), parameters, &options).unwrap();
+        let options = CudaOptions::new().min_blocks(blocks);
+        let backend = Box::new(device.load(program.clone(), parameters, &options).unwrap());
         let (model, options) = (subject.model.clone(), EngineOptions::new());
         let engine = Engine::with_backend(model, parameters, program.clone(), backend, options);
         let outputs = engine.unwrap().run(&subject.inputs).unwrap();
-        assert!(outputs == subject.expected, "teams of {blocks} blocks at least");
+        assert!(outputs == subject.expected, "teams of at least {blocks} blocks");
     }
 }
 
-/// Engines are on each of several devices in turn, and the parts of a mini-batch on one.
+/// Forks are on several devices in turn, and all parts of a mini-batch on one.
 #[test]
-fn engines_take_devices_in_turn() {
+fn forks_take_devices_in_turn() {
     let Some(subject) = trees() else { return };
     let devices = [(8, 64 << 10), (12, 1 << 10)]
-        .map(|(processors, kept)| EmulatedDevice::with_size(3, processors, kept));
+        .map(|(sms, resident)| EmulatedDevice::with_size(3, sms, resident));
     let program = Program::new(subject.model.network().clone(), CellStyle::default()).unwrap();
     let (program, parameters) = (Arc::new(program), &subject.parameters);
     if emulated::load(&devices[0], program.clone(), parameters, Driver::Teams).is_none() {
@@ -183,7 +183,7 @@ fn engines_take_devices_in_turn() {
     let load = |devices: &[EmulatedDevice]| {
         EmulatedDevice::load_on(devices, program.clone(), parameters, &options)
     };
-    let backend = load(&devices).unwrap();
+    let backend = Box::new(load(&devices).unwrap());
     let (model, options) = (subject.model.clone(), EngineOptions::new().threads(2));
     let engine = Engine::with_backend(model, parameters, program.clone(), backend, options);
     let mut engines = vec![engine.unwrap()];
@@ -202,14 +202,13 @@ fn engines_take_devices_in_turn() {
     assert!(error.contains("at least one"), "{error}");
 }
 
-/// From operands of 10 bits: near the CPU's results, and the same bits in all mini-batches and
-/// teams.
+/// Results are near the CPU's, and have the same bits in all mini-batches and teams.
 #[test]
 fn tf32_is_near_and_does_not_depend_on_the_mini_batch() {
     let Some(subject) = trees() else { return };
     let mut first: Option<Vec<Rows>> = None;
-    for (processors, kept_bytes) in [(12, 64 << 10), (5, 1 << 10)] {
-        let device = EmulatedDevice::with_size(9, processors, kept_bytes);
+    for (sms, resident_bytes) in [(12, 64 << 10), (5, 1 << 10)] {
+        let device = EmulatedDevice::with_size(9, sms, resident_bytes);
         let program = Program::new(subject.model.network().clone(), CellStyle::default()).unwrap();
         let (program, parameters) = (Arc::new(program), &subject.parameters);
         for driver in emulated::DRIVERS {
@@ -225,7 +224,7 @@ fn tf32_is_near_and_does_not_depend_on_the_mini_batch() {
                 let chunks = subject.inputs.chunks(size);
                 let got: Vec<_> = chunks.flat_map(|inputs| engine.run(inputs).unwrap()).collect();
                 let first = first.get_or_insert_with(|| got.clone());
-                assert!(got == *first, "{driver:?}, {processors} processors, {size} trees");
+                assert!(got == *first, "{driver:?}, {sms} SMs, {size} trees");
             }
         }
     }

@@ -1,16 +1,16 @@
-//! How many waves whole sets take on a device that runs batches side by side.
+//! The number of waves of whole data sets on a device.
 //!
-//! Waves are exact: they follow from the inputs and the policy alone.
+//! It is exact, because it depends on the inputs and the policy only.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use edbatch::Engine;
+use edbatch::cuda::{CommandList, PhaseTable, check_phases, check_waves, phases, waves};
 use edbatch_graph::{Dag, Network, NodeId, Schedule};
 use edbatch_layout::{
-    CellPlan, CellStyle, Lifetimes, MiniBatch, PhaseTable, Plan, Planner, Program, Tape, Want,
-    check, check_phases, check_waves, phases,
+    CellPlan, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check,
 };
 use edbatch_models::{
     BiLstmTagger, LstmNmt, Model, ModelConfig, ModelName, NmtSizes, TaggerSizes, TreeGru, TreeLstm,
@@ -21,22 +21,22 @@ use edbatch_runtime::Parameters;
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// What a device is told over a whole set.
+/// Totals of the command lists of a set.
 #[derive(Default)]
-struct OnTape {
+struct Lists {
     launches: usize,
     jobs: usize,
     words: usize,
 }
 
-/// Batches and waves of a set's mini-batches of 64 inputs in the order of the file, outputs
-/// included, and how many mini-batches there are.
+/// Counts batches and waves of a set in mini-batches of 64 inputs, outputs included, and the
+/// mini-batches.
 fn count(
     name: ModelName,
     file: &str,
     (style, folded): (CellStyle, u64),
     scheduler: fn() -> Scheduler,
-) -> Option<([usize; 3], OnTape)> {
+) -> Option<([usize; 3], Lists)> {
     let path: PathBuf = shared(Path::new("datasets").join(file))?;
     let gathered = build_vocabularies(name.family(), std::slice::from_ref(&path)).unwrap();
     let config = ModelConfig::new(name, 4, None, gathered.outputs);
@@ -48,8 +48,8 @@ fn count(
     let mut engine = Engine::new(model, parameters).unwrap();
     let (mut planner, mut scheduler) = (Planner::new(Lifetimes::Distinct), scheduler());
     let (mut plan, mut schedule) = (Plan::default(), Schedule::new());
-    let (mut counts, mut on_tape) = ([0; 3], OnTape::default());
-    let (table, mut tape) = (PhaseTable::new(&program), Tape::default());
+    let (mut counts, mut lists) = ([0; 3], Lists::default());
+    let (table, mut commands) = (PhaseTable::new(&program), CommandList::default());
     for inputs in all.chunks(64) {
         for graph in engine.graphs(inputs).unwrap() {
             scheduler.schedule(&graph, &mut schedule);
@@ -59,23 +59,24 @@ fn count(
             let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &wanted };
             planner.plan(&mini_batch, &mut plan).unwrap();
             check(&plan, &mini_batch).unwrap();
-            check_waves(&plan, &mini_batch).unwrap();
-            let waves = plan.waves.iter().max().map_or(0, |&last| last as usize + 1);
+            let waves = waves(&program, &plan);
+            check_waves(&plan, &waves, &mini_batch).unwrap();
+            let waves = waves.iter().max().map_or(0, |&last| last as usize + 1);
             counts = [counts[0] + schedule.len(), counts[1] + waves, counts[2] + 1];
-            // The host gives the initial values; a launch a wave, and one before and behind.
+            // The host gives the initial values. There is a launch per wave, and one before and after.
             let initial = (program.network().initial_values().len(), 0);
-            tape.write(&program, &table, &plan, initial).unwrap();
-            on_tape.launches += tape.waves();
-            on_tape.jobs += (0..tape.waves()).map(|wave| tape.jobs(wave)).sum::<usize>();
-            on_tape.words += tape.words().len();
+            commands.write(&program, &table, &plan, initial).unwrap();
+            lists.launches += commands.waves();
+            lists.jobs += (0..commands.waves()).map(|wave| commands.jobs(wave)).sum::<usize>();
+            lists.words += commands.words().len();
         }
     }
-    Some((counts, on_tape))
+    Some((counts, lists))
 }
 
-/// On lattices `Critical` has fewer batches, and by depth there are fewer waves: the least.
+/// On lattices `Critical` has fewer batches, and by depth the fewest waves.
 #[test]
-fn lattices_have_fewer_waves_by_depth_and_others_as_many() {
+fn only_lattices_have_fewer_waves_by_depth() {
     let (by_depth, default): (fn() -> _, fn() -> _) = (Scheduler::by_depth, Scheduler::default);
     let (planned, hoisted) = ((CellStyle::Planned, 0), (CellStyle::Hoisted, 0));
     let folded = (CellStyle::Hoisted, u64::MAX);
@@ -91,15 +92,14 @@ fn lattices_have_fewer_waves_by_depth_and_others_as_many() {
             ("by depth, folded", folded, by_depth),
             ("default", planned, default),
         ] {
-            let Some((counts, on_tape)) = count(name, file, style, scheduler) else { return };
-            let ([batches, waves, mini_batches], OnTape { launches, jobs, words }) =
-                (counts, on_tape);
+            let Some((counts, lists)) = count(name, file, style, scheduler) else { return };
+            let ([batches, waves, mini_batches], Lists { launches, jobs, words }) = (counts, lists);
             let counts = format!("{batches} batches, {waves} waves, {mini_batches} mini-batches");
-            let tape = format!("{launches} launches, {jobs} jobs, {words} words");
-            writeln!(got, "{} {how}: {counts}\n{tape}", name.name()).unwrap();
+            let list = format!("{launches} launches, {jobs} jobs, {words} words");
+            writeln!(got, "{} {how}: {counts}\n{list}", name.name()).unwrap();
         }
     }
-    // What is hoisted from a table is a wave of its own; what is folded is none.
+    // Prologues for rows of a table are a wave of their own, unless the table is folded.
     let expected = "\
         tree_lstm by depth: 766 batches, 766 waves, 35 mini-batches\n\
         801 launches, 258543 jobs, 1763925 words\n\
@@ -128,7 +128,7 @@ fn lattices_have_fewer_waves_by_depth_and_others_as_many() {
     assert_eq!(got, expected);
 }
 
-/// The phases of each cell of a network, without what is hoisted.
+/// Returns the number of phases of each cell of a network, without hoisting.
 fn phases_of(network: &Arc<Network>) -> String {
     let program = Program::new(network.clone(), CellStyle::Planned).unwrap();
     let of_cell = |cell: &CellPlan| {
@@ -139,8 +139,8 @@ fn phases_of(network: &Arc<Network>) -> String {
     program.cells().iter().map(of_cell).collect::<Vec<_>>().join(", ")
 }
 
-/// A phase ends where a product needs what the units of others have just computed: the reset state
-/// of a gated recurrent unit, the hidden layer of an output.
+/// A phase ends where a product reads columns that other units have just computed: the reset state of
+/// a gated recurrent unit, the hidden layer of an output.
 #[test]
 fn an_lstm_is_one_phase_and_a_gru_is_two() {
     let trees = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };
@@ -156,7 +156,7 @@ fn an_lstm_is_one_phase_and_a_gru_is_two() {
     let expected = [
         "leaf 1, node 1, output 1",
         "leaf 2, node 2, output 1",
-        // Two layers, the first of which reads both directions' results side by side.
+        // The output has two layers, the first of which concatenates both directions.
         "fwd.0 1, bwd.0 1, output 2",
         // A word's projection, and the gates.
         "encoder 2, decoder 2, output 1",

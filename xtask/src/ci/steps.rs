@@ -194,7 +194,7 @@ pub(super) const STEPS: &[Step] = &[
     // No result of a kernel may depend on undefined behaviour of C++.
     Step::new(
         "undefined-behaviour",
-        "cargo test -p edbatch-runtime -p edbatch --features edbatch/cuda --lib --test emulated \
+        "cargo test -p edbatch-cuda -p edbatch --features edbatch/cuda --lib --test emulated \
          --test teams",
     )
     .env(&[("CXX", "c++ -fsanitize=undefined -fno-sanitize-recover=all")])
@@ -203,7 +203,7 @@ pub(super) const STEPS: &[Step] = &[
     // The sanitizer's library must be loaded before the test program allocates.
     Step::new(
         "device-address-sanitizer",
-        "cargo test -p edbatch-runtime -p edbatch --features edbatch/cuda --lib --test emulated",
+        "cargo test -p edbatch-cuda --lib --test emulated",
     )
     .env(&[
         ("CXX", "c++ -fsanitize=address"),
@@ -218,7 +218,7 @@ pub(super) const STEPS: &[Step] = &[
         get: "g++ 12 or later on 64-bit Debian",
     }),
     // Finds data races between thread blocks, which threads emulate.
-    Step::new("thread-sanitizer", "cargo test -p edbatch-runtime --features cuda --lib meetings")
+    Step::new("thread-sanitizer", "cargo test -p edbatch-cuda --lib barriers")
         .env(&[("CXX", "c++ -fsanitize=thread")])
         .when(When::Long)
         .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),
@@ -228,7 +228,7 @@ pub(super) const STEPS: &[Step] = &[
         .needs(Needs::Tool { probe: "c++ --version", get: "a C++ compiler, such as Debian's g++" }),
     Step::new(
         "device-code",
-        "cargo test --release -p edbatch --features cuda --test device_code -- --include-ignored",
+        "cargo test --release -p edbatch-cuda --test device_code -- --include-ignored",
     )
     .when(When::Long),
     Step::new(

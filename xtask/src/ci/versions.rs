@@ -11,6 +11,7 @@ const NUMBERED: [(&str, &[&str]); 2] = [
         "Cargo.toml",
         &[
             "edbatch",
+            "edbatch-cuda",
             "edbatch-datasets",
             "edbatch-graph",
             "edbatch-layout",

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use edbatch_graph::{Dag, Source};
 
-use super::{MiniBatch, Planner};
-use crate::cell_plan::Base;
+use super::{Lifetimes, MiniBatch, Planner};
 
 /// A best-fit allocator, which grows if no free range is large enough.
 ///
@@ -91,22 +90,23 @@ impl Span {
 }
 
 impl Planner {
-    /// Finds the last reader of every span: of a batch's rows, and of what is hoisted. For waves
-    /// nothing is given back: of each batch its wave is found instead.
+    /// Finds the last reader of every span: of a batch's rows, and of what is hoisted. With distinct
+    /// lifetimes no span is given back.
     pub(super) fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>) {
         self.list_values(mini_batch);
-        let wanted = if self.for_waves { &[] } else { mini_batch.wanted };
+        let reuse = self.lifetimes == Lifetimes::Reuse;
+        let wanted = if reuse { mini_batch.wanted } else { &[] };
         for (value, _) in wanted {
             if let Source::Node(node) = value.source() {
                 self.spans[self.batch_of[node.index()] as usize].last = Span::KEPT;
             }
         }
         let rows = |kind| self.distinct.count(kind);
-        self.groups.find(mini_batch, rows, &self.batch_of, !self.for_waves);
+        self.groups.find(mini_batch, rows, &self.batch_of, reuse);
         self.spans.extend(self.groups.results(mini_batch).map(|(len, last)| Span::new(len, last)));
         self.dying.clear();
         self.dying.resize(mini_batch.schedule.len(), None);
-        if self.for_waves {
+        if !reuse {
             return;
         }
         for (index, span) in (0..).zip(&mut self.spans) {
@@ -116,13 +116,12 @@ impl Planner {
         }
     }
 
-    /// Lists what each batch reads, and notes it as the last reader so far, or its wave. A batch
-    /// without a reader is its own.
+    /// Lists what each batch reads, and notes it as the last reader so far. A batch without a reader
+    /// is its own.
     fn list_values(&mut self, &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>) {
         self.spans.clear();
         self.values.clear();
         self.ends.clear();
-        self.waves.clear();
         self.batch_of.clear();
         self.batch_of.resize(graph.nodes(), u32::MAX);
         self.row_of.resize(graph.nodes(), 0);
@@ -147,14 +146,6 @@ impl Planner {
                 Source::Node(argument) => Some(self.batch_of[argument.index()] as usize),
                 Source::Given(_) => None,
             });
-            if self.for_waves {
-                // It waits for what is hoisted for it, which waits for nothing, and for the
-                // batches that make its values.
-                let hoisted = u32::from(matches!(signature.hoisted, Some((Base::Table(_), _))));
-                let wave = of_nodes.map(|batch| self.waves[batch] + 1).fold(hoisted, u32::max);
-                self.waves.push(wave);
-                continue;
-            }
             // Batches come in the order in which they run: the last one to look reads it last.
             of_nodes.for_each(|batch| self.spans[batch].last = index as u32);
         }

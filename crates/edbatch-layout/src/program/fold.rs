@@ -95,8 +95,7 @@ impl Program {
     }
 
     /// The plan by which a backend computes the folded tables when it is loaded: what is then in
-    /// the arena is their memory. Every step is a wave of its own, so that on a device each uses
-    /// the scratch of the one before.
+    /// the arena is their memory.
     #[must_use]
     pub fn folding_plan(&self) -> Plan {
         let mut plan = Plan { arena: self.folded_elements(), ..Plan::default() };
@@ -106,7 +105,6 @@ impl Program {
                 self.fold_rows(kind, folded, first..first + calls, &mut plan);
             }
         }
-        plan.waves = (0..plan.steps.len() as u32).collect();
         plan
     }
 

@@ -4,10 +4,11 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use edbatch::cuda::{check_phases, check_waves, phases, waves};
 use edbatch_graph::{Dag, Graph, Kind, Network, NodeId, Value};
 use edbatch_layout::{
     CellPart, CellStyle, Lifetimes, MiniBatch, Plan, Planner, Program, Want, check, check_cell,
-    check_folding, check_phases, check_waves, phases,
+    check_folding,
 };
 use edbatch_policy::{Agenda, ByDepth, Critical, Depth, Policy, Sufficient, schedule};
 use edbatch_runtime::kernels::Level;
@@ -125,9 +126,10 @@ impl Subject<'_> {
     fn plan_in_waves(&self) -> Plan {
         let (mini_batch, mut plan) = (&self.mini_batch, Plan::default());
         let planned = Planner::new(Lifetimes::Distinct).plan(mini_batch, &mut plan);
-        planned.expect("the arena is small");
-        check(&plan, mini_batch).expect("the plan is legal");
-        check_waves(&plan, mini_batch).expect("the waves are legal");
+        planned.expect("a small arena");
+        check(&plan, mini_batch).expect("a legal plan");
+        let waves = waves(mini_batch.program, &plan);
+        check_waves(&plan, &waves, mini_batch).expect("legal waves");
         plan
     }
 

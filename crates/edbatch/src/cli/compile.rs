@@ -37,9 +37,9 @@ impl Compile {
 
     #[cfg(feature = "cuda")]
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        use edbatch::cuda;
         use edbatch_layout::{CellStyle, Program};
         use edbatch_models::{Folder, Model};
-        use edbatch_runtime::cuda;
 
         let is_name = |name: &str| {
             let digits = name.trim_end_matches(|letter: char| letter.is_ascii_lowercase());

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
+#[cfg(feature = "cuda")]
+use edbatch::cuda::{self, EmulatedDevice};
 use edbatch::{Engine, EngineOptions, Loaded, Report, Statistics, load};
 #[cfg(feature = "cuda")]
 use edbatch_layout::{CellStyle, Program};
@@ -17,8 +19,6 @@ use edbatch_models::{Folder, Model};
 use edbatch_policy::{AnyPolicy, ChoiceError, PolicyChoice};
 #[cfg(feature = "cuda")]
 use edbatch_runtime::Parameters;
-#[cfg(feature = "cuda")]
-use edbatch_runtime::cuda::{self, EmulatedDevice};
 use edbatch_runtime::kernels::Level;
 use indicatif::ProgressBar;
 
@@ -322,13 +322,12 @@ impl Infer {
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = Arc::new(program.map_err(Failure::new)?.fold_tables(self.fold_tables));
         let cuda_options = self.precision.options();
+        let (emulated, loaded) = (EmulatedDevice::new(0), program.clone());
         let backend = match self.backend {
-            Backend::Cuda => {
-                cuda::nvidia(program.clone(), parameters, &cuda_options, &self.devices)
-            }
-            _ => EmulatedDevice::new(0).load(program.clone(), parameters, &cuda_options),
+            Backend::Cuda => cuda::nvidia(loaded, parameters, &cuda_options, &self.devices)
+                .map_err(Failure::new)?,
+            _ => Box::new(emulated.load(loaded, parameters, &cuda_options).map_err(Failure::new)?),
         };
-        let backend = backend.map_err(Failure::new)?;
         Engine::with_backend(model, parameters, program, backend, options).map_err(Failure::new)
     }
 

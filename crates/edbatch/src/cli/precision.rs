@@ -14,8 +14,8 @@ pub(crate) enum Precision {
 #[cfg(feature = "cuda")]
 impl Precision {
     /// Returns the options of a device.
-    pub(crate) fn options(self) -> edbatch_runtime::cuda::CudaOptions {
-        use edbatch_runtime::cuda::{self, CudaOptions};
+    pub(crate) fn options(self) -> edbatch::cuda::CudaOptions {
+        use edbatch::cuda::{self, CudaOptions};
 
         CudaOptions::new().precision(match self {
             Self::Exact => cuda::Precision::Exact,

@@ -16,9 +16,7 @@ mod tally;
 use std::sync::Arc;
 
 use edbatch_graph::{Kind, Value};
-use edbatch_layout::{
-    CellPlan, CellStyle, MiniBatch, Plan, Planner, Program, Want, check, check_cell, check_folding,
-};
+use edbatch_layout::{CellPlan, CellStyle, Plan, Program, Want, check, check_cell, check_folding};
 use edbatch_testing::networks;
 use rand::SeedableRng;
 
@@ -32,7 +30,7 @@ use tally::{Sort, Tally};
 fn mutate(subject: &Subject, wanted: &[(Value, Want)], rng: &mut Random, tally: &mut Tally) {
     let plan = subject.plan(wanted);
     let mutants = plans::mutants(&plan, rng);
-    judge(subject, wanted, &plan, mutants, rng, tally);
+    judge(subject, wanted, &plan, mutants, tally);
 }
 
 /// Checks mutants that free rows too early, of a plan that frees no rows.
@@ -42,7 +40,7 @@ fn free_too_early(subject: &Subject, rng: &mut Random, tally: &mut Tally) {
     let last = all.len() - 1;
     plan.wanted.drain(..last);
     let mutants = moved::mutants(&plan, &subject.program, rng);
-    judge(subject, &all[last..], &plan, mutants, rng, tally);
+    judge(subject, &all[last..], &plan, mutants, tally);
 }
 
 /// Checks mutants. An accepted mutant must compute the same bits.
@@ -51,7 +49,6 @@ fn judge(
     wanted: &[(Value, Want)],
     plan: &Plan,
     mutants: Vec<(Sort, Plan)>,
-    rng: &mut Random,
     tally: &mut Tally,
 ) {
     let mini_batch = subject.mini_batch(wanted);

@@ -1,12 +1,12 @@
-//! A device for tests, where a C++ compiler is installed.
+//! Emulated devices for tests. They need a C++ compiler.
 
 use std::sync::Arc;
 
+use edbatch::cuda::{CudaError, CudaOptions, Driver, EmulatedDevice};
 use edbatch_layout::Program;
-use edbatch_runtime::cuda::{CudaError, CudaOptions, Driver, EmulatedDevice};
 use edbatch_runtime::{Backend, Parameters};
 
-/// A backend on a device, or none and a skip that is counted.
+/// Loads a program on a device. Returns `None`, and counts a skip, without a C++ compiler.
 pub(crate) fn load(
     device: &EmulatedDevice,
     program: Arc<Program>,
@@ -16,7 +16,7 @@ pub(crate) fn load(
     with(device, program, parameters, &CudaOptions::new().driver(driver))
 }
 
-/// The same with any options.
+/// Like [`load`], with any options.
 pub(crate) fn with(
     device: &EmulatedDevice,
     program: Arc<Program>,
@@ -24,7 +24,7 @@ pub(crate) fn with(
     options: &CudaOptions,
 ) -> Option<Box<dyn Backend>> {
     match device.load(program, parameters, options) {
-        Ok(backend) => Some(backend),
+        Ok(backend) => Some(Box::new(backend)),
         Err(error) if matches!(CudaError::of(&error), Some(CudaError::NoCompiler { .. })) => {
             edbatch_testing::skip(&error.to_string());
             None
@@ -33,7 +33,7 @@ pub(crate) fn with(
     }
 }
 
-/// The same on a device of its own.
+/// Like [`load`], on a new device.
 pub(crate) fn backend(
     program: Arc<Program>,
     parameters: &Parameters,

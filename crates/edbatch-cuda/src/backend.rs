@@ -1,0 +1,293 @@
+//! The backend: one launch for all parts of a round, or one per wave.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use edbatch_layout::{Lifetimes, Plan, Program, Step, Want};
+use edbatch_runtime::{Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, span};
+
+use super::command_list::CommandList;
+use super::device::{Arguments, Device, TeamPart};
+use super::loaded::Loaded;
+use super::memory::PlanMemory;
+use super::{CudaError, CudaOptions};
+
+/// Runs plans on a CUDA device or on an emulated one.
+///
+/// Results have the bits of the CPU's levels that fuse multiplications and additions.
+pub(super) struct Cuda<D: Device> {
+    loaded: Arc<Loaded<D>>,
+    /// The devices of its forks.
+    devices: Arc<Devices<D>>,
+    slots: Vec<Slot<D>>,
+    /// The parts of the last launch, kept for their memory.
+    parts: Vec<TeamPart>,
+}
+
+/// A program on all of its devices, which forks take in turn.
+struct Devices<D: Device> {
+    loaded: Vec<Arc<Loaded<D>>>,
+    next: AtomicUsize,
+}
+
+/// The memory of a slot.
+struct Slot<D: Device> {
+    memory: PlanMemory<D>,
+    commands: CommandList,
+    /// By wanted value of the last plan: the start of its elements among the outputs, and its
+    /// argmax index.
+    starts: Vec<usize>,
+    arg_max: Vec<u32>,
+}
+
+impl<D: Device> Cuda<D> {
+    /// Compiles a program's kernels and copies its parameters to some devices. The backend runs on
+    /// the first of them.
+    pub(super) fn new(
+        devices: &[Arc<D>],
+        program: &Arc<Program>,
+        parameters: &Parameters,
+        options: &CudaOptions,
+    ) -> Result<Self, BackendError> {
+        let parameters = &parameters.for_network(program.network())?;
+        let load = |device: &Arc<D>| {
+            Ok(Arc::new(Loaded::new(device.clone(), program.clone(), parameters, options)?))
+        };
+        let loaded = devices.iter().map(load).collect::<Result<Vec<_>, BackendError>>()?;
+        let none = || CudaError::failed("the list of devices", "expected at least one device");
+        let first = loaded.first().ok_or_else(none)?.clone();
+        Ok(Self::on(first, Arc::new(Devices { loaded, next: AtomicUsize::new(1) })))
+    }
+
+    fn on(loaded: Arc<Loaded<D>>, devices: Arc<Devices<D>>) -> Self {
+        Self { loaded, devices, slots: Vec::new(), parts: Vec::new() }
+    }
+
+    /// Runs one step of the plan that ran last in slot 0 again. Its operands may have been
+    /// overwritten, so its results are meaningless.
+    pub(super) fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
+        let alone = Plan {
+            steps: vec![Step { operands: 0, ..plan.steps[step] }],
+            operands: plan.operands_of(step).to_vec(),
+            lists: plan.lists.clone(),
+            rows: plan.rows.clone(),
+            arena: plan.arena,
+            ..Plan::default()
+        };
+        let loaded = self.loaded.clone();
+        let slot = self.slot(0);
+        slot.commands.write_in_waves(&loaded.program, &loaded.table, &alone, &[0], (0, 0))?;
+        slot.reserve(&loaded)?;
+        self.launch([0].into_iter())
+    }
+
+    fn slot(&mut self, slot: usize) -> &mut Slot<D> {
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, Slot::new);
+        }
+        &mut self.slots[slot]
+    }
+
+    /// Launches the command lists of slots and waits until all of them have run.
+    fn launch(&mut self, slots: impl Iterator<Item = usize>) -> Result<(), BackendError> {
+        let Self { loaded, slots: all, parts, .. } = self;
+        let device = &*loaded.device;
+        let Some(kernel) = loaded.team_kernel() else {
+            let mut slots = slots;
+            let launched = slots.try_for_each(|slot| {
+                let Slot { commands, memory, .. } = &all[slot];
+                let _span = span!(TRACE, "launch", words = commands.words().len() as u64);
+                loaded.launch_waves(commands, memory.arguments(loaded))
+            });
+            // Launches use the memory of the slots until they have ended, also after an error.
+            let _span = span!(TRACE, "wait");
+            return Ok(device.wait().and(launched)?);
+        };
+        parts.clear();
+        parts.extend(slots.map(|slot| {
+            let Slot { commands, memory, .. } = &all[slot];
+            let device_commands = memory.device_commands.address(device);
+            TeamPart::new(commands, memory.arguments(loaded), device_commands)
+        }));
+        Ok(device.team_pool().run(&kernel, parts)?)
+    }
+}
+
+impl<D: Device> Backend for Cuda<D> {
+    fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
+        let loaded = self.loaded.clone();
+        for Part { slot, plan, given } in parts {
+            let slot = self.slot(*slot);
+            let rows = (given.initial.len(), given.stayed);
+            slot.commands.write(&loaded.program, &loaded.table, plan, rows)?;
+            slot.give(&*loaded.device, given)?;
+            // The plan reads the rows that stayed while it writes those that stay for the next.
+            slot.memory.stay.swap(0, 1);
+            slot.reserve(&loaded)?;
+        }
+        self.launch(parts.iter().map(|part| part.slot))?;
+        for Part { slot, plan, .. } in parts {
+            self.slots[*slot].find_wanted(&loaded, plan);
+        }
+        Ok(())
+    }
+
+    fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
+        let Loaded { device, program, .. } = &*self.loaded;
+        let Slot { memory, starts, arg_max, .. } = &self.slots[slot];
+        let elements = memory.outputs.memory.as_ref();
+        let elements = elements.map_or(&[][..], |memory| device.host_floats(memory));
+        Outputs::packed(program, plan, (elements, starts), arg_max)
+    }
+
+    fn bytes(&self) -> Bytes {
+        let words = |Slot { memory, .. }: &Slot<D>| {
+            memory.arena.words + memory.stay.iter().map(|buffer| buffer.words).sum::<usize>()
+        };
+        let arena = 4 * self.slots.iter().map(words).sum::<usize>();
+        Bytes { weights: self.loaded.weight_bytes, arena }
+    }
+
+    fn fork(&self) -> Box<dyn Backend> {
+        let Devices { loaded, next } = &*self.devices;
+        let next = next.fetch_add(1, Ordering::Relaxed) % loaded.len();
+        Box::new(Self::on(loaded[next].clone(), self.devices.clone()))
+    }
+
+    fn lifetimes(&self) -> Lifetimes {
+        Lifetimes::Distinct
+    }
+}
+
+impl<D: Device> Slot<D> {
+    fn new() -> Self {
+        let (memory, commands) = (PlanMemory::new(), CommandList::default());
+        Self { memory, commands, starts: Vec::new(), arg_max: Vec::new() }
+    }
+
+    /// Writes the given rows of the host.
+    fn give(&mut self, device: &D, given: &Given<'_>) -> Result<(), BackendError> {
+        let initial = given.initial.iter().map(<[f32]>::len).sum::<usize>();
+        let memory = self.memory.given.reserve(device, initial + given.host.len())?;
+        let floats = device.host_floats_mut(memory);
+        let mut at = 0;
+        for row in given.initial.iter().chain([given.host]) {
+            floats[at..at + row.len()].copy_from_slice(row);
+            at += row.len();
+        }
+        Ok(())
+    }
+
+    /// Copies the command list to memory that the device can read, and allocates the other memory
+    /// of its plan.
+    fn reserve(&mut self, loaded: &Loaded<D>) -> Result<(), BackendError> {
+        let Self { memory, commands, .. } = self;
+        let device = &*loaded.device;
+        // Teams copy four words at a time.
+        let words = commands.words().len().next_multiple_of(4);
+        let to = memory.commands.reserve(device, words)?;
+        device.host_mut(to)[..commands.words().len()].copy_from_slice(commands.words());
+        if loaded.teams.is_some() {
+            memory.device_commands.reserve(device, words)?;
+        }
+        memory.arena.reserve(device, commands.arena())?;
+        memory.outputs.reserve(device, commands.outputs())?;
+        memory.indices.reserve(device, commands.indices())?;
+        if commands.stay() > 0 {
+            memory.stay[0].reserve(device, commands.stay())?;
+        }
+        Ok(())
+    }
+
+    /// Finds the wanted values of the plan that has just run.
+    fn find_wanted(&mut self, Loaded { device, program, .. }: &Loaded<D>, plan: &Plan) {
+        let Self { memory, starts, arg_max, .. } = self;
+        let indices = memory.indices.memory.as_ref();
+        let mut indices = indices.map_or(&[][..], |memory| device.host(memory)).iter();
+        starts.clear();
+        arg_max.clear();
+        let mut at = 0;
+        for &(row, want) in &plan.wanted {
+            starts.push(at);
+            arg_max.push(match want {
+                Want::ArgMax => *indices.next().expect("an index for each"),
+                Want::Elements | Want::Stay => 0,
+            });
+            if want == Want::Elements {
+                at += program.record(row.record).widths.iter().sum::<u32>() as usize;
+            }
+        }
+    }
+}
+
+impl<D: Device> PlanMemory<D> {
+    /// Returns the arguments of a launch.
+    fn arguments(&self, loaded: &Loaded<D>) -> Arguments {
+        let device = &*loaded.device;
+        Arguments {
+            commands: self.commands.address(device),
+            arena: self.arena.address(device),
+            weights: device.address(&loaded.weights),
+            folded: loaded.folded.as_ref().map_or(0, |memory| device.address(memory)),
+            given: self.given.address(device),
+            stayed: self.stay[0].address(device),
+            stayed_before: self.stay[1].address(device),
+            outputs: self.outputs.address(device),
+            indices: self.indices.address(device),
+            wave: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use edbatch_graph::{Dag, NodeId};
+    use edbatch_layout::CellStyle;
+    use edbatch_testing::Subject;
+
+    use super::super::Driver;
+    use super::super::emulated::Emulated;
+    use super::super::waves::waves;
+    use super::*;
+
+    /// In some order of the jobs, a step reads a row before it is written.
+    #[test]
+    fn wrong_waves_change_bits() {
+        let subject = Subject::random(5);
+        let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
+        let program = Arc::new(program);
+        for driver in [Driver::Teams, Driver::Waves] {
+            let options = CudaOptions::new().driver(driver);
+            let device = Arc::new(Emulated::new(7));
+            let device = match Cuda::new(&[device], &program, &subject.parameters, &options) {
+                Ok(device) => device,
+                Err(error) => return edbatch_testing::skip(&error.to_string()),
+            };
+            let nodes = (0..subject.graph.nodes()).map(NodeId::new);
+            let wanted: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+            let plan = subject.plan(&program, &device, &wanted);
+            let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+            let run = |waves: &[u32]| -> Vec<u32> {
+                // A new arena, which holds NaN.
+                let mut fork = Cuda::on(device.loaded.clone(), device.devices.clone());
+                let loaded = fork.loaded.clone();
+                let (slot, rows) = (fork.slot(0), (given.initial.len(), 0));
+                let Loaded { program, table, device, .. } = &*loaded;
+                slot.commands.write_in_waves(program, table, &plan, waves, rows).unwrap();
+                slot.give(device, &given).unwrap();
+                slot.reserve(&loaded).unwrap();
+                fork.launch([0].into_iter()).unwrap();
+                fork.slot(0).find_wanted(&loaded, &plan);
+                let outputs = fork.outputs(0, &plan);
+                let fields = (0..wanted.len()).flat_map(|value| outputs.fields(value));
+                fields.flatten().map(|x| x.to_bits()).collect()
+            };
+            let right = waves(&program, &plan);
+            let expected = run(&right);
+            assert!(right.iter().any(|&wave| wave > 0), "the plan has several waves");
+            assert!((0..3).all(|_| run(&right) == expected));
+            let wrong = vec![0; right.len()];
+            assert!((0..3).any(|_| run(&wrong) != expected));
+        }
+    }
+}

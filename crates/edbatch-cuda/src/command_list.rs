@@ -1,0 +1,406 @@
+//! A plan for a device: one array of numbers.
+//!
+//! ```text
+//! waves                          their number
+//! first job of each wave, end    as indices into the array
+//! jobs                           six numbers each: what, then five that depend on it
+//! pieces of rows                 a start and a length each, for the argmax of several fields
+//! steps                          calls, out, scratch; then three numbers an operand: its form
+//!                                (a span, a list, any number of rows, rows of a folded table),
+//!                                then two that depend on it
+//! lists, rows                    those of the plan
+//! ```
+//!
+//! A job is the work of one block: a [phase](crate::Phase) of a step for at most [`TILE`] calls and
+//! a slice of its units, or a copy. No two jobs of a wave depend on each other. The waves are those
+//! of the [steps](crate::waves()), one for each phase. A wave before them copies the given rows
+//! into the arena, and a wave after them copies wanted values out of it. Within a wave the jobs
+//! come first whose units the team divides
+//! ([`PhaseEntry::slices`](crate::PhaseEntry::slices)). Scratch lies after the plan's arena, and
+//! every wave uses the same scratch.
+
+use std::fmt;
+use std::mem;
+
+use edbatch_layout::{CellPlan, Operand, Plan, Program, ValueRow, Want};
+
+use crate::CudaError;
+use crate::phase_table::{PhaseEntry, PhaseTable};
+use crate::waves::WaveFinder;
+
+/// The maximum number of calls of a job.
+pub const TILE: u32 = 16;
+
+/// The length of a job.
+const JOB: usize = 6;
+
+/// The first number of a job that copies, with the numbers that follow. Positions count elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum CopyJob {
+    /// From the host's given rows to the arena: from, to, length.
+    Given = u32::MAX - 4,
+    /// From the rows that stayed to the arena: from, to, length.
+    Stayed,
+    /// From the arena to the host's outputs: from, to, length.
+    Output,
+    /// From the arena to the rows that stay: from, to, length.
+    Stay,
+    /// The argmax over pieces of the arena: start of the list of pieces, their number, to.
+    ArgMax,
+}
+
+/// A plan as a device reads it: waves of jobs. Memory is reused from plan to plan.
+#[derive(Clone, Default, Debug)]
+pub struct CommandList {
+    words: Vec<u32>,
+    /// Elements of the arena and of scratch.
+    arena: usize,
+    /// The numbers of elements and indices that the host reads, and of elements that stay.
+    outputs: usize,
+    indices: usize,
+    stay: usize,
+    finder: WaveFinder,
+    /// Pairs of a wave and a step, sorted.
+    order: Vec<(u32, u32)>,
+    /// By step: the start of its numbers, and the start of its scratch.
+    steps: Vec<(u32, u32)>,
+    /// Positions of words that are relative to the start of the steps, until that is known.
+    from_steps: Vec<usize>,
+    /// Positions of words that are relative to the start of the pieces, and the pieces.
+    from_pieces: Vec<usize>,
+    pieces: Vec<u32>,
+}
+
+impl CommandList {
+    /// Writes a plan. Of its given rows the first `initial` come from the host, the next `stayed`
+    /// from the plan before, and the rest from the host.
+    ///
+    /// # Errors
+    /// If values and scratch, the results or the list have 2³² elements or more.
+    pub fn write(
+        &mut self,
+        program: &Program,
+        table: &PhaseTable,
+        plan: &Plan,
+        (initial, stayed): (usize, usize),
+    ) -> Result<(), CudaError> {
+        let mut finder = mem::take(&mut self.finder);
+        finder.find(program, plan);
+        let written = self.write_in_waves(program, table, plan, &finder.waves, (initial, stayed));
+        self.finder = finder;
+        written
+    }
+
+    /// Like [`write`](Self::write), but with the given waves of the steps.
+    pub(crate) fn write_in_waves(
+        &mut self,
+        program: &Program,
+        table: &PhaseTable,
+        plan: &Plan,
+        waves: &[u32],
+        (initial, stayed): (usize, usize),
+    ) -> Result<(), CudaError> {
+        assert_eq!(waves.len(), plan.steps.len(), "a wave for each step");
+        self.order.clear();
+        self.order.extend((0..).zip(waves).map(|(step, &wave)| (wave, step)));
+        self.order.sort_unstable();
+        check_length(numbers_of_steps(plan))?;
+        self.place_scratch(program, plan)?;
+        let given = !plan.given.is_empty();
+        let wanted = !plan.wanted.is_empty();
+        let waves = usize::from(given) + self.phase_waves(table, plan) + usize::from(wanted);
+        self.words.clear();
+        self.words.resize(waves + 2, 0);
+        self.words[0] = waves as u32;
+        let steps_at = self.lay_out_jobs(program, table, plan, (initial, stayed))?;
+        self.write_steps(plan, steps_at);
+        Ok(())
+    }
+
+    /// Returns the numbers.
+    #[must_use]
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Returns the number of waves, which is the number of launches of [`Driver::Waves`].
+    ///
+    /// [`Driver::Waves`]: crate::Driver::Waves
+    #[must_use]
+    pub fn waves(&self) -> usize {
+        self.words.first().map_or(0, |&waves| waves as usize)
+    }
+
+    /// Returns the number of jobs of a wave.
+    ///
+    /// # Panics
+    /// If `wave` is out of range.
+    #[must_use]
+    pub fn jobs(&self, wave: usize) -> usize {
+        assert!(wave < self.waves(), "wave {wave} of {}", self.waves());
+        (self.words[wave + 2] - self.words[wave + 1]) as usize / JOB
+    }
+
+    /// Returns the number of elements of the arena and of scratch.
+    #[must_use]
+    pub fn arena(&self) -> usize {
+        self.arena
+    }
+
+    /// Returns the number of elements that the host reads, one wanted value after the other.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Returns the number of argmax indices that the host reads.
+    #[must_use]
+    pub fn indices(&self) -> usize {
+        self.indices
+    }
+
+    /// Returns the number of elements that stay.
+    #[must_use]
+    pub fn stay(&self) -> usize {
+        self.stay
+    }
+
+    /// Places the scratch of all steps after the arena.
+    fn place_scratch(&mut self, program: &Program, plan: &Plan) -> Result<(), CudaError> {
+        self.steps.clear();
+        self.steps.resize(plan.steps.len(), (0, 0));
+        let mut most = plan.arena as u64;
+        // Steps of a wave run at the same time and need separate scratch. Steps of different waves
+        // do not, so the scratch of each wave starts at the end of the arena.
+        for of_wave in self.order.chunk_by(|a, b| a.0 == b.0) {
+            let mut end = plan.arena as u64;
+            for &(_, step) in of_wave {
+                let of_step = &plan.steps[step as usize];
+                self.steps[step as usize].1 = end as u32;
+                let regions = program.carried_out(of_step).regions.iter();
+                let row: u64 = regions.map(|&width| u64::from(scratch_width(width))).sum();
+                end += u64::from(of_step.calls) * row;
+            }
+            most = most.max(end);
+        }
+        self.arena = most as usize;
+        check(most, "values and scratch")
+    }
+
+    /// Returns the number of waves of the phases of all steps.
+    fn phase_waves(&self, table: &PhaseTable, plan: &Plan) -> usize {
+        let of_step = |&(_, step): &(u32, u32)| table.of(&plan.steps[step as usize]).len();
+        let of_wave = |steps: &[(u32, u32)]| steps.iter().map(of_step).max().unwrap_or(0);
+        self.order.chunk_by(|a, b| a.0 == b.0).map(of_wave).sum()
+    }
+
+    /// Writes all jobs and the starts of waves. Returns the start of the steps' numbers.
+    fn lay_out_jobs(
+        &mut self,
+        program: &Program,
+        table: &PhaseTable,
+        plan: &Plan,
+        given: (usize, usize),
+    ) -> Result<usize, CudaError> {
+        let Self { words, order, steps, from_steps, from_pieces, pieces, .. } = self;
+        from_steps.clear();
+        from_pieces.clear();
+        pieces.clear();
+        let mut wave = 1;
+        let mut begin = |words: &mut Vec<u32>| {
+            words[wave] = words.len() as u32;
+            wave += 1;
+        };
+        if !plan.given.is_empty() {
+            begin(words);
+            give(words, program, &plan.given, given);
+        }
+        // The numbers of steps follow all jobs, so first their positions are relative.
+        let mut at = 0;
+        for (step, of_step) in steps.iter_mut().enumerate() {
+            of_step.0 = at;
+            at += 3 + 3 * plan.operands_of(step).len() as u32;
+        }
+        for of_wave in order.chunk_by(|a, b| a.0 == b.0) {
+            let most = of_wave.iter().map(|&(_, step)| table.of(&plan.steps[step as usize]).len());
+            for phase in 0..most.max().unwrap_or(0) {
+                begin(words);
+                let of_phase = of_wave.iter().filter_map(|&(_, step)| {
+                    let number = table.of(&plan.steps[step as usize]).nth(phase)?;
+                    Some((step as usize, number, &table.entries()[number as usize]))
+                });
+                // Jobs that the team divides come first.
+                let undivided = of_phase.clone().filter(|(.., entry)| entry.slices == 0);
+                let divided = of_phase.filter(|(.., entry)| entry.slices > 0);
+                for (step, number, entry) in undivided.chain(divided) {
+                    let &PhaseEntry { slices, .. } = entry;
+                    let calls = plan.steps[step].calls;
+                    for first in (0..calls).step_by(TILE as usize) {
+                        let count = TILE.min(calls - first);
+                        for slice in 0..slices.max(1) {
+                            from_steps.push(words.len() + 1);
+                            let step = steps[step].0;
+                            words.extend([number, step, first, count, slice, slices]);
+                        }
+                    }
+                }
+            }
+        }
+        (self.outputs, self.indices, self.stay) = (0, 0, 0);
+        if !plan.wanted.is_empty() {
+            begin(words);
+            for &(row, want) in &plan.wanted {
+                match want {
+                    Want::Elements => copy(words, CopyJob::Output, program, row, &mut self.outputs),
+                    Want::Stay => copy(words, CopyJob::Stay, program, row, &mut self.stay),
+                    Want::ArgMax => {
+                        let before = pieces.len() as u32;
+                        pieces.extend(fields(program, row).flat_map(|(start, len)| [start, len]));
+                        from_pieces.push(words.len() + 1);
+                        let count = (pieces.len() as u32 - before) / 2;
+                        let to = self.indices as u32;
+                        words.extend([CopyJob::ArgMax as u32, before, count, to, 0, 0]);
+                        self.indices += 1;
+                    }
+                }
+            }
+        }
+        check(self.outputs.max(self.stay) as u64, "results")?;
+        check_length((words.len() + pieces.len()) as u64 + numbers_of_steps(plan))?;
+        let end = words.len() as u32;
+        words[wave] = end;
+        let steps_at = end + pieces.len() as u32;
+        from_pieces.iter().for_each(|&word| words[word] += end);
+        from_steps.iter().for_each(|&word| words[word] += steps_at);
+        words.extend(&*pieces);
+        Ok(steps_at as usize)
+    }
+
+    /// Writes calls, places and operands of all steps, and the plan's lists.
+    fn write_steps(&mut self, plan: &Plan, steps_at: usize) {
+        debug_assert_eq!(self.words.len(), steps_at);
+        let operands: usize = (0..plan.steps.len()).map(|step| plan.operands_of(step).len()).sum();
+        let lists = (steps_at + 3 * plan.steps.len() + 3 * operands) as u32;
+        let rows = lists + plan.lists.len() as u32;
+        for (step, of_step) in plan.steps.iter().enumerate() {
+            self.words.extend([of_step.calls, of_step.out, self.steps[step].1]);
+            for operand in plan.operands_of(step) {
+                self.words.extend(match *operand {
+                    Operand::Unread => [0, 0, 0],
+                    Operand::Span { first, stride } => [1, first, stride],
+                    Operand::List { start } => [2, lists + start, 0],
+                    Operand::Table { start } | Operand::Hoisted { start } => [2, rows + start, 0],
+                    Operand::Many { ends, rows } => [3, lists + ends, lists + rows],
+                    Operand::Folded { start } => [4, rows + start, 0],
+                });
+            }
+        }
+        self.words.extend(&plan.lists);
+        self.words.extend(&plan.rows);
+    }
+}
+
+/// Returns the length of the list after the jobs and the pieces.
+fn numbers_of_steps(plan: &Plan) -> u64 {
+    let of_steps = 3 * (plan.steps.len() as u64 + plan.operands.len() as u64);
+    of_steps + plan.lists.len() as u64 + plan.rows.len() as u64
+}
+
+fn check_length(numbers: u64) -> Result<(), CudaError> {
+    check(numbers, "the command list")
+}
+
+/// Fails if 32 bits cannot hold a number of elements.
+fn check(elements: u64, what: &'static str) -> Result<(), CudaError> {
+    match elements > u64::from(u32::MAX) {
+        true => Err(CudaError::TooLarge { what, elements }),
+        false => Ok(()),
+    }
+}
+
+/// Returns the layout of a step's scratch: for each region of its cell the elements per call in all
+/// regions before it and in the region itself; then the elements per call of all regions. Regions
+/// follow each other, each with a row per call; rows start at multiples of four floats.
+pub(crate) fn scratch(cell: &CellPlan) -> (Vec<(u32, u32)>, u32) {
+    let mut before = 0;
+    let place = |&width: &u32| {
+        let width = scratch_width(width);
+        before += width;
+        (before - width, width)
+    };
+    let regions = cell.regions.iter().map(place).collect();
+    (regions, before)
+}
+
+/// Returns the distance between rows of scratch.
+fn scratch_width(width: u32) -> u32 {
+    width.next_multiple_of(4)
+}
+
+/// Writes the jobs that copy the given rows into the arena: the first `initial` from the host, the
+/// next `stayed` from the previous plan, the rest from the host.
+fn give(
+    words: &mut Vec<u32>,
+    program: &Program,
+    given: &[ValueRow],
+    (initial, stayed): (usize, usize),
+) {
+    let (mut from_host, mut from_stayed) = (0, 0);
+    for (index, &row) in given.iter().enumerate() {
+        let stays = (initial..initial + stayed).contains(&index);
+        let (what, from) = match stays {
+            true => (CopyJob::Stayed, &mut from_stayed),
+            false => (CopyJob::Given, &mut from_host),
+        };
+        for (start, len) in fields(program, row) {
+            words.extend([what as u32, *from, start, len, 0, 0]);
+            *from += len;
+        }
+    }
+}
+
+/// Writes the jobs that copy a row's fields out of the arena, one after the other.
+fn copy(words: &mut Vec<u32>, what: CopyJob, program: &Program, row: ValueRow, to: &mut usize) {
+    for (start, len) in fields(program, row) {
+        words.extend([what as u32, start, *to as u32, len, 0, 0]);
+        *to += len as usize;
+    }
+}
+
+/// Returns the start and the number of elements of each field of a row.
+fn fields(program: &Program, row: ValueRow) -> impl Iterator<Item = (u32, u32)> + use<'_> {
+    let layout = program.record(row.record);
+    let starts = layout.offsets.iter().map(move |&offset| row.start + offset);
+    starts.zip(layout.widths.iter().copied())
+}
+
+/// One line per wave: `wave 1: phase 0 of step @40, calls 0..3, slice 0/2; …`.
+impl fmt::Display for CommandList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for wave in 0..self.waves() {
+            write!(f, "wave {wave}:")?;
+            let jobs = &self.words[self.words[wave + 1] as usize..self.words[wave + 2] as usize];
+            for (index, job) in jobs.chunks_exact(JOB).enumerate() {
+                f.write_str(if index == 0 { " " } else { "; " })?;
+                let &[what, a, b, c, d, e] = job else { unreachable!("six numbers per job") };
+                match what {
+                    _ if what == CopyJob::Given as u32 => write!(f, "given {a}+{c} -> @{b}")?,
+                    _ if what == CopyJob::Stayed as u32 => write!(f, "stayed {a}+{c} -> @{b}")?,
+                    _ if what == CopyJob::Output as u32 => write!(f, "@{a}+{c} -> output {b}")?,
+                    _ if what == CopyJob::Stay as u32 => write!(f, "@{a}+{c} -> stay {b}")?,
+                    _ if what == CopyJob::ArgMax as u32 => {
+                        let pieces = &self.words[a as usize..(a + 2 * b) as usize];
+                        write!(f, "arg-max {pieces:?} -> index {c}")?;
+                    }
+                    phase => {
+                        let end = b + c;
+                        write!(f, "phase {phase} of [{a}], calls {b}..{end}, slice {d}/{e}")?;
+                    }
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

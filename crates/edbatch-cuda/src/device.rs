@@ -1,0 +1,276 @@
+//! The interface of devices: memory, compiled kernels and launches.
+
+use std::ffi::CStr;
+
+use super::CudaError;
+use super::command_list::CommandList;
+use super::team_pool::TeamPool;
+
+/// The headers that a source may include, by name.
+pub(crate) const HEADERS: [(&str, &str); 15] = [
+    ("barrier.h", include_str!("kernels/barrier.h")),
+    ("block.h", include_str!("kernels/block.h")),
+    ("copies.h", include_str!("kernels/copies.h")),
+    ("functions.h", include_str!("kernels/functions.h")),
+    ("job.h", include_str!("kernels/job.h")),
+    ("launch.h", include_str!("kernels/launch.h")),
+    ("matmul.h", include_str!("kernels/matmul.h")),
+    ("outputs.h", include_str!("kernels/outputs.h")),
+    ("product.h", include_str!("kernels/product.h")),
+    ("reduce.h", include_str!("kernels/reduce.h")),
+    ("resident.h", include_str!("kernels/resident.h")),
+    ("softmax.h", include_str!("kernels/softmax.h")),
+    ("team.h", include_str!("kernels/team.h")),
+    ("tf32.h", include_str!("kernels/tf32.h")),
+    ("waves.h", include_str!("kernels/waves.h")),
+];
+
+/// Bytes of shared memory before the resident weights of a block: `SHARED` of `kernels/block.h`.
+pub(crate) const ROW_BYTES: usize = 4 * 16 * (256 + 4);
+
+/// The maximum number of plans of a launch: `MAX_PARTS` of `kernels/team.h`.
+pub(crate) const MAX_PARTS: usize = 32;
+
+/// A program in the C++ of `kernels/block.h`.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// The generated text. It includes [`HEADERS`]; the last one defines the kernel.
+    pub(crate) text: String,
+    /// The kernel that it defines.
+    pub(crate) kernel: Kernel,
+}
+
+/// The kernel of a source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kernel {
+    /// `wave_kernel` of `kernels/launch.h`, which runs one wave of a plan.
+    Wave,
+    /// `plan_kernel` of `kernels/team.h`, which runs whole plans.
+    Plan,
+    /// `probe_kernel` of `kernels/probe.cu`, which measures an NVIDIA device.
+    Probe,
+}
+
+impl Kernel {
+    /// Returns the name of the kernel's function.
+    pub(crate) fn name(self) -> &'static CStr {
+        match self {
+            Self::Wave => c"wave_kernel",
+            Self::Plan => c"plan_kernel",
+            Self::Probe => c"probe_kernel",
+        }
+    }
+}
+
+/// The owner of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// Device memory.
+    Device,
+    /// Pinned host memory that the device can read and write.
+    Host,
+}
+
+/// The properties of a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Properties {
+    /// The product name.
+    pub(crate) name: String,
+    /// The compiler's name of the architecture, such as `sm_90a`.
+    pub(crate) architecture: String,
+    /// The number of SMs.
+    pub(crate) sms: u32,
+    /// The maximum shared memory of a block, in bytes.
+    pub(crate) shared_bytes: usize,
+}
+
+/// The arguments of a plan: `Arguments` of `kernels/block.h`. Each address is a
+/// [`Device::address`] of memory that outlives the launch, or 0 if no job uses it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Arguments {
+    /// The command list.
+    pub(crate) commands: u64,
+    /// Rows and scratch.
+    pub(crate) arena: u64,
+    /// All parameters.
+    pub(crate) weights: u64,
+    /// All folded tables.
+    pub(crate) folded: u64,
+    /// Given rows, in host memory.
+    pub(crate) given: u64,
+    /// The rows that stay for the next plan.
+    pub(crate) stayed: u64,
+    /// The rows that stayed from the previous plan.
+    pub(crate) stayed_before: u64,
+    /// Wanted elements, in host memory.
+    pub(crate) outputs: u64,
+    /// Wanted argmax indices, in host memory.
+    pub(crate) indices: u64,
+    /// The wave to run.
+    pub(crate) wave: u32,
+}
+
+/// The arguments of a launch of teams: `TeamArguments` of `kernels/team.h`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub(crate) struct TeamArguments {
+    /// The table of a [`Placement`](super::place::Placement).
+    pub(crate) places: u64,
+    /// The number of blocks of a team.
+    pub(crate) blocks: u32,
+    /// A plan for each team.
+    pub(crate) parts: [TeamPart; MAX_PARTS],
+}
+
+/// A plan for a team: `Part` of `kernels/team.h`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub(crate) struct TeamPart {
+    /// The arguments of the plan. The team copies the command list to device memory first.
+    pub(crate) arguments: Arguments,
+    /// The command list in host memory.
+    pub(crate) host_commands: u64,
+    /// The team's barrier: [`BARRIER_WORDS`] words of device memory.
+    pub(crate) barrier: u64,
+    /// The word of host memory that receives the launch number when the plan is done.
+    pub(crate) done: u64,
+    /// The barrier's count before the launch.
+    pub(crate) base: u64,
+    /// The time that a block waits at the barrier, in nanoseconds.
+    pub(crate) timeout: u64,
+    /// The length of the command list in words, a multiple of four.
+    pub(crate) words: u32,
+    /// The number of waves.
+    pub(crate) waves: u32,
+    /// The launch number.
+    pub(crate) number: u32,
+}
+
+impl TeamPart {
+    /// A plan whose command list lies at `arguments.commands` in host memory and is copied to
+    /// `device_commands`.
+    pub(crate) fn new(commands: &CommandList, arguments: Arguments, device_commands: u64) -> Self {
+        Self {
+            arguments: Arguments { commands: device_commands, ..arguments },
+            host_commands: arguments.commands,
+            words: commands.words().len().next_multiple_of(4) as u32,
+            waves: commands.waves() as u32,
+            ..Self::default()
+        }
+    }
+}
+
+/// The size of `Barrier` of `kernels/barrier.h`, in words.
+pub(crate) const BARRIER_WORDS: usize = 4;
+
+/// A device: memory, programs, an in-order stream for launches of waves, and a stream per team.
+///
+/// *Contract*: `Arguments` contain addresses of memory of this device. The memory lives until the
+/// launch has ended, and the source accesses nothing outside of it. A launch of waves has ended
+/// when a following [`wait`](Self::wait) returns; a launch of teams has ended when
+/// [`TeamPool::run`] returns. Until then the host neither accesses memory that the launch accesses,
+/// except by [`word`](Self::word), nor drops it.
+pub(crate) trait Device: Send + Sync + 'static {
+    /// Memory of either [`Side`], freed when dropped.
+    type Memory: Send + Sync;
+    /// A compiled source, ready to be launched.
+    type Program: Send + Sync;
+
+    /// Returns the properties of the device.
+    fn properties(&self) -> &Properties;
+
+    /// Compiles a source.
+    ///
+    /// # Errors
+    /// If the compiler is missing or rejects the source.
+    fn compile(&self, source: &Source) -> Result<Self::Program, CudaError>;
+
+    /// Allocates memory at a multiple of 64 bytes, rounded up to whole words. Its contents are
+    /// unspecified.
+    ///
+    /// # Errors
+    /// If the memory cannot be allocated.
+    fn memory(&self, bytes: usize, side: Side) -> Result<Self::Memory, CudaError>;
+
+    /// Copies words to the start of memory of either side, after all earlier launches of waves, and
+    /// waits for the copy.
+    ///
+    /// # Errors
+    /// If the memory is shorter, or the driver reports an error.
+    fn fill(&self, memory: &Self::Memory, words: &[u32]) -> Result<(), CudaError>;
+
+    /// Returns host memory as words.
+    ///
+    /// # Panics
+    /// If it is not of [`Side::Host`].
+    fn host<'a>(&self, memory: &'a Self::Memory) -> &'a [u32];
+
+    /// Returns host memory as mutable words.
+    ///
+    /// # Panics
+    /// If it is not of [`Side::Host`].
+    fn host_mut<'a>(&self, memory: &'a mut Self::Memory) -> &'a mut [u32];
+
+    /// Returns host memory as floats.
+    ///
+    /// # Panics
+    /// If it is not of [`Side::Host`].
+    fn host_floats<'a>(&self, memory: &'a Self::Memory) -> &'a [f32];
+
+    /// Returns host memory as mutable floats.
+    ///
+    /// # Panics
+    /// If it is not of [`Side::Host`].
+    fn host_floats_mut<'a>(&self, memory: &'a mut Self::Memory) -> &'a mut [f32];
+
+    /// Returns the address of memory on the device, for [`Arguments`].
+    fn address(&self, memory: &Self::Memory) -> u64;
+
+    /// Loads a word of host memory that a launch may write at the same time. All writes of the
+    /// launch before that word are then visible.
+    ///
+    /// # Panics
+    /// If the memory is not of [`Side::Host`], or the index is out of range.
+    fn word(&self, memory: &Self::Memory, index: usize) -> u32;
+
+    /// Returns the device's teams.
+    fn team_pool(&self) -> &TeamPool<Self::Memory>;
+
+    /// Launches a program's `plan_kernel` on a stream: a team for each of the first `teams` parts,
+    /// with `shared_bytes` of shared memory for each block.
+    ///
+    /// # Errors
+    /// If there are more blocks than SMs, or the driver reports an error.
+    fn launch_teams(
+        &self,
+        program: &Self::Program,
+        stream: usize,
+        teams: usize,
+        shared_bytes: usize,
+        arguments: &TeamArguments,
+    ) -> Result<(), CudaError>;
+
+    /// Returns true if all launches of a stream have ended.
+    ///
+    /// # Errors
+    /// If one of them failed.
+    fn is_idle(&self, stream: usize) -> Result<bool, CudaError>;
+
+    /// Launches a program's `wave_kernel` after all earlier launches of waves.
+    ///
+    /// # Errors
+    /// If `blocks` is 0, or the driver reports an error.
+    fn launch(
+        &self,
+        program: &Self::Program,
+        blocks: u32,
+        arguments: &Arguments,
+    ) -> Result<(), CudaError>;
+
+    /// Waits for all launches of waves.
+    ///
+    /// # Errors
+    /// If one of them failed.
+    fn wait(&self) -> Result<(), CudaError>;
+}

@@ -1,0 +1,334 @@
+//! A device on the host: the same source, compiled by the C++ compiler of the machine.
+//!
+//! The blocks of a launch run one after the other in a shuffled order, as do the threads of each
+//! superstep, and memory holds NaN until it is written. So a result that depends on the order, or
+//! on memory that was never written, differs from launch to launch or is NaN. Teams are at
+//! different waves at a time, as on a GPU.
+
+use std::alloc::{self, Layout};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use libloading::Library;
+
+use super::CudaError;
+use super::cpp::{Folder, compile, failed};
+use super::device::{
+    Arguments, Device, Kernel, Properties, ROW_BYTES, Side, Source, TeamArguments,
+};
+use super::team_pool::TeamPool;
+
+/// Options of the compiler. Only explicit multiply-adds are fused, as on a GPU.
+const OPTIONS: [&str; 6] =
+    ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-fast-math", "-fPIC", "-shared"];
+
+/// A device on the host.
+#[derive(Debug)]
+pub(crate) struct Emulated {
+    properties: Properties,
+    /// The seed of the next launch.
+    seed: AtomicU32,
+    /// Additional options of the compiler.
+    options: Vec<&'static str>,
+    team_pool: TeamPool<HostMemory>,
+    /// The number of driver calls, without queries for the end of a launch.
+    calls: AtomicU64,
+    /// The number of launches.
+    launches: AtomicU64,
+    /// The index of a block that never arrives at its barrier, or [`NONE`].
+    absent: AtomicU32,
+    /// The maximum size of an allocation.
+    max_bytes: AtomicUsize,
+}
+
+/// No block.
+const NONE: u32 = u32::MAX;
+
+/// The timeout that errors report. A launch never waits.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+impl Emulated {
+    /// A device. The orders of threads and blocks depend on `seed`.
+    pub(crate) fn new(seed: u32) -> Self {
+        Self::with_options(seed, &[])
+    }
+
+    /// A device with additional compiler options, such as sanitizers.
+    pub(crate) fn with_options(seed: u32, options: &[&'static str]) -> Self {
+        let properties = Properties {
+            name: "emulated on the host".to_string(),
+            architecture: env::consts::ARCH.to_string(),
+            sms: 12,
+            shared_bytes: ROW_BYTES + (48 << 10),
+        };
+        let team_pool = TeamPool::new(properties.sms, TIMEOUT);
+        // Consecutive seeds start different sequences.
+        let seed = AtomicU32::new(seed.wrapping_mul(0x9E37_79B9));
+        let (calls, launches) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (absent, max_bytes) = (AtomicU32::new(NONE), AtomicUsize::new(usize::MAX));
+        let options = options.to_vec();
+        Self { properties, seed, options, team_pool, calls, launches, absent, max_bytes }
+    }
+
+    /// Sets the number of SMs, and the shared memory for the resident weights of a block.
+    pub(crate) fn with_size(self, sms: u32, resident_bytes: usize) -> Self {
+        let shared_bytes = ROW_BYTES + resident_bytes;
+        let properties = Properties { sms, shared_bytes, ..self.properties };
+        Self { properties, team_pool: TeamPool::new(sms, TIMEOUT), ..self }
+    }
+
+    /// Returns the number of driver calls, without queries for the end of a launch.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of launches.
+    pub(crate) fn launches(&self) -> u64 {
+        self.launches.load(Ordering::Relaxed)
+    }
+
+    /// Sets the block of each following launch of teams that never arrives at its barrier.
+    #[cfg(test)]
+    pub(crate) fn set_absent(&self, block: Option<u32>) {
+        self.absent.store(block.unwrap_or(NONE), Ordering::Relaxed);
+    }
+
+    /// Sets the maximum size of an allocation.
+    #[cfg(test)]
+    pub(crate) fn set_max_bytes(&self, bytes: usize) {
+        self.max_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    fn call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a launch and returns its seed.
+    fn next_seed(&self) -> u32 {
+        self.call();
+        self.launches.fetch_add(1, Ordering::Relaxed);
+        self.seed.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// `wave_kernel` of `kernels/launch.h` on the host: arguments, blocks, seed.
+type Launch = unsafe extern "C" fn(*const Arguments, u32, u32);
+
+/// `plan_kernel` of `kernels/team.h` on the host: arguments, teams, bytes of shared memory per
+/// block, seed, and the block that never arrives.
+type LaunchTeams = unsafe extern "C" fn(*const TeamArguments, u32, u32, u32, u32);
+
+/// The kernel of a library.
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    Wave(Launch),
+    Plan(LaunchTeams),
+}
+
+/// A loaded library.
+#[derive(Debug)]
+pub(crate) struct EmulatedProgram {
+    entry: Entry,
+    /// The library that `entry` points into.
+    _library: Library,
+}
+
+impl Device for Emulated {
+    type Memory = HostMemory;
+    type Program = EmulatedProgram;
+
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn compile(&self, source: &Source) -> Result<EmulatedProgram, CudaError> {
+        let folder = Folder::new().map_err(failed("a folder for the compiler"))?;
+        let path = build(&folder.path, source, &self.options)?;
+        // SAFETY: the library was just built from our headers; its only initialisers are the
+        // compiler's.
+        let library = unsafe { Library::new(&path) };
+        let library = library.map_err(failed("the compiled kernels"))?;
+        let name = source.kernel.name().to_bytes_with_nul();
+        let entry = match source.kernel {
+            // SAFETY: `launch.h` defines the function with the type `Launch`.
+            Kernel::Wave => unsafe { library.get(name) }.map(|found| Entry::Wave(*found)),
+            // SAFETY: `team.h` defines the function with the type `LaunchTeams`.
+            Kernel::Plan => unsafe { library.get(name) }.map(|found| Entry::Plan(*found)),
+            Kernel::Probe => return Err(other_kernel()),
+        };
+        let entry = entry.map_err(failed("a function of the compiled kernels"))?;
+        Ok(EmulatedProgram { entry, _library: library })
+    }
+
+    fn memory(&self, bytes: usize, side: Side) -> Result<HostMemory, CudaError> {
+        self.call();
+        let memory = (bytes <= self.max_bytes.load(Ordering::Relaxed))
+            .then(|| HostMemory::new(bytes, side))
+            .flatten();
+        memory.ok_or(CudaError::Memory { what: "the host", bytes })
+    }
+
+    fn fill(&self, memory: &HostMemory, words: &[u32]) -> Result<(), CudaError> {
+        if words.len() > memory.words {
+            let (what, max) = ("words to fill memory with", memory.words);
+            return Err(CudaError::OutOfRange { what, max, got: words.len() });
+        }
+        self.call();
+        // SAFETY: the allocation has at least this many words, and nothing refers to them: by the
+        // contract of `Device`, no slice of `host` is in use while memory is filled.
+        unsafe { memory.start.copy_from(NonNull::from(words).cast(), words.len()) };
+        Ok(())
+    }
+
+    fn host<'a>(&self, memory: &'a HostMemory) -> &'a [u32] {
+        let start = memory.of_host().as_ptr();
+        // SAFETY: the allocation has this many initialised words; by the contract of `Device` no
+        // launch writes them while the slice is in use.
+        unsafe { slice::from_raw_parts(start, memory.words) }
+    }
+
+    fn host_mut<'a>(&self, memory: &'a mut HostMemory) -> &'a mut [u32] {
+        let start = memory.of_host().as_ptr();
+        // SAFETY: as for `host`, and `memory` is borrowed exclusively.
+        unsafe { slice::from_raw_parts_mut(start, memory.words) }
+    }
+
+    fn host_floats<'a>(&self, memory: &'a HostMemory) -> &'a [f32] {
+        let start = memory.of_host().as_ptr();
+        // SAFETY: as for `host`; any bits are a valid float, with a word's size and alignment.
+        unsafe { slice::from_raw_parts(start.cast(), memory.words) }
+    }
+
+    fn host_floats_mut<'a>(&self, memory: &'a mut HostMemory) -> &'a mut [f32] {
+        let start = memory.of_host().as_ptr();
+        // SAFETY: as for `host_mut`; any bits are a valid float.
+        unsafe { slice::from_raw_parts_mut(start.cast(), memory.words) }
+    }
+
+    fn address(&self, memory: &HostMemory) -> u64 {
+        memory.start.as_ptr().expose_provenance() as u64
+    }
+
+    fn word(&self, memory: &HostMemory, index: usize) -> u32 {
+        assert!(index < memory.words, "word {index} of {}", memory.words);
+        // SAFETY: the word is allocated and aligned; launches on other threads write it atomically.
+        unsafe { AtomicU32::from_ptr(memory.of_host().as_ptr().add(index)) }.load(Ordering::Acquire)
+    }
+
+    fn team_pool(&self) -> &TeamPool<HostMemory> {
+        &self.team_pool
+    }
+
+    fn launch_teams(
+        &self,
+        program: &EmulatedProgram,
+        _stream: usize,
+        teams: usize,
+        shared_bytes: usize,
+        arguments: &TeamArguments,
+    ) -> Result<(), CudaError> {
+        let Properties { sms, shared_bytes: max, .. } = self.properties;
+        let (blocks, sms) = (teams * arguments.blocks as usize, sms as usize);
+        if blocks > sms {
+            let what = "blocks that run at the same time";
+            return Err(CudaError::OutOfRange { what, max: sms, got: blocks });
+        }
+        if shared_bytes > max {
+            let what = "bytes of shared memory";
+            return Err(CudaError::OutOfRange { what, max, got: shared_bytes });
+        }
+        let Entry::Plan(launch) = program.entry else { return Err(other_kernel()) };
+        let (seed, absent) = (self.next_seed(), self.absent.load(Ordering::Relaxed));
+        // SAFETY: the arguments have the layout of `team.h` and at least `teams` parts; by the
+        // contract of `Device` the source accesses only the memory that they name.
+        unsafe { launch(arguments, teams as u32, shared_bytes as u32, seed, absent) };
+        Ok(())
+    }
+
+    fn is_idle(&self, _stream: usize) -> Result<bool, CudaError> {
+        // A launch returns when it is done.
+        Ok(true)
+    }
+
+    fn launch(
+        &self,
+        program: &EmulatedProgram,
+        blocks: u32,
+        arguments: &Arguments,
+    ) -> Result<(), CudaError> {
+        if blocks == 0 {
+            return Err(CudaError::failed("a launch", "expected at least one block"));
+        }
+        let Entry::Wave(launch) = program.entry else { return Err(other_kernel()) };
+        // SAFETY: the arguments have the layout of `block.h`; by the contract of `Device` the
+        // source accesses only the memory that they name.
+        unsafe { launch(arguments, blocks, self.next_seed()) };
+        Ok(())
+    }
+
+    fn wait(&self) -> Result<(), CudaError> {
+        // A launch returns when it is done.
+        Ok(())
+    }
+}
+
+/// Words of host memory, aligned to a cache line. They are NaN until they are written.
+#[derive(Debug)]
+pub(crate) struct HostMemory {
+    start: NonNull<u32>,
+    words: usize,
+    side: Side,
+}
+
+// SAFETY: it owns its memory, like a `Box`; the contract of `Device` says when it is accessed.
+unsafe impl Send for HostMemory {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for HostMemory {}
+
+impl HostMemory {
+    /// Returns `None` if the memory cannot be allocated.
+    fn new(bytes: usize, side: Side) -> Option<Self> {
+        let words = bytes.div_ceil(size_of::<u32>());
+        let layout = Self::layout(words)?;
+        // SAFETY: the layout is not empty.
+        let start = NonNull::new(unsafe { alloc::alloc(layout) })?.cast::<u32>();
+        for word in 0..words {
+            // SAFETY: the allocation has `words` words.
+            unsafe { start.add(word).write(f32::NAN.to_bits()) };
+        }
+        Some(Self { start, words, side })
+    }
+
+    /// The layout of the memory, which is never empty.
+    fn layout(words: usize) -> Option<Layout> {
+        const CACHE_LINE: usize = 64;
+        Layout::array::<u32>(words.max(1)).ok()?.align_to(CACHE_LINE).ok()
+    }
+
+    fn of_host(&self) -> NonNull<u32> {
+        assert_eq!(self.side, Side::Host, "the host accesses host memory only");
+        self.start
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        let layout = Self::layout(self.words).expect("it was allocated with this layout");
+        // SAFETY: it was allocated with this layout, and nothing refers to it.
+        unsafe { alloc::dealloc(self.start.as_ptr().cast(), layout) };
+    }
+}
+
+/// Builds a shared library from a source, in a folder.
+fn build(folder: &Path, source: &Source, options: &[&str]) -> Result<PathBuf, CudaError> {
+    let options = [&OPTIONS[..], options].concat();
+    compile(folder, &source.text, &options, "kernels.so")
+}
+
+fn other_kernel() -> CudaError {
+    CudaError::failed("a launch", "the program has a different kernel")
+}

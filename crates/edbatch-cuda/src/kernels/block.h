@@ -1,0 +1,154 @@
+// Thread blocks that run in supersteps, as in Valiant's bulk-synchronous model.
+//
+// Within a superstep no thread reads what another thread writes, and a barrier ends each superstep.
+// The same text compiles for a device and for the host, where a superstep is a loop over the
+// threads in a shuffled order: a result that depends on the order has different bits each time.
+#pragma once
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// The number of threads of a block.
+enum : u32 { THREADS = 256 };
+
+// Floats of shared memory of a block, before its resident weights.
+enum : u32 { SHARED = 16 * (256 + 4) };
+
+// The arguments of a launch (`device.rs`), with pointers of the device.
+struct Arguments {
+    const u32* commands;
+    float* arena;
+    const float* weights;
+    const float* folded;
+    const float* given;
+    float* stayed;
+    const float* stayed_before;
+    float* outputs;
+    u32* indices;
+    u32 wave;
+};
+
+#ifdef __CUDACC_RTC__
+
+#define DEVICE __device__ __forceinline__
+
+// State of a thread across supersteps: registers.
+template <class T> struct PerThread {
+    T own;
+    DEVICE T& operator[](u32) { return own; }
+};
+
+struct Block {
+    float* shared;
+    u32 index, blocks;
+    // The placement of a team, and a bit for each product whose weights are loaded (`resident.h`).
+    const u32* places;
+    u64 resident;
+
+    // Runs `f(thread)` on all threads, with a barrier at the end.
+    template <class F> DEVICE void superstep(F f) {
+        f(threadIdx.x);
+        __syncthreads();
+    }
+};
+
+// Each operation is rounded separately, whatever the compiler's options.
+DEVICE float fma_(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+DEVICE float add(float a, float b) { return __fadd_rn(a, b); }
+DEVICE float sub(float a, float b) { return __fsub_rn(a, b); }
+DEVICE float mul(float a, float b) { return __fmul_rn(a, b); }
+DEVICE float div_(float a, float b) { return __fdiv_rn(a, b); }
+DEVICE u32 bits(float x) { return __float_as_uint(x); }
+DEVICE float from_bits(u32 x) { return __uint_as_float(x); }
+
+// Four floats at a multiple of 16 bytes, in shared memory or in memory that no kernel writes.
+DEVICE float4 load4(const float* from) { return *(const float4*)from; }
+DEVICE void store4(float* to, float4 four) { *(float4*)to = four; }
+DEVICE float4 constant4(const float* from) { return __ldg((const float4*)from); }
+
+// Loads a value that another block may have written in an earlier launch or wave, bypassing L1.
+DEVICE float fresh(const float* from) { return __ldcg(from); }
+
+#else
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#define DEVICE inline
+
+// State of a thread across supersteps: an element for each thread.
+template <class T> struct PerThread {
+    T all[THREADS];
+    T& operator[](u32 thread) { return all[thread]; }
+};
+
+// Random orders of threads or blocks.
+struct Shuffle {
+    uint64_t state;
+
+    u32 below(u32 limit) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        return (u32)((state >> 32) * limit >> 32);
+    }
+
+    void shuffle(u32* order, u32 count) {
+        for (u32 i = 0; i < count; ++i) order[i] = i;
+        for (u32 i = count; i > 1; --i) std::swap(order[i - 1], order[below(i)]);
+    }
+};
+
+struct Block {
+    float* shared;
+    u32 index, blocks;
+    Shuffle* shuffle;
+    const u32* places;
+    u64 resident;
+
+    template <class F> void superstep(F f) {
+        u32 order[THREADS];
+        shuffle->shuffle(order, THREADS);
+        for (u32 thread : order) f(thread);
+    }
+};
+
+struct float4 {
+    float x, y, z, w;
+};
+
+DEVICE float fma_(float a, float b, float c) { return std::fma(a, b, c); }
+DEVICE float add(float a, float b) { return a + b; }
+DEVICE float sub(float a, float b) { return a - b; }
+DEVICE float mul(float a, float b) { return a * b; }
+DEVICE float div_(float a, float b) { return a / b; }
+
+DEVICE u32 bits(float x) {
+    u32 bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+DEVICE float from_bits(u32 bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+// A device faults if the address is not a multiple of 16 bytes, and so does the host.
+DEVICE float4 load4(const float* from) {
+    if ((uintptr_t)from % sizeof(float4)) __builtin_trap();
+    float4 four;
+    memcpy(&four, from, sizeof four);
+    return four;
+}
+DEVICE float4 constant4(const float* from) { return load4(from); }
+
+DEVICE void store4(float* to, float4 four) {
+    if ((uintptr_t)to % sizeof(float4)) __builtin_trap();
+    memcpy(to, &four, sizeof four);
+}
+
+DEVICE float fresh(const float* from) { return *from; }
+
+#endif

@@ -1,0 +1,49 @@
+// Jobs that copy values into and out of the arena: `CopyJob` of `command_list.rs`.
+#pragma once
+#include "outputs.h"
+
+enum : u32 { GIVEN = 0xffffffffu - 4, STAYED, OUTPUT, STAY, ARG_MAX };
+
+// Copies element `i` of a job other than an argmax.
+DEVICE void copy_element(const Arguments& a, const u32* job, u32 i) {
+    switch (job[0]) {
+    case GIVEN: a.arena[job[2] + i] = a.given[job[1] + i]; break;
+    case STAYED: a.arena[job[2] + i] = fresh(a.stayed_before + job[1] + i); break;
+    case OUTPUT: a.outputs[job[2] + i] = fresh(a.arena + job[1] + i); break;
+    case STAY: a.stayed[job[2] + i] = fresh(a.arena + job[1] + i); break;
+    }
+}
+
+DEVICE void arg_max_job(Block& block, const Arguments& a, const u32* job) {
+    const u32* pieces = a.commands + job[1];
+    u32 width = 0;
+    for (u32 p = 0; p < job[2]; ++p) width += pieces[2 * p + 1];
+    auto from = [&](u32 i) {
+        u32 p = 0;
+        for (; i >= pieces[2 * p + 1]; ++p) i -= pieces[2 * p + 1];
+        return fresh(a.arena + pieces[2 * p] + i);
+    };
+    arg_max(block, from, width, [&](u32 i) { a.indices[job[3]] = i; });
+}
+
+// Runs a job by one block.
+DEVICE void copy_job(Block& block, const Arguments& a, const u32* job) {
+    if (job[0] == ARG_MAX) return arg_max_job(block, a, job);
+    block.superstep([&](u32 t) {
+        for (u32 i = t; i < job[3]; i += THREADS) copy_element(a, job, i);
+    });
+}
+
+// Runs jobs [at, end) by all blocks of a team. Rows are short, so each warp copies a row.
+DEVICE void copy_jobs(Block& block, const Arguments& a, u32 at, u32 end) {
+    block.superstep([&](u32 t) {
+        u32 warp = block.index * (THREADS / 32) + t / 32;
+        for (u32 own = at + 6 * warp; own < end; own += 6 * (THREADS / 32) * block.blocks) {
+            if (a.commands[own] == ARG_MAX) continue;
+            for (u32 i = t % 32; i < a.commands[own + 3]; i += 32)
+                copy_element(a, a.commands + own, i);
+        }
+    });
+    for (u32 own = at + 6 * block.index; own < end; own += 6 * block.blocks)
+        if (a.commands[own] == ARG_MAX) arg_max_job(block, a, a.commands + own);
+}

@@ -1,0 +1,48 @@
+// Copies of ranges, and argmax.
+#pragma once
+#include "block.h"
+
+// Copies a range by one block: write(i, from(i)) for i in 0..count, in one superstep.
+template <class From, class Write>
+DEVICE void copy(Block& block, u32 count, From from, Write write) {
+    block.superstep([&](u32 t) {
+        for (u32 i = t; i < count; i += THREADS) write(i, from(i));
+    });
+}
+
+// The argmax of from(i), i in 0..width, as `arg_max` of `edbatch-runtime` defines it: the lowest
+// index of the largest element, ignoring NaN; the last index if all are NaN; 0 if width is 0.
+// Thread 0 calls write(index). Uses shared memory; all threads must call it.
+template <class From, class Write>
+DEVICE void arg_max(Block& block, From from, u32 width, Write write) {
+    constexpr u32 NONE = 0xffffffffu;
+    float* values = block.shared;
+    float* indices = block.shared + THREADS;
+    static_assert(2 * THREADS <= SHARED, "a float and an index a thread");
+    block.superstep([&](u32 t) {
+        float best = from_bits(0xff800000u);
+        u32 index = NONE;
+        for (u32 i = t; i < width; i += THREADS) {
+            float x = from(i);
+            // The comparison of indices lets an element of -∞ replace NONE.
+            if (x > best || (x == best && i < index)) best = x, index = i;
+        }
+        values[t] = best;
+        indices[t] = from_bits(index);
+    });
+    for (u32 span = THREADS / 2; span > 0; span /= 2) {
+        block.superstep([&](u32 t) {
+            if (t >= span) return;
+            float other = values[t + span];
+            bool earlier = bits(indices[t + span]) < bits(indices[t]);
+            if (other > values[t] || (other == values[t] && earlier)) {
+                values[t] = other;
+                indices[t] = indices[t + span];
+            }
+        });
+    }
+    block.superstep([&](u32 t) {
+        u32 index = bits(indices[0]);
+        if (t == 0) write(index != NONE ? index : width > 0 ? width - 1 : 0);
+    });
+}

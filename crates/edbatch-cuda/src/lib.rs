@@ -1,0 +1,75 @@
+//! Runs the plans of `edbatch-layout` on NVIDIA GPUs of compute capability 8.0 or later.
+//!
+//! [`nvidia()`] loads a program on one or several devices and returns a
+//! [`Backend`](edbatch_runtime::Backend). [`EmulatedDevice`] is a device on the host: it compiles
+//! the same kernels with the machine's C++ compiler, so that tests run without a GPU. Use this
+//! crate through the feature `cuda` of `edbatch`; use it directly if you schedule and plan
+//! yourself.
+//!
+//! *Results* have the bits of the CPU's kernels that fuse multiplications and additions, unless
+//! [`Precision::Tf32`] is chosen.
+//!
+//! *Cost*: kernels are compiled once per model size and architecture and cached on disk. A round
+//! of a mini-batch is one launch, whatever the number of its parts. No memory is allocated once
+//! the largest plan has run.
+//!
+//! # Terms
+//!
+//! - A *wave* is a set of steps of a plan that do not depend on each other.
+//! - A *phase* is a run of steps of a cell that thread blocks can divide by columns without
+//!   synchronising ([`phases()`]).
+//! - A *job* is a phase for at most 16 calls and a slice of its columns, or a copy.
+//! - A *command list* is a plan as one array of numbers: waves of jobs ([`CommandList`]).
+//! - A *team* is a group of thread blocks that run one plan together, one block per SM
+//!   (streaming multiprocessor). The blocks of a team synchronise at a barrier after each wave.
+//! - *Resident weights* stay in the shared memory of a team's blocks while a plan runs.
+//! - A *superstep* is the code of a kernel between two barriers of a block.
+//!
+//! # Where to read next
+//!
+//! `command_list.rs`, `backend.rs` and `team_pool.rs`; then the kernels: `kernels/block.h`,
+//! `kernels/product.h` and `kernels/team.h`. `unsafe` code stands in `emulated.rs`, `nvidia.rs`,
+//! the files below `nvidia/`, and `nvrtc.rs`.
+
+mod backend;
+mod check_waves;
+mod command_list;
+mod cpp;
+mod device;
+mod emulated;
+mod error;
+mod loaded;
+pub mod measure;
+mod memory;
+mod nvidia;
+mod nvrtc;
+mod open;
+mod operations;
+mod options;
+mod phase_table;
+mod phases;
+mod place;
+mod source;
+mod store;
+mod team_pool;
+mod waves;
+mod weights;
+
+#[cfg(test)]
+mod tests;
+
+pub use check_waves::check_waves;
+pub use command_list::{CommandList, CopyJob, TILE};
+pub use error::CudaError;
+pub use loaded::{CompiledKernels, compile, kernel_source};
+pub use open::{EmulatedBackend, EmulatedDevice, nvidia};
+pub use options::{CudaOptions, Driver, Precision};
+pub use phase_table::{PhaseEntry, PhaseTable};
+pub use phases::{Phase, check_phases, phases};
+pub use place::{TeamSize, team_size};
+pub use waves::waves;
+
+/// The README's example, compiled and run by the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

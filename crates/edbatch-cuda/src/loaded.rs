@@ -1,0 +1,240 @@
+//! A program on a device: its compiled kernels, weights and folded tables.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use edbatch_layout::Program;
+use edbatch_runtime::{BackendError, Parameters};
+
+use super::command_list::CommandList;
+use super::device::{Arguments, Device, Properties, Side, Source, TeamPart};
+use super::phase_table::PhaseTable;
+use super::place::{Placement, recurrent};
+use super::source::source;
+use super::store::{Key, Store};
+use super::team_pool::TeamKernel;
+use super::weights::WeightLayout;
+use super::{CudaError, CudaOptions, Driver, nvrtc};
+
+/// A program on a device, shared by all slots and forks on that device.
+pub(super) struct Loaded<D: Device> {
+    pub(super) device: Arc<D>,
+    pub(super) program: Arc<Program>,
+    pub(super) table: PhaseTable,
+    pub(super) kernels: D::Program,
+    pub(super) weights: D::Memory,
+    /// The folded tables, followed by the scratch that was used to compute them.
+    pub(super) folded: Option<D::Memory>,
+    /// The bytes of weights and folded tables.
+    pub(super) weight_bytes: usize,
+    /// The placement for [`Driver::Teams`], and its table on the device.
+    pub(super) teams: Option<(Placement, D::Memory)>,
+}
+
+/// A program before it is compiled.
+struct Generated {
+    table: PhaseTable,
+    layout: WeightLayout,
+    source: Source,
+    /// The placement for [`Driver::Teams`], if the device is known.
+    placement: Option<Placement>,
+}
+
+/// A program's kernels for an architecture.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CompiledKernels {
+    /// Bytes of machine code.
+    pub bytes: usize,
+    /// Registers per thread.
+    pub registers: usize,
+    /// Bytes of registers per thread that are spilled to memory.
+    pub spilled: usize,
+    /// Bytes of the stack frame of a thread.
+    pub stack: usize,
+    code: Vec<u8>,
+    key: Key,
+}
+
+impl CompiledKernels {
+    /// Compiles a source for an architecture.
+    pub(super) fn of(source: &Source, architecture: &str) -> Result<Self, CudaError> {
+        let binary = nvrtc::compile(source, architecture)?;
+        let usage = binary.usage().ok_or_else(|| CudaError::Failed {
+            what: "NVRTC",
+            why: format!("expected the resource usage of the kernel in the log: {}", binary.log),
+        })?;
+        let key = Key::new(source, &nvrtc::OPTIONS, nvrtc::version()?, architecture);
+        Ok(Self {
+            bytes: binary.code.len(),
+            registers: usage.registers,
+            spilled: usage.spilled,
+            stack: usage.stack,
+            code: binary.code,
+            key,
+        })
+    }
+
+    /// Stores the kernels in the user's cache, where [`nvidia`](super::nvidia()) finds them, and
+    /// returns the file's path. Returns `None` if the user has no cache folder. A copy of the
+    /// folder serves a machine without a compiler.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn store(&self) -> std::io::Result<Option<PathBuf>> {
+        let store = Store::of_user();
+        store.put(&self.key, &self.code)?;
+        Ok(store.path(&self.key))
+    }
+}
+
+/// Compiles a program's kernels for an architecture, such as `sm_90a`. No device is needed.
+///
+/// # Errors
+/// If NVRTC is not installed or does not support the architecture.
+pub fn compile(
+    program: &Program,
+    options: &CudaOptions,
+    architecture: &str,
+) -> Result<CompiledKernels, CudaError> {
+    CompiledKernels::of(&Generated::new(program, options, None)?.source, architecture)
+}
+
+/// Returns the C++ of a program's kernels. It includes the headers in `src/kernels` of this crate.
+///
+/// # Errors
+/// If the environment variable `EDBATCH_CUDA` is invalid.
+pub fn kernel_source(program: &Program, options: &CudaOptions) -> Result<String, CudaError> {
+    Ok(Generated::new(program, options, None)?.source.text)
+}
+
+impl Generated {
+    fn new(
+        program: &Program,
+        options: &CudaOptions,
+        properties: Option<&Properties>,
+    ) -> Result<Self, CudaError> {
+        let mut table = PhaseTable::new(program);
+        let layout = WeightLayout::new(program, &table);
+        let recurrent = match options.chosen_driver()? {
+            Driver::Teams => Some(recurrent(program, &table)),
+            Driver::Waves => None,
+        };
+        let source = source(program, &table, &layout, recurrent.as_deref(), options.precision);
+        let placement = recurrent.zip(properties).map(|(recurrent, properties)| {
+            recurrent.iter().for_each(|stack| table.leave_undivided(stack.phase));
+            let phases = table.entries().len();
+            let Properties { sms, shared_bytes, .. } = *properties;
+            Placement::new(&recurrent, phases, sms, shared_bytes, options.min_blocks)
+        });
+        Ok(Self { table, layout, source, placement })
+    }
+}
+
+impl<D: Device> Loaded<D> {
+    /// Compiles a program's kernels, copies its parameters to a device, and computes the folded
+    /// tables there.
+    pub(super) fn new(
+        device: Arc<D>,
+        program: Arc<Program>,
+        parameters: &Parameters,
+        options: &CudaOptions,
+    ) -> Result<Self, BackendError> {
+        let Generated { table, layout, source, placement } =
+            Generated::new(&program, options, Some(device.properties()))?;
+        let kernels = device.compile(&source)?;
+        let packed = layout.packed(parameters)?;
+        let weight_bytes = size_of_val(packed.as_slice());
+        let weights = copied(&*device, &packed)?;
+        drop(packed);
+        let teams = placement.map(|placement| {
+            let places = copied(&*device, &placement.table())?;
+            Ok::<_, CudaError>((placement, places))
+        });
+        let teams = teams.transpose()?;
+        let folded = None;
+        let mut loaded =
+            Self { device, program, table, kernels, weights, folded, weight_bytes, teams };
+        loaded.fold_tables()?;
+        Ok(loaded)
+    }
+
+    /// Returns the kernel of teams, or `None` for [`Driver::Waves`].
+    pub(super) fn team_kernel(&self) -> Option<TeamKernel<'_, D>> {
+        let (placement, places) = self.teams.as_ref()?;
+        Some(TeamKernel {
+            device: &*self.device,
+            program: &self.kernels,
+            places: self.device.address(places),
+            blocks: placement.blocks,
+            shared_bytes: placement.shared_bytes,
+        })
+    }
+
+    /// Launches all waves of a command list.
+    pub(super) fn launch_waves(
+        &self,
+        commands: &CommandList,
+        mut arguments: Arguments,
+    ) -> Result<(), CudaError> {
+        // Further blocks would only wait for an SM, so each block takes several jobs instead.
+        let max = BLOCKS_PER_SM * self.device.properties().sms as usize;
+        for wave in 0..commands.waves() {
+            arguments.wave = wave as u32;
+            let blocks = commands.jobs(wave).min(max) as u32;
+            if blocks > 0 {
+                self.device.launch(&self.kernels, blocks, &arguments)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes the program's folded tables.
+    fn fold_tables(&mut self) -> Result<(), BackendError> {
+        let plan = self.program.folding_plan();
+        if plan.steps.is_empty() {
+            return Ok(());
+        }
+        let mut commands = CommandList::default();
+        // A wave for each step, so that all steps use the same scratch.
+        let waves: Vec<u32> = (0..plan.steps.len() as u32).collect();
+        commands.write_in_waves(&self.program, &self.table, &plan, &waves, (0, 0))?;
+        let device = &*self.device;
+        let bytes = 4 * commands.words().len().next_multiple_of(4);
+        let mut words = device.memory(bytes, Side::Host)?;
+        device.host_mut(&mut words)[..commands.words().len()].copy_from_slice(commands.words());
+        let device_commands = device.memory(bytes, Side::Device)?;
+        let folded = device.memory(4 * commands.arena(), Side::Device)?;
+        let arguments = Arguments {
+            commands: device.address(&words),
+            arena: device.address(&folded),
+            weights: device.address(&self.weights),
+            ..Arguments::default()
+        };
+        match self.team_kernel() {
+            Some(kernel) => {
+                let part = TeamPart::new(&commands, arguments, device.address(&device_commands));
+                device.team_pool().run(&kernel, &[part])?;
+            }
+            None => {
+                let launched = self.launch_waves(&commands, arguments);
+                // Launches use the memory until they have ended, also after an error.
+                device.wait().and(launched)?;
+            }
+        }
+        self.weight_bytes += 4 * commands.arena();
+        self.folded = Some(folded);
+        Ok(())
+    }
+}
+
+/// The maximum number of blocks of a launch per SM. Two or more of them run at a time; those that
+/// end early make room for the rest.
+const BLOCKS_PER_SM: usize = 8;
+
+/// Copies words to new device memory.
+fn copied<D: Device>(device: &D, words: &[u32]) -> Result<D::Memory, CudaError> {
+    let memory = device.memory(4 * words.len().max(1), Side::Device)?;
+    device.fill(&memory, words)?;
+    Ok(memory)
+}

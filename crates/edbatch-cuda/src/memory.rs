@@ -1,0 +1,110 @@
+//! The memory of plans, reused from plan to plan.
+
+use std::mem;
+
+use edbatch_runtime::BackendError;
+
+use super::CudaError;
+use super::device::{Device, Side};
+
+/// The memory of a slot. Buffers grow by half, so a steady state allocates nothing.
+pub(super) struct PlanMemory<D: Device> {
+    pub(super) commands: Buffer<D>,
+    /// A team's copy of the command list.
+    pub(super) device_commands: Buffer<D>,
+    pub(super) given: Buffer<D>,
+    pub(super) arena: Buffer<D>,
+    /// The rows that stay for the next plan, and those that stayed from the previous one. The two
+    /// are swapped for each plan.
+    pub(super) stay: [Buffer<D>; 2],
+    pub(super) outputs: Buffer<D>,
+    pub(super) indices: Buffer<D>,
+}
+
+impl<D: Device> PlanMemory<D> {
+    pub(super) fn new() -> Self {
+        Self {
+            commands: Buffer::new(Side::Host, "a command list"),
+            device_commands: Buffer::new(Side::Device, "a command list"),
+            given: Buffer::new(Side::Host, "given rows"),
+            arena: Buffer::new(Side::Device, "the arena of a mini-batch's values"),
+            stay: [(); 2].map(|()| Buffer::new(Side::Device, "rows that stay")),
+            outputs: Buffer::new(Side::Host, "outputs"),
+            indices: Buffer::new(Side::Host, "outputs"),
+        }
+    }
+}
+
+/// A growable buffer.
+pub(super) struct Buffer<D: Device> {
+    side: Side,
+    /// The use of the memory, for errors.
+    what: &'static str,
+    pub(super) words: usize,
+    pub(super) memory: Option<D::Memory>,
+}
+
+impl<D: Device> Buffer<D> {
+    fn new(side: Side, what: &'static str) -> Self {
+        Self { side, what, words: 0, memory: None }
+    }
+
+    /// Grows the memory to at least `words` words; its contents may be lost. No running launch may
+    /// use the memory.
+    pub(super) fn reserve(
+        &mut self,
+        device: &D,
+        words: usize,
+    ) -> Result<&mut D::Memory, BackendError> {
+        if self.words < words || self.memory.is_none() {
+            // Freed first, so that the old and the new memory do not exist at the same time.
+            self.memory = None;
+            let before = mem::take(&mut self.words);
+            let needed = words.max(16);
+            let ample = needed.max(before + before / 2);
+            let allocate = |words| Ok((words, device.memory(4 * words, self.side)?));
+            let allocated = match allocate(ample) {
+                Err(CudaError::Memory { .. }) if ample > needed => allocate(needed),
+                allocated => allocated,
+            };
+            let (words, memory) = allocated.map_err(|error| match error {
+                CudaError::Memory { bytes, .. } => {
+                    BackendError::Memory { what: self.what, bytes: bytes as u64 }
+                }
+                error => error.into(),
+            })?;
+            (self.words, self.memory) = (words, Some(memory));
+        }
+        Ok(self.memory.as_mut().expect("allocated above"))
+    }
+
+    /// Returns the address of the memory, or 0 if nothing is allocated.
+    pub(super) fn address(&self, device: &D) -> u64 {
+        self.memory.as_ref().map_or(0, |memory| device.address(memory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::emulated::Emulated;
+    use super::*;
+
+    #[test]
+    fn a_failed_allocation_leaves_a_usable_buffer() {
+        let device = Emulated::new(1);
+        device.set_max_bytes(4 * 1000);
+        let mut buffer = Buffer::new(Side::Device, "values");
+        buffer.reserve(&device, 800).unwrap();
+        // Growing by half fails, but the needed size fits.
+        buffer.reserve(&device, 900).unwrap();
+        assert_eq!(buffer.words, 900);
+        let error = buffer.reserve(&device, 1001).err();
+        assert!(
+            matches!(error, Some(BackendError::Memory { what: "values", bytes: 4004 })),
+            "{error:?}"
+        );
+        assert_eq!((buffer.words, buffer.address(&device)), (0, 0));
+        buffer.reserve(&device, 20).unwrap();
+        assert_eq!(buffer.words, 20);
+    }
+}

@@ -1,0 +1,353 @@
+//! An NVIDIA device. Only this file and the files below `nvidia/` call the driver.
+
+mod memory;
+mod timed;
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::slice;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::{CudaContext, CudaStream, sys};
+
+use super::CudaError;
+use super::device::{Arguments, Device, Kernel, Properties, Side, Source, TeamArguments};
+use super::nvrtc;
+use super::store::{Key, Store};
+use super::team_pool::TeamPool;
+use memory::NvidiaMemory;
+
+/// The number of threads of a block: `THREADS` of `kernels/block.h`.
+const THREADS: u32 = 256;
+
+/// The minimum compute capability.
+const OLDEST: (u32, u32) = (8, 0);
+
+/// The time that a block waits at its team's barrier: a thousand times the longest wave.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A device and its streams.
+#[derive(Debug)]
+pub(crate) struct Nvidia {
+    properties: Properties,
+    context: Arc<CudaContext>,
+    /// The stream of copies and of launches of waves.
+    stream: Arc<CudaStream>,
+    /// The streams of launches of teams, created on first use.
+    team_streams: Vec<OnceLock<Arc<CudaStream>>>,
+    team_pool: TeamPool<NvidiaMemory>,
+    store: Store,
+}
+
+/// The open devices of this process.
+static OPEN: Mutex<BTreeMap<usize, Weak<Nvidia>>> = Mutex::new(BTreeMap::new());
+
+impl Nvidia {
+    /// Returns the device of an index, which is counted from 0. All users in the process share it.
+    ///
+    /// # Errors
+    /// Like [`new`](Self::new).
+    pub(crate) fn open(index: usize, store: Store) -> Result<Arc<Self>, CudaError> {
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = open.get(&index).and_then(Weak::upgrade) {
+            return Ok(device);
+        }
+        let device = Arc::new(Self::new(index, store)?);
+        open.insert(index, Arc::downgrade(&device));
+        Ok(device)
+    }
+
+    /// Opens the device of an index, which is counted from 0.
+    ///
+    /// # Errors
+    /// If the driver or the device is missing or too old, or the driver reports an error.
+    pub(crate) fn new(index: usize, store: Store) -> Result<Self, CudaError> {
+        find_driver()?;
+        let count = match result::init().and_then(|()| result::device::get_count()) {
+            Ok(count) => usize::try_from(count).unwrap_or(0),
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => 0,
+            Err(error) => return Err(failed("starting the CUDA driver")(error)),
+        };
+        if index >= count {
+            return Err(CudaError::NoDevice { index, count });
+        }
+        let context = CudaContext::new(index).map_err(failed("opening the device"))?;
+        // SAFETY: none of cudarc's own memory types is used, so there is nothing to track.
+        unsafe { context.disable_event_tracking() };
+        let properties = properties(&context)?;
+        let stream = context.new_stream().map_err(failed("creating a stream"))?;
+        let team_streams = (0..properties.sms).map(|_| OnceLock::new()).collect();
+        let team_pool = TeamPool::new(properties.sms, TIMEOUT);
+        Ok(Self { properties, context, stream, team_streams, team_pool, store })
+    }
+
+    /// Binds the device's context to the calling thread.
+    fn bind(&self) -> Result<(), CudaError> {
+        self.context.bind_to_thread().map_err(failed("binding the device to a thread"))
+    }
+
+    fn load(&self, code: &[u8], kernel: Kernel) -> Result<NvidiaProgram, CudaError> {
+        self.bind()?;
+        // SAFETY: the code is the complete output of the compiler.
+        let module = unsafe { result::module::load_data(code.as_ptr().cast()) };
+        let module = module.map_err(failed("loading the kernels"))?;
+        let mut program =
+            NvidiaProgram { module, function: std::ptr::null_mut(), context: self.context.clone() };
+        // SAFETY: the module was just loaded.
+        let function = unsafe { result::module::get_function(module, kernel.name().into()) };
+        program.function = function.map_err(failed("a function of the kernels"))?;
+        if kernel == Kernel::Plan {
+            use sys::CUfunction_attribute_enum as Attribute;
+            let shared = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let max = self.properties.shared_bytes as i32;
+            // SAFETY: the function was just found.
+            let set =
+                unsafe { result::function::set_function_attribute(program.function, shared, max) };
+            set.map_err(failed("setting the shared memory of a block"))?;
+        }
+        Ok(program)
+    }
+
+    /// Returns a stream for launches of teams.
+    fn team_stream(&self, stream: usize) -> Result<&CudaStream, CudaError> {
+        let place = &self.team_streams[stream];
+        if place.get().is_none() {
+            let new = self.context.new_stream().map_err(failed("creating a stream"))?;
+            // Another thread may have set it first.
+            let _ = place.set(new);
+        }
+        Ok(place.get().expect("set above"))
+    }
+}
+
+/// Fails if the driver is missing, or older than the compiler.
+fn find_driver() -> Result<(), CudaError> {
+    nvrtc::preload(&["libcuda.so"]);
+    // SAFETY: the library is NVIDIA's driver, whose initialisers are safe to run.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(CudaError::NoDriver);
+    }
+    let mut version = 0;
+    // SAFETY: the pointer is valid for a write.
+    let asked = unsafe { sys::cuDriverGetVersion(&mut version) };
+    asked.result().map_err(failed("reading the driver's version"))?;
+    let version = u32::try_from(version).unwrap_or(0);
+    let got = (version / 1000, version % 1000 / 10);
+    if got < nvrtc::PINNED {
+        return Err(CudaError::DriverTooOld { got, needed: nvrtc::PINNED });
+    }
+    Ok(())
+}
+
+fn properties(context: &CudaContext) -> Result<Properties, CudaError> {
+    use sys::CUdevice_attribute_enum as Attribute;
+    let attribute = |attribute| {
+        let value =
+            context.attribute(attribute).map_err(failed("reading the device's attributes"))?;
+        Ok::<u32, CudaError>(u32::try_from(value).unwrap_or(0))
+    };
+    let name = context.name().map_err(failed("reading the device's name"))?;
+    let got = (
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    );
+    if got < OLDEST {
+        return Err(CudaError::Architecture { name, got });
+    }
+    let shared = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+    Ok(Properties {
+        name,
+        architecture: architecture(got),
+        sms: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        shared_bytes: shared as usize,
+    })
+}
+
+/// Returns the compiler's name of a compute capability. 9.0 has instructions that later versions do
+/// not have, hence the `a`.
+pub(super) fn architecture((major, minor): (u32, u32)) -> String {
+    let own = if (major, minor) == (9, 0) { "a" } else { "" };
+    format!("sm_{major}{minor}{own}")
+}
+
+impl Device for Nvidia {
+    type Memory = NvidiaMemory;
+    type Program = NvidiaProgram;
+
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn compile(&self, source: &Source) -> Result<NvidiaProgram, CudaError> {
+        let architecture = &self.properties.architecture;
+        // Without a compiler, look for kernels that the pinned version compiled elsewhere.
+        let version = nvrtc::version().unwrap_or(nvrtc::PINNED);
+        let key = Key::new(source, &nvrtc::OPTIONS, version, architecture);
+        let stored = self.store.get(&key).map(|code| self.load(&code, source.kernel));
+        let refused = match stored {
+            Some(Ok(program)) => return Ok(program),
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        let binary =
+            nvrtc::compile(source, architecture).map_err(|error| match (error, refused) {
+                // Report why the cached kernels failed to load, not the missing compiler.
+                (CudaError::NoCompiler { .. }, Some(refused)) => refused,
+                (error, _) => error,
+            })?;
+        let program = self.load(&binary.code, source.kernel)?;
+        // If this fails, the kernels are compiled again next time.
+        let _ = self.store.put(&key, &binary.code);
+        Ok(program)
+    }
+
+    fn memory(&self, bytes: usize, side: Side) -> Result<NvidiaMemory, CudaError> {
+        self.bind()?;
+        NvidiaMemory::new(&self.context, bytes, side)
+    }
+
+    fn fill(&self, memory: &NvidiaMemory, words: &[u32]) -> Result<(), CudaError> {
+        if words.len() > memory.words {
+            let (what, max) = ("words to fill memory with", memory.words);
+            return Err(CudaError::OutOfRange { what, max, got: words.len() });
+        }
+        self.bind()?;
+        // SAFETY: the allocation has at least this many words, and `words` outlive the copy,
+        // because the stream is waited for below.
+        let copied =
+            unsafe { result::memcpy_htod_async(memory.address, words, self.stream.cu_stream()) };
+        copied.map_err(failed("copying to the device"))?;
+        self.wait()
+    }
+
+    fn host<'a>(&self, memory: &'a NvidiaMemory) -> &'a [u32] {
+        // SAFETY: the allocation has this many initialised words; by the contract of `Device` no
+        // launch writes them while the slice is in use.
+        unsafe { slice::from_raw_parts(memory.of_host().as_ptr(), memory.words) }
+    }
+
+    fn host_mut<'a>(&self, memory: &'a mut NvidiaMemory) -> &'a mut [u32] {
+        // SAFETY: as for `host`, and `memory` is borrowed exclusively.
+        unsafe { slice::from_raw_parts_mut(memory.of_host().as_ptr(), memory.words) }
+    }
+
+    fn host_floats<'a>(&self, memory: &'a NvidiaMemory) -> &'a [f32] {
+        // SAFETY: as for `host`; any bits are a valid float, with a word's size and alignment.
+        unsafe { slice::from_raw_parts(memory.of_host().as_ptr().cast(), memory.words) }
+    }
+
+    fn host_floats_mut<'a>(&self, memory: &'a mut NvidiaMemory) -> &'a mut [f32] {
+        // SAFETY: as for `host_mut`; any bits are a valid float.
+        unsafe { slice::from_raw_parts_mut(memory.of_host().as_ptr().cast(), memory.words) }
+    }
+
+    fn address(&self, memory: &NvidiaMemory) -> u64 {
+        memory.address
+    }
+
+    fn word(&self, memory: &NvidiaMemory, index: usize) -> u32 {
+        assert!(index < memory.words, "word {index} of {}", memory.words);
+        // SAFETY: the word is allocated and aligned; the device writes whole words.
+        unsafe { AtomicU32::from_ptr(memory.of_host().as_ptr().add(index)) }.load(Ordering::Acquire)
+    }
+
+    fn team_pool(&self) -> &TeamPool<NvidiaMemory> {
+        &self.team_pool
+    }
+
+    fn launch_teams(
+        &self,
+        program: &NvidiaProgram,
+        stream: usize,
+        teams: usize,
+        shared_bytes: usize,
+        arguments: &TeamArguments,
+    ) -> Result<(), CudaError> {
+        self.bind()?;
+        let stream = self.team_stream(stream)?;
+        let parameter: *const TeamArguments = arguments;
+        // SAFETY: the kernel takes one parameter, which has the layout of `team.h` and is copied
+        // before the call returns. By the contract of `Device` the memory that it points to lives
+        // until the launch has ended.
+        let launched = unsafe {
+            result::launch_cooperative_kernel(
+                program.function,
+                (teams as u32 * arguments.blocks, 1, 1),
+                (THREADS, 1, 1),
+                shared_bytes as u32,
+                stream.cu_stream(),
+                &mut [parameter.cast_mut().cast::<c_void>()],
+            )
+        };
+        launched.map_err(failed("a launch of teams"))
+    }
+
+    fn is_idle(&self, stream: usize) -> Result<bool, CudaError> {
+        self.bind()?;
+        let stream = self.team_stream(stream)?;
+        // SAFETY: the stream exists.
+        match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            other => other.result().map(|()| true).map_err(failed("waiting for the device")),
+        }
+    }
+
+    fn launch(
+        &self,
+        program: &NvidiaProgram,
+        blocks: u32,
+        arguments: &Arguments,
+    ) -> Result<(), CudaError> {
+        self.bind()?;
+        let mut arguments = *arguments;
+        let parameter: *mut Arguments = &mut arguments;
+        // SAFETY: the kernel takes one parameter, which has the layout of `block.h` and is copied
+        // before the call returns. By the contract of `Device` the memory that it points to lives
+        // until `wait`.
+        let launched = unsafe {
+            result::launch_kernel(
+                program.function,
+                (blocks, 1, 1),
+                (THREADS, 1, 1),
+                0,
+                self.stream.cu_stream(),
+                &mut [parameter.cast::<c_void>()],
+            )
+        };
+        launched.map_err(failed("a launch"))
+    }
+
+    fn wait(&self) -> Result<(), CudaError> {
+        self.stream.synchronize().map_err(failed("waiting for the device"))
+    }
+}
+
+/// A loaded module and its kernel function.
+#[derive(Debug)]
+pub(crate) struct NvidiaProgram {
+    module: sys::CUmodule,
+    function: sys::CUfunction,
+    context: Arc<CudaContext>,
+}
+
+// SAFETY: driver functions may be called on any thread that the context is bound to.
+unsafe impl Send for NvidiaProgram {}
+// SAFETY: as for `Send`; nothing changes a module.
+unsafe impl Sync for NvidiaProgram {}
+
+impl Drop for NvidiaProgram {
+    fn drop(&mut self) {
+        // A destructor cannot report an error.
+        if self.context.bind_to_thread().is_ok() {
+            // SAFETY: the module is loaded, and by the contract of `Device` no launch uses it.
+            let _ = unsafe { result::module::unload(self.module) };
+        }
+    }
+}
+
+fn failed(what: &'static str) -> impl Fn(DriverError) -> CudaError {
+    move |error| CudaError::failed(what, error)
+}

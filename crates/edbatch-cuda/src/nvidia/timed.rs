@@ -1,0 +1,110 @@
+//! Launches of the probe kernel, timed by the device, and attributes of a device.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
+use cudarc::driver::{CudaContext, result, sys};
+
+use super::{Nvidia, NvidiaProgram, THREADS, failed};
+use crate::CudaError;
+use crate::device::Properties;
+use crate::measure::{Hardware, Launching, ProbeArguments};
+
+impl Nvidia {
+    /// Returns attributes of the device.
+    pub(crate) fn hardware(&self) -> Result<Hardware, CudaError> {
+        let attribute = |attribute| {
+            let value = self.context.attribute(attribute);
+            let value = value.map_err(failed("reading the device's attributes"))?;
+            Ok::<u32, CudaError>(u32::try_from(value).unwrap_or(0))
+        };
+        let mut version = 0;
+        // SAFETY: the pointer is valid for a write.
+        let asked = unsafe { sys::cuDriverGetVersion(&mut version) };
+        asked.result().map_err(failed("reading the driver's version"))?;
+        let version = u32::try_from(version).unwrap_or(0);
+        let Properties { name, architecture, sms, shared_bytes } = self.properties.clone();
+        Ok(Hardware {
+            name,
+            architecture,
+            sms,
+            shared_bytes,
+            driver: (version / 1000, version % 1000 / 10),
+            clock_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+            memory_clock_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
+            cache_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize,
+        })
+    }
+
+    /// Launches the probe kernel after all earlier launches.
+    pub(crate) fn launch_probe(
+        &self,
+        program: &NvidiaProgram,
+        blocks: u32,
+        how: Launching,
+        arguments: &ProbeArguments,
+    ) -> Result<(), CudaError> {
+        self.bind()?;
+        let parameter: *const ProbeArguments = arguments;
+        let parameters = &mut [parameter.cast_mut().cast::<c_void>()];
+        let (grid, threads) = ((blocks, 1, 1), (THREADS, 1, 1));
+        let (function, stream) = (program.function, self.stream.cu_stream());
+        // SAFETY: the kernel takes one parameter, which has the layout of `probe.cu` and is copied
+        // before the call returns. The memory that it points to lives until the caller has waited.
+        let launched = unsafe {
+            match how {
+                Launching::Plain => {
+                    result::launch_kernel(function, grid, threads, 0, stream, parameters)
+                }
+                Launching::Cooperative => result::launch_cooperative_kernel(
+                    function, grid, threads, 0, stream, parameters,
+                ),
+            }
+        };
+        launched.map_err(failed("a launch of the probe kernel"))
+    }
+
+    /// Returns the nanoseconds between the start and the end of the launches that `launch` makes,
+    /// measured by the device.
+    pub(crate) fn timed(
+        &self,
+        launch: impl FnOnce() -> Result<(), CudaError>,
+    ) -> Result<f64, CudaError> {
+        self.bind()?;
+        let (before, after) = (Event::new(&self.context)?, Event::new(&self.context)?);
+        before.record(self.stream.cu_stream())?;
+        launch()?;
+        after.record(self.stream.cu_stream())?;
+        // SAFETY: both events exist and have been recorded.
+        let elapsed = unsafe {
+            result::event::synchronize(after.0)
+                .and_then(|()| result::event::elapsed(before.0, after.0))
+        };
+        Ok(f64::from(elapsed.map_err(failed("reading the time between two events"))?) * 1e6)
+    }
+}
+
+/// A point in a stream.
+struct Event(sys::CUevent, Arc<CudaContext>);
+
+impl Event {
+    fn new(context: &Arc<CudaContext>) -> Result<Self, CudaError> {
+        let event = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        Ok(Self(event.map_err(failed("creating an event"))?, context.clone()))
+    }
+
+    fn record(&self, stream: sys::CUstream) -> Result<(), CudaError> {
+        // SAFETY: the event exists, and the stream belongs to the same device.
+        unsafe { result::event::record(self.0, stream) }.map_err(failed("recording an event"))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.1.bind_to_thread().is_ok() {
+            // SAFETY: the event exists, and nothing uses it. A destructor cannot report an error.
+            let _ = unsafe { result::event::destroy(self.0) };
+        }
+    }
+}

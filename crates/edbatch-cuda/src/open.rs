@@ -1,0 +1,146 @@
+//! Functions that open devices.
+
+use std::slice;
+use std::sync::Arc;
+
+use edbatch_layout::{Lifetimes, Plan, Program};
+use edbatch_runtime::{Backend, BackendError, Bytes, Outputs, Parameters, Part};
+
+use super::CudaOptions;
+use super::backend::Cuda;
+use super::device::{Device, Properties};
+use super::emulated::Emulated;
+use super::nvidia::Nvidia;
+use super::place::{TeamSize, team_size};
+use super::store::Store;
+
+/// Loads a program on CUDA devices, given by their indices from 0. The backend runs on the first
+/// device; its [forks](Backend::fork) are on the devices in turn. All backends of a process share
+/// the SMs of a device.
+///
+/// Kernels are compiled by NVRTC when a program first needs them, and cached in
+/// `$XDG_CACHE_HOME/edbatch` or `~/.cache/edbatch`.
+///
+/// # Errors
+/// If the list is empty, if the driver or a device is missing or too old, if the kernels are not
+/// cached and NVRTC is not installed, or if memory for the weights cannot be allocated.
+pub fn nvidia(
+    program: Arc<Program>,
+    parameters: &Parameters,
+    options: &CudaOptions,
+    devices: &[usize],
+) -> Result<Box<dyn Backend>, BackendError> {
+    let open = |&index: &usize| Nvidia::open(index, Store::of_user());
+    let devices = devices.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    Ok(Box::new(Cuda::new(&devices, &program, parameters, options)?))
+}
+
+/// A device on the host: the same kernels, compiled by the C++ compiler of the machine.
+///
+/// Threads, blocks and jobs run in shuffled orders, and results do not depend on them. It serves
+/// tests, and is far slower than [`Cpu`](edbatch_runtime::Cpu).
+#[derive(Clone, Debug)]
+pub struct EmulatedDevice(Arc<Emulated>);
+
+/// A program on an [`EmulatedDevice`].
+pub struct EmulatedBackend(Cuda<Emulated>);
+
+impl EmulatedDevice {
+    /// A small device with 12 SMs. The orders of threads, blocks and jobs depend on `seed`.
+    #[must_use]
+    pub fn new(seed: u32) -> Self {
+        Self(Arc::new(Emulated::new(seed)))
+    }
+
+    /// A device with `sms` SMs and `resident_bytes` of shared memory for the resident weights of a
+    /// block.
+    #[must_use]
+    pub fn with_size(seed: u32, sms: u32, resident_bytes: usize) -> Self {
+        Self(Arc::new(Emulated::new(seed).with_size(sms, resident_bytes)))
+    }
+
+    /// Loads a program. All backends on the device share its SMs.
+    ///
+    /// # Errors
+    /// If no C++ compiler is installed, or memory for the weights cannot be allocated.
+    pub fn load(
+        &self,
+        program: Arc<Program>,
+        parameters: &Parameters,
+        options: &CudaOptions,
+    ) -> Result<EmulatedBackend, BackendError> {
+        Self::load_on(slice::from_ref(self), program, parameters, options)
+    }
+
+    /// Loads a program on several devices, like [`nvidia`].
+    ///
+    /// # Errors
+    /// Like [`load`](Self::load), and if the list is empty.
+    pub fn load_on(
+        devices: &[Self],
+        program: Arc<Program>,
+        parameters: &Parameters,
+        options: &CudaOptions,
+    ) -> Result<EmulatedBackend, BackendError> {
+        let devices: Vec<_> = devices.iter().map(|device| device.0.clone()).collect();
+        Ok(EmulatedBackend(Cuda::new(&devices, &program, parameters, options)?))
+    }
+
+    /// Returns the number of SMs.
+    #[must_use]
+    pub fn sms(&self) -> u32 {
+        self.0.properties().sms
+    }
+
+    /// Returns the size of its teams, like [`team_size`].
+    #[must_use]
+    pub fn team_size(&self, program: &Program, min_blocks: u32) -> TeamSize {
+        let Properties { sms, shared_bytes, .. } = *self.0.properties();
+        team_size(program, sms, shared_bytes, min_blocks)
+    }
+
+    /// Returns the number of driver calls so far, without queries for the end of a launch.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.0.calls()
+    }
+
+    /// Returns the number of launches so far.
+    #[must_use]
+    pub fn launches(&self) -> u64 {
+        self.0.launches()
+    }
+}
+
+impl EmulatedBackend {
+    /// Runs one step of the plan that ran last in slot 0 again. Its operands may have been
+    /// overwritten, so its results are meaningless.
+    ///
+    /// # Errors
+    /// Like [`run`](Backend::run).
+    pub fn step(&mut self, plan: &Plan, step: usize) -> Result<(), BackendError> {
+        self.0.step(plan, step)
+    }
+}
+
+impl Backend for EmulatedBackend {
+    fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
+        self.0.run(parts)
+    }
+
+    fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
+        self.0.outputs(slot, plan)
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.0.bytes()
+    }
+
+    fn fork(&self) -> Box<dyn Backend> {
+        self.0.fork()
+    }
+
+    fn lifetimes(&self) -> Lifetimes {
+        self.0.lifetimes()
+    }
+}

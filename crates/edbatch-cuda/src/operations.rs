@@ -1,0 +1,42 @@
+//! The C++ of element-wise operations and of constants.
+
+use edbatch_layout::{Form, Function, Operation};
+
+/// An operation on the registers a, b, c, d, with the same roundings as on the CPU.
+pub(super) fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
+    match operation {
+        Operation::Copy => a,
+        Operation::Add => format!("add({a}, {b})"),
+        Operation::Sub => format!("sub({a}, {b})"),
+        Operation::Mul => format!("mul({a}, {b})"),
+        Operation::Div => format!("div_({a}, {b})"),
+        Operation::Neg => format!("mul(-1.0f, {a})"),
+        Operation::Scale(factor) => format!("mul({a}, {})", constant(factor)),
+        Operation::ScaledSum(factor) => format!("mul(add({a}, {b}), {})", constant(factor)),
+        Operation::AddProduct => format!("add(mul({a}, {b}), {c})"),
+        Operation::SumOfProducts => format!("add(mul({a}, {b}), mul({c}, {d}))"),
+        Operation::Apply(form, function) => {
+            let f = match function {
+                Function::Sigmoid => "sigmoid",
+                Function::Tanh => "tanh_",
+                Function::Relu => "relu",
+                Function::Exp => "exp_",
+                Function::Log => "log_",
+            };
+            match form {
+                Form::Plain => format!("{f}({a})"),
+                Form::OfSum => format!("{f}(add({a}, {b}))"),
+                Form::OfSums => format!("{f}(add(add({a}, {b}), {c}))"),
+                Form::Times => format!("mul({b}, {f}({a}))"),
+                Form::OfSumTimes => format!("mul({c}, {f}(add({a}, {b})))"),
+                Form::Between => format!("add({c}, mul({f}({a}), sub({b}, {c})))"),
+                Form::OfSumBetween => format!("add({d}, mul({f}(add({a}, {b})), sub({c}, {d})))"),
+            }
+        }
+    }
+}
+
+/// A float constant with exact bits.
+pub(super) fn constant(x: f32) -> String {
+    format!("from_bits({:#010x}u)", x.to_bits())
+}

@@ -1,0 +1,83 @@
+//! Options of a program on a device.
+
+use std::env;
+
+use super::CudaError;
+
+/// The environment variable that overrides [`CudaOptions::driver`].
+const DRIVER: &str = "EDBATCH_CUDA";
+
+/// How a device runs plans; decided once, when a program is loaded.
+///
+/// Only the precision changes the bits of a result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct CudaOptions {
+    /// The way to launch plans, unless the environment variable `EDBATCH_CUDA` is `waves` or
+    /// `teams`.
+    pub driver: Driver,
+    /// The rounding of products.
+    pub precision: Precision,
+    /// The minimum number of blocks of a team, on devices with that many SMs.
+    pub min_blocks: u32,
+}
+
+/// The rounding of products of weights and vectors; everything else is rounded as on the CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Precision {
+    /// The CPU's bits.
+    #[default]
+    Exact,
+    /// Tensor cores, with operands rounded to TF32 (10-bit mantissa). The error of a sum of K
+    /// terms x w is at most (2⁻¹⁰ + 2⁻²² + K · 2⁻²²) · Σ |x w|. Bits depend on the device, but not
+    /// on the mini-batch.
+    Tf32,
+}
+
+/// The way to launch plans.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Driver {
+    /// One launch per round. Each plan is run by a team of thread blocks that keeps recurrent
+    /// weights in shared memory and synchronises at a barrier after each wave.
+    #[default]
+    Teams,
+    /// One launch per wave, without barriers between blocks.
+    Waves,
+}
+
+impl CudaOptions {
+    /// The default options: [`Driver::Teams`] and [`Precision::Exact`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the way to launch plans.
+    #[must_use]
+    pub fn driver(self, driver: Driver) -> Self {
+        Self { driver, ..self }
+    }
+
+    /// Sets the rounding of products.
+    #[must_use]
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
+    /// Sets the minimum number of blocks of a team, even where fewer blocks can hold the recurrent
+    /// weights.
+    #[must_use]
+    pub fn min_blocks(self, min_blocks: u32) -> Self {
+        Self { min_blocks, ..self }
+    }
+
+    /// Returns the driver that the environment selects, or else [`CudaOptions::driver`].
+    pub(super) fn chosen_driver(&self) -> Result<Driver, CudaError> {
+        match env::var(DRIVER).as_deref() {
+            Ok("teams") => Ok(Driver::Teams),
+            Ok("waves") => Ok(Driver::Waves),
+            Err(env::VarError::NotPresent) => Ok(self.driver),
+            _ => Err(CudaError::failed(DRIVER, "expected waves or teams")),
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The generated C++ of a program: a function for each phase of its cells.
+//!
+//! Sizes and places are constants of the source, addresses and weights are not. Models of the same
+//! sizes have the same source and share a compiled binary.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use edbatch_graph::Reduction;
+use edbatch_layout::{Base, CellPlan, CellStep, Elementwise, Mode, Place, Program};
+
+use super::Precision;
+use super::command_list::{CopyJob, scratch};
+use super::device::{Kernel, Source};
+use super::operations::{constant, value};
+use super::phase_table::{PhaseEntry, PhaseTable};
+use super::phases::recomputed;
+use super::place::Recurrent;
+use super::weights::WeightLayout;
+
+/// Writes a line of a source.
+macro_rules! line {
+    ($text:expr, $($format:tt)*) => {
+        writeln!($text, $($format)*).expect("memory takes every write")
+    };
+}
+
+/// Returns the source of a program: for teams if `recurrent` weights are given, else for waves.
+pub(crate) fn source(
+    program: &Program,
+    table: &PhaseTable,
+    weights: &WeightLayout,
+    recurrent: Option<&[Recurrent]>,
+    precision: Precision,
+) -> Source {
+    let mut text = String::new();
+    let headers = ["functions", "job", "matmul", "reduce", "softmax", "copies", "resident"];
+    for header in headers.into_iter().chain(["tf32"]) {
+        line!(text, "#include \"{header}.h\"");
+    }
+    for (number, entry) in table.entries().iter().enumerate() {
+        let cell = program.part(entry.cell, entry.part).expect("it has phases");
+        let phases = table.entries().len();
+        let writer = PhaseWriter::new(program, entry, cell, weights, precision);
+        let resident = |step| {
+            let mut stacks = recurrent.unwrap_or_default().iter();
+            let stack = stacks.position(|stack| (stack.phase, stack.step) == (number, step))?;
+            Some((stack, 2 * phases + stack))
+        };
+        writer.write(number, &resident, &mut text);
+    }
+    choice(table.entries().len(), &mut text);
+    let (kernel, headers) = match recurrent {
+        Some(_) => (Kernel::Plan, &["team"][..]),
+        None => (Kernel::Wave, &["waves", "launch"][..]),
+    };
+    headers.iter().for_each(|header| line!(text, "#include \"{header}.h\""));
+    Source { text, kernel }
+}
+
+/// Writes the function that runs a job.
+fn choice(phases: usize, text: &mut String) {
+    line!(text, "\nDEVICE void run_job(Block& block, const Arguments& a, const u32* job,");
+    line!(text, "                      u32 slice, u32 slices) {{");
+    line!(text, "    Job j{{a.commands + job[1], job[2], job[3], slice, slices}};");
+    line!(text, "    switch (job[0]) {{");
+    for phase in 0..phases {
+        line!(text, "    case {phase}: phase_{phase}(block, a, j); break;");
+    }
+    line!(text, "    default: copy_job(block, a, job);");
+    line!(text, "    }}");
+    line!(text, "}}\n");
+    line!(text, "static_assert(GIVEN == {}u, \"as the commands has it\");", CopyJob::Given as u32);
+}
+
+/// By step: the number of its weights among those that may be resident, and the entry of their
+/// place in the table.
+type ResidentStack<'a> = dyn Fn(usize) -> Option<(usize, usize)> + 'a;
+
+/// Writes the function of a phase.
+struct PhaseWriter<'a> {
+    program: &'a Program,
+    entry: &'a PhaseEntry,
+    cell: &'a CellPlan,
+    weights: &'a WeightLayout,
+    /// By region: elements per call in all earlier regions and in the region.
+    scratch: Vec<(u32, u32)>,
+    /// The name of the function for products.
+    multiply: &'static str,
+}
+
+impl<'a> PhaseWriter<'a> {
+    fn new(
+        program: &'a Program,
+        entry: &'a PhaseEntry,
+        cell: &'a CellPlan,
+        weights: &'a WeightLayout,
+        precision: Precision,
+    ) -> Self {
+        let (scratch, _) = scratch(cell);
+        let multiply = match precision {
+            Precision::Exact => "product",
+            Precision::Tf32 => "product_tf32",
+        };
+        Self { program, entry, cell, weights, scratch, multiply }
+    }
+
+    fn write(&self, number: usize, resident: &ResidentStack<'_>, text: &mut String) {
+        let PhaseEntry { part, phase, .. } = self.entry;
+        line!(text, "\n// {}, {part:?}, {phase}", self.cell.name);
+        line!(
+            text,
+            "DEVICE void phase_{number}(Block& block, const Arguments& a, const Job& j) {{"
+        );
+        for (index, &units) in phase.steps.clone().zip(&phase.units) {
+            let step = &self.cell.steps[index];
+            line!(text, "    {{");
+            line!(text, "        Units units({units}, j);");
+            match step {
+                CellStep::Product { .. } => self.product(index, units, resident(index), text),
+                CellStep::Softmax { .. } => self.softmax(step, text),
+                _ => {
+                    line!(text, "        block.superstep([&](u32 t) {{");
+                    line!(text, "            u32 items = j.count * units.count;");
+                    line!(text, "            for (u32 item = t; item < items; item += THREADS) {{");
+                    line!(text, "                u32 call = j.first + item / units.count;");
+                    line!(text, "                u32 u = units.first + item % units.count;");
+                    self.element(step, text);
+                    line!(text, "            }}");
+                    line!(text, "        }});");
+                }
+            }
+            line!(text, "    }}");
+        }
+        line!(text, "}}");
+    }
+
+    fn product(
+        &self,
+        index: usize,
+        units: u32,
+        resident: Option<(usize, usize)>,
+        text: &mut String,
+    ) {
+        let CellStep::Product { weights, rows, width, x, out, mode } = &self.cell.steps[index]
+        else {
+            unreachable!("called for products")
+        };
+        let start = self.weights.of_stack(weights);
+        let groups = rows / units;
+        let column = match groups {
+            1 => "units.first + q".to_string(),
+            _ => format!("q / units.count * {units} + units.first + q % units.count"),
+        };
+        let before = self.entry.phase.steps.start..index;
+        let x = match recomputed(self.cell, before, *x, *width).as_slice() {
+            [] => format!("return {};", self.read(*x, "call", "k")),
+            [others @ .., (_, last)] => {
+                let of = |(columns, writer): &(Range<u32>, usize)| {
+                    format!("if (k < {}) {{ {} }} ", columns.end, self.again(*writer, *x))
+                };
+                others.iter().map(of).collect::<String>() + &self.again(*last, *x)
+            }
+        };
+        let to = self.write_to(*out, "call", "n");
+        let sum = match mode {
+            Mode::Set => "sum".to_string(),
+            Mode::Add => format!("add({}, sum)", self.read(*out, "call", "n")),
+            Mode::From(place) => format!("add({}, sum)", self.read(*place, "call", "n")),
+        };
+        line!(text, "        Streamed streamed{{a.weights + {start}, {rows}}};");
+        line!(text, "        u32 columns = {groups} * units.count;");
+        line!(text, "        auto column = [&](u32 q) {{ return {column}; }};");
+        line!(text, "        auto x = [&](u32 r, u32 k) {{ u32 call = j.first + r; {x} }};");
+        line!(text, "        auto finish = [&](u32 r, u32 n, float sum) {{");
+        line!(text, "            u32 call = j.first + r;");
+        line!(text, "            {to} = {sum};");
+        line!(text, "        }};");
+        let product = |weights: &str| {
+            let multiply = self.multiply;
+            format!("{multiply}(block, j.count, {width}, {weights}, columns, column, x, finish);")
+        };
+        if let Some((number, entry)) = resident {
+            let own = format!("{number}, {entry}, {width}, streamed, columns, column");
+            line!(text, "        if (const float* own = resident(block, {own}))");
+            line!(text, "            {}", product("Resident{own, columns}"));
+            line!(text, "        else");
+        }
+        line!(text, "        {}", product("streamed"));
+    }
+
+    /// Returns column `k` of a place, computed again from arguments.
+    fn again(&self, writer: usize, place: Place) -> String {
+        // `k` counts from the start of the place, which may lie before the columns of the step.
+        let own = |out: Place| match place.offset.checked_sub(out.offset) {
+            Some(behind) => (behind, "k".to_string()),
+            None => (0, format!("(k - {})", out.offset - place.offset)),
+        };
+        match self.cell.steps[writer] {
+            CellStep::Copy { from, out, .. } => {
+                let (behind, column) = own(out);
+                let from = Place { offset: from.offset + behind, ..from };
+                format!("return {};", self.read(from, "call", &column))
+            }
+            CellStep::Reduce { port, from, by, out, .. } => {
+                let operand = self.tables() + usize::from(port);
+                let (reduce, (behind, column)) = (reduction(by), own(out));
+                format!(
+                    "Values values(a.commands, j.operand({operand}), call); return \
+                     {reduce}(values.count, [&](u32 v) {{ return fresh(a.arena + values.rows[v]{} \
+                     + {column}); }});",
+                    plus(from + behind)
+                )
+            }
+            _ => unreachable!("only reductions and copies are computed again"),
+        }
+    }
+
+    fn softmax(&self, step: &CellStep, text: &mut String) {
+        let CellStep::Softmax { from, width, out, logarithm } = step else {
+            unreachable!("called for softmax")
+        };
+        let (from, to) = (self.read(*from, "call", "i"), self.write_to(*out, "call", "i"));
+        line!(text, "        block.superstep([&](u32 t) {{");
+        line!(text, "            if (t >= j.count * units.count) return;");
+        line!(text, "            u32 call = j.first + t;");
+        line!(text, "            softmax_row({width}, [&](u32 i) {{ return {from}; }},");
+        line!(text, "                        [&](u32 i, float x) {{ {to} = x; }}, {logarithm});");
+        line!(text, "        }});");
+    }
+
+    /// Writes the code of a thread for unit `u` of a call.
+    fn element(&self, step: &CellStep, text: &mut String) {
+        let mut put = |out: Place, value: String| {
+            line!(text, "                {} = {value};", self.write_to(out, "call", "u"));
+        };
+        match step {
+            CellStep::Copy { from, out, .. } => put(*out, self.read(*from, "call", "u")),
+            CellStep::Fill { value, out, .. } => put(*out, constant(*value)),
+            CellStep::Expand { from, columns, out, .. } => {
+                put(*out, self.read(*from, "call", &format!("u / {columns}")));
+            }
+            CellStep::Transpose { from, rows, columns, out } => {
+                let column = format!("u % {rows} * {columns} + u / {rows}");
+                put(*out, self.read(*from, "call", &column));
+            }
+            CellStep::Reduce { port, from, by, out, .. } => {
+                let operand = self.tables() + usize::from(*port);
+                let reduce = reduction(*by);
+                let to = self.write_to(*out, "call", "u");
+                line!(
+                    text,
+                    "                Values values(a.commands, j.operand({operand}), call);"
+                );
+                line!(text, "                {to} = {reduce}(values.count, [&](u32 v) {{");
+                line!(
+                    text,
+                    "                    return fresh(a.arena + values.rows[v] + {from} + u);"
+                );
+                line!(text, "                }});");
+            }
+            CellStep::MatMul { left, right, bias, k, n, out, .. } => {
+                line!(text, "                u32 i = u / {n}, c = u % {n};");
+                line!(text, "                float sum = 0.0f;");
+                let mut before = 0;
+                for &(place, depth) in right {
+                    let left = self.read(*left, "call", &format!("i * {k} + {before} + k"));
+                    let right = self.read(place, "call", &format!("k * {n} + c"));
+                    line!(
+                        text,
+                        "                sum = chain({depth}, [&](u32 k) {{ return {left}; }},"
+                    );
+                    line!(
+                        text,
+                        "                            [&](u32 k) {{ return {right}; }}, sum);"
+                    );
+                    before += depth;
+                }
+                let bias = bias.map(|place| self.read(place, "call", "i"));
+                let sum = bias.map_or("sum".into(), |bias| format!("add(sum, {bias})"));
+                line!(text, "                {} = {sum};", self.write_to(*out, "call", "u"));
+            }
+            CellStep::Elementwise { inputs, outputs, program, .. } => {
+                self.elementwise(inputs, outputs, program, text);
+            }
+            CellStep::Product { .. } | CellStep::Softmax { .. } => {
+                unreachable!("done by blocks")
+            }
+        }
+    }
+
+    fn elementwise(
+        &self,
+        inputs: &[Place],
+        outputs: &[Place],
+        program: &Elementwise,
+        text: &mut String,
+    ) {
+        for (register, &place) in inputs.iter().enumerate() {
+            let value = self.read(place, "call", "u");
+            line!(text, "                float r{register} = {value};");
+        }
+        let registers = program.inputs()..program.inputs() + outputs.len() + program.temporaries();
+        for register in registers {
+            line!(text, "                float r{register};");
+        }
+        for assignment in program.assignments() {
+            let operand = |index: usize| format!("r{}", assignment.operands[index].index());
+            let value = value(assignment.operation, [0, 1, 2, 3].map(operand));
+            line!(text, "                r{} = {value};", assignment.result.index());
+        }
+        for (index, &place) in outputs.iter().enumerate() {
+            let (to, register) = (self.write_to(place, "call", "u"), program.inputs() + index);
+            line!(text, "                {to} = r{register};");
+        }
+    }
+
+    /// Returns a column of a place, to be read.
+    fn read(&self, Place { base, offset }: Place, call: &str, column: &str) -> String {
+        let operand = |index: usize| {
+            format!("row(a.commands, j.operand({index}), {call}){} + {column}", plus(offset))
+        };
+        match base {
+            Base::Table(table) => {
+                let table = usize::from(table);
+                let parameter = self.program.network()[self.entry.cell].tables()[table].parameter;
+                let start = self.weights.of_plain(parameter);
+                format!("a.weights[{start}ull + {}]", operand(table))
+            }
+            Base::Parameter(id) => {
+                let start = self.weights.of_plain(id) + offset as usize;
+                format!("a.weights[{start}ull + {column}]")
+            }
+            Base::Port(port) => {
+                format!("fresh(a.arena + {})", operand(self.tables() + usize::from(port)))
+            }
+            Base::Hoisted => {
+                let ports = self.program.network()[self.entry.cell].ports().len();
+                let index = self.tables() + ports;
+                format!("fresh(hoisted(a, j.operand({index})) + {})", operand(index))
+            }
+            Base::Scratch(_) | Base::Output => {
+                let at = self.own(Place { base, offset }, call, column);
+                format!("fresh(a.arena + {at})")
+            }
+        }
+    }
+
+    /// Returns a column of scratch or of the output, to be written.
+    fn write_to(&self, place: Place, call: &str, column: &str) -> String {
+        format!("a.arena[{}]", self.own(place, call, column))
+    }
+
+    /// Returns the position of a column of scratch or of the output in the arena.
+    fn own(&self, Place { base, offset }: Place, call: &str, column: &str) -> String {
+        match base {
+            Base::Scratch(region) => {
+                let (before, width) = self.scratch[usize::from(region)];
+                let before = match before {
+                    0 => String::new(),
+                    before => format!(" + j.calls() * {before}"),
+                };
+                let offset = plus(offset);
+                format!("j.scratch(){before} + {call} * {width}{offset} + {column}")
+            }
+            Base::Output => {
+                let stride = self.cell.output_stride;
+                format!("j.out() + {call} * {stride}{} + {column}", plus(offset))
+            }
+            other => unreachable!("no step writes {other:?}"),
+        }
+    }
+
+    fn tables(&self) -> usize {
+        self.program.network()[self.entry.cell].tables().len()
+    }
+}
+
+/// Returns the function of `reduce.h` for a reduction.
+fn reduction(by: Reduction) -> &'static str {
+    match by {
+        Reduction::Sum => "reduce_sum",
+        Reduction::Mean => "reduce_mean",
+        Reduction::Max => "reduce_max",
+    }
+}
+
+/// Returns an offset as a term of a sum.
+fn plus(offset: u32) -> String {
+    if offset == 0 { String::new() } else { format!(" + {offset}") }
+}

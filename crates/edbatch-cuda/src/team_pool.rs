@@ -1,0 +1,234 @@
+//! The teams of a device, shared by all backends of the process.
+//!
+//! The blocks of all running teams together never exceed the device's SMs, so every launched block
+//! runs, and no block waits at a barrier for one that cannot start. A backend takes teams for a
+//! launch and returns them when the launch has ended; backends that find too few free SMs wait, in
+//! the order in which they asked.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use edbatch_runtime::span;
+
+use super::CudaError;
+use super::device::{BARRIER_WORDS, Device, MAX_PARTS, Side, TeamArguments, TeamPart};
+
+/// The time that the host polls for the end of a plan before it yields to other threads.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// The teams of a device.
+#[derive(Debug)]
+pub(crate) struct TeamPool<M> {
+    state: Mutex<State<M>>,
+    changed: Condvar,
+    sms: u32,
+    timeout: Duration,
+}
+
+#[derive(Debug)]
+struct State<M> {
+    /// The number of SMs without a running block.
+    free_sms: u32,
+    teams: Vec<Team<M>>,
+    /// The ticket that may take teams, and the next ticket.
+    ticket: u64,
+    next_ticket: u64,
+}
+
+/// The memory of a team, reused from launch to launch.
+#[derive(Debug)]
+struct Team<M> {
+    memory: Arc<TeamMemory<M>>,
+    /// The barrier's count after the last launch.
+    base: u64,
+    /// The number of the last launch.
+    number: u32,
+    is_running: bool,
+}
+
+#[derive(Debug)]
+struct TeamMemory<M> {
+    barrier: M,
+    /// The number of the last launch that is done.
+    done: M,
+}
+
+/// A kernel for teams, and their size.
+#[derive(Debug)]
+pub(crate) struct TeamKernel<'a, D: Device> {
+    pub(crate) device: &'a D,
+    pub(crate) program: &'a D::Program,
+    pub(crate) places: u64,
+    pub(crate) blocks: u32,
+    pub(crate) shared_bytes: usize,
+}
+
+impl<M> TeamPool<M> {
+    /// The teams of a device with `sms` SMs, whose blocks wait at most `timeout` at a barrier.
+    pub(crate) fn new(sms: u32, timeout: Duration) -> Self {
+        let state = State { free_sms: sms, teams: Vec::new(), ticket: 0, next_ticket: 0 };
+        Self { state: Mutex::new(state), changed: Condvar::new(), sms, timeout }
+    }
+
+    /// Runs plans to their end, a team each: in one launch if there are SMs for all of them.
+    ///
+    /// # Errors
+    /// The first error of a launch or of a plan. Later launches are then skipped; the other plans
+    /// of the same launch still run to their end.
+    pub(crate) fn run<D: Device<Memory = M>>(
+        &self,
+        kernel: &TeamKernel<'_, D>,
+        parts: &[TeamPart],
+    ) -> Result<(), CudaError> {
+        let at_once = (self.sms / kernel.blocks).max(1) as usize;
+        parts.chunks(at_once.min(MAX_PARTS)).try_for_each(|parts| self.run_at_once(kernel, parts))
+    }
+
+    fn run_at_once<D: Device<Memory = M>>(
+        &self,
+        kernel: &TeamKernel<'_, D>,
+        parts: &[TeamPart],
+    ) -> Result<(), CudaError> {
+        let &TeamKernel { device, program, places, blocks, shared_bytes } = kernel;
+        let none = [TeamPart::default(); MAX_PARTS];
+        let mut arguments = TeamArguments { places, blocks, parts: none };
+        let own = &mut arguments.parts[..parts.len()];
+        own.copy_from_slice(parts);
+        let mut teams = [0; MAX_PARTS];
+        let teams = &mut teams[..parts.len()];
+        self.take(device, blocks, own, teams)?;
+        let stream = teams[0];
+        let mut result = {
+            let _span = span!(
+                TRACE,
+                "launch",
+                words = parts.iter().map(|part| u64::from(part.words)).sum::<u64>()
+            );
+            device.launch_teams(program, stream, parts.len(), shared_bytes, &arguments)
+        };
+        let launched = result.is_ok();
+        let _span = span!(TRACE, "wait");
+        for (&team, part) in teams.iter().zip(&arguments.parts) {
+            // The launch uses the memory of every part, so wait for all of them.
+            let ended =
+                if launched { self.wait(device, team, part.number, stream) } else { Ok(()) };
+            let is_done = launched && ended.is_ok();
+            let given_back = self.give_back(device, team, blocks, is_done);
+            result = result.and(ended).and(given_back);
+        }
+        result
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<M>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for free SMs, takes a team for each part and completes the parts.
+    fn take<D: Device<Memory = M>>(
+        &self,
+        device: &D,
+        blocks: u32,
+        parts: &mut [TeamPart],
+        teams: &mut [usize],
+    ) -> Result<(), CudaError> {
+        let needed = blocks * parts.len() as u32;
+        let mut state = self.state();
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        while state.ticket != ticket || state.free_sms < needed {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.ticket += 1;
+        self.changed.notify_all();
+        state.allocate(device, parts.len())?;
+        state.free_sms -= needed;
+        let mut next = 0;
+        for (part, team) in parts.iter_mut().zip(teams) {
+            next += state.teams[next..].iter().position(|t| !t.is_running).expect("allocated");
+            *team = next;
+            let Team { memory, base, number, is_running } = &mut state.teams[next];
+            *is_running = true;
+            *number = number.wrapping_add(1);
+            part.barrier = device.address(&memory.barrier);
+            part.done = device.address(&memory.done);
+            (part.base, part.number) = (*base, *number);
+            part.timeout = self.timeout.as_nanos() as u64;
+            // Blocks arrive once for each wave, and once for the copy of the command list.
+            *base += u64::from(blocks) * (1 + u64::from(part.waves));
+        }
+        Ok(())
+    }
+
+    /// Waits until a team has done a launch.
+    fn wait<D: Device<Memory = M>>(
+        &self,
+        device: &D,
+        team: usize,
+        number: u32,
+        stream: usize,
+    ) -> Result<(), CudaError> {
+        let memory = self.state().teams[team].memory.clone();
+        let is_done = || device.word(&memory.done, 0) == number;
+        let began = Instant::now();
+        while !is_done() {
+            if began.elapsed() < SPIN {
+                std::hint::spin_loop();
+                continue;
+            }
+            thread::yield_now();
+            let idle = device.is_idle(stream);
+            // The plan may have ended between the two calls.
+            if idle != Ok(false) && !is_done() {
+                idle?;
+                return Err(CudaError::BarrierTimeout { timeout: self.timeout });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a team back. After a failed launch its barrier is reset, as its count is unknown.
+    fn give_back<D: Device<Memory = M>>(
+        &self,
+        device: &D,
+        team: usize,
+        blocks: u32,
+        is_done: bool,
+    ) -> Result<(), CudaError> {
+        let mut reset = Ok(());
+        if !is_done {
+            let memory = self.state().teams[team].memory.clone();
+            reset = device.fill(&memory.barrier, &[0; BARRIER_WORDS]);
+        }
+        let mut state = self.state();
+        state.free_sms += blocks;
+        let team = &mut state.teams[team];
+        team.is_running = false;
+        if !is_done {
+            team.base = 0;
+        }
+        drop(state);
+        self.changed.notify_all();
+        reset
+    }
+}
+
+impl<M> State<M> {
+    /// Allocates memory for teams until `count` of them are idle.
+    fn allocate<D: Device<Memory = M>>(
+        &mut self,
+        device: &D,
+        count: usize,
+    ) -> Result<(), CudaError> {
+        let idle = self.teams.iter().filter(|team| !team.is_running).count();
+        for _ in idle..count {
+            let barrier = device.memory(4 * BARRIER_WORDS, Side::Device)?;
+            device.fill(&barrier, &[0; BARRIER_WORDS])?;
+            let done = device.memory(4, Side::Host)?;
+            device.fill(&done, &[0])?;
+            let memory = Arc::new(TeamMemory { barrier, done });
+            self.teams.push(Team { memory, base: 0, number: 0, is_running: false });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! Compares the kernels with those of the CPU, bit by bit: on the emulated device, and on a GPU if
+//! one is available.
+
+mod barriers;
+mod compiled;
+mod functions;
+mod launches;
+mod placed;
+mod products;
+mod rows;
+mod stored;
+mod teams;
+mod tf32;
+
+use super::CudaError;
+use super::device::{self, Arguments, Device, Side, Source};
+use super::emulated::Emulated;
+use super::nvidia::Nvidia;
+use super::store::Store;
+use edbatch_runtime::kernels::Level;
+
+/// The number of launches per comparison, each with a different order of threads and blocks.
+const ORDERS: usize = 3;
+
+/// Returns the CPU levels with fused multiply-adds, whose bits a device has.
+fn levels() -> Vec<Level> {
+    let mut levels = Level::available();
+    levels.retain(|&level| level != Level::Portable);
+    if levels.is_empty() {
+        edbatch_testing::skip("this CPU has no fused multiply-adds");
+    }
+    levels
+}
+
+/// A compiled source on a device.
+struct Kernel<D: Device> {
+    device: D,
+    program: D::Program,
+}
+
+/// The memory after a launch.
+#[derive(Debug)]
+struct Left {
+    arena: Vec<f32>,
+    indices: Vec<u32>,
+}
+
+/// The arguments of a launch: blocks, commands, weights, arena, and the number of NaN after the
+/// arena.
+type Launch<'a> = (u32, &'a [u32], &'a [f32], &'a [f32], usize);
+
+/// Compiles functions and the body of `wave` for the host, and for a GPU if one is available. The
+/// result launches them in several orders on the host, and once on the GPU. Returns `None` without
+/// a C++ compiler.
+fn everywhere(
+    functions: &str,
+    wave: &str,
+) -> Option<impl Fn(Launch<'_>) -> Vec<(String, Left)> + use<>> {
+    let emulated = Kernel::emulated(1, functions, wave)?;
+    let nvidia = Nvidia::new(0, Store::of_user()).ok();
+    let nvidia = nvidia.map(|device| Kernel::new(device, functions, wave).unwrap());
+    Some(move |launch: Launch<'_>| {
+        let orders = 0..ORDERS;
+        let orders = orders.map(|order| (format!("order {order}"), emulated.run(launch)));
+        let nvidia = nvidia.iter();
+        let nvidia =
+            nvidia.map(|kernel| (kernel.device.properties().name.clone(), kernel.run(launch)));
+        orders.chain(nvidia).collect()
+    })
+}
+
+impl Kernel<Emulated> {
+    /// Compiles for the emulated device. Returns `None` without a C++ compiler.
+    fn emulated(seed: u32, functions: &str, wave: &str) -> Option<Self> {
+        Self::with_options(seed, functions, wave, &[])
+    }
+
+    fn with_options(
+        seed: u32,
+        functions: &str,
+        wave: &str,
+        options: &[&'static str],
+    ) -> Option<Self> {
+        match Self::new(Emulated::with_options(seed, options), functions, wave) {
+            Ok(kernel) => Some(kernel),
+            Err(error @ CudaError::NoCompiler { .. }) => {
+                edbatch_testing::skip(&error.to_string());
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl<D: Device> Kernel<D> {
+    fn new(device: D, functions: &str, wave: &str) -> Result<Self, CudaError> {
+        let program = device.compile(&source(functions, wave))?;
+        Ok(Self { device, program })
+    }
+
+    fn run(&self, (blocks, commands, weights, arena, more): Launch<'_>) -> Left {
+        let behind = vec![f32::NAN; more];
+        let commands = self.memory(commands.iter().copied(), Side::Device);
+        let weights = self.memory(weights.iter().map(|x| x.to_bits()), Side::Device);
+        let arena = self.memory(arena.iter().chain(&behind).map(|x| x.to_bits()), Side::Host);
+        let indices = self.memory([0; 16], Side::Host);
+        let arguments = Arguments {
+            commands: self.device.address(&commands),
+            arena: self.device.address(&arena),
+            weights: self.device.address(&weights),
+            indices: self.device.address(&indices),
+            ..Arguments::default()
+        };
+        self.device.launch(&self.program, blocks, &arguments).unwrap();
+        self.device.wait().unwrap();
+        Left {
+            arena: self.device.host_floats(&arena).to_vec(),
+            indices: self.device.host(&indices).to_vec(),
+        }
+    }
+
+    fn memory(&self, words: impl IntoIterator<Item = u32>, side: Side) -> D::Memory {
+        let words: Vec<u32> = words.into_iter().collect();
+        let memory = self.device.memory(4 * words.len(), side).unwrap();
+        self.device.fill(&memory, &words).unwrap();
+        memory
+    }
+}
+
+/// Returns a source with all headers.
+fn source(functions: &str, wave: &str) -> Source {
+    let text = format!(
+        "#include \"functions.h\"\n#include \"matmul.h\"\n#include \"outputs.h\"\n\
+         #include \"product.h\"\n#include \"reduce.h\"\n#include \"softmax.h\"\n\
+         #include \"resident.h\"\n#include \"tf32.h\"\n\n\
+         {functions}\n\nDEVICE void wave(Block& block, const Arguments& a) {{\n{wave}\n}}\n\n\
+         #include \"launch.h\"\n"
+    );
+    Source { text, kernel: device::Kernel::Wave }
+}
+
+/// Panics at the first element with different bits. All NaN are equal.
+#[track_caller]
+fn assert_same_bits(got: &[f32], expected: &[f32], what: impl Fn() -> String) {
+    assert_eq!(got.len(), expected.len(), "{}", what());
+    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
+        let same = g.to_bits() == e.to_bits() || (g.is_nan() && e.is_nan());
+        assert!(same, "{}: [{i}] is {g:e}, expected {e:e}", what());
+    }
+}
+
+/// A random generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) as usize) % limit
+    }
+
+    fn float(&mut self) -> f32 {
+        self.below(1 << 24) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    /// Returns floats in -1..1, and if `special`, sometimes zeros, infinities, NaN and extremes.
+    fn floats(&mut self, len: usize, special: bool) -> Vec<f32> {
+        const SPECIAL: [f32; 7] =
+            [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-40, f32::MAX];
+        let mut float = || match self.below(40) {
+            0 if special => SPECIAL[self.below(SPECIAL.len())],
+            _ => self.float(),
+        };
+        (0..len).map(|_| float()).collect()
+    }
+}

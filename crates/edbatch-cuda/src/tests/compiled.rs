@@ -1,0 +1,154 @@
+//! Compiles all headers for all architectures, if NVRTC is installed.
+
+use super::source;
+use crate::CudaError;
+use crate::device::{Kernel, Source};
+use crate::nvidia::architecture;
+use crate::nvrtc::{self, Binary, Usage};
+
+/// Calls every function of every header, with arguments that are not constants.
+const EVERYTHING: &str = "const u32* job = a.commands + block.index * 16;
+    u32 count = job[1], depth = job[2], width = job[3], columns = job[4], first = job[5];
+    float* arena = a.arena;
+    switch (job[0]) {
+    case 0:
+        product(block, count, depth, Streamed{a.weights + job[6], width}, columns,
+                [&](u32 q) { return first + q; },
+                [&](u32 r, u32 k) { return fresh(arena + job[16 + r] + k); },
+                [&](u32 r, u32 column, float sum) {
+                    float* to = arena + job[32 + r] + column;
+                    *to = mul(sigmoid(add(sum, a.weights[column])), tanh_(fresh(to)));
+                });
+        break;
+    case 1:
+        block.superstep([&](u32 t) {
+            if (t < count)
+                softmax_row(width, [&](u32 i) { return fresh(arena + t * width + i); },
+                            [&](u32 i, float x) { arena[t * width + i] = x; }, job[7]);
+        });
+        break;
+    case 2:
+        block.superstep([&](u32 t) {
+            auto at = [&](u32 i) { return fresh(arena + job[16 + i] + t); };
+            arena[job[8] + t] = add(reduce_sum(count, at), reduce_mean(count, at));
+            arena[job[9] + t] = div_(reduce_max(count, at), chain(depth, at, at));
+        });
+        break;
+    default:
+        arg_max(block, [&](u32 i) { return fresh(arena + i); }, width,
+                [&](u32 i) { a.indices[job[9]] = i; });
+        copy(block, width, [&](u32 i) { return exp_(log_(relu(fresh(arena + i)))); },
+             [&](u32 i, float x) { a.outputs[i] = x; });
+    }";
+
+/// A thread's share of the 65,536 registers of an SM that runs two blocks.
+const MAX_REGISTERS: usize = 128;
+
+/// Compiles a source. Returns `None` without NVRTC.
+fn compiled(source: &Source, architecture: &str) -> Option<Result<Binary, CudaError>> {
+    match nvrtc::compile(source, architecture) {
+        Err(error @ CudaError::NoCompiler { .. }) => {
+            edbatch_testing::skip(&error.to_string());
+            None
+        }
+        compiled => Some(compiled),
+    }
+}
+
+#[test]
+fn all_headers_compile_for_all_architectures_without_spilling() {
+    for generation in [(8, 0), (8, 9), (9, 0), (10, 0), (12, 0)] {
+        let architecture = architecture(generation);
+        let Some(binary) = compiled(&source("", EVERYTHING), &architecture) else { return };
+        let binary = binary.unwrap();
+        assert!(binary.code.starts_with(b"\x7fELF"), "{architecture}: no machine code");
+        let usage = binary.usage().expect("the log says what the kernel takes");
+        eprintln!("{architecture}: {usage:?}, {} bytes", binary.code.len());
+        assert_eq!((usage.spilled, usage.stack), (0, 0), "{architecture}: {}", binary.log);
+        assert!((32..=MAX_REGISTERS).contains(&usage.registers), "{architecture}: {usage:?}");
+    }
+}
+
+/// A product by a team, with resident weights or streamed ones.
+const TEAM: &str = "#include \"resident.h\"
+#include \"copies.h\"
+#include \"tf32.h\"
+DEVICE void run_job(Block& block, const Arguments& a, const u32* job, u32 slice, u32 slices) {
+    if (job[0] >= GIVEN) return copy_job(block, a, job);
+    u32 depth = job[2], columns = job[3] / slices;
+    Streamed streamed{a.weights + job[4], job[3]};
+    auto column = [&](u32 q) { return slice * columns + q; };
+    auto x = [&](u32 r, u32 k) { return fresh(a.arena + job[6 + r] + k); };
+    auto finish = [&](u32 r, u32 n, float sum) { a.arena[job[22 + r] + n] = sum; };
+    if (const float* own = resident(block, 0, 1, depth, streamed, columns, column))
+        PRODUCT(block, job[1], depth, Resident{own, columns}, columns, column, x, finish);
+    else
+        PRODUCT(block, job[1], depth, streamed, columns, column, x, finish);
+}
+#include \"team.h\"
+";
+
+#[test]
+fn teams_compile_for_all_architectures_without_spilling() {
+    for generation in [(8, 0), (8, 9), (9, 0), (10, 0), (12, 0)] {
+        let architecture = architecture(generation);
+        for product in ["product", "product_tf32"] {
+            let text = TEAM.replace("PRODUCT", product);
+            let Some(binary) = compiled(&Source { text, kernel: Kernel::Plan }, &architecture)
+            else {
+                return;
+            };
+            let usage = binary.unwrap().usage().expect("the log says what the kernel takes");
+            eprintln!("{architecture}, {product}: {usage:?}");
+            assert_eq!((usage.spilled, usage.stack), (0, 0), "{architecture}, {product}");
+        }
+    }
+}
+
+/// Registers cannot be indexed, so an indexed array is in a stack frame, which the test above
+/// forbids.
+#[test]
+fn a_stack_frame_is_found() {
+    let wave = "block.superstep([&](u32 t) {
+            float own[64];
+            for (u32 i = 0; i < 64; ++i) own[i] = 0.0f;
+            for (u32 i = 0; i < a.wave; ++i) own[a.commands[i] % 64] = a.weights[i];
+            a.arena[t] = own[t % 64];
+        });";
+    let Some(binary) = compiled(&source("", wave), "sm_90a") else { return };
+    assert!(binary.unwrap().usage().expect("a log").stack >= 256);
+}
+
+#[test]
+fn a_compile_error_is_reported() {
+    let wave = "block.superstep(nothing);";
+    let Some(refused) = compiled(&source("", wave), "sm_90a") else { return };
+    match refused {
+        Err(CudaError::Compile { log }) => {
+            assert!(log.contains("\"nothing\" is undefined"), "{log}")
+        }
+        other => panic!("{other:?}"),
+    }
+    match compiled(&source("", ""), "sm_1") {
+        Some(Err(CudaError::Failed { what: "NVRTC", why })) => {
+            assert!(why.contains("sm_1"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let error = compiled(&Source { text: "\0".to_string(), kernel: Kernel::Wave }, "sm_90a");
+    assert!(matches!(error, Some(Err(CudaError::Compile { .. }))));
+}
+
+#[test]
+fn resource_usage_is_read_from_the_log() {
+    let log = "ptxas info    : 116 bytes gmem
+ptxas info    : Compiling entry function 'wave_kernel' for 'sm_90a'
+ptxas info    : Function properties for wave_kernel
+ptxas         .     64 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 94 registers, used 1 barriers, 16640 bytes smem
+";
+    let binary = Binary { code: Vec::new(), log: log.to_string() };
+    assert_eq!(binary.usage(), Some(Usage { registers: 94, spilled: 12, stack: 64 }));
+    let silent = Binary { code: Vec::new(), log: String::new() };
+    assert_eq!(silent.usage(), None);
+}

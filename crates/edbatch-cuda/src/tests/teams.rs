@@ -1,0 +1,198 @@
+//! Launches of teams: their results, and timeouts of barriers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::CudaError;
+use crate::device::{Arguments, Device, Kernel, Side, Source, TeamArguments, TeamPart};
+use crate::emulated::{Emulated, EmulatedProgram, HostMemory};
+use crate::team_pool::TeamKernel;
+
+/// Blocks of a team.
+const BLOCKS: u32 = 4;
+
+/// In each wave every block runs a job of phase 0: it adds its number to the sum of the values that
+/// all blocks wrote in the previous wave.
+const SUMS: &str = "#include \"block.h\"
+DEVICE void run_job(Block& block, const Arguments& a, const u32* job, u32 slice, u32 slices) {
+    if (slices != block.blocks || slice != block.index) __builtin_trap();
+    block.superstep([&](u32 t) {
+        if (t != 0) return;
+        float* before = a.arena + job[1] * block.blocks;
+        float sum = (float)(slice + 1);
+        for (u32 other = 0; other < block.blocks; ++other) sum += fresh(before + other);
+        before[block.blocks + slice] = sum;
+    });
+}
+#include \"team.h\"
+";
+
+/// A plan and its memory.
+struct Plan {
+    part: TeamPart,
+    arena: HostMemory,
+    _commands: [HostMemory; 2],
+}
+
+const WAVES: u32 = 5;
+
+impl Plan {
+    /// A plan with one job per wave, `[phase, wave, 0, 0, 0, 0]`.
+    fn new(device: &Emulated) -> Self {
+        let jobs: Vec<[u32; 6]> = (0..WAVES).map(|wave| [0, wave, 0, 0, 0, 0]).collect();
+        let first = WAVES + 2;
+        let mut words = vec![WAVES];
+        words.extend((0..=WAVES).map(|wave| first + 6 * wave));
+        words.extend(jobs.iter().flatten());
+        words.resize(words.len().next_multiple_of(4), 0);
+        let commands = memory(device, &words, Side::Host);
+        let device_commands = device.memory(4 * words.len(), Side::Device).unwrap();
+        let arena = memory(device, &[0; (BLOCKS * (WAVES + 1)) as usize], Side::Host);
+        let arguments = Arguments {
+            commands: device.address(&device_commands),
+            arena: device.address(&arena),
+            ..Arguments::default()
+        };
+        let part = TeamPart {
+            arguments,
+            host_commands: device.address(&commands),
+            words: words.len() as u32,
+            waves: WAVES,
+            ..TeamPart::default()
+        };
+        Self { part, arena, _commands: [commands, device_commands] }
+    }
+
+    /// Returns the values of the last wave, which are NaN if it did not run.
+    fn left<'a>(&'a self, device: &Emulated) -> &'a [f32] {
+        &device.host_floats(&self.arena)[(BLOCKS * WAVES) as usize..]
+    }
+}
+
+fn memory(device: &Emulated, words: &[u32], side: Side) -> HostMemory {
+    let memory = device.memory(4 * words.len(), side).unwrap();
+    device.fill(&memory, words).unwrap();
+    memory
+}
+
+/// A device with the program above, whose phase is divided between all blocks of a team.
+struct Subject {
+    device: Arc<Emulated>,
+    program: EmulatedProgram,
+    places: HostMemory,
+}
+
+impl Subject {
+    fn new(sms: u32) -> Option<Self> {
+        let device = Arc::new(Emulated::new(1).with_size(sms, 0));
+        let source = Source { text: SUMS.to_string(), kernel: Kernel::Plan };
+        let program = match device.compile(&source) {
+            Err(error @ CudaError::NoCompiler { .. }) => {
+                edbatch_testing::skip(&error.to_string());
+                return None;
+            }
+            compiled => compiled.unwrap(),
+        };
+        let places = memory(&device, &[0, BLOCKS], Side::Device);
+        Some(Self { device, program, places })
+    }
+
+    fn run(&self, plans: &[Plan]) -> Result<(), CudaError> {
+        let kernel = TeamKernel {
+            device: &*self.device,
+            program: &self.program,
+            places: self.device.address(&self.places),
+            blocks: BLOCKS,
+            shared_bytes: self.device.properties().shared_bytes,
+        };
+        let parts: Vec<_> = plans.iter().map(|plan| plan.part).collect();
+        self.device.team_pool().run(&kernel, &parts)
+    }
+
+    fn plans(&self, count: usize) -> Vec<Plan> {
+        (0..count).map(|_| Plan::new(&self.device)).collect()
+    }
+}
+
+/// The values after the last wave.
+fn expected() -> Vec<f32> {
+    let mut row = vec![0.0; BLOCKS as usize];
+    for _ in 0..WAVES {
+        let sum: f32 = row.iter().sum();
+        row = (1..=BLOCKS).map(|block| sum + block as f32).collect();
+    }
+    row
+}
+
+/// Also if there are more plans than teams that fit on the device at a time.
+#[test]
+fn every_plan_runs_to_its_end() {
+    let Some(subject) = Subject::new(3 * BLOCKS + 1) else { return };
+    let device = &*subject.device;
+    for (round, count) in [1, 3, 2, 40, 3, 1].into_iter().enumerate() {
+        let plans = subject.plans(count);
+        let before = device.calls();
+        subject.run(&plans).unwrap();
+        // Once all teams have memory, plans that fit at a time are one call.
+        if round > 3 {
+            assert_eq!(device.calls() - before, 1);
+        }
+        assert!(plans.iter().all(|plan| plan.left(device) == expected()));
+    }
+}
+
+#[test]
+fn a_barrier_timeout_fails_one_plan_and_leaves_the_team_usable() {
+    let Some(subject) = Subject::new(3 * BLOCKS) else { return };
+    let device = &*subject.device;
+    for round in 0..3 {
+        let plans = subject.plans(3);
+        // A block of the second team.
+        device.set_absent(Some(BLOCKS + round));
+        let error = subject.run(&plans).unwrap_err();
+        device.set_absent(None);
+        assert_eq!(error, CudaError::BarrierTimeout { timeout: Duration::from_secs(1) });
+        assert!(error.to_string().contains("EDBATCH_CUDA=waves"), "{error}");
+        assert_eq!(plans[0].left(device), expected());
+        assert_ne!(plans[1].left(device), expected());
+        assert_eq!(plans[2].left(device), expected());
+        let plans = subject.plans(3);
+        subject.run(&plans).unwrap();
+        assert!(plans.iter().all(|plan| plan.left(device) == expected()));
+    }
+}
+
+#[test]
+fn threads_wait_for_free_sms() {
+    let Some(subject) = Subject::new(2 * BLOCKS) else { return };
+    let device = &*subject.device;
+    std::thread::scope(|scope| {
+        for count in [1, 2, 3, 2] {
+            let subject = &subject;
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let plans = subject.plans(count);
+                    subject.run(&plans).unwrap();
+                    assert!(plans.iter().all(|plan| plan.left(device) == expected()));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn launches_that_do_not_fit_are_errors() {
+    let Some(subject) = Subject::new(2 * BLOCKS) else { return };
+    let Subject { device, program, .. } = &subject;
+    let arguments = TeamArguments {
+        places: 0,
+        blocks: BLOCKS,
+        parts: [TeamPart::default(); crate::device::MAX_PARTS],
+    };
+    let shared = device.properties().shared_bytes;
+    let error = device.launch_teams(program, 0, 3, shared, &arguments).unwrap_err();
+    assert_eq!(error.to_string(), "blocks that run at the same time: expected at most 8, got 12");
+    let error = device.launch_teams(program, 0, 1, shared + 1, &arguments).unwrap_err();
+    assert!(error.to_string().starts_with("bytes of shared memory"), "{error}");
+    device.launch(program, 1, &Arguments::default()).unwrap_err();
+}

@@ -1,0 +1,102 @@
+//! The waves of a plan: sets of steps that do not depend on each other.
+
+use edbatch_layout::{Operand, Plan, Program};
+
+/// Returns the wave of each step of a plan: 0 if it reads no step, else the one after the last wave
+/// that it reads.
+///
+/// The plan must have [distinct lifetimes](edbatch_layout::Lifetimes::Distinct):
+/// [`check_waves`](crate::check_waves) proves that the steps of a wave may then run in any order.
+///
+/// *Cost*: O(edges) if neighbouring rows have the same producer, else O(edges × log steps).
+#[must_use]
+pub fn waves(program: &Program, plan: &Plan) -> Vec<u32> {
+    let mut finder = WaveFinder::default();
+    finder.find(program, plan);
+    finder.waves
+}
+
+/// Finds waves. Memory is reused from plan to plan.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WaveFinder {
+    /// The outputs of steps, by ascending start.
+    outputs: Vec<Output>,
+    /// The wave of each step.
+    pub(crate) waves: Vec<u32>,
+}
+
+/// A part of the arena, in elements.
+#[derive(Clone, Copy, Debug)]
+struct Output {
+    start: u64,
+    end: u64,
+    /// The first wave that may read it.
+    readable: u32,
+}
+
+impl WaveFinder {
+    /// Finds the wave of each step of a plan.
+    pub(crate) fn find(&mut self, program: &Program, plan: &Plan) {
+        self.outputs.clear();
+        self.waves.clear();
+        for (index, step) in plan.steps.iter().enumerate() {
+            let mut reader = Reader::new(&self.outputs);
+            for operand in plan.operands_of(index) {
+                match *operand {
+                    // No step writes tables.
+                    Operand::Table { .. } | Operand::Folded { .. } | Operand::Unread => {}
+                    Operand::Hoisted { start } => {
+                        plan.rows(start, step.calls).iter().for_each(|&row| reader.read(row));
+                    }
+                    Operand::Span { first, stride } => {
+                        (0..step.calls).for_each(|call| reader.read(first + call * stride));
+                    }
+                    Operand::List { start } => {
+                        plan.list(start, step.calls).iter().for_each(|&row| reader.read(row));
+                    }
+                    Operand::Many { ends, rows } => {
+                        let all = plan.list(ends, step.calls).last().copied().unwrap_or(0);
+                        plan.list(rows, all).iter().for_each(|&row| reader.read(row));
+                    }
+                }
+            }
+            let wave = reader.wave;
+            self.waves.push(wave);
+            let (start, rows) = (u64::from(step.out), u64::from(step.calls));
+            let end = start + rows * u64::from(program.carried_out(step).output_stride);
+            // A planner allocates in ascending order, so this appends.
+            let place = self.outputs.partition_point(|output| output.start <= start);
+            self.outputs.insert(place, Output { start, end, readable: wave + 1 });
+        }
+    }
+}
+
+/// The rows that a step reads.
+struct Reader<'a> {
+    outputs: &'a [Output],
+    /// The output of the last row, since the next row is often in the same one.
+    last: Output,
+    wave: u32,
+}
+
+impl<'a> Reader<'a> {
+    fn new(outputs: &'a [Output]) -> Self {
+        Self { outputs, last: Output { start: 0, end: 0, readable: 0 }, wave: 0 }
+    }
+
+    #[inline]
+    fn read(&mut self, row: u32) {
+        let row = u64::from(row);
+        if !(self.last.start..self.last.end).contains(&row) {
+            let after = self.outputs.partition_point(|output| output.start <= row);
+            let Some(output) = after.checked_sub(1).map(|index| self.outputs[index]) else {
+                return; // a given row
+            };
+            if row >= output.end {
+                return; // a given row
+            }
+            self.last = output;
+            self.wave = self.wave.max(output.readable);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The layout of parameters on a device: stacks of products are packed, all others are unchanged.
+
+use std::collections::BTreeMap;
+
+use edbatch_graph::ParameterId;
+use edbatch_layout::{Base, CellStep, Program};
+use edbatch_runtime::{BackendError, Parameters};
+
+use super::phase_table::PhaseTable;
+
+/// The start of each parameter, in floats. It depends on the program only.
+///
+/// A stack of weights with N rows and K columns is packed `[⌈K / 4⌉][N][4]`: consecutive threads
+/// compute consecutive columns of the product and read consecutive groups of four. The tail of K is
+/// padded with zeros.
+#[derive(Debug, Default)]
+pub(crate) struct WeightLayout {
+    stacks: BTreeMap<Vec<ParameterId>, Stack>,
+    plain: BTreeMap<ParameterId, usize>,
+    floats: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stack {
+    start: usize,
+    outputs: usize,
+    depth: usize,
+}
+
+impl WeightLayout {
+    /// Places all parameters that the phases of a program read.
+    pub(crate) fn new(program: &Program, table: &PhaseTable) -> Self {
+        let mut layout = Self::default();
+        for entry in table.entries() {
+            let cell = program.part(entry.cell, entry.part).expect("it has phases");
+            let tables = program.network()[entry.cell].tables();
+            for step in &cell.steps[entry.phase.steps.clone()] {
+                if let CellStep::Product { weights, rows, width, .. } = step {
+                    layout.stack(weights, *rows as usize, *width as usize);
+                }
+                for (place, _) in step.reads() {
+                    let id = match place.base {
+                        Base::Parameter(id) => id,
+                        Base::Table(table) => tables[usize::from(table)].parameter,
+                        _ => continue,
+                    };
+                    layout.plain(id, program.network().parameter(id).elements());
+                }
+            }
+        }
+        layout
+    }
+
+    fn stack(&mut self, weights: &[ParameterId], outputs: usize, depth: usize) {
+        if !self.stacks.contains_key(weights) {
+            let start = self.take(depth.next_multiple_of(4) * outputs);
+            self.stacks.insert(weights.to_vec(), Stack { start, outputs, depth });
+        }
+    }
+
+    fn plain(&mut self, id: ParameterId, elements: usize) {
+        if !self.plain.contains_key(&id) {
+            let start = self.take(elements);
+            self.plain.insert(id, start);
+        }
+    }
+
+    /// Reserves floats at a multiple of 16 bytes and returns their start.
+    fn take(&mut self, floats: usize) -> usize {
+        let start = self.floats;
+        self.floats += floats.next_multiple_of(4);
+        start
+    }
+
+    /// Returns the start of a stack.
+    pub(crate) fn of_stack(&self, weights: &[ParameterId]) -> usize {
+        self.stacks[weights].start
+    }
+
+    /// Returns the start of a parameter that is not packed.
+    pub(crate) fn of_plain(&self, id: ParameterId) -> usize {
+        self.plain[&id]
+    }
+
+    /// Returns the bits of all floats.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    pub(crate) fn packed(&self, parameters: &Parameters) -> Result<Vec<u32>, BackendError> {
+        let mut words = Vec::new();
+        let reserved = words.try_reserve_exact(self.floats);
+        reserved.map_err(|_| BackendError::Memory {
+            what: "packed weights",
+            bytes: 4 * self.floats as u64,
+        })?;
+        words.resize(self.floats, 0.0_f32.to_bits());
+        for (weights, &Stack { start, outputs, depth }) in &self.stacks {
+            let rows = weights.iter().flat_map(|&id| parameters.get(id).chunks_exact(depth));
+            for (n, row) in rows.enumerate() {
+                for (k, &weight) in row.iter().enumerate() {
+                    words[start + (k / 4 * outputs + n) * 4 + k % 4] = weight.to_bits();
+                }
+            }
+        }
+        for (&id, &start) in &self.plain {
+            let values = parameters.get(id);
+            for (word, value) in words[start..].iter_mut().zip(values.iter()) {
+                *word = value.to_bits();
+            }
+        }
+        Ok(words)
+    }
+}

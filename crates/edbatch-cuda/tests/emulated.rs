@@ -1,0 +1,196 @@
+//! Plans on an emulated device: random networks have the bits of the CPU, in any order of threads.
+
+use std::sync::Arc;
+
+use edbatch_cuda::{CudaError, CudaOptions, Driver, EmulatedBackend, EmulatedDevice, phases};
+use edbatch_graph::{Dag, Graph, Network, NodeId, Shape, Value};
+use edbatch_layout::{CellStyle, Program, Want};
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{Backend, Cpu, Given, Parameters, Part};
+use edbatch_testing::networks::Random;
+use edbatch_testing::{Subject, allocations, skip};
+use rand::SeedableRng;
+
+/// Both ways to launch a plan.
+const DRIVERS: [Driver; 2] = [Driver::Teams, Driver::Waves];
+
+/// Loads a program on a new device. Returns `None`, and counts a skip, without a C++ compiler.
+fn load(
+    program: &Arc<Program>,
+    parameters: &Parameters,
+    driver: Driver,
+) -> Option<EmulatedBackend> {
+    let options = CudaOptions::new().driver(driver);
+    match EmulatedDevice::new(7).load(program.clone(), parameters, &options) {
+        Ok(backend) => Some(backend),
+        Err(error) if matches!(CudaError::of(&error), Some(CudaError::NoCompiler { .. })) => {
+            skip(&error.to_string());
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: edbatch_testing::CountingAllocator = edbatch_testing::CountingAllocator;
+
+/// Styles of cells, and limits of folded tables in bytes: none, about half of them, all.
+const WAYS: [(CellStyle, u64); 5] = [
+    (CellStyle::Hoisted, 0),
+    (CellStyle::Planned, 0),
+    (CellStyle::Hoisted, u64::MAX),
+    (CellStyle::Declaration, 0),
+    (CellStyle::Hoisted, 4000),
+];
+
+/// Calls of a cell that multiplies a matrix by concatenated arguments: a row and two values.
+fn concatenated() -> Subject {
+    let mut rng = Random::seed_from_u64(1);
+    let mut network = Network::new();
+    let state = network.record("state", [("h", Shape::Vector(5))]).unwrap();
+    let start = network.initial(state, &["h0"]).unwrap();
+    let join = network.cell("join", state, |cell| {
+        let [[left], [right]] = ["left", "right"].map(|name| cell.one(name, state));
+        let [sum] = cell.many("rest", state).sum();
+        let row = cell.lookup("row", "table", &[3, 2]);
+        let all = cell.concat(&[row, left, right]);
+        let [w, u] = [("w", 12), ("u", 5)].map(|(name, k)| cell.parameter(name, &[5, k]));
+        vec![(w.matmul(all) + u.matmul(sum)).tanh()]
+    });
+    let (join, network) = (join.unwrap(), Arc::new(network));
+    let mut graph = Graph::new(network.clone());
+    let mut values = vec![start];
+    for call in 0..40 {
+        let rest = values.iter().rev().step_by(3).take(1 + call % 4);
+        let single = [values[call / 2], values[call / 3]];
+        let arguments: Vec<Value> = single.iter().chain(rest).copied().collect();
+        values.push(graph.call(join, &[call as u32 % 3], &arguments).unwrap());
+    }
+    Subject::of(network, graph, &mut rng)
+}
+
+#[test]
+fn random_networks_have_the_bits_of_the_cpu_in_every_order() {
+    if Level::detect() == Level::Portable {
+        return skip("this level of the CPU rounds products");
+    }
+    for seed in 0..10 {
+        let subject = Subject::random(seed);
+        let (style, folded) = WAYS[seed as usize % WAYS.len()];
+        let program = Program::new(subject.network.clone(), style).unwrap().fold_tables(folded);
+        let program = Arc::new(program);
+        let parameters = &subject.parameters;
+        // The CPU does not fold tables here.
+        let unfolded = Arc::new(Program::new(subject.network.clone(), style).unwrap());
+        let cpu = Cpu::new(unfolded.clone(), parameters, Level::detect());
+        let expected = subject.run(&unfolded, &mut cpu.unwrap()).unwrap();
+        for driver in DRIVERS {
+            let Some(mut device) = load(&program, parameters, driver) else { return };
+            // Each launch has a different order of threads, blocks and jobs.
+            for _ in 0..3 {
+                let got = subject.run(&program, &mut device).unwrap();
+                assert!(got == expected, "seed {seed}, {style:?}, {driver:?}: different bits");
+            }
+            let mut fork = device.fork();
+            assert!(subject.run(&program, &mut *fork).unwrap() == expected, "a fork");
+        }
+    }
+}
+
+/// Each block that needs concatenated arguments reads them again.
+#[test]
+fn concatenated_arguments_are_one_phase_with_the_bits_of_the_cpu() {
+    let subject = concatenated();
+    let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
+    let (program, parameters) = (Arc::new(program), &subject.parameters);
+    assert_eq!(phases(program.network(), &program.cells()[0]).len(), 1, "{}", program.cells()[0]);
+    let level = Level::detect();
+    let mut cpu = Cpu::new(program.clone(), parameters, level).unwrap();
+    let expected = subject.run(&program, &mut cpu).unwrap();
+    if level == Level::Portable {
+        return skip("this level of the CPU rounds products");
+    }
+    for driver in DRIVERS {
+        let Some(mut device) = load(&program, parameters, driver) else { return };
+        for _ in 0..3 {
+            assert!(subject.run(&program, &mut device).unwrap() == expected);
+        }
+    }
+}
+
+/// Once the largest plan has run, neither the host nor the device allocates memory.
+#[test]
+fn nothing_is_allocated_in_a_steady_state() {
+    let subject = Subject::random(3);
+    for folded in [0, u64::MAX] {
+        let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
+        let program = Arc::new(program.fold_tables(folded));
+        for driver in DRIVERS {
+            let Some(mut device) = load(&program, &subject.parameters, driver) else { return };
+            nothing_is_allocated(&subject, &program, &mut device);
+        }
+    }
+}
+
+fn nothing_is_allocated(subject: &Subject, program: &Program, device: &mut dyn Backend) {
+    let last = NodeId::new(subject.graph.nodes() - 1);
+    let plan = subject.plan(program, device, &[(last.into(), Want::Elements)]);
+    let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+    let mut run = || {
+        device.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
+        device.outputs(0, &plan).fields(0).flatten().sum::<f32>()
+    };
+    let first = run();
+    let mut again = 0.0;
+    assert_eq!(allocations(|| again = run()), 0);
+    assert_eq!(again.to_bits(), first.to_bits());
+}
+
+#[test]
+fn a_step_runs_again() {
+    let subject = Subject::random(5);
+    let program = Program::new(subject.network.clone(), CellStyle::Planned).unwrap();
+    let program = Arc::new(program);
+    for driver in DRIVERS {
+        let Some(mut device) = load(&program, &subject.parameters, driver) else { return };
+        let expected = subject.run(&program, &mut device).unwrap();
+        let last = NodeId::new(subject.graph.nodes() - 1);
+        let plan = subject.plan(&program, &device, &[(last.into(), Want::Elements)]);
+        let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+        device.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
+        (0..plan.steps.len()).for_each(|step| device.step(&plan, step).unwrap());
+        assert!(subject.run(&program, &mut device).unwrap() == expected);
+    }
+}
+
+/// Each slot has an arena of its own, also for parts of different plans in one launch.
+#[test]
+fn slots_run_together_and_do_not_disturb_each_other() {
+    let subject = Subject::random(5);
+    let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
+    let program = Arc::new(program);
+    let nodes = (0..subject.graph.nodes()).map(NodeId::new);
+    let all: Vec<_> = nodes.map(|node| (node.into(), Want::Elements)).collect();
+    for driver in DRIVERS {
+        let Some(mut device) = load(&program, &subject.parameters, driver) else { return };
+        let given = Given { initial: &subject.initial, stayed: 0, host: &[] };
+        let plans =
+            [&all[..], &all[1..], &all[..1]].map(|wanted| subject.plan(&program, &device, wanted));
+        let read = |device: &EmulatedBackend, slot: usize, plan: usize| -> Vec<u32> {
+            let outputs = device.outputs(slot, &plans[plan]);
+            let wanted = 0..plans[plan].wanted.len();
+            wanted.flat_map(|value| outputs.fields(value).flatten().map(|x| x.to_bits())).collect()
+        };
+        let expected = [0, 1, 2].map(|plan| {
+            device.run(&[Part { slot: 0, plan: &plans[plan], given }]).unwrap();
+            read(&device, 0, plan)
+        });
+        for slots in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+            let part = |plan: usize| Part { slot: slots[plan], plan: &plans[plan], given };
+            device.run(&[0, 1, 2].map(part)).unwrap();
+            for plan in 0..3 {
+                assert!(read(&device, slots[plan], plan) == expected[plan], "{driver:?}, {plan}");
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A backend written outside of the workspace's libraries, with public items only.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use edbatch::{Engine, EngineOptions, RunError};
+use edbatch_datasets::{Tree, generate};
+use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
+use edbatch_models::{Model, TreeLstm, TreeSizes};
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{Backend, BackendError, Bytes, Cpu, Outputs, Parameters, Part};
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+/// Runs each slot on a machine of its own, which a `Cpu` stands for.
+struct Remote {
+    machines: Vec<Cpu>,
+    program: Arc<Program>,
+    parameters: Parameters,
+    lifetimes: Lifetimes,
+    rounds: Arc<AtomicUsize>,
+    /// The round that fails.
+    fails: usize,
+}
+
+/// An error type that the libraries do not know.
+#[derive(Debug)]
+struct ConnectionLost {
+    slot: usize,
+}
+
+impl fmt::Display for ConnectionLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "connection to machine {} lost", self.slot)
+    }
+}
+
+impl Error for ConnectionLost {}
+
+impl Backend for Remote {
+    fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
+        if self.rounds.fetch_add(1, Ordering::Relaxed) == self.fails {
+            return Err(BackendError::Other(Arc::new(ConnectionLost { slot: parts[0].slot })));
+        }
+        for part in parts {
+            while self.machines.len() <= part.slot {
+                let cpu = Cpu::new(self.program.clone(), &self.parameters, Level::detect())?;
+                self.machines.push(cpu);
+            }
+            self.machines[part.slot].run(&[Part { slot: 0, ..*part }])?;
+        }
+        Ok(())
+    }
+
+    fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
+        self.machines[slot].outputs(0, plan)
+    }
+
+    fn bytes(&self) -> Bytes {
+        let mut all = Bytes::default();
+        for Bytes { weights, arena } in self.machines.iter().map(Backend::bytes) {
+            all = Bytes { weights: all.weights + weights, arena: all.arena + arena };
+        }
+        all
+    }
+
+    fn fork(&self) -> Box<dyn Backend> {
+        let (program, parameters) = (self.program.clone(), self.parameters.clone());
+        let Self { lifetimes, fails, .. } = *self;
+        let rounds = self.rounds.clone();
+        Box::new(Self { machines: Vec::new(), program, parameters, lifetimes, rounds, fails })
+    }
+
+    fn lifetimes(&self) -> Lifetimes {
+        self.lifetimes
+    }
+}
+
+fn trees() -> Vec<Tree<u32>> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let trees = generate::binary_trees(&mut rng, 24);
+    let mut word = || rng.random_range(0..9);
+    trees.iter().map(|tree| tree.map(|_| 0, |_| word())).collect()
+}
+
+#[test]
+fn an_outside_backend_runs_parts_and_reports_its_own_errors() {
+    let sizes = TreeSizes { vocabulary: 9, embed: 5, hidden: 13, classes: 2 };
+    let (model, inputs) = (TreeLstm::new(sizes).unwrap(), trees());
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+    let parameters = Parameters::random(model.network(), &mut rng);
+    let expected = Engine::new(model.clone(), parameters.clone()).unwrap().run(&inputs).unwrap();
+    let program = Program::new(model.network().clone(), CellStyle::default()).unwrap();
+    let program = Arc::new(program);
+    for (threads, lifetimes) in
+        [(1, Lifetimes::Reuse), (3, Lifetimes::Reuse), (3, Lifetimes::Distinct)]
+    {
+        let remote = Remote {
+            machines: Vec::new(),
+            program: program.clone(),
+            parameters: parameters.clone(),
+            lifetimes,
+            rounds: Arc::default(),
+            fails: 1,
+        };
+        let rounds = remote.rounds.clone();
+        let options = EngineOptions::new().threads(threads);
+        let (model, program) = (model.clone(), program.clone());
+        let engine = Engine::with_backend(model, &parameters, program, Box::new(remote), options);
+        let mut engine = engine.unwrap();
+        assert!(engine.run(&inputs).unwrap() == expected);
+        // All parts of a round are one call.
+        assert_eq!(rounds.load(Ordering::Relaxed), 1, "{threads} threads");
+        let error = engine.run(&inputs).unwrap_err();
+        assert!(error.to_string().contains("lost"), "{error}");
+        let RunError::Backend(BackendError::Other(error)) = error else { panic!("{error}") };
+        assert!(error.is::<ConnectionLost>());
+        assert!(engine.run(&inputs).unwrap() == expected, "after an error");
+        assert!(engine.fork().run(&inputs).unwrap() == expected, "on a fork");
+        assert!(engine.statistics().arena_bytes > 0 && engine.statistics().weight_bytes > 0);
+    }
+}
