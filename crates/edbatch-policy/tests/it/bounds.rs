@@ -1,4 +1,4 @@
-//! Inputs on which `Critical` always reaches the lower bound, so that its schedule is optimal.
+//! Inputs for which `Critical` always reaches the lower bound, so that its schedule is optimal.
 
 use std::io::Read;
 

@@ -50,7 +50,7 @@ fn every_method_learns_a_policy_for_a_model() {
     }
 }
 
-/// Ten mini-batches of 24 lattices, three of which are set aside.
+/// Ten mini-batches of 24 lattices. Three are set aside.
 #[test]
 fn learned_policy_is_compared_with_critical_on_unseen_graphs() {
     let scratch = Scratch::new("compared");
@@ -196,7 +196,7 @@ fn schedule_prints_and_draws_batches() {
     assert_eq!((&critical["proved"], &report[2]["proved"]), (&true.into(), &true.into()));
     assert!(critical["nanoseconds"].as_u64() > Some(0));
     assert_eq!((&report[1]["batches"], &report[1]["proved"]), (&5.into(), &false.into()));
-    // By depth the outputs run in two batches, of which one is in the same wave as node 4.
+    // By depth the outputs run in two batches, and one of them is in the same wave as node 4.
     assert_eq!((&report[1]["waves"], &report[1]["depth"]), (&4.into(), &4.into()));
     let picture = fs::read_to_string(scratch.path("s.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"), "{picture}");
