@@ -119,8 +119,8 @@ fn each_round_of_parts_is_one_launch() {
     }
 }
 
-/// With more engines than teams, each engine waits for its turn, and parts that do not fit at a time
-/// are launched one after the other.
+/// With more engines than teams, each engine waits for its turn, and parts that do not fit together
+/// are launched in sequence.
 #[test]
 fn engines_share_the_teams_of_a_device() {
     let (Some(trees), Some(translator)) = (trees(), translator()) else { return };

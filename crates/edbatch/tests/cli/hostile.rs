@@ -197,7 +197,7 @@ fn errors_of_graphs_have_a_position() {
     check(&scratch, &["learn", "@graph.gz"], &["graph.gz: expected text"]);
     check(&scratch, &["learn", "@none"], &["none: expected a readable file"]);
     scratch.write("nothing", "0\n");
-    check(&scratch, &["learn", "@nothing"], &["nothing: expected nodes to learn on, got none"]);
+    check(&scratch, &["learn", "@nothing"], &["nothing: expected at least one node to learn on"]);
     assert!(scratch.ok(&["schedule", "@nothing"]).contains("0 batches"));
 }
 
