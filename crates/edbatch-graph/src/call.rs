@@ -6,8 +6,8 @@ use crate::graph::Node;
 use crate::id::Generation;
 use crate::{Cell, Kind, Network, NodeId, Port, RecordId, Source, Table, Value};
 
-/// The signatures of all cells, which [`Graph::call`](crate::Graph::call) checks. Kept small, because
-/// every call reads them.
+/// The signatures of all cells, which [`Graph::call`](crate::Graph::call) checks. Kept small,
+/// because every call reads them.
 #[derive(Clone, Debug)]
 pub(crate) struct Signatures(Vec<Signature>);
 
@@ -161,9 +161,9 @@ const INLINE: usize = 4;
 
 /// An iterator over the arguments of a node, in order.
 ///
-/// Created from a slice, or collected from any iterator. The number of a node's arguments is hard to
-/// predict, and a mispredicted end of a loop costs more than the loop. So up to four arguments are in
-/// an array of fixed size, which [`into_array`](Self::into_array) returns.
+/// Created from a slice, or collected from any iterator. The number of a node's arguments is hard
+/// to predict, and a mispredicted end of a loop costs more than the loop. So up to four arguments
+/// are in an array of fixed size, which [`into_array`](Self::into_array) returns.
 ///
 /// ```
 /// use edbatch_graph::{Arguments, NodeId};
@@ -218,7 +218,8 @@ impl<'a> Arguments<'a> {
         Self { array: [NodeId(0); INLINE], next: 0, count: 0, many }
     }
 
-    /// The nodes `start..end` of a list. Copies a full array, including unrelated nodes after `end`.
+    /// The nodes `start..end` of a list. Copies a full array, including unrelated nodes after
+    /// `end`.
     #[inline]
     pub(crate) fn of_nodes(list: &'a [NodeId], start: usize, end: usize) -> Self {
         match list.get(start..start + INLINE) {

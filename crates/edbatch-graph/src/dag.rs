@@ -4,8 +4,8 @@ use crate::{Arguments, Kind, NodeId};
 
 /// A directed acyclic graph whose nodes have kinds: dependencies only, without shapes or values.
 ///
-/// *Invariant*: every argument of a node has a smaller id than the node. Implement these four methods
-/// to use the batching policies with your own intermediate representation.
+/// *Invariant*: every argument of a node has a smaller id than the node. Implement these four
+/// methods to use the batching policies with your own intermediate representation.
 pub trait Dag {
     /// Returns the number of nodes; ids are `0..nodes()`.
     fn nodes(&self) -> usize;

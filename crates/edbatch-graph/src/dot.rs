@@ -2,8 +2,8 @@
 //!
 //! To render a drawing: `dot -Tsvg graph.dot > graph.svg`.
 //!
-//! Edges lead from an argument to its reader. Nodes of one kind, which may run in one batch, have the
-//! same colour.
+//! Edges lead from an argument to its reader. Nodes of one kind, which may run in one batch, have
+//! the same colour.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -74,8 +74,8 @@ impl Graph {
 }
 
 impl Cell {
-    /// Draws the cell: operations, parameters and inputs with their names and shapes, and the fields
-    /// of the record that a call produces.
+    /// Draws the cell: operations, parameters and inputs with their names and shapes, and the
+    /// fields of the record that a call produces.
     pub fn dot<'a>(&'a self, network: &'a Network) -> impl fmt::Display + 'a {
         let (dag, vars) = self.dag();
         let mut drawing = Drawing { title: self.name().into(), ..Drawing::default() };

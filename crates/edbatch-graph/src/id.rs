@@ -36,8 +36,8 @@ impl fmt::Display for NodeId {
 
 /// The kind of a node. Nodes of one kind may run in one batch.
 ///
-/// In a graph of cell calls, a kind is a cell with its parameters; inside a cell, it is an operation
-/// with its shapes. Kinds are dense and do not change between mini-batches.
+/// In a graph of cell calls, a kind is a cell with its parameters; inside a cell, it is an
+/// operation with its shapes. Kinds are dense and do not change between mini-batches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct Kind(pub u16);
@@ -68,11 +68,12 @@ impl fmt::Display for Kind {
 }
 
 /// An argument of a call: the result of an earlier call, or a given value, which exists before the
-/// graph runs. Given values are initial values of the network, or carried over from an earlier graph.
+/// graph runs. Given values are initial values of the network, or carried over from an earlier
+/// graph.
 ///
 /// Four bytes. A value belongs to the graph that created it, until that graph is cleared; initial
-/// values belong to every graph of their network. With debug assertions, a later use of the value is
-/// an error. Without them, the value may refer to another one.
+/// values belong to every graph of their network. With debug assertions, a later use of the value
+/// is an error. Without them, the value may refer to another one.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
     pub(crate) name: u32,
@@ -153,8 +154,8 @@ impl From<NodeId> for Value {
     }
 }
 
-/// The generation of a graph, which changes when the graph is cleared. Finds stale values with debug
-/// assertions; without them it is empty.
+/// The generation of a graph, which changes when the graph is cleared. Finds stale values with
+/// debug assertions; without them it is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Generation {
     #[cfg(debug_assertions)]

@@ -4,11 +4,11 @@
 //! # What it is
 //!
 //! A neural network over trees, lattices or chains has a different shape for every input, so its
-//! computation is described in two parts. Once per model, a [`Network`] declares *cells*: small DAGs
-//! of tensor operations, written as equations, with inferred shapes. For every mini-batch, a
-//! [`Graph`] lists *calls* of these cells: the cell, the rows of its tables, and the earlier results
-//! that it reads. Calls of one cell have the same [`Kind`] and may run in one batch. A [`Schedule`]
-//! lists the batches.
+//! computation is described in two parts. Once per model, a [`Network`] declares *cells*: small
+//! DAGs of tensor operations, written as equations, with inferred shapes. For every mini-batch, a
+//! [`Graph`] lists *calls* of these cells: the cell, the rows of its tables, and the earlier
+//! results that it reads. Calls of one cell have the same [`Kind`] and may run in one batch. A
+//! [`Schedule`] lists the batches.
 //!
 //! Cells and graphs both implement [`Dag`]: nodes with a kind and arguments. Batching policies need
 //! only this trait.

@@ -1,7 +1,7 @@
 //! A view of a [`Dag`] for petgraph's algorithms and `Dot`.
 //!
-//! Edges lead from an argument to its reader, in the direction of the data. A node that reads another
-//! node twice has two edges from it: one for each argument.
+//! Edges lead from an argument to its reader, in the direction of the data. A node that reads
+//! another node twice has two edges from it: one for each argument.
 //!
 //! *Cost*: building is O(nodes + edges). It takes 10 bytes for a node and 12 for an edge. Each step
 //! of a traversal is an array access.
@@ -21,8 +21,8 @@ use crate::{Dag, Kind, NodeId};
 
 /// The edges of a [`Dag`] in both directions, with petgraph's visit traits.
 ///
-/// The weight of a node is its [`Kind`]; the weight of an edge is its position among the arguments of
-/// its target. The view is a copy, which later changes of the graph do not affect.
+/// The weight of a node is its [`Kind`]; the weight of an edge is its position among the arguments
+/// of its target. The view is a copy, which later changes of the graph do not affect.
 ///
 /// ```
 /// use edbatch_graph::{NodeId, Petgraph, parse_text};
@@ -45,8 +45,8 @@ pub struct Petgraph {
     by_source: Vec<EdgeId>,
 }
 
-/// An edge of a [`Petgraph`]. Ids number the edges into node 0 in argument order, then the edges into
-/// node 1, and so on.
+/// An edge of a [`Petgraph`]. Ids number the edges into node 0 in argument order, then the edges
+/// into node 1, and so on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct EdgeId(pub u32);

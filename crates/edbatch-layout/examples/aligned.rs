@@ -4,8 +4,8 @@
 //! cargo run --release -p edbatch-layout --example aligned -- [--summary] FILE…
 //! ```
 //!
-//! With `--summary` it prints only the number of plans that agree with the answers in the files, and
-//! the time.
+//! With `--summary` it prints only the number of plans that agree with the answers in the files,
+//! and the time.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -11,8 +11,9 @@ pub use moved::Moved;
 
 /// The steps that compute a cell.
 ///
-/// Scratch memory is divided into regions. Every call of the cell has its own row in each region, so
-/// a step works on any number of calls at once: it reads and writes the same columns of their rows.
+/// Scratch memory is divided into regions. Every call of the cell has its own row in each region,
+/// so a step works on any number of calls at once: it reads and writes the same columns of their
+/// rows.
 ///
 /// *Invariant*: no step reads a region, or the output, that it also writes, except a product that
 /// accumulates into its own result.
@@ -34,9 +35,9 @@ pub struct CellPlan {
 
 /// A cell in two parts: a prologue, which depends on a single argument, and a body.
 ///
-/// If the argument is a row of a table, a mini-batch computes the prologue once per distinct row. If
-/// it is a value, the prologue runs for all calls whose values exist, even if the calls themselves
-/// cannot run together.
+/// If the argument is a row of a table, a mini-batch computes the prologue once per distinct row.
+/// If it is a value, the prologue runs for all calls whose values exist, even if the calls
+/// themselves cannot run together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Hoisted {
     /// The argument that the prologue reads: a table port or a port.
@@ -124,8 +125,8 @@ pub enum CellStep {
         /// The value that the product is added to.
         mode: Mode,
     },
-    /// `out[b] = left[b] · right[b]` for matrices `(m, k)` and `(k, n)`, not both of them parameters.
-    /// With a bias, `out[b, i, j] = bias[b, i] + (left[b] · right[b])[i, j]`.
+    /// `out[b] = left[b] · right[b]` for matrices `(m, k)` and `(k, n)`, not both of them
+    /// parameters. With a bias, `out[b, i, j] = bias[b, i] + (left[b] · right[b])[i, j]`.
     MatMul {
         /// The place of the left factor.
         left: Place,

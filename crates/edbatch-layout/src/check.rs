@@ -19,8 +19,8 @@ use arena::{Arena, Owner};
 /// Proves that `plan` computes the graph of a mini-batch, batch by batch in the order of its
 /// schedule:
 ///
-/// - every operand has the form that its port takes, and its rows hold the call's arguments in full:
-///   no row is overwritten before its last reader;
+/// - every operand has the form that its port takes, and its rows hold the call's arguments in
+///   full: no row is overwritten before its last reader;
 /// - no step reads rows that it writes, and all rows are within the arena;
 /// - hoisted rows exist for each call that needs them, and no lists of [`Plan::rows`] overlap;
 /// - each given value and each wanted value has a row.

@@ -31,8 +31,8 @@ use terms::{Term, Terms};
 /// *Cost*: O(elements of scratch and parameters × steps); meant for tests.
 ///
 /// # Errors
-/// The first violation, with the index of its step: in the whole cell, then in the prologue, then in
-/// the body.
+/// The first violation, with the index of its step: in the whole cell, then in the prologue, then
+/// in the body.
 pub fn check_cell(program: &Program, kind: Kind, plan: &CellPlan) -> Result<(), PlanError> {
     let cell = Declared { program, kind, plan };
     let mut terms = Terms::default();

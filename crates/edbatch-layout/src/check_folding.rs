@@ -7,8 +7,8 @@ use crate::plan::{Action, Operand, Plan, Step};
 use crate::program::Program;
 use crate::record_layout::LINE;
 
-/// Proves that `plan` writes every row of every [folded table](crate::FoldedTable) to its place, and
-/// nothing else; so no two tables overlap. Steps may run in any order.
+/// Proves that `plan` writes every row of every [folded table](crate::FoldedTable) to its place,
+/// and nothing else; so no two tables overlap. Steps may run in any order.
 ///
 /// *Cost*: O(lines of all folded tables).
 ///
@@ -50,7 +50,8 @@ struct Folding<'a> {
 }
 
 impl Folding<'_> {
-    /// Replays a step, which reads its rows from `first_row` on. Returns the number of its operands.
+    /// Replays a step, which reads its rows from `first_row` on. Returns the number of its
+    /// operands.
     fn step(&mut self, step: &Step, first_row: usize) -> Result<usize, String> {
         let Self { plan, program, lines } = self;
         let kinds = program.cells().len();

@@ -34,8 +34,8 @@ use stack::{one_by_one, stack};
 /// The way in which a cell's memory is laid out and its operations are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum CellStyle {
-    /// Each operation is a step, and variables are stored in the order of their declaration. Systems
-    /// without a planner do this; kept for comparison.
+    /// Each operation is a step, and variables are stored in the order of their declaration.
+    /// Systems without a planner do this; kept for comparison.
     Declaration,
     /// Operations run in batches, one kernel each. Results are stored batch by batch, parameters in
     /// the order of their declaration. Operands that a kernel needs contiguous are gathered.
@@ -89,7 +89,8 @@ fn declared(equations: &Equations<'_>) -> Compiled {
 fn planned(equations: &Equations<'_>) -> Compiled {
     let idioms = Idioms::find(equations);
     let groups = stack(equations, &idioms);
-    // A shared region can also cost copies: operands in a region that a step writes are copied first.
+    // A shared region can also cost copies: operands in a region that a step writes are copied
+    // first.
     let [by_vector, shared, apart] =
         [Regions::ByVector, Regions::Shared, Regions::Apart].map(|regions| {
             let places = place(equations, &idioms, &groups, regions);

@@ -10,8 +10,8 @@ use crate::planner::MiniBatch;
 
 /// For each cell that is divided by a table, the distinct rows that its calls name.
 ///
-/// *Cost*: O(calls). Rows are looked up in an array with an entry for each row of the table, which is
-/// never cleared.
+/// *Cost*: O(calls). Rows are looked up in an array with an entry for each row of the table, which
+/// is never cleared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distinct {
     /// By kind.

@@ -18,8 +18,8 @@ pub(crate) struct InnerProblem<'a> {
 }
 
 impl<'a> InnerProblem<'a> {
-    /// Formulates the problem. `weight` returns the cost of copying an operand, given an operation of
-    /// the batch and the operand's variables.
+    /// Formulates the problem. `weight` returns the cost of copying an operand, given an operation
+    /// of the batch and the operand's variables.
     pub(crate) fn new(
         cell: &Cell,
         batches: &'a [Vec<Var>],

@@ -1,9 +1,9 @@
 //! The seven cells of the paper's table of memory costs, as networks of one cell each.
 //!
-//! The paper names the cells without equations. These are the textbook equations, with inputs of the
-//! same size as the state (E = H). Where variants exist, we use the one that agrees with the paper's
-//! figures: a bias for each gate; in the TreeGRU, separate gates for each child, and a leaf that is
-//! a node with only its embedding as a child.
+//! The paper names the cells without equations. These are the textbook equations, with inputs of
+//! the same size as the state (E = H). Where variants exist, we use the one that agrees with the
+//! paper's figures: a bias for each gate; in the TreeGRU, separate gates for each child, and a leaf
+//! that is a node with only its embedding as a child.
 //!
 //! *Source*: Cho et al. (2014) for the GRU; Hochreiter and Schmidhuber (1997) for the LSTM; Socher
 //! et al. (2012) for the matrix-vector cell; Tai, Socher and Manning (2015) for the TreeLSTM.
@@ -21,8 +21,8 @@ pub const PAPER_CELLS: [&str; 7] = [
     "TreeLSTM-Leaf",
 ];
 
-/// Returns a network with one cell of the paper's table and vectors of `size` elements, or `None` if
-/// the name is unknown.
+/// Returns a network with one cell of the paper's table and vectors of `size` elements, or `None`
+/// if the name is unknown.
 ///
 /// # Errors
 /// If the size is zero or too large.

@@ -27,8 +27,8 @@ pub struct Compared {
     pub planned: Moved,
 }
 
-/// Counts the copies of `calls` calls of a cell by the paper's rule. `batches` are the batches of its
-/// operations, from [`inner_batches`](crate::inner_batches) or from a policy.
+/// Counts the copies of `calls` calls of a cell by the paper's rule. `batches` are the batches of
+/// its operations, from [`inner_batches`](crate::inner_batches) or from a policy.
 ///
 /// # Panics
 /// If the batches are not a schedule of the cell.

@@ -1,17 +1,17 @@
 //! Plans a mini-batch: a row for every node, and the operands of every batch.
 //!
-//! A batch writes one span: the rows of its nodes, in the order of the batch. The span is freed after
-//! the last batch that reads one of its rows, and later batches reuse it (except with
-//! [`Lifetimes::Distinct`]). An operand is a span if its rows ascend at equal distances, on one side
-//! of the written rows; otherwise it is a list of rows.
+//! A batch writes one span: the rows of its nodes, in the order of the batch. The span is freed
+//! after the last batch that reads one of its rows, and later batches reuse it (except with
+//! [`Lifetimes::Distinct`]). An operand is a span if its rows ascend at equal distances, on one
+//! side of the written rows; otherwise it is a list of rows.
 //!
 //! A prologue that depends on a row of a table runs before the first batch that needs it, once per
 //! distinct row. If the table is [folded](Program::fold_tables), it has already run for all rows. A
-//! prologue that depends on a value runs once for several small batches, as soon as all their values
-//! exist: one product of many rows instead of many products of few rows.
+//! prologue that depends on a value runs once for several small batches, as soon as all their
+//! values exist: one product of many rows instead of many products of few rows.
 //!
-//! A first pass over the batches lists the values that each reads, and finds the last reader of each
-//! span. A second pass places the spans, and turns the lists into rows.
+//! A first pass over the batches lists the values that each reads, and finds the last reader of
+//! each span. A second pass places the spans, and turns the lists into rows.
 //!
 //! *Source*: ours. *Cost*: O(nodes + edges), and no allocation once the [`Planner`]'s tables have
 //! grown.

@@ -135,8 +135,8 @@ impl Program {
         dims[1..].iter().product::<usize>() as u32
     }
 
-    /// Returns true if a call of a cell reads the row that it names at a table port, other than in a
-    /// prologue.
+    /// Returns true if a call of a cell reads the row that it names at a table port, other than in
+    /// a prologue.
     pub(crate) fn reads_table(&self, kind: Kind, table: usize) -> bool {
         self.signature(kind).tables[table]
     }

@@ -123,9 +123,9 @@ impl<'g> Build<'g> {
 
     /// Waits until `value` is computed and returns its elements, field after field.
     ///
-    /// The engine first runs all calls that the inputs of the mini-batch have made. After that, only
-    /// the values in `carried` can still be used, under the names returned here. All other values
-    /// are freed.
+    /// The engine first runs all calls that the inputs of the mini-batch have made. After that,
+    /// only the values in `carried` can still be used, under the names returned here. All other
+    /// values are freed.
     pub async fn fetch<const N: usize>(
         &self,
         value: Value,

@@ -10,7 +10,8 @@
 //!   "kinds": ["inner", "output"],
 //!   "encoding": "base",
 //!   "trained": {"on": "sst/train", "mini_batches": 4, "episodes": 50, "batches": 90, "bound": 90},
-//!   "states": [{"state": ["inner"], "run": "inner"}, {"state": ["inner", "output"], "run": "inner"}]
+//!   "states": [{"state": ["inner"], "run": "inner"}, {"state": ["inner", "output"], "run":
+//!   "inner"}]
 //! }
 //! ```
 //!

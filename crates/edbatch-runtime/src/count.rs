@@ -109,7 +109,8 @@ impl Backend for Count {
     }
 }
 
-/// Returns where a memory kernel writes, and its number of elements per call. `None` for any other step.
+/// Returns where a memory kernel writes, and its number of elements per call. `None` for any other
+/// step.
 fn moved_by(step: &CellStep) -> Option<(Place, u32)> {
     match *step {
         CellStep::Copy { width, out, .. } | CellStep::Fill { width, out, .. } => Some((out, width)),

@@ -76,8 +76,8 @@ impl Backend for Nothing {
     }
 }
 
-/// An engine, and its times per mini-batch in microseconds: construction, schedule, plan and command
-/// list.
+/// An engine, and its times per mini-batch in microseconds: construction, schedule, plan and
+/// command list.
 struct Contestant {
     name: &'static str,
     engine: Engine<TreeLstm>,

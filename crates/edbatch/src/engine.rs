@@ -96,8 +96,8 @@ impl<M: Model> Engine<M> {
     }
 
     /// Creates an engine on the same weights for another thread. It has a single thread, memory of
-    /// its own, the same policy, and empty statistics. Where there are several devices, forks are on
-    /// each in turn.
+    /// its own, the same policy, and empty statistics. Where there are several devices, forks are
+    /// on each in turn.
     #[must_use]
     pub fn fork(&self) -> Self
     where
@@ -293,8 +293,8 @@ impl<M: Model> Engine<M> {
     }
 
     /// Runs any number of inputs, `width` of them at a time: when one ends, the next one joins the
-    /// others. `done` takes the number of each input that ended and its rows, to read or to keep, or
-    /// its error. An input that fails does not affect the others.
+    /// others. `done` takes the number of each input that ended and its rows, to read or to keep,
+    /// or its error. An input that fails does not affect the others.
     ///
     /// For models whose inputs end at different steps, such as decoders: the mini-batch stays full.
     /// The results have the same bits as those of [`run`](Self::run).
@@ -337,7 +337,8 @@ impl<M: Model> Engine<M> {
         Ok(())
     }
 
-    /// Returns the graphs of a mini-batch: one, and one more for each time that inputs await values.
+    /// Returns the graphs of a mini-batch: one, and one more for each time that inputs await
+    /// values.
     ///
     /// A graph is run only if a value of it is awaited.
     ///

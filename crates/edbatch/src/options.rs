@@ -155,8 +155,8 @@ impl<'a> RunOptions<'a> {
     }
 
     /// Sets a function that is asked before each round whether the input with an index is still
-    /// wanted. If not, the input ends with [`Cancelled`](crate::InputError::Cancelled). The function
-    /// is called from all threads of the engine.
+    /// wanted. If not, the input ends with [`Cancelled`](crate::InputError::Cancelled). The
+    /// function is called from all threads of the engine.
     #[must_use]
     pub fn still_wanted(mut self, still_wanted: &'a (dyn Fn(usize) -> bool + Sync)) -> Self {
         self.still_wanted = still_wanted;

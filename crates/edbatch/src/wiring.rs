@@ -1,8 +1,8 @@
 //! Wiring: each input's future calls cells until it ends or awaits a value.
 //!
 //! A round has two halves. [`Instances::wire`] polls every future that can go on and starts new
-//! inputs; the calls go into one graph, and a [`Round`] lists the values that are wanted of it. When
-//! the graph has run, [`Instances::resume`] hands the values out.
+//! inputs; the calls go into one graph, and a [`Round`] lists the values that are wanted of it.
+//! When the graph has run, [`Instances::resume`] hands the values out.
 //!
 //! Inputs that never await a value share one instance, one after the other. So the number of
 //! instances is the number of inputs that wait at the same time, plus one.

@@ -6,9 +6,9 @@
 //! part must be large enough to fill its batches. A mini-batch of few inputs stays whole, and the
 //! threads share each batch.
 //!
-//! A backend that [prefers forks](edbatch_runtime::Backend::prefers_forks) has a session per thread;
-//! then parts never wait for each other. The parts on any other backend share a session, and run
-//! their rounds together.
+//! A backend that [prefers forks](edbatch_runtime::Backend::prefers_forks) has a session per
+//! thread; then parts never wait for each other. The parts on any other backend share a session,
+//! and run their rounds together.
 //!
 //! If values are so large that those of a mini-batch leave the cache before they are read again
 //! (matrices, as in MV-RNN), parts that stay in the cache are faster on a single thread too.

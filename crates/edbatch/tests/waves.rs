@@ -63,7 +63,8 @@ fn count(
             check_waves(&plan, &waves, &mini_batch).unwrap();
             let waves = waves.iter().max().map_or(0, |&last| last as usize + 1);
             counts = [counts[0] + schedule.len(), counts[1] + waves, counts[2] + 1];
-            // The host gives the initial values. There is a launch per wave, and one before and after.
+            // The host gives the initial values. There is a launch per wave, and one before and
+            // after.
             let initial = (program.network().initial_values().len(), 0);
             commands.write(&program, &table, &plan, initial).unwrap();
             lists.launches += commands.waves();
@@ -139,8 +140,8 @@ fn phases_of(network: &Arc<Network>) -> String {
     program.cells().iter().map(of_cell).collect::<Vec<_>>().join(", ")
 }
 
-/// A phase ends where a product reads columns that other units have just computed: the reset state of
-/// a gated recurrent unit, the hidden layer of an output.
+/// A phase ends where a product reads columns that other units have just computed: the reset state
+/// of a gated recurrent unit, the hidden layer of an output.
 #[test]
 fn an_lstm_is_one_phase_and_a_gru_is_two() {
     let trees = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };

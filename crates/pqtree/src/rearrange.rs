@@ -5,7 +5,8 @@
 //! outside to the inside:
 //!
 //! ```text
-//!     [ … outer  partial  inner … ]   becomes   [ … outer  empty…  its predecessor  full…  inner … ]
+//!     [ … outer  partial  inner … ]   becomes   [ … outer  empty…  its predecessor  full…  inner …
+//!     ]
 //! ```
 //!
 //! The same is then done with its own predecessor, and so on down the path. The full children of a

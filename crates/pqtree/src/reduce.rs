@@ -103,8 +103,8 @@ impl PqTree {
         }
     }
 
-    /// Reduces all of several sets, or none: at the first failure, the tree goes back to its state before
-    /// the call.
+    /// Reduces all of several sets, or none: at the first failure, the tree goes back to its state
+    /// before the call.
     pub fn reduce_all<S: AsRef<[u32]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,

@@ -20,8 +20,8 @@ pub(crate) fn plain_dags() -> impl Strategy<Value = PlainDag> {
     })
 }
 
-/// Three cells with an initial value: a leaf with a table, a pair with two ports, and one with a port
-/// that takes any number of values.
+/// Three cells with an initial value: a leaf with a table, a pair with two ports, and one with a
+/// port that takes any number of values.
 pub(crate) fn network() -> (Arc<Network>, [Kind; 3], Value) {
     let mut network = Network::new();
     let state = network.record("state", [("h", Shape::Vector(2))]).unwrap();

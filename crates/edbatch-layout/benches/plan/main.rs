@@ -1,5 +1,5 @@
-//! Measures planning time for mini-batches of 1, 8 and 64 instances, in nanoseconds per node and per
-//! batch.
+//! Measures planning time for mini-batches of 1, 8 and 64 instances, in nanoseconds per node and
+//! per batch.
 //!
 //!     cargo bench -p edbatch-layout --bench plan
 //!

@@ -2,9 +2,9 @@
 //!
 //! Elements are decided one by one, heaviest first: each is accepted if it is compatible with those
 //! accepted before, and then, in a second branch, copied. A branch ends when the weight that it has
-//! copied, plus a lower bound on what it still has to copy, reaches the cost of the best choice. The
-//! bound is the weight of all elements that an accepted element excludes, and the lighter weight of
-//! each of some disjoint pairs of elements that exclude each other.
+//! copied, plus a lower bound on what it still has to copy, reaches the cost of the best choice.
+//! The bound is the weight of all elements that an accepted element excludes, and the lighter
+//! weight of each of some disjoint pairs of elements that exclude each other.
 //!
 //! *Cost*: exponential, limited by the number of tests.
 

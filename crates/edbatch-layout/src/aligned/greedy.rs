@@ -9,8 +9,8 @@
 //! them at first, half as many after a refusal, twice as many after a success.
 //!
 //! *Source*: ours; Alg. 2 withdraws whole batches, which copies more. *Cost*: about
-//! 2 k log₂(n / k) tests for k refusals among n operands, one test if there is no refusal. A test is
-//! linear in the component.
+//! 2 k log₂(n / k) tests for k refusals among n operands, one test if there is no refusal. A test
+//! is linear in the component.
 
 use rand::Rng;
 use rand::seq::SliceRandom;

@@ -6,8 +6,8 @@
 //! node's positions must still be made consecutive in the other operand.
 //!
 //! *Source*: `ParseEquivNodeOrderPair` of the paper's appendix. The paper keeps reference orders by
-//! node, but two operands of a batch may share nodes, as in its own example; we keep them by pair of
-//! operands. *Cost*: O(positions).
+//! node, but two operands of a batch may share nodes, as in its own example; we keep them by pair
+//! of operands. *Cost*: O(positions).
 
 use super::relation::Permutation;
 use super::snapshot::{NONE, Part, Snapshot};
@@ -27,7 +27,8 @@ pub(super) struct Pair {
 pub(super) struct Matcher {
     /// The node pairs found by the last call.
     pub(super) pairs: Vec<Pair>,
-    /// The sets of variables of the second operand that must be consecutive, found by the last call.
+    /// The sets of variables of the second operand that must be consecutive, found by the last
+    /// call.
     pub(super) missing: Vec<Vec<u32>>,
     /// For each node of the first operand its image, or `NONE`.
     images: Vec<u32>,

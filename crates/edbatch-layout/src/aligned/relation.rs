@@ -1,13 +1,14 @@
 //! Labelled union–find: nodes of the tree whose orders determine each other.
 //!
-//! *The law.* A label maps the children of a node to the children of another node. `relate(a, b, g)`
-//! demands that child `i` of `a` corresponds to child `g(i)` of `b`. [`find`](Relation::find)
-//! returns a root and the label that leads to it. For nodes with roots `a → r` by `f` and `b → s` by
-//! `h`, the demand holds iff `r` maps to `s` by `h · g · f⁻¹` (the rightmost first). If `r = s`, that
-//! label must be the identity, or no order satisfies all demands.
+//! *The law.* A label maps the children of a node to the children of another node. `relate(a, b,
+//! g)` demands that child `i` of `a` corresponds to child `g(i)` of `b`. [`find`](Relation::find)
+//! returns a root and the label that leads to it. For nodes with roots `a → r` by `f` and `b → s`
+//! by
+//! `h`, the demand holds iff `r` maps to `s` by `h · g · f⁻¹` (the rightmost first). If `r = s`,
+//! that label must be the identity, or no order satisfies all demands.
 //!
-//! P-nodes have permutations of their children as labels. A Q-node has only two orders; its label is
-//! the identity or the reversal. The two kinds of nodes are never related to each other.
+//! P-nodes have permutations of their children as labels. A Q-node has only two orders; its label
+//! is the identity or the reversal. The two kinds of nodes are never related to each other.
 //!
 //! *Source*: `Union` of the paper's appendix. Its formula, `σ₃⁻¹ σ₄ σ₂⁻¹ σ₁`, composes labels with
 //! different end points, which breaks the law for labels that do not commute, such as permutations.

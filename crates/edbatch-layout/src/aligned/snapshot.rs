@@ -1,8 +1,8 @@
 //! A flattened PQ-tree: an array of nodes in which each node follows its children.
 //!
-//! A sub-tree is a range of the array, and so are the nodes of an operand, because its variables are
-//! consecutive. A node with two children counts as a Q-node even if the tree has it as a P-node: its
-//! two orders are a direction and its reverse.
+//! A sub-tree is a range of the array, and so are the nodes of an operand, because its variables
+//! are consecutive. A node with two children counts as a Q-node even if the tree has it as a
+//! P-node: its two orders are a direction and its reverse.
 //!
 //! *Cost*: O(variables).
 
@@ -110,8 +110,8 @@ impl Snapshot {
         below.iter().map(|node| node.variable).filter(|&variable| variable != NONE)
     }
 
-    /// Returns the nodes of an operand. *Invariant*: its variables are consecutive in every order of
-    /// the tree.
+    /// Returns the nodes of an operand. *Invariant*: its variables are consecutive in every order
+    /// of the tree.
     pub(super) fn part(&self, positions: &[u32]) -> Part {
         let places = || positions.iter().map(|&variable| self.place(variable));
         let first = places().min().expect("operands have positions");

@@ -75,7 +75,8 @@ impl<'a> Memory<'a> {
         self.read_own(place, count, terms)
     }
 
-    /// Reads elements that the same step overwrites, for a product that accumulates into its result.
+    /// Reads elements that the same step overwrites, for a product that accumulates into its
+    /// result.
     pub(super) fn read_own(
         &self,
         place: Place,

@@ -50,8 +50,8 @@ enum Weights {
     Planned,
 }
 
-/// Returns the groups of batches. Products are grouped by their vectors; operations that are neither
-/// products of a parameter nor element-wise are groups of their own.
+/// Returns the groups of batches. Products are grouped by their vectors; operations that are
+/// neither products of a parameter nor element-wise are groups of their own.
 fn groups(equations: &Equations<'_>, batches: &[Vec<Var>], weights: Weights) -> Vec<Group> {
     let is_made = |var: &Var| matches!(equations.op(*var), Op::Reduce { .. } | Op::Constant(_));
     let mut groups: Vec<Group> = equations.vars().filter(is_made).map(Group::Other).collect();

@@ -60,7 +60,8 @@ impl<'a> Equations<'a> {
         self.readers(var).len() == 1 && !self.is_returned(var)
     }
 
-    /// Returns true if the variable is the result of an operation, and not part of another variable.
+    /// Returns true if the variable is the result of an operation, and not part of another
+    /// variable.
     pub(super) fn is_result(&self, var: Var) -> bool {
         !self.op(var).is_source() && !matches!(self.op(var), Op::Slice { .. })
     }

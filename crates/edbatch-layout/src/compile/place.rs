@@ -1,11 +1,11 @@
 //! Chooses a place for every variable of a cell.
 //!
 //! Returned results are computed in the output row, and operands of a concatenation inside the
-//! concatenation. Products that read one vector are one step if their results are contiguous, and if
-//! all of them overwrite their results or all accumulate. Stacks of products can share results: in
-//! a TreeLSTM, the stacks of both children share i, o and u, but not the forget gates. Only some
-//! orders keep every stack together, such as `f_l i o u f_r`. Each stack demands that its results be
-//! consecutive; [`aligned::plan`] finds an order that satisfies all stacks, or most of them.
+//! concatenation. Products that read one vector are one step if their results are contiguous, and
+//! if all of them overwrite their results or all accumulate. Stacks of products can share results:
+//! in a TreeLSTM, the stacks of both children share i, o and u, but not the forget gates. Only some
+//! orders keep every stack together, such as `f_l i o u f_r`. Each stack demands that its results
+//! be consecutive; [`aligned::plan`] finds an order that satisfies all stacks, or most of them.
 //!
 //! *Source*: section 3.2 of the paper. *Cost*: one call of [`aligned::plan`] for each stage.
 
@@ -31,8 +31,8 @@ pub(super) enum Regions {
     Apart,
     /// Products that read one vector, in the order of their declaration.
     ByVector,
-    /// Products that read one vector or accumulate into each other's results, in an order that keeps
-    /// stacks together.
+    /// Products that read one vector or accumulate into each other's results, in an order that
+    /// keeps stacks together.
     Shared,
 }
 

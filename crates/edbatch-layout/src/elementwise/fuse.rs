@@ -160,7 +160,8 @@ mod tests {
     use super::super::{Elementwise, Register};
     use edbatch_graph::Op;
 
-    /// Compiles `operations | outputs`; an operation is its name and its operands, such as `tanh 2`.
+    /// Compiles `operations | outputs`; an operation is its name and its operands, such as `tanh
+    /// 2`.
     fn check(inputs: u16, text: &str, expected: &str) {
         let (ops, outputs) = text.split_once('|').unwrap();
         let registers = |text: &str| -> Vec<Register> {

@@ -90,8 +90,8 @@ impl Span {
 }
 
 impl Planner {
-    /// Finds the last reader of every span: of a batch's rows, and of what is hoisted. With distinct
-    /// lifetimes no span is given back.
+    /// Finds the last reader of every span: of a batch's rows, and of what is hoisted. With
+    /// distinct lifetimes no span is given back.
     pub(super) fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>) {
         self.list_values(mini_batch);
         let reuse = self.lifetimes == Lifetimes::Reuse;
@@ -116,8 +116,8 @@ impl Planner {
         }
     }
 
-    /// Lists what each batch reads, and notes it as the last reader so far. A batch without a reader
-    /// is its own.
+    /// Lists what each batch reads, and notes it as the last reader so far. A batch without a
+    /// reader is its own.
     fn list_values(&mut self, &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>) {
         self.spans.clear();
         self.values.clear();

@@ -1,5 +1,5 @@
-//! Groups batches whose prologues run as one step: all batches that name rows of a table, or several
-//! batches whose values exist.
+//! Groups batches whose prologues run as one step: all batches that name rows of a table, or
+//! several batches whose values exist.
 //!
 //! The groups depend only on the graph and its schedule.
 
@@ -47,8 +47,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Finds the groups. `rows` returns the number of distinct rows of a cell's table; `batch_of` is
-    /// the batch of each node. Prologues of values run only if `for_values`.
+    /// Finds the groups. `rows` returns the number of distinct rows of a cell's table; `batch_of`
+    /// is the batch of each node. Prologues of values run only if `for_values`.
     ///
     /// *Cost*: O(batches + calls that are joined).
     pub(super) fn find(

@@ -94,8 +94,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Plans the operand for hoisted or folded rows, if the batch has one. Returns the action of the
-    /// batch.
+    /// Plans the operand for hoisted or folded rows, if the batch has one. Returns the action of
+    /// the batch.
     pub(super) fn hoisted_rows(
         &self,
         schedule_len: usize,
@@ -140,8 +140,8 @@ pub(super) fn listed(lists: &mut Vec<u32>, start: usize, stride: u32, out: u32) 
     }
 }
 
-/// Returns a list of rows as a span, if they are at equal distances, on one side of the rows that are
-/// written at `out`.
+/// Returns a list of rows as a span, if they are at equal distances, on one side of the rows that
+/// are written at `out`.
 fn span(rows: &[u32], stride: u32, out: u32) -> Option<Operand> {
     let (&first, rest) = rows.split_first()?;
     let stride = match rest.first() {

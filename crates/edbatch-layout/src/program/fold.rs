@@ -20,8 +20,8 @@ use crate::plan::{Action, Operand, Plan, Step};
 /// The maximum number of rows that a step computes. Bounds its scratch on a device.
 const ROWS_OF_A_STEP: u32 = 1024;
 
-/// The prologue results of every row of a table. Row `r` begins at `start + r × stride` in the memory
-/// of a program's folded tables.
+/// The prologue results of every row of a table. Row `r` begins at `start + r × stride` in the
+/// memory of a program's folded tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoldedTable {
     /// The table port that divides the cell.

@@ -28,8 +28,8 @@ fn batch(variables: u32) -> impl Strategy<Value = AlignedBatch> {
     })
 }
 
-/// A problem with an ideal layout: the operands are ranges of a hidden order, and each batch has its
-/// positions in one order.
+/// A problem with an ideal layout: the operands are ranges of a hidden order, and each batch has
+/// its positions in one order.
 ///
 /// `random(k)` returns a number below `k`.
 pub(crate) fn feasible_problem(variables: u32, mut random: impl FnMut(u32) -> u32) -> Problem {
@@ -66,7 +66,8 @@ pub(crate) fn replace_some(problem: &mut Problem, mut random: impl FnMut(u32) ->
     }
 }
 
-/// The same problem with its variables renumbered, and its batches, operands and positions shuffled.
+/// The same problem with its variables renumbered, and its batches, operands and positions
+/// shuffled.
 pub(crate) fn disguise(problem: &Problem, random: &mut impl FnMut(u32) -> u32) -> Problem {
     let mut other = problem.clone();
     let mut names: Vec<u32> = (0..problem.variables).collect();

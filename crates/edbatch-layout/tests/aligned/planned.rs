@@ -97,8 +97,8 @@ proptest! {
         prop_assert_eq!((layout.bytes, layout.feasible), (bytes, feasible));
     }
 
-    /// Without restarts and branch and bound a plan may cost more, but feasibility is exact, and the
-    /// declaration order is not better.
+    /// Without restarts and branch and bound a plan may cost more, but feasibility is exact, and
+    /// the declaration order is not better.
     #[test]
     fn the_greedy_plan_is_sound(problem in small_problem()) {
         let greedy = plan(&problem, Search { seed: 1, restarts: 0, tests: 0 });

@@ -1,8 +1,8 @@
 //! Parses files of aligned-layout problems.
 //!
-//! An instance starts with `I variables batches`. Each batch is `B operands positions`, followed by a
-//! line of variables for each operand. `R feasible copies`, the answer, ends the instance. Lines that
-//! begin with `#` are comments. All operands have the same weight.
+//! An instance starts with `I variables batches`. Each batch is `B operands positions`, followed by
+//! a line of variables for each operand. `R feasible copies`, the answer, ends the instance. Lines
+//! that begin with `#` are comments. All operands have the same weight.
 
 use edbatch_layout::aligned::{AlignedBatch, Problem};
 

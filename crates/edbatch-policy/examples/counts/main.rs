@@ -1,6 +1,7 @@
 //! Prints the batches and the time of every policy on real mini-batches, and the gain by learning.
 //!
-//!     EDBATCH_SHARED=… cargo run --release -p edbatch-policy --example counts [WORKLOAD [SIZE]] [--learn]
+//!     EDBATCH_SHARED=… cargo run --release -p edbatch-policy --example counts [WORKLOAD [SIZE]]
+//!     [--learn]
 //!
 //! Figures are means over random mini-batches of the test set. Learning uses the training set. The
 //! workloads are `two-type` (trees with two inner kinds), `newswire` (lattices) and `summed`

@@ -11,8 +11,8 @@
 //!
 //! ```text
 //! U(t)           sum of the urgencies of the ready nodes of kind t
-//! released(t, s) sum of the urgencies of the users of kind s that wait only for one ready node of t
-//! score(t)       U(t) + max(released(t, t), max over s ≠ t of U(s) + released(t, s))
+//! released(t, s) sum of the urgencies of the users of kind s that wait only for one ready node of
+//! t score(t)       U(t) + max(released(t, t), max over s ≠ t of U(s) + released(t, s))
 //! ```
 //!
 //! * [`PairRule::pair`]: if exactly one kind lowers the bound, it runs, as with [`Critical`].

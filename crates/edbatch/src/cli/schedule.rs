@@ -35,8 +35,9 @@ pub(crate) struct Schedule {
     #[arg(long = "policy", value_name = "P")]
     policies: Vec<PolicyChoice>,
     /// Print a JSON array of objects instead of lines. "nanoseconds" is the time of a whole
-    /// scheduling run, the fastest of several; "waves" is the number of steps if independent batches
-    /// run in parallel; "depth" is the number of nodes on the longest path, the minimum of "waves".
+    /// scheduling run, the fastest of several; "waves" is the number of steps if independent
+    /// batches run in parallel; "depth" is the number of nodes on the longest path, the minimum of
+    /// "waves".
     #[arg(long)]
     json: bool,
     /// Draw the first policy's schedule to this SVG file.

@@ -1,5 +1,5 @@
-//! Wrong usage and invalid files: the exit code, an error of one line with file and position, and no
-//! output.
+//! Wrong usage and invalid files: the exit code, an error of one line with file and position, and
+//! no output.
 
 use std::fs;
 use std::path::Path;

@@ -40,8 +40,8 @@ const fn read(what: &'static str, harmless: &'static [(&'static str, &'static st
     Law { what, says: &[&OTHER_VALUE, &NO_PLACE, &NO_SHAPE, &TWICE], harmless }
 }
 
-/// The laws of cells with one change, in which every result is used. Accepted mutants were evaluated,
-/// and computed the same numbers.
+/// The laws of cells with one change, in which every result is used. Accepted mutants were
+/// evaluated, and computed the same numbers.
 pub(crate) const LAWS: &[Law] = &[
     Law { what: "name", says: &[&NO_FRAME], harmless: &[] },
     Law {
