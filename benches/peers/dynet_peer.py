@@ -2,11 +2,10 @@
 
     python3 dynet_peer.py FOLDER
 
-What FOLDER holds and what is said on the pipes stands in `protocol.py`. Gates are stacked, and
-where the equations are those of an LSTM, DyNet's own three operations compute it, which are all
-that its `CompactVanillaLSTMBuilder` is made of. DyNet's batching is on (`--dynet-autobatch 1`, its
-agenda), and it decides and computes within the clock; that Python first describes the graph, which
-it must do for every mini-batch, is timed apart: that favours this program.
+`protocol.py` describes FOLDER and the messages on the pipes. Gates are stacked. LSTMs use DyNet's
+own three operations, which its `CompactVanillaLSTMBuilder` consists of. DyNet's batching is on
+(`--dynet-autobatch 1`, the agenda) and timed. The description of the graph in Python, which every
+mini-batch needs, is timed separately, in favour of this program.
 """
 
 import os
@@ -19,7 +18,7 @@ MEMORY = os.environ.get("EDBATCH_DYNET_MEMORY", "1024")
 FOLDER = sys.argv[1]
 sys.argv = [sys.argv[0], "--dynet-autobatch", "1", "--dynet-mem", MEMORY, "--dynet-seed", "1"]
 
-# It announces its options, every time; errors are Python's exceptions, and come later.
+# DyNet prints its options on import. Errors come later, as Python exceptions.
 errors = os.dup(2)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 import dynet as dy  # noqa: E402
@@ -31,7 +30,7 @@ import protocol  # noqa: E402
 
 
 class Weights:
-    """Parameters by the names of ours; those that are asked for as one are stacked by rows."""
+    """Parameters by our names. Several names give one parameter, stacked by rows."""
 
     def __init__(self, folder):
         self.collection = dy.ParameterCollection()
@@ -54,7 +53,7 @@ class Weights:
 
 
 class Lstm:
-    """DyNet's LSTM: gates i, f, o, g, and a one of its own in the forget gate, taken off here."""
+    """DyNet's LSTM: gates i, f, o, g. It adds one to the forget gate, which is subtracted here."""
 
     def __init__(self, weights, name):
         gates = "ifog"
@@ -209,7 +208,7 @@ MODELS = {
 
 
 def describe(model, cells, batch):
-    """The expression whose value holds all results of a mini-batch."""
+    """Returns the expression of all results of a mini-batch."""
     made = []
     for cell, rows, values in batch["calls"]:
         read = [made[value] if value >= 0 else None for value in values]
@@ -218,7 +217,7 @@ def describe(model, cells, batch):
 
 
 def version():
-    """DyNet's, and how its library was compiled, where the compiler has written that into it."""
+    """Returns DyNet's version, with the compiler switches of its library if they are known."""
     with open("/proc/self/maps") as maps:
         path = next(line.split()[-1] for line in maps if "libdynet" in line)
     with open(path, "rb") as library:
@@ -233,7 +232,7 @@ def version():
 def main():
     graphs = protocol.read_graphs(FOLDER)
     cells, batches = graphs["cells"], graphs["mini_batches"]
-    # The weights must outlive the model: its parameters are DyNet's, and die with the collection.
+    # The collection owns the parameters, so it must outlive the model.
     weights = Weights(FOLDER)
     model = MODELS[graphs["model"]](weights, cells)
 

@@ -1,10 +1,11 @@
-"""What every peer does: reads the weights and the graphs of a folder, and answers on its pipes.
+"""Reads the weights and the graphs of a folder, and answers on the pipes of a peer.
 
-FOLDER holds `weights.safetensors` and `graphs.json`: the cells' names, and for each mini-batch its
-calls `[cell, rows of tables, values]` in topological order and what is wanted. A value is the index
-of a call, or negative where it is an initial one. A peer writes the results of the first mini-batch
-to `results.f32`, then says `{"version": …}`, and then runs mini-batches: a line of their numbers
-comes in, a line with the seconds of each goes out, `[computing, preparing]`.
+FOLDER holds `weights.safetensors` and `graphs.json`: the names of the cells, and for each mini-batch
+its calls `[cell, rows of tables, values]` in topological order and the wanted values. A value is the
+index of a call, or negative for an initial value. A peer writes the results of the first mini-batch
+to `results.f32` and prints `{"version": …}`, or `{"skipped": reason}` if it cannot run the model.
+Then it reads lines with numbers of mini-batches, and answers each with a line of the seconds of
+each, `[computing, preparing]`.
 """
 
 import json
@@ -14,7 +15,7 @@ import sys
 
 
 def read_weights(folder):
-    """`name, shape, bytes` of each: a length, a header of JSON, and little-endian floats."""
+    """Yields `name, shape, bytes`. The file has a length, a JSON header, and little-endian floats."""
     with open(os.path.join(folder, "weights.safetensors"), "rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))
@@ -30,8 +31,13 @@ def read_graphs(folder):
         return json.load(file)
 
 
+def skip(reason):
+    """Reports that this peer cannot run the model."""
+    print(json.dumps({"skipped": reason}), flush=True)
+
+
 def serve(folder, version, results, run):
-    """`results` are those of the first mini-batch; `run` gives a mini-batch's seconds."""
+    """Serves mini-batches. `results` belong to the first one; `run` returns the seconds of one."""
     with open(os.path.join(folder, "results.f32"), "wb") as file:
         file.write(struct.pack(f"<{len(results)}f", *results))
     print(json.dumps({"version": version}), flush=True)

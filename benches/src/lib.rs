@@ -1,70 +1,45 @@
-//! Measures ED-Batch: batches, throughput, where the time goes, beside other ways to run the same
-//! models on the same runtime.
+//! Measures ED-Batch: batches, throughput and where the time goes, next to other ways to run the
+//! same models on the same runtime.
 //!
-//! `cargo xtask bench` runs it; `cargo xtask bench --help` lists what can be chosen. A figure is a
-//! [`record`], printed in a table, written as a line of JSON, and drawn on an HTML page.
+//! `cargo xtask bench` runs it; `cargo xtask bench --help` lists the options. Every measurement is
+//! a [`record`]: a row of a table, a line of JSON, and a mark on a plot of the HTML page.
+//!
+//! # Three floors
+//!
+//! Each floor imports only from itself and from the floors below it.
+//!
+//! 1. [`record`]: the schema of measurements and the file that holds them.
+//! 2. [`measure`]: workloads, systems, peers, and the parts that time or count them. A CUDA device
+//!    is one more [system](measure::systems).
+//! 3. [`render`]: [tables](render::table) for the terminal, the documentation and the page, and the
+//!    page's plots.
 //!
 //! # Method
 //!
-//! - **Counts** of batches are means over mini-batches at equal distances in a set ([`counts`]);
-//!   policies learn on another part of it.
-//! - **Throughput** is from parsed inputs to outputs on the host: construction, scheduling and
-//!   planning included, nothing kept from the last mini-batch but memory ([`throughput`]).
-//!   Contestants take turns to the last round ([`rounds`](mod@rounds)), in laps over the whole run;
-//!   each figure is the median of the laps, with the farthest of them ([`spread`]).
-//! - Before anything is timed, every contestant's results are compared with the interpreter's.
-//! - **FLOPs** are those of the equations ([`flops`](mod@flops)), and fractions are of the peak
-//!   measured between the same turns.
+//! - **Counts** of batches are means over evenly spaced mini-batches of a set
+//!   ([`measure::counts`]). Policies learn on a different part of the set.
+//! - **Throughput** is measured from parsed inputs to outputs on the host
+//!   ([`measure::throughput`]). It includes construction, scheduling and planning. Nothing but
+//!   memory is kept between mini-batches. Systems take turns in
+//!   [rounds](measure::rounds); the rounds form laps, spread over the whole run. A figure is the
+//!   median of its laps, with the distance to the farthest lap ([`spread`]).
+//! - **Results** of every system are compared with the interpreter's before it is timed.
+//! - **FLOPs** are counted from the equations ([`measure::flops`]). Fractions of the peak refer to
+//!   the peak measured between the same turns.
 //!
 //! # Where to read next
 //!
-//! [`families`]: the table of models and sets. [`systems`]: the contestants, [`vanilla`] among
-//! them.
+//! [`measure::families`] is the table of models and sets; [`measure::systems`] is the table of
+//! systems.
 #![forbid(unsafe_code)]
 
-pub mod against;
-mod agreement;
-pub mod backends;
-pub mod cell_latency;
-pub mod cell_layouts;
-pub mod chart;
-pub mod counts;
-pub mod docs;
-pub mod families;
+mod failure;
 pub mod files;
-pub mod flops;
-#[cfg(feature = "cuda")]
-pub mod gpu;
-pub mod growth;
-pub mod headline;
-pub mod journal;
-pub mod learning;
-pub mod live;
-pub mod machine;
-pub mod options;
-pub mod page;
-pub mod palette;
-pub mod paper_report;
-pub mod paper_table;
-pub mod peers;
-pub mod plain;
-pub mod policies;
-pub mod pq_trees;
+pub mod measure;
+pub mod paper;
 pub mod record;
-pub mod report;
-pub mod rounds;
-pub mod run;
-pub mod sets;
-pub mod soak;
-pub mod sorted;
-pub mod speedups;
+pub mod render;
 pub mod spread;
-pub mod summary;
-pub mod systems;
-pub mod table;
 pub mod text;
-pub mod throughput;
-pub mod unrolled;
-pub mod vanilla;
-pub mod visits;
-pub mod workload;
+
+pub use failure::Failure;

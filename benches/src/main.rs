@@ -1,4 +1,5 @@
-//! The benchmark's command, `cargo xtask bench`: measures, then prints a summary and writes a page.
+//! The program behind `cargo xtask bench` and `cargo xtask gpu`: measures, prints a summary and
+//! writes a page.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,22 +7,25 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use edbatch_benches::against::changes;
-use edbatch_benches::docs::write_docs;
+use edbatch_benches::Failure;
 use edbatch_benches::files::write_file;
-use edbatch_benches::journal::{Journal, read};
-use edbatch_benches::machine::Machine;
-use edbatch_benches::options::Options;
-use edbatch_benches::page::page;
-use edbatch_benches::plain::gemm::choices;
+use edbatch_benches::measure::assets::output;
+use edbatch_benches::measure::device::Device;
+use edbatch_benches::measure::gpu::pack::{Contents, compile, pack};
+use edbatch_benches::measure::options::{DeviceKind, Options, Part};
+use edbatch_benches::measure::plain::gemm::choices;
+use edbatch_benches::measure::rounds::LAPS;
+use edbatch_benches::measure::run::{Context, Pace, Step, families, steps};
+use edbatch_benches::measure::visits::{Budget, visits};
 use edbatch_benches::record::Record;
-use edbatch_benches::report::tables;
-use edbatch_benches::rounds::LAPS;
-use edbatch_benches::run::{Context, Step, families, steps};
-use edbatch_benches::sorted::Sorted;
-use edbatch_benches::summary::{outcome, summary};
-use edbatch_benches::visits::{Budget, visits};
-use edbatch_benches::workload::Failure;
+use edbatch_benches::record::journal::{Journal, read};
+use edbatch_benches::record::machine::Machine;
+use edbatch_benches::record::sorted::Sorted;
+use edbatch_benches::render::against::changes;
+use edbatch_benches::render::docs::write_docs;
+use edbatch_benches::render::page::page;
+use edbatch_benches::render::summary::{outcome, summary};
+use edbatch_benches::render::tables::tables;
 use indicatif::{ProgressBar, ProgressStyle};
 
 fn main() -> ExitCode {
@@ -35,18 +39,29 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Failure> {
-    // What is compared with is read first: an hour's figures are not lost for a wrong name.
+    // Read first, so that a wrong name does not cost an hour's figures.
     let read = |path: &PathBuf| read(path).map_err(|error| format!("{}: {error}", path.display()));
     let old = options.against.as_ref().map(read).transpose()?;
+    if let Some(done) = make_pack(options) {
+        return done;
+    }
+    let device = open_device(options)?;
     let families = families(options)?;
     let steps = steps(options, &families)?;
-    let machine = Machine::here();
-    let path = options.json.clone().unwrap_or_else(|| beside_target("records.jsonl"));
+    let mut machine = Machine::here();
+    if let Some(device) = &device {
+        machine.device = device.to_string();
+    }
+    let (folder, name, page_name) = match options.gpu {
+        true => ("gpu", "gpu.json", "gpu.html"),
+        false => ("bench", "records.jsonl", "index.html"),
+    };
+    let path = options.json.clone().unwrap_or_else(|| output(folder, name));
     let mut journal = match options.resume {
         true => Journal::resume(&path, &machine)?,
         false => Journal::new(&path),
     };
-    let context = Context::new(options, &families)?;
+    let context = Context::new(options, device.as_ref());
     measure(options, &steps, context, &machine, &mut journal)?;
 
     let records = journal.records();
@@ -55,7 +70,7 @@ fn run(options: &Options) -> Result<(), Failure> {
         for table in tables(records) {
             writeln!(out, "\n{table}")?;
         }
-        writeln!(out, "\nThe fastest libraries for the products of all but ours:")?;
+        writeln!(out, "\nThe fastest libraries for the products of all systems except ours:")?;
         for choice in choices() {
             writeln!(out, "  {choice}")?;
         }
@@ -64,38 +79,97 @@ fn run(options: &Options) -> Result<(), Failure> {
     if let Some(old) = old {
         write!(out, "\n{}", changes(&old, records))?;
     }
-    let html = options.html.clone().unwrap_or_else(|| beside_target("index.html"));
-    write_file(&html, &page(records)?)?;
+    let html = match (&options.html, &options.json) {
+        (Some(html), _) => html.clone(),
+        (None, Some(json)) if options.gpu => json.with_extension("html"),
+        (None, _) => output(folder, page_name),
+    };
+    write_file(&html, &page(records))?;
     if options.docs {
         write_docs(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), records)?;
     }
     writeln!(out, "Records: {}", journal.path().display())?;
     writeln!(out, "Page: {}", html.display())?;
-    // Measured and written, and still not what must be.
-    let failure = Sorted::new(records).soaks.iter().find_map(|soak| soak.failure());
-    failure.map_or(Ok(()), |failure| Err(failure.into()))
+    // Everything is written, even if a check failed.
+    Sorted::new(records).failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// Runs the steps that the journal lacks, and says of each what came out.
-fn measure(
+/// Opens the device, if the options name one. A device that is only one of several backends may be
+/// missing; then a message says so.
+fn open_device(options: &Options) -> Result<Option<Device>, Failure> {
+    if !options.on_cuda() && !options.requires_device() {
+        return Ok(None);
+    }
+    let only_verify = options.only == [Part::Verify];
+    if let Some(driver) = std::env::var_os("EDBATCH_CUDA").filter(|_| !only_verify) {
+        let driver = driver.display();
+        return Err(format!(
+            "EDBATCH_CUDA={driver} would replace the kernels of every system: unset it, or use \
+             --only verify"
+        )
+        .into());
+    }
+    match Device::open(options.device == DeviceKind::Emulated) {
+        Ok(device) => Ok(Some(device)),
+        Err(error) if options.requires_device() => Err(format!(
+            "{error}\na GPU of compute capability 8.0 or later is needed, with NVIDIA's driver 580 \
+             or later, and NVRTC 13.0 unless kernels were compiled ahead (docs/cuda.md); for a \
+             rehearsal without one: --device emulated"
+        )
+        .into()),
+        Err(error) => {
+            eprintln!("cuda: {error}; skipped");
+            Ok(None)
+        }
+    }
+}
+
+/// Makes a pack, or compiles the kernels of one, if the options say so.
+fn make_pack(options: &Options) -> Option<Result<(), Failure>> {
+    if let Some(folder) = &options.pack {
+        let mut same = vec!["--gpu".into(), "--arch".into(), options.arch.clone()];
+        same.extend(["--networks".into(), options.networks().to_string()]);
+        same.extend(options.quick.then(|| "--quick".into()));
+        if !options.models.is_empty() {
+            same.extend(["--models".into(), options.models.join(",")]);
+        }
+        return Some(pack(folder, &same));
+    }
+    let compile = || {
+        let mut families = families(options)?;
+        families.dedup_by_key(|family| family.model);
+        let workloads = families.iter().map(|family| (family, options.hidden(family))).collect();
+        let (arch, models, networks) = (&*options.arch, &*options.models, options.networks());
+        compile(&Contents { arch, models, networks, workloads })
+    };
+    options.compile.then(compile)
+}
+
+/// Runs the steps that the journal lacks, and prints the outcome of each.
+fn measure<'a>(
     options: &Options,
-    steps: &[Step<'_>],
-    mut context: Context<'_>,
+    steps: &[Step<'a>],
+    mut context: Context<'a>,
     machine: &Machine,
     journal: &mut Journal,
 ) -> Result<(), Failure> {
-    let left: Vec<&Step<'_>> =
-        steps.iter().filter(|step| !journal.has(&step.name(options))).collect();
+    let left: Vec<&Step<'a>> = steps.iter().filter(|step| !journal.has(&step.name)).collect();
     let visits = visits(&left);
     let bar = bar(visits.len());
     let started = Instant::now();
+    let end = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
     let mut budget = Budget::new(options.limit(), visits.iter().map(|&(_, step)| step));
     let mut number = steps.len() - left.len();
-    let mut before = None;
+    let mut last_lap = None;
     for (lap, step) in visits {
-        let name = step.name(options);
-        // In a pipe there is no bar, and most figures come in the last lap.
-        if bar.is_hidden() && before.replace(lap) != Some(lap) {
+        if end.is_some_and(|end| started.elapsed() >= end) {
+            let left = steps.len() - number;
+            bar.suspend(|| println!("The time is over; {left} steps are left (--resume)."));
+            break;
+        }
+        let name = &step.name;
+        // A pipe shows no bar, and most figures come in the last lap.
+        if bar.is_hidden() && last_lap.replace(lap) != Some(lap) {
             let (time, of) = (clock(started.elapsed()), steps.len());
             writeln!(
                 std::io::stdout(),
@@ -104,8 +178,8 @@ fn measure(
             )?;
         }
         let seconds = budget.next(step);
-        let figures = step.run(&mut context, seconds, |what| {
-            if step.is_long() {
+        let figures = step.visit(&mut context, seconds, &mut |what| {
+            if step.pace == Pace::Long {
                 bar.suspend(|| println!("{what}"));
             } else {
                 bar.set_message(format!("lap {} of {LAPS}: {name}: {what}", lap + 1));
@@ -121,32 +195,27 @@ fn measure(
         let (of, time) = (steps.len(), clock(started.elapsed()));
         let line = format!("{number:>3}/{of} {time}{left} {name}: {}", outcome(&figures));
         bar.suspend(|| writeln!(std::io::stdout(), "{line}"))?;
-        let record = |figures| Record { figures, step: name.clone(), machine: machine.clone() };
+        let record = |figures| {
+            let mut machine = machine.clone();
+            if !Sorted::of([&figures]).is_of_device() {
+                machine.device = "cpu".into();
+            }
+            Record { figures, step: name.clone(), machine }
+        };
         journal.add(figures.into_iter().map(record).collect())?;
     }
     bar.finish_and_clear();
     Ok(())
 }
 
-/// Hours, if there are some, minutes and seconds.
+/// Formats a duration in minutes and seconds.
 fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds / 3600 {
-        0 => format!("{}:{:02}", seconds / 60, seconds % 60),
-        hours => format!("{hours}:{:02}:{:02}", seconds / 60 % 60, seconds % 60),
-    }
+    format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
 }
 
-/// On a terminal: how many measurements are done, and what is being measured.
+/// Makes the progress bar of a terminal.
 fn bar(steps: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} [{elapsed}] {wide_msg}")
         .expect("the template is correct");
     ProgressBar::new(steps as u64).with_style(style)
-}
-
-/// Beside what cargo builds.
-fn beside_target(name: &str) -> PathBuf {
-    let target = std::env::current_exe().ok();
-    let target = target.as_deref().and_then(|exe| exe.ancestors().nth(2));
-    target.unwrap_or(Path::new("target")).join("bench").join(name)
 }

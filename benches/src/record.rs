@@ -1,75 +1,84 @@
-//! Measurements as plain data, written as JSON lines.
+//! The schema of measurements: plain data, one JSON object a line.
 //!
-//! The fields are an interface: scripts read them, and so do later runs (`--resume`, `--against`).
+//! The fields are an interface for scripts and for later runs (`--resume`, `--against`).
+
+pub mod finding;
+pub mod journal;
+pub mod machine;
+pub mod soak;
+pub mod sorted;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Machine;
-use crate::soak::Soak;
+use crate::record::finding::Finding;
+use crate::record::machine::Machine;
+use crate::record::soak::Soak;
 
-/// A measurement, the step of a run that it belongs to, and where it was made.
+/// A measurement, with the step of the run that made it and the machine it was made on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// What was measured.
+    /// The measurement.
     #[serde(flatten)]
     pub figures: Figures,
-    /// The step that measured it, by which a later run knows what has been done.
+    /// Name of the step that made it. `--resume` skips steps that have records.
     pub step: String,
-    /// On what, with what, and when.
+    /// The machine, the sources and the date.
     pub machine: Machine,
 }
 
-/// What was measured.
+/// The figures of a measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "bench", rename_all = "lowercase")]
 pub enum Figures {
-    /// How many batches a policy makes.
+    /// Batches of a policy.
     Counts(Counts),
-    /// How fast a contestant is.
+    /// Throughput of a system.
     Throughput(Throughput),
-    /// The same for small mini-batches, where the time of each counts.
+    /// The same for small mini-batches, where latency matters.
     Latency(Throughput),
-    /// Where a contestant's time goes.
+    /// Time of a system by phase.
     Breakdown(Breakdown),
-    /// What learning a policy costs and brings.
+    /// Cost and benefit of learning a policy.
     Learn(Learn),
-    /// What a cell copies.
+    /// Copies made by a cell.
     Cells(Cell),
-    /// How fast PQ-trees are reduced.
+    /// Speed of PQ-tree reductions.
     PqTree(PqTrees),
-    /// What a node costs in graphs of different sizes.
+    /// Cost of a node in graphs of different sizes.
     Growth(Growth),
-    /// How fast other people's programs are, beside ours in the same run.
+    /// Throughput of another program, and ours in the same run.
     Peer(Peer),
-    /// Whether memory and bits stay for an hour.
+    /// Memory and bits over an hour.
     Soak(Soak),
+    /// A check or a figure of a CUDA device.
+    Device(Finding),
 }
 
-/// How many batches a policy makes of mini-batches: means over them.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Batches of a policy: means over mini-batches.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// The model, or `graph` for a published graph.
     pub model: String,
     /// The set, or the file of a published graph.
     pub input: String,
-    /// Instances in a mini-batch; none is known of a published graph.
+    /// Instances in a mini-batch; `None` for a published graph.
     pub batch: Option<usize>,
     /// The policy.
     pub policy: String,
-    /// Batches.
+    /// Number of batches.
     pub batches: f64,
-    /// Lower bound on them.
+    /// Lower bound on the number of batches.
     pub bound: f64,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: f64,
-    /// How many mini-batches there were.
+    /// Number of mini-batches.
     pub mini_batches: usize,
 }
 
-/// How fast a contestant is. Counts are means over mini-batches.
+/// Throughput of a system. Counts are means over mini-batches.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Throughput {
-    /// The contestant.
+    /// The system.
     pub system: String,
     /// The model.
     pub model: String,
@@ -77,81 +86,82 @@ pub struct Throughput {
     pub hidden: usize,
     /// Instances in a mini-batch.
     pub batch: usize,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// The median over laps, each the median over its rounds.
+    /// Median over laps of the median over a lap's rounds.
     pub instances_per_second: f64,
-    /// The slowest lap's.
+    /// The slowest lap.
     pub instances_per_second_low: f64,
-    /// The fastest lap's.
+    /// The fastest lap.
     pub instances_per_second_high: f64,
-    /// How far from the median the farthest lap is, over the median: what stands behind ±.
+    /// Distance from the median to the farthest lap, divided by the median: the figure after ±.
     pub spread: f64,
-    /// How often all mini-batches were run, in all laps.
+    /// Number of passes over all mini-batches, in all laps.
     pub repetitions: usize,
-    /// How many different mini-batches there were.
+    /// Number of distinct mini-batches.
     pub mini_batches: usize,
-    /// How long one mini-batch takes.
+    /// Time of one mini-batch.
     pub latency_ns: Latency,
-    /// Multiply-adds of the products of the equations, times two.
+    /// Two for each multiply-add of the products in the equations.
     pub flops_per_instance: f64,
-    /// Those that are really done: products of looked-up rows are done once per distinct row.
+    /// FLOPs that are executed. Products of looked-up rows are computed once per distinct row.
     pub executed_flops_per_instance: f64,
-    /// The same for all instances, in 1e9 a second.
+    /// FLOPs of the equations in 1e9 a second.
     pub gflops: f64,
-    /// What the core can do in registers alone, measured between the repetitions.
+    /// Peak of the core in 1e9 FLOPs a second, computing in registers, measured between rounds.
     pub peak_gflops: f64,
-    /// What of that the contestant reaches.
+    /// `gflops / peak_gflops`.
     pub fraction_of_peak: f64,
-    /// Of every mini-batch the fastest run: what a quiet machine gives.
+    /// Throughput from the fastest run of each mini-batch: an estimate for an idle machine.
     pub best_instances_per_second: f64,
     /// The same as a fraction of the highest peak.
     pub best_fraction_of_peak: f64,
-    /// How fast the core copies 32 MiB, in 1e9 bytes a second.
+    /// Bandwidth of copying 32 MiB on one core, in 1e9 bytes a second.
     pub copy_gb_per_second: f64,
-    /// Building the graph.
+    /// Time to build the graph.
     pub construct_ns_per_node: f64,
-    /// Deciding the order of batches.
+    /// Time to order the batches.
     pub schedule_ns_per_node: f64,
-    /// Deciding where values lie.
+    /// Time to place the values.
     pub plan_ns_per_node: f64,
-    /// What of these times and of execution is execution.
+    /// Execution time divided by the sum of execution and the three times above.
     pub execute_share: f64,
-    /// Nodes of a mini-batch.
+    /// Nodes in a mini-batch.
     pub nodes: f64,
-    /// Batches of a mini-batch.
+    /// Batches in a mini-batch.
     pub batches: f64,
-    /// Lower bound on them.
+    /// Lower bound on the number of batches.
     pub bound: f64,
-    /// Whether products of tables were computed for all their rows beforehand.
+    /// True if products of tables were computed for all rows when the model was loaded.
     pub folded: bool,
-    /// The most bytes held at once: arenas and weights.
+    /// Peak bytes of arenas and weights.
     pub peak_bytes: u64,
-    /// Weights, and values still to be read or returned at the worst point of the schedule.
+    /// Bytes of weights, and of values still to be read or returned at the worst point of the
+    /// schedule.
     pub live_bytes: u64,
-    /// Rows of values read through lists, of a mini-batch.
+    /// Rows of values read through lists, in a mini-batch.
     pub gathered_rows: f64,
-    /// Bytes read through lists, rows of tables among them.
+    /// Bytes read through lists, including rows of tables.
     pub gathered_bytes: f64,
     /// The set.
     pub input: String,
-    /// What carried the plans out.
+    /// The backend that executes the plans.
     pub backend: String,
 }
 
-/// How long mini-batches take, over all runs of all of them, in nanoseconds.
+/// Quantiles of the time of a mini-batch over all runs of all mini-batches, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Latency {
-    /// Half of the runs take at most this.
+    /// The median.
     pub p50: f64,
-    /// Ninety-nine in a hundred do; of fewer than a hundred runs, all do.
+    /// The 99th percentile; the maximum of fewer than a hundred runs.
     pub p99: f64,
 }
 
-/// Where a contestant's time goes: shares of it.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Time of a system by phase, as shares of the total.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Breakdown {
-    /// The contestant.
+    /// The system.
     pub system: String,
     /// The model.
     pub model: String,
@@ -161,30 +171,33 @@ pub struct Breakdown {
     pub hidden: usize,
     /// Instances in a mini-batch.
     pub batch: usize,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
+    /// The backend that executes the plans; empty in old records, which are of the processor.
+    #[serde(default)]
+    pub backend: String,
     /// Building graphs.
     pub construct: f64,
-    /// Deciding the order of batches.
+    /// Ordering batches.
     pub schedule: f64,
-    /// Deciding where values lie.
+    /// Placing values.
     pub plan: f64,
     /// Running batches and reading results.
     pub execute: f64,
-    /// Of that, copies of operands.
+    /// Copies of operands; part of `execute`.
     pub gather: f64,
-    /// Of that, products.
+    /// Matrix products; part of `execute`.
     pub product: f64,
-    /// Of that, element-wise programs, reductions and softmax.
+    /// Element-wise programs, reductions and softmax; part of `execute`.
     pub elementwise: f64,
-    /// Handing results out, freeing memory.
+    /// Returning results and freeing memory.
     pub other: f64,
-    /// All of it.
+    /// The total.
     pub microseconds_per_instance: f64,
 }
 
-/// What learning a policy costs and brings.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Cost and benefit of learning a policy.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Learn {
     /// The model.
     pub model: String,
@@ -192,24 +205,24 @@ pub struct Learn {
     pub input: String,
     /// Instances in a mini-batch.
     pub batch: usize,
-    /// What a state of the machine encodes of the frontier.
+    /// Encoding of the frontier as a state.
     pub encoding: String,
-    /// Mini-batches that were scheduled to learn from them.
+    /// Mini-batches scheduled for learning.
     pub episodes: usize,
-    /// How long that took.
+    /// Learning time.
     pub seconds: f64,
-    /// States of the machine, or weights of a rule.
+    /// Number of states.
     pub states: usize,
-    /// Batches, by `critical`, of mini-batches on which nothing was learned or selected.
+    /// Batches by `critical` on mini-batches used neither for learning nor for selection.
     pub before: usize,
-    /// Batches of the same with what was learned.
+    /// Batches by the learned policy on the same mini-batches.
     pub after: usize,
-    /// Lower bound on them.
+    /// Lower bound on the number of batches.
     pub bound: usize,
 }
 
-/// What a cell of the paper's table copies.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Copies made by a cell of the paper's table.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Cell {
     /// The cell.
     pub cell: String,
@@ -219,96 +232,97 @@ pub struct Cell {
     pub calls: u64,
     /// Batches inside the cell.
     pub batches: usize,
-    /// By the paper's rule.
+    /// Copies by the paper's rule.
     pub paper_rule: Rule,
-    /// By what our plans really do.
+    /// Copies that our plans make.
     pub own_rule: Rule,
-    /// The median time of a batch, by the baselines' backend.
+    /// Median time of a batch on one core.
     pub microseconds: CellLatency,
-    /// The median time to compile it.
+    /// Median compile time.
     pub compile_microseconds: f64,
 }
 
-/// How long a batch of a cell takes, in microseconds.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+/// Time of a batch of a cell, in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CellLatency {
-    /// With variables as the cell's batches come.
+    /// One operation at a time, with variables in the order of declaration.
     pub declared: f64,
-    /// As Algorithm 2 lays them out.
+    /// As we plan it.
     pub planned: f64,
 }
 
-/// What is copied by one rule.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Copies counted by one rule.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Rule {
     /// With variables in the order of their declaration.
     pub declared: Copies,
-    /// As they are planned.
+    /// With planned variables.
     pub planned: Copies,
 }
 
-/// Passes that do nothing but copy.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Kernels that only copy.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Copies {
-    /// How many there are.
+    /// Number of kernels.
     pub memory_kernels: usize,
-    /// What they write.
+    /// Bytes written.
     pub bytes: u64,
 }
 
-/// How fast PQ-trees are reduced: making a tree, and all its reductions. Of trees that refuse, the
-/// refusals alone; of the family `new`, making a tree, with its leaves for elements.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Speed of PQ-tree reductions: making a tree and reducing it by all sets. For trees that reject
+/// their sets, only the rejections; for the family `new`, only making the tree, with its leaves
+/// counted as elements.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PqTrees {
-    /// How the sets were drawn.
+    /// The family of random sets.
     pub family: String,
     /// Leaves of the tree.
     pub leaves: usize,
-    /// Sets that it was reduced by.
+    /// Number of sets.
     pub sets: usize,
-    /// How many of them it took.
+    /// Number of sets accepted.
     pub accepted: usize,
-    /// Elements of all sets together.
+    /// Elements of all sets.
     pub elements: usize,
-    /// The median over the repetitions.
+    /// Median over the repetitions.
     pub ns_per_element: f64,
-    /// The lower quartile.
+    /// Lower quartile.
     pub ns_per_element_low: f64,
-    /// The upper quartile.
+    /// Upper quartile.
     pub ns_per_element_high: f64,
-    /// How often it was done.
+    /// Number of repetitions.
     pub repetitions: usize,
     /// Memory of the reduced tree.
     pub bytes: usize,
 }
 
-/// What a node costs in one graph of many instances.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Cost of a node in one graph of many instances.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Growth {
     /// The model.
     pub model: String,
     /// The set.
     pub input: String,
-    /// What decides the order: a policy, on the whole graph; or `engine`, ours as it is used.
+    /// The policy that schedules the whole graph, or `engine` for our engine with its defaults.
     pub policy: String,
     /// Nodes of the graph.
     pub nodes: usize,
     /// Batches of the schedule.
     pub batches: usize,
-    /// Deciding the order of batches: the fastest of the repetitions.
+    /// Time to order the batches, in the fastest repetition.
     pub schedule_ns_per_node: f64,
-    /// Building the graph, where an engine did that.
+    /// Time to build the graph; only for `engine`.
     pub construct_ns_per_node: Option<f64>,
-    /// Deciding where values lie, likewise.
+    /// Time to place the values; only for `engine`.
     pub plan_ns_per_node: Option<f64>,
-    /// How often it was done.
+    /// Number of repetitions.
     pub repetitions: usize,
 }
 
-/// How fast another program is, and ours between its turns.
+/// Throughput of another program, and ours measured in turns with it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Peer {
-    /// The program, and how it batches.
+    /// The program and its way of batching.
     pub system: String,
     /// Its version.
     pub version: String,
@@ -320,24 +334,27 @@ pub struct Peer {
     pub hidden: usize,
     /// Instances in a mini-batch.
     pub batch: usize,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// The median over laps, each the median over its rounds.
+    /// The backend of our system; empty in old records, which are of the processor.
+    #[serde(default)]
+    pub backend: String,
+    /// Median over laps of the median over a lap's rounds.
     pub instances_per_second: f64,
-    /// How far from the median the farthest lap is, over the median.
+    /// Distance from the median to the farthest lap, divided by the median.
     pub spread: f64,
-    /// Ours in the same turns.
+    /// Our throughput in the same turns.
     pub edbatch_instances_per_second: f64,
-    /// Its spread.
+    /// Our spread.
     pub edbatch_spread: f64,
-    /// Its speed if the clock ran too while Python prepared what it ran: levels, or the
+    /// Throughput if the clock also ran while Python prepared the inputs: the levels, or the
     /// description of the graph.
     #[serde(default)]
     pub prepared_instances_per_second: f64,
-    /// How often all mini-batches were run.
+    /// Number of passes over all mini-batches.
     pub repetitions: usize,
-    /// How many different mini-batches there were.
+    /// Number of distinct mini-batches.
     pub mini_batches: usize,
-    /// The largest difference between its results and ours, which must be small.
+    /// Largest difference between its results and ours.
     pub difference: f64,
 }

@@ -1,18 +1,18 @@
-//! Medians of repeated measurements, and how far they can be trusted.
+//! Medians of repeated measurements, and how much they vary.
 
-/// The median and the quartiles of some figures.
+/// The median and the quartiles of a sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spread {
-    /// A quarter of the figures is at most this.
+    /// Lower quartile.
     pub low: f64,
-    /// Half of them are.
+    /// Median.
     pub median: f64,
-    /// Three quarters are.
+    /// Upper quartile.
     pub high: f64,
 }
 
 impl Spread {
-    /// The spread of some figures, between the two nearest where none is at the quartile.
+    /// Computes the quartiles, with linear interpolation between neighbours.
     ///
     /// ```
     /// let spread = edbatch_benches::spread::Spread::of(&[4.0, 1.0, 3.0, 2.0, 10.0]);
@@ -20,8 +20,7 @@ impl Spread {
     /// ```
     ///
     /// # Panics
-    /// If there are none.
-    #[must_use]
+    /// If `figures` is empty.
     pub fn of(figures: &[f64]) -> Self {
         let mut sorted = figures.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -35,27 +34,27 @@ impl Spread {
     }
 }
 
-/// A figure that was measured in several laps, each with whatever it had around it.
+/// A figure measured in several laps.
 ///
-/// Rounds that follow each other agree better than a run does with the next one: the machine's
-/// other work and the places of memory change more slowly than that. Laps lie as far apart as a
-/// run allows, so what differs between runs differs between laps too. If laps of two runs of the
-/// same thing are alike, then two [`reaches`](Self::reach) together are exceeded by chance only if
-/// all five laps of one lie above all five of the other: in fewer than eight of a thousand
-/// comparisons, whatever the distribution; in two of a hundred, by simulation, where neighbouring
-/// laps are correlated by a half.
+/// Consecutive rounds agree better than two runs do, because other work of the machine and the
+/// placement of memory change slowly. Laps are spread over the whole run, so that they vary like
+/// runs do. If the laps of two runs have the same distribution, their medians differ by more than
+/// the sum of their [reaches](Self::reach) only if all five laps of one run lie above all five of
+/// the other. That happens by chance in fewer than 8 of 1,000 comparisons, whatever the
+/// distribution, and in a simulation with a correlation of 0.5 between neighbouring laps in 2 of
+/// 100.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct OverLaps {
-    /// The least of the laps' medians.
+    /// The smallest median of a lap.
     pub low: f64,
-    /// Their median.
+    /// The median of the laps' medians.
     pub median: f64,
-    /// The greatest.
+    /// The largest median of a lap.
     pub high: f64,
 }
 
 impl OverLaps {
-    /// From the figures of every lap.
+    /// Computes the medians, given the figures of each lap.
     ///
     /// ```
     /// use edbatch_benches::spread::OverLaps;
@@ -65,8 +64,7 @@ impl OverLaps {
     /// ```
     ///
     /// # Panics
-    /// If there is no lap, or one without figures.
-    #[must_use]
+    /// If there is no lap, or a lap has no figures.
     pub fn of(laps: &[Vec<f64>]) -> Self {
         let medians: Vec<f64> = laps.iter().map(|lap| Spread::of(lap).median).collect();
         Self {
@@ -76,20 +74,19 @@ impl OverLaps {
         }
     }
 
-    /// How far from the median the farthest lap is, as a share of it: what stands behind ±.
-    #[must_use]
+    /// Returns the distance from the median to the farthest lap, divided by the median: the figure
+    /// printed after ±.
     pub fn reach(&self) -> f64 {
         (self.high - self.median).max(self.median - self.low) / self.median
     }
 }
 
-/// Whether two figures, each with its [reach](OverLaps::reach), differ by more than both together.
-#[must_use]
+/// Returns true if two figures differ by more than the sum of their [reaches](OverLaps::reach).
 pub fn differ((a, a_reach): (f64, f64), (b, b_reach): (f64, f64)) -> bool {
     (a - b).abs() > a * a_reach + b * b_reach
 }
 
-/// The least of some figures that at least a share of them does not exceed.
+/// Returns the smallest figure that is at least as large as the given share of all figures.
 ///
 /// ```
 /// use edbatch_benches::spread::quantile;
@@ -98,8 +95,7 @@ pub fn differ((a, a_reach): (f64, f64), (b, b_reach): (f64, f64)) -> bool {
 /// ```
 ///
 /// # Panics
-/// If there are none.
-#[must_use]
+/// If `figures` is empty.
 pub fn quantile(figures: &[f64], share: f64) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -111,7 +107,7 @@ pub fn quantile(figures: &[f64], share: f64) -> f64 {
 mod tests {
     use super::{OverLaps, Spread, differ};
 
-    /// A series that is noisy by a per cent from round to round, and slower by ten in some laps.
+    /// A series with 1 % noise between rounds, and 10 % slower in some laps.
     fn drifting(slow_laps: &[usize]) -> Vec<Vec<f64>> {
         let round = |lap: usize, round: usize| {
             let noise = [0.0, 0.01, -0.01, 0.005, -0.005][(3 * lap + round) % 5];
@@ -121,34 +117,34 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_between_laps_is_within_the_reach() {
+    fn reach_covers_drift_between_laps() {
         let quiet = OverLaps::of(&drifting(&[]));
         assert!(quiet.reach() < 0.02, "{quiet:?}");
-        // Quartiles of all rounds do not see that one lap in five was slow; the reach does.
+        // One slow lap in five does not show in the quartiles of all rounds, but in the reach.
         let once = drifting(&[3]);
         let all = Spread::of(&once.concat());
         assert!((all.high - all.low) / all.median < 0.05, "{all:?}");
         let once = OverLaps::of(&once);
         assert!(once.reach() > 0.08, "{once:?}");
-        // A run whose slow laps were most of them, another whose were few: the same program.
+        // The same program in a run with mostly slow laps and in one with few.
         let mostly = OverLaps::of(&drifting(&[0, 1, 4]));
         assert!(once.median - mostly.median > 8.0);
         let figure = |laps: OverLaps| (laps.median, laps.reach());
         assert!(!differ(figure(once), figure(mostly)));
         assert!(!differ(figure(quiet), figure(mostly)));
-        // Slow in every lap is a change, and so is it seen from the other side.
+        // Slow in every lap is a change, in both directions.
         let slower = OverLaps::of(&drifting(&[0, 1, 2, 3, 4]));
         assert!(differ(figure(quiet), figure(slower)) && differ(figure(slower), figure(quiet)));
     }
 
     #[test]
-    fn runs_of_the_same_thing_seldom_differ() {
+    fn runs_of_the_same_program_rarely_differ() {
         use rand::rngs::Xoshiro256PlusPlus;
         use rand::{RngExt, SeedableRng};
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let (mut runs, mut apart) = (Vec::new(), 0);
         for _ in 0..2_000 {
-            // Laps have levels of their own, from a skewed distribution: busy machines are slower.
+            // Each lap has its own level from a skewed distribution: busy machines are slower.
             let mut lap = || vec![100.0 / (1.0 + rng.random::<f64>().powi(4)); 3];
             let laps = OverLaps::of(&[lap(), lap(), lap(), lap(), lap()]);
             runs.push((laps.median, laps.reach()));

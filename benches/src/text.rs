@@ -1,7 +1,6 @@
-//! Numbers as people read them.
+//! Numbers formatted for people.
 
-/// A whole number, its thousands apart: `14,200`.
-#[must_use]
+/// Formats a rounded number with thousands separators: `14,200`.
 pub fn whole(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
@@ -15,15 +14,13 @@ pub fn whole(number: f64) -> String {
     text
 }
 
-/// A share in per cent, with a decimal below ten: `82 %`, `3.1 %`.
-#[must_use]
+/// Formats a share as a percentage, with one decimal below ten: `82 %`, `3.1 %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent.abs() < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
-/// A duration in the unit that suits it: `310 ns`, `4.2 µs`, `73 ms`.
-#[must_use]
+/// Formats a duration in a suitable unit: `310 ns`, `4.2 µs`, `73 ms`.
 pub fn duration(nanoseconds: f64) -> String {
     let (number, unit) = match nanoseconds {
         ..1e3 => (nanoseconds, "ns"),
@@ -34,17 +31,15 @@ pub fn duration(nanoseconds: f64) -> String {
     if number < 9.95 { format!("{number:.1} {unit}") } else { format!("{number:.0} {unit}") }
 }
 
-/// The least and the greatest of some figures: `1.2 × to 3.4 ×`, or the one that they all are.
-#[must_use]
+/// Formats the minimum and maximum: `1.2 × to 3.4 ×`, or one figure if both look the same.
 pub fn range(figures: &[f64], format: impl Fn(f64) -> String) -> String {
-    let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
-    let greatest = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let (least, greatest) = (format(least), format(greatest));
-    if least == greatest { least } else { format!("{least} to {greatest}") }
+    let min = figures.iter().copied().fold(f64::INFINITY, f64::min);
+    let max = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (min, max) = (format(min), format(max));
+    if min == max { min } else { format!("{min} to {max}") }
 }
 
-/// Lines of at most some characters.
-#[must_use]
+/// Wraps a text into lines of at most `width` characters.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split(' ') {
@@ -61,9 +56,8 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The short name of a set: without its folder, or, where several are tested, as the folder:
-/// `wikigold`, `trees` of `generated/trees`, `newswire` of `newswire/test`.
-#[must_use]
+/// Returns the short name of a set: `wikigold`, `trees` for `generated/trees`, `newswire` for
+/// `newswire/test`.
 pub fn set(input: &str) -> &str {
     match input.rsplit_once('/') {
         Some((folder, "test")) => folder,
@@ -77,7 +71,7 @@ mod tests {
     use super::{duration, percent, range, set, whole, wrapped};
 
     #[test]
-    fn numbers_are_readable() {
+    fn numbers_are_formatted_for_people() {
         assert_eq!([0.4, 999.0, 1e3, 1_234_567.0].map(whole), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0.0314, 0.0996, 0.8251].map(percent), ["3.1 %", "10 %", "83 %"]);
         assert_eq!(

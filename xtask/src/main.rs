@@ -6,8 +6,6 @@ mod bench;
 mod ci;
 mod data;
 mod fuzz;
-mod gpu;
-mod measuring;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,7 +25,7 @@ enum Verb {
     Bench(bench::Args),
     Data(data::Args),
     Fuzz(fuzz::Args),
-    Gpu(gpu::Args),
+    Gpu(bench::GpuArgs),
     Ci(ci::Args),
 }
 
@@ -37,7 +35,7 @@ type Failure = Box<dyn std::error::Error>;
 fn main() -> ExitCode {
     let outcome = match Args::parse().verb {
         Verb::Bench(args) => bench::run(args),
-        Verb::Gpu(args) => gpu::run(args),
+        Verb::Gpu(args) => bench::run_gpu(args),
         Verb::Data(args) => data::run(args).map(|()| ExitCode::SUCCESS),
         Verb::Fuzz(args) => fuzz::run(args).map(|()| ExitCode::SUCCESS),
         Verb::Ci(args) => ci::run(args).map(|()| ExitCode::SUCCESS),

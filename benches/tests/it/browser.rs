@@ -1,15 +1,15 @@
-//! The page in a browser: everything is drawn, nothing is too wide, both schemes are legible.
+//! The page in a browser: everything is drawn, nothing is too wide, both colour schemes are
+//! legible.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
-use edbatch_benches::page::page;
+use edbatch_benches::render::page::page;
 use edbatch_testing::skip;
 
 use crate::sample;
 
-/// Which programs may be the browser; `EDBATCH_BROWSER` names another.
+/// Browsers to try. `EDBATCH_BROWSER` names another one.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 fn browser() -> Option<String> {
@@ -19,7 +19,7 @@ fn browser() -> Option<String> {
     names.find(runs)
 }
 
-/// Shows a page in frames of two widths, and writes what is seen there as a line a frame.
+/// Shows a page in frames of two widths, and writes a line of measurements for each frame.
 fn harness(page: &str) -> String {
     let page = page.replace('&', "&amp;").replace('"', "&quot;");
     let frame = |width| {
@@ -46,7 +46,7 @@ fn harness(page: &str) -> String {
     )
 }
 
-/// Relative luminance, of a colour such as `rgb(1, 2, 3)`.
+/// Returns the relative luminance of a colour such as `rgb(1, 2, 3)`.
 ///
 /// *Source*: Web Content Accessibility Guidelines 2.2, "relative luminance".
 fn luminance(colour: &str) -> f64 {
@@ -58,21 +58,21 @@ fn luminance(colour: &str) -> f64 {
     numbers.map(linear).zip([0.2126, 0.7152, 0.0722]).map(|(share, weight)| share * weight).sum()
 }
 
-/// From 1 to 21; small text wants 4.5.
+/// Returns the contrast, from 1 to 21; small text needs 4.5.
 fn contrast(a: &str, b: &str) -> f64 {
     let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
     if a > b { a / b } else { b / a }
 }
 
 #[test]
-fn the_page_is_whole_and_legible_on_phones_and_desks() {
+fn the_page_is_complete_and_legible_on_narrow_and_wide_screens() {
     let Some(browser) = browser() else {
         return skip("there is no Chromium (EDBATCH_BROWSER names one)");
     };
-    let folder: PathBuf = std::env::temp_dir().join(format!("edbatch-page-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
     let file = folder.join("harness.html");
-    fs::write(&file, harness(&page(&sample::records()).unwrap())).unwrap();
+    fs::write(&file, harness(&page(&sample::records()))).unwrap();
     let mut grounds = Vec::new();
     for scheme in [None, Some("--force-dark-mode")] {
         let profile = format!("--user-data-dir={}", folder.join("profile").display());
@@ -109,6 +109,5 @@ fn the_page_is_whole_and_legible_on_phones_and_desks() {
             grounds.push(ground.to_string());
         }
     }
-    fs::remove_dir_all(&folder).unwrap();
     assert!(luminance(&grounds[0]) > 0.9 && luminance(&grounds[2]) < 0.1, "{grounds:?}");
 }

@@ -1,23 +1,29 @@
-//! The command line: exit codes, messages, and what it prints.
+//! The command line: exit codes, messages and output.
 
 use std::process::{Command, Output};
 
-use edbatch_benches::journal::read;
-use edbatch_benches::record::Figures;
+use edbatch_benches::record::journal::read;
+use edbatch_benches::record::{Figures, Record};
+
+use crate::run::{Run, outcome};
 
 fn bench(options: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_edbatch-benches")).args(options).output().unwrap()
 }
 
 #[test]
-fn wrong_usage_exits_2_and_names_what_is_possible() {
+fn wrong_usage_exits_with_2_and_names_the_choices() {
     for (options, expected) in [
         (["--only", "cuonts"], "counts"),
         (["--models", "tree"], "tree_lstm"),
         (["--systems", "ours"], "edbatch"),
         (["--batch", "0"], "from 1"),
-        (["--backends", "cuda-emulated"], "say nothing"),
+        (["--backends", "cuda-emulated"], "meaningless"),
         (["--backends", "gpu"], "cpu or cuda"),
+        (["--minutes", "0"], "more than 0"),
+        (["--minutes", "ten"], "a number of minutes"),
+        (["--device", "opencl"], "emulated"),
+        (["--pack", "folder"], "--gpu"),
     ] {
         let output = bench(&options);
         let message = String::from_utf8(output.stderr).unwrap();
@@ -27,8 +33,9 @@ fn wrong_usage_exits_2_and_names_what_is_possible() {
 }
 
 #[test]
-fn what_cannot_be_done_exits_1_and_leaves_no_file() {
-    let folder = std::env::temp_dir().join(format!("edbatch-benches-{}", std::process::id()));
+fn a_missing_set_exits_with_1_and_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
     let json = folder.join("records.jsonl");
     let (missing, json_path) = (folder.to_str().unwrap(), json.to_str().unwrap());
     let output = bench(&["--data", missing, "--models", "tree_lstm", "--json", json_path]);
@@ -39,40 +46,31 @@ fn what_cannot_be_done_exits_1_and_leaves_no_file() {
 }
 
 #[test]
-fn a_backend_that_is_not_there_is_a_line_and_the_others_go_on() {
-    let folder = std::env::temp_dir().join(format!("edbatch-backends-{}", std::process::id()));
-    let [json, html] = ["records.jsonl", "page.html"].map(|name| folder.join(name));
-    // No device can be seen, should there be one.
-    let output = Command::new(env!("CARGO_BIN_EXE_edbatch-benches"))
-        .env("CUDA_VISIBLE_DEVICES", "")
-        .args(["--only", "throughput", "--models", "tree_gru", "--hidden", "8", "--batch", "4"])
-        .args(["--systems", "edbatch", "--seconds", "0.001", "--backends", "cpu,cuda"])
-        .args(["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()])
-        .output()
-        .unwrap();
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{message}");
+fn a_missing_device_is_reported_and_skipped() {
+    let run = Run::new();
+    let small = ["--only", "throughput", "--models", "tree_gru", "--hidden", "8", "--batch", "4"];
+    let few = ["--systems", "edbatch", "--seconds", "0.001", "--backends", "cpu,cuda"];
+    // Hides a device, if there is one.
+    let mut command = run.command(&[&small, &few]);
+    let (code, _, message) = outcome(command.env("CUDA_VISIBLE_DEVICES", "").output().unwrap());
+    assert_eq!(code, Some(0), "{message}");
     let lines: Vec<&str> = message.lines().filter(|line| line.starts_with("cuda: ")).collect();
     assert!(lines.len() == 1 && lines[0].ends_with("; skipped"), "{message}");
-    let records = std::fs::read_to_string(&json).unwrap();
-    let records: Vec<serde_json::Value> =
-        records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(records.len(), 1);
-    assert_eq!((&records[0]["system"], &records[0]["backend"]), (&"edbatch".into(), &"cpu".into()));
-    std::fs::remove_dir_all(&folder).unwrap();
+    let records = read(&run.json).unwrap();
+    let [Record { figures: Figures::Throughput(record), .. }] = &records[..] else {
+        panic!("{records:?}");
+    };
+    assert_eq!((&*record.system, &*record.backend), ("edbatch", "cpu"));
 }
 
 #[test]
-fn whole_sets_are_timed_to_their_last_mini_batch() {
-    let folder = std::env::temp_dir().join(format!("edbatch-whole-{}", std::process::id()));
-    let [json, html] = ["records.jsonl", "page.html"].map(|name| folder.join(name));
+fn whole_times_all_mini_batches_of_a_set() {
+    let run = Run::new();
     let timed = |more: &[&str]| {
         let chosen = ["--only", "throughput", "--models", "tree_gru", "--hidden", "8"];
         let few = ["--batch", "16", "--systems", "edbatch", "--seconds", "0.001"];
-        let files = ["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()];
-        let output = bench(&[&chosen[..], &few, &files, more].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        read(&json).unwrap().into_iter().find_map(|record| match record.figures {
+        run.ok(&[&chosen, &few, more]);
+        read(&run.json).unwrap().into_iter().find_map(|record| match record.figures {
             Figures::Throughput(throughput) => Some((throughput.mini_batches, record.step)),
             _ => None,
         })
@@ -80,8 +78,7 @@ fn whole_sets_are_timed_to_their_last_mini_batch() {
     let (few, step) = timed(&[]).unwrap();
     let (all, step_of_all) = timed(&["--whole"]).unwrap();
     assert!(few < 80 && all == 80, "{few} and {all} of 80");
-    assert_ne!(step, step_of_all, "neither goes on with the other's laps");
-    std::fs::remove_dir_all(&folder).unwrap();
+    assert_ne!(step, step_of_all, "laps of the two are not mixed");
 }
 
 #[test]
@@ -92,26 +89,29 @@ fn help_has_an_example() {
 }
 
 #[test]
-fn a_run_says_what_it_does_in_a_pipe_and_goes_on_where_it_ended() {
-    let folder = std::env::temp_dir().join(format!("edbatch-run-{}", std::process::id()));
-    let [json, html] = ["records.jsonl", "page.html"].map(|name| folder.join(name));
-    let files = ["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()];
-    let run = |options: &[&str]| {
-        let output = bench(&[options, &files[..]].concat());
-        let message = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{message}");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let first = run(&["--only", "cells"]);
-    assert!(first.contains("1/1 0:0") && first.contains("cells: 7 cells"), "{first}");
-    assert!(first.contains("Compiling a cell") && !first.contains("GRUCell"), "{first}");
-    let records = std::fs::read_to_string(&json).unwrap();
+fn a_run_in_a_pipe_prints_progress_and_can_be_resumed() {
+    let run = Run::new();
+    let first = run.ok(&[&["--only", "cells"]]);
+    assert!(first.contains("1/1 0:0") && first.contains("cells: Compiling a cell"), "{first}");
+    assert!(!first.contains("GRUCell"), "{first}");
+    let records = std::fs::read_to_string(&run.json).unwrap();
     assert_eq!(records.lines().count(), 7);
 
-    let second = run(&["--only", "cells", "--resume", "--tables", "--against", files[1]]);
+    let against = ["--against", run.json.to_str().unwrap()];
+    let second = run.ok(&[&["--only", "cells", "--resume", "--tables"], &against]);
     assert!(!second.contains("1/1") && second.contains("GRUCell"), "{second}");
     assert!(second.contains("0 of 0 figures"), "{second}");
-    assert_eq!(std::fs::read_to_string(&json).unwrap(), records);
-    assert!(std::fs::read_to_string(&html).unwrap().ends_with("</html>\n"));
-    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(std::fs::read_to_string(&run.json).unwrap(), records);
+    assert!(std::fs::read_to_string(&run.html).unwrap().ends_with("</html>\n"));
+}
+
+#[test]
+fn a_run_ends_after_its_minutes_and_can_be_resumed() {
+    let run = Run::new();
+    let short = ["--only", "cells,counts", "--quick", "--models", "tree_gru", "--batch", "1"];
+    let said = run.ok(&[&short, &["--minutes", "0.0000001"]]);
+    assert!(said.contains("2 steps are left (--resume)"), "{said}");
+    assert!(!run.json.exists() && run.html.exists());
+    run.ok(&[&short, &["--resume"]]);
+    assert!(!read(&run.json).unwrap().is_empty());
 }

@@ -1,15 +1,15 @@
 //! Numbers of batches by policy, on generated inputs.
 
-use edbatch_benches::counts::counts;
-use edbatch_benches::families::FAMILIES;
-use edbatch_benches::policies::Effort;
+use edbatch_benches::measure::counts::counts;
+use edbatch_benches::measure::families::FAMILIES;
+use edbatch_benches::measure::policies::Effort;
+use edbatch_benches::measure::sets::Source;
 use edbatch_benches::record::Counts;
-use edbatch_benches::sets::Source;
 
-/// The batches of each policy on mini-batches of 8, and the bound.
+/// Returns the batches of each policy on mini-batches of 8, and the bound.
 fn batches(model: &str) -> impl Fn(&str) -> f64 {
-    let (_, meet) = FAMILIES.iter().find(|(name, _)| *name == model).unwrap();
-    let records = counts(&meet(&Source::Generated).unwrap(), 8, Effort::Quick, |_| {}).unwrap();
+    let (_, with_set) = FAMILIES.iter().find(|(name, _)| *name == model).unwrap();
+    let records = counts(&with_set(&Source::Generated).unwrap(), 8, Effort::Quick, |_| {}).unwrap();
     move |policy| match policy {
         "bound" => records[0].bound,
         _ => records.iter().find(|record| record.policy == policy).unwrap().batches,
@@ -17,7 +17,7 @@ fn batches(model: &str) -> impl Fn(&str) -> f64 {
 }
 
 #[test]
-fn trees_and_chains_meet_the_bound() {
+fn trees_and_chains_reach_the_bound() {
     for model in ["tree_lstm", "bilstm_tagger"] {
         let batches = batches(model);
         for policy in ["sufficient", "critical", "fsm-base"] {
@@ -33,17 +33,17 @@ fn lattices_gain_from_learning() {
     assert!(batches("fsm-sort") < 0.9 * batches("agenda"));
     assert!(batches("agenda") < batches("depth"));
     assert!(batches("critical") <= batches("fsm-sort"));
-    // What is ours is learned, and no fallback.
+    // Our learned rule is at least as good as critical.
     assert!(batches("rule-pairs") <= batches("critical"));
     assert!(batches("bound") <= batches("rule-pairs"));
 }
 
 #[test]
-fn graphs_that_grow_are_summed() {
-    let (_, meet) = FAMILIES.iter().find(|(name, _)| *name == "lstm_nmt").unwrap();
-    let records = counts(&meet(&Source::Generated).unwrap(), 2, Effort::Quick, |_| {}).unwrap();
+fn batches_of_growing_graphs_add_up() {
+    let (_, with_set) = FAMILIES.iter().find(|(name, _)| *name == "lstm_nmt").unwrap();
+    let records = counts(&with_set(&Source::Generated).unwrap(), 2, Effort::Quick, |_| {}).unwrap();
     let Counts { nodes, bound, mini_batches, .. } = records[0];
-    // A batch for each step of the encoder, two for each of the decoder.
+    // One batch for each step of the encoder, two for each step of the decoder.
     assert!(mini_batches >= 5 && bound > 20.0 && nodes > bound, "{:?}", records[0]);
     for policy in ["sufficient", "critical", "fsm-base"] {
         let record = records.iter().find(|record| record.policy == policy).unwrap();

@@ -1,25 +1,25 @@
-//! FLOPs against the formulas that papers give for these cells.
+//! FLOPs of cells, compared with formulas from papers.
 
-use edbatch_benches::families::FAMILIES;
-use edbatch_benches::flops::{cell_flops, flops};
-use edbatch_benches::sets::Source;
-use edbatch_benches::workload::{MiniBatch, Part};
+use edbatch_benches::measure::families::FAMILIES;
+use edbatch_benches::measure::flops::{cell_flops, flops};
+use edbatch_benches::measure::sets::Source;
+use edbatch_benches::measure::workload::{MiniBatch, Part};
 use edbatch_graph::{Dag, NodeId};
 
 const H: u64 = 6;
-/// Embeddings are as large as hidden vectors here.
+/// Embeddings have the size of hidden vectors.
 const E: u64 = H;
 const LSTM: u64 = 8 * H * (E + H);
 const GRU: u64 = 6 * H * (E + H);
 
-/// Sizes that depend on the set: sentiments, tags, classes of newswire.
+/// Numbers of labels: sentiments of SST, tags of WikiGold, classes of newswire.
 const SENTIMENTS: u64 = 5;
 const TAGS: u64 = 9;
 const CLASSES: u64 = 18;
 
 fn check(model: &str, expected: &[(&str, u64)]) {
-    let (_, meet) = FAMILIES.iter().find(|(name, _)| *name == model).unwrap();
-    let workload = meet(&Source::Generated).unwrap().at(H as usize).unwrap();
+    let (_, with_set) = FAMILIES.iter().find(|(name, _)| *name == model).unwrap();
+    let workload = with_set(&Source::Generated).unwrap().at(H as usize).unwrap();
     let cells = workload.network().cells();
     let got: Vec<_> = cells.iter().map(|cell| (cell.name(), cell_flops(cell))).collect();
     assert_eq!(got, expected, "{model}");
@@ -59,8 +59,8 @@ fn lattices_have_the_flops_of_their_formulas() {
 
 #[test]
 fn cells_over_characters_have_half_the_size() {
-    let (_, meet) = FAMILIES.iter().find(|(name, _)| *name == "bilstm_tagger_char").unwrap();
-    let workload = meet(&Source::Generated).unwrap().at(H as usize).unwrap();
+    let (_, with_set) = FAMILIES.iter().find(|(name, _)| *name == "bilstm_tagger_char").unwrap();
+    let workload = with_set(&Source::Generated).unwrap().at(H as usize).unwrap();
     let cells = workload.network().cells();
     let flops: Vec<_> = cells.iter().map(|cell| (cell.name(), cell_flops(cell))).collect();
     let half = H / 2;
@@ -70,8 +70,8 @@ fn cells_over_characters_have_half_the_size() {
 
 #[test]
 fn translation_projects_before_each_step() {
-    let (_, meet) = FAMILIES.iter().find(|(name, _)| *name == "lstm_nmt").unwrap();
-    let workload = meet(&Source::Generated).unwrap().at(H as usize).unwrap();
+    let (_, with_set) = FAMILIES.iter().find(|(name, _)| *name == "lstm_nmt").unwrap();
+    let workload = with_set(&Source::Generated).unwrap().at(H as usize).unwrap();
     let cells = workload.network().cells();
     let flops: Vec<_> = cells.iter().map(cell_flops).collect();
     assert_eq!(flops[..2], [2 * E * H + 16 * H * H; 2]);

@@ -1,19 +1,19 @@
-//! Files of records that are spoilt, and records whose figures nothing has measured.
+//! Corrupted files of records, and records with impossible figures.
 
 use std::fs;
 
-use edbatch_benches::against::changes;
-use edbatch_benches::journal::read;
-use edbatch_benches::page::page;
 use edbatch_benches::record::Record;
-use edbatch_benches::report::tables;
-use edbatch_benches::summary::summary;
+use edbatch_benches::record::journal::read;
+use edbatch_benches::render::against::changes;
+use edbatch_benches::render::page::page;
+use edbatch_benches::render::summary::summary;
+use edbatch_benches::render::tables::tables;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::sample::records;
 
-/// Figures that a measurement would not give.
+/// Figures that no measurement gives.
 fn hostile() -> impl Strategy<Value = Value> {
     let numbers = [0.0, -0.0, -1.0, 1e-300, 1e300, -1e300, 0.5, 1.0, 1e19];
     let words = ["", "edbatch", "<script>", "\u{1f600}\n", "pytorch-", "a b"];
@@ -26,7 +26,7 @@ fn hostile() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Replaces the scalars of a value for which `by` has something.
+/// Replaces those scalars of a value for which `by` returns something.
 fn replace(value: &mut Value, by: &mut impl FnMut() -> Option<Value>) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(|value| replace(value, by)),
@@ -41,17 +41,17 @@ proptest! {
     })]
 
     #[test]
-    fn any_records_are_reported(
+    fn any_records_are_rendered(
         chosen in prop::collection::vec(any::<prop::sample::Index>(), 1..40),
-        spoilt in prop::collection::vec((0_usize..60, hostile()), 0..60),
+        corrupted in prop::collection::vec((0_usize..60, hostile()), 0..60),
     ) {
         let all = records();
-        let mut spoilt = spoilt.into_iter();
-        let (mut skip, mut by) = spoilt.next().unwrap_or((usize::MAX, Value::Null));
+        let mut corrupted = corrupted.into_iter();
+        let (mut skip, mut by) = corrupted.next().unwrap_or((usize::MAX, Value::Null));
         let mut next = || match skip {
             0 => {
                 let value = by.clone();
-                (skip, by) = spoilt.next().unwrap_or((usize::MAX, Value::Null));
+                (skip, by) = corrupted.next().unwrap_or((usize::MAX, Value::Null));
                 Some(value)
             }
             _ => {
@@ -66,12 +66,12 @@ proptest! {
         }).collect();
         tables(&records).iter().for_each(|table| drop(table.to_string()));
         prop_assert!(summary(&records).len() < 100_000);
-        prop_assert!(page(&records).unwrap().len() < 10_000_000);
+        prop_assert!(page(&records).len() < 10_000_000);
         let _ = (changes(&all, &records), changes(&records, &all));
     }
 
     #[test]
-    fn any_file_is_read_or_refused(
+    fn any_file_is_read_or_rejected(
         lines in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
         at in any::<prop::sample::Index>(),
         bytes in prop::collection::vec(any::<u8>(), 0..8),

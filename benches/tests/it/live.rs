@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use edbatch_benches::live::live_bytes;
+use edbatch_benches::measure::live::live_bytes;
 use edbatch_graph::{Graph, Kind, Network, NodeId, Schedule, Shape, Value};
 
-/// A record of two fields of 10 and 1 elements; one cell makes it of nothing, one reads its first
+/// A record with two fields of 10 and 1 elements. One cell reads no record, one reads the first
 /// field, one reads both.
 fn network() -> (Arc<Network>, [Kind; 3]) {
     let mut network = Network::new();
@@ -37,7 +37,7 @@ fn check(graph: &Graph, batches: &[&[u32]], wanted: &[Value], elements: u64) {
 }
 
 #[test]
-fn a_chain_holds_what_it_reads_and_writes() {
+fn a_chain_holds_its_operand_and_its_result() {
     let (network, [leaf, _, both]) = network();
     let mut graph = Graph::new(network);
     let mut value = graph.call(leaf, &[0, 0], &[]).unwrap();
@@ -48,32 +48,32 @@ fn a_chain_holds_what_it_reads_and_writes() {
 }
 
 #[test]
-fn a_field_without_readers_dies_at_once() {
+fn a_field_without_readers_is_freed_at_once() {
     let (network, [leaf, first, _]) = network();
     let mut graph = Graph::new(network);
     let mut value = graph.call(leaf, &[0, 0], &[]).unwrap();
     for _ in 0..3 {
         value = graph.call(first, &[], &[value]).unwrap();
     }
-    // Its second field lives while it is written, not while it is read.
+    // The second field is live while it is written, not while the first is read.
     check(&graph, &[&[0], &[1], &[2], &[3]], &[value], 10 + 11);
 }
 
 #[test]
-fn what_is_wanted_lives_to_the_end() {
+fn wanted_values_live_to_the_end() {
     let (network, [leaf, _, both]) = network();
     let mut graph = Graph::new(network);
     let a = graph.call(leaf, &[0, 0], &[]).unwrap();
     let b = graph.call(leaf, &[1, 1], &[]).unwrap();
     let c = graph.call(both, &[], &[a]).unwrap();
     let d = graph.call(both, &[], &[c]).unwrap();
-    // When c runs: a, b and c. When d runs: b, c and d; a too, if it is wanted.
+    // When c runs: a, b and c. When d runs: b, c and d, and also a if it is wanted.
     check(&graph, &[&[0, 1], &[2], &[3]], &[b, d], 3 * 11);
     check(&graph, &[&[0, 1], &[2], &[3]], &[a, b, d], 4 * 11);
 }
 
 #[test]
-fn what_must_be_held_depends_on_the_schedule() {
+fn live_memory_depends_on_the_schedule() {
     let (network, [leaf, _, both]) = network();
     let mut graph = Graph::new(network);
     let a = graph.call(leaf, &[0, 0], &[]).unwrap();
@@ -85,7 +85,7 @@ fn what_must_be_held_depends_on_the_schedule() {
 }
 
 #[test]
-fn carried_values_count_and_initial_ones_do_not() {
+fn carried_values_count_but_initial_values_do_not() {
     let mut network = Network::new();
     let state = network.record("state", [("h", Shape::Vector(7))]).unwrap();
     let start = network.initial(state, &["h0"]).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of all that the benchmark counts, exactly; nothing that it times.
+//! Exact tests of everything that the benchmark counts. Nothing that it times is tested.
 
 mod agreement;
 mod browser;
@@ -6,14 +6,13 @@ mod command;
 mod counters;
 mod counts;
 mod flops;
-#[cfg(feature = "cuda")]
 mod gpu;
 mod hostile;
 mod killed;
 mod live;
-mod paper_table;
 mod peers;
 mod records;
+mod run;
 mod sample;
 mod screen;
 mod soak;

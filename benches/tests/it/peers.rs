@@ -1,16 +1,16 @@
-//! Other people's programs: what the scripts know is what the bench asks them for.
+//! Other people's programs: the models of the scripts, and the tables.
 
 use std::fs;
 use std::path::Path;
 
-use edbatch_benches::docs::blocks;
-use edbatch_benches::families::FAMILIES;
-use edbatch_benches::peers::Program;
+use edbatch_benches::measure::families::FAMILIES;
+use edbatch_benches::measure::peers::program::Program;
+use edbatch_benches::render::docs::blocks;
 
 use crate::sample;
 
 #[test]
-fn scripts_have_the_models_that_are_asked_for() {
+fn scripts_have_the_models_that_programs_know() {
     for (program, script) in [(Program::PyTorch, "pytorch.py"), (Program::DyNet, "dynet_peer.py")] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(script);
         let text = fs::read_to_string(path).unwrap();
@@ -34,7 +34,7 @@ fn a_record_names_its_program() {
 }
 
 #[test]
-fn the_table_of_speeds_says_how_far_laps_lie_apart() {
+fn the_table_of_speeds_has_the_spread() {
     let blocks = blocks(&sample::records());
     for name in ["main", "sizes"] {
         let (_, table) = blocks.iter().find(|(block, _)| *block == name).unwrap();
@@ -47,7 +47,7 @@ fn the_table_of_speeds_says_how_far_laps_lie_apart() {
 }
 
 #[test]
-fn the_block_of_the_soak_does_not_tell_its_speed() {
+fn the_block_of_the_soak_omits_its_speed() {
     let blocks = blocks(&sample::records());
     let (_, text) = blocks.iter().find(|(block, _)| *block == "soak").unwrap();
     let text = text.as_ref().unwrap();
@@ -55,7 +55,7 @@ fn the_block_of_the_soak_does_not_tell_its_speed() {
 }
 
 #[test]
-fn the_table_of_peers_has_every_programs_best() {
+fn the_table_of_peers_has_the_best_of_each_program() {
     let records = sample::records();
     let blocks = blocks(&records);
     let (_, table) = blocks.iter().find(|(name, _)| *name == "peers").unwrap();
@@ -63,6 +63,6 @@ fn the_table_of_peers_has_every_programs_best() {
     let header = "|model|set|H|PyTorch, best|batch|DyNet, best|batch|ours, best|batch|/ PyTorch|";
     assert!(table.contains(header), "{table}");
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
-    // 4,000 a second beside 1,000 and 800.
+    // Ours is 4,000, theirs are 1,000 and 800.
     assert!(table.lines().any(|line| line.ends_with("|4.0|5.0|")), "{table}");
 }

@@ -1,13 +1,13 @@
-//! The fields of records, which scripts read: an interface that must not change by accident.
+//! The fields of records: an interface for scripts.
 
 use std::fs;
 
-use edbatch_benches::headline::rows;
-use edbatch_benches::journal::{Journal, read};
-use edbatch_benches::machine::Machine;
+use edbatch_benches::record::journal::{Journal, read};
+use edbatch_benches::record::machine::Machine;
+use edbatch_benches::record::sorted::Sorted;
 use edbatch_benches::record::{Figures, Record, Throughput};
-use edbatch_benches::report::tables;
-use edbatch_benches::sorted::Sorted;
+use edbatch_benches::render::headline::rows;
+use edbatch_benches::render::tables::tables;
 
 fn record(step: &str, throughput: Throughput) -> Record {
     let figures = Figures::Throughput(throughput);
@@ -58,7 +58,7 @@ fn a_throughput_record_has_these_fields() {
 }
 
 #[test]
-fn records_come_back_as_they_were_written() {
+fn records_survive_serialization() {
     let throughput = Throughput { instances_per_second: 0.1, bound: 1e-300, ..Default::default() };
     let record = record("a", throughput);
     let line = serde_json::to_string(&record).unwrap();
@@ -66,7 +66,7 @@ fn records_come_back_as_they_were_written() {
 }
 
 #[test]
-fn an_interrupted_run_goes_on_after_its_last_whole_step() {
+fn an_interrupted_run_resumes_after_its_last_complete_step() {
     let path = std::env::temp_dir().join(format!("edbatch-journal-{}", std::process::id()));
     let machine = Machine::here();
     let mut journal = Journal::new(&path);
@@ -75,7 +75,7 @@ fn an_interrupted_run_goes_on_after_its_last_whole_step() {
     let two = vec![record("b", Throughput::default()), record("b", Throughput::default())];
     journal.add(two).unwrap();
 
-    // Killed while it wrote the second record of the second step.
+    // Killed while writing the second record of the second step.
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, &text[..text.len() - 9]).unwrap();
     let mut journal = Journal::resume(&path, &machine).unwrap();
@@ -84,7 +84,7 @@ fn an_interrupted_run_goes_on_after_its_last_whole_step() {
     let steps: Vec<String> = read(&path).unwrap().into_iter().map(|record| record.step).collect();
     assert_eq!(steps, ["a", "c"]);
 
-    // Other sources: nothing of it stands.
+    // Records of other sources are dropped.
     let other = Machine { commit: "other".into(), ..machine };
     assert_eq!(Journal::resume(&path, &other).unwrap().records(), []);
     fs::remove_file(&path).unwrap();
@@ -96,13 +96,12 @@ fn tables_have_a_row_for_each_record() {
     let table = &tables(&[record("a", throughput)])[0];
     let text = table.to_string();
     assert!(text.starts_with("Throughput") && text.contains("paper"), "{text}");
-    let page = edbatch_benches::page::page(&[record("a", Throughput::default())]).unwrap();
+    let page = edbatch_benches::render::page::page(&[record("a", Throughput::default())]);
     assert!(page.contains("<svg") && page.contains("<table>") && page.ends_with("</html>\n"));
 }
 
-/// A device's records are of one thread, whatever `--threads` says.
 #[test]
-fn a_device_does_not_push_ours_out_of_the_summary() {
+fn records_of_a_device_do_not_replace_ours_in_the_summary() {
     let (system, backend) = ("edbatch".to_string(), "cpu".to_string());
     let ours = Throughput { system, backend, threads: 4, ..Throughput::default() };
     let device = Throughput { backend: "cuda".into(), threads: 1, ..ours.clone() };

@@ -1,15 +1,15 @@
-//! Records of every part, with made-up figures.
+//! Records of every part with made-up figures.
 
-use edbatch_benches::families::FAMILIES;
-use edbatch_benches::machine::Machine;
+use edbatch_benches::measure::families::FAMILIES;
+use edbatch_benches::measure::systems::System;
+use edbatch_benches::record::machine::Machine;
+use edbatch_benches::record::soak::{Memory, Soak, SoakSample, Trend};
 use edbatch_benches::record::{
     Breakdown, Cell, CellLatency, Copies, Counts, Figures, Growth, Latency, Learn, Peer, PqTrees,
     Record, Rule, Throughput,
 };
-use edbatch_benches::soak::{Memory, Soak, SoakSample, Trend};
-use edbatch_benches::systems::System;
 
-/// As many as a default run has.
+/// The number of records of a default run.
 pub(crate) fn records() -> Vec<Record> {
     let mut figures = Vec::new();
     for (index, (model, _)) in FAMILIES.iter().enumerate() {
@@ -22,7 +22,7 @@ pub(crate) fn records() -> Vec<Record> {
     figures.extend((3..7).map(|zeros| Figures::PqTree(tree(10usize.pow(zeros)))));
     figures.push(Figures::Soak(soak()));
     let machine = Machine {
-        processor: "a processor with a name that is as long as those of processors are".into(),
+        processor: "a processor whose name has the length of a real processor's name...".into(),
         cores: 2,
         isa: "avx512".into(),
         device: "cpu".into(),
@@ -76,16 +76,15 @@ fn of_size(model: &str, input: &str, hidden: usize) -> Vec<Figures> {
             input: input.into(),
             hidden,
             batch: 64,
-            threads: 1,
+            backend: "cpu".into(),
             construct: 0.02,
             schedule: 0.03,
             plan: 0.05,
             execute: 0.88,
-            gather: 0.08,
             product: 0.6,
             elementwise: 0.2,
-            other: 0.02,
             microseconds_per_instance: 1e6 / speed,
+            ..Breakdown::default()
         }));
     }
     let peers = [("pytorch-levels", "2.9.0", 1_000.0), ("dynet-autobatch", "2.1", 800.0)];
@@ -99,6 +98,7 @@ fn of_size(model: &str, input: &str, hidden: usize) -> Vec<Figures> {
                 hidden,
                 batch,
                 threads: 1,
+                backend: "cpu".into(),
                 instances_per_second: speed,
                 prepared_instances_per_second: 0.5 * speed,
                 edbatch_instances_per_second: 4_000.0,
@@ -200,9 +200,8 @@ fn soak() -> Soak {
     Soak {
         seed: 1,
         models: FAMILIES.iter().map(|(model, _)| (*model).into()).collect(),
-        engines: 48,
+        engines: 24,
         threads: 2,
-        plans_reused: 500_000,
         seconds: 3600.0,
         mini_batches: 2_400_000,
         memory: Memory::Flat(Trend {

@@ -1,16 +1,16 @@
-//! What the terminal shows at the end of a run.
+//! The summary of a run, and the first screen of its page.
 
-use edbatch_benches::against::changes;
-use edbatch_benches::page::page;
 use edbatch_benches::record::Figures;
-use edbatch_benches::summary::summary;
+use edbatch_benches::render::against::changes;
+use edbatch_benches::render::page::page;
+use edbatch_benches::render::summary::summary;
 
 use crate::sample;
 
 #[test]
-fn the_summary_fits_a_screen_and_answers() {
+fn the_summary_fits_a_screen() {
     let text = summary(&sample::records());
-    // Two more say where the records and the page are.
+    // Two more lines name the records and the page.
     assert!(text.lines().count() <= 38, "{text}");
     for expected in ["avx512", "2 cores", "1.4 × the speed of the paper's system", "PyTorch"] {
         assert!(text.contains(expected), "{expected}: {text}");
@@ -21,13 +21,13 @@ fn the_summary_fits_a_screen_and_answers() {
 }
 
 #[test]
-fn the_first_screen_says_how_fast_against_what_where_and_why() {
-    let page = page(&sample::records()).unwrap();
+fn the_first_screen_has_speed_rivals_machine_and_reasons() {
+    let page = page(&sample::records());
     let first = &page[..page.find("<section").unwrap()];
     for expected in [
-        "a processor with",
+        "a processor whose name",
         "2026-01-31",
-        "of the peak arithmetic of one core",
+        "of the peak of one core",
         "1.4\u{a0}×</b>the speed of the paper's system",
         "as fast as PyTorch",
         "as fast as DyNet",
@@ -45,7 +45,7 @@ fn the_first_screen_says_how_fast_against_what_where_and_why() {
 }
 
 #[test]
-fn only_what_exceeds_the_noise_has_changed() {
+fn only_changes_beyond_the_noise_are_reported() {
     let old = sample::records();
     let unchanged = changes(&old, &old);
     assert_eq!(unchanged.rows, Vec::<Vec<String>>::new());

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`idioms`] | equations | operations that are part of another operation's step |
 //! | [`stack`](mod@stack) | equations | groups of operations that run together, in order |
-//! | [`place`](mod@place) | groups | a place for each variable; stacks write contiguously |
+//! | [`place`](mod@place) | groups | places of variables; stacks write contiguously |
 //! | [`emit`](mod@emit) | groups, places | steps; element-wise runs are [fused](crate::elementwise) |
 //! | [`hoist`](mod@hoist) | steps | a prologue, which depends on one argument, and a body |
 //!

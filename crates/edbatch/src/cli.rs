@@ -14,7 +14,6 @@ mod learn;
 mod learning_data;
 mod memory;
 mod mini_batch;
-mod one_batch;
 mod output;
 mod precision;
 mod progress;

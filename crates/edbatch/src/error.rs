@@ -171,8 +171,8 @@ impl fmt::Display for NotFiniteCall {
                 f.write_str("it reads a given value that is not finite: correct what is given")
             }
             NotFiniteCause::Operations => f.write_str(
-                "everything that it reads is finite, so one of its operations overflows or is undefined: \
-                 make the cell's weights smaller, or correct its equations",
+                "everything that it reads is finite, so one of its operations overflows or is \
+                 undefined: make the cell's weights smaller, or correct its equations",
             ),
         }
     }

@@ -132,6 +132,7 @@ pub use edbatch_runtime as runtime;
 
 #[cfg(doctest)]
 mod book;
+mod cell_report;
 #[cfg(feature = "tracing")]
 mod chrome_trace;
 mod engine;
@@ -140,6 +141,7 @@ mod finite;
 mod inner_schedules;
 mod interpret;
 mod load;
+mod one_batch;
 mod options;
 mod output;
 mod rendezvous;
@@ -149,6 +151,7 @@ mod statistics;
 mod wiring;
 mod workers;
 
+pub use cell_report::{CellPlanReport, CellReport, cell_reports};
 #[cfg(feature = "tracing")]
 pub use chrome_trace::ChromeTrace;
 pub use edbatch_runtime::Rows;

@@ -2,22 +2,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use edbatch::{cell_schedule, cell_schedules};
+use edbatch::{CellPlanReport, CellReport, cell_reports, cell_schedules};
 use edbatch_datasets::Vocabulary;
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{
-    CellStyle, Compared, Copied, Moved, PAPER_CELLS, Program, batches_of, cell_dot, cell_text,
-    compile_cell, paper_cell, paper_rule,
+    CellStyle, Compared, Copied, Moved, PAPER_CELLS, Program, cell_dot, cell_text, paper_cell,
 };
 use edbatch_models::{Family, Folder, Lexicon, Model, ModelConfig, ModelName, Zoo};
 use serde_json::{Map, Value, json};
 
 use super::at_least_one;
 use super::failure::Failure;
-use super::one_batch::{counted, nanoseconds};
 
 /// Prints for each cell of a model the number of batches inside it, memory kernels and bytes by the
 /// paper's rule, and measured traffic and time of three plans.
@@ -103,27 +100,26 @@ impl Cells {
         let mut reports = Vec::new();
         for network in self.networks()? {
             let network = Arc::new(network);
-            let schedules = cell_schedules(&network);
-            let program = |layout: Layout| {
-                let program = Program::scheduled(network.clone(), layout.style(), &schedules);
-                program.map(Arc::new).map_err(Failure::new)
-            };
-            for kind in (0..network.cells().len()).map(Kind::new) {
-                match self.picture {
-                    Some(Picture::Text) => print!("{}", cell_text(&*program(self.layout)?, kind)),
-                    Some(Picture::Dot) => print!("{}", cell_dot(&*program(self.layout)?, kind)),
-                    None => {
-                        let programs = Layout::ALL.map(|layout| Ok((layout, program(layout)?)));
-                        let programs = programs.into_iter().collect::<Result<Vec<_>, _>>()?;
-                        reports.push(self.report(&programs, kind)?);
+            if let Some(picture) = self.picture {
+                let (style, schedules) = (self.layout.style(), cell_schedules(&network));
+                let program = Program::scheduled(network.clone(), style, &schedules);
+                let program = program.map_err(Failure::new)?;
+                for kind in (0..network.cells().len()).map(Kind::new) {
+                    match picture {
+                        Picture::Text => print!("{}", cell_text(&program, kind)),
+                        Picture::Dot => print!("{}", cell_dot(&program, kind)),
                     }
                 }
+                continue;
             }
+            let styles = Layout::ALL.map(Layout::style);
+            let cells = cell_reports(&network, &styles, self.layout.style(), self.batch);
+            reports.extend(cells.map_err(Failure::new)?);
         }
         match (self.picture, self.json) {
             (Some(_), _) => {}
             (None, true) => {
-                let reports: Vec<Value> = reports.iter().map(Report::json).collect();
+                let reports: Vec<Value> = reports.iter().map(json).collect();
                 println!("{}", Value::from(reports));
             }
             (None, false) => print_table(&reports, self.layout),
@@ -161,29 +157,6 @@ impl Cells {
         };
         Ok(vec![Network::clone(model.network())])
     }
-
-    fn report(&self, programs: &[(Layout, Arc<Program>)], kind: Kind) -> Result<Report, Failure> {
-        let network = programs[0].1.network().clone();
-        let cell = &network[kind];
-        let batches = batches_of(cell, &cell_schedule(cell));
-        let plan = |(layout, program): &(Layout, Arc<Program>)| {
-            let counts = counted(program, kind)
-                .ok_or_else(|| Failure::Message(format!("{} is too large", cell.name())))?;
-            let bytes = self.batch as u64 * counts.moved_bytes;
-            let moved = Moved { bytes, kernels: counts.memory_kernels as usize };
-            let copied = program.copied(kind);
-            let nanoseconds = nanoseconds(program, kind, self.batch);
-            Ok(PlanReport { layout: *layout, moved, copied, nanoseconds })
-        };
-        Ok(Report {
-            cell: cell.name().into(),
-            batches: batches.len(),
-            calls: self.batch as u64,
-            paper_rule: paper_rule(cell, &batches, self.batch as u64),
-            plans: programs.iter().map(plan).collect::<Result<_, Failure>>()?,
-            compile_microseconds: compile_time(&programs[0].1, kind, self.layout.style()),
-        })
-    }
 }
 
 /// Returns a lexicon for a model by name. Cells do not depend on the number of words.
@@ -200,76 +173,38 @@ fn small_lexicon(family: Family) -> Lexicon {
     }
 }
 
-/// Returns the median time to schedule, lay out and compile a cell, in microseconds.
-fn compile_time(program: &Program, kind: Kind, style: CellStyle) -> f64 {
-    let cell = &program.network()[kind];
-    let mut times: Vec<f64> = (0..15)
-        .map(|_| {
-            let started = Instant::now();
-            let batches = match style {
-                CellStyle::Paper => batches_of(cell, &cell_schedule(cell)),
-                _ => Vec::new(),
-            };
-            std::hint::black_box(compile_cell(program, kind, style, &batches));
-            started.elapsed().as_secs_f64() * 1e6
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
-}
-
-struct Report {
-    cell: String,
-    batches: usize,
-    calls: u64,
-    paper_rule: Compared,
-    plans: Vec<PlanReport>,
-    compile_microseconds: f64,
-}
-
-/// The measurements of a plan.
-struct PlanReport {
-    layout: Layout,
-    moved: Moved,
-    copied: Vec<Copied>,
-    /// `None` if a batch would need too much memory.
-    nanoseconds: Option<f64>,
-}
-
-impl Report {
-    fn json(&self) -> Value {
-        let moved = |moved: Moved| json!({"memory_kernels": moved.kernels, "bytes": moved.bytes});
-        let copied = |copied: &Copied| {
-            json!({
-                "operation": copied.operation,
-                "variables": copied.variables,
-                "bytes": self.calls * copied.bytes,
-                "why": copied.why,
-            })
-        };
-        let plan = |plan: &PlanReport| {
-            let value = json!({
-                "memory_kernels": plan.moved.kernels,
-                "bytes": plan.moved.bytes,
-                "copied": plan.copied.iter().map(copied).collect::<Vec<_>>(),
-                "nanoseconds": plan.nanoseconds,
-            });
-            (plan.layout.name().into(), value)
-        };
-        let Compared { declared, planned } = self.paper_rule;
+fn json(report: &CellReport) -> Value {
+    let moved = |moved: Moved| json!({"memory_kernels": moved.kernels, "bytes": moved.bytes});
+    let copied = |copied: &Copied| {
         json!({
-            "cell": self.cell,
-            "batches": self.batches,
-            "paper_rule": {"declared": moved(declared), "planned": moved(planned)},
-            "plans": self.plans.iter().map(plan).collect::<Map<String, Value>>(),
-            "compile_microseconds": self.compile_microseconds,
+            "operation": copied.operation,
+            "variables": copied.variables,
+            "bytes": report.calls * copied.bytes,
+            "why": copied.why,
         })
-    }
+    };
+    let plan = |(layout, plan): (Layout, &CellPlanReport)| {
+        let value = json!({
+            "memory_kernels": plan.moved.kernels,
+            "bytes": plan.moved.bytes,
+            "copied": plan.copied.iter().map(copied).collect::<Vec<_>>(),
+            "nanoseconds": plan.nanoseconds,
+        });
+        (layout.name().into(), value)
+    };
+    let Compared { declared, planned } = report.paper_rule;
+    json!({
+        "cell": report.cell,
+        "batches": report.batches,
+        "paper_rule": {"declared": moved(declared), "planned": moved(planned)},
+        "plans": Layout::ALL.into_iter().zip(&report.plans).map(plan).collect::<Map<_, Value>>(),
+        "compile_microseconds": report.compile_microseconds,
+    })
 }
 
 /// Prints for each cell two lines by the paper's rule, declared and planned, and a line per plan,
 /// with the copies of the `chosen` one.
-fn print_table(reports: &[Report], chosen: Layout) {
+fn print_table(reports: &[CellReport], chosen: Layout) {
     let calls = reports.first().map_or(0, |report| report.calls);
     println!("batches of {calls} calls");
     println!(
@@ -281,10 +216,11 @@ fn print_table(reports: &[Report], chosen: Layout) {
         let rule = counted_by("paper's rule, declared", declared);
         println!("{:18} {:>7}  {rule}", report.cell, report.batches);
         println!("{:26}  {}", "", counted_by("paper's rule, planned", planned));
-        for PlanReport { layout, moved, copied, nanoseconds } in &report.plans {
+        for (layout, plan) in Layout::ALL.into_iter().zip(&report.plans) {
+            let CellPlanReport { moved, copied, nanoseconds, .. } = plan;
             let time = nanoseconds.map_or("-".into(), |time| format!("{:.1}", time / 1e3));
             print!("{:26}  {} {time:>10}", "", counted_by(layout.name(), *moved));
-            if *layout == chosen {
+            if layout == chosen {
                 println!(" {:>10.0}", report.compile_microseconds);
                 for Copied { operation, variables, why, .. } in copied {
                     println!("    {operation}: {} ({why})", variables.join(" "));

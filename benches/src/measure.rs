@@ -1,0 +1,29 @@
+//! Workloads, systems, and the parts of a run that count or time them.
+
+pub mod agreement;
+pub mod assets;
+pub mod bits;
+pub mod cells;
+pub mod contestant;
+pub mod counts;
+pub mod device;
+pub mod families;
+pub mod flops;
+pub mod gpu;
+pub mod growth;
+pub mod live;
+pub mod options;
+pub mod peers;
+pub mod plain;
+pub mod policies;
+pub mod pq_trees;
+pub mod rounds;
+pub mod run;
+pub mod sets;
+pub mod soak;
+pub mod systems;
+pub mod throughput;
+pub mod unrolled;
+pub mod vanilla;
+pub mod visits;
+pub mod workload;

@@ -1,0 +1,98 @@
+//! The CUDA device that is measured, or the emulated device of a rehearsal.
+
+use std::fmt;
+use std::sync::Arc;
+
+use edbatch_cuda::measure::{Experiment, Hardware, Probe};
+use edbatch_cuda::{self as cuda, CudaOptions, EmulatedDevice};
+use edbatch_layout::Program;
+use edbatch_runtime::{Backend, BackendError, Parameters};
+
+use crate::failure::Failure;
+use crate::spread::Spread;
+
+/// Samples of the peak.
+const SAMPLES: usize = 20;
+/// Seed of the emulated device, which shuffles threads and blocks.
+const SEED: u32 = 7;
+
+/// A device that loads programs.
+pub enum Device {
+    /// NVIDIA's device number 0, with the kernels that measure it.
+    Cuda(Box<Probe>),
+    /// This machine's processor running the same kernels. Its times are meaningless.
+    Emulated(EmulatedDevice),
+}
+
+impl Device {
+    /// Opens NVIDIA's device number 0, or makes an emulated one.
+    pub fn open(emulated: bool) -> Result<Self, Failure> {
+        if emulated {
+            return Ok(Self::Emulated(EmulatedDevice::new(SEED)));
+        }
+        Ok(Self::Cuda(Box::new(Probe::open(0)?)))
+    }
+
+    /// Returns the probe of NVIDIA's device.
+    pub fn probe(&self) -> Option<&Probe> {
+        match self {
+            Self::Cuda(probe) => Some(probe),
+            Self::Emulated(_) => None,
+        }
+    }
+
+    /// Loads a program.
+    pub fn load(
+        &self,
+        program: &Arc<Program>,
+        parameters: &Parameters,
+        options: &CudaOptions,
+    ) -> Result<Box<dyn Backend>, BackendError> {
+        match self {
+            Self::Cuda(_) => cuda::nvidia(program.clone(), parameters, options, &[0]),
+            Self::Emulated(device) => {
+                Ok(Box::new(device.load(program.clone(), parameters, options)?))
+            }
+        }
+    }
+
+    /// Returns the number of teams of a program that run at the same time.
+    pub fn teams(&self, program: &Program, min_blocks: u32) -> usize {
+        let (sms, size) = match self {
+            Self::Cuda(probe) => {
+                let Hardware { sms, shared_bytes, .. } = *probe.hardware();
+                (sms, cuda::team_size(program, sms, shared_bytes, min_blocks))
+            }
+            Self::Emulated(device) => (device.sms(), device.team_size(program, min_blocks)),
+        };
+        (sms / size.blocks) as usize
+    }
+
+    /// Returns true for the emulated device.
+    pub fn is_emulated(&self) -> bool {
+        matches!(self, Self::Emulated(_))
+    }
+
+    /// Measures the peak of multiply-adds in 1e9 FLOPs a second; `None` for the emulated device.
+    pub fn peak_gflops(&self) -> Result<Option<f64>, Failure> {
+        let Self::Cuda(probe) = self else { return Ok(None) };
+        let measured = probe.measure(Experiment::MultiplyAdds, SAMPLES)?;
+        let rates: Vec<f64> = measured.device.iter().map(|ns| measured.work / ns).collect();
+        Ok(Some(Spread::of(&rates).median))
+    }
+}
+
+/// Name, architecture, SMs, clocks and driver, for records.
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Cuda(probe) = self else { return f.write_str("emulated, times are meaningless") };
+        let Hardware { name, architecture, sms, driver, clock_khz, .. } = probe.hardware();
+        let (memory, clock) = (probe.hardware().memory_clock_khz / 1000, clock_khz / 1000);
+        write!(
+            f,
+            "{name} ({architecture}, {sms} SMs, up to {clock} and {memory} MHz, driver for \
+             CUDA {}.{})",
+            driver.0, driver.1
+        )
+    }
+}

@@ -1,0 +1,65 @@
+//! Parts that verify and measure a CUDA device.
+//!
+//! Each part returns findings. `verify` comes before everything that is timed. Throughput on a
+//! device is measured like any other [system](crate::measure::systems).
+
+mod latencies;
+pub mod pack;
+mod probe;
+mod sanitize;
+mod stress;
+mod subject;
+mod sweep;
+mod verify;
+
+use std::time::Instant;
+
+use crate::measure::device::Device;
+use crate::measure::families::Family;
+use crate::measure::gpu::latencies::latencies;
+use crate::measure::gpu::probe::probe;
+use crate::measure::gpu::sanitize::sanitize;
+use crate::measure::gpu::stress::stress;
+use crate::measure::gpu::sweep::sweep;
+use crate::measure::gpu::verify::verify;
+use crate::measure::options::{Options, Part};
+use crate::record::finding::{Finding, Outcome};
+
+/// Runs a part until a deadline. An error becomes a failed finding.
+pub fn findings(
+    part: Part,
+    options: &Options,
+    device: &Device,
+    families: &[Family],
+    until: Instant,
+    progress: impl FnMut(&str),
+) -> Vec<Finding> {
+    let name = part.name();
+    let skipped = |note: &str| Ok(vec![Finding::new(&name, &name, Outcome::Skipped, note)]);
+    // Of several sets of a model, the first.
+    let mut workloads: Vec<&Family> = families.iter().collect();
+    workloads.dedup_by_key(|family| family.model);
+    let findings = match (part, device.probe()) {
+        (Part::Verify, _) => {
+            Ok(verify(device, &options.models, options.networks(), until, progress))
+        }
+        (Part::Stress, _) => match workloads.first() {
+            Some(first) => {
+                let hidden = options.hidden(first)[0];
+                stress(device, &workloads, hidden, until)
+            }
+            None => skipped("no model with a workload was chosen"),
+        },
+        (_, None) => skipped("the emulated device has no speed, and no sanitizer"),
+        (Part::Probe, Some(device)) => probe(device),
+        (Part::Latencies, Some(device)) => latencies(device, until, progress),
+        (Part::Sanitize, Some(_)) => sanitize(until, progress),
+        (_, Some(_)) => {
+            workloads.truncate(2);
+            sweep(device, &workloads, until, progress)
+        }
+    };
+    findings.unwrap_or_else(|failure| {
+        vec![Finding::new(&name, &name, Outcome::Failed, failure.to_string())]
+    })
+}

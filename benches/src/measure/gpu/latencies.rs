@@ -1,0 +1,71 @@
+//! The part `latencies`: launches, barriers, and transfers to and from the host.
+
+use std::time::Instant;
+
+use edbatch_cuda::measure::{Experiment, Launching, Probe};
+
+use crate::failure::Failure;
+use crate::measure::gpu::probe::SAMPLES;
+use crate::record::finding::{Finding, Outcome};
+
+/// Bytes of a command list for 64 trees, and of their outputs.
+const COMMAND_LIST: usize = 32 << 10;
+
+/// Blocks of the team for a TreeLSTM with 256 elements on an H200.
+const TEAM: u32 = 16;
+
+/// Measures latencies until a deadline.
+pub(super) fn latencies(
+    probe: &Probe,
+    until: Instant,
+    mut progress: impl FnMut(&str),
+) -> Result<Vec<Finding>, Failure> {
+    let processors = probe.hardware().sms;
+    let mut findings = Vec::new();
+    let mut add = |what: &str, nanoseconds: &[f64]| {
+        let micros: Vec<f64> = nanoseconds.iter().map(|ns| ns / 1e3).collect();
+        findings.push(Finding::measured("latencies", what, &micros, "µs"));
+    };
+
+    progress("launches");
+    for (name, how, blocks) in [
+        ("plain", Launching::Plain, 1),
+        ("cooperative", Launching::Cooperative, 1),
+        ("cooperative on all SMs", Launching::Cooperative, processors),
+    ] {
+        let measured = probe.measure(Experiment::Launch { how, blocks }, 10 * SAMPLES)?;
+        add(&format!("launch, {name}: each of 16 in a row"), &measured.device);
+        add(&format!("launch, {name}: the call"), &measured.call);
+        add(&format!("launch, {name}: until the host sees its end"), &measured.host);
+    }
+
+    progress("barriers");
+    let sizes = [4, TEAM, 32, 64].into_iter().filter(|&size| size < processors);
+    let alone = sizes.clone().chain([processors]).map(|blocks| (1, blocks));
+    // Eight teams side by side, if the device has enough SMs.
+    let together =
+        sizes.map(|blocks| (8, blocks)).filter(|(teams, blocks)| teams * blocks <= processors);
+    for (teams, blocks) in alone.chain(together) {
+        if Instant::now() >= until {
+            let note = "the time was over before all barriers";
+            findings.push(Finding::new("latencies", "latencies", Outcome::Stopped, note));
+            return Ok(findings);
+        }
+        let measured = probe.measure(Experiment::Barriers { teams, blocks }, SAMPLES)?;
+        let each: Vec<f64> = measured.device.iter().map(|ns| ns / measured.work).collect();
+        let beside = if teams > 1 { ", 8 teams side by side" } else { "" };
+        add(&format!("barrier of {blocks} blocks{beside}"), &each);
+    }
+
+    progress("transfers");
+    for (name, experiment) in [
+        ("read of a 32 KB command list", Experiment::Pull { blocks: TEAM, bytes: COMMAND_LIST }),
+        ("write of 32 KB", Experiment::WriteBack { blocks: TEAM, bytes: COMMAND_LIST }),
+        ("write of 4 MB", Experiment::WriteBack { blocks: TEAM, bytes: 4 << 20 }),
+    ] {
+        let measured = probe.measure(experiment, SAMPLES)?;
+        add(&format!("{name}, with its launch, on the device"), &measured.device);
+        add(&format!("{name}, until the host sees its end"), &measured.host);
+    }
+    Ok(findings)
+}

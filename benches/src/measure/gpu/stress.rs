@@ -1,0 +1,76 @@
+//! The part `stress`: mini-batches of several programs at once, on all teams. A changed bit means
+//! that a fence is missing.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use edbatch::Rows;
+
+use crate::failure::Failure;
+use crate::measure::bits::same_bits_or_nan;
+use crate::measure::contestant::Contestant;
+use crate::measure::device::Device;
+use crate::measure::families::Family;
+use crate::measure::gpu::subject::Subject;
+use crate::measure::systems::System;
+use crate::record::finding::{Finding, Outcome};
+
+/// Threads of all programs.
+const THREADS: usize = 12;
+
+/// Inputs of a mini-batch: few, so that there are many plans.
+const BATCH: usize = 8;
+
+/// Runs engines of several programs until a deadline, and compares all results.
+pub(super) fn stress(
+    device: &Device,
+    families: &[&Family],
+    hidden: usize,
+    until: Instant,
+) -> Result<Vec<Finding>, Failure> {
+    let subjects = families.iter().map(|family| Subject::new(family, hidden, BATCH));
+    let subjects = subjects.collect::<Result<Vec<Subject>, _>>()?;
+    let mut engines: Vec<(Box<dyn Contestant>, &[Vec<Rows>])> = Vec::new();
+    for subject in &subjects {
+        let mut first = subject.contestant(device, System::Cuda, 1, 0)?;
+        let forks = 1..(THREADS / subjects.len()).max(1);
+        engines.extend(forks.map(|_| (first.fork(), &*subject.expected)));
+        engines.push((first, &subject.expected));
+    }
+    let (plans, wrong) = (AtomicU64::new(0), Mutex::new(None::<String>));
+    let count = engines.len();
+    thread::scope(|scope| {
+        for (first, (mut engine, expected)) in engines.into_iter().enumerate() {
+            let (plans, wrong) = (&plans, &wrong);
+            scope.spawn(move || {
+                for index in (first..).map(|index| index % expected.len()) {
+                    let goes_on = wrong.lock().is_ok_and(|wrong| wrong.is_none());
+                    if Instant::now() >= until || !goes_on {
+                        break;
+                    }
+                    let message = match engine.run(index) {
+                        Ok(got) if same_bits_or_nan(got, &expected[index]) => None,
+                        Ok(_) => Some(format!("mini-batch {index} has different bits")),
+                        Err(error) => Some(error.to_string()),
+                    };
+                    if let (Some(message), Ok(mut wrong)) = (message, wrong.lock()) {
+                        wrong.get_or_insert(message);
+                        break;
+                    }
+                    plans.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let plans = plans.into_inner();
+    let what = format!("{count} engines of {} programs", subjects.len());
+    let (outcome, note) = match wrong.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+    {
+        Some(wrong) => (Outcome::Failed, format!("after {plans} mini-batches: {wrong}")),
+        None if plans == 0 => (Outcome::Stopped, "before the first mini-batch".into()),
+        None => (Outcome::Passed, format!("{plans} mini-batches without a changed bit")),
+    };
+    Ok(vec![Finding::new("stress", &what, outcome, note)])
+}

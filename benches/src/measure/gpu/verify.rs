@@ -1,0 +1,222 @@
+//! The part `verify`: the device computes the processor's bits, for all goldens and for random
+//! networks, with waves and with teams. TF32 results are close to them.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use edbatch::{Engine, Rows, load};
+use edbatch_cuda::CudaError;
+use edbatch_graph::Network;
+use edbatch_layout::Program;
+use edbatch_models::{ModelName, ZooInput};
+use edbatch_policy::{Encoding, Fsm};
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{BackendError, Cpu};
+use edbatch_testing::Subject;
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::measure::assets;
+use crate::measure::bits::{difference, same_bits_or_nan};
+use crate::measure::contestant::{Contestant, Running};
+use crate::measure::device::Device;
+use crate::measure::systems::{Setup, System};
+use crate::record::finding::{Finding, Outcome};
+
+/// Sizes of mini-batches that give the same bits.
+const SIZES: [usize; 2] = [2, 64];
+
+/// Accepted difference from the outputs of another program in float64.
+const TOLERANCE: f64 = 1e-4;
+
+/// All variants. Waves come first: if only teams change bits, the kernels are right.
+pub(super) const VARIANTS: [System; 4] =
+    [System::CudaWaves, System::Cuda, System::CudaFolded, System::CudaTf32];
+
+/// Compares models, and `networks` random networks, until a deadline.
+pub(super) fn verify(
+    device: &Device,
+    models: &[String],
+    networks: u64,
+    until: Instant,
+    mut progress: impl FnMut(&str),
+) -> Vec<Finding> {
+    let finding = |what: &str, outcome, note: String| Finding::new("verify", what, outcome, note);
+    if Level::detect() == Level::Portable {
+        let note = "this processor does not fuse multiplications and additions, but a device does";
+        return vec![finding("verify", Outcome::Skipped, note.into())];
+    }
+    let mut findings = Vec::new();
+    for name in ModelName::ALL.map(ModelName::name) {
+        if !models.is_empty() && !models.iter().any(|model| model == name) {
+            continue;
+        }
+        let what = format!("golden {name}");
+        if Instant::now() >= until {
+            findings.push(finding(&what, Outcome::Stopped, "the time was over".into()));
+            return findings;
+        }
+        progress(&what);
+        let (outcome, note) = match golden(device, &assets::goldens().join(name)) {
+            Ok(note) => (Outcome::Passed, note),
+            Err(failure) if is_no_compiler(&*failure) => (Outcome::Skipped, failure.to_string()),
+            Err(failure) => (Outcome::Failed, failure.to_string()),
+        };
+        findings.push(finding(&what, outcome, note));
+    }
+    if networks > 0 {
+        progress("random networks");
+        let (outcome, note) = random_networks(device, networks, until);
+        findings.push(finding("random networks", outcome, note));
+    }
+    findings
+}
+
+/// Compares a golden model in every way. Returns what was compared.
+fn golden(device: &Device, folder: &Path) -> Result<String, Failure> {
+    let loaded = load(folder)?;
+    let inputs: Vec<ZooInput> =
+        loaded.folder.inputs(&loaded.folder.input())?.collect::<Result<_, _>>()?;
+    let mut cpu = Engine::new(loaded.model.clone(), loaded.parameters.clone())?;
+    let expected = cpu.run(&inputs)?;
+    near_golden(&expected, &folder.join("expected.jsonl"))?;
+    let chunks = SIZES.map(|size| inputs.chunks(size).map(<[_]>::to_vec).collect::<Vec<_>>());
+    let unlearned = Fsm::new(Encoding::Sort, 0);
+    let mut tf32: Option<Vec<Rows>> = None;
+    for system in VARIANTS {
+        let setup = Setup::new(system, &unlearned, 1).on(Some(device));
+        let (model, set) = (loaded.model.clone(), Arc::default());
+        let mut running = Running::new(model, &setup, &loaded.parameters, set, chunks.concat())?;
+        let (mut next, name) = (0, system.name());
+        for (size, chunks) in SIZES.into_iter().zip(&chunks) {
+            let mut got = Vec::new();
+            for _ in chunks {
+                got.extend(running.run(next)?.to_vec());
+                next += 1;
+            }
+            let error = difference(&got, &expected);
+            let compared = match system {
+                System::CudaTf32 => tf32.get_or_insert(got.clone()),
+                _ => &expected,
+            };
+            if !same_bits_or_nan(&got, compared) {
+                return Err(format!("{name}, mini-batches of {size}: different bits").into());
+            }
+            if error > system.tolerance().into() {
+                return Err(format!("{name}: differs by {error:e} from the processor").into());
+            }
+        }
+    }
+    let error = tf32.map_or(0.0, |tf32| difference(&tf32, &expected));
+    Ok(format!("the processor's bits with waves, teams and folded tables; tf32 within {error:.1e}"))
+}
+
+/// Compares with the outputs of another program.
+fn near_golden(got: &[Rows], path: &Path) -> Result<(), Failure> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let lines: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let mut expected = Vec::new();
+    for line in &lines {
+        let rows = line["logits"].as_array().ok_or("a golden without logits")?;
+        expected
+            .extend(rows.iter().filter_map(Value::as_array).flatten().filter_map(Value::as_f64));
+    }
+    let got: Vec<f32> = got.iter().flat_map(Rows::iter).flatten().copied().collect();
+    let far = |(&got, want): (&f32, &f64)| (f64::from(got) - want).abs() > TOLERANCE;
+    let far = got.iter().zip(&expected).any(far);
+    if got.len() != expected.len() || far {
+        return Err(format!("the processor's results differ from {}", path.display()).into());
+    }
+    Ok(())
+}
+
+/// Progress of the comparison of random networks.
+#[derive(Default)]
+struct Compared {
+    same: u64,
+    /// The reason why some were not compared.
+    no_compiler: Option<String>,
+    wrong: Option<String>,
+}
+
+/// Compares random networks on several threads, since compiling takes most of the time.
+fn random_networks(device: &Device, all: u64, until: Instant) -> (Outcome, String) {
+    let (next, compared) = (AtomicU64::new(0), Mutex::new(Compared::default()));
+    let work = || {
+        while Instant::now() < until {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= all {
+                break;
+            }
+            let result = random_network(device, seed);
+            let mut compared = compared.lock().unwrap_or_else(PoisonError::into_inner);
+            match result {
+                Ok(true) => compared.same += 1,
+                Ok(false) => compared.wrong = Some(format!("network {seed} has different bits")),
+                Err(error) if is_no_compiler(&error) => {
+                    compared.no_compiler = Some(error.to_string());
+                }
+                Err(error) => compared.wrong = Some(format!("network {seed}: {error}")),
+            }
+            if compared.no_compiler.is_some() || compared.wrong.is_some() {
+                break;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        (0..compiler_threads()).for_each(|_| drop(scope.spawn(work)));
+    });
+    let compared = compared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let same = format!("{} have the processor's bits, with waves and with teams", compared.same);
+    match compared {
+        Compared { wrong: Some(wrong), .. } => (Outcome::Failed, wrong),
+        Compared { same: 0, no_compiler: Some(why), .. } => (Outcome::Skipped, why),
+        Compared { no_compiler: Some(_), .. } => {
+            (Outcome::Passed, format!("{same}; kernels of the others are not stored"))
+        }
+        Compared { same: got, .. } if got < all => (Outcome::Stopped, format!("{same}; of {all}")),
+        _ => (Outcome::Passed, same),
+    }
+}
+
+/// Returns the number of threads that compile kernels.
+pub(super) fn compiler_threads() -> usize {
+    thread::available_parallelism().map_or(1, Into::into).min(16)
+}
+
+/// Compiles the cells of a random network. Tables of every other network are folded.
+pub(super) fn random_program(seed: u64, network: &Arc<Network>) -> Program {
+    let system = if seed % 2 == 1 { System::CudaFolded } else { System::Cuda };
+    system.program(network).expect("cells of random networks are small")
+}
+
+/// Returns true if a random network has the processor's bits, with waves and with teams.
+fn random_network(device: &Device, seed: u64) -> Result<bool, BackendError> {
+    let subject = Subject::random(seed);
+    // The processor folds no tables.
+    let unfolded = Arc::new(random_program(0, &subject.network));
+    let cpu = Cpu::new(unfolded.clone(), &subject.parameters, Level::detect());
+    let mut cpu = cpu.expect("parameters of random networks are few");
+    let expected = subject.run(&unfolded, &mut cpu)?;
+    let program = Arc::new(random_program(seed, &subject.network));
+    for options in [System::CudaWaves, System::Cuda].into_iter().filter_map(System::on_cuda) {
+        let mut device = device.load(&program, &subject.parameters, &options)?;
+        // Twice in the same memory.
+        for _ in 0..2 {
+            if subject.run(&program, &mut *device)? != expected {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Returns true if kernels are not stored and there is no compiler.
+fn is_no_compiler(failure: &(dyn std::error::Error + 'static)) -> bool {
+    let error = failure.downcast_ref::<BackendError>().and_then(CudaError::of);
+    matches!(error, Some(CudaError::NoCompiler { .. }))
+}

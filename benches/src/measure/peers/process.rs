@@ -1,0 +1,94 @@
+//! The process of a peer.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::measure::peers::program::Program;
+use crate::measure::rounds::Each;
+
+/// A peer that waits for mini-batches.
+pub(super) struct Process {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+    program: Program,
+    pub(super) version: String,
+    /// Seconds of all turns, and seconds in which Python prepared their inputs.
+    pub(super) computing: f64,
+    pub(super) preparing: f64,
+}
+
+/// The first line of a peer.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Greeting {
+    Version(String),
+    /// A reason why it cannot run the model.
+    Skipped(String),
+}
+
+impl Process {
+    /// Starts a program on a folder. Prints the reason if it cannot run the model.
+    pub(super) fn start(program: Program, folder: &Path) -> Result<Option<Self>, Failure> {
+        let mut command = program.command(folder);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let to = child.stdin.take();
+        let from = BufReader::new(child.stdout.take().expect("it is piped"));
+        let version = String::new();
+        let mut process =
+            Self { child, to, from, program, version, computing: 0.0, preparing: 0.0 };
+        match serde_json::from_str(&process.line()?)? {
+            Greeting::Version(version) => {
+                process.version = version;
+                Ok(Some(process))
+            }
+            Greeting::Skipped(reason) => {
+                eprintln!("{}: {reason}; skipped", program.name());
+                Ok(None)
+            }
+        }
+    }
+
+    fn line(&mut self) -> Result<String, Failure> {
+        let mut line = String::new();
+        match self.from.read_line(&mut line)? {
+            0 => {
+                let name = self.program.name();
+                Err(format!("{name}: the program ended; see its messages above").into())
+            }
+            _ => Ok(line),
+        }
+    }
+
+    /// Runs mini-batches and reports the seconds of each.
+    pub(super) fn turn(
+        &mut self,
+        mini_batches: &[usize],
+        each: &mut Each<'_>,
+    ) -> Result<(), Failure> {
+        let numbers: Vec<String> = mini_batches.iter().map(usize::to_string).collect();
+        let to = self.to.as_mut().expect("it is open while the process lives");
+        writeln!(to, "{}", numbers.join(" "))?;
+        to.flush()?;
+        let seconds: Vec<[f64; 2]> = serde_json::from_str(&self.line()?)?;
+        for (&index, [computing, preparing]) in mini_batches.iter().zip(seconds) {
+            self.computing += computing;
+            self.preparing += preparing;
+            each(index, computing);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The end of its input would end it too, but it is not waited for.
+        self.to = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,138 @@
+//! Other programs, and whether they are installed.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::measure::assets;
+use crate::measure::systems::System;
+
+/// Another program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Program {
+    /// PyTorch, batched by hand level by level.
+    PyTorch,
+    /// DyNet with its automatic batching.
+    DyNet,
+    /// PyTorch on a CUDA device, eagerly.
+    PyTorchCuda,
+    /// PyTorch on a CUDA device, replaying a captured graph for each mini-batch.
+    PyTorchGraphs,
+}
+
+/// Models without decoding. A peer would decode one step at a time, and most of the time would be
+/// Python's.
+const TREES: [&str; 3] = ["tree_lstm", "tree_lstm_2type", "tree_gru"];
+const OTHERS: [&str; 3] = ["bilstm_tagger", "lattice_lstm", "lattice_gru"];
+
+impl Program {
+    /// All programs.
+    pub const ALL: [Self; 4] = [Self::PyTorch, Self::DyNet, Self::PyTorchCuda, Self::PyTorchGraphs];
+
+    /// Returns the name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PyTorch => "PyTorch",
+            Self::DyNet => "DyNet",
+            Self::PyTorchCuda => "PyTorch, CUDA",
+            Self::PyTorchGraphs => "PyTorch, CUDA graphs",
+        }
+    }
+
+    /// Returns the name in records, which includes the way of batching a model.
+    pub fn system(self, model: &str) -> &'static str {
+        match (self, model) {
+            (Self::PyTorch, "bilstm_tagger") => "pytorch-lstm",
+            (Self::PyTorch, _) => "pytorch-levels",
+            (Self::DyNet, _) => "dynet-autobatch",
+            (Self::PyTorchCuda, _) => "pytorch-cuda",
+            (Self::PyTorchGraphs, _) => "pytorch-cuda-graphs",
+        }
+    }
+
+    /// Returns the program with this name in records.
+    pub fn of_system(system: &str) -> Option<Self> {
+        match system {
+            "pytorch-cuda" => Some(Self::PyTorchCuda),
+            "pytorch-cuda-graphs" => Some(Self::PyTorchGraphs),
+            system if system.starts_with("pytorch-") => Some(Self::PyTorch),
+            system if system.starts_with("dynet-") => Some(Self::DyNet),
+            _ => None,
+        }
+    }
+
+    /// Returns our system that takes turns with it.
+    pub fn rival(self) -> System {
+        match self {
+            Self::PyTorch | Self::DyNet => System::Edbatch,
+            Self::PyTorchCuda | Self::PyTorchGraphs => System::Cuda,
+        }
+    }
+
+    /// Returns true if its script has a model.
+    pub fn knows(self, model: &str) -> bool {
+        let has = |models: &[&str]| models.contains(&model);
+        // DyNet does not batch the matrix products of `mv_rnn`.
+        has(&TREES) || has(&OTHERS) || (self != Self::DyNet && model == "mv_rnn")
+    }
+
+    /// Returns its version.
+    pub fn version(self) -> Result<String, String> {
+        let name = self.name();
+        let (script, missing) = match self {
+            Self::DyNet => (
+                "import dynet; print(dynet.__version__)",
+                "import dynet (docs/benchmarks.md says how to build it)",
+            ),
+            Self::PyTorch => (
+                "import torch; print(torch.__version__)",
+                "import torch (python3 -m pip install torch)",
+            ),
+            Self::PyTorchCuda | Self::PyTorchGraphs => (
+                "import torch; assert torch.cuda.is_available(); print(torch.__version__)",
+                "import torch with a CUDA device",
+            ),
+        };
+        let output = python().args(["-c", script]).output();
+        let output = output.map_err(|error| format!("{name}: cannot start python3: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("{name}: python3 cannot {missing}"));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().into())
+    }
+
+    /// Returns the programs that are installed and compete with one of `systems`. Prints why others
+    /// cannot run.
+    pub fn installed(systems: &[System]) -> Vec<Self> {
+        let found = |program: &Self| {
+            let version = program.version();
+            match &version {
+                Ok(version) => eprintln!("{}: {version}, one thread", program.name()),
+                Err(missing) => eprintln!("{missing}; skipped"),
+            }
+            version.is_ok()
+        };
+        let all = Self::ALL.into_iter().filter(|program| systems.contains(&program.rival()));
+        all.filter(found).collect()
+    }
+
+    /// Returns the command that runs it on a folder.
+    pub(super) fn command(self, folder: &Path) -> Command {
+        let (script, options): (_, &[&str]) = match self {
+            Self::PyTorch => ("pytorch.py", &[]),
+            Self::DyNet => ("dynet_peer.py", &[]),
+            Self::PyTorchCuda => ("pytorch.py", &["cuda"]),
+            Self::PyTorchGraphs => ("pytorch.py", &["cuda-graphs"]),
+        };
+        let mut command = python();
+        // Some libraries read the number of threads before the script can set it.
+        command.arg(assets::scripts().join(script)).arg(folder).args(options);
+        command.env("OMP_NUM_THREADS", "1").env("MKL_NUM_THREADS", "1");
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+}
+
+/// Returns the Python that runs peers.
+fn python() -> Command {
+    Command::new(std::env::var_os("EDBATCH_PYTHON").unwrap_or_else(|| "python3".into()))
+}

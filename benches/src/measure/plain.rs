@@ -1,0 +1,230 @@
+//! The backend of the other systems: whole batches, one kernel for each operation, gathers as
+//! steps.
+//!
+//! It runs the same plans as our backend, without our ways of running them: batches are not cut into
+//! tiles, weights are not packed, and each product uses the fastest third-party library for its
+//! shape ([`gemm`]). If the rows of a product are not evenly spaced, they are gathered first, once
+//! for all products of a batch that read them. Element-wise kernels are ours and read rows in place.
+//! Each thread has a [fork](Backend::fork).
+
+mod cell;
+pub mod gemm;
+
+use std::collections::HashMap;
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+
+use edbatch_graph::ParameterId;
+use edbatch_layout::{CellPart, CellPlan, CellStep, Plan, Program, ValueRow, Want};
+use edbatch_runtime::kernels::rows::split_around;
+use edbatch_runtime::kernels::{Level, arg_max};
+use edbatch_runtime::{
+    Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Profile, fields,
+};
+
+use cell::{Batch, Workspace};
+use gemm::Weight;
+
+/// Runs plans like other systems do.
+pub struct Plain {
+    loaded: Arc<Loaded>,
+    slots: Vec<Slot>,
+    workspace: Workspace,
+    profile: Arc<Profile>,
+}
+
+/// The memory of a part.
+#[derive(Default)]
+struct Slot {
+    arena: Aligned,
+    /// Elements that stay for the next plan.
+    stayed: Vec<f32>,
+    /// By wanted value: the index of its largest element.
+    arg_max: Vec<u32>,
+}
+
+/// Data shared by all forks.
+struct Loaded {
+    program: Arc<Program>,
+    level: Level,
+    parameters: Vec<Arc<Vec<f32>>>,
+    /// By cell and part: the weight of each step that multiplies by one.
+    weights: Vec<[Vec<Option<Arc<Weight>>>; 3]>,
+    bytes: usize,
+}
+
+const PARTS: [CellPart; 3] = [CellPart::Whole, CellPart::Prologue, CellPart::Body];
+
+impl Plain {
+    /// Loads a program and its parameters.
+    pub fn new(program: Arc<Program>, parameters: &Parameters) -> Self {
+        let ids = 0..program.network().parameters().len() as u32;
+        let parameters: Vec<_> = ids.map(|id| parameters.get(ParameterId(id)).clone()).collect();
+        let mut known: HashMap<Vec<ParameterId>, Arc<Weight>> = HashMap::new();
+        let mut weight = |step: &CellStep| match step {
+            CellStep::Product { weights, width, .. } => {
+                let stack = || {
+                    let stack: Vec<&[f32]> =
+                        weights.iter().map(|id| parameters[id.0 as usize].as_slice()).collect();
+                    Arc::new(Weight::new(&stack, *width as usize))
+                };
+                Some(known.entry(weights.clone()).or_insert_with(stack).clone())
+            }
+            _ => None,
+        };
+        let mut of_part = |plan: Option<&CellPlan>| match plan {
+            Some(plan) => plan.steps.iter().map(&mut weight).collect(),
+            None => Vec::new(),
+        };
+        let kinds = (0..program.cells().len()).map(edbatch_graph::Kind::new);
+        let weights =
+            kinds.map(|kind| PARTS.map(|part| of_part(program.part(kind, part)))).collect();
+        let of_parameters: usize = parameters.iter().map(|values| size_of_val(&***values)).sum();
+        let bytes = of_parameters + known.values().map(|weight| weight.bytes()).sum::<usize>();
+        let level = Level::detect();
+        Self::on(Arc::new(Loaded { program, level, parameters, weights, bytes }), Arc::default())
+    }
+
+    fn on(loaded: Arc<Loaded>, profile: Arc<Profile>) -> Self {
+        Self { loaded, slots: Vec::new(), workspace: Workspace::default(), profile }
+    }
+
+    /// Returns the profile that times steps.
+    pub fn profile(&self) -> Arc<Profile> {
+        self.profile.clone()
+    }
+}
+
+impl Slot {
+    /// Writes the given values into the arena.
+    fn place(&mut self, program: &Program, plan: &Plan, given: &Given<'_>) {
+        let (initial, others) = plan.given.split_at(given.initial.len());
+        let (stayed, host) = others.split_at(given.stayed);
+        for (&row, elements) in initial.iter().zip(given.initial.iter()) {
+            self.place_rows(program, &[row], elements);
+        }
+        let elements = mem::take(&mut self.stayed);
+        self.place_rows(program, stayed, &elements);
+        self.stayed = elements;
+        self.place_rows(program, host, given.host);
+    }
+
+    fn place_rows(&mut self, program: &Program, rows: &[ValueRow], mut elements: &[f32]) {
+        for range in rows.iter().flat_map(|&row| ranges(program, row)) {
+            let (field, rest) = elements.split_at(range.len());
+            self.arena.get_mut()[range].copy_from_slice(field);
+            elements = rest;
+        }
+    }
+
+    /// Copies values that stay out of the arena, and finds the requested largest elements.
+    fn collect(&mut self, loaded: &Loaded, plan: &Plan) {
+        self.stayed.clear();
+        self.arg_max.clear();
+        for &(row, want) in &plan.wanted {
+            let fields = ranges(&loaded.program, row);
+            let arena = self.arena.get();
+            let mut largest = 0;
+            match want {
+                Want::Elements => {}
+                Want::Stay => fields.for_each(|field| self.stayed.extend_from_slice(&arena[field])),
+                Want::ArgMax => {
+                    let fields: Vec<&[f32]> = fields.map(|field| &arena[field]).collect();
+                    largest = match fields[..] {
+                        [field] => arg_max(loaded.level, field),
+                        _ => arg_max(loaded.level, &fields.concat()),
+                    } as u32;
+                }
+            }
+            self.arg_max.push(largest);
+        }
+    }
+
+    /// Runs a step of a plan.
+    fn step(
+        &mut self,
+        (loaded, profile): (&Loaded, &Profile),
+        plan: &Plan,
+        index: usize,
+        workspace: &mut Workspace,
+    ) {
+        let step = plan.steps[index];
+        let cell = loaded.program.carried_out(&step);
+        let (out, stride) = (step.out as usize, cell.output_stride as usize);
+        let written = out..out + step.calls as usize * stride;
+        let (around, output) = split_around(self.arena.get_mut(), written);
+        let weights = &loaded.weights[step.cell.index()][step.action.part() as usize];
+        let batch = Batch { loaded, plan, index, cell, around, profile };
+        batch.run(weights, output, workspace);
+    }
+}
+
+/// Returns the places of a value's fields in the arena.
+fn ranges(program: &Program, row: ValueRow) -> impl Iterator<Item = Range<usize>> + use<'_> {
+    fields(program, row).map(|(start, width)| start..start + width)
+}
+
+impl Backend for Plain {
+    fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError> {
+        for &Part { slot, plan, given } in parts {
+            if self.slots.len() <= slot {
+                self.slots.resize_with(slot + 1, Slot::default);
+            }
+            let Self { loaded, slots, workspace, profile } = self;
+            let slot = &mut slots[slot];
+            slot.arena.reserve(plan.arena);
+            slot.place(&loaded.program, plan, &given);
+            for step in 0..plan.steps.len() {
+                slot.step((loaded, profile), plan, step, workspace);
+            }
+            slot.collect(loaded, plan);
+        }
+        Ok(())
+    }
+
+    fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
+        let Slot { arena, arg_max, .. } = &self.slots[slot];
+        Outputs::new(&self.loaded.program, plan, arena.get(), arg_max)
+    }
+
+    fn bytes(&self) -> Bytes {
+        let arena = self.slots.iter().map(|slot| size_of_val(slot.arena.get())).sum();
+        Bytes { weights: self.loaded.bytes, arena }
+    }
+
+    fn fork(&self) -> Box<dyn Backend> {
+        Box::new(Self::on(self.loaded.clone(), self.profile.clone()))
+    }
+
+    fn prefers_forks(&self) -> bool {
+        true
+    }
+}
+
+/// Elements that start at a cache line.
+#[derive(Default)]
+struct Aligned {
+    elements: Vec<f32>,
+    first: usize,
+    len: usize,
+}
+
+impl Aligned {
+    /// Makes room for `len` elements of any value.
+    fn reserve(&mut self, len: usize) {
+        if self.len < len {
+            self.elements = vec![0.0; len + edbatch_layout::LINE];
+            self.first = self.elements.as_ptr().align_offset(64).min(edbatch_layout::LINE);
+            self.len = len;
+        }
+    }
+
+    fn get(&self) -> &[f32] {
+        &self.elements[self.first..][..self.len]
+    }
+
+    fn get_mut(&mut self) -> &mut [f32] {
+        &mut self.elements[self.first..][..self.len]
+    }
+}

@@ -1,0 +1,385 @@
+//! The steps of a cell, each for the whole batch.
+
+use std::mem;
+use std::sync::Arc;
+
+use edbatch_graph::ParameterId;
+use edbatch_layout::{Base, CellPlan, CellStep, LINE, Mode, Operand, Place, Plan};
+use edbatch_runtime::kernels::rows::Around;
+use edbatch_runtime::kernels::{self, Input, RowsMut, RowsRef, math};
+use edbatch_runtime::{Profile, Work};
+
+use super::gemm::{Matrix, Weight, multiply};
+use super::{Aligned, Loaded};
+
+/// Memory of a batch, reused by the next batch.
+#[derive(Default)]
+pub(super) struct Workspace {
+    regions: Vec<Aligned>,
+    /// Rows gathered for products, with their source.
+    gathered: Vec<(Option<Place>, Aligned)>,
+    /// A zero for each call: a list that reads row 0 for all calls.
+    zeros: Vec<u32>,
+}
+
+/// A step of a plan.
+pub(super) struct Batch<'a> {
+    pub(super) loaded: &'a Loaded,
+    pub(super) plan: &'a Plan,
+    pub(super) index: usize,
+    pub(super) cell: &'a CellPlan,
+    /// The arena without the rows that the step writes.
+    pub(super) around: Around<'a>,
+    pub(super) profile: &'a Profile,
+}
+
+/// Memory that a step writes, with the distance of its rows.
+struct Target<'a> {
+    base: Base,
+    memory: &'a mut [f32],
+    stride: usize,
+}
+
+impl Batch<'_> {
+    pub(super) fn run(
+        &self,
+        weights: &[Option<Arc<Weight>>],
+        output: &mut [f32],
+        workspace: &mut Workspace,
+    ) {
+        let calls = self.calls();
+        let Workspace { regions, gathered, zeros } = workspace;
+        zeros.resize(zeros.len().max(calls), 0);
+        gathered.iter_mut().for_each(|(from, _)| *from = None);
+        if regions.len() < self.cell.regions.len() {
+            regions.resize_with(self.cell.regions.len(), Aligned::default);
+        }
+        for (region, &width) in regions.iter_mut().zip(&self.cell.regions) {
+            region.reserve(calls * stride(width));
+        }
+        for (step, weight) in self.cell.steps.iter().zip(weights) {
+            let mut written: Vec<Base> =
+                step.writes().iter().map(|(place, _)| place.base).collect();
+            written.dedup();
+            let mut taken: Vec<(Base, Aligned)> = Vec::new();
+            for &base in &written {
+                if let Base::Scratch(region) = base {
+                    taken.push((base, mem::take(&mut regions[usize::from(region)])));
+                }
+            }
+            let (out, unwritten) = match written.contains(&Base::Output) {
+                true => (Some(&mut *output), None),
+                false => (None, Some(&*output)),
+            };
+            let mut targets: Vec<Target<'_>> = Vec::new();
+            for (base, region) in &mut taken {
+                let stride = self.stride_of(*base);
+                let memory = &mut region.get_mut()[..calls * stride];
+                targets.push(Target { base: *base, memory, stride });
+            }
+            if let Some(memory) = out {
+                let stride = self.cell.output_stride as usize;
+                targets.push(Target { base: Base::Output, memory, stride });
+            }
+            let source = Source { batch: self, regions, output: unwritten, zeros };
+            match (step, weight) {
+                (CellStep::Product { x, out, mode, .. }, Some(weight)) => {
+                    let target = only(&mut targets);
+                    self.product(weight, (*x, *out, *mode), &source, target, gathered);
+                }
+                _ => self.other(step, &source, &mut targets),
+            }
+            drop(targets);
+            for (base, region) in taken {
+                if let Base::Scratch(index) = base {
+                    regions[usize::from(index)] = region;
+                }
+            }
+        }
+    }
+
+    fn calls(&self) -> usize {
+        self.plan.steps[self.index].calls as usize
+    }
+
+    fn stride_of(&self, base: Base) -> usize {
+        match base {
+            Base::Scratch(region) => stride(self.cell.regions[usize::from(region)]),
+            _ => self.cell.output_stride as usize,
+        }
+    }
+
+    fn product(
+        &self,
+        weight: &Weight,
+        (x, out, mode): (Place, Place, Mode),
+        source: &Source<'_>,
+        target: &mut Target<'_>,
+        gathered: &mut Vec<(Option<Place>, Aligned)>,
+    ) {
+        let (calls, depth) = (self.calls(), weight.depth);
+        if let Mode::From(start) = mode {
+            let rows = source.rows(start, weight.outputs);
+            target.each_row(out, calls, weight.outputs, |call, to| {
+                to.copy_from_slice(rows.row(call, weight.outputs));
+            });
+        }
+        let (data, stride) = match source.rows(x, depth) {
+            RowsRef::Span { data, stride } => (data, stride),
+            rows => {
+                let _timer = self.profile.time_of(Work::Gather);
+                let known = gathered.iter().position(|(from, _)| *from == Some(x));
+                let index = known.unwrap_or_else(|| {
+                    let free = gathered.iter().position(|(from, _)| from.is_none());
+                    let index = free.unwrap_or_else(|| {
+                        gathered.push((None, Aligned::default()));
+                        gathered.len() - 1
+                    });
+                    let (from, memory) = &mut gathered[index];
+                    *from = Some(x);
+                    memory.reserve(calls * depth);
+                    let rows_to = memory.get_mut().chunks_exact_mut(depth).take(calls);
+                    rows_to.enumerate().for_each(|(i, to)| to.copy_from_slice(rows.row(i, depth)));
+                    index
+                });
+                (gathered[index].1.get(), depth)
+            }
+        };
+        let _timer = self.profile.time_of(Work::Product);
+        let x = Matrix { data, rows: calls, columns: depth, stride, transposed: false };
+        let out = (&mut target.memory[out.offset as usize..], target.stride);
+        weight.multiply(x, out, mode != Mode::Set);
+    }
+
+    fn other(&self, step: &CellStep, source: &Source<'_>, targets: &mut [Target<'_>]) {
+        let (level, calls) = (self.loaded.level, self.calls());
+        let _timer = self.profile.time_of(match step {
+            CellStep::MatMul { .. } => Work::Product,
+            step if step.is_move() => Work::Gather,
+            _ => Work::Elementwise,
+        });
+        match *step {
+            CellStep::Elementwise { width, ref inputs, ref outputs, ref program } => {
+                let width = width as usize;
+                let read: Vec<Input<'_>> =
+                    inputs.iter().map(|&place| source.input(place, width)).collect();
+                let mut written = columns(targets, outputs, width);
+                kernels::elementwise(level, program, width, &read, &mut written);
+            }
+            CellStep::Reduce { port, from, width, by, out } => {
+                let (rows, ends) = source.values(port, from);
+                let target = only(targets);
+                let mut rows_out = columns(std::slice::from_mut(target), &[out], width as usize);
+                let out = rows_out.pop().expect("one place");
+                kernels::reduce(level, by, rows, ends, out);
+            }
+            CellStep::MatMul { left, ref right, bias, m, k, n, out } => {
+                let shape = [m, k, n].map(|size| size as usize);
+                self.matrix_product((left, right, bias), shape, source, only(targets), out);
+            }
+            CellStep::Softmax { from, width, out, logarithm } => {
+                let (width, rows) = (width as usize, source.rows(from, width as usize));
+                only(targets).each_row(out, calls, width, |call, to| {
+                    to.copy_from_slice(rows.row(call, width));
+                    if logarithm { math::log_softmax(level, to) } else { math::softmax(level, to) }
+                });
+            }
+            CellStep::Copy { from, width, out } => {
+                let (width, rows) = (width as usize, source.rows(from, width as usize));
+                only(targets).each_row(out, calls, width, |call, to| {
+                    to.copy_from_slice(rows.row(call, width));
+                });
+            }
+            CellStep::Expand { from, rows, columns, out } => {
+                let (height, columns) = (rows as usize, columns as usize);
+                let rows = source.rows(from, height);
+                only(targets).each_row(out, calls, height * columns, |call, to| {
+                    let elements = rows.row(call, height);
+                    let to = to.chunks_exact_mut(columns);
+                    to.zip(elements).for_each(|(to, &element)| to.fill(element));
+                });
+            }
+            CellStep::Transpose { from, rows, columns, out } => {
+                let (height, columns) = (rows as usize, columns as usize);
+                let rows = source.rows(from, height * columns);
+                only(targets).each_row(out, calls, height * columns, |call, to| {
+                    let matrix = rows.row(call, height * columns);
+                    for (j, to) in to.chunks_exact_mut(height).enumerate() {
+                        let column = matrix.iter().skip(j).step_by(columns);
+                        to.iter_mut().zip(column).for_each(|(to, &element)| *to = element);
+                    }
+                });
+            }
+            CellStep::Fill { value, width, out } => {
+                only(targets).each_row(out, calls, width as usize, |_, to| to.fill(value));
+            }
+            CellStep::Product { .. } => unreachable!("a product has a weight"),
+        }
+    }
+
+    /// Multiplies two matrices for each call.
+    fn matrix_product(
+        &self,
+        (left, right, bias): (Place, &[(Place, u32)], Option<Place>),
+        [m, k, n]: [usize; 3],
+        source: &Source<'_>,
+        target: &mut Target<'_>,
+        out: Place,
+    ) {
+        let library = super::gemm::of_values([m, k, n]);
+        let lefts = source.rows(left, m * k);
+        let bias = bias.map(|place| source.rows(place, m));
+        let pieces: Vec<(RowsRef<'_>, usize)> = right
+            .iter()
+            .map(|&(place, rows)| (source.rows(place, rows as usize * n), rows as usize * n))
+            .collect();
+        let mut whole = Vec::new();
+        target.each_row(out, self.calls(), m * n, |call, to| {
+            if let Some(bias) = &bias {
+                let elements = bias.row(call, m);
+                to.chunks_exact_mut(n).zip(elements).for_each(|(row, &b)| row.fill(b));
+            }
+            let left = Matrix::dense(lefts.row(call, m * k), m, k);
+            let right = match pieces[..] {
+                [(rows, elements)] => rows.row(call, elements),
+                _ => {
+                    whole.clear();
+                    let parts = pieces.iter().map(|(rows, elements)| rows.row(call, *elements));
+                    parts.for_each(|part| whole.extend_from_slice(part));
+                    &whole[..]
+                }
+            };
+            multiply(library, left, Matrix::dense(right, k, n), (to, n), bias.is_some());
+        });
+    }
+}
+
+impl Target<'_> {
+    fn each_row(
+        &mut self,
+        out: Place,
+        calls: usize,
+        width: usize,
+        mut write: impl FnMut(usize, &mut [f32]),
+    ) {
+        for call in 0..calls {
+            write(call, &mut self.memory[call * self.stride + out.offset as usize..][..width]);
+        }
+    }
+}
+
+/// Returns the distance of rows in a region. Distances that are multiples of large powers of two would
+/// use few sets of the cache.
+fn stride(width: u32) -> usize {
+    let width = width as usize;
+    if width.is_multiple_of(256) { width + LINE } else { width }
+}
+
+/// Returns the target of a step that writes to one place.
+fn only<'t, 'a>(targets: &'t mut [Target<'a>]) -> &'t mut Target<'a> {
+    targets.first_mut().expect("a step writes something")
+}
+
+/// Returns rows of `width` columns at several places. Places and targets are in ascending order.
+fn columns<'t>(targets: &'t mut [Target<'_>], places: &[Place], width: usize) -> Vec<RowsMut<'t>> {
+    let mut rows = Vec::with_capacity(places.len());
+    for target in targets {
+        let mut rest = RowsMut::new(target.memory, target.stride, target.stride);
+        let mut at = 0;
+        for place in places.iter().filter(|place| place.base == target.base) {
+            let (_, from) = rest.split_columns(place.offset as usize - at);
+            let (written, right) = from.split_columns(width);
+            rows.push(written);
+            (rest, at) = (right, place.offset as usize + width);
+        }
+    }
+    rows
+}
+
+/// The memory that a step reads.
+struct Source<'a> {
+    batch: &'a Batch<'a>,
+    regions: &'a [Aligned],
+    /// The output rows, unless the step writes them.
+    output: Option<&'a [f32]>,
+    zeros: &'a [u32],
+}
+
+impl<'a> Source<'a> {
+    /// Returns `width` elements at a place, for each call.
+    fn rows(&self, place: Place, width: usize) -> RowsRef<'a> {
+        let (batch, calls, offset) = (self.batch, self.batch.calls(), place.offset as usize);
+        let step = &batch.plan.steps[batch.index];
+        let operands = batch.plan.operands_of(batch.index);
+        let tables = batch.loaded.program.network()[step.cell].tables();
+        let parameter = |id: ParameterId| &batch.loaded.parameters[id.0 as usize][offset..];
+        let operand = match place.base {
+            Base::Scratch(region) => {
+                let data = &self.regions[usize::from(region)].get()[offset..];
+                return span(data, batch.stride_of(place.base), calls, width);
+            }
+            Base::Output => {
+                let output = self.output.expect("no step reads what it writes");
+                return span(&output[offset..], batch.stride_of(place.base), calls, width);
+            }
+            Base::Parameter(id) => {
+                return RowsRef::List { data: parameter(id), offsets: &self.zeros[..calls] };
+            }
+            Base::Table(table) => {
+                let Operand::Table { start } = operands[usize::from(table)] else {
+                    unreachable!("the plan was checked against the cell")
+                };
+                let data = parameter(tables[usize::from(table)].parameter);
+                return RowsRef::List { data, offsets: batch.plan.rows(start, step.calls) };
+            }
+            Base::Port(port) => operands[tables.len() + usize::from(port)],
+            Base::Hoisted => operands[operands.len() - 1],
+        };
+        match operand {
+            Operand::Span { first, stride } => {
+                let (first, stride) = (first as usize + offset, stride as usize);
+                let stride = if calls > 1 { stride } else { stride.max(width) };
+                let end = first + (calls - 1) * stride + width;
+                batch.around.span(first..end, stride)
+            }
+            Operand::List { start } => {
+                batch.around.shifted(offset).list(batch.plan.list(start, step.calls))
+            }
+            Operand::Hoisted { start } => {
+                batch.around.shifted(offset).list(batch.plan.rows(start, step.calls))
+            }
+            operand => unreachable!("{operand:?} is no row of the arena for each call"),
+        }
+    }
+
+    /// Returns an input of an element-wise program.
+    fn input(&self, place: Place, width: usize) -> Input<'a> {
+        match place.base {
+            Base::Parameter(id) => {
+                let values = &self.batch.loaded.parameters[id.0 as usize];
+                Input::Same(&values[place.offset as usize..][..width])
+            }
+            _ => Input::Rows(self.rows(place, width)),
+        }
+    }
+
+    /// Returns all values at a port that takes any number, and the end of each call's values.
+    fn values(&self, port: u16, from: u32) -> (RowsRef<'a>, &'a [u32]) {
+        let Batch { loaded, plan, index, around, .. } = *self.batch;
+        let step = &plan.steps[index];
+        let tables = loaded.program.network()[step.cell].tables().len();
+        let Operand::Many { ends, rows } = plan.operands_of(index)[tables + usize::from(port)]
+        else {
+            unreachable!("the plan was checked against the cell")
+        };
+        let ends = plan.list(ends, step.calls);
+        let count = ends.last().copied().unwrap_or(0);
+        (around.shifted(from as usize).list(plan.list(rows, count)), ends)
+    }
+}
+
+/// Returns `calls` rows of `width` elements, `stride` apart.
+fn span(data: &[f32], stride: usize, calls: usize, width: usize) -> RowsRef<'_> {
+    let stride = if calls > 1 { stride } else { stride.max(width) };
+    RowsRef::Span { data: &data[..(calls - 1) * stride + width], stride }
+}

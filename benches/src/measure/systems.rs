@@ -1,0 +1,287 @@
+//! The systems that are compared: ours, ours without or with one part, and other published methods
+//! of batching.
+//!
+//! All run on the same engine. The other methods share one backend, [`Plain`]: whole batches, one
+//! kernel for each operation, and the fastest third-party matrix product for each shape. Ours runs
+//! on our own kernels; `no-kernel` shows how much they contribute. A CUDA device is a further
+//! system.
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use edbatch::{Engine, EngineOptions, cell_schedules, cell_schedules_by};
+use edbatch_cuda::{CudaOptions, Driver, Precision};
+use edbatch_graph::{Kind, Network};
+use edbatch_layout::{CellStyle, Program, TooLarge};
+use edbatch_models::Model;
+use edbatch_policy::{Agenda, AnyPolicy, Depth, Frontier, Fsm, Policy};
+use edbatch_runtime::kernels::Level;
+use edbatch_runtime::{Backend, Cpu, Parameters, Profile, ThreadPool};
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+use crate::failure::Failure;
+use crate::measure::device::Device;
+use crate::measure::plain::Plain;
+
+/// A way to run a model.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, ValueEnum)]
+pub enum System {
+    /// Our cells, one node at a time
+    Unbatched,
+    /// Single operations without cells, batched by depth
+    VanillaDepth,
+    /// Single operations without cells, batched by mean depth
+    VanillaAgenda,
+    /// Cells batched by depth; inside a cell, operations in the order of their batches
+    CellsDepth,
+    /// Cells batched by mean depth, the same inside: what the paper calls Cavs DyNet
+    CellsAgenda,
+    /// The paper's system: a learned FSM-sort, batched cells laid out by Algorithm 2
+    Paper,
+    /// Our default: critical, planned cells, our own kernels
+    Edbatch,
+    /// edbatch with an engine for each thread, each running whole mini-batches
+    Across,
+    /// edbatch with all tables folded when the model is loaded
+    Folded,
+    /// edbatch with the policy agenda
+    NoPolicy,
+    /// edbatch without deduplicated products of looked-up rows
+    NoHoisting,
+    /// no-hoisting without stacked or fused operations: cells as the paper lays them out
+    NoFusion,
+    /// no-fusion without a layout: one operation at a time, as declared
+    NoLayout,
+    /// edbatch on the backend of the other methods
+    NoKernel,
+    /// Our default on a CUDA device, a mini-batch at a time; added by --backends cuda
+    Cuda,
+    /// An engine for each of many threads on a CUDA device, each with its own mini-batches
+    CudaAcross,
+    /// cuda with one launch for each wave
+    CudaWaves,
+    /// cuda with folded tables
+    CudaFolded,
+    /// cuda on tensor cores, with operands rounded to TF32
+    CudaTf32,
+}
+
+/// Difference from the interpreter's results that is accepted; larger for TF32, which rounds
+/// operands to a 10-bit mantissa.
+const TOLERANCE: f32 = 1e-4;
+const TF32_TOLERANCE: f32 = 1e-2;
+
+/// A system with everything that an engine needs, except the model and its weights.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    /// The system.
+    pub system: System,
+    /// The policy that the paper's system has learned.
+    pub learned: &'a Fsm,
+    /// Threads of a mini-batch, or engines of a system that runs whole mini-batches on each thread.
+    pub threads: usize,
+    /// A pool with this number of threads, to be shared by several engines.
+    pub pool: Option<&'a ThreadPool>,
+    /// The device, for systems that need one.
+    pub device: Option<&'a Device>,
+    /// Minimum number of blocks of a team on the device.
+    pub min_blocks: u32,
+}
+
+impl<'a> Setup<'a> {
+    /// A system on some threads, with defaults for the rest.
+    pub fn new(system: System, learned: &'a Fsm, threads: usize) -> Self {
+        Self { system, learned, threads, pool: None, device: None, min_blocks: 0 }
+    }
+
+    /// The same on a device.
+    pub fn on(self, device: Option<&'a Device>) -> Self {
+        Self { device, ..self }
+    }
+
+    /// Returns the number of threads that share a mini-batch.
+    pub fn threads_inside(&self) -> usize {
+        if self.system.is_across() { 1 } else { self.threads }
+    }
+
+    /// Makes an engine, and the profile that times its steps.
+    pub fn engine<M: Model>(
+        &self,
+        model: M,
+        parameters: &Parameters,
+    ) -> Result<(Engine<M>, Arc<Profile>), Failure> {
+        let system = self.system;
+        let program = Arc::new(system.program(model.network())?);
+        let pool = match self.pool {
+            Some(pool) => pool.clone(),
+            None => ThreadPool::new(self.threads_inside()),
+        };
+        let (backend, profile): (Box<dyn Backend>, _) = if let Some(options) = system.on_cuda() {
+            let device = self.device.ok_or("no device was opened for this system")?;
+            let options = options.min_blocks(self.min_blocks);
+            // Steps on the device are not timed one by one.
+            (device.load(&program, parameters, &options)?, Arc::default())
+        } else if system.is_plain() {
+            let plain = Plain::new(program.clone(), parameters);
+            let profile = plain.profile();
+            (Box::new(plain), profile)
+        } else {
+            let cpu = Cpu::new(program.clone(), parameters, Level::detect())?;
+            let mut cpu = cpu.with_pool(pool.clone());
+            let profile = cpu.profile();
+            (Box::new(cpu), profile)
+        };
+        let mut options = EngineOptions::new().pool(pool);
+        if let Some(policy) = system.policy(self.learned) {
+            options = options.policy(policy);
+        }
+        let engine = Engine::with_backend(model, parameters, program, backend, options)?;
+        Ok((engine, profile))
+    }
+}
+
+impl System {
+    /// The systems measured by default: all methods, ours last.
+    pub const METHODS: [Self; 7] = [
+        Self::Unbatched,
+        Self::VanillaDepth,
+        Self::VanillaAgenda,
+        Self::CellsDepth,
+        Self::CellsAgenda,
+        Self::Paper,
+        Self::Edbatch,
+    ];
+
+    /// Ours without or with one part.
+    pub const ABLATION: [Self; 6] = [
+        Self::NoPolicy,
+        Self::NoHoisting,
+        Self::NoFusion,
+        Self::NoLayout,
+        Self::NoKernel,
+        Self::Folded,
+    ];
+
+    /// Ours on a CUDA device, in all variants.
+    pub const DEVICE: [Self; 5] =
+        [Self::Cuda, Self::CudaAcross, Self::CudaWaves, Self::CudaFolded, Self::CudaTf32];
+
+    /// Returns the name on the command line.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value().expect("no system is hidden");
+        value.get_name().into()
+    }
+
+    /// Returns the name in records. There the backend is a field of its own, so that our default
+    /// has one name on all backends.
+    pub fn recorded(self) -> String {
+        match self {
+            Self::Cuda => Self::Edbatch.name(),
+            system => system.name().trim_start_matches("cuda-").into(),
+        }
+    }
+
+    /// Returns the name of the backend that executes its plans.
+    pub fn backend(self) -> &'static str {
+        if self.on_cuda().is_some() { "cuda" } else { "cpu" }
+    }
+
+    /// Returns the options of a system on a CUDA device.
+    pub fn on_cuda(self) -> Option<CudaOptions> {
+        let options = CudaOptions::new();
+        match self {
+            Self::Cuda | Self::CudaAcross | Self::CudaFolded => Some(options),
+            Self::CudaWaves => Some(options.driver(Driver::Waves)),
+            Self::CudaTf32 => Some(options.precision(Precision::Tf32)),
+            _ => None,
+        }
+    }
+
+    /// Returns true if each thread has an engine and runs whole mini-batches.
+    pub fn is_across(self) -> bool {
+        matches!(self, Self::Across | Self::CudaAcross)
+    }
+
+    /// Returns true if it runs single operations instead of cells.
+    pub fn is_vanilla(self) -> bool {
+        matches!(self, Self::VanillaDepth | Self::VanillaAgenda)
+    }
+
+    /// Returns true if tables are folded when the model is loaded.
+    pub fn is_folded(self) -> bool {
+        matches!(self, Self::Folded | Self::CudaFolded)
+    }
+
+    /// Returns the accepted difference from the interpreter's results.
+    pub fn tolerance(self) -> f32 {
+        if self == Self::CudaTf32 { TF32_TOLERANCE } else { TOLERANCE }
+    }
+
+    /// Returns its policy, or `None` if it schedules like an engine does by default.
+    pub fn policy(self, learned: &Fsm) -> Option<AnyPolicy> {
+        match self {
+            Self::Unbatched => Some(Box::new(Single)),
+            Self::VanillaDepth | Self::CellsDepth => Some(Box::new(Depth::new())),
+            Self::VanillaAgenda | Self::CellsAgenda | Self::NoPolicy => {
+                Some(Box::new(Agenda::new()))
+            }
+            Self::Paper => Some(Box::new(learned.clone())),
+            _ => None,
+        }
+    }
+
+    /// Returns true if a thread divides a mini-batch into parts that fit the cache.
+    pub fn divides(self) -> bool {
+        !Self::METHODS[..6].contains(&self)
+    }
+
+    /// Returns true if it runs on the backend of the other methods.
+    pub fn is_plain(self) -> bool {
+        !self.divides() || self == Self::NoKernel
+    }
+
+    /// Compiles the cells of a network.
+    pub fn program(self, network: &Arc<Network>) -> Result<Program, TooLarge> {
+        let of = |style| Program::new(network.clone(), style);
+        let scheduled =
+            |style, schedules: &[_]| Program::scheduled(network.clone(), style, schedules);
+        match self {
+            Self::Folded | Self::CudaFolded => Ok(of(CellStyle::Hoisted)?.fold_tables(u64::MAX)),
+            Self::VanillaDepth | Self::VanillaAgenda | Self::NoLayout => of(CellStyle::Declaration),
+            Self::CellsDepth => {
+                scheduled(CellStyle::Batched, &cell_schedules_by(network, &mut Depth::new()))
+            }
+            Self::CellsAgenda => {
+                scheduled(CellStyle::Batched, &cell_schedules_by(network, &mut Agenda::new()))
+            }
+            Self::Paper | Self::NoFusion => scheduled(CellStyle::Paper, &cell_schedules(network)),
+            Self::Unbatched | Self::NoHoisting => of(CellStyle::Planned),
+            _ => of(CellStyle::Hoisted),
+        }
+    }
+}
+
+/// Returns random weights for a network, the same in every run.
+pub fn weights(network: &Network) -> Parameters {
+    Parameters::random(network, &mut Xoshiro256PlusPlus::seed_from_u64(1))
+}
+
+/// A policy that runs one node at a time, of the first ready kind.
+struct Single;
+
+impl Policy for Single {
+    fn start(&mut self, _: &Frontier) {}
+
+    fn next(&mut self, frontier: &Frontier) -> Kind {
+        frontier.ready_kinds().next().expect("a node remains")
+    }
+
+    fn count(&self, _: &Frontier, _: Kind) -> usize {
+        1
+    }
+
+    fn fork(&self) -> AnyPolicy {
+        Box::new(Self)
+    }
+}

@@ -1,0 +1,314 @@
+//! The parts `throughput`, `breakdown` and `latency`: systems on the same mini-batches.
+//!
+//! A figure is the median over laps of [rounds](mod@crate::measure::rounds): what a user of this
+//! machine sees now. Its spread says how large a difference must be to matter. The best figure
+//! takes the fastest run of each mini-batch and the highest peak. It estimates an idle machine and
+//! is the one to compare between busy machines.
+
+use edbatch::Statistics;
+use edbatch_policy::{Encoding, Fsm};
+use edbatch_runtime::Work as Sort;
+use edbatch_runtime::kernels::roofline;
+
+use crate::failure::Failure;
+use crate::measure::agreement::Agreement;
+use crate::measure::contestant::{Contestant, Work};
+use crate::measure::device::Device;
+use crate::measure::families::Family;
+use crate::measure::policies::TrainingGraphs;
+use crate::measure::rounds::{Entrant, LAPS, Rounds, Times, choose, rate, rounds};
+use crate::measure::systems::weights;
+use crate::measure::systems::{Setup, System};
+use crate::measure::workload::{MiniBatch, Part, Workload};
+use crate::record::{Breakdown, Latency, Throughput};
+use crate::spread::OverLaps;
+
+/// The settings of a measurement.
+#[derive(Clone)]
+pub struct Setting<'a> {
+    /// Elements of hidden vectors.
+    pub hidden: usize,
+    /// Instances in a mini-batch.
+    pub batch: usize,
+    /// The systems.
+    pub systems: Vec<System>,
+    /// Approximate seconds for all systems together in a lap; set for each visit.
+    pub seconds: f64,
+    /// Seconds of one system in all laps, which determine how many mini-batches are timed; `None`
+    /// for all. They are fixed for a run, so that all runs time the same mini-batches.
+    pub nominal: Option<f64>,
+    /// Threads: every system runs once with each number. Systems on a device choose their own.
+    pub threads: Vec<usize>,
+    /// The device, if it was opened.
+    pub device: Option<&'a Device>,
+}
+
+/// Bytes copied to measure the bandwidth: more than caches hold.
+const COPIED: usize = 32 << 20;
+/// Maximum number of mini-batches whose work is counted. The figures are means, and unrolling takes
+/// time.
+const MAX_COUNTED: usize = 40;
+
+/// Learns the policy of [`System::Paper`] for mini-batches of a size; it does not depend on the
+/// size of vectors. Returns an empty policy if that system is not measured.
+pub fn learned_by_paper(family: &Family, systems: &[System], batch: usize) -> Result<Fsm, Failure> {
+    let workload = family.at(8)?;
+    Ok(if systems.contains(&System::Paper) {
+        TrainingGraphs::new(&*workload, batch).learn(Encoding::Sort, |_| {}).policy
+    } else {
+        Fsm::new(Encoding::Sort, workload.network().cells().len())
+    })
+}
+
+/// Parts of a mini-batch on a device. An engine makes fewer parts of small mini-batches.
+const PARTS: usize = 8;
+
+/// Returns the threads that a system on a device runs with, limited by the cores of the host: parts
+/// of a mini-batch; or for engines side by side 1.5 times the teams that fit on the device, so that
+/// each team finds its next plan ready.
+pub fn device_threads(
+    device: Option<&Device>,
+    workload: &dyn Workload,
+    system: System,
+    min_blocks: u32,
+) -> Result<usize, Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, Into::into);
+    if !system.is_across() {
+        return Ok(PARTS.min(cores));
+    }
+    let program = system.program(workload.network())?;
+    let teams = device.map_or(1, |device| device.teams(&program, min_blocks));
+    Ok((teams + teams.div_ceil(2)).min(cores).max(2))
+}
+
+/// The laps of a setting so far.
+#[derive(Default)]
+pub struct Laps {
+    /// The mini-batches that are timed.
+    chosen: Vec<usize>,
+    rounds: Vec<Rounds>,
+    /// Total of all laps, by system.
+    spent: Vec<Spent>,
+}
+
+/// Time of a system's turns, in seconds.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    nodes: f64,
+    construct: f64,
+    schedule: f64,
+    plan: f64,
+    execute: f64,
+}
+
+/// The figures of all systems, after the last lap.
+pub type Measured = Option<Vec<(Throughput, Breakdown)>>;
+
+/// Runs a further lap of all systems on a workload, with new engines. Returns figures after the
+/// last lap. `progress` is called with the name of each activity.
+pub fn throughput(
+    family: &Family,
+    setting: &Setting<'_>,
+    learned: &Fsm,
+    laps: &mut Laps,
+    mut progress: impl FnMut(&str),
+) -> Result<Measured, Failure> {
+    let workload = family.at(setting.hidden)?;
+    let parameters = weights(workload.network());
+    let instances = workload.instances(Part::Test);
+    let all = (instances / setting.batch).max(1);
+    let mini_batches = MiniBatch::spread(instances, setting.batch, all);
+
+    let mut agreement = Agreement::new(&*workload, &parameters, mini_batches[0])?;
+    let mut running = Vec::new();
+    for &system in &setting.systems {
+        let numbers = match system.on_cuda() {
+            None => setting.threads.clone(),
+            Some(_) => vec![device_threads(setting.device, &*workload, system, 0)?],
+        };
+        for threads in numbers {
+            progress(&format!("checking {}", system.name()));
+            let setup = Setup::new(system, learned, threads).on(setting.device);
+            let mut contestant = workload.contestant(&setup, &parameters, &mini_batches)?;
+            agreement
+                .check(contestant.run(0)?, system.tolerance())
+                .map_err(|error| format!("{}: {error}", system.name()))?;
+            running.push(Running { system, threads, contestant });
+        }
+    }
+    progress("taking turns");
+    if laps.rounds.is_empty() {
+        let whole =
+            |running: &&Running| running.system.on_cuda().is_none() || running.system.is_across();
+        let most_threads = running.iter().filter(whole).map(|running| running.threads).max();
+        let most_threads = most_threads.unwrap_or(1);
+        // Threads that run whole mini-batches need some each.
+        let at_least = if most_threads > 1 { 2 * most_threads } else { 1 };
+        let flops = running[0].contestant.work(0).flops as f64;
+        laps.chosen = choose(all, at_least, flops, setting.nominal);
+        laps.spent = vec![Spent::default(); running.len()];
+    }
+    let before: Vec<_> = running.iter().map(|running| running.contestant.statistics()).collect();
+    let mut entrants: Vec<Entrant<'_>> = running.iter_mut().map(Running::entrant).collect();
+    let (lap, whole) = (laps.rounds.len(), setting.nominal.is_none());
+    laps.rounds.push(rounds(&mut entrants, &laps.chosen, lap, setting.seconds, whole)?);
+    drop(entrants);
+    for ((spent, running), before) in laps.spent.iter_mut().zip(&running).zip(&before) {
+        spent.add(before, &running.contestant.statistics());
+    }
+    if laps.rounds.len() < LAPS {
+        return Ok(None);
+    }
+    let peaks: Vec<Vec<f64>> = laps.rounds.iter().map(|rounds| rounds.peaks.clone()).collect();
+    let on_device = running.iter().any(|running| running.system.on_cuda().is_some());
+    let device = setting.device.filter(|_| on_device);
+    let timed = Timed {
+        family,
+        setting,
+        laps,
+        core: [OverLaps::of(&peaks).median, peaks.iter().flatten().copied().fold(0.0, f64::max)],
+        device: device.map(Device::peak_gflops).transpose()?.flatten(),
+        copy: roofline::copy_bandwidth(COPIED),
+        weights: parameters.bytes() as u64,
+    };
+    let records = running.iter_mut().enumerate().map(|(index, running)| {
+        progress(&format!("profiling {}", running.system.name()));
+        let work = running.profile(&timed.laps.chosen)?;
+        Ok(timed.records(running, index, work))
+    });
+    records.collect::<Result<_, Failure>>().map(Some)
+}
+
+impl Spent {
+    /// Adds the difference of two readings.
+    fn add(&mut self, before: &Statistics, after: &Statistics) {
+        self.nodes += (after.nodes - before.nodes) as f64;
+        self.construct += (after.construct - before.construct).as_secs_f64();
+        self.schedule += (after.schedule - before.schedule).as_secs_f64();
+        self.plan += (after.plan - before.plan).as_secs_f64();
+        self.execute += (after.execute - before.execute).as_secs_f64();
+    }
+}
+
+/// A system that is measured.
+struct Running {
+    system: System,
+    threads: usize,
+    contestant: Box<dyn Contestant>,
+}
+
+impl Running {
+    fn entrant(&mut self) -> Entrant<'_> {
+        Box::new(|mini_batches, each| Ok(self.contestant.run_all(mini_batches, each)?))
+    }
+
+    /// Measures the shares of gathers, products and element-wise work in the execution time, in a
+    /// separate turn, because a clock around each step slows it down. Times of threads add up.
+    fn profile(&mut self, mini_batches: &[usize]) -> Result<[f64; 3], Failure> {
+        let before = self.contestant.statistics();
+        self.contestant.profile().switch(true);
+        self.contestant.run_all(mini_batches, &mut |_, _| {})?;
+        self.contestant.profile().switch(false);
+        let execute = (self.contestant.statistics().execute - before.execute).as_secs_f64();
+        let sorts = [Sort::Gather, Sort::Product, Sort::Elementwise];
+        Ok(sorts.map(|sort| self.contestant.profile().time(sort).as_secs_f64() / execute))
+    }
+}
+
+/// What all systems of a setting share.
+struct Timed<'a> {
+    family: &'a Family,
+    setting: &'a Setting<'a>,
+    laps: &'a Laps,
+    /// Peak of the core in 1e9 FLOPs a second: the median and the maximum.
+    core: [f64; 2],
+    /// Peak of the device, if it was used and is not emulated.
+    device: Option<f64>,
+    /// Bandwidth of copies in 1e9 bytes a second.
+    copy: f64,
+    /// Bytes of the weights.
+    weights: u64,
+}
+
+impl Timed<'_> {
+    fn records(&self, running: &Running, index: usize, work: [f64; 3]) -> (Throughput, Breakdown) {
+        let Setting { hidden, batch, .. } = *self.setting;
+        let Laps { chosen, rounds, spent } = self.laps;
+        let instances = (chosen.len() * batch) as f64;
+        let rate = rate(rounds, index, instances);
+        let mut times = Times::default();
+        rounds.iter().for_each(|lap| times.extend(&lap.times[index]));
+        let step = chosen.len().div_ceil(MAX_COUNTED);
+        let counted = chosen.iter().step_by(step);
+        let counts: Vec<_> = counted.map(|&index| running.contestant.work(index)).collect();
+        let mean =
+            |of: fn(&Work) -> u64| counts.iter().map(of).sum::<u64>() as f64 / counts.len() as f64;
+        let flops_per_instance = mean(|work| work.flops) / batch as f64;
+        let best = instances / times.best();
+        let gflops = flops_per_instance * rate.median / 1e9;
+        let live = counts.iter().map(|work| work.live_bytes).max().unwrap_or(0);
+        let Spent { nodes, construct, schedule, plan, execute } = spent[index];
+        let deciding = construct + schedule + plan;
+        let [peak, highest] = match running.system.on_cuda() {
+            None => self.core,
+            Some(_) => self.device.map_or(self.core, |peak| [peak; 2]),
+        };
+
+        let throughput = Throughput {
+            system: running.system.recorded(),
+            model: self.family.model.into(),
+            hidden,
+            batch,
+            threads: running.threads,
+            instances_per_second: rate.median,
+            instances_per_second_low: rate.low,
+            instances_per_second_high: rate.high,
+            spread: rate.reach(),
+            repetitions: times.turns.len(),
+            mini_batches: chosen.len(),
+            latency_ns: Latency { p50: times.latency(0.5) * 1e9, p99: times.latency(0.99) * 1e9 },
+            flops_per_instance,
+            executed_flops_per_instance: mean(|work| work.executed_flops) / batch as f64,
+            gflops,
+            peak_gflops: peak,
+            fraction_of_peak: gflops / peak,
+            best_instances_per_second: best,
+            best_fraction_of_peak: flops_per_instance * best / 1e9 / highest,
+            copy_gb_per_second: self.copy,
+            construct_ns_per_node: construct * 1e9 / nodes,
+            schedule_ns_per_node: schedule * 1e9 / nodes,
+            plan_ns_per_node: plan * 1e9 / nodes,
+            execute_share: execute / (deciding + execute),
+            nodes: mean(|work| work.nodes),
+            batches: mean(|work| work.batches),
+            bound: mean(|work| work.bound),
+            folded: running.system.is_folded(),
+            peak_bytes: running.contestant.statistics().peak_bytes(),
+            live_bytes: self.weights + live,
+            gathered_rows: mean(|work| work.gathered_rows),
+            gathered_bytes: mean(|work| work.gathered_bytes),
+            input: self.family.input.into(),
+            backend: running.system.backend().into(),
+        };
+        let all: f64 = times.turns.iter().sum();
+        let breakdown = Breakdown {
+            system: running.system.recorded(),
+            model: self.family.model.into(),
+            input: self.family.input.into(),
+            hidden,
+            batch,
+            threads: running.threads,
+            backend: running.system.backend().into(),
+            construct: construct / all,
+            schedule: schedule / all,
+            plan: plan / all,
+            execute: execute / all,
+            gather: work[0] * execute / all,
+            product: work[1] * execute / all,
+            elementwise: work[2] * execute / all,
+            other: 1.0 - (deciding + execute) / all,
+            microseconds_per_instance: 1e6 / rate.median,
+        };
+        (throughput, breakdown)
+    }
+}

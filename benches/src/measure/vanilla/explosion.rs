@@ -1,0 +1,206 @@
+//! Splits the cells of a network into operations: a cell for each distinct one.
+
+use std::collections::HashMap;
+
+use edbatch_graph::{
+    Cell, CellBuilder, CellError, Instruction, Kind, Network, Op, RecordId, Reduction, Shape,
+    Tensor,
+};
+
+use crate::measure::vanilla::recipe::{Operand, Recipe, Step};
+
+/// Returns the shapes of the fields of a record.
+pub(super) fn shapes(network: &Network, record: RecordId) -> impl Iterator<Item = Shape> + '_ {
+    network.fields(record).fields.iter().map(|field| field.shape)
+}
+
+/// The vanilla network under construction.
+pub(super) struct Explosion<'a> {
+    original: &'a Network,
+    pub(super) network: Network,
+    records: HashMap<Shape, RecordId>,
+    kinds: HashMap<String, Kind>,
+}
+
+/// The counterpart of a variable of a cell.
+#[derive(Clone, Copy)]
+enum Var<'a> {
+    Value(Operand),
+    /// A parameter or a constant, which belongs to the operations that read it.
+    Part(&'a Instruction),
+}
+
+impl<'a> Explosion<'a> {
+    /// A network with all parameters in the same order.
+    pub(super) fn new(original: &'a Network) -> Result<Self, CellError> {
+        let mut network = Network::new();
+        for parameter in original.parameters() {
+            network.add_parameter(&parameter.name, &parameter.dims)?;
+        }
+        Ok(Self { original, network, records: HashMap::new(), kinds: HashMap::new() })
+    }
+
+    /// Returns the record of one value of a shape.
+    pub(super) fn record(&mut self, shape: Shape) -> Result<RecordId, CellError> {
+        if let Some(&record) = self.records.get(&shape) {
+            return Ok(record);
+        }
+        let record = self.network.record(&shape.to_string(), [("x", shape)])?;
+        self.records.insert(shape, record);
+        Ok(record)
+    }
+
+    pub(super) fn recipe(&mut self, cell: &Cell) -> Result<Recipe, CellError> {
+        let mut steps = Vec::new();
+        let mut vars: Vec<Var<'_>> = Vec::with_capacity(cell.instructions().len());
+        for instruction in cell.instructions() {
+            let step = match instruction.op {
+                Op::Input { port, field } => {
+                    vars.push(Var::Value(Operand::Input { port, field }));
+                    continue;
+                }
+                Op::Parameter(_) | Op::Constant(_) => {
+                    vars.push(Var::Part(instruction));
+                    continue;
+                }
+                Op::Lookup { table } => {
+                    Step::Lookup { kind: self.lookup(cell, table, instruction.shape)?, table }
+                }
+                Op::Reduce { port, field, by } => {
+                    Step::Reduce { kind: self.reduction(by, instruction.shape)?, port, field }
+                }
+                _ => {
+                    let operands: Vec<_> =
+                        instruction.operands.iter().map(|var| vars[var.index()]).collect();
+                    self.application(cell, instruction, &operands)?
+                }
+            };
+            vars.push(Var::Value(Operand::Step(steps.len())));
+            steps.push(step);
+        }
+        let mut outputs = Vec::new();
+        for output in cell.outputs() {
+            outputs.push(match vars[output.index()] {
+                Var::Value(operand) => operand,
+                part @ Var::Part(instruction) => {
+                    // A parameter is not a node; scaled by one, it is the result of an operation.
+                    let op = Op::Scale(1.0);
+                    let itself =
+                        Instruction { op, operands: vec![*output], shape: instruction.shape };
+                    steps.push(self.application(cell, &itself, &[part])?);
+                    Operand::Step(steps.len() - 1)
+                }
+            });
+        }
+        Ok(Recipe { steps, fields: outputs.len(), outputs })
+    }
+
+    fn lookup(&mut self, cell: &Cell, table: u16, shape: Shape) -> Result<Kind, CellError> {
+        let parameter = self.original.parameter(cell.tables()[usize::from(table)].parameter);
+        self.kind(format!("lookup {}", parameter.name), shape, |cell, _| {
+            cell.lookup("row", &parameter.name, &parameter.dims)
+        })
+    }
+
+    fn reduction(&mut self, by: Reduction, shape: Shape) -> Result<Kind, CellError> {
+        let record = self.record(shape)?;
+        self.kind(format!("{by} {shape}"), shape, |cell, _| {
+            let values = cell.many("values", record);
+            let [reduced] = match by {
+                Reduction::Sum => values.sum(),
+                Reduction::Mean => values.mean(),
+                Reduction::Max => values.max(),
+            };
+            reduced
+        })
+    }
+
+    fn application(
+        &mut self,
+        cell: &Cell,
+        instruction: &Instruction,
+        vars: &[Var<'_>],
+    ) -> Result<Step, CellError> {
+        let shape_of = |i: usize| cell.instruction(instruction.operands[i]).shape;
+        // Operations of equal names batch together, so the name contains the operation, the shapes
+        // and the parameters.
+        let mut name = instruction.op.to_string();
+        let mut records = Vec::with_capacity(vars.len());
+        for (i, var) in vars.iter().enumerate() {
+            name += &match var {
+                Var::Value(_) => format!(" {}", shape_of(i)),
+                Var::Part(Instruction { op: Op::Parameter(id), .. }) => {
+                    format!(" {}", self.original.parameter(*id).name)
+                }
+                Var::Part(Instruction { op, shape, .. }) => format!(" {op} {shape}"),
+            };
+            records.push(self.record(shape_of(i))?);
+        }
+        let kind = self.kind(name, instruction.shape, |cell, original| {
+            let operands = vars.iter().enumerate().map(|(i, var)| match var {
+                Var::Value(_) => {
+                    let [x] = cell.one(&format!("x{i}"), records[i]);
+                    x
+                }
+                Var::Part(Instruction { op: Op::Parameter(id), .. }) => {
+                    let parameter = original.parameter(*id);
+                    cell.parameter(&parameter.name, &parameter.dims)
+                }
+                Var::Part(Instruction { op: Op::Constant(value), shape, .. }) => {
+                    cell.constant(*value, *shape)
+                }
+                Var::Part(_) => unreachable!("only parameters and constants are parts"),
+            });
+            apply(cell, instruction.op, &operands.collect::<Vec<_>>())
+        })?;
+        let operands = vars.iter().filter_map(|var| match var {
+            Var::Value(operand) => Some(*operand),
+            Var::Part(_) => None,
+        });
+        Ok(Step::Apply { kind, operands: operands.collect() })
+    }
+
+    /// Returns the cell with a name; declares it first if necessary.
+    fn kind(
+        &mut self,
+        name: String,
+        shape: Shape,
+        build: impl for<'c> FnOnce(&'c CellBuilder, &Network) -> Tensor<'c>,
+    ) -> Result<Kind, CellError> {
+        if let Some(&kind) = self.kinds.get(&name) {
+            return Ok(kind);
+        }
+        let record = self.record(shape)?;
+        let original = self.original;
+        let kind = self.network.cell(&name, record, |cell| vec![build(cell, original)])?;
+        self.kinds.insert(name, kind);
+        Ok(kind)
+    }
+}
+
+fn apply<'c>(cell: &'c CellBuilder, op: Op, x: &[Tensor<'c>]) -> Tensor<'c> {
+    match op {
+        Op::MatMul => x[0].matmul(x[1]),
+        Op::Add => x[0] + x[1],
+        Op::Sub => x[0] - x[1],
+        Op::Mul => x[0] * x[1],
+        Op::Div => x[0] / x[1],
+        Op::Neg => -x[0],
+        Op::Scale(factor) => x[0].scale(factor),
+        Op::Sigmoid => x[0].sigmoid(),
+        Op::Tanh => x[0].tanh(),
+        Op::Relu => x[0].relu(),
+        Op::Exp => x[0].exp(),
+        Op::Log => x[0].log(),
+        Op::Softmax => x[0].softmax(),
+        Op::LogSoftmax => x[0].log_softmax(),
+        Op::Concat => cell.concat(x),
+        Op::Slice { start, rows } => x[0].slice(start as usize, rows as usize),
+        Op::Transpose => x[0].transpose(),
+        Op::Input { .. }
+        | Op::Reduce { .. }
+        | Op::Lookup { .. }
+        | Op::Parameter(_)
+        | Op::Constant(_) => unreachable!("{op} is not an operation on variables"),
+    }
+}

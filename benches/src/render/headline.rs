@@ -1,0 +1,270 @@
+//! The main results: our speed on every workload, relative to the core's peak and to others.
+
+use crate::measure::peers::program::Program;
+use crate::measure::systems::System;
+use crate::record::sorted::{Sorted, on_cpu};
+use crate::record::{Peer, Throughput};
+use crate::render::table::Table;
+use crate::spread::quantile;
+use crate::text::{percent, range, whole};
+
+/// A competitor of our system. Of several variants of a method, the fastest counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rival {
+    /// One node at a time.
+    Unbatched,
+    /// Single operations batched by depth or mean depth: DyNet's method.
+    Vanilla,
+    /// Cells batched by depth or mean depth: Cavs's method.
+    Cells,
+    /// The paper's system.
+    Paper,
+    /// Another program, at its best size of mini-batches.
+    Peer(Program),
+}
+
+impl Rival {
+    /// All rivals, the slowest first.
+    pub const ALL: [Self; 6] = [
+        Self::Unbatched,
+        Self::Vanilla,
+        Self::Cells,
+        Self::Paper,
+        Self::Peer(Program::DyNet),
+        Self::Peer(Program::PyTorch),
+    ];
+
+    /// Returns the name in columns, the name in keys of plots, the phrase in sentences, and the
+    /// systems of a rival.
+    fn texts(self) -> ([&'static str; 3], &'static [System]) {
+        match self {
+            Self::Unbatched => (
+                ["unbatched", "not batched", "as fast as the same cells without batching"],
+                &[System::Unbatched],
+            ),
+            Self::Vanilla => (
+                [
+                    "op by op",
+                    "operations batched, DyNet's method",
+                    "as fast as operations batched one by one (DyNet's method)",
+                ],
+                &[System::VanillaDepth, System::VanillaAgenda],
+            ),
+            Self::Cells => (
+                [
+                    "cells",
+                    "cells batched, Cavs's method",
+                    "as fast as cells batched by depth or agenda (Cavs's method)",
+                ],
+                &[System::CellsDepth, System::CellsAgenda],
+            ),
+            Self::Paper => (
+                ["paper", "the paper's system", "the speed of the paper's system"],
+                &[System::Paper],
+            ),
+            Self::Peer(Program::DyNet) => {
+                (["DyNet", "DyNet", "as fast as DyNet, autobatched"], &[])
+            }
+            Self::Peer(program) => {
+                ([program.name(), program.name(), "as fast as PyTorch level by level"], &[])
+            }
+        }
+    }
+
+    /// Returns the name in columns.
+    pub fn name(self) -> &'static str {
+        self.texts().0[0]
+    }
+
+    /// Returns the name in keys of plots.
+    pub fn explained(self) -> &'static str {
+        self.texts().0[1]
+    }
+
+    /// Returns the phrase in sentences.
+    pub fn described(self) -> &'static str {
+        self.texts().0[2]
+    }
+
+    /// Returns the rival that a system in records belongs to.
+    pub fn of_system(system: &str) -> Option<Self> {
+        let peer = Program::of_system(system).map(Self::Peer);
+        let has = |rival: &Self| rival.texts().1.iter().any(|known| known.name() == system);
+        peer.or(Self::ALL.into_iter().find(has))
+    }
+}
+
+/// The main results of a workload.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    /// Our record.
+    pub ours: &'a Throughput,
+    /// Speeds of rivals relative to ours.
+    pub others: Vec<(Rival, f64)>,
+}
+
+impl Row<'_> {
+    /// Returns our speed relative to a rival's.
+    pub fn over(&self, rival: Rival) -> Option<f64> {
+        self.others.iter().find(|(other, _)| *other == rival).map(|(_, speed)| 1.0 / speed)
+    }
+}
+
+/// Returns a row for every workload and size of our system, on the smallest number of threads.
+pub fn rows<'a>(sorted: &Sorted<'a>) -> Vec<Row<'a>> {
+    let own = System::Edbatch.name();
+    let measured = &sorted.throughputs;
+    let on_cpu = || measured.iter().filter(|record| record.system == own && on_cpu(record));
+    let threads = on_cpu().map(|record| record.threads).min();
+    let ours = on_cpu().filter(|record| Some(record.threads) == threads);
+    ours.map(|&ours| Row { ours, others: others(ours, sorted) }).collect()
+}
+
+fn others(ours: &Throughput, sorted: &Sorted<'_>) -> Vec<(Rival, f64)> {
+    let key = |record: &Throughput| {
+        let Throughput { model, input, hidden, batch, threads, .. } = record;
+        (model.clone(), input.clone(), *hidden, *batch, *threads)
+    };
+    let beside: Vec<_> =
+        sorted.throughputs.iter().filter(|record| key(record) == key(ours)).collect();
+    let fastest = |rival: Rival| {
+        let found = beside.iter().filter(|r| Rival::of_system(&r.system) == Some(rival));
+        let speeds = found.map(|record| record.instances_per_second / ours.instances_per_second);
+        speeds.reduce(f64::max)
+    };
+    Rival::ALL
+        .into_iter()
+        .filter_map(|rival| {
+            let speed = match rival {
+                Rival::Peer(program) => best_peer(ours, program, &sorted.peers),
+                rival => fastest(rival),
+            };
+            Some((rival, speed?))
+        })
+        .collect()
+}
+
+/// Returns a peer's best speed over sizes of mini-batches, relative to our best. Both took turns in
+/// the same run.
+fn best_peer(ours: &Throughput, program: Program, peers: &[&Peer]) -> Option<f64> {
+    let same = |peer: &&&Peer| {
+        (&peer.model, &peer.input, peer.hidden) == (&ours.model, &ours.input, ours.hidden)
+            && Program::of_system(&peer.system) == Some(program)
+    };
+    let speeds = peers
+        .iter()
+        .filter(same)
+        .map(|peer| (peer.instances_per_second, peer.edbatch_instances_per_second));
+    let (theirs, own) = speeds.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)))?;
+    Some(theirs / own)
+}
+
+/// Returns one row for each workload: with the size of vectors nearest to 128, and mini-batches
+/// nearest to 64.
+pub fn main_rows<'a>(rows: &[Row<'a>]) -> Vec<Row<'a>> {
+    let mut chosen: Vec<Row<'a>> = Vec::new();
+    for row in rows {
+        let far = |size: usize, from: f64| (size as f64 / from).ln().abs();
+        let rank = |row: &Row<'_>| far(row.ours.hidden, 128.0) + far(row.ours.batch, 64.0);
+        let same = |known: &&mut Row<'_>| {
+            (&known.ours.model, &known.ours.input) == (&row.ours.model, &row.ours.input)
+        };
+        match chosen.iter_mut().find(same) {
+            Some(known) if rank(known) <= rank(row) => {}
+            Some(known) => *known = row.clone(),
+            None => chosen.push(row.clone()),
+        }
+    }
+    chosen
+}
+
+/// Returns our speed relative to each rival by workload, other programs first.
+pub fn comparisons(rows: &[Row<'_>]) -> Vec<(Rival, Vec<f64>)> {
+    let ratios = |rival| rows.iter().filter_map(|row| row.over(rival)).collect();
+    let named = Rival::ALL.into_iter().rev().filter(|&rival| rival != Rival::Unbatched);
+    let comparisons = named.map(|rival| (rival, ratios(rival)));
+    comparisons.filter(|(_, ratios): &(_, Vec<f64>)| !ratios.is_empty()).collect()
+}
+
+/// Summarizes the result in at most three sentences.
+pub fn sentences(rows: &[Row<'_>], sorted: &Sorted<'_>) -> Vec<String> {
+    let Some(first) = rows.first() else { return Vec::new() };
+    let peaks: Vec<f64> = rows.iter().map(|row| row.ours.fraction_of_peak).collect();
+    let best: Vec<f64> = rows.iter().map(|row| row.ours.best_fraction_of_peak).collect();
+    let workloads = match rows.len() {
+        1 => "1 workload".into(),
+        many => format!("{many} workloads"),
+    };
+    let how_fast = format!(
+        "How fast: on {workloads}, mini-batches of {}, {} of this machine reaches {} of its peak, \
+         end to end (median {}; in the fastest run of each mini-batch {}).",
+        first.ours.batch,
+        computing(rows),
+        range(&peaks, percent),
+        percent(quantile(&peaks, 0.5)),
+        range(&best, percent),
+    );
+    let faster = comparisons(rows).into_iter().map(|(rival, ratios)| {
+        format!("{} {}", range(&ratios, |ratio| format!("{ratio:.1} ×")), rival.described())
+    });
+    let faster = faster.collect::<Vec<_>>().join("; ");
+    let mut sentences = vec![how_fast];
+    if !faster.is_empty() {
+        sentences.push(format!("Against what, in the same run: {faster}."));
+    }
+    sentences.push(why(rows, sorted));
+    sentences
+}
+
+/// Describes the processors used, such as `one core`.
+pub fn computing(rows: &[Row<'_>]) -> String {
+    match rows.first().map_or(1, |row| row.ours.threads) {
+        1 => "one core".into(),
+        more => format!("{more} threads"),
+    }
+}
+
+/// Explains our speed in a sentence.
+pub fn why(rows: &[Row<'_>], sorted: &Sorted<'_>) -> String {
+    let few = |policy: &str| {
+        let of_policy = sorted.counts.iter().filter(|record| record.policy == policy);
+        let ratios: Vec<f64> = of_policy.map(|r| r.batches / r.bound.max(1.0)).collect();
+        (!ratios.is_empty()).then(|| range(&ratios, |ratio| format!("{ratio:.2} ×")))
+    };
+    let few = match (few("critical"), few("agenda")) {
+        (Some(own), Some(agenda)) => {
+            format!(
+                "its schedules need {own} the lower bound on the number of batches (the common \
+                 rule, agenda, {agenda}), "
+            )
+        }
+        _ => String::new(),
+    };
+    let deciding: Vec<f64> = rows.iter().map(|row| 1.0 - row.ours.execute_share).collect();
+    format!(
+        "Why: {few}operands are read in place instead of copied, and building, scheduling and \
+         planning a graph takes {} of the time.",
+        range(&deciding, percent),
+    )
+}
+
+/// Returns the table of our speed, the spread, the fraction of the peak, and ratios to rivals.
+pub fn speeds(title: &str, rows: &[Row<'_>]) -> Table {
+    let measured = |rival: &Rival| rows.iter().any(|row| row.over(*rival).is_some());
+    let rivals: Vec<Rival> = Rival::ALL.into_iter().filter(measured).collect();
+    let header = ["model", "set", "H", "batch", "inst/s", "±", "of peak"].map(String::from);
+    let names = rivals.iter().map(|rival| format!("/ {}", rival.name()));
+    let mut table = Table::new(title, 2, header.into_iter().chain(names));
+    for row in rows {
+        let Throughput { model, input, hidden, batch, .. } = row.ours;
+        let mut cells = vec![format!("`{model}`"), input.clone()];
+        cells.extend([hidden, batch].map(|size| size.to_string()));
+        cells.push(whole(row.ours.instances_per_second));
+        cells.push(percent(row.ours.spread));
+        cells.push(percent(row.ours.fraction_of_peak));
+        let ratio = |rival: &Rival| row.over(*rival).map_or("-".into(), |r| format!("{r:.1}"));
+        cells.extend(rivals.iter().map(ratio));
+        table.rows.push(cells);
+    }
+    table
+}

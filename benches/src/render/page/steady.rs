@@ -1,0 +1,68 @@
+//! The sections of soaks and of a CUDA device.
+
+use super::inside::decimal;
+use super::section::Section;
+use crate::record::finding::Outcome;
+use crate::record::soak::SoakSample;
+use crate::record::sorted::Sorted;
+use crate::render::chart::{Axis, Line, Lines};
+use crate::render::palette::{OURS, PLAIN};
+
+pub(super) fn soak(sorted: &Sorted<'_>) -> Option<Section> {
+    let Some(soak) = sorted.soaks.last() else { return None };
+    let line = |name: &str, colour, bytes: fn(&SoakSample) -> Option<u64>| {
+        let point = |sample: &SoakSample| Some((sample.seconds, bytes(sample)? as f64 / 1e6));
+        Line { name: name.into(), points: soak.samples.iter().filter_map(point).collect(), colour }
+    };
+    let resident = line("resident", OURS, |sample| sample.resident_bytes);
+    let held = line("engines", PLAIN, |sample| Some(sample.held_bytes));
+    let mut lines = vec![resident, held];
+    lines.retain(|line| !line.points.is_empty());
+    if lines.is_empty() {
+        return None;
+    }
+    let plot = Lines {
+        label: "Memory of the process, and of its engines, over the seconds of the run".into(),
+        across: Axis::log("seconds", decimal),
+        up: Axis::log("MB", decimal),
+        lines,
+    };
+    Some(Section {
+        id: "soak",
+        title: "Is it stable for an hour?",
+        answer: format!("{soak}."),
+        plots: vec![("Memory over time".into(), plot.svg())],
+        method: "The model, the engine, the size and the instances of each mini-batch are drawn \
+                 with a fixed seed. Memory is flat if the median of the last quarter of the \
+                 samples exceeds the median of the second quarter by at most 2 MiB or 1 %.",
+        bias: "Resident memory is that of the whole process, including the sets of inputs. A leak \
+               of a few bytes an hour is not detected.",
+        command: "cargo xtask bench --only soak",
+        ..Section::default()
+    })
+}
+
+pub(super) fn device(sorted: &Sorted<'_>) -> Option<Section> {
+    let of = |outcome| sorted.findings.iter().filter(move |found| found.outcome == outcome);
+    let failed: Vec<String> = of(Outcome::Failed).map(ToString::to_string).collect();
+    let answer = format!(
+        "{} checks passed, {} failed, {} were skipped and {} stopped; {} figures were measured. {}",
+        of(Outcome::Passed).count(),
+        failed.len(),
+        of(Outcome::Skipped).count(),
+        of(Outcome::Stopped).count(),
+        of(Outcome::Measured).count(),
+        failed.join("; "),
+    );
+    (!sorted.findings.is_empty()).then_some(Section {
+        id: "device",
+        title: "Does the CUDA device compute the same bits?",
+        answer,
+        method: "Results of goldens and random networks are compared with the processor's bit by \
+                 bit, with one launch for each wave and with teams of thread blocks, and again \
+                 while many engines fill the device. compute-sanitizer checks small runs.",
+        bias: "Other figures count only if no check failed. All findings are in the table below.",
+        command: "cargo xtask gpu",
+        ..Section::default()
+    })
+}

@@ -1,0 +1,130 @@
+//! The tables of the paper's evaluation, with our figures.
+//!
+//! The paper's figures come from another machine (a Xeon and a V100) and from other sets. Only ratios
+//! of systems that ran on the same machine are comparable.
+
+use crate::measure::systems::System;
+use crate::paper::{CORTEX, LEARNING, PAPER_TABLE, PrintedLatency, SPEEDUPS};
+use crate::record::sorted::{Sorted, groups, on_cpu};
+use crate::record::{Cell, Learn, Throughput};
+use crate::render::table::Table;
+use crate::text::whole;
+
+/// Returns the tables that have records.
+pub fn paper_tables(sorted: &Sorted<'_>) -> Vec<Table> {
+    let tables = [overall(sorted), learning(sorted), compiling(sorted), cortex(sorted)];
+    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// Throughput as in the paper: the maximum over all sizes of mini-batches.
+fn overall(sorted: &Sorted<'_>) -> Table {
+    let title = "The paper's overall performance: instances a second, the maximum over sizes of \
+                 mini-batches; ratios of the paper's system to cells by depth or agenda, the \
+                 better one, measured here and as printed (on its CPU, means or ranges over sizes)";
+    let header = [
+        "model",
+        "input",
+        "H",
+        "op by op",
+        "cells",
+        "paper",
+        "edbatch",
+        "paper / cells",
+        "printed",
+        "edbatch / paper",
+    ];
+    let mut table = Table::new(title, 2, header);
+    let key = |r: &Throughput| (r.model.clone(), r.input.clone(), r.hidden);
+    for group in groups(&sorted.throughputs, key) {
+        if group.iter().all(|record| record.batch == group[0].batch) {
+            continue;
+        }
+        let max = |systems: &[System]| {
+            let names: Vec<String> = systems.iter().map(|system| system.name()).collect();
+            let found = group.iter().filter(|record| names.contains(&record.system));
+            found.map(|record| record.instances_per_second).reduce(f64::max)
+        };
+        let vanilla = max(&[System::VanillaDepth, System::VanillaAgenda]);
+        let cells = max(&[System::CellsDepth, System::CellsAgenda]);
+        let (paper, own) = (max(&[System::Paper]), max(&[System::Edbatch]));
+        let ratio = |a: Option<f64>, b: Option<f64>| {
+            a.zip(b).map_or("-".into(), |(a, b)| format!("{:.2}", a / b))
+        };
+        let Throughput { model, input, hidden, .. } = group[0];
+        let printed = SPEEDUPS.iter().find(|(name, _)| name == model);
+        let mut row = vec![model.clone(), input.clone(), hidden.to_string()];
+        row.extend([vanilla, cells, paper, own].map(|max| max.map_or("-".into(), whole)));
+        row.push(ratio(paper, cells));
+        row.push(printed.map_or("-", |(_, printed)| printed).into());
+        row.push(ratio(own, paper));
+        table.rows.push(row);
+    }
+    table
+}
+
+fn learning(sorted: &Sorted<'_>) -> Table {
+    fn printed(record: &Learn) -> Option<&(&str, f64, usize)> {
+        LEARNING.iter().find(|(model, ..)| *model == record.model)
+    }
+    let mut records = sorted.learns.clone();
+    records.retain(|record| record.encoding == "sort" && printed(record).is_some());
+    Table::of(
+        "The paper's learning of FSMs, encoding sort: ms and iterations; printed figures are of \
+         another machine",
+        2,
+        &[
+            ("model", |r: &Learn| r.model.clone()),
+            ("input", |r| r.input.clone()),
+            ("ms", |r| format!("{:.1}", r.seconds * 1e3)),
+            ("episodes", |r| r.episodes.to_string()),
+            ("printed ms", |r| printed(r).map_or("-".into(), |p| whole(p.1 * 1e3))),
+            ("printed", |r| printed(r).map_or("-".into(), |p| p.2.to_string())),
+        ],
+        &records,
+    )
+}
+
+fn compiling(sorted: &Sorted<'_>) -> Table {
+    fn printed(cell: &Cell) -> String {
+        let row = PAPER_TABLE.iter().find(|printed| printed.name == cell.cell);
+        row.map_or("-".into(), |row| whole(row.compile_milliseconds * 1e3))
+    }
+    Table::of(
+        "The paper's compile time of cells; printed figures are of another machine",
+        1,
+        &[
+            ("cell", |r: &Cell| r.cell.clone()),
+            ("µs", |r| format!("{:.1}", r.compile_microseconds)),
+            ("printed µs", printed),
+        ],
+        &sorted.cells,
+    )
+}
+
+/// Our latencies, with those published for Cortex and ED-Batch on a GPU.
+pub fn cortex(sorted: &Sorted<'_>) -> Table {
+    fn printed(record: &Throughput) -> Option<&PrintedLatency> {
+        let size = (record.hidden, record.batch);
+        let same =
+            |row: &&PrintedLatency| row.model == record.model && (row.hidden, row.batch) == size;
+        CORTEX.iter().find(same)
+    }
+    let own = System::Edbatch.name();
+    let mut records = sorted.latencies.clone();
+    records.retain(|r| r.system == own && r.threads == 1 && on_cpu(r) && printed(r).is_some());
+    Table::of(
+        "Latency of a mini-batch in ms: Cortex and ED-Batch as published, on a V100 and another \
+         set; our median, on one core of this machine",
+        2,
+        &[
+            ("model", |r: &Throughput| r.model.clone()),
+            ("input", |r| r.input.clone()),
+            ("H", |r| r.hidden.to_string()),
+            ("batch", |r| r.batch.to_string()),
+            ("Cortex, V100", |r| printed(r).map_or("-".into(), |p| format!("{:.2}", p.cortex))),
+            ("ED-Batch, V100", |r| printed(r).map_or("-".into(), |p| format!("{:.2}", p.ed_batch))),
+            ("ours", |r| format!("{:.2}", r.latency_ns.p50 / 1e6)),
+        ],
+        &records,
+    )
+}
