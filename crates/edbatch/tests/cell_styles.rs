@@ -23,7 +23,7 @@ fn moved(program: &Program) -> Vec<Moved> {
     program.cells().iter().map(|plan| plan.moved(1)).collect()
 }
 
-/// Checks that plans copy no more than the declaration, and that the best schedules are the
+/// Checks that plans copy at most the bytes of the declaration, and that the best schedules are the
 /// shortest.
 fn never_worse(network: Network) {
     let network = Arc::new(network);

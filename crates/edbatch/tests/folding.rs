@@ -1,7 +1,7 @@
-//! What depends on a row of a table alone, for all rows when a model is loaded: which tables are
-//! folded, what a mini-batch is spared, and what may not be had together.
+//! Folded tables: operations that depend only on a row of a table run at load, for all rows. Which
+//! tables are folded, what mini-batches save, and which options conflict.
 //!
-//! That no bit changes is asserted in `goldens.rs`, `random_networks.rs` and `emulated.rs`.
+//! `goldens.rs`, `random_networks.rs` and `emulated.rs` check that results do not change.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use edbatch_runtime::kernels::Level;
 use edbatch_runtime::{Backend, Count, Cpu, Given, KernelCounts, Parameters, Part, Rows};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// Rows of its two tables; four gates of 4 elements are a row of 16 of what is folded.
+/// Numbers of rows of the model's two tables. A folded row has 16 elements: four gates of 4.
 const CHARS: usize = 7;
 const WORDS: usize = 5;
 
@@ -28,12 +28,13 @@ fn parameters(model: &LatticeLstm) -> Parameters {
     Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(1))
 }
 
-fn program(most_bytes: u64) -> Program {
+fn program(max_bytes: u64) -> Program {
     let program = Program::new(model().network().clone(), CellStyle::Hoisted).unwrap();
-    program.fold_tables(most_bytes)
+    program.fold_tables(max_bytes)
 }
 
-/// Four characters, the second and third of which are a word; then one.
+/// A lattice of four characters, in which the second and the third are a word, and a lattice of one
+/// character.
 fn inputs() -> [Lattice<u32>; 2] {
     let words = vec![WordArc { start: 1, end: 2, word: 3 }];
     let lattice = |chars, words| Lattice { chars, words, tags: vec![] };
@@ -49,7 +50,8 @@ fn scheduled() -> (Graph, Schedule) {
     (graph, schedule)
 }
 
-/// A plan of the inputs for a program, and what `check` says of it by another one after a change.
+/// Plans the inputs for program `of` and changes the plan. Returns it with the result of `check`
+/// for program `by`.
 fn checked(by: &Program, of: &Program, change: impl FnOnce(&mut Plan)) -> (Plan, String) {
     let (graph, schedule) = scheduled();
     let (graph, schedule) = (&graph, &schedule);
@@ -65,9 +67,9 @@ fn checked(by: &Program, of: &Program, change: impl FnOnce(&mut Plan)) -> (Plan,
 fn the_smallest_tables_are_folded_first() {
     let stride = 16;
     let [words, chars] = [WORDS, CHARS].map(|rows| 4 * rows as u64 * stride);
-    // Which of the cells read a folded table.
-    let folded = |most_bytes: u64| {
-        let program = program(most_bytes);
+    // The cells that read a folded table, and the size of all folded tables.
+    let folded = |max_bytes: u64| {
+        let program = program(max_bytes);
         let names = program.network().cells().iter().enumerate();
         let names = names.filter(|&(kind, _)| program.folded(Kind::new(kind)).is_some());
         let names: Vec<String> = names.map(|(_, cell)| cell.name().into()).collect();
@@ -79,14 +81,14 @@ fn the_smallest_tables_are_folded_first() {
     assert_eq!(folded(words + chars - 1), ("word".into(), words));
     assert_eq!(folded(words + chars), ("char word".into(), words + chars));
     let again = program(u64::MAX).fold_tables(0);
-    assert_eq!(again.folded_elements(), 0, "what was decided last holds");
+    assert_eq!(again.folded_elements(), 0, "the last call counts");
     let whole = Program::new(model().network().clone(), CellStyle::Planned).unwrap();
-    assert_eq!(whole.fold_tables(u64::MAX).folded_elements(), 0, "nothing is hoisted in it");
+    assert_eq!(whole.fold_tables(u64::MAX).folded_elements(), 0, "this style hoists nothing");
 }
 
-/// Rows are 16 apart: first those of words, as there are fewer, then those of characters.
+/// Rows are 16 apart. The smaller table, words, comes first, then characters.
 #[test]
-fn operands_name_rows_of_the_folded_tables() {
+fn operands_are_rows_of_the_folded_tables() {
     let program = program(u64::MAX);
     let (plan, says) = checked(&program, &program, |_| {});
     assert_eq!(says, "legal");
@@ -98,9 +100,10 @@ fn operands_name_rows_of_the_folded_tables() {
 }
 
 #[test]
-fn a_plan_that_reads_folded_tables_wrongly_is_refused() {
+fn check_rejects_wrong_reads_of_folded_tables() {
     let (all, none) = (program(u64::MAX), program(0));
-    // A row that is not named, one of the other table, within a row, behind the last.
+    // A row that the input does not name, a row of the other table, inside a row, after the last
+    // row.
     for other in [80, 16, 97, 16 * (CHARS + WORDS) as u32] {
         let (_, says) = checked(&all, &all, |plan| plan.rows[0] = other);
         assert!(
@@ -108,20 +111,19 @@ fn a_plan_that_reads_folded_tables_wrongly_is_refused() {
             "{says}"
         );
     }
-    // Where it was not decided.
+    // A program without folded tables.
     let (_, says) = checked(&none, &all, |_| {});
     assert!(says.contains("expected rows of a prologue, got Folded"), "{says}");
-    // And what was decided is not done otherwise.
+    // A program with folded tables and a plan that hoists.
     let (_, says) = checked(&all, &none, |_| {});
     assert!(says.contains("runs the prologue of k0, whose table is folded"), "{says}");
 }
 
-/// What is counted is what is left: no prologue, and as many rows read through lists.
 #[test]
-fn a_mini_batch_is_spared_the_prologues() {
+fn folded_tables_save_the_prologues() {
     let (graph, schedule) = scheduled();
-    let counts = |most_bytes: u64| -> KernelCounts {
-        let program = Arc::new(program(most_bytes));
+    let counts = |max_bytes: u64| -> KernelCounts {
+        let program = Arc::new(program(max_bytes));
         let (graph, schedule) = (&graph, &schedule);
         let mini_batch = MiniBatch { program: &program, graph, schedule, wanted: &[] };
         let mut plan = Plan::default();
@@ -146,27 +148,26 @@ fn a_mini_batch_is_spared_the_prologues() {
     assert_eq!(hoisted.written_bytes - folded.written_bytes, 4 * 16 * (4 + 1));
 }
 
-/// The folded tables count as weights, and are there once for all engines; what only they were
-/// computed from is given back.
+/// Folded tables count as weights. Weights that only their computation needs are freed.
 #[test]
-fn folded_tables_are_weights_that_engines_share() {
+fn folded_tables_are_shared_weights() {
     let model = model();
     let parameters = parameters(&model);
-    let bytes = |most_bytes: u64| {
-        let program = Arc::new(program(most_bytes));
+    let bytes = |max_bytes: u64| {
+        let program = Arc::new(program(max_bytes));
         let cpu = Cpu::new(program, &parameters, Level::detect()).unwrap();
         assert_eq!(cpu.fork().bytes(), cpu.bytes());
         cpu.bytes().weights
     };
     let hoisted = bytes(0);
     let tables = 4 * 4 * (CHARS + WORDS);
-    // The input weights of both cells, in panels of the level's width.
+    // The packed input weights of both cells.
     let stacks = hoisted + 4 * 16 * (CHARS + WORDS) - tables - bytes(u64::MAX);
-    assert!(stacks >= 2 * 4 * 16 * 4, "{stacks} bytes of input weights are given back");
+    assert!(stacks >= 2 * 4 * 16 * 4, "{stacks} bytes of input weights are freed");
 }
 
 #[test]
-fn what_cannot_be_had_together_is_refused() {
+fn conflicting_options_are_errors() {
     let model = model();
     let parameters = parameters(&model);
     let options = EngineOptions::new().memory_limit(1000).fold_tables(1001);

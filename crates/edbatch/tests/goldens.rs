@@ -1,9 +1,9 @@
-//! Every model against an independent float64 program, and against itself.
+//! Every model against the outputs of an independent float64 program.
 //!
-//! The expected outputs lie in a folder per model: three inputs each in `goldens-small/` beside
-//! this file, and more in `goldens/` below the folder that the variable `EDBATCH_SHARED` names, if
-//! it is set. They must agree to 1e-4 in any mini-batches, by any policy, and by the interpreter;
-//! and what the CPU computes must not depend on mini-batches or policies by a single bit.
+//! Each model has a folder of expected outputs: three inputs in `goldens-small/` next to this file,
+//! and more in `$EDBATCH_SHARED/goldens/` if that variable is set. Outputs must agree within 1e-4,
+//! with any mini-batch size, with any policy, and by the interpreter. On the CPU, all mini-batch
+//! sizes and policies must give the same bits.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -137,7 +137,7 @@ struct Golden {
 }
 
 impl Golden {
-    /// The small goldens of a model, and the large ones where they are.
+    /// Reads the small goldens of a model, and the large ones if they are available.
     fn all(model: &str) -> Vec<Self> {
         let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
         let mut goldens = vec![Self::read(&small.join(model))];
@@ -215,7 +215,7 @@ impl Golden {
         (sizes, lattices.iter().map(|l| l.map(|c| chars.id(c), |w| words.id(w))).collect())
     }
 
-    /// Compares in every way; returns the outputs.
+    /// Compares the outputs of every configuration with the expected ones, and returns them.
     fn check<M>(&self, model: M, inputs: &[M::Input]) -> Vec<Rows>
     where
         M: Model + Clone,
@@ -240,18 +240,18 @@ impl Golden {
                 let what = format!("{name}, mini-batches of {size}");
                 self.compare(&outputs, &what);
                 let first = first.get_or_insert_with(|| outputs.clone());
-                assert!(bits(&outputs).eq(bits(first)), "{what}: other bits than at first");
+                assert!(bits(&outputs).eq(bits(first)), "{what}: different bits");
             }
         }
         let first = first.expect("there are policies");
-        let half = half_of(model.network());
+        let half = some_tables(model.network());
         for (tables, threads) in [(u64::MAX, 1), (u64::MAX, 2), (half, 3)] {
             let options = EngineOptions::new().fold_tables(tables).threads(threads);
             let mut engine =
                 Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
             for size in SIZES {
                 let same = bits(&run(&mut engine, inputs, size)).eq(bits(&first));
-                assert!(same, "folded, mini-batches of {size}: other bits");
+                assert!(same, "folded, mini-batches of {size}: different bits");
                 check_indices(&mut engine, inputs, size, &first);
             }
             let mut streamed = vec![Rows::new(); inputs.len()];
@@ -296,7 +296,7 @@ impl Golden {
                     let outputs = run(&mut engine, inputs, size);
                     let what = format!("{driver:?}, {style:?}, mini-batches of {size}");
                     self.compare(&outputs, &what);
-                    assert!(bits(&outputs).eq(bits(expected)), "{what}: other bits");
+                    assert!(bits(&outputs).eq(bits(expected)), "{what}: different bits");
                 }
                 check_indices(&mut engine, inputs, SIZES[2], expected);
             }
@@ -314,12 +314,12 @@ impl Golden {
                 assert_eq!(row.len(), expected.len(), "{what}: row {index} of {instance}");
                 let far = |(&got, want): (&f32, &f64)| (f64::from(got) - want).abs() > 1e-4;
                 let near = !row.iter().zip(&expected).any(far) && row.iter().all(|e| !e.is_nan());
-                assert!(near, "{what}: row {index} of {instance}: {row:?}, not {expected:?}");
+                assert!(near, "{what}: row {index} of {instance}: {row:?}, expected {expected:?}");
             }
         }
     }
 
-    /// The names of the greatest scores, up to `end`.
+    /// Checks the names of the largest scores of each row, up to `end`.
     fn check_names(&self, key: &str, outputs: &[Rows], names: &[String], end: Option<u32>) {
         for (rows, expected) in outputs.iter().zip(&self.expected) {
             let ids = rows.iter().map(arg_max).filter(|&id| Some(id) != end);
@@ -331,8 +331,9 @@ impl Golden {
 
 const SIZES: [usize; 3] = [1, 3, 64];
 
-/// Bytes that some of a network's tables take when they are folded, if it has several.
-fn half_of(network: &Arc<Network>) -> u64 {
+/// Returns a number of bytes for folded tables that is enough for some of a network's tables, if it
+/// has several.
+fn some_tables(network: &Arc<Network>) -> u64 {
     let program = Program::new(network.clone(), CellStyle::default()).unwrap();
     2 * program.fold_tables(u64::MAX).folded_elements() as u64
 }
@@ -345,7 +346,7 @@ fn run<M: Model>(engine: &mut Engine<M>, inputs: &[M::Input], size: usize) -> Ve
     inputs.chunks(size).flat_map(|mini_batch| engine.run(mini_batch).unwrap()).collect()
 }
 
-/// What a run gives that copies no scores: the index of the greatest of each row.
+/// Checks the argmax of each row, computed without copying the scores.
 fn check_indices<M: Model>(
     engine: &mut Engine<M>,
     inputs: &[M::Input],
@@ -367,7 +368,7 @@ fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {
     outputs.iter().flat_map(Rows::iter).flatten().map(|element| element.to_bits())
 }
 
-/// Every policy; `None` is what the engine takes by itself.
+/// Returns every policy. `None` is the engine's default.
 fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 7] {
     let graphs = std::slice::from_ref(graph);
     let config = LearningConfig { episodes: 20, ..LearningConfig::default() };

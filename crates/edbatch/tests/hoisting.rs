@@ -59,7 +59,7 @@ fn a_layer_multiplies_all_outputs_of_the_layer_below_at_once() {
 
 #[test]
 fn batches_are_joined_until_they_have_enough_calls() {
-    // Five batches of 15 calls each: 75 calls, of which 64 are enough.
+    // Five batches of 15 calls each. 64 calls would be enough.
     let expected = [("fwd.0", 3), ("fwd.1", 75), ("bwd.0", 3), ("bwd.1", 75)];
     assert_eq!(hoisted(tagger(), &sentences(15)), named(&expected));
     // Batches of 16 calls are not joined.

@@ -1,5 +1,5 @@
-//! Threads change no bit of a result: parts of large mini-batches, tiles of large batches, columns
-//! of small ones, hoisted rows.
+//! The number of threads does not change a bit of the results. Threads share parts of large
+//! mini-batches, tiles of large batches, columns of small batches, and hoisted rows.
 
 use edbatch::{Engine, EngineError, EngineOptions, InputError, Rows, RunError};
 use edbatch_datasets::generate;
@@ -11,7 +11,8 @@ fn on_threads<M: Model>(model: M, parameters: Parameters, threads: usize) -> Eng
     Engine::with_options(model, parameters, EngineOptions::new().threads(threads)).unwrap()
 }
 
-fn same<M: Model + Clone + Send>(model: M, inputs: &[M::Input]) {
+/// Checks that all numbers of threads give the same bits.
+fn check<M: Model + Clone + Send>(model: M, inputs: &[M::Input]) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let parameters = Parameters::random(model.network(), &mut rng);
     let run = |threads: usize| -> Vec<Rows> {
@@ -20,7 +21,7 @@ fn same<M: Model + Clone + Send>(model: M, inputs: &[M::Input]) {
         assert_eq!(engine.run(inputs).unwrap(), first, "{threads} threads, again");
         let mut another = engine.fork();
         let other = std::thread::scope(|scope| {
-            // Two engines at once on the same weights.
+            // Two engines run at the same time with the same weights.
             let other = scope.spawn(|| another.run(inputs).unwrap());
             assert_eq!(engine.run(inputs).unwrap(), first);
             other.join().unwrap()
@@ -31,7 +32,7 @@ fn same<M: Model + Clone + Send>(model: M, inputs: &[M::Input]) {
     let expected = run(1);
     for threads in [2, 3, 5] {
         assert!(run(threads) == expected, "{threads} threads");
-        // A stream is not divided: threads share each batch.
+        // A stream is not divided into parts: threads share each batch.
         let mut engine = on_threads(model.clone(), parameters.clone(), threads);
         let mut streamed = vec![Rows::new(); inputs.len()];
         let done = |input: usize, rows: Result<&mut Rows, InputError>| {
@@ -54,17 +55,16 @@ fn sentence(words: usize) -> edbatch_datasets::Sentence<u32> {
     edbatch_datasets::Sentence { tags: vec![None; words.len()], words }
 }
 
-/// What a mini-batch took is counted once, whichever thread ran it, and parts are what makes it
-/// more graphs.
+/// Every part has its own graph; other counts do not depend on the threads.
 #[test]
-fn counts_of_parts_are_added() {
+fn counts_of_parts_are_summed() {
     let (model, parameters) = tagger();
     let inputs: Vec<_> = (1..=12).map(sentence).collect();
     let counted = |threads| {
         let options = EngineOptions::new().threads(threads).counts();
         let mut engine = Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
         engine.run(&inputs).unwrap();
-        // Too few for parts.
+        // Too few inputs for parts.
         engine.run(&inputs[..3]).unwrap();
         let nodes: Vec<u64> =
             engine.report().unwrap().kinds.iter().map(|kind| kind.nodes).collect();
@@ -73,35 +73,35 @@ fn counts_of_parts_are_added() {
     let ((one, kinds), (three, kinds_of_three)) = (counted(1), counted(3));
     assert_eq!((one.instances, one.nodes, one.graphs), (15, three.nodes, 2));
     assert_eq!((three.instances, three.graphs, kinds_of_three), (15, 4, kinds));
-    // 12 sentences side by side take as many steps as the longest.
+    // 12 sentences in one batch take the steps of the longest. Parts need more batches.
     assert!(three.batches > one.batches, "{} {}", three.batches, one.batches);
     assert_eq!(three.weight_bytes, one.weight_bytes);
     assert!(three.counts.unwrap().bound > one.counts.unwrap().bound);
 }
 
-/// An input is found wrong by the number that it has in the whole mini-batch, the first of several.
+/// The error gives the index of the first invalid input in the whole mini-batch.
 #[test]
-fn errors_of_parts_name_the_input() {
+fn errors_in_parts_name_the_first_invalid_input() {
     let (model, parameters) = tagger();
     let mut inputs: Vec<_> = (0..16).map(|_| sentence(3)).collect();
     let mut engine = on_threads(model, parameters, 2);
     let expected = engine.run(&inputs).unwrap();
-    for wrong in [&[13, 15][..], &[5, 9], &[0]] {
-        wrong.iter().for_each(|&at| inputs[at].words[1] = 9);
+    for invalid in [&[13, 15][..], &[5, 9], &[0]] {
+        invalid.iter().for_each(|&at| inputs[at].words[1] = 9);
         let error = engine.run(&inputs).unwrap_err();
         assert!(
-            matches!(error, RunError::Input { instance, .. } if instance == wrong[0]),
+            matches!(error, RunError::Input { instance, .. } if instance == invalid[0]),
             "{error}"
         );
-        wrong.iter().for_each(|&at| inputs[at] = sentence(3));
+        invalid.iter().for_each(|&at| inputs[at] = sentence(3));
     }
     assert_eq!(engine.run(&inputs).unwrap(), expected);
 }
 
-/// A tagger that cannot bear sentences of seven words.
-struct Superstitious(BiLstmTagger);
+/// A tagger that panics on sentences of seven words.
+struct PanicsOnSeven(BiLstmTagger);
 
-impl Model for Superstitious {
+impl Model for PanicsOnSeven {
     type Input = edbatch_datasets::Sentence<u32>;
 
     fn network(&self) -> &std::sync::Arc<edbatch_graph::Network> {
@@ -114,11 +114,10 @@ impl Model for Superstitious {
     }
 }
 
-/// Wherever it happens, a model's panic is the caller's, and the engine goes on.
 #[test]
-fn a_panic_of_a_part_reaches_the_caller() {
+fn a_panic_in_any_part_reaches_the_caller_and_the_engine_remains_usable() {
     let (model, parameters) = tagger();
-    let mut engine = on_threads(Superstitious(model), parameters, 2);
+    let mut engine = on_threads(PanicsOnSeven(model), parameters, 2);
     let mut inputs: Vec<_> = (0..16).map(|_| sentence(3)).collect();
     let expected = engine.run(&inputs).unwrap();
     for at in [0, 15, 7] {
@@ -131,9 +130,8 @@ fn a_panic_of_a_part_reaches_the_caller() {
     }
 }
 
-/// Every thread decides by the policy that was asked for.
 #[test]
-fn parts_are_batched_by_the_same_policy() {
+fn all_threads_use_the_given_policy() {
     let (model, parameters) = tagger();
     let inputs: Vec<_> = (1..=8).map(sentence).collect();
     let batches = |parts: bool| {
@@ -163,13 +161,13 @@ fn trees_of_all_sizes() {
     let mut word = || rng.random_range(0..90);
     let trees: Vec<_> = trees.iter().map(|tree| tree.map(|_| 0, |_| word())).collect();
     let sizes = TreeSizes { vocabulary: 90, embed: 40, hidden: 72, classes: 5 };
-    same(TreeLstm::new(sizes).unwrap(), &trees);
-    same(MvRnn::new(MvRnnSizes { vocabulary: 90, hidden: 20, classes: 5 }).unwrap(), &trees);
+    check(TreeLstm::new(sizes).unwrap(), &trees);
+    check(MvRnn::new(MvRnnSizes { vocabulary: 90, hidden: 20, classes: 5 }).unwrap(), &trees);
 }
 
-/// Matrices too large for the cache are run in parts by a single thread too, but not in a stream.
+/// A single thread, too, runs matrices larger than the cache in parts, but not in a stream.
 #[test]
-fn matrices_of_few_trees_at_a_time() {
+fn matrices_run_in_parts_that_fit_the_cache() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let trees = generate::binary_trees(&mut rng, 24);
     let trees: Vec<_> = trees.iter().map(|tree| tree.map(|_| 0, |_| 1)).collect();
@@ -179,7 +177,7 @@ fn matrices_of_few_trees_at_a_time() {
     let outputs = engine.run(&trees).unwrap();
     let nodes: usize = trees.iter().map(edbatch_datasets::Tree::len).sum();
     let parts = engine.parts(&trees).len();
-    // A node makes a matrix of 64 KiB and a vector; 8 MiB stay in the cache.
+    // A node has a matrix of 64 KiB and a vector; a part has at most 8 MiB.
     assert_eq!(parts, (nodes * 4 * (128 * 128 + 128)).div_ceil(8 << 20));
     assert!(parts > 2 && engine.statistics().graphs == parts as u64, "{:?}", engine.statistics());
     let mut whole = Engine::new(model, parameters).unwrap();
@@ -189,9 +187,9 @@ fn matrices_of_few_trees_at_a_time() {
     assert!(engine.statistics().arena_bytes < whole.statistics().arena_bytes / 2);
 }
 
-/// The scores of a large vocabulary are no reason to divide.
+/// The scores of a large vocabulary do not count for the size of a part.
 #[test]
-fn decoders_stay_whole_on_one_thread() {
+fn decoders_are_not_divided_on_one_thread() {
     let sizes = NmtSizes { source: 50, target: 40_000, embed: 4, hidden: 4 };
     let source = SourceSentence { words: vec![7; 20], stop: Stop::After(20) };
     let model = LstmNmt::new(sizes).unwrap();
@@ -231,7 +229,7 @@ fn incompatible_options_are_rejected() {
     }
 }
 
-/// Every engine has one pool, whatever its threads share: parts, tiles or columns.
+/// An engine has one pool for parts, tiles and columns.
 #[test]
 fn an_engine_starts_its_threads_once() {
     let (model, parameters) = tagger();
@@ -241,22 +239,22 @@ fn an_engine_starts_its_threads_once() {
     let inputs: Vec<_> = (0..64).map(|_| sentence(5)).collect();
     engine.run(&inputs).unwrap();
     engine.run(&inputs[..1]).unwrap();
-    // Other tests of this process come and go, but seven threads stay.
+    // Other tests of this process start and end threads too; seven remain.
     let started = threads().unwrap() as isize - before as isize;
     assert!(started < 14, "{started} threads for 7 helpers");
     drop(engine);
 }
 
-/// An output layer so wide that its columns are shared even for a single row.
+/// The output layer is wide enough for threads to share its columns even for a single row.
 #[test]
-fn decoders_of_few_rows() {
+fn decoders_with_few_rows() {
     let sizes = NmtSizes { source: 50, target: 6000, embed: 24, hidden: 64 };
     let sources = [(3, 5), (9, 2), (1, 8)].map(|(words, steps)| SourceSentence {
         words: (0..words).map(|i| i * 7 % 50).collect(),
         stop: Stop::After(steps),
     });
-    same(LstmNmt::new(sizes).unwrap(), &sources);
-    same(LstmNmt::new(sizes).unwrap(), &sources[..1]);
+    check(LstmNmt::new(sizes).unwrap(), &sources);
+    check(LstmNmt::new(sizes).unwrap(), &sources[..1]);
     let many: Vec<_> = sources.iter().cycle().take(21).cloned().collect();
-    same(LstmNmt::new(sizes).unwrap(), &many);
+    check(LstmNmt::new(sizes).unwrap(), &many);
 }

@@ -1,5 +1,5 @@
-//! Plans on a device in a trace. A subscriber changes what spans of other threads do, so this is a
-//! program of its own with a single test.
+//! Trace of plans on a device. A subscriber affects the spans of other threads, so this is a
+//! separate program with a single test.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use edbatch_testing::Subject;
 #[path = "support/emulated.rs"]
 mod emulated;
 
-/// In a trace a plan on a device is one slice, and the wait for its results another.
+/// A plan on a device is a slice of the trace, and waiting for its results is another.
 #[test]
-fn launches_are_slices() {
+fn launches_and_waits_are_slices() {
     let subject = Subject::random(3);
     let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
     let program = Arc::new(program);
