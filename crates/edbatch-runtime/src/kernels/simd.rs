@@ -12,6 +12,18 @@
 //! *Invariant*: everything between [`run`] and an intrinsic is `#[inline(always)]`. A call that is
 //! not inlined is compiled without the level's instructions: still correct, but ten times slower.
 
+/// Implements safe methods of [`Simd`] by intrinsics. The type must prove that the CPU has them.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! by_intrinsics {
+    ($($name:ident($($x:ident: $type:ty),*) -> $result:ty = $value:expr;)*) => {$(
+        #[inline(always)]
+        fn $name(self, $($x: $type),*) -> $result {
+            // SAFETY: `self` proves that the CPU has the instructions, which access no memory.
+            unsafe { $value }
+        }
+    )*};
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

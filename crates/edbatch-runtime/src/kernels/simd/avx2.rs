@@ -44,12 +44,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn splat(self, x: f32) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_set1_ps(x) }
-    }
-
-    #[inline(always)]
     unsafe fn load(self, from: *const f32) -> __m256 {
         // SAFETY: `self` proves AVX2; the caller guarantees 8 floats.
         unsafe { _mm256_loadu_ps(from) }
@@ -102,67 +96,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn add(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_add_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn sub(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_sub_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn mul(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_mul_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn div(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_div_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_fmadd_ps(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn neg_mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_fnmadd_ps(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn min(self, bound: __m256, x: __m256) -> __m256 {
-        // The instruction returns its second operand if either is NaN.
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_min_ps(bound, x) }
-    }
-
-    #[inline(always)]
-    fn max(self, bound: __m256, x: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_max_ps(bound, x) }
-    }
-
-    #[inline(always)]
-    fn abs(self, x: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), x) }
-    }
-
-    #[inline(always)]
-    fn copy_sign(self, magnitude: __m256, x: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_or_ps(magnitude, _mm256_and_ps(x, _mm256_set1_ps(-0.0))) }
-    }
-
-    #[inline(always)]
     fn lookup<const N: usize>(self, table: &[f32; N], i: __m256) -> __m256 {
         const { assert!(N == 8 || N == 16) };
         // SAFETY: `self` proves AVX2; `table` has the 8 or 16 floats that are read.
@@ -178,60 +111,37 @@ impl Simd for Avx2 {
         }
     }
 
-    #[inline(always)]
-    fn add_exponent_eighths(self, x: __m256, n: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe {
+    by_intrinsics! {
+        splat(x: f32) -> __m256 = _mm256_set1_ps(x);
+        add(a: __m256, b: __m256) -> __m256 = _mm256_add_ps(a, b);
+        sub(a: __m256, b: __m256) -> __m256 = _mm256_sub_ps(a, b);
+        mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
+        div(a: __m256, b: __m256) -> __m256 = _mm256_div_ps(a, b);
+        mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+        neg_mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fnmadd_ps(a, b, c);
+        // The instruction returns its second operand if either is NaN.
+        min(bound: __m256, x: __m256) -> __m256 = _mm256_min_ps(bound, x);
+        max(bound: __m256, x: __m256) -> __m256 = _mm256_max_ps(bound, x);
+        abs(x: __m256) -> __m256 = _mm256_andnot_ps(_mm256_set1_ps(-0.0), x);
+        copy_sign(magnitude: __m256, x: __m256) -> __m256 =
+            _mm256_or_ps(magnitude, _mm256_and_ps(x, _mm256_set1_ps(-0.0)));
+        less(a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_LT_OQ>(a, b);
+        is_nan(x: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x);
+        bits(mask: __m256) -> u32 = _mm256_movemask_ps(mask) as u32;
+        select(mask: __m256, yes: __m256, no: __m256) -> __m256 = _mm256_blendv_ps(no, yes, mask);
+        power_of_two(shifted: __m256) -> __m256 =
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(shifted)));
+        add_exponent_eighths(x: __m256, n: __m256) -> __m256 = {
             let n = _mm256_slli_epi32::<20>(_mm256_castps_si256(n));
             _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), n))
-        }
-    }
-
-    #[inline(always)]
-    fn less(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) }
-    }
-
-    #[inline(always)]
-    fn is_nan(self, x: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x) }
-    }
-
-    #[inline(always)]
-    fn bits(self, mask: __m256) -> u32 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_movemask_ps(mask) as u32 }
-    }
-
-    #[inline(always)]
-    fn select(self, mask: __m256, yes: __m256, no: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_blendv_ps(no, yes, mask) }
-    }
-
-    #[inline(always)]
-    fn power_of_two(self, shifted: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(shifted))) }
-    }
-
-    #[inline(always)]
-    fn exponent(self, x: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe {
+        };
+        exponent(x: __m256) -> __m256 = {
             let biased = _mm256_srli_epi32::<23>(_mm256_castps_si256(x));
             _mm256_cvtepi32_ps(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)))
-        }
-    }
-
-    #[inline(always)]
-    fn mantissa(self, x: __m256) -> __m256 {
-        // SAFETY: `self` proves AVX2.
-        unsafe {
+        };
+        mantissa(x: __m256) -> __m256 = {
             let fraction = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x007f_ffff));
             _mm256_castsi256_ps(_mm256_or_si256(fraction, _mm256_set1_epi32(127 << 23)))
-        }
+        };
     }
 }

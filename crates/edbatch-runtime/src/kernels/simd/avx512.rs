@@ -41,12 +41,6 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn splat(self, x: f32) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_set1_ps(x) }
-    }
-
-    #[inline(always)]
     unsafe fn load(self, from: *const f32) -> __m512 {
         // SAFETY: `self` proves AVX-512; the caller guarantees 16 floats.
         unsafe { _mm512_loadu_ps(from) }
@@ -104,67 +98,6 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn add(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_add_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn sub(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_sub_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn mul(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_mul_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn div(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_div_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_fmadd_ps(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn neg_mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_fnmadd_ps(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn min(self, bound: __m512, x: __m512) -> __m512 {
-        // The instruction returns its second operand if either is NaN.
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_min_ps(bound, x) }
-    }
-
-    #[inline(always)]
-    fn max(self, bound: __m512, x: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_max_ps(bound, x) }
-    }
-
-    #[inline(always)]
-    fn abs(self, x: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_abs_ps(x) }
-    }
-
-    #[inline(always)]
-    fn copy_sign(self, magnitude: __m512, x: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_or_ps(magnitude, _mm512_and_ps(x, _mm512_set1_ps(-0.0))) }
-    }
-
-    #[inline(always)]
     fn lookup<const N: usize>(self, table: &[f32; N], i: __m512) -> __m512 {
         const { assert!(N == 8 || N == 16) };
         // SAFETY: `self` proves AVX-512; `table` has the 8 or 16 floats that are read.
@@ -178,58 +111,41 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn add_exponent_eighths(self, x: __m512, n: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe {
-            let n = _mm512_slli_epi32::<20>(_mm512_castps_si512(n));
-            _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), n))
-        }
-    }
-
-    #[inline(always)]
-    fn less(self, a: __m512, b: __m512) -> __mmask16 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
-    }
-
-    #[inline(always)]
-    fn is_nan(self, x: __m512) -> __mmask16 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x) }
-    }
-
-    #[inline(always)]
     fn bits(self, mask: __mmask16) -> u32 {
         mask.into()
     }
 
-    #[inline(always)]
-    fn select(self, mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_mask_blend_ps(mask, no, yes) }
-    }
-
-    #[inline(always)]
-    fn power_of_two(self, shifted: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_castps_si512(shifted))) }
-    }
-
-    #[inline(always)]
-    fn exponent(self, x: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe {
+    by_intrinsics! {
+        splat(x: f32) -> __m512 = _mm512_set1_ps(x);
+        add(a: __m512, b: __m512) -> __m512 = _mm512_add_ps(a, b);
+        sub(a: __m512, b: __m512) -> __m512 = _mm512_sub_ps(a, b);
+        mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
+        div(a: __m512, b: __m512) -> __m512 = _mm512_div_ps(a, b);
+        mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+        neg_mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fnmadd_ps(a, b, c);
+        // The instruction returns its second operand if either is NaN.
+        min(bound: __m512, x: __m512) -> __m512 = _mm512_min_ps(bound, x);
+        max(bound: __m512, x: __m512) -> __m512 = _mm512_max_ps(bound, x);
+        abs(x: __m512) -> __m512 = _mm512_abs_ps(x);
+        copy_sign(magnitude: __m512, x: __m512) -> __m512 =
+            _mm512_or_ps(magnitude, _mm512_and_ps(x, _mm512_set1_ps(-0.0)));
+        less(a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b);
+        is_nan(x: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+        select(mask: __mmask16, yes: __m512, no: __m512) -> __m512 =
+            _mm512_mask_blend_ps(mask, no, yes);
+        power_of_two(shifted: __m512) -> __m512 =
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_castps_si512(shifted)));
+        add_exponent_eighths(x: __m512, n: __m512) -> __m512 = {
+            let n = _mm512_slli_epi32::<20>(_mm512_castps_si512(n));
+            _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), n))
+        };
+        exponent(x: __m512) -> __m512 = {
             let biased = _mm512_srli_epi32::<23>(_mm512_castps_si512(x));
             _mm512_cvtepi32_ps(_mm512_sub_epi32(biased, _mm512_set1_epi32(127)))
-        }
-    }
-
-    #[inline(always)]
-    fn mantissa(self, x: __m512) -> __m512 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe {
+        };
+        mantissa(x: __m512) -> __m512 = {
             let fraction = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x007f_ffff));
             _mm512_castsi512_ps(_mm512_or_si512(fraction, _mm512_set1_epi32(127 << 23)))
-        }
+        };
     }
 }

@@ -35,12 +35,6 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn splat(self, x: f32) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vdupq_n_f32(x) }
-    }
-
-    #[inline(always)]
     unsafe fn load(self, from: *const f32) -> float32x4_t {
         // SAFETY: `self` proves NEON; the caller guarantees 4 floats.
         unsafe { vld1q_f32(from) }
@@ -104,66 +98,6 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn add(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vaddq_f32(a, b) }
-    }
-
-    #[inline(always)]
-    fn sub(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vsubq_f32(a, b) }
-    }
-
-    #[inline(always)]
-    fn mul(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vmulq_f32(a, b) }
-    }
-
-    #[inline(always)]
-    fn div(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vdivq_f32(a, b) }
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vfmaq_f32(c, a, b) }
-    }
-
-    #[inline(always)]
-    fn neg_mul_add(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vfmsq_f32(c, a, b) }
-    }
-
-    #[inline(always)]
-    fn min(self, bound: float32x4_t, x: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vminq_f32(bound, x) }
-    }
-
-    #[inline(always)]
-    fn max(self, bound: float32x4_t, x: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vmaxq_f32(bound, x) }
-    }
-
-    #[inline(always)]
-    fn abs(self, x: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vabsq_f32(x) }
-    }
-
-    #[inline(always)]
-    fn copy_sign(self, magnitude: float32x4_t, x: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vbslq_f32(vdupq_n_u32(1 << 31), x, magnitude) }
-    }
-
-    #[inline(always)]
     fn lookup<const N: usize>(self, table: &[f32; N], i: float32x4_t) -> float32x4_t {
         const { assert!(N == 8 || N == 16) };
         // SAFETY: `self` proves NEON; `table` has the 8 or 16 floats that are read.
@@ -181,60 +115,43 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn add_exponent_eighths(self, x: float32x4_t, n: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe {
-            let n = vshlq_n_u32::<20>(vreinterpretq_u32_f32(n));
-            vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(x), n))
-        }
-    }
-
-    #[inline(always)]
-    fn less(self, a: float32x4_t, b: float32x4_t) -> uint32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vcltq_f32(a, b) }
-    }
-
-    #[inline(always)]
-    fn is_nan(self, x: float32x4_t) -> uint32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vmvnq_u32(vceqq_f32(x, x)) }
-    }
-
-    #[inline(always)]
     fn bits(self, mask: uint32x4_t) -> u32 {
         const PLACES: [u32; 4] = [1, 2, 4, 8];
         // SAFETY: `self` proves NEON; `PLACES` has four lanes.
         unsafe { vaddvq_u32(vandq_u32(mask, vld1q_u32(PLACES.as_ptr()))) }
     }
 
-    #[inline(always)]
-    fn select(self, mask: uint32x4_t, yes: float32x4_t, no: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vbslq_f32(mask, yes, no) }
-    }
-
-    #[inline(always)]
-    fn power_of_two(self, shifted: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe { vreinterpretq_f32_u32(vshlq_n_u32::<23>(vreinterpretq_u32_f32(shifted))) }
-    }
-
-    #[inline(always)]
-    fn exponent(self, x: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe {
+    by_intrinsics! {
+        splat(x: f32) -> float32x4_t = vdupq_n_f32(x);
+        add(a: float32x4_t, b: float32x4_t) -> float32x4_t = vaddq_f32(a, b);
+        sub(a: float32x4_t, b: float32x4_t) -> float32x4_t = vsubq_f32(a, b);
+        mul(a: float32x4_t, b: float32x4_t) -> float32x4_t = vmulq_f32(a, b);
+        div(a: float32x4_t, b: float32x4_t) -> float32x4_t = vdivq_f32(a, b);
+        mul_add(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t = vfmaq_f32(c, a, b);
+        neg_mul_add(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t =
+            vfmsq_f32(c, a, b);
+        min(bound: float32x4_t, x: float32x4_t) -> float32x4_t = vminq_f32(bound, x);
+        max(bound: float32x4_t, x: float32x4_t) -> float32x4_t = vmaxq_f32(bound, x);
+        abs(x: float32x4_t) -> float32x4_t = vabsq_f32(x);
+        copy_sign(magnitude: float32x4_t, x: float32x4_t) -> float32x4_t =
+            vbslq_f32(vdupq_n_u32(1 << 31), x, magnitude);
+        less(a: float32x4_t, b: float32x4_t) -> uint32x4_t = vcltq_f32(a, b);
+        is_nan(x: float32x4_t) -> uint32x4_t = vmvnq_u32(vceqq_f32(x, x));
+        select(mask: uint32x4_t, yes: float32x4_t, no: float32x4_t) -> float32x4_t =
+            vbslq_f32(mask, yes, no);
+        power_of_two(shifted: float32x4_t) -> float32x4_t =
+            vreinterpretq_f32_u32(vshlq_n_u32::<23>(vreinterpretq_u32_f32(shifted)));
+        add_exponent_eighths(x: float32x4_t, n: float32x4_t) -> float32x4_t = {
+            let n = vshlq_n_u32::<20>(vreinterpretq_u32_f32(n));
+            vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(x), n))
+        };
+        exponent(x: float32x4_t) -> float32x4_t = {
             let biased = vshrq_n_s32::<23>(vreinterpretq_s32_f32(x));
             vcvtq_f32_s32(vsubq_s32(biased, vdupq_n_s32(127)))
-        }
-    }
-
-    #[inline(always)]
-    fn mantissa(self, x: float32x4_t) -> float32x4_t {
-        // SAFETY: `self` proves NEON.
-        unsafe {
+        };
+        mantissa(x: float32x4_t) -> float32x4_t = {
             let fraction = vandq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0x007f_ffff));
             vreinterpretq_f32_u32(vorrq_u32(fraction, vdupq_n_u32(127 << 23)))
-        }
+        };
     }
 }
