@@ -1,4 +1,4 @@
-//! Exact counts of allocations.
+//! Exact counts of memory allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,9 +7,9 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, and a count of what each thread asked it for.
+/// The system's allocator with a count of the allocations of each thread.
 ///
-/// A test's program makes it the allocator of all its code:
+/// Make it the global allocator of a test program:
 ///
 /// ```
 /// use edbatch_testing::{CountingAllocator, allocations};
@@ -21,29 +21,29 @@ thread_local! {
 /// ```
 pub struct CountingAllocator;
 
-// SAFETY: every call is passed on as it came. The count is a thread's own, needs no memory and no
-// destructor.
+// SAFETY: every call is forwarded unchanged. The count is thread-local, and needs no allocation and
+// no destructor.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps to the contract of `alloc`, which is the same.
+        // SAFETY: the caller upholds the contract of `alloc`, which is the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps to the contract of `dealloc`, and what we gave was `System`'s.
+        // SAFETY: the caller upholds the contract of `dealloc`, and `memory` came from `System`.
         unsafe { System.dealloc(memory, layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps to the contract of `realloc`, and what we gave was `System`'s.
+        // SAFETY: the caller upholds the contract of `realloc`, and `memory` came from `System`.
         unsafe { System.realloc(memory, layout, size) }
     }
 }
 
-/// How often some work allocates or reallocates on this thread, where [`CountingAllocator`] is the
-/// program's.
+/// Returns the number of allocations and reallocations of `work` on this thread, if
+/// [`CountingAllocator`] is the global allocator.
 pub fn allocations<T>(work: impl FnOnce() -> T) -> usize {
     let before = ALLOCATIONS.get();
     std::hint::black_box(work());

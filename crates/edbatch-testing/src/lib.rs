@@ -1,10 +1,11 @@
-//! What tests share: where real data lies, and which tests were skipped for the lack of something;
-//! with the feature `networks` random networks, which the benches verify devices by as well.
+//! Support for tests: paths to shared data, a record of skipped tests, and exact counts of
+//! allocations. With the feature `networks`, also random networks, which the benches use too.
 //!
-//! Each test that is skipped appends a line to the file that `EDBATCH_SKIPS` names, so that it does
-//! not count as one that passed: `cargo xtask ci` prints and counts them.
+//! A skipped test appends a line to the file named by `EDBATCH_SKIPS`, so that it does not count as
+//! passed: `cargo xtask ci` prints and counts these lines.
 //!
-//! Crates name this one by its path alone, without a version: it is left out of what they publish.
+//! Other crates depend on this one by path, without a version, so cargo omits it when they are
+//! published.
 
 mod allocations;
 mod killing;
@@ -24,23 +25,23 @@ pub use killing::{kill_repeatedly, names};
 #[cfg(feature = "networks")]
 pub use subject::Subject;
 
-/// The variable with the file that lists what was skipped.
+/// The environment variable with the file that lists skipped tests.
 const SKIPS: &str = "EDBATCH_SKIPS";
 
-/// The variable with the folder of the shared data.
+/// The environment variable with the folder of the shared data.
 const SHARED: &str = "EDBATCH_SHARED";
 
-/// Notes that the running test, or a part of it, is skipped, and why.
+/// Records that the running test, or a part of it, is skipped, and why.
 ///
 /// # Panics
-/// If the file that `EDBATCH_SKIPS` names cannot be written to.
+/// If the file named by `EDBATCH_SKIPS` cannot be written.
 #[track_caller]
 pub fn skip(reason: &str) {
     let test = running_test(Location::caller());
     eprintln!("{test}: skipped: {reason}");
     let Some(file) = env::var_os(SKIPS) else { return };
     let line = format!("{test}\t{}\n", reason.replace(['\n', '\t'], " "));
-    // One write a line: tests of other processes append to the same file.
+    // One write per line: other processes append to the same file.
     let appended = OpenOptions::new()
         .append(true)
         .create(true)
@@ -49,7 +50,8 @@ pub fn skip(reason: &str) {
     appended.unwrap_or_else(|error| panic!("{SKIPS}: {}: {error}", file.display()));
 }
 
-/// A file or a folder of the shared data; without it, the running test is [skipped](skip).
+/// Returns the path of a file or folder of the shared data. Without it, [skips](skip) the running
+/// test and returns `None`.
 #[must_use]
 #[track_caller]
 pub fn shared(path: impl AsRef<Path>) -> Option<PathBuf> {
@@ -84,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// What the test below does in a process of its own, where it may set variables.
+    /// Run by the test below in a separate process, which sets environment variables.
     #[test]
     #[ignore = "run by the other test"]
     fn skips() {

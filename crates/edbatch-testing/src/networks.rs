@@ -7,16 +7,16 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
-/// The generator of all of them.
+/// The random generator of this module.
 pub type Random = Xoshiro256PlusPlus;
 
-/// Widths around the sizes of vectors and tiles.
+/// Widths of vectors, around the sizes of SIMD registers and tiles.
 const WIDTHS: [usize; 7] = [1, 2, 5, 16, 17, 33, 40];
-/// Rows of every table.
+/// Number of rows of every table.
 const ROWS: usize = 6;
 
-/// Two records, three cells that make each, the first of them from a table alone; and an initial
-/// value of the first record.
+/// Returns a random network with two records and three cells for each, and an initial value of the
+/// first record. The first cell of each record reads only a table.
 pub fn random_network(rng: &mut impl Rng) -> (Network, Value) {
     let mut network = Network::new();
     let mut width = || *WIDTHS.choose(rng).expect("some widths") as u32;
@@ -38,7 +38,7 @@ pub fn random_network(rng: &mut impl Rng) -> (Network, Value) {
     (network, initial)
 }
 
-/// A cell that reads a table, or values, or both, and makes tensors of the given shapes.
+/// Declares a cell with outputs of the given shapes. It reads a table, values, or both.
 fn random_cell<'c>(
     cell: &'c CellBuilder,
     name: &str,
@@ -83,7 +83,7 @@ fn random_cell<'c>(
     shapes.iter().enumerate().map(output).collect()
 }
 
-/// A tensor of a given shape, made from what there is.
+/// Returns a tensor of a given shape, computed from a tensor of the pool.
 fn fitted<'c>(
     cell: &'c CellBuilder,
     name: &str,
@@ -146,7 +146,7 @@ fn random_operation<'c>(
     }
 }
 
-/// A parameter times tensors of one shape, one under the other; a matrix may be added to a bias.
+/// Returns a parameter times the vertically stacked tensors, sometimes with a bias.
 fn product<'c>(
     cell: &'c CellBuilder,
     name: &str,
@@ -164,7 +164,7 @@ fn product<'c>(
     }
 }
 
-/// What recurrent cells are made of.
+/// Returns tanh of a sum of products and a bias, as in recurrent cells.
 fn sum_of_products<'c>(
     cell: &'c CellBuilder,
     name: &str,
@@ -182,12 +182,12 @@ fn sum_of_products<'c>(
     (sum + cell.parameter(&format!("{name}.b"), &[m])).tanh()
 }
 
-/// A graph of calls of random cells.
+/// Returns a graph of calls of random cells.
 pub fn random_graph(network: &Arc<Network>, initial: Value, rng: &mut impl Rng) -> Graph {
     let mut graph = Graph::new(network.clone());
     let mut values = vec![initial];
     for i in 0..rng.random_range(2..60) {
-        // The first cell of each record needs no value.
+        // The first cell of each record reads no value.
         let kind = if i < 4 { Kind(i % 2 * 3) } else { Kind(rng.random_range(0..6)) };
         let cell = &network[kind];
         let rows = cell.tables().iter().map(|_| rng.random_range(0..ROWS as u32));

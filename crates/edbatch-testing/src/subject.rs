@@ -1,4 +1,4 @@
-//! A graph of a network, and what backends make of it.
+//! A graph of a network, to be run on backends.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::networks::{Random, random_graph, random_network};
 
 /// A network with random parameters, and a schedule of a graph of it for few waves.
 pub struct Subject {
-    /// The cells.
+    /// The network.
     pub network: Arc<Network>,
-    /// Their parameters.
+    /// The network's parameters.
     pub parameters: Parameters,
-    /// Calls of the cells.
+    /// A graph of the network.
     pub graph: Graph,
-    /// The calls' batches.
+    /// A schedule of the graph.
     pub schedule: Schedule,
     /// The network's initial values.
     pub initial: Rows,
 }
 
 impl Subject {
-    /// A random network, and a random graph of it.
+    /// Creates a random network and a random graph of it.
     #[must_use]
     pub fn random(seed: u64) -> Self {
         let mut rng = Random::seed_from_u64(seed);
@@ -35,7 +35,7 @@ impl Subject {
         Self::of(network, graph, &mut rng)
     }
 
-    /// A graph of a network.
+    /// Creates random parameters and a schedule for a graph of a network.
     #[must_use]
     pub fn of(network: Arc<Network>, graph: Graph, rng: &mut Random) -> Self {
         let parameters = Parameters::random(&network, rng);
@@ -45,11 +45,11 @@ impl Subject {
         Self { network, parameters, graph, schedule, initial }
     }
 
-    /// The bits of all fields of all nodes, as a backend computes them; those of any NaN are those
-    /// of one NaN, as good as any other.
+    /// Returns the bits of all fields of all nodes, computed by a backend. All NaN have the same
+    /// bits.
     ///
     /// # Errors
-    /// If the backend does not carry the plan out.
+    /// If the backend fails to run the plan.
     pub fn run(
         &self,
         program: &Program,
@@ -66,10 +66,10 @@ impl Subject {
         Ok(fields.flatten().map(bits).collect())
     }
 
-    /// A plan for a backend.
+    /// Plans the graph for a backend.
     ///
     /// # Panics
-    /// If the graph is too large to be planned.
+    /// If the graph is too large.
     #[must_use]
     pub fn plan(&self, program: &Program, backend: &dyn Backend, wanted: &[(Value, Want)]) -> Plan {
         let (graph, schedule) = (&self.graph, &self.schedule);

@@ -3,9 +3,9 @@
 //!
 //!     cargo bench -p edbatch --features cuda --bench host_time -- [TREES [ROUNDS]]
 //!
-//! TREES is a file of binary trees, such as the Stanford Sentiment Treebank's test set; without it
-//! generated trees are taken. They take turns, a whole set each, 64 trees at a time; the
-//! medians of all mini-batches are printed.
+//! TREES is a file of binary trees, such as the test set of the Stanford Sentiment Treebank.
+//! Without it, trees are generated. The contestants take turns of a whole set, 64 trees at a time.
+//! Prints the medians over all mini-batches.
 
 use std::array;
 use std::collections::HashMap;
@@ -103,7 +103,7 @@ impl Contestant {
         Ok(Self { name, engine, writing, rows: Vec::new(), times: Vec::new() })
     }
 
-    /// Takes the whole set once.
+    /// Runs the whole set once.
     fn turn(&mut self, trees: &[Tree<u32>]) -> Result<(), Box<dyn Error>> {
         for mini_batch in trees.chunks(MINI_BATCH) {
             let before = self.clock();
@@ -114,7 +114,7 @@ impl Contestant {
         Ok(())
     }
 
-    /// What all parts took so far, in microseconds.
+    /// Returns the time of each stage so far, in microseconds.
     fn clock(&self) -> [f64; 4] {
         let Statistics { construct, schedule, plan, .. } = self.engine.statistics();
         let [construct, schedule, plan] =
@@ -130,7 +130,7 @@ impl Contestant {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Cargo adds an option of its own.
+    // Cargo adds the option `--bench`.
     let mut arguments = env::args().skip(1).filter(|argument| argument != "--bench");
     let trees = match arguments.next() {
         Some(path) => read_binary_trees(Path::new(&path))?,
@@ -167,7 +167,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Trees of words as numbers, and how many words there are.
+/// Returns the trees with words replaced by numbers, and the number of distinct words.
 fn numbered(trees: &[Tree]) -> (Vec<Tree<u32>>, usize) {
     let mut words = HashMap::new();
     let mut number = |word: &String| {
