@@ -8,12 +8,10 @@ use std::process::Command;
 use crate::{Failure, root};
 
 /// Examples whose output is not compared, with the reason.
-const NOT_COMPARED: [(&str, &str); 8] = [
+const NOT_COMPARED: [(&str, &str); 6] = [
     ("3_walkthrough", "is quoted in docs/walkthrough.md, which a test compares"),
-    ("build_cost", "prints times"),
     ("figures", "prints times"),
     ("planarity", "prints times"),
-    ("counts", "takes minutes and needs the shared data"),
     ("aligned", "reads files given as arguments; a test of the crate covers it"),
     ("c1p", "reads files given as arguments; tests of the crate cover it"),
     ("generate", "writes files; a test of the crate compares them with the fixtures"),
