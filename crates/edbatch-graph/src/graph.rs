@@ -96,7 +96,7 @@ impl Graph {
     /// have more than [`MAX_ENTRIES`](Self::MAX_ENTRIES) nodes or arguments. The graph is then
     /// unchanged.
     // Most call sites pass fixed numbers of rows and values; inlining then removes the loops over
-    // them. In `build_cost` the tree gains from it, the lattice hardly.
+    // them. Trees gain from it, lattices hardly.
     #[inline(always)]
     pub fn call(&mut self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
         let known = (&*self.nodes, &*self.given, self.generation);

@@ -28,8 +28,8 @@
 //!
 //! A call is checked in full (cell, counts, rows, records) and appends to flat arrays. Nothing is
 //! allocated per node, and a cleared graph keeps its memory. A node takes 16 bytes, an argument 4.
-//! `cargo run --release -p edbatch-graph --example build_cost` prints the time per node, at most
-//! tens of nanoseconds. [`Schedule::check`] is O(nodes + edges).
+//! A call takes at most tens of nanoseconds; `cargo xtask bench --only growth` prints the time per
+//! node. [`Schedule::check`] is O(nodes + edges).
 //!
 //! The feature `petgraph`, off by default, adds `Petgraph`, a view for petgraph's algorithms;
 //! building it is O(nodes + edges). Without it the crate has no dependencies.

@@ -25,11 +25,9 @@
 //!
 //! The table shows the number of batches divided by the lower bound, on unseen mini-batches of 64:
 //! two-type trees, newswire lattices, and newswire lattices whose sums are nodes. Time is the
-//! duration of a whole scheduling run, divided by the duration for `critical`. The example `counts`
-//! prints these figures: set `EDBATCH_SHARED` and run `cargo run --release -p edbatch-policy
-//! --example counts -- two-type 64 --learn`, and the same with `newswire` and `summed`. Costs are
-//! in addition to the frontier's O(nodes + edges). K is the number of kinds, R the number of ready
-//! kinds.
+//! duration of a whole scheduling run, divided by the duration for `critical`. `cargo xtask bench
+//! --only counts` counts the batches of these policies. Costs are in addition to the frontier's
+//! O(nodes + edges). K is the number of kinds, R the number of ready kinds.
 //!
 //! | policy | cost at the start | cost per batch | trees | lattices | with sums | time | use |
 //! |---|---|---|---|---|---|---|---|
@@ -66,7 +64,7 @@
 //! # Large graphs
 //!
 //! Up to 10⁵ nodes, a run takes 5 to 14 ns per node by default, and 7 to 15 ns with an [`Fsm`]
-//! (`cargo bench -p edbatch-policy`). On lattices and chains of 10⁶ nodes it takes 20 to 30 ns.
+//! (`cargo xtask bench --only growth`). On lattices and chains of 10⁶ nodes it takes 20 to 30 ns.
 //! Such a graph does not fit in the cache. The nodes of a batch are in different instances, so each
 //! node, its list of users and the users themselves are separate cache misses: nearly half of the
 //! time. Storing the position of the users with the node in the queue would save one of the three,
