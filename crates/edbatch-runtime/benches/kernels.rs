@@ -1,7 +1,7 @@
 //! Speed of the kernels against the roofline of the core, and time per element.
 //!
 //! `cargo bench -p edbatch-runtime --bench kernels --features probe -- [products] [elements]
-//! [cells] [batched]` runs the named parts, or all of them. `matrixmultiply` adds that crate to the
+//! [batched]` runs the named parts, or all of them. `edbatch cells` times whole cells. `matrixmultiply` adds that crate to the
 //! products. Contestants take many short turns. The best and the median turn are printed, since
 //! other load on the machine can only slow them down. `EDBATCH_CPU` chooses the level.
 
@@ -35,9 +35,6 @@ fn main() {
     }
     if wants("elements") {
         elements(level);
-    }
-    if wants("cells") {
-        cells(level);
     }
     if wants("batched") {
         batched(level, peak);
@@ -127,44 +124,6 @@ fn elements(level: Level) {
     println!("arg-max: {best:.3} ({median:.3})");
 }
 
-/// Prints nanoseconds per hidden element for the element-wise part of cells.
-fn cells(level: Level) {
-    const ROWS: [usize; 4] = [1, 4, 8, 64];
-    println!("\nelement-wise part of cells, ns per hidden element by rows: best, then (median)");
-    print!("{:28}", "");
-    ROWS.iter().for_each(|rows| print!("{rows:14}"));
-    println!();
-    for (name, program) in [("LSTM", lstm()), ("TreeLSTM", tree_lstm())] {
-        let inputs = program.inputs();
-        for h in [32, 64, 128, 256, 512] {
-            print!("{name:>20} H {h:3}  ");
-            for rows in ROWS {
-                // The first half are gates and states, one row per instance; the others biases.
-                let (values, biases) = (noise(rows * inputs * h), noise(inputs * h));
-                let (mut hidden, mut next) = (noise(rows * h), noise(rows * h));
-                let times = contest(&mut [&mut || {
-                    let streams: Vec<_> = (0..inputs)
-                        .map(|i| match i {
-                            _ if i > inputs / 2 => Input::Same(&biases[i * h..][..h]),
-                            _ => Input::Rows(RowsRef::Span {
-                                data: &values[i * h..][..(rows - 1) * inputs * h + h],
-                                stride: inputs * h,
-                            }),
-                        })
-                        .collect();
-                    let mut outputs =
-                        [RowsMut::contiguous(&mut hidden, h), RowsMut::contiguous(&mut next, h)];
-                    elementwise(level, &program, h, &streams, &mut outputs);
-                }]);
-                let [best, median] =
-                    [times[0].0, times[0].1].map(|seconds| seconds * 1e9 / (rows * h) as f64);
-                print!("{best:6.2} ({median:5.2})");
-            }
-            println!();
-        }
-    }
-}
-
 /// Prints the speed of the products of MV-RNN, for one instance and for a batch of 32.
 fn batched(level: Level, peak: f64) {
     println!("\nbatched products: GFLOP/s and per cent of peak for a batch of 1, and of 32");
@@ -193,57 +152,6 @@ fn batched(level: Level, peak: f64) {
             print!("  {gflops:6.1}, {:5.1} %", 100.0 * gflops / peak);
         }
         println!();
-    }
-}
-
-/// An LSTM cell. Inputs: the gates i, f, o, g and the state c, then the biases.
-fn lstm() -> Elementwise {
-    let mut ops = Ops { inputs: 9, ops: Vec::new() };
-    let [i, f, o, g, c, bi, bf, bo, bg] = std::array::from_fn(|index| Register(index as u16));
-    let [i, f, o] = [(i, bi), (f, bf), (o, bo)].map(|gate| ops.gate(gate, Op::Sigmoid));
-    let g = ops.gate((g, bg), Op::Tanh);
-    let (kept, added) = (ops.push(Op::Mul, &[f, c]), ops.push(Op::Mul, &[i, g]));
-    let c = ops.push(Op::Add, &[kept, added]);
-    ops.state(o, c)
-}
-
-/// A TreeLSTM cell: an LSTM with two states, c and d, and a forget gate for each.
-fn tree_lstm() -> Elementwise {
-    let mut ops = Ops { inputs: 12, ops: Vec::new() };
-    let inputs = std::array::from_fn(|index| Register(index as u16));
-    let [i, f, e, o, g, c, d, bi, bf, be, bo, bg] = inputs;
-    let gates = [(i, bi), (f, bf), (e, be), (o, bo)];
-    let [i, f, e, o] = gates.map(|gate| ops.gate(gate, Op::Sigmoid));
-    let g = ops.gate((g, bg), Op::Tanh);
-    let [added, left, right] = [[i, g], [f, c], [e, d]].map(|of| ops.push(Op::Mul, &of));
-    let kept = ops.push(Op::Add, &[added, left]);
-    let c = ops.push(Op::Add, &[kept, right]);
-    ops.state(o, c)
-}
-
-/// The operations of a cell.
-struct Ops {
-    inputs: u16,
-    ops: Vec<(Op, Vec<Register>)>,
-}
-
-impl Ops {
-    fn push(&mut self, op: Op, operands: &[Register]) -> Register {
-        self.ops.push((op, operands.to_vec()));
-        Register(self.inputs + self.ops.len() as u16 - 1)
-    }
-
-    /// `function(x + bias)`
-    fn gate(&mut self, (x, bias): (Register, Register), function: Op) -> Register {
-        let sum = self.push(Op::Add, &[x, bias]);
-        self.push(function, &[sum])
-    }
-
-    /// Returns `o · tanh(c)` and `c`.
-    fn state(mut self, o: Register, c: Register) -> Elementwise {
-        let tanh = self.push(Op::Tanh, &[c]);
-        let h = self.push(Op::Mul, &[o, tanh]);
-        Elementwise::new(self.inputs, &self.ops, &[h, c])
     }
 }
 
