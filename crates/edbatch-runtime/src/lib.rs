@@ -1,4 +1,4 @@
-//! Runs plans: on the CPU, on CUDA devices, or only counting.
+//! Runs plans on the CPU, or counts their work.
 //!
 //! A [`Backend`] executes the plans that `edbatch-layout` makes. [`Cpu`] runs them on one core or
 //! several; [`Count`] computes nothing and counts kernels. [`interpret`], the reference, needs no

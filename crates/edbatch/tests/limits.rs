@@ -1,5 +1,5 @@
-//! What 32 bits cannot number is refused, by an error that names the limit and says what to do.
-//! Just below 2³² elements and just above, planned and counted, without any memory of that size.
+//! Limits of 32-bit indices: just below, plans succeed; just above, errors name the limit and say
+//! what to do. The tests only plan and count, so they need no memory of that size.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use edbatch_models::{Build, BuildError, Model};
 use edbatch_runtime::{Backend, Count, Given, Parameters, Part, Rows};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// Elements of a large record; sixteen of them are one element too many.
+/// Elements of a large record. Sixteen of these records exceed the limit by one element.
 const LARGE: u32 = 1 << 28;
-/// What is left after fifteen of them, in whole cache lines.
+/// Elements that remain below the limit after fifteen large records, in whole cache lines.
 const REST: u32 = LARGE - 16;
-const ABOVE: u64 = 1 << 32;
+const LIMIT: u64 = 1 << 32;
 
-/// A cell that makes a large record, and one that makes what is left.
+/// A network with a cell for a large record, and a cell for the remaining elements.
 #[derive(Clone)]
 struct Huge {
     network: Arc<Network>,
@@ -47,7 +47,7 @@ impl Huge {
 }
 
 impl Model for Huge {
-    /// How many large values an input emits.
+    /// The number of large values that an input emits.
     type Input = usize;
 
     fn network(&self) -> &Arc<Network> {
@@ -62,12 +62,12 @@ impl Model for Huge {
     }
 }
 
-/// All nodes of a graph, wanted.
+/// Returns all nodes of a graph, with their elements wanted.
 fn every(graph: &Graph) -> Vec<(Value, Want)> {
     (0..graph.nodes()).map(|node| (NodeId::new(node).into(), Want::Elements)).collect()
 }
 
-/// Plans calls, those of each kind a batch of `width`.
+/// Plans calls, in batches of at most `width` calls of one kind.
 fn planned(
     planner: &mut Planner,
     program: &Program,
@@ -88,8 +88,8 @@ fn planned(
     Ok(plan)
 }
 
-/// That no batch writes into another one's rows, nor behind the arena: `check` would take memory of
-/// the arena's size to say so.
+/// Checks that batches write disjoint rows within the arena. `check` would allocate memory of the
+/// size of the arena.
 fn disjoint(program: &Program, plan: &Plan) {
     let mut end = 0;
     let mut spans: Vec<_> = plan
@@ -102,14 +102,14 @@ fn disjoint(program: &Program, plan: &Plan) {
         .collect();
     spans.sort_unstable();
     for (start, len) in spans {
-        assert!(start >= end, "@{start} lies before @{end}");
+        assert!(start >= end, "@{start} overlaps the rows before @{end}");
         end = start + len;
     }
     assert_eq!(end, plan.arena as u64);
 }
 
 #[test]
-fn an_arena_has_fewer_than_two_to_the_32_elements() {
+fn the_arena_is_limited_to_32_bits() {
     let huge = Huge::new();
     let program = huge.program();
     let below = [&[huge.large; 15][..], &[huge.rest]].concat();
@@ -117,17 +117,17 @@ fn an_arena_has_fewer_than_two_to_the_32_elements() {
         for width in [1, 4, 16] {
             let plan =
                 planned(&mut Planner::new(lifetimes), &program, &below, (width, every)).unwrap();
-            assert_eq!(plan.arena as u64, ABOVE - 16);
+            assert_eq!(plan.arena as u64, LIMIT - 16);
             disjoint(&program, &plan);
             let mut count = Count::new(program.clone());
             let given = Given { initial: &Rows::new(), stayed: 0, host: &[] };
             count.run(&[Part { slot: 0, plan: &plan, given }]).unwrap();
-            assert_eq!(count.counts().written_bytes, 4 * (ABOVE - 16));
+            assert_eq!(count.counts().written_bytes, 4 * (LIMIT - 16));
 
             let error =
                 planned(&mut Planner::new(lifetimes), &program, &[huge.large; 16], (width, every));
             let error = error.unwrap_err();
-            assert_eq!(error, ArenaTooLarge { elements: ABOVE, what: Addressed::Values });
+            assert_eq!(error, ArenaTooLarge { elements: LIMIT, what: Addressed::Values });
             assert_eq!(
                 error.to_string(),
                 "the mini-batch needs at least 17179 MB for its values, expected below 17179 MB, \
@@ -135,14 +135,14 @@ fn an_arena_has_fewer_than_two_to_the_32_elements() {
             );
         }
     }
-    // Where rows are read no more, others take their place.
+    // Rows that are not read any more are reused.
     let none = |_: &Graph| Vec::new();
     let plan = planned(&mut Planner::default(), &program, &[huge.large; 100], (1, none)).unwrap();
     assert_eq!(plan.arena, LARGE as usize);
 }
 
 #[test]
-fn given_values_count_too() {
+fn given_values_count_for_the_arena() {
     let huge = Huge::new();
     let program = huge.program();
     for (values, fits) in [(15, true), (16, false), (17, false)] {
@@ -157,7 +157,7 @@ fn given_values_count_too() {
 }
 
 #[test]
-fn an_engine_says_so_before_it_takes_memory() {
+fn an_engine_checks_the_limit_before_allocation() {
     let huge = Huge::new();
     let program = huge.program();
     let parameters = Parameters::random(&huge.network, &mut Xoshiro256PlusPlus::seed_from_u64(1));
@@ -170,11 +170,11 @@ fn an_engine_says_so_before_it_takes_memory() {
         let error = engine.run(&[9, 0, 7]).unwrap_err();
         assert!(matches!(error, RunError::Arena(_)), "{error}");
         assert!(error.to_string().ends_with("2^32 elements: make mini-batches smaller"), "{error}");
-        assert!(engine.run(&[0]).is_ok(), "it goes on");
+        assert!(engine.run(&[0]).is_ok(), "the engine remains usable");
     }
 }
 
-/// What a network of one cell comes to.
+/// Compiles a network.
 fn compiled(declare: impl FnOnce(&mut Network)) -> Result<Program, TooLarge> {
     let mut network = Network::new();
     declare(&mut network);
@@ -191,9 +191,9 @@ fn cells_tables_and_records_have_limits() {
         })
     };
     // Three times the elements, each with a cache line of padding, are below 2³¹.
-    let most = ((1_u64 << 31) - 1) / 3 - 16;
-    assert!(cell(most as u32).is_ok());
-    let error = cell(most as u32 + 1).unwrap_err();
+    let max = ((1_u64 << 31) - 1) / 3 - 16;
+    assert!(cell(max as u32).is_ok());
+    let error = cell(max as u32 + 1).unwrap_err();
     assert!(error.elements >= 1 << 31 && error.what == "cell c", "{error}");
 
     let table = |dims: [usize; 2]| {
@@ -204,7 +204,7 @@ fn cells_tables_and_records_have_limits() {
     };
     assert!(table([65_537, 65_535]).is_ok(), "2^32 - 1 elements");
     let error = table([65_536, 65_536]).unwrap_err();
-    assert_eq!((error.what.as_str(), error.elements as u64), ("table embed", ABOVE));
+    assert_eq!((error.what.as_str(), error.elements as u64), ("table embed", LIMIT));
     assert!(
         error.to_string().contains("expected fewer than 2^32 for a table or a record"),
         "{error}"
@@ -219,11 +219,11 @@ fn cells_tables_and_records_have_limits() {
     };
     assert!(record(16).is_ok(), "2^32 - 16 elements");
     let error = record(17).unwrap_err();
-    assert_eq!((error.what.as_str(), error.elements as u64), ("record r", ABOVE));
+    assert_eq!((error.what.as_str(), error.elements as u64), ("record r", LIMIT));
 }
 
 #[test]
-fn tables_are_folded_into_fewer_than_two_to_the_32_elements() {
+fn folded_tables_are_limited_to_32_bits() {
     let folded = |rows: usize| {
         let program = compiled(|network| {
             let record = network.record("r", [("x", Shape::Vector(4))]).unwrap();
@@ -237,24 +237,24 @@ fn tables_are_folded_into_fewer_than_two_to_the_32_elements() {
         });
         program.unwrap().fold_tables(u64::MAX).folded_elements() as u64
     };
-    assert_eq!(folded((1 << 28) - 1), ABOVE - 16);
-    assert_eq!(folded(1 << 28), 0, "it is hoisted for each mini-batch");
+    assert_eq!(folded((1 << 28) - 1), LIMIT - 16);
+    assert_eq!(folded(1 << 28), 0, "hoisted for each mini-batch instead");
 }
 
 #[test]
 fn shapes_and_parameters_have_limits() {
     let mut network = Network::new();
-    let most = (1 << 31) - 1;
-    assert!(network.record("below", [("x", Shape::Vector(most))]).is_ok());
-    let error = network.record("above", [("x", Shape::Vector(most + 1))]).unwrap_err();
+    let max = (1 << 31) - 1;
+    assert!(network.record("below", [("x", Shape::Vector(max))]).is_ok());
+    let error = network.record("above", [("x", Shape::Vector(max + 1))]).unwrap_err();
     assert!(error.to_string().contains("at least one element and fewer than 2^31"), "{error}");
     let square = |side: u32| [("x", Shape::Matrix(side, side))];
     assert!(network.record("square", square(46_340)).is_ok());
     assert!(network.record("larger", square(46_341)).is_err());
-    let most = most as usize;
-    assert!(network.add_parameter("below", &[most]).is_ok());
-    let error = network.add_parameter("above", &[most + 1]).unwrap_err();
+    let max = max as usize;
+    assert!(network.add_parameter("below", &[max]).is_ok());
+    let error = network.add_parameter("above", &[max + 1]).unwrap_err();
     assert!(error.to_string().contains("dimensions below 2^31"), "{error}");
     assert!(network.add_parameter("in memory", &[1 << 30, 1 << 30]).is_ok());
-    assert!(network.add_parameter("in none", &[most, most]).is_err());
+    assert!(network.add_parameter("in none", &[max, max]).is_err());
 }

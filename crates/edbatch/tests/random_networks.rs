@@ -1,4 +1,4 @@
-//! Batched = node by node, for random networks, graphs and schedules.
+//! Random networks, graphs and schedules: batched execution agrees with the interpreter.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const STYLES: [CellStyle; 5] = [
     CellStyle::Declaration,
 ];
 
-fn batched_is_node_by_node(seed: u64) {
+fn check_seed(seed: u64) {
     let mut rng = Random::seed_from_u64(seed);
     let (network, initial) = random_network(&mut rng);
     let network = Arc::new(network);
@@ -44,7 +44,7 @@ fn batched_is_node_by_node(seed: u64) {
     for mut policy in policies {
         let schedule = schedule(&graph, &mut policy);
         schedule.check(&graph).unwrap();
-        // Besides, tables folded: all of them, and about one of two.
+        // Also with folded tables: all of them, and about half of them.
         let unfolded = STYLES.map(|style| (style, 0));
         let folded = [u64::MAX, 4000].map(|bytes| (CellStyle::Hoisted, bytes));
         for (style, folded) in unfolded.into_iter().chain(folded) {
@@ -70,13 +70,13 @@ fn batched_is_node_by_node(seed: u64) {
             assert_eq!(
                 first.get_or_insert(got.clone()),
                 &got,
-                "no policy, and no style of cells, changes a bit"
+                "the bits depend on the policy or the cell style"
             );
         }
     }
 }
 
-/// All fields of all nodes, as the CPU computes them.
+/// Returns all fields of all nodes, computed on the CPU.
 fn run(
     mut cpu: Cpu,
     program: &Arc<Program>,
@@ -91,7 +91,7 @@ fn run(
     let mut planner = Planner::default();
     planner.plan(&mini_batch, &mut plan).unwrap();
     check(&plan, &mini_batch).unwrap();
-    // Where only the last value is wanted, others take its rows; that is what is run in the end.
+    // If only the last value is wanted, rows of the other values are reused.
     let last = MiniBatch { wanted: &wanted[wanted.len() - 1..], ..mini_batch };
     let mut reusing = Plan::default();
     planner.plan(&last, &mut reusing).unwrap();
@@ -99,7 +99,7 @@ fn run(
     assert!(reusing.arena <= plan.arena);
     let alone = read(&mut cpu, program, parameters, &last, &reusing);
     let all = read(&mut cpu, program, parameters, &mini_batch, &plan);
-    assert_eq!(alone.last(), all.last(), "reused rows change no bit");
+    assert_eq!(alone.last(), all.last(), "the bits depend on the reuse of rows");
     let mut distinct = Plan::default();
     Planner::new(Lifetimes::Distinct).plan(&mini_batch, &mut distinct).unwrap();
     check(&distinct, &mini_batch).unwrap();
@@ -108,7 +108,7 @@ fn run(
     all
 }
 
-/// Runs a plan; all fields of the wanted values.
+/// Runs a plan and returns all fields of the wanted values.
 fn read(
     cpu: &mut Cpu,
     program: &Arc<Program>,
@@ -134,7 +134,7 @@ proptest! {
     })]
 
     #[test]
-    fn batched_is_node_by_node_for_random_networks(seed: u64) {
-        batched_is_node_by_node(seed);
+    fn batched_execution_agrees_with_the_interpreter(seed: u64) {
+        check_seed(seed);
     }
 }
