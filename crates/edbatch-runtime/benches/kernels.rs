@@ -1,9 +1,10 @@
 //! Speed of the kernels against the roofline of the core, and time per element.
 //!
 //! `cargo bench -p edbatch-runtime --bench kernels --features probe -- [products] [elements]
-//! [batched]` runs the named parts, or all of them. `edbatch cells` times whole cells. `matrixmultiply` adds that crate to the
-//! products. Contestants take many short turns. The best and the median turn are printed, since
-//! other load on the machine can only slow them down. `EDBATCH_CPU` chooses the level.
+//! [batched]` runs the named parts, or all of them. `edbatch cells` times whole cells.
+//! `matrixmultiply` adds that crate to the products. Contestants take many short turns. The best
+//! and the median turn are printed, since other load on the machine can only slow them down.
+//! `EDBATCH_CPU` chooses the level.
 
 use std::{
     env,
