@@ -12,7 +12,7 @@
 //! | [`nary_trees`] | GUM constituents | 23.4 leaves | depth 10.3, 1.8 nodes per leaf | 38 % |
 //! | [`tagged_sentences`] | WikiNER, WikiGold | 24.8 words | 16 % inside names | 43 % |
 //! | [`pairs`] | IWSLT tst2013 | 21.1 → 26.6 words | ratio 1.26 | 35 % → 32 % |
-//! | [`Style::Newswire`] | ED-Batch's lattices | 43.1 characters | 0.54 words per character | 24 % |
+//! | [`Style::Newswire`] | ED-Batch's lattices | 43.1 characters | 0.54 words a character | 24 % |
 //! | [`Style::Weibo`] | Weibo NER | 54.7 characters | 0.31 words per character | 27 % |
 //!
 //! *Distinct* is the share of distinct words (for [`lattices`]: characters) in 64 instances.
