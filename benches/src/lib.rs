@@ -14,27 +14,11 @@
 //! 3. [`render`]: [tables](render::table) for the terminal, the documentation and the page, and the
 //!    page's plots.
 //!
-//! # Method
-//!
-//! - **Counts** of batches are means over evenly spaced mini-batches of a set
-//!   ([`measure::counts`]). Policies learn on a different part of the set.
-//! - **Throughput** is measured from parsed inputs to outputs on the host
-//!   ([`measure::throughput`]). It includes construction, scheduling and planning. Nothing but
-//!   memory is kept between mini-batches. Systems take turns in
-//!   [rounds](measure::rounds); the rounds form laps, spread over the whole run. A figure is the
-//!   median of its laps, with the distance to the farthest lap ([`spread`]).
-//! - **Results** of every system are compared with the interpreter's before it is timed.
-//! - **FLOPs** are counted from the equations ([`measure::flops`]). Fractions of the peak refer to
-//!   the peak measured between the same turns.
-//!
-//! # Where to read next
-//!
-//! [`measure::families`] is the table of models and sets; [`measure::systems`] is the table of
-//! systems.
+//! docs/benchmarks.md describes the method. In the sources: [`measure::families`] is the table of
+//! models and sets, [`measure::systems`] the table of systems, [`measure::rounds`] the way they take
+//! turns.
 #![forbid(unsafe_code)]
 
-mod failure;
-pub mod files;
 pub mod measure;
 pub mod paper;
 pub mod record;
@@ -42,4 +26,5 @@ pub mod render;
 pub mod spread;
 pub mod text;
 
-pub use failure::Failure;
+/// The error of everything that measures or renders: a message for the user, from any cause.
+pub type Failure = Box<dyn std::error::Error>;

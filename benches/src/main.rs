@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use edbatch_benches::Failure;
-use edbatch_benches::files::write_file;
 use edbatch_benches::measure::assets::output;
 use edbatch_benches::measure::device::Device;
 use edbatch_benches::measure::gpu::pack::{Contents, compile, pack};
@@ -26,6 +25,7 @@ use edbatch_benches::render::docs::write_docs;
 use edbatch_benches::render::page::page;
 use edbatch_benches::render::summary::{outcome, summary};
 use edbatch_benches::render::tables::tables;
+use edbatch_datasets::write_atomic;
 use indicatif::{ProgressBar, ProgressStyle};
 
 fn main() -> ExitCode {
@@ -84,7 +84,9 @@ fn run(options: &Options) -> Result<(), Failure> {
         (None, Some(json)) if options.gpu => json.with_extension("html"),
         (None, _) => output(folder, page_name),
     };
-    write_file(&html, &page(records))?;
+    let failure = |error| format!("{}: {error}", html.display());
+    std::fs::create_dir_all(html.parent().unwrap_or(Path::new(""))).map_err(failure)?;
+    write_atomic(&html, page(records).as_bytes()).map_err(failure)?;
     if options.docs {
         write_docs(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), records)?;
     }
@@ -127,12 +129,12 @@ fn open_device(options: &Options) -> Result<Option<Device>, Failure> {
 /// Makes a pack, or compiles the kernels of one, if the options say so.
 fn make_pack(options: &Options) -> Option<Result<(), Failure>> {
     if let Some(folder) = &options.pack {
-        let mut same = vec!["--gpu".into(), "--arch".into(), options.arch.clone()];
-        same.extend(["--networks".into(), options.networks().to_string()]);
-        same.extend(options.quick.then(|| "--quick".into()));
-        if !options.models.is_empty() {
-            same.extend(["--models".into(), options.models.join(",")]);
-        }
+        // The same options in a process that compiles the kernels.
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let is_pack = |argument: &String| argument.starts_with("--pack");
+        let at = arguments.iter().position(is_pack).expect("the option was parsed");
+        let length = if arguments[at].contains('=') { 1 } else { 2 };
+        let same = [&arguments[..at], &arguments[at + length..]].concat();
         return Some(pack(folder, &same));
     }
     let compile = || {

@@ -10,51 +10,21 @@
 //!
 //! *Source*: the paper, table "memory kernels", at batch 8 and size 64.
 
-/// Memory kernels and the kB they move.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Printed {
-    /// Kernels that only copy.
-    pub kernels: usize,
-    /// Units of 1024 bytes moved.
-    pub kilobytes: u64,
-}
-
-/// A row of the table: a cell with variables in the order of declaration, and as planned.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct PrintedCell {
-    /// The cell's name.
-    pub name: &'static str,
-    /// Without the planner.
-    pub declared: Printed,
-    /// With the paper's planner.
-    pub planned: Printed,
-    /// Compile time, from the table "static subgraph compile time".
-    pub compile_milliseconds: f64,
-}
+/// A row of the table: the cell; memory kernels and kB (1024 bytes) moved, first with variables in the
+/// order of declaration, then as planned; and the milliseconds to compile it, from the table "static
+/// subgraph compile time".
+pub type PrintedCell = (&'static str, [u64; 2], [u64; 2], f64);
 
 /// The seven rows.
 pub const PAPER_TABLE: [PrintedCell; 7] = [
-    row("GRUCell", [6, 666], [2, 14], 4.82),
-    row("LSTMCell", [4, 1054], [1, 16], 12.95),
-    row("MVCell", [2, 260], [2, 260], 1.53),
-    row("TreeGRU-Internal", [8, 552], [2, 16], 10.43),
-    row("TreeGRU-Leaf", [4, 268], [2, 8], 2.91),
-    row("TreeLSTM-Internal", [7, 1064], [3, 22], 29.89),
-    row("TreeLSTM-Leaf", [3, 396], [1, 6], 3.64),
+    ("GRUCell", [6, 666], [2, 14], 4.82),
+    ("LSTMCell", [4, 1054], [1, 16], 12.95),
+    ("MVCell", [2, 260], [2, 260], 1.53),
+    ("TreeGRU-Internal", [8, 552], [2, 16], 10.43),
+    ("TreeGRU-Leaf", [4, 268], [2, 8], 2.91),
+    ("TreeLSTM-Internal", [7, 1064], [3, 22], 29.89),
+    ("TreeLSTM-Leaf", [3, 396], [1, 6], 3.64),
 ];
-
-const fn row(
-    name: &'static str,
-    declared: [u64; 2],
-    planned: [u64; 2],
-    compile_milliseconds: f64,
-) -> PrintedCell {
-    const fn printed([kernels, kilobytes]: [u64; 2]) -> Printed {
-        Printed { kernels: kernels as usize, kilobytes }
-    }
-    let (declared, planned) = (printed(declared), printed(planned));
-    PrintedCell { name, declared, planned, compile_milliseconds }
-}
 
 /// By model: speedup of the paper's system over Cavs DyNet on its CPU (section "overall
 /// performance"), as means or ranges over sizes.
@@ -80,38 +50,15 @@ pub const LEARNING: [(&str, f64, usize); 8] = [
     ("lattice_gru", 4.911, 1000),
 ];
 
-/// A row of the table "ED-Batch vs. Cortex": milliseconds a mini-batch on a V100.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct PrintedLatency {
-    /// The model.
-    pub model: &'static str,
-    /// Elements of a hidden vector.
-    pub hidden: usize,
-    /// Instances in a mini-batch.
-    pub batch: usize,
-    /// Milliseconds of Cortex.
-    pub cortex: f64,
-    /// Milliseconds of the paper's system.
-    pub ed_batch: f64,
-}
-
-/// The eight rows.
-pub const CORTEX: [PrintedLatency; 8] = [
-    latency("tree_lstm", 256, 10, [2.244, 2.78]),
-    latency("tree_lstm", 256, 20, [3.46, 3.52]),
-    latency("tree_lstm", 512, 10, [8.5, 4.7]),
-    latency("tree_lstm", 512, 20, [19.21, 4.82]),
-    latency("tree_gru", 256, 10, [2.3, 2.27]),
-    latency("tree_gru", 256, 20, [3.73, 3.03]),
-    latency("tree_gru", 512, 10, [5.6, 3.04]),
-    latency("tree_gru", 512, 20, [11.7, 3.7]),
+/// The table "ED-Batch vs. Cortex". By model, size of vectors and size of mini-batches: milliseconds
+/// of Cortex and of the paper's system for a mini-batch on a V100.
+pub const CORTEX: [((&str, usize, usize), [f64; 2]); 8] = [
+    (("tree_lstm", 256, 10), [2.244, 2.78]),
+    (("tree_lstm", 256, 20), [3.46, 3.52]),
+    (("tree_lstm", 512, 10), [8.5, 4.7]),
+    (("tree_lstm", 512, 20), [19.21, 4.82]),
+    (("tree_gru", 256, 10), [2.3, 2.27]),
+    (("tree_gru", 256, 20), [3.73, 3.03]),
+    (("tree_gru", 512, 10), [5.6, 3.04]),
+    (("tree_gru", 512, 20), [11.7, 3.7]),
 ];
-
-const fn latency(
-    model: &'static str,
-    hidden: usize,
-    batch: usize,
-    [cortex, ed_batch]: [f64; 2],
-) -> PrintedLatency {
-    PrintedLatency { model, hidden, batch, cortex, ed_batch }
-}

@@ -75,19 +75,39 @@ pub struct Counts {
     pub mini_batches: usize,
 }
 
-/// Throughput of a system. Counts are means over mini-batches.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Throughput {
-    /// The system.
-    pub system: String,
+/// A workload in some size, and how it is run.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Case {
     /// The model.
     pub model: String,
+    /// The set.
+    pub input: String,
     /// Elements of a hidden vector.
     pub hidden: usize,
     /// Instances in a mini-batch.
     pub batch: usize,
     /// Number of threads.
     pub threads: usize,
+    /// The backend of our system. It may be empty in old records of the processor.
+    #[serde(default)]
+    pub backend: String,
+}
+
+impl Case {
+    /// Returns the model, the set, and the size of vectors.
+    pub fn workload(&self) -> (String, String, usize) {
+        (self.model.clone(), self.input.clone(), self.hidden)
+    }
+}
+
+/// Throughput of a system. Counts are means over mini-batches.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Throughput {
+    /// The system.
+    pub system: String,
+    /// The workload.
+    #[serde(flatten)]
+    pub case: Case,
     /// Median over laps of the median over a lap's rounds.
     pub instances_per_second: f64,
     /// The slowest lap.
@@ -143,10 +163,6 @@ pub struct Throughput {
     pub gathered_rows: f64,
     /// Bytes read through lists, including rows of tables.
     pub gathered_bytes: f64,
-    /// The set.
-    pub input: String,
-    /// The backend that executes the plans.
-    pub backend: String,
 }
 
 /// Quantiles of the time of a mini-batch over all runs of all mini-batches, in nanoseconds.
@@ -163,19 +179,9 @@ pub struct Latency {
 pub struct Breakdown {
     /// The system.
     pub system: String,
-    /// The model.
-    pub model: String,
-    /// The set.
-    pub input: String,
-    /// Elements of a hidden vector.
-    pub hidden: usize,
-    /// Instances in a mini-batch.
-    pub batch: usize,
-    /// Number of threads.
-    pub threads: usize,
-    /// The backend that executes the plans; empty in old records, which are of the processor.
-    #[serde(default)]
-    pub backend: String,
+    /// The workload.
+    #[serde(flatten)]
+    pub case: Case,
     /// Building graphs.
     pub construct: f64,
     /// Ordering batches.
@@ -326,19 +332,9 @@ pub struct Peer {
     pub system: String,
     /// Its version.
     pub version: String,
-    /// The model.
-    pub model: String,
-    /// The set.
-    pub input: String,
-    /// Elements of a hidden vector.
-    pub hidden: usize,
-    /// Instances in a mini-batch.
-    pub batch: usize,
-    /// Number of threads.
-    pub threads: usize,
-    /// The backend of our system; empty in old records, which are of the processor.
-    #[serde(default)]
-    pub backend: String,
+    /// The workload.
+    #[serde(flatten)]
+    pub case: Case,
     /// Median over laps of the median over a lap's rounds.
     pub instances_per_second: f64,
     /// Distance from the median to the farthest lap, divided by the median.

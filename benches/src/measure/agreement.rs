@@ -3,7 +3,7 @@
 use edbatch::Rows;
 use edbatch_runtime::Parameters;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::workload::{MiniBatch, Workload};
 
 /// Number of instances that the interpreter computes; it is slow.
@@ -41,20 +41,20 @@ impl Agreement {
                 self.expected.push(got);
                 continue;
             };
-            if got.len() != expected.len() {
-                let (got, expected) = (got.len(), expected.len());
-                let message =
-                    format!("instance {instance}: expected {expected} elements, got {got}");
-                return Err(message.into());
-            }
-            let wrong =
-                |(got, expected): &(f32, &f32)| (got - *expected).abs() > tolerance || got.is_nan();
-            if let Some((got, expected)) = got.into_iter().zip(expected).find(wrong) {
-                let message = format!(
-                    "instance {instance}: expected {expected} within {tolerance}, got {got}"
-                );
-                return Err(message.into());
-            }
+            let wrong = |(got, expected): &(&f32, &f32)| {
+                (*got - *expected).abs() > tolerance || got.is_nan()
+            };
+            let different = got.iter().zip(expected).find(wrong);
+            let message = match different {
+                _ if got.len() != expected.len() => {
+                    format!("expected {} elements, got {}", expected.len(), got.len())
+                }
+                Some((got, expected)) => {
+                    format!("expected {expected} within {tolerance}, got {got}")
+                }
+                None => continue,
+            };
+            return Err(format!("instance {instance}: {message}").into());
         }
         Ok(())
     }

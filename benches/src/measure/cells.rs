@@ -5,7 +5,7 @@ use std::sync::Arc;
 use edbatch::cell_reports;
 use edbatch_layout::{CellStyle, Compared, Moved, PAPER_CELLS, paper_cell};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::record::{Cell, CellLatency, Copies, Rule};
 
 /// The size and the number of calls in the paper's table.

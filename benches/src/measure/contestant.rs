@@ -13,7 +13,7 @@ use edbatch_models::Model;
 use edbatch_policy::{Fsm, Scheduler, lower_bound};
 use edbatch_runtime::{Parameters, Profile, gathered_bytes};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::flops::{executed_flops, flops};
 use crate::measure::live::live_bytes;
 use crate::measure::systems::{Setup, System};

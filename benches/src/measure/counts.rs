@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use edbatch_graph::{Dag, Schedule, parse_text};
 use edbatch_policy::{Frontier, Policy, lower_bound, schedule_into};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::families::Family;
 use crate::measure::policies::{Effort, learned, unlearned};
 use crate::measure::sets::Source;

@@ -8,7 +8,7 @@ use edbatch_cuda::{self as cuda, CudaOptions, EmulatedDevice};
 use edbatch_layout::Program;
 use edbatch_runtime::{Backend, BackendError, Parameters};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::spread::Spread;
 
 /// Samples of the peak.

@@ -10,7 +10,7 @@ use edbatch_models::{
     TreeGru, TreeLstm, TreeLstm2Type, TreeSizes,
 };
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::sets::{self, Set, SetError, Source, lattices, sentences};
 use crate::measure::workload::{On, Workload};
 

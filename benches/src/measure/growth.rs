@@ -10,7 +10,7 @@ use edbatch_graph::{Dag, Schedule};
 use edbatch_policy::{Agenda, Critical, Depth, Encoding, Frontier, Fsm, Policy};
 use edbatch_policy::{Scheduler, schedule_into};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::families::Family;
 use crate::measure::policies::Effort;
 use crate::measure::systems::weights;

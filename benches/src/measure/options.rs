@@ -1,6 +1,7 @@
 //! Command-line options: parts, models, sizes, systems and threads.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Parser, ValueEnum};
 
@@ -369,17 +370,25 @@ fn backend(word: &str) -> Result<String, String> {
     }
 }
 
+/// Parses a number in a range; else returns what was expected.
+fn within<T: FromStr + PartialOrd>(
+    word: &str,
+    min: T,
+    max: T,
+    expected: &str,
+) -> Result<T, String> {
+    let number = word.parse().ok().filter(|number| (min..=max).contains(number));
+    number.ok_or_else(|| format!("expected {expected}"))
+}
+
 fn positive(word: &str) -> Result<usize, String> {
-    let number = word.parse().ok().filter(|&number| number > 0 && number <= 1 << 20);
-    number.ok_or_else(|| "expected a whole number from 1 to 1048576".into())
+    within(word, 1, 1 << 20, "a whole number from 1 to 1048576")
 }
 
 fn seconds(word: &str) -> Result<f64, String> {
-    let number = word.parse().ok().filter(|number| (0.001..=3600.0).contains(number));
-    number.ok_or_else(|| "expected seconds from 0.001 to 3600".into())
+    within(word, 0.001, 3600.0, "seconds from 0.001 to 3600")
 }
 
 fn minutes(word: &str) -> Result<f64, String> {
-    let number = word.parse().ok().filter(|&number: &f64| number > 0.0 && number <= 1440.0);
-    number.ok_or_else(|| "expected a number of minutes, more than 0 and at most 1440".into())
+    within(word, 1e-9, 1440.0, "a number of minutes, more than 0 and at most 1440")
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use edbatch_policy::{Encoding, Fsm};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::device::Device;
 use crate::measure::families::Family;
 use crate::measure::peers::graphs::Graphs;
@@ -24,7 +24,7 @@ use crate::measure::systems::weights;
 use crate::measure::systems::{Setup, System};
 use crate::measure::throughput::device_threads;
 use crate::measure::workload::{MiniBatch, Part};
-use crate::record::Peer;
+use crate::record::{Case, Peer};
 
 /// Total instances of all mini-batches; their tensors take memory in Python.
 const INSTANCES: usize = 512;
@@ -136,12 +136,14 @@ pub fn peers(
         Peer {
             system: program.system(family.model).into(),
             version: process.version.clone(),
-            model: family.model.into(),
-            input: family.input.into(),
-            hidden,
-            batch,
-            threads: 1,
-            backend: system.backend().into(),
+            case: Case {
+                model: family.model.into(),
+                input: family.input.into(),
+                hidden,
+                batch,
+                threads: 1,
+                backend: system.backend().into(),
+            },
             instances_per_second: rate.median,
             spread: rate.reach(),
             prepared_instances_per_second: rate.median / whole,

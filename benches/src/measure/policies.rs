@@ -11,7 +11,7 @@ use edbatch_policy::{
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::families::Family;
 use crate::measure::workload::{MiniBatch, Part, Workload};
 use crate::record::Learn;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use edbatch_runtime::kernels::{Level, roofline};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::spread::{OverLaps, quantile};
 
 /// Receives the number and the seconds of each mini-batch.

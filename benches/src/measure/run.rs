@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use edbatch_policy::Fsm;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::cells::cells;
 use crate::measure::counts::{counts, counts_of_file, published};
 use crate::measure::device::Device;
@@ -290,9 +290,8 @@ impl<'a> Steps<'a> {
     /// the comparison with Cortex, batches by algorithm, and learning.
     fn paper(&mut self) {
         let (options, families) = (self.options, self.families);
-        for printed in &CORTEX {
-            let family = families.iter().find(|family| family.model == printed.model);
-            let (hidden, batch) = (printed.hidden, printed.batch);
+        for ((model, hidden, batch), _) in CORTEX {
+            let family = families.iter().find(|family| family.model == model);
             if let Some(family) = family {
                 let systems = vec![System::Edbatch];
                 self.timed("latency", (family, hidden, batch), systems, 3.0, latency);

@@ -16,7 +16,7 @@ use edbatch_runtime::ThreadPool;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::families::Family;
 use crate::measure::soak::subject::Subject;
 use crate::record::soak::{Memory, Soak, SoakSample};

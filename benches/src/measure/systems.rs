@@ -20,7 +20,7 @@ use edbatch_runtime::{Backend, Cpu, Parameters, Profile, ThreadPool};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::device::Device;
 use crate::measure::plain::Plain;
 

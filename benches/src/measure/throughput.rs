@@ -10,7 +10,7 @@ use edbatch_policy::{Encoding, Fsm};
 use edbatch_runtime::Work as Sort;
 use edbatch_runtime::kernels::roofline;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::agreement::Agreement;
 use crate::measure::contestant::{Contestant, Work};
 use crate::measure::device::Device;
@@ -20,7 +20,7 @@ use crate::measure::rounds::{Entrant, LAPS, Rounds, Times, choose, rate, rounds}
 use crate::measure::systems::weights;
 use crate::measure::systems::{Setup, System};
 use crate::measure::workload::{MiniBatch, Part, Workload};
-use crate::record::{Breakdown, Latency, Throughput};
+use crate::record::{Breakdown, Case, Latency, Throughput};
 use crate::spread::OverLaps;
 
 /// The settings of a measurement.
@@ -91,15 +91,8 @@ pub struct Laps {
     spent: Vec<Spent>,
 }
 
-/// Time of a system's turns, in seconds.
-#[derive(Clone, Copy, Default)]
-struct Spent {
-    nodes: f64,
-    construct: f64,
-    schedule: f64,
-    plan: f64,
-    execute: f64,
-}
+/// Nodes, and seconds of construction, scheduling, planning and execution.
+type Spent = [f64; 5];
 
 /// The figures of all systems, after the last lap.
 pub type Measured = Option<Vec<(Throughput, Breakdown)>>;
@@ -146,15 +139,16 @@ pub fn throughput(
         let at_least = if most_threads > 1 { 2 * most_threads } else { 1 };
         let flops = running[0].contestant.work(0).flops as f64;
         laps.chosen = choose(all, at_least, flops, setting.nominal);
-        laps.spent = vec![Spent::default(); running.len()];
+        laps.spent = vec![[0.0; 5]; running.len()];
     }
     let before: Vec<_> = running.iter().map(|running| running.contestant.statistics()).collect();
     let mut entrants: Vec<Entrant<'_>> = running.iter_mut().map(Running::entrant).collect();
     let (lap, whole) = (laps.rounds.len(), setting.nominal.is_none());
     laps.rounds.push(rounds(&mut entrants, &laps.chosen, lap, setting.seconds, whole)?);
     drop(entrants);
-    for ((spent, running), before) in laps.spent.iter_mut().zip(&running).zip(&before) {
-        spent.add(before, &running.contestant.statistics());
+    for ((sums, running), before) in laps.spent.iter_mut().zip(&running).zip(&before) {
+        let spent = spent(before, &running.contestant.statistics());
+        sums.iter_mut().zip(spent).for_each(|(sum, spent)| *sum += spent);
     }
     if laps.rounds.len() < LAPS {
         return Ok(None);
@@ -179,15 +173,15 @@ pub fn throughput(
     records.collect::<Result<_, Failure>>().map(Some)
 }
 
-impl Spent {
-    /// Adds the difference of two readings.
-    fn add(&mut self, before: &Statistics, after: &Statistics) {
-        self.nodes += (after.nodes - before.nodes) as f64;
-        self.construct += (after.construct - before.construct).as_secs_f64();
-        self.schedule += (after.schedule - before.schedule).as_secs_f64();
-        self.plan += (after.plan - before.plan).as_secs_f64();
-        self.execute += (after.execute - before.execute).as_secs_f64();
-    }
+/// Returns the difference of two readings.
+fn spent(before: &Statistics, after: &Statistics) -> Spent {
+    [
+        (after.nodes - before.nodes) as f64,
+        (after.construct - before.construct).as_secs_f64(),
+        (after.schedule - before.schedule).as_secs_f64(),
+        (after.plan - before.plan).as_secs_f64(),
+        (after.execute - before.execute).as_secs_f64(),
+    ]
 }
 
 /// A system that is measured.
@@ -247,19 +241,24 @@ impl Timed<'_> {
         let best = instances / times.best();
         let gflops = flops_per_instance * rate.median / 1e9;
         let live = counts.iter().map(|work| work.live_bytes).max().unwrap_or(0);
-        let Spent { nodes, construct, schedule, plan, execute } = spent[index];
+        let [nodes, construct, schedule, plan, execute] = spent[index];
         let deciding = construct + schedule + plan;
         let [peak, highest] = match running.system.on_cuda() {
             None => self.core,
             Some(_) => self.device.map_or(self.core, |peak| [peak; 2]),
         };
 
-        let throughput = Throughput {
-            system: running.system.recorded(),
+        let case = Case {
             model: self.family.model.into(),
+            input: self.family.input.into(),
             hidden,
             batch,
             threads: running.threads,
+            backend: running.system.backend().into(),
+        };
+        let throughput = Throughput {
+            system: running.system.recorded(),
+            case: case.clone(),
             instances_per_second: rate.median,
             instances_per_second_low: rate.low,
             instances_per_second_high: rate.high,
@@ -287,18 +286,11 @@ impl Timed<'_> {
             live_bytes: self.weights + live,
             gathered_rows: mean(|work| work.gathered_rows),
             gathered_bytes: mean(|work| work.gathered_bytes),
-            input: self.family.input.into(),
-            backend: running.system.backend().into(),
         };
         let all: f64 = times.turns.iter().sum();
         let breakdown = Breakdown {
             system: running.system.recorded(),
-            model: self.family.model.into(),
-            input: self.family.input.into(),
-            hidden,
-            batch,
-            threads: running.threads,
-            backend: running.system.backend().into(),
+            case,
             construct: construct / all,
             schedule: schedule / all,
             plan: plan / all,

@@ -11,7 +11,6 @@
 
 mod calls;
 mod explosion;
-mod recipe;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -23,8 +22,7 @@ use edbatch_graph::{CellError, Graph, Network, RecordId, Value};
 use edbatch_models::{Answer, Build, BuildError, Mailbox, Model, Request};
 
 use crate::measure::vanilla::calls::Calls;
-use crate::measure::vanilla::explosion::{Explosion, shapes};
-use crate::measure::vanilla::recipe::Recipe;
+use crate::measure::vanilla::explosion::{Explosion, Recipe, shapes};
 
 /// A model whose nodes are operations; see the [module's documentation](self).
 #[derive(Clone, Debug)]

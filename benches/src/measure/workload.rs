@@ -7,7 +7,7 @@ use edbatch_graph::Network;
 use edbatch_models::Model;
 use edbatch_runtime::Parameters;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::contestant::{Contestant, Running};
 use crate::measure::sets::Set;
 use crate::measure::systems::Setup;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use edbatch_datasets::write_atomic;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::record::Record;
 use crate::record::machine::Machine;
 
@@ -59,24 +59,15 @@ impl Journal {
     pub fn add(&mut self, records: Vec<Record>) -> Result<(), Failure> {
         let lines = records.iter().map(|record| Ok(serde_json::to_string(record)? + "\n"));
         let lines: String = lines.collect::<Result<_, Failure>>()?;
-        // In one write, so that a step is never split.
-        self.write(&lines)?;
-        self.records.extend(records);
-        Ok(())
-    }
-
-    fn write(&mut self, lines: &str) -> Result<(), Failure> {
         let failure = |error| format!("{}: {error}", self.path.display());
         if self.file.is_none() {
-            if let Some(folder) = self.path.parent() {
-                fs::create_dir_all(folder).map_err(failure)?;
-            }
-            let mut options = OpenOptions::new();
-            let file = options.write(true).create(true).truncate(true).open(&self.path);
-            self.file = Some(file.map_err(failure)?);
+            fs::create_dir_all(self.path.parent().unwrap_or(Path::new(""))).map_err(failure)?;
+            self.file = Some(File::create(&self.path).map_err(failure)?);
         }
         let file = self.file.as_mut().expect("it has been opened");
+        // In one write, so that a step is never split.
         file.write_all(lines.as_bytes()).map_err(failure)?;
+        self.records.extend(records);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ pub struct Sorted<'a> {
 
 /// Returns true if the processor executed the plans. Peaks and rivals refer to it.
 pub fn on_cpu(record: &Throughput) -> bool {
-    record.backend == "cpu"
+    record.case.backend == "cpu"
 }
 
 impl<'a> Sorted<'a> {
@@ -69,9 +69,9 @@ impl<'a> Sorted<'a> {
     pub fn is_of_device(&self) -> bool {
         let throughputs = self.throughputs.iter().chain(&self.latencies);
         !self.findings.is_empty()
-            || throughputs.map(|record| &record.backend).any(|backend| backend == "cuda")
-            || self.breakdowns.iter().any(|record| record.backend == "cuda")
-            || self.peers.iter().any(|record| record.backend == "cuda")
+            || throughputs.map(|record| &record.case.backend).any(|backend| backend == "cuda")
+            || self.breakdowns.iter().any(|record| record.case.backend == "cuda")
+            || self.peers.iter().any(|record| record.case.backend == "cuda")
     }
 
     /// Returns a message if a check failed.

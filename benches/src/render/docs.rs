@@ -7,9 +7,8 @@ use std::path::Path;
 
 use edbatch_datasets::write_atomic;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::peers::program::Program;
-use crate::record::soak::Soak;
 use crate::record::sorted::{Sorted, groups};
 use crate::record::{Peer, Record};
 use crate::render::headline::{main_rows, rows, speeds};
@@ -76,12 +75,13 @@ pub fn blocks(records: &[Record]) -> [(&'static str, Option<String>); 5] {
         ("sizes", block(speeds("", &rows))),
         ("peers", block(peers(&sorted.peers))),
         ("cortex", block(Table { title: String::new(), ..cortex(&sorted) })),
-        ("soak", sorted.soaks.last().zip(measured.as_ref()).map(|(soak, m)| paragraphs(m, soak))),
+        (
+            "soak",
+            sorted.soaks.last().zip(measured.as_ref()).map(|(soak, measured)| {
+                format!("{measured}\n\n{}.", wrapped(&soak.verdict(), WIDTH).join("\n"))
+            }),
+        ),
     ]
-}
-
-fn paragraphs(measured: &str, soak: &Soak) -> String {
-    format!("{measured}\n\n{}.", wrapped(&soak.verdict(), WIDTH).join("\n"))
 }
 
 /// The best size of mini-batches for each program and for us, by workload and size of vectors.
@@ -94,11 +94,13 @@ fn peers(peers: &[&Peer]) -> Table {
     let names = names.chain(["ours, best".into()]).flat_map(|name| [name, "batch".into()]);
     let ratios = programs.iter().map(|program| format!("/ {}", program.name()));
     let mut table = Table::new("", 2, header.chain(names).chain(ratios));
-    let key = |r: &Peer| (r.model.clone(), r.input.clone(), r.hidden, r.backend.clone());
+    let key = |r: &Peer| {
+        (r.case.model.clone(), r.case.input.clone(), r.case.hidden, r.case.backend.clone())
+    };
     for group in groups(peers, key) {
         let first = group[0];
-        let mut row = vec![format!("`{}`", first.model), first.input.clone()];
-        row.push(first.hidden.to_string());
+        let mut row = vec![format!("`{}`", first.case.model), first.case.input.clone()];
+        row.push(first.case.hidden.to_string());
         let theirs = |&program| best(of_program(program, group), |peer| peer.instances_per_second);
         let ours = best(group.iter().copied(), |peer| peer.edbatch_instances_per_second);
         let speeds: Vec<Option<(f64, usize)>> = programs.iter().map(theirs).collect();
@@ -128,7 +130,7 @@ fn best<'a>(
     peers: impl Iterator<Item = &'a Peer>,
     speed: fn(&Peer) -> f64,
 ) -> Option<(f64, usize)> {
-    let speeds = peers.map(|peer| (speed(peer), peer.batch));
+    let speeds = peers.map(|peer| (speed(peer), peer.case.batch));
     speeds.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 

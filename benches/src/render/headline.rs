@@ -3,7 +3,7 @@
 use crate::measure::peers::program::Program;
 use crate::measure::systems::System;
 use crate::record::sorted::{Sorted, on_cpu};
-use crate::record::{Peer, Throughput};
+use crate::record::{Case, Peer, Throughput};
 use crate::render::table::Table;
 use crate::spread::quantile;
 use crate::text::{percent, range, whole};
@@ -115,16 +115,13 @@ pub fn rows<'a>(sorted: &Sorted<'a>) -> Vec<Row<'a>> {
     let own = System::Edbatch.name();
     let measured = &sorted.throughputs;
     let on_cpu = || measured.iter().filter(|record| record.system == own && on_cpu(record));
-    let threads = on_cpu().map(|record| record.threads).min();
-    let ours = on_cpu().filter(|record| Some(record.threads) == threads);
+    let threads = on_cpu().map(|record| record.case.threads).min();
+    let ours = on_cpu().filter(|record| Some(record.case.threads) == threads);
     ours.map(|&ours| Row { ours, others: others(ours, sorted) }).collect()
 }
 
 fn others(ours: &Throughput, sorted: &Sorted<'_>) -> Vec<(Rival, f64)> {
-    let key = |record: &Throughput| {
-        let Throughput { model, input, hidden, batch, threads, .. } = record;
-        (model.clone(), input.clone(), *hidden, *batch, *threads)
-    };
+    let key = |record: &Throughput| Case { backend: String::new(), ..record.case.clone() };
     let beside: Vec<_> =
         sorted.throughputs.iter().filter(|record| key(record) == key(ours)).collect();
     let fastest = |rival: Rival| {
@@ -148,8 +145,8 @@ fn others(ours: &Throughput, sorted: &Sorted<'_>) -> Vec<(Rival, f64)> {
 /// the same run.
 fn best_peer(ours: &Throughput, program: Program, peers: &[&Peer]) -> Option<f64> {
     let same = |peer: &&&Peer| {
-        (&peer.model, &peer.input, peer.hidden) == (&ours.model, &ours.input, ours.hidden)
-            && Program::of_system(&peer.system) == Some(program)
+        let program_of_peer = Program::of_system(&peer.system);
+        peer.case.workload() == ours.case.workload() && program_of_peer == Some(program)
     };
     let speeds = peers
         .iter()
@@ -165,9 +162,11 @@ pub fn main_rows<'a>(rows: &[Row<'a>]) -> Vec<Row<'a>> {
     let mut chosen: Vec<Row<'a>> = Vec::new();
     for row in rows {
         let far = |size: usize, from: f64| (size as f64 / from).ln().abs();
-        let rank = |row: &Row<'_>| far(row.ours.hidden, 128.0) + far(row.ours.batch, 64.0);
+        let rank =
+            |row: &Row<'_>| far(row.ours.case.hidden, 128.0) + far(row.ours.case.batch, 64.0);
         let same = |known: &&mut Row<'_>| {
-            (&known.ours.model, &known.ours.input) == (&row.ours.model, &row.ours.input)
+            (&known.ours.case.model, &known.ours.case.input)
+                == (&row.ours.case.model, &row.ours.case.input)
         };
         match chosen.iter_mut().find(same) {
             Some(known) if rank(known) <= rank(row) => {}
@@ -198,7 +197,7 @@ pub fn sentences(rows: &[Row<'_>], sorted: &Sorted<'_>) -> Vec<String> {
     let how_fast = format!(
         "How fast: on {workloads}, mini-batches of {}, {} of this machine reaches {} of its peak, \
          end to end (median {}; in the fastest run of each mini-batch {}).",
-        first.ours.batch,
+        first.ours.case.batch,
         computing(rows),
         range(&peaks, percent),
         percent(quantile(&peaks, 0.5)),
@@ -218,7 +217,7 @@ pub fn sentences(rows: &[Row<'_>], sorted: &Sorted<'_>) -> Vec<String> {
 
 /// Describes the processors used, such as `one core`.
 pub fn computing(rows: &[Row<'_>]) -> String {
-    match rows.first().map_or(1, |row| row.ours.threads) {
+    match rows.first().map_or(1, |row| row.ours.case.threads) {
         1 => "one core".into(),
         more => format!("{more} threads"),
     }
@@ -256,7 +255,7 @@ pub fn speeds(title: &str, rows: &[Row<'_>]) -> Table {
     let names = rivals.iter().map(|rival| format!("/ {}", rival.name()));
     let mut table = Table::new(title, 2, header.into_iter().chain(names));
     for row in rows {
-        let Throughput { model, input, hidden, batch, .. } = row.ours;
+        let Case { model, input, hidden, batch, .. } = &row.ours.case;
         let mut cells = vec![format!("`{model}`"), input.clone()];
         cells.extend([hidden, batch].map(|size| size.to_string()));
         cells.push(whole(row.ours.instances_per_second));

@@ -4,9 +4,9 @@
 //! of systems that ran on the same machine are comparable.
 
 use crate::measure::systems::System;
-use crate::paper::{CORTEX, LEARNING, PAPER_TABLE, PrintedLatency, SPEEDUPS};
+use crate::paper::{CORTEX, LEARNING, PAPER_TABLE, SPEEDUPS};
 use crate::record::sorted::{Sorted, groups, on_cpu};
-use crate::record::{Cell, Learn, Throughput};
+use crate::record::{Case, Cell, Learn, Throughput};
 use crate::render::table::Table;
 use crate::text::whole;
 
@@ -34,9 +34,9 @@ fn overall(sorted: &Sorted<'_>) -> Table {
         "edbatch / paper",
     ];
     let mut table = Table::new(title, 2, header);
-    let key = |r: &Throughput| (r.model.clone(), r.input.clone(), r.hidden);
+    let key = |r: &Throughput| r.case.workload();
     for group in groups(&sorted.throughputs, key) {
-        if group.iter().all(|record| record.batch == group[0].batch) {
+        if group.iter().all(|record| record.case.batch == group[0].case.batch) {
             continue;
         }
         let max = |systems: &[System]| {
@@ -50,7 +50,7 @@ fn overall(sorted: &Sorted<'_>) -> Table {
         let ratio = |a: Option<f64>, b: Option<f64>| {
             a.zip(b).map_or("-".into(), |(a, b)| format!("{:.2}", a / b))
         };
-        let Throughput { model, input, hidden, .. } = group[0];
+        let Case { model, input, hidden, .. } = &group[0].case;
         let printed = SPEEDUPS.iter().find(|(name, _)| name == model);
         let mut row = vec![model.clone(), input.clone(), hidden.to_string()];
         row.extend([vanilla, cells, paper, own].map(|max| max.map_or("-".into(), whole)));
@@ -86,8 +86,8 @@ fn learning(sorted: &Sorted<'_>) -> Table {
 
 fn compiling(sorted: &Sorted<'_>) -> Table {
     fn printed(cell: &Cell) -> String {
-        let row = PAPER_TABLE.iter().find(|printed| printed.name == cell.cell);
-        row.map_or("-".into(), |row| whole(row.compile_milliseconds * 1e3))
+        let row = PAPER_TABLE.iter().find(|printed| printed.0 == cell.cell);
+        row.map_or("-".into(), |row| whole(row.3 * 1e3))
     }
     Table::of(
         "The paper's compile time of cells; printed figures are of another machine",
@@ -103,26 +103,25 @@ fn compiling(sorted: &Sorted<'_>) -> Table {
 
 /// Our latencies, with those published for Cortex and ED-Batch on a GPU.
 pub fn cortex(sorted: &Sorted<'_>) -> Table {
-    fn printed(record: &Throughput) -> Option<&PrintedLatency> {
-        let size = (record.hidden, record.batch);
-        let same =
-            |row: &&PrintedLatency| row.model == record.model && (row.hidden, row.batch) == size;
-        CORTEX.iter().find(same)
+    fn printed(record: &Throughput) -> Option<[f64; 2]> {
+        let Case { model, hidden, batch, .. } = &record.case;
+        let row = CORTEX.iter().find(|(case, _)| *case == (&**model, *hidden, *batch));
+        row.map(|(_, milliseconds)| *milliseconds)
     }
     let own = System::Edbatch.name();
     let mut records = sorted.latencies.clone();
-    records.retain(|r| r.system == own && r.threads == 1 && on_cpu(r) && printed(r).is_some());
+    records.retain(|r| r.system == own && r.case.threads == 1 && on_cpu(r) && printed(r).is_some());
     Table::of(
         "Latency of a mini-batch in ms: Cortex and ED-Batch as published, on a V100 and another \
          set; our median, on one core of this machine",
         2,
         &[
-            ("model", |r: &Throughput| r.model.clone()),
-            ("input", |r| r.input.clone()),
-            ("H", |r| r.hidden.to_string()),
-            ("batch", |r| r.batch.to_string()),
-            ("Cortex, V100", |r| printed(r).map_or("-".into(), |p| format!("{:.2}", p.cortex))),
-            ("ED-Batch, V100", |r| printed(r).map_or("-".into(), |p| format!("{:.2}", p.ed_batch))),
+            ("model", |r: &Throughput| r.case.model.clone()),
+            ("input", |r| r.case.input.clone()),
+            ("H", |r| r.case.hidden.to_string()),
+            ("batch", |r| r.case.batch.to_string()),
+            ("Cortex, V100", |r| printed(r).map_or("-".into(), |ms| format!("{:.2}", ms[0]))),
+            ("ED-Batch, V100", |r| printed(r).map_or("-".into(), |ms| format!("{:.2}", ms[1]))),
             ("ours", |r| format!("{:.2}", r.latency_ns.p50 / 1e6)),
         ],
         &records,

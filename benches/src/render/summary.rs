@@ -91,11 +91,11 @@ fn latency(sorted: &Sorted<'_>) -> Option<String> {
         .iter()
         .filter(|r| r.system == System::Edbatch.name() && on_cpu(r))
         .collect();
-    let mut sizes: Vec<usize> = own.iter().map(|record| record.batch).collect();
+    let mut sizes: Vec<usize> = own.iter().map(|record| record.case.batch).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let size = |size: &usize| {
-        let of_size = || own.iter().filter(|record| record.batch == *size);
+        let of_size = || own.iter().filter(|record| record.case.batch == *size);
         let p50: Vec<f64> = of_size().map(|record| record.latency_ns.p50).collect();
         let p99: Vec<f64> = of_size().map(|record| record.latency_ns.p99).collect();
         format!("{size}: {} (99 %: {})", range(&p50, duration), range(&p99, duration))

@@ -15,9 +15,9 @@ use crate::text::{duration, percent, whole};
 /// Returns a table for each part that has records.
 pub fn tables(records: &[Record]) -> Vec<Table> {
     let sorted = Sorted::new(records);
-    let mut tables = vec![throughput(&sorted.throughputs, "Throughput")];
-    tables.extend(speedups(&sorted.throughputs));
-    tables.extend([
+    let mut tables = vec![
+        throughput(&sorted.throughputs, "Throughput"),
+        speedups(&sorted.throughputs),
         throughput(&sorted.latencies, "Latency"),
         breakdown(&sorted.breakdowns),
         counts(&sorted.counts),
@@ -27,7 +27,7 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         pq_trees(&sorted.trees),
         peers(&sorted.peers),
         findings(&sorted.findings),
-    ]);
+    ];
     tables.extend(paper_tables(&sorted));
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
@@ -69,13 +69,13 @@ fn throughput(records: &[&Throughput], part: &str) -> Table {
         &title,
         4,
         &[
-            ("model", |r: &Throughput| r.model.clone()),
-            ("input", |r| r.input.clone()),
+            ("model", |r: &Throughput| r.case.model.clone()),
+            ("input", |r| r.case.input.clone()),
             ("system", |r| r.system.clone()),
-            ("backend", |r| r.backend.clone()),
-            ("H", |r| r.hidden.to_string()),
-            ("batch", |r| r.batch.to_string()),
-            ("threads", |r| r.threads.to_string()),
+            ("backend", |r| r.case.backend.clone()),
+            ("H", |r| r.case.hidden.to_string()),
+            ("batch", |r| r.case.batch.to_string()),
+            ("threads", |r| r.case.threads.to_string()),
             ("inst/s", |r| whole(r.instances_per_second)),
             ("slowest", |r| whole(r.instances_per_second_low)),
             ("fastest", |r| whole(r.instances_per_second_high)),
@@ -114,12 +114,12 @@ fn breakdown(records: &[&Breakdown]) -> Table {
         title,
         4,
         &[
-            ("model", |r: &Breakdown| r.model.clone()),
-            ("input", |r| r.input.clone()),
+            ("model", |r: &Breakdown| r.case.model.clone()),
+            ("input", |r| r.case.input.clone()),
             ("system", |r| r.system.clone()),
-            ("backend", |r| r.backend.clone()),
-            ("H", |r| r.hidden.to_string()),
-            ("batch", |r| r.batch.to_string()),
+            ("backend", |r| r.case.backend.clone()),
+            ("H", |r| r.case.hidden.to_string()),
+            ("batch", |r| r.case.batch.to_string()),
             ("µs/instance", |r| format!("{:.1}", r.microseconds_per_instance)),
             ("construct", |r| percent(r.construct)),
             ("schedule", |r| percent(r.schedule)),
@@ -157,7 +157,7 @@ fn learn(records: &[&Learn]) -> Table {
 
 fn cells(records: &[&Cell]) -> Table {
     fn printed(cell: &Cell, text: fn(&PrintedCell) -> String) -> String {
-        let row = PAPER_TABLE.iter().find(|printed| printed.name == cell.cell);
+        let row = PAPER_TABLE.iter().find(|printed| printed.0 == cell.cell);
         row.map_or(String::new(), text)
     }
     fn kernels(rule: &Rule) -> String {
@@ -178,12 +178,8 @@ fn cells(records: &[&Cell]) -> Table {
             ("H", |r| r.hidden.to_string()),
             ("calls", |r| r.calls.to_string()),
             ("batches", |r| r.batches.to_string()),
-            ("printed", |r| {
-                printed(r, |row| format!("{} → {}", row.declared.kernels, row.planned.kernels))
-            }),
-            ("kB", |r| {
-                printed(r, |row| format!("{} → {}", row.declared.kilobytes, row.planned.kilobytes))
-            }),
+            ("printed", |r| printed(r, |row| format!("{} → {}", row.1[0], row.2[0]))),
+            ("kB", |r| printed(r, |row| format!("{} → {}", row.1[1], row.2[1]))),
             ("paper's rule", |r| kernels(&r.paper_rule)),
             ("kB", |r| kilobytes(&r.paper_rule)),
             ("ours", |r| kernels(&r.own_rule)),
@@ -243,13 +239,13 @@ fn peers(records: &[&Peer]) -> Table {
          ours in the same rounds",
         4,
         &[
-            ("model", |r: &Peer| r.model.clone()),
-            ("input", |r| r.input.clone()),
+            ("model", |r: &Peer| r.case.model.clone()),
+            ("input", |r| r.case.input.clone()),
             ("system", |r| r.system.clone()),
             ("version", |r| r.version.clone()),
-            ("H", |r| r.hidden.to_string()),
-            ("batch", |r| r.batch.to_string()),
-            ("threads", |r| r.threads.to_string()),
+            ("H", |r| r.case.hidden.to_string()),
+            ("batch", |r| r.case.batch.to_string()),
+            ("threads", |r| r.case.threads.to_string()),
             ("inst/s", |r| whole(r.instances_per_second)),
             ("±", |r| percent(r.spread)),
             ("prepared", |r| whole(r.prepared_instances_per_second)),

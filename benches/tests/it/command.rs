@@ -60,7 +60,7 @@ fn a_missing_device_is_reported_and_skipped() {
     let [Record { figures: Figures::Throughput(record), .. }] = &records[..] else {
         panic!("{records:?}");
     };
-    assert_eq!((&*record.system, &*record.backend), ("edbatch", "cpu"));
+    assert_eq!((&*record.system, &*record.case.backend), ("edbatch", "cpu"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use edbatch_benches::record::journal::{Journal, read};
 use edbatch_benches::record::machine::Machine;
 use edbatch_benches::record::sorted::Sorted;
-use edbatch_benches::record::{Figures, Record, Throughput};
+use edbatch_benches::record::{Case, Figures, Record, Throughput};
 use edbatch_benches::render::headline::rows;
 use edbatch_benches::render::tables::tables;
 
@@ -18,33 +18,11 @@ fn record(step: &str, throughput: Throughput) -> Record {
 fn a_throughput_record_has_these_fields() {
     let json = serde_json::to_value(record("a", Throughput::default())).unwrap();
     assert_eq!(json["bench"], "throughput");
-    for field in [
-        "system",
-        "model",
-        "hidden",
-        "batch",
-        "threads",
-        "instances_per_second",
-        "flops_per_instance",
-        "gflops",
-        "peak_gflops",
-        "fraction_of_peak",
-        "construct_ns_per_node",
-        "schedule_ns_per_node",
-        "plan_ns_per_node",
-        "execute_share",
-        "nodes",
-        "batches",
-        "bound",
-        "peak_bytes",
-        "live_bytes",
-        "input",
-        "backend",
-        "mini_batches",
-        "executed_flops_per_instance",
-        "spread",
-        "folded",
-    ] {
+    let fields = "system model hidden batch threads instances_per_second flops_per_instance gflops \
+                  peak_gflops fraction_of_peak construct_ns_per_node schedule_ns_per_node \
+                  plan_ns_per_node execute_share nodes batches bound peak_bytes live_bytes input \
+                  backend mini_batches executed_flops_per_instance spread folded";
+    for field in fields.split(' ') {
         assert!(json.get(field).is_some(), "{field}");
     }
     for field in ["p50", "p99"] {
@@ -92,7 +70,7 @@ fn an_interrupted_run_resumes_after_its_last_complete_step() {
 
 #[test]
 fn tables_have_a_row_for_each_record() {
-    let throughput = Throughput { system: "paper".into(), batch: 64, ..Throughput::default() };
+    let throughput = Throughput { system: "paper".into(), ..Throughput::default() };
     let table = &tables(&[record("a", throughput)])[0];
     let text = table.to_string();
     assert!(text.starts_with("Throughput") && text.contains("paper"), "{text}");
@@ -102,11 +80,12 @@ fn tables_have_a_row_for_each_record() {
 
 #[test]
 fn records_of_a_device_do_not_replace_ours_in_the_summary() {
-    let (system, backend) = ("edbatch".to_string(), "cpu".to_string());
-    let ours = Throughput { system, backend, threads: 4, ..Throughput::default() };
-    let device = Throughput { backend: "cuda".into(), threads: 1, ..ours.clone() };
+    let case =
+        |backend: &str, threads| Case { backend: backend.into(), threads, ..Case::default() };
+    let ours = Throughput { system: "edbatch".into(), case: case("cpu", 4), ..Default::default() };
+    let device = Throughput { case: case("cuda", 1), ..ours.clone() };
     let records = [record("a", ours), record("a", device)];
     let sorted = Sorted::new(&records);
-    let threads: Vec<usize> = rows(&sorted).iter().map(|row| row.ours.threads).collect();
+    let threads: Vec<usize> = rows(&sorted).iter().map(|row| row.ours.case.threads).collect();
     assert_eq!(threads, [4]);
 }

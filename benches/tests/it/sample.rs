@@ -5,8 +5,8 @@ use edbatch_benches::measure::systems::System;
 use edbatch_benches::record::machine::Machine;
 use edbatch_benches::record::soak::{Memory, Soak, SoakSample, Trend};
 use edbatch_benches::record::{
-    Breakdown, Cell, CellLatency, Copies, Counts, Figures, Growth, Latency, Learn, Peer, PqTrees,
-    Record, Rule, Throughput,
+    Breakdown, Case, Cell, CellLatency, Copies, Counts, Figures, Growth, Latency, Learn, Peer,
+    PqTrees, Record, Rule, Throughput,
 };
 
 /// The number of records of a default run.
@@ -36,47 +36,36 @@ pub(crate) fn records() -> Vec<Record> {
 
 fn of_size(model: &str, input: &str, hidden: usize) -> Vec<Figures> {
     let mut figures = Vec::new();
+    let (model, input, backend) = (model.into(), input.into(), "cpu".into());
+    let of_64 = Case { model, input, hidden, batch: 64, threads: 1, backend };
+    let of_batch = |batch| Case { batch, ..of_64.clone() };
     for (rank, system) in (1u32..).zip(System::METHODS) {
         let speed = 1e5 * f64::from(rank * rank) / hidden as f64;
         let throughput = Throughput {
             system: system.name(),
-            model: model.into(),
-            input: input.into(),
-            hidden,
-            batch: 64,
-            threads: 1,
+            case: of_batch(64),
             instances_per_second: speed,
-            instances_per_second_low: 0.97 * speed,
-            instances_per_second_high: 1.02 * speed,
             spread: 0.05,
-            repetitions: 7,
             mini_batches: 20,
             latency_ns: Latency { p50: 6.4e10 / speed, p99: 9e10 / speed },
             flops_per_instance: 1e4 * (hidden * hidden) as f64,
-            executed_flops_per_instance: 8e3 * (hidden * hidden) as f64,
             peak_gflops: 250.0,
             fraction_of_peak: 0.02 * f64::from(rank * rank),
             execute_share: 0.9,
-            batches: 30.0,
-            bound: 22.5,
             peak_bytes: 12_000_000,
             live_bytes: 10_000_000,
-            backend: "cpu".into(),
             ..Throughput::default()
         };
         if hidden == 128 {
             for batch in [1, 8] {
-                figures.push(Figures::Latency(Throughput { batch, ..throughput.clone() }));
+                let case = of_batch(batch);
+                figures.push(Figures::Latency(Throughput { case, ..throughput.clone() }));
             }
         }
         figures.push(Figures::Throughput(throughput));
         figures.push(Figures::Breakdown(Breakdown {
             system: system.name(),
-            model: model.into(),
-            input: input.into(),
-            hidden,
-            batch: 64,
-            backend: "cpu".into(),
+            case: of_batch(64),
             construct: 0.02,
             schedule: 0.03,
             plan: 0.05,
@@ -93,12 +82,7 @@ fn of_size(model: &str, input: &str, hidden: usize) -> Vec<Figures> {
             Figures::Peer(Peer {
                 system: system.into(),
                 version: version.into(),
-                model: model.into(),
-                input: input.into(),
-                hidden,
-                batch,
-                threads: 1,
-                backend: "cpu".into(),
+                case: of_batch(batch),
                 instances_per_second: speed,
                 prepared_instances_per_second: 0.5 * speed,
                 edbatch_instances_per_second: 4_000.0,

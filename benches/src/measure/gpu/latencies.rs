@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use edbatch_cuda::measure::{Experiment, Launching, Probe};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::gpu::probe::SAMPLES;
 use crate::record::finding::{Finding, Outcome};
 

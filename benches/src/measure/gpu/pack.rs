@@ -15,7 +15,7 @@ use edbatch_layout::Program;
 use edbatch_models::{Model, ModelName};
 use edbatch_testing::Subject;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::assets;
 use crate::measure::families::Family;
 use crate::measure::gpu::verify::{VARIANTS, compiler_threads, random_program};

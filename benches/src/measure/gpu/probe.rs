@@ -2,7 +2,7 @@
 
 use edbatch_cuda::measure::{self, Experiment, Probe};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::record::finding::{Finding, Outcome};
 
 /// Samples of each figure.

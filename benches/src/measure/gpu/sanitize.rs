@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::record::Figures;
 use crate::record::finding::{Finding, Outcome};
 use crate::record::journal::read;
@@ -22,17 +22,8 @@ const FOUND: i32 = 86;
 const TIMED_OUT: i32 = 124;
 
 /// Options of the run: small models with matrices, trees and lattices.
-const RUN: [&str; 9] = [
-    "--gpu",
-    "--only",
-    "verify",
-    "--networks",
-    "1",
-    "--models",
-    "tree_lstm,lattice_gru,mv_rnn",
-    "--minutes",
-    "2",
-];
+const RUN: &str =
+    "--gpu --only verify --networks 1 --models tree_lstm,lattice_gru,mv_rnn --minutes 2";
 
 /// Runs all tools until a deadline.
 pub(super) fn sanitize(
@@ -60,7 +51,7 @@ pub(super) fn sanitize(
             let mut command = Command::new("timeout");
             command.args(["--kill-after=5", &seconds.to_string(), "compute-sanitizer"]);
             command.args(["--tool", tool, "--error-exitcode", &FOUND.to_string()]);
-            command.arg(current_exe()?).args(RUN);
+            command.arg(current_exe()?).args(RUN.split(' '));
             command.arg("--json").arg(&records).arg("--html").arg(&page);
             // Restricts the run to one driver.
             command.env("EDBATCH_CUDA", driver);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use edbatch::Rows;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::bits::same_bits_or_nan;
 use crate::measure::contestant::Contestant;
 use crate::measure::device::Device;

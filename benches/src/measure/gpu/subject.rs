@@ -4,7 +4,7 @@ use edbatch::Rows;
 use edbatch_policy::{Encoding, Fsm};
 use edbatch_runtime::Parameters;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::contestant::Contestant;
 use crate::measure::device::Device;
 use crate::measure::families::Family;

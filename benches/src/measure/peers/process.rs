@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde::Deserialize;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::peers::program::Program;
 use crate::measure::rounds::Each;
 

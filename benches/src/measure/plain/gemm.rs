@@ -22,15 +22,6 @@ pub enum Library {
     Faer,
 }
 
-impl Library {
-    fn name(self) -> &'static str {
-        match self {
-            Self::MatrixMultiply => "matrixmultiply",
-            Self::Faer => "faer",
-        }
-    }
-}
-
 /// A row-major matrix with rows `stride` apart, or its transpose.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a> {
@@ -220,19 +211,14 @@ pub fn choices() -> Vec<String> {
     let of_weights = locked(&OF_WEIGHTS);
     let of_weights = of_weights.iter().map(|([outputs, depth], choice)| {
         let by_rows = choice.iter().enumerate().map(|(bucket, (library, turned))| {
-            format!(
-                "{} {}{}",
-                1 << bucket,
-                library.name(),
-                if *turned { " transposed" } else { "" }
-            )
+            format!("{} {:?}{}", 1 << bucket, library, if *turned { " transposed" } else { "" })
         });
         let by_rows: Vec<String> = by_rows.collect();
         format!("products by {outputs} x {depth}, rows: {}", by_rows.join(", "))
     });
     let of_values = locked(&OF_VALUES);
     let of_values = of_values.iter().map(|([m, k, n], library)| {
-        format!("products of values, {m} x {k} by {k} x {n}: {}", library.name())
+        format!("products of values, {m} x {k} by {k} x {n}: {library:?}")
     });
     of_weights.chain(of_values).collect()
 }

@@ -7,7 +7,7 @@ use edbatch_runtime::{Rows, ThreadPool};
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::measure::bits::same_bits;
 use crate::measure::contestant::Contestant;
 use crate::measure::families::Family;

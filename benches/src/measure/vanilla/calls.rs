@@ -3,7 +3,7 @@
 use edbatch_graph::{Dag, Graph, NodeId, Source, Value};
 use edbatch_models::{Build, BuildError};
 
-use crate::measure::vanilla::recipe::{Operand, Recipe, Step};
+use crate::measure::vanilla::explosion::{Operand, Recipe, Step};
 
 /// The calls of operations that replace the calls of a graph.
 pub(super) struct Calls {

@@ -5,7 +5,7 @@ use super::section::Section;
 use crate::measure::peers::program::Program;
 use crate::measure::rounds::LAPS;
 use crate::record::sorted::{Sorted, groups, on_cpu};
-use crate::record::{Peer, Throughput};
+use crate::record::{Case, Peer, Throughput};
 use crate::render::chart::{Axis, Dot, Dots, Lane};
 use crate::render::headline::{main_rows, rows};
 use crate::render::palette::{OURS, of_system};
@@ -21,14 +21,14 @@ pub(super) fn speed(sorted: &Sorted<'_>) -> Option<Section> {
     let main = main_rows(&rows);
     let is_main = |record: &Throughput| {
         main.iter().any(|row| {
-            (&row.ours.model, &row.ours.input, row.ours.hidden, row.ours.batch)
-                == (&record.model, &record.input, record.hidden, record.batch)
+            (row.ours.case.workload(), row.ours.case.batch)
+                == (record.case.workload(), record.case.batch)
         })
     };
     let (mut plots, mut more) = (Vec::new(), Vec::new());
-    let key = |r: &Throughput| (r.model.clone(), r.input.clone(), r.hidden, r.batch);
+    let key = |r: &Throughput| (r.case.workload(), r.case.batch);
     for group in groups(&sorted.throughputs, key) {
-        let Throughput { model, input, hidden, batch, .. } = group[0];
+        let Case { model, input, hidden, batch, .. } = &group[0].case;
         let caption = format!("{model} on {input}, H {hidden}, mini-batches of {batch}");
         let plot = Dots {
             label: format!("Instances a second: {caption}"),
@@ -56,24 +56,21 @@ pub(super) fn speed(sorted: &Sorted<'_>) -> Option<Section> {
         key: systems(&main),
         plots,
         more,
-        method: "Time from parsed inputs to results on the host, including construction, \
-                 scheduling and planning. Nothing but memory is kept between mini-batches. In \
-                 every round each system has one turn, with the same mini-batches and the same \
-                 weights, after a comparison of results. The limit is the peak of this core, \
-                 measured between rounds, divided by the FLOPs of the equations.",
-        bias: "The baselines are our own versions of the published methods, not their authors' \
-               programs. Products of looked-up rows are computed once per distinct row, so a \
-               workload with few words can exceed the peak. Other work of the machine increases \
-               the spread.",
+        method: "Time from parsed inputs to results on the host. In every round each system has one \
+                 turn, with the same mini-batches and weights, after a comparison of results. The \
+                 limit is the peak of this core, measured between rounds, divided by the FLOPs of \
+                 the equations.",
+        bias: "The baselines are our own versions of the published methods. Products of looked-up \
+               rows are computed once per distinct row, so few words can exceed the peak.",
         command: "cargo xtask bench --only throughput --hidden 128,256,512",
         ..Section::default()
     })
 }
 
 fn lane(record: &Throughput) -> Lane {
-    let threads = match record.threads {
+    let threads = match record.case.threads {
         1 if on_cpu(record) => String::new(),
-        1 => format!(", {}", record.backend),
+        1 => format!(", {}", record.case.backend),
         more => format!(", {more} threads"),
     };
     let (rate, share) = (record.instances_per_second, record.fraction_of_peak);
@@ -95,20 +92,21 @@ pub(super) fn peers(sorted: &Sorted<'_>) -> Option<Section> {
         return None;
     }
     let mut plots = Vec::new();
-    for group in groups(&sorted.peers, |r| (r.model.clone(), r.input.clone(), r.hidden)) {
-        let rows = groups(group, |r| r.batch).map(|group| {
+    for group in groups(&sorted.peers, |r| r.case.workload()) {
+        let rows = groups(group, |r| r.case.batch).map(|group| {
             let colour = |peer: &Peer| of_system(&peer.system);
             let dot = Dot::new;
             let theirs = group.iter().map(|peer| dot(peer.instances_per_second, colour(peer)));
             let ratios = group.iter().map(|peer| format!("{:.1} ×", ratio(peer)));
             Lane {
-                name: format!("batch {}", group[0].batch),
+                name: format!("batch {}", group[0].case.batch),
                 note: ratios.collect::<Vec<_>>().join(", "),
                 dots: theirs.chain([dot(group[0].edbatch_instances_per_second, OURS)]).collect(),
             }
         });
         let first = group[0];
-        let caption = format!("{} on {}, H {}", first.model, first.input, first.hidden);
+        let caption =
+            format!("{} on {}, H {}", first.case.model, first.case.input, first.case.hidden);
         let label = format!("Instances a second: {caption}");
         let plot = Dots { label, axis: RATE, limit: None, rows: rows.collect() };
         plots.push((caption, plot.svg()));
@@ -126,15 +124,11 @@ pub(super) fn peers(sorted: &Sorted<'_>) -> Option<Section> {
         answer: format!("With mini-batches of equal size, ours is {}.", faster.join("; and ")),
         key: key.chain([("edbatch", OURS)]).collect(),
         plots,
-        method: "All programs take turns in the same rounds, with the same inputs and the same \
-                 weights, on one thread, after a comparison of results. PyTorch runs level by \
-                 level with stacked gates under torch.inference_mode; sentences are sorted by \
-                 length and packed for nn.LSTM. DyNet batches automatically; the graph is \
-                 described node by node, with DyNet's own operations for LSTMs.",
-        bias: "In favour of the others: preparation in Python (levels, index tensors, the \
-               description of DyNet's graph) is not timed, while ours is. The records also have \
-               speeds that include it. Against them: PyTorch's compiler was not tried. Compiler \
-               switches matter; the version shows them if they are known.",
+        method: "All programs take turns in the same rounds, on one thread, with the same inputs \
+                 and weights. PyTorch runs level by level with stacked gates, or nn.LSTM on packed \
+                 sentences. DyNet batches a graph that is described node by node.",
+        bias: "Preparation in Python (levels, index tensors, the description of DyNet's graph) is \
+               not timed, while ours is. PyTorch's compiler was not tried.",
         command: "cargo xtask bench --peers --only throughput",
         ..Section::default()
     })

@@ -100,11 +100,11 @@ fn measured(rows: &[Row<'_>]) -> String {
     let idea = "Automatic batching of neural networks over trees, sentences and lattices, whose \
                 graph differs from input to input.";
     let Some(first) = rows.first() else { return idea.into() };
-    let mut sizes: Vec<usize> = rows.iter().map(|row| row.ours.hidden).collect();
+    let mut sizes: Vec<usize> = rows.iter().map(|row| row.ours.case.hidden).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
-    let inputs = match first.ours.input.starts_with("generated") {
+    let inputs = match first.ours.case.input.starts_with("generated") {
         true => "generated inputs similar to the real sets",
         false => "real sets",
     };
@@ -112,7 +112,7 @@ fn measured(rows: &[Row<'_>]) -> String {
         "{idea} Measured from parsed inputs to results on the host, on {inputs}, with vectors of \
          {} elements and mini-batches of {}.",
         sizes.join(" or "),
-        first.ours.batch,
+        first.ours.case.batch,
     )
 }
 
@@ -131,13 +131,13 @@ fn tick(share: f64) -> String {
 
 fn plot(rows: &[Row<'_>]) -> String {
     let lane = |row: &Row<'_>| {
-        let Throughput { model, input, fraction_of_peak, instances_per_second, .. } = row.ours;
+        let Throughput { case, fraction_of_peak, instances_per_second, .. } = row.ours;
         let dot = Dot::new;
         let others =
             row.others.iter().map(|&(rival, speed)| dot(fraction_of_peak * speed, of_rival(rival)));
         let speed = format!("{} · {}/s", percent(*fraction_of_peak), whole(*instances_per_second));
         Lane {
-            name: format!("{model} · {}", set(input)),
+            name: format!("{} · {}", case.model, set(&case.input)),
             note: speed,
             dots: others.chain([dot(*fraction_of_peak, OURS)]).collect(),
         }

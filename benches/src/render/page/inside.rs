@@ -4,7 +4,7 @@ use super::section::Section;
 use crate::measure::systems::System;
 use crate::paper::PAPER_TABLE;
 use crate::record::sorted::{Sorted, groups};
-use crate::record::{Breakdown, Counts, Learn};
+use crate::record::{Breakdown, Case, Counts, Learn};
 use crate::render::chart::{Axis, Bar, Dot, Dots, Lane, Stacked};
 use crate::render::palette::{CELLS, OURS, PAPER, PARTS, PLAIN, of_policy};
 use crate::text::{duration, percent, range, set, whole};
@@ -15,36 +15,45 @@ pub(super) fn why(sorted: &Sorted<'_>) -> Option<Section> {
         .breakdowns
         .iter()
         .copied()
-        .filter(|r| r.system == own && r.backend != "cuda")
+        .filter(|r| r.system == own && r.case.backend != "cuda")
         .collect();
     if own.is_empty() {
         return None;
     }
     let mut plots = Vec::new();
     // One plot for the smallest vectors of all models, one for the next size, and so on.
-    let model = |r: &Breakdown| (r.model.clone(), r.input.clone());
+    let model = |r: &Breakdown| (r.case.model.clone(), r.case.input.clone());
     let models: Vec<&[&Breakdown]> = groups(&own, model).collect();
     for rank in 0..models.iter().map(|records| records.len()).max().unwrap_or(0) {
         let bars = models.iter().filter_map(|records| records.get(rank)).map(|record| Bar {
-            name: format!("{} · {}, H {}", record.model, set(&record.input), record.hidden),
+            name: format!(
+                "{} · {}, H {}",
+                record.case.model,
+                set(&record.case.input),
+                record.case.hidden
+            ),
             note: duration(record.microseconds_per_instance * 1e3),
             parts: parts(record, 1.0),
         });
-        let caption =
-            format!("edbatch, mini-batches of {}", models[0][rank.min(models[0].len() - 1)].batch);
+        let caption = format!(
+            "edbatch, mini-batches of {}",
+            models[0][rank.min(models[0].len() - 1)].case.batch
+        );
         let axis = Axis::linear("of the time of an instance", percent);
         let label = format!("Where the time goes: {caption}");
         plots.push((caption, Stacked { label, axis, bars: bars.collect() }.svg()));
     }
     let mut more = Vec::new();
-    let key = |r: &Breakdown| (r.model.clone(), r.input.clone(), r.hidden, r.batch, r.threads);
+    let key = |r: &Breakdown| {
+        (r.case.model.clone(), r.case.input.clone(), r.case.hidden, r.case.batch, r.case.threads)
+    };
     for group in groups(&sorted.breakdowns, key).filter(|group| group.len() > 1) {
         let bars = group.iter().map(|record| Bar {
             name: record.system.clone(),
             note: duration(record.microseconds_per_instance * 1e3),
             parts: parts(record, record.microseconds_per_instance),
         });
-        let Breakdown { model, input, hidden, batch, .. } = group[0];
+        let Case { model, input, hidden, batch, .. } = &group[0].case;
         let caption = format!("{model} on {}, H {hidden}, mini-batches of {batch}", set(input));
         let axis = Axis::linear("µs an instance", decimal);
         let label = format!("Time of an instance by system: {caption}");
@@ -207,17 +216,15 @@ pub(super) fn cells(sorted: &Sorted<'_>) -> Option<Section> {
     if sorted.cells.is_empty() {
         return None;
     }
-    let printed = |name: &str| PAPER_TABLE.iter().find(|printed| printed.name == name);
+    let printed = |name: &str| PAPER_TABLE.iter().find(|printed| printed.0 == name);
     let copies = sorted.cells.iter().map(|cell| {
-        let dot = |kernels: usize, colour| Dot::new(kernels as f64, colour);
+        let dot = |kernels: u64, colour| Dot::new(kernels as f64, colour);
         let printed = printed(&cell.cell);
-        let paper = printed
-            .into_iter()
-            .flat_map(|row| [dot(row.declared.kernels, PLAIN), dot(row.planned.kernels, PAPER)]);
-        let own = cell.own_rule.planned.memory_kernels;
-        let note = printed.map_or(String::new(), |row| {
-            format!("{} → {} → {own}", row.declared.kernels, row.planned.kernels)
-        });
+        let paper =
+            printed.into_iter().flat_map(|row| [dot(row.1[0], PLAIN), dot(row.2[0], PAPER)]);
+        let own = cell.own_rule.planned.memory_kernels as u64;
+        let note =
+            printed.map_or(String::new(), |row| format!("{} → {} → {own}", row.1[0], row.2[0]));
         let dots = paper.chain([dot(own, OURS)]).collect();
         Lane { name: cell.cell.clone(), note, dots }
     });

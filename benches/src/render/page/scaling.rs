@@ -4,7 +4,7 @@ use super::inside::decimal;
 use super::section::Section;
 use crate::measure::systems::System;
 use crate::record::sorted::{Sorted, groups, on_cpu};
-use crate::record::{Growth, PqTrees, Throughput};
+use crate::record::{Case, Growth, PqTrees, Throughput};
 use crate::render::chart::{Axis, Dot, Dots, Lane, Line, Lines};
 use crate::render::palette::{CELLS, Colour, OURS, PAPER, PARTS, PLAIN, of_policy, of_system};
 use crate::text::{duration, range, set, whole};
@@ -42,30 +42,29 @@ pub(super) fn pq_trees(sorted: &Sorted<'_>) -> Option<Section> {
 }
 
 pub(super) fn latency(sorted: &Sorted<'_>) -> Option<Section> {
-    let mut sizes: Vec<usize> = sorted.latencies.iter().map(|record| record.batch).collect();
+    let mut sizes: Vec<usize> = sorted.latencies.iter().map(|record| record.case.batch).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let own = System::Edbatch.name();
     let mut plots = Vec::new();
     for &batch in &sizes {
         let of_size: Vec<&Throughput> =
-            sorted.latencies.iter().copied().filter(|record| record.batch == batch).collect();
-        let rows =
-            groups(&of_size, |r| (r.model.clone(), r.input.clone(), r.hidden)).map(|group| {
-                let ours = group.iter().find(|record| record.system == own && on_cpu(record));
-                let note = ours.map_or(String::new(), |record| {
-                    let latency = record.latency_ns;
-                    format!("{} – {}", duration(latency.p50), duration(latency.p99))
-                });
-                let dot = |record: &&Throughput| Dot {
-                    at: record.latency_ns.p50,
-                    to: Some(record.latency_ns.p99),
-                    colour: of_system(&record.system),
-                };
-                let Throughput { model, input, hidden, .. } = group[0];
-                let name = format!("{model} · {}, H {hidden}", set(input));
-                Lane { name, note, dots: group.iter().map(dot).collect() }
+            sorted.latencies.iter().copied().filter(|record| record.case.batch == batch).collect();
+        let rows = groups(&of_size, |r| r.case.workload()).map(|group| {
+            let ours = group.iter().find(|record| record.system == own && on_cpu(record));
+            let note = ours.map_or(String::new(), |record| {
+                let latency = record.latency_ns;
+                format!("{} – {}", duration(latency.p50), duration(latency.p99))
             });
+            let dot = |record: &&Throughput| Dot {
+                at: record.latency_ns.p50,
+                to: Some(record.latency_ns.p99),
+                colour: of_system(&record.system),
+            };
+            let Case { model, input, hidden, .. } = &group[0].case;
+            let name = format!("{model} · {}, H {hidden}", set(input));
+            Lane { name, note, dots: group.iter().map(dot).collect() }
+        });
         let caption = format!("Mini-batches of {batch}");
         let axis = Axis::log("time of a mini-batch", duration);
         let label = format!("Latency, median and 99th percentile: {caption}");
@@ -75,7 +74,7 @@ pub(super) fn latency(sorted: &Sorted<'_>) -> Option<Section> {
     if plots.is_empty() {
         return None;
     }
-    let ours = sorted.latencies.iter().filter(|r| r.system == own && r.batch == sizes[0]);
+    let ours = sorted.latencies.iter().filter(|r| r.system == own && r.case.batch == sizes[0]);
     let p50: Vec<f64> = ours.map(|record| record.latency_ns.p50).collect();
     Some(Section {
         id: "latency",
@@ -103,7 +102,7 @@ pub(super) fn memory(sorted: &Sorted<'_>) -> Option<Section> {
     let own = System::Edbatch.name();
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
-    let key = |r: &Throughput| (r.model.clone(), r.input.clone(), r.hidden, r.batch);
+    let key = |r: &Throughput| (r.case.workload(), r.case.batch);
     for group in groups(&sorted.throughputs, key) {
         let Some(ours) = group.iter().find(|record| record.system == own && on_cpu(record)) else {
             continue;
@@ -116,7 +115,12 @@ pub(super) fn memory(sorted: &Sorted<'_>) -> Option<Section> {
         ratios.push(ratio);
         let own = [dot(megabytes(ours.live_bytes), MINIMUM), dot(megabytes(ours.peak_bytes), OURS)];
         rows.push(Lane {
-            name: format!("{} · {} · H {}", ours.model, set(&ours.input), ours.hidden),
+            name: format!(
+                "{} · {} · H {}",
+                ours.case.model,
+                set(&ours.case.input),
+                ours.case.hidden
+            ),
             note: format!(
                 "{} MB, {ratio:.2} ×",
                 decimal((megabytes(ours.peak_bytes) * 10.0).round() / 10.0)

@@ -32,9 +32,8 @@ pub(super) fn soak(sorted: &Sorted<'_>) -> Option<Section> {
         title: "Is it stable for an hour?",
         answer: format!("{soak}."),
         plots: vec![("Memory over time".into(), plot.svg())],
-        method: "The model, the engine, the size and the instances of each mini-batch are drawn \
-                 with a fixed seed. Memory is flat if the median of the last quarter of the \
-                 samples exceeds the median of the second quarter by at most 2 MiB or 1 %.",
+        method: "All draws have a fixed seed. Memory is flat if the median of the last quarter of \
+                 the samples exceeds the median of the second quarter by at most 2 MiB or 1 %.",
         bias: "Resident memory is that of the whole process, including the sets of inputs. A leak \
                of a few bytes an hour is not detected.",
         command: "cargo xtask bench --only soak",
