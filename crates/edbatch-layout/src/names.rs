@@ -1,6 +1,6 @@
 //! Names of a cell's variables, for pictures and tables.
 
-use edbatch_graph::{Cell, Network, Op, Var};
+use edbatch_graph::{Cell, Network, Op, Port, Table, Var};
 
 /// Returns the name of a parameter, `port.field` for an input, `parameter[table]` for a row, else
 /// the variable's number.
@@ -8,15 +8,20 @@ pub(crate) fn name_of(network: &Network, cell: &Cell, var: Var) -> String {
     match cell.instruction(var).op {
         Op::Parameter(id) => network.parameter(id).name.clone(),
         Op::Input { port, field } | Op::Reduce { port, field, .. } => {
-            let port = &cell.ports()[usize::from(port)];
-            let field = &network.fields(port.record).fields[usize::from(field)];
-            format!("{}.{}", port.name, field.name)
+            name_of_field(network, &cell.ports()[usize::from(port)], usize::from(field))
         }
-        Op::Lookup { table } => {
-            let table = &cell.tables()[usize::from(table)];
-            format!("{}[{}]", network.parameter(table.parameter).name, table.name)
-        }
+        Op::Lookup { table } => name_of_row(network, &cell.tables()[usize::from(table)]),
         Op::Constant(value) => value.to_string(),
         _ => var.to_string(),
     }
+}
+
+/// Returns `port.field`.
+pub(crate) fn name_of_field(network: &Network, port: &Port, field: usize) -> String {
+    format!("{}.{}", port.name, network.fields(port.record).fields[field].name)
+}
+
+/// Returns `parameter[table]`.
+pub(crate) fn name_of_row(network: &Network, table: &Table) -> String {
+    format!("{}[{}]", network.parameter(table.parameter).name, table.name)
 }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use edbatch_graph::Kind;
 
 use crate::cell_plan::{Base, CellStep, Place};
+use crate::names::{name_of_field, name_of_row};
 use crate::program::Program;
 
 /// Describes the memory of a call, region by region, and its copies, for people to read.
@@ -153,13 +154,9 @@ fn input_name(program: &Program, kind: Kind, place: Place) -> Option<String> {
             let port = &cell.ports()[usize::from(port)];
             let offsets = &program.record(port.record).offsets;
             let field = offsets.iter().rposition(|&begin| begin <= place.offset)?;
-            let field = &network.fields(port.record).fields[field];
-            Some(format!("{}.{}", port.name, field.name))
+            Some(name_of_field(network, port, field))
         }
-        Base::Table(table) => {
-            let table = &cell.tables()[usize::from(table)];
-            Some(format!("{}[{}]", network.parameter(table.parameter).name, table.name))
-        }
+        Base::Table(table) => Some(name_of_row(network, &cell.tables()[usize::from(table)])),
         _ => None,
     }
 }

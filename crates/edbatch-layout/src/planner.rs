@@ -39,14 +39,12 @@ pub struct Planner {
     row_of: Vec<u32>,
     /// The values that each batch reads, in the order of its operands.
     values: Vec<Value>,
-    /// By batch: the end of its part of `values`.
-    ends: Vec<usize>,
     distinct: Distinct,
     /// The spans of batches, then of hoisted rows.
     spans: Vec<Span>,
     groups: Groups,
     /// By batch: the first of the spans that are freed after it.
-    dying: Vec<Option<u32>>,
+    freed_after: Vec<Option<u32>>,
     arena: Arena,
     lifetimes: Lifetimes,
 }
@@ -79,13 +77,13 @@ pub enum Lifetimes {
     /// A row is freed after the last step that reads it, and later steps may reuse its memory.
     #[default]
     Reuse,
-    /// No row is freed, so independent steps may run in any order or concurrently. Prologues of
-    /// values do not run separately.
+    /// No row is freed, so independent steps may run in any order or concurrently. Only prologues of
+    /// tables run as steps of their own.
     Distinct,
 }
 
 impl Planner {
-    /// Creates a planner.
+    /// Creates a planner. [`Planner::default`] reuses the memory of rows.
     #[must_use]
     pub fn new(lifetimes: Lifetimes) -> Self {
         Self { lifetimes, ..Self::default() }
@@ -112,7 +110,7 @@ impl Planner {
         self.find_lifetimes(mini_batch);
         for (index, batch) in schedule.batches().enumerate() {
             self.hoist(mini_batch, index, plan, &mut progress)?;
-            let (signature, out) = (program.signature(batch.kind), self.take(index)?);
+            let (signature, out) = (program.signature(batch.kind), self.place(index)?);
             for (row, &node) in (0..).zip(batch.nodes) {
                 self.row_of[node.index()] = out + row * signature.stride;
             }
@@ -123,12 +121,11 @@ impl Planner {
                 self.hoisted_rows(schedule.len(), signature, of_batch, plan, &mut progress);
             plan.steps.push(Step { cell: batch.kind, action, calls, out, operands });
             check_lengths(plan.operands.len(), plan.lists.len(), progress.rows)?;
-            // Spans that no later batch reads make room. With distinct lifetimes no span is freed.
-            let mut dying = self.dying[index];
-            while let Some(span) = dying {
+            let mut freed = self.freed_after[index];
+            while let Some(span) = freed {
                 let Span { start, len, next, .. } = self.spans[span as usize];
-                self.arena.give(start..start + len);
-                dying = next;
+                self.arena.free(start..start + len);
+                freed = next;
             }
         }
         plan.arena = self.arena.end() as usize;
@@ -161,9 +158,9 @@ impl Planner {
     }
 
     /// Places a span and returns its offset.
-    fn take(&mut self, span: usize) -> Result<u32, ArenaTooLarge> {
+    fn place(&mut self, span: usize) -> Result<u32, ArenaTooLarge> {
         let span = &mut self.spans[span];
-        span.start = self.arena.take(span.len);
+        span.start = self.arena.allocate(span.len);
         offset(self.arena.end())?;
         offset(span.start)
     }

@@ -29,15 +29,15 @@ pub(super) fn fuse(inputs: u16, ops: &[(Op, Vec<Register>)], outputs: &[Register
         let (op, operands) = &ops[register.index().checked_sub(inputs)?];
         (readers[register.index()] == 1).then_some((*op, &operands[..]))
     };
-    let mut taken_in = vec![false; inputs + ops.len()];
+    let mut absorbed = vec![false; inputs + ops.len()];
     let mut fused = Vec::new();
     for (index, (op, operands)) in ops.iter().enumerate().rev() {
-        if taken_in[inputs + index] {
+        if absorbed[inputs + index] {
             continue;
         }
         let (operation, operands, inner) = fusion(*op, operands, own);
         for register in inner {
-            taken_in[register.index()] = true;
+            absorbed[register.index()] = true;
         }
         fused.push(Fused { operation, operands, result: Register((inputs + index) as u16) });
     }

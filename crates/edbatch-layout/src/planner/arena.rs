@@ -30,7 +30,7 @@ impl Arena {
 
     /// Allocates `len` elements in the smallest range that they fit into, or grows. Returns their
     /// offset.
-    pub(super) fn take(&mut self, len: u64) -> u64 {
+    pub(super) fn allocate(&mut self, len: u64) -> u64 {
         // The best fit keeps larger ranges for larger batches.
         let fitting = self.free.iter().enumerate();
         let fitting = fitting.filter(|(_, range)| range.end - range.start >= len);
@@ -51,7 +51,7 @@ impl Arena {
     }
 
     /// Frees a range.
-    pub(super) fn give(&mut self, range: Range<u64>) {
+    pub(super) fn free(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -90,8 +90,8 @@ impl Span {
 }
 
 impl Planner {
-    /// Finds the last reader of every span: of a batch's rows, and of what is hoisted. With
-    /// distinct lifetimes no span is given back.
+    /// Finds the last reader of every span, of batches and of hoisted rows. With distinct lifetimes
+    /// no span is freed.
     pub(super) fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>) {
         self.list_values(mini_batch);
         let reuse = self.lifetimes == Lifetimes::Reuse;
@@ -104,24 +104,23 @@ impl Planner {
         let rows = |kind| self.distinct.count(kind);
         self.groups.find(mini_batch, rows, &self.batch_of, reuse);
         self.spans.extend(self.groups.results(mini_batch).map(|(len, last)| Span::new(len, last)));
-        self.dying.clear();
-        self.dying.resize(mini_batch.schedule.len(), None);
+        self.freed_after.clear();
+        self.freed_after.resize(mini_batch.schedule.len(), None);
         if !reuse {
             return;
         }
         for (index, span) in (0..).zip(&mut self.spans) {
             if span.last != Span::KEPT {
-                span.next = self.dying[span.last as usize].replace(index);
+                span.next = self.freed_after[span.last as usize].replace(index);
             }
         }
     }
 
-    /// Lists what each batch reads, and notes it as the last reader so far. A batch without a
-    /// reader is its own.
+    /// Lists the values that each batch reads, and records it as their last reader so far. Without
+    /// a reader, a span is freed after its own batch.
     fn list_values(&mut self, &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>) {
         self.spans.clear();
         self.values.clear();
-        self.ends.clear();
         self.batch_of.clear();
         self.batch_of.resize(graph.nodes(), u32::MAX);
         self.row_of.resize(graph.nodes(), 0);
@@ -141,12 +140,11 @@ impl Planner {
                     self.values.extend(graph.values(node).skip(single));
                 }
             }
-            self.ends.push(self.values.len());
             let of_nodes = self.values[first..].iter().filter_map(|value| match value.source() {
                 Source::Node(argument) => Some(self.batch_of[argument.index()] as usize),
                 Source::Given(_) => None,
             });
-            // Batches come in the order in which they run: the last one to look reads it last.
+            // Batches are in the order in which they run, so the last reader wins.
             of_nodes.for_each(|batch| self.spans[batch].last = index as u32);
         }
     }
@@ -162,8 +160,8 @@ mod tests {
         let mut log = Vec::new();
         for step in steps.split(' ') {
             match step.split_once('-') {
-                Some((start, end)) => arena.give(start.parse().unwrap()..end.parse().unwrap()),
-                None => log.push(arena.take(step.parse().unwrap()).to_string()),
+                Some((start, end)) => arena.free(start.parse().unwrap()..end.parse().unwrap()),
+                None => log.push(arena.allocate(step.parse().unwrap()).to_string()),
             }
         }
         let free: Vec<String> =

@@ -65,7 +65,7 @@ impl Planner {
     ) -> Result<(), ArenaTooLarge> {
         let Some((index, group)) = self.groups.begun_by(batch) else { return Ok(()) };
         let &MiniBatch { program, graph, schedule, .. } = mini_batch;
-        let out = self.take(schedule.len() + index)?;
+        let out = self.place(schedule.len() + index)?;
         let (kind, calls, cell) = (group.kind, group.rows, &program.network()[group.kind]);
         let (from, _) = program.signature(kind).hoisted.expect("it is divided");
         let operand = match from {

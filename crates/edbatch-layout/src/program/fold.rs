@@ -18,7 +18,7 @@ use super::Program;
 use crate::plan::{Action, Operand, Plan, Step};
 
 /// The maximum number of rows that a step computes. Bounds its scratch on a device.
-const ROWS_OF_A_STEP: u32 = 1024;
+const MAX_ROWS_PER_STEP: u32 = 1024;
 
 /// The prologue results of every row of a table. Row `r` begins at `start + r × stride` in the
 /// memory of a program's folded tables.
@@ -94,14 +94,14 @@ impl Program {
         kinds.filter_map(|kind| Some((kind, self.folded(kind)?)))
     }
 
-    /// The plan by which a backend computes the folded tables when it is loaded: what is then in
-    /// the arena is their memory.
+    /// Returns the plan that computes all folded tables, for a backend to run when it is loaded. The
+    /// arena of this plan becomes the memory of the folded tables.
     #[must_use]
     pub fn folding_plan(&self) -> Plan {
         let mut plan = Plan { arena: self.folded_elements(), ..Plan::default() };
         for (kind, folded) in self.folded_tables() {
-            for first in (0..folded.rows).step_by(ROWS_OF_A_STEP as usize) {
-                let calls = ROWS_OF_A_STEP.min(folded.rows - first);
+            for first in (0..folded.rows).step_by(MAX_ROWS_PER_STEP as usize) {
+                let calls = MAX_ROWS_PER_STEP.min(folded.rows - first);
                 self.fold_rows(kind, folded, first..first + calls, &mut plan);
             }
         }
