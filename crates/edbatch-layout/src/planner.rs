@@ -77,8 +77,8 @@ pub enum Lifetimes {
     /// A row is freed after the last step that reads it, and later steps may reuse its memory.
     #[default]
     Reuse,
-    /// No row is freed, so independent steps may run in any order or concurrently. Only prologues of
-    /// tables run as steps of their own.
+    /// No row is freed, so independent steps may run in any order or concurrently. Only prologues
+    /// of tables run as steps of their own.
     Distinct,
 }
 

@@ -1,17 +1,14 @@
 //! Counts lines of Rust, and fails above the limits.
 //!
-//! A library's size leaves out its tests: files in folders named `tests`, and every item below
-//! `#[cfg(test)]`, together with the files that such a module names.
-
-mod items;
+//! A library's size leaves out its tests: files in folders named `tests`, files named `tests.rs`,
+//! and every item below `#[cfg(test)]`, with the file of such a module. The end of an item is found
+//! by its indentation, which rustfmt keeps.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use crate::{Failure, root};
-use items::test_items;
 
 /// The limit for the libraries without tests, so that a newcomer can read them.
 const MAX_LIBRARIES: usize = 46_500;
@@ -52,29 +49,12 @@ struct Sizes(BTreeMap<String, (usize, usize)>);
 
 impl Sizes {
     fn of(sources: &BTreeMap<String, String>) -> Result<Self, String> {
-        let mut library = BTreeMap::new();
-        let mut test_files = Vec::new();
-        for (path, text) in sources.iter().filter(|(path, _)| is_library(path)) {
-            let items = test_items(text).map_err(|e| format!("{path}: {e}"))?;
-            for module in items.modules {
-                let file = module_file(path, &module, sources)?;
-                test_files
-                    .push(format!("{}/", file.trim_end_matches("/mod.rs").trim_end_matches(".rs")));
-                test_files.push(file);
-            }
-            library.insert(path.as_str(), text.lines().count() - items.lines);
-        }
-        let is_test = |path: &str| {
-            test_files
-                .iter()
-                .any(|test| path == test || test.ends_with('/') && path.starts_with(test))
-        };
         let mut sizes = Self::default();
         for (path, text) in sources {
-            let (of_library, all) = sizes.0.entry(crate_of(path)).or_default();
+            let (library, all) = sizes.0.entry(crate_of(path)).or_default();
             *all += text.lines().count();
-            if !is_test(path) {
-                *of_library += library.get(path.as_str()).unwrap_or(&0);
+            if is_library(path) && !is_test_module(path, sources) {
+                *library += without_tests(text).map_err(|error| format!("{path}: {error}"))?;
             }
         }
         Ok(sizes)
@@ -129,23 +109,37 @@ fn is_library(path: &str) -> bool {
         Some("datasets") => folders.next() == Some("src"),
         _ => false,
     };
-    src && !folders.any(|folder| folder == "tests")
+    src && !folders.any(|folder| folder == "tests" || folder == "tests.rs")
 }
 
-/// Finds the file of a module that `parent` declares.
-fn module_file(
-    parent: &str,
-    module: &str,
-    sources: &BTreeMap<String, String>,
-) -> Result<String, String> {
-    let path = Path::new(parent);
-    let is_root = ["lib.rs", "main.rs", "mod.rs"].iter().any(|name| path.ends_with(name));
-    let folder =
-        if is_root { path.parent().unwrap_or(path).to_owned() } else { path.with_extension("") };
-    let candidates = [format!("{module}.rs"), format!("{module}/mod.rs")];
-    let files = candidates.map(|name| folder.join(name).to_string_lossy().into_owned());
-    let found = files.into_iter().find(|file| sources.contains_key(file));
-    found.ok_or_else(|| format!("{parent}: Git tracks no file of the module `{module}`"))
+/// Returns true if the file that declares this module, `a.rs` for `a/b.rs`, does so for tests only.
+fn is_test_module(path: &str, sources: &BTreeMap<String, String>) -> bool {
+    let Some((folder, module)) = path.strip_suffix(".rs").and_then(|path| path.rsplit_once('/'))
+    else {
+        return false;
+    };
+    let parents = [format!("{folder}.rs"), format!("{folder}/lib.rs"), format!("{folder}/mod.rs")];
+    let declaration = format!("#[cfg(test)]\nmod {module};");
+    parents.iter().filter_map(|parent| sources.get(parent)).any(|text| text.contains(&declaration))
+}
+
+/// Counts the lines of a file without its items for tests.
+fn without_tests(text: &str) -> Result<usize, String> {
+    let (mut lines, mut count) = (text.lines(), 0);
+    while let Some(line) = lines.next() {
+        let Some(indentation) = line.strip_suffix("#[cfg(test)]") else {
+            count += 1;
+            continue;
+        };
+        let is_end = |line: &str| {
+            let item = line.strip_prefix(indentation).filter(|item| !item.starts_with(' '));
+            item.is_some_and(|item| item.starts_with('}') || item.ends_with([';', '}']))
+        };
+        if !lines.any(is_end) {
+            return Err("expected the end of an item below #[cfg(test)]: run cargo fmt".into());
+        }
+    }
+    Ok(count)
 }
 
 #[cfg(test)]
@@ -158,14 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn test_modules_leave_out_their_files() {
+    fn tests_are_left_out_of_libraries_alone() {
+        let source = "mod a;\n#[cfg(test)]\nmod notation;\nfn f() {\n    #[cfg(test)]\n    {\n        \
+                      g();\n    }\n}\n#[cfg(test)]\nmod inner {\n    fn g() {}\n}\n";
         let sizes = sizes(&[
-            ("crates/a/src/lib.rs", "mod b;\n#[cfg(test)]\nmod c;\n"),
-            ("crates/a/src/b.rs", "fn b() {}\n#[cfg(test)]\npub(crate) mod d;\n"),
-            ("crates/a/src/b/d.rs", "1\n"),
-            ("crates/a/src/c/mod.rs", "1\n2\n"),
-            ("crates/a/src/c/e.rs", "1\n2\n3\n"),
-            ("crates/a/src/cc.rs", "1\n"),
+            ("crates/a/src/lib.rs", source),
+            ("crates/a/src/tests.rs", "1\n"),
+            ("crates/a/src/notation.rs", "1\n"),
             ("crates/a/src/tests/f.rs", "1\n"),
             ("crates/a/tests/g.rs", "1\n"),
             ("crates/edbatch-testing/src/lib.rs", "1\n"),
@@ -173,19 +166,15 @@ mod tests {
             ("benches/src/main.rs", "1\n"),
         ])
         .unwrap();
-        assert_eq!(sizes.totals().map(|(_, lines, _)| lines), [1 + 1 + 1 + 2, 1, 19]);
-        assert_eq!(sizes.0["crates/a"], (3, 15));
-        assert!(sizes.table().contains("crates/a                        3       15\n"));
+        assert_eq!(sizes.0["crates/a"], (3, 13 + 4));
+        assert_eq!(sizes.totals().map(|(_, lines, _)| lines), [3 + 2, 1, 17 + 4]);
     }
 
     #[test]
-    fn test_modules_without_a_file_are_errors() {
-        let error = |source| sizes(&[("crates/a/src/lib.rs", source)]).err().unwrap();
-        assert_eq!(
-            error("#[cfg(test)]\nmod tests;\n"),
-            "crates/a/src/lib.rs: Git tracks no file of the module `tests`"
-        );
-        assert!(error("#[cfg(test)]\n#[path = \"a.rs\"]\nmod tests;\n").contains("not supported"));
+    fn an_item_without_an_end_is_an_error() {
+        let spoilt = "#[cfg(test)]\nmod tests {\n    fn f() {}\n";
+        let error = sizes(&[("crates/a/src/lib.rs", spoilt)]).err().unwrap();
+        assert!(error.starts_with("crates/a/src/lib.rs: expected the end"), "{error}");
     }
 
     #[test]

@@ -94,8 +94,8 @@ impl Program {
         kinds.filter_map(|kind| Some((kind, self.folded(kind)?)))
     }
 
-    /// Returns the plan that computes all folded tables, for a backend to run when it is loaded. The
-    /// arena of this plan becomes the memory of the folded tables.
+    /// Returns the plan that computes all folded tables, for a backend to run when it is loaded.
+    /// The arena of this plan becomes the memory of the folded tables.
     #[must_use]
     pub fn folding_plan(&self) -> Plan {
         let mut plan = Plan { arena: self.folded_elements(), ..Plan::default() };
