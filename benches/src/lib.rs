@@ -15,8 +15,8 @@
 //!    page's plots.
 //!
 //! docs/benchmarks.md describes the method. In the sources: [`measure::families`] is the table of
-//! models and sets, [`measure::systems`] the table of systems, [`measure::rounds`] the way they take
-//! turns.
+//! models and sets, [`measure::systems`] the table of systems, [`measure::rounds`] the way they
+//! take turns.
 #![forbid(unsafe_code)]
 
 pub mod measure;

@@ -10,9 +10,9 @@
 //!
 //! *Source*: the paper, table "memory kernels", at batch 8 and size 64.
 
-/// A row of the table: the cell; memory kernels and kB (1024 bytes) moved, first with variables in the
-/// order of declaration, then as planned; and the milliseconds to compile it, from the table "static
-/// subgraph compile time".
+/// A row of the table: the cell; memory kernels and kB (1024 bytes) moved, first with variables in
+/// the order of declaration, then as planned; and the milliseconds to compile it, from the table
+/// "static subgraph compile time".
 pub type PrintedCell = (&'static str, [u64; 2], [u64; 2], f64);
 
 /// The seven rows.
@@ -50,8 +50,8 @@ pub const LEARNING: [(&str, f64, usize); 8] = [
     ("lattice_gru", 4.911, 1000),
 ];
 
-/// The table "ED-Batch vs. Cortex". By model, size of vectors and size of mini-batches: milliseconds
-/// of Cortex and of the paper's system for a mini-batch on a V100.
+/// The table "ED-Batch vs. Cortex". By model, size of vectors and size of mini-batches:
+/// milliseconds of Cortex and of the paper's system for a mini-batch on a V100.
 pub const CORTEX: [((&str, usize, usize), [f64; 2]); 8] = [
     (("tree_lstm", 256, 10), [2.244, 2.78]),
     (("tree_lstm", 256, 20), [3.46, 3.52]),

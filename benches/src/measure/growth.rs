@@ -1,8 +1,8 @@
 //! The part `growth`: cost of a node in graphs of a thousand to a million nodes.
 //!
-//! Policies schedule the whole graph. The engine, whose row includes construction and planning, runs
-//! it like any mini-batch, in parts that fit the caches. Vectors are short, so that a million of
-//! them fit in memory. None of these times depends on their length.
+//! Policies schedule the whole graph. The engine, whose row includes construction and planning,
+//! runs it like any mini-batch, in parts that fit the caches. Vectors are short, so that a million
+//! of them fit in memory. None of these times depends on their length.
 
 use std::time::Instant;
 

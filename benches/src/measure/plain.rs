@@ -1,11 +1,11 @@
 //! The backend of the other systems: whole batches, one kernel for each operation, gathers as
 //! steps.
 //!
-//! It runs the same plans as our backend, without our ways of running them: batches are not cut into
-//! tiles, weights are not packed, and each product uses the fastest third-party library for its
-//! shape ([`gemm`]). If the rows of a product are not evenly spaced, they are gathered first, once
-//! for all products of a batch that read them. Element-wise kernels are ours and read rows in place.
-//! Each thread has a [fork](Backend::fork).
+//! It runs the same plans as our backend, without our ways of running them: batches are not cut
+//! into tiles, weights are not packed, and each product uses the fastest third-party library for
+//! its shape ([`gemm`]). If the rows of a product are not evenly spaced, they are gathered first,
+//! once for all products of a batch that read them. Element-wise kernels are ours and read rows in
+//! place. Each thread has a [fork](Backend::fork).
 
 mod cell;
 pub mod gemm;

@@ -1,5 +1,5 @@
-//! The policies whose numbers of batches are compared, and the part `learn`: training time of learned
-//! policies, and their batches on unseen mini-batches.
+//! The policies whose numbers of batches are compared, and the part `learn`: training time of
+//! learned policies, and their batches on unseen mini-batches.
 
 use std::time::Instant;
 

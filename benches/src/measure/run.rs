@@ -286,8 +286,8 @@ impl<'a> Steps<'a> {
         });
     }
 
-    /// Adds the tables and figures of the paper's evaluation: throughput at all sizes, latencies for
-    /// the comparison with Cortex, batches by algorithm, and learning.
+    /// Adds the tables and figures of the paper's evaluation: throughput at all sizes, latencies
+    /// for the comparison with Cortex, batches by algorithm, and learning.
     fn paper(&mut self) {
         let (options, families) = (self.options, self.families);
         for ((model, hidden, batch), _) in CORTEX {

@@ -9,9 +9,9 @@ use crate::measure::run::{Pace, Step};
 /// loses the laps of all incomplete steps.
 const WINDOW: usize = 64;
 
-/// Returns the visits of steps in order, with the number of the lap. The steps of a window alternate
-/// lap by lap; steps that need one visit are distributed over the laps. Steps that take minutes are
-/// visited in their place.
+/// Returns the visits of steps in order, with the number of the lap. The steps of a window
+/// alternate lap by lap; steps that need one visit are distributed over the laps. Steps that take
+/// minutes are visited in their place.
 pub fn visits<'s, 'a>(steps: &[&'s Step<'a>]) -> Vec<(usize, &'s Step<'a>)> {
     let mut visits = Vec::new();
     for steps in steps.chunk_by(|a, b| (a.pace == Pace::Long) == (b.pace == Pace::Long)) {

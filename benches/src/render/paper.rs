@@ -1,7 +1,7 @@
 //! The tables of the paper's evaluation, with our figures.
 //!
-//! The paper's figures come from another machine (a Xeon and a V100) and from other sets. Only ratios
-//! of systems that ran on the same machine are comparable.
+//! The paper's figures come from another machine (a Xeon and a V100) and from other sets. Only
+//! ratios of systems that ran on the same machine are comparable.
 
 use crate::measure::systems::System;
 use crate::paper::{CORTEX, LEARNING, PAPER_TABLE, SPEEDUPS};

@@ -5,7 +5,7 @@
 //! | [`idioms`] | equations | operations that are part of another operation's step |
 //! | [`stack`](mod@stack) | equations | groups of operations that run together, in order |
 //! | [`place`](mod@place) | groups | places of variables; stacks write contiguously |
-//! | [`emit`](mod@emit) | groups, places | steps; element-wise runs are [fused](crate::elementwise) |
+//! | [`emit`](mod@emit) | groups, places | steps, with [fused](crate::elementwise) operations |
 //! | [`hoist`](mod@hoist) | steps | a prologue, which depends on one argument, and a body |
 //!
 //! *Source*: section 3 of the paper. *Cost*: O(operations²), far below a millisecond.

@@ -268,8 +268,8 @@ impl Target<'_> {
     }
 }
 
-/// Returns the distance of rows in a region. Distances that are multiples of large powers of two would
-/// use few sets of the cache.
+/// Returns the distance of rows in a region. Distances that are multiples of large powers of two
+/// would use few sets of the cache.
 fn stride(width: u32) -> usize {
     let width = width as usize;
     if width.is_multiple_of(256) { width + LINE } else { width }

@@ -1,7 +1,7 @@
 //! The fastest third-party matrix product for each shape.
 //!
-//! There are two libraries ([`Library`]), each with the weight as it is or transposed. When a weight of
-//! a new shape is loaded, all four are timed for each number of rows.
+//! There are two libraries ([`Library`]), each with the weight as it is or transposed. When a
+//! weight of a new shape is loaded, all four are timed for each number of rows.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

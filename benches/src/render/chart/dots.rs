@@ -98,7 +98,8 @@ impl Dots {
 }
 
 impl Lane {
-    /// Returns the number of lines. Dots with bars would cover each other, so each has its own line.
+    /// Returns the number of lines. Dots with bars would cover each other, so each has its own
+    /// line.
     fn lines(&self) -> i32 {
         let bars = self.dots.iter().any(|dot| dot.to.is_some());
         if bars { self.dots.len() as i32 } else { 1 }

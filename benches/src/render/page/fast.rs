@@ -56,10 +56,10 @@ pub(super) fn speed(sorted: &Sorted<'_>) -> Option<Section> {
         key: systems(&main),
         plots,
         more,
-        method: "Time from parsed inputs to results on the host. In every round each system has one \
-                 turn, with the same mini-batches and weights, after a comparison of results. The \
-                 limit is the peak of this core, measured between rounds, divided by the FLOPs of \
-                 the equations.",
+        method: "Time from parsed inputs to results on the host. In every round each system has \
+                 one turn, with the same mini-batches and weights, after a comparison of results. \
+                 The limit is the peak of this core, measured between rounds, divided by the FLOPs \
+                 of the equations.",
         bias: "The baselines are our own versions of the published methods. Products of looked-up \
                rows are computed once per distinct row, so few words can exceed the peak.",
         command: "cargo xtask bench --only throughput --hidden 128,256,512",

@@ -74,9 +74,9 @@ pub(super) fn why(sorted: &Sorted<'_>) -> Option<Section> {
         key: PARTS.to_vec(),
         plots,
         more,
-        method: "The phases of each mini-batch are timed in the rounds above. Gathers, products and \
-                 element-wise work are timed in a separate pass, since a clock around each step \
-                 slows it down. Their shares are applied to the rounds.",
+        method: "The phases of each mini-batch are timed in the rounds above. Gathers, products \
+                 and element-wise work are timed in a separate pass, since a clock around each \
+                 step slows it down. Their shares are applied to the rounds.",
         bias: "Timing each step changes the shares slightly.",
         command: "cargo xtask bench --only breakdown",
         ..Section::default()

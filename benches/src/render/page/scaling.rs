@@ -201,7 +201,8 @@ pub(super) fn growth(sorted: &Sorted<'_>) -> Option<Section> {
         id: "growth",
         title: "How do costs grow with the graph?",
         answer: format!(
-            "Scheduling takes {} a node in graphs of up to {} nodes, depending on policy and model.",
+            "Scheduling takes {} a node in graphs of up to {} nodes, depending on policy and \
+             model.",
             range(&times, duration),
             whole(most as f64),
         ),
