@@ -83,7 +83,7 @@ impl KindFrontiers {
         }
     }
 
-    /// `|Frontier(G^kind)|` as of the last [`update`](Self::update).
+    /// The size of the frontier of a kind at the last [`update`](Self::update).
     #[must_use]
     pub fn size(&self, kind: Kind) -> usize {
         self.kinds[kind.index()].size
