@@ -28,7 +28,7 @@ pub struct MvRnn {
 pub struct MvRnnSizes {
     /// Number of tokens. Each has a matrix, so the embeddings have `vocabulary × hidden²` elements.
     pub vocabulary: usize,
-    /// Elements of a vector; rows and columns of a matrix.
+    /// The length of a vector; matrices are `hidden × hidden`.
     pub hidden: usize,
     /// Number of classes.
     pub classes: usize,

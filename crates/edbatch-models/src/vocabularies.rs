@@ -163,7 +163,7 @@ fn numbered_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon,
 /// billion rows.
 const MAX_NUMBER: u32 = (1 << 22) - 1;
 
-/// The limit below which numeric labels are the numbers of classes.
+/// Numeric labels must be below this limit to be the numbers of classes.
 const MAX_CLASSES: usize = 1 << 16;
 
 /// Distinct labels, in the order of their first occurrence.

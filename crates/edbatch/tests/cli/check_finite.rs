@@ -3,8 +3,8 @@
 
 use crate::support::{Scratch, goldens_small};
 
-/// Overwrites elements of the first tensor whose name contains `name`; `elements` gets the
-/// tensor's number of columns.
+/// Overwrites elements of the first tensor whose name contains `name`. `elements` maps the number
+/// of columns to the indices of the elements.
 fn plant(scratch: &Scratch, name: &str, value: f32, elements: impl Fn(usize) -> Vec<usize>) {
     let file = "model/weights.safetensors";
     let mut weights = std::fs::read(scratch.path(file)).unwrap();
