@@ -253,7 +253,7 @@ pub struct Cell {
 pub struct CellLatency {
     /// One operation at a time, with variables in the order of declaration.
     pub declared: f64,
-    /// As we plan it.
+    /// Our own plan.
     pub planned: f64,
 }
 

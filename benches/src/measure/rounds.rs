@@ -16,7 +16,7 @@ use crate::spread::{OverLaps, quantile};
 /// Receives the number and the seconds of each mini-batch.
 pub type Each<'a> = dyn FnMut(usize, f64) + 'a;
 
-/// What takes turns: runs mini-batches, and reports each.
+/// A contestant: runs mini-batches, and reports each.
 pub type Entrant<'a> = Box<dyn FnMut(&[usize], &mut Each<'_>) -> Result<(), Failure> + 'a>;
 
 /// Laps of a step in a run.
@@ -25,7 +25,7 @@ pub const LAPS: usize = 5;
 const ROUNDS: (usize, usize) = (2, 25);
 /// FLOPs a second assumed when mini-batches are chosen: about what most systems reach.
 const NOMINAL: f64 = 40e9;
-/// Minimum and maximum number of mini-batches behind a figure.
+/// Minimum and maximum number of mini-batches of a figure.
 const MINI_BATCHES: (usize, usize) = (2, 128);
 
 /// Measurements of a lap.

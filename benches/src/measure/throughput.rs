@@ -209,7 +209,7 @@ impl Running {
     }
 }
 
-/// What all systems of a setting share.
+/// The inputs that all systems of a setting share.
 struct Timed<'a> {
     family: &'a Family,
     setting: &'a Setting<'a>,

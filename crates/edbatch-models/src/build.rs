@@ -182,9 +182,9 @@ impl<'g> Build<'g> {
 pub enum GiveError {
     /// The record is not one of the network.
     NoRecord {
-        /// What was named.
+        /// The given record.
         record: RecordId,
-        /// How many records the network has.
+        /// The number of records of the network.
         records: usize,
     },
     /// The row is too short or too long.

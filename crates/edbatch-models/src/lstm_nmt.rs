@@ -50,7 +50,7 @@ pub enum Stop {
     /// After the step whose likeliest word is [`END`], and after twice as many steps as the source
     /// has words, and ten, at the latest.
     AtEnd,
-    /// After so many steps, whatever they give: for measuring with random weights.
+    /// After this number of steps, whatever the words are: for measuring with random weights.
     After(usize),
 }
 
@@ -114,7 +114,7 @@ impl Model for LstmNmt {
             }
     }
 
-    /// Emits the logits of every step; the tokens are their [`arg_max`](crate::arg_max), but for a
+    /// Emits the logits of every step; the tokens are their [`arg_max`](crate::arg_max), without a
     /// last [`END`].
     async fn build(&self, build: &Build<'_>, source: &SourceSentence) -> Result<(), BuildError> {
         let mut state = self.start;

@@ -35,15 +35,15 @@ pub trait Backend: Send + Sync {
     /// when it first runs a plan. Where there are several devices, forks are on each in turn.
     fn fork(&self) -> Box<dyn Backend>;
 
-    /// How long the rows of its plans live: [`Lifetimes::Distinct`] for a device that runs batches
-    /// side by side.
+    /// Returns how long the rows of its plans live: [`Lifetimes::Distinct`] for a device that runs
+    /// batches side by side.
     fn lifetimes(&self) -> Lifetimes {
         Lifetimes::Reuse
     }
 
-    /// Whether an engine takes a [fork](Self::fork) for each of its threads, so that their parts
-    /// never wait for each other. Otherwise the threads share this backend, and each round of all
-    /// parts is one [`run`](Self::run).
+    /// Returns true if an engine takes a [fork](Self::fork) for each of its threads, so that their
+    /// parts never wait for each other. Otherwise the threads share this backend, and each round of
+    /// all parts is one [`run`](Self::run).
     fn prefers_forks(&self) -> bool {
         false
     }

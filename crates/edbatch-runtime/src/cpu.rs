@@ -61,7 +61,7 @@ struct Slot {
     pass: Pass,
 }
 
-/// What the parts of a round share.
+/// The state that the parts of a round share.
 #[derive(Clone, Copy)]
 struct Shared<'a> {
     loaded: &'a Loaded,

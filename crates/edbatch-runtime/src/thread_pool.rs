@@ -29,15 +29,20 @@ pub struct ThreadPool {
 
 impl ThreadPool {
     /// The maximum number of threads of a pool.
-    pub const MOST: usize = 1000;
+    pub const MAX_THREADS: usize = 1000;
 
     /// Creates a pool of `threads` threads, including the caller's. 0 counts as 1.
     ///
     /// # Panics
-    /// If `threads` is more than [`MOST`](Self::MOST), or the system fails to start a thread.
+    /// If `threads` is more than [`MAX_THREADS`](Self::MAX_THREADS), or the system fails to start a
+    /// thread.
     #[must_use]
     pub fn new(threads: usize) -> Self {
-        assert!(threads <= Self::MOST, "a pool has at most {} threads, got {threads}", Self::MOST);
+        assert!(
+            threads <= Self::MAX_THREADS,
+            "a pool has at most {} threads, got {threads}",
+            Self::MAX_THREADS
+        );
         let threads = threads.max(1);
         Self { threads, helpers: Arc::new(Mutex::new(Helpers::new(threads - 1))) }
     }

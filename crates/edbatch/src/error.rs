@@ -247,7 +247,7 @@ impl fmt::Display for EngineError {
             Self::Backend(error) => error.fmt(f),
             Self::TooLarge(error) => error.fmt(f),
             Self::Threads { threads } => {
-                let max = edbatch_runtime::ThreadPool::MOST;
+                let max = edbatch_runtime::ThreadPool::MAX_THREADS;
                 write!(f, "expected 1 to {max} threads, got {threads}")
             }
             Self::MemoryLimitWithThreads { threads } => write!(

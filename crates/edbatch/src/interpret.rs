@@ -49,7 +49,7 @@ pub fn interpret_finite<M: Model>(
     node_by_node(model, parameters, inputs, Check::Finite)
 }
 
-/// What is checked of every call.
+/// The check of every call.
 #[derive(PartialEq, Eq)]
 enum Check {
     Nothing,

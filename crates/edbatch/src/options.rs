@@ -51,9 +51,9 @@ impl EngineOptions {
         Self::default()
     }
 
-    /// Sets the number of threads for each mini-batch, 1 to [`ThreadPool::MOST`], including the
-    /// caller's. Mini-batches of at least 4 inputs per thread are divided between the threads; in
-    /// smaller ones the threads share each batch.
+    /// Sets the number of threads for each mini-batch, 1 to [`ThreadPool::MAX_THREADS`], including
+    /// the caller's. Mini-batches of at least 4 inputs per thread are divided between the threads;
+    /// in smaller ones the threads share each batch.
     ///
     /// For low latency. If mini-batches are always waiting, an engine per thread
     /// ([`Engine::fork`](crate::Engine::fork)) has the higher throughput.
@@ -113,7 +113,7 @@ impl EngineOptions {
     /// Rejects incompatible options.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         let threads = self.threads;
-        if !(1..=ThreadPool::MOST).contains(&threads) {
+        if !(1..=ThreadPool::MAX_THREADS).contains(&threads) {
             return Err(EngineError::Threads { threads });
         }
         if self.memory_limit.is_some() && threads > 1 {

@@ -31,7 +31,7 @@ struct State {
 pub(crate) struct RunningPart<'a>(&'a Rendezvous);
 
 impl Rendezvous {
-    /// Begins a mini-batch of `parts` parts on `threads` threads, each of which takes the next part
+    /// Begins a mini-batch of `parts` parts on `threads` threads, where each takes the next part
     /// when its last one has ended. Each part must [begin](Self::part) and end, and none may wait
     /// for another one elsewhere.
     pub(crate) fn begin(&self, threads: usize, parts: usize) {

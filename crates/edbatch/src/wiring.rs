@@ -40,7 +40,7 @@ struct Instance<W, O> {
     future: Pin<Box<Option<W>>>,
     /// The number of the input.
     input: usize,
-    /// What the input has emitted in earlier rounds.
+    /// The outputs of earlier rounds.
     output: O,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Turn {
     pub(crate) input: usize,
     /// The index of its instance.
     pub(crate) instance: usize,
-    /// Whether the input began in this round.
+    /// True if the input began in this round.
     pub(crate) began: bool,
     /// The nodes that it called.
     pub(crate) nodes: Range<usize>,

@@ -1,11 +1,11 @@
-//! What `docs/ARCHITECTURE.md` promises of the sources: which crate depends on which, where
-//! `unsafe` may stand, that a public type's name has one meaning, and one width of text.
+//! The rules of `docs/ARCHITECTURE.md` for the sources: dependencies between crates, the places of
+//! `unsafe`, unique names of public types, and the width of text.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each crate may depend on of ours, outside of tests.
+/// The crates of ours that each crate may depend on, outside of tests.
 const ALLOWED: [(&str, &[&str]); 9] = [
     ("crates/pqtree", &[]),
     ("crates/edbatch-graph", &[]),
@@ -181,7 +181,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The Rust and Markdown files under a folder, but for what builds leave there.
+/// The Rust and Markdown files under a folder, without build folders.
 fn text_files(folder: &Path) -> Vec<PathBuf> {
     let (mut folders, mut files) = (vec![folder.to_path_buf()], Vec::new());
     while let Some(folder) = folders.pop() {

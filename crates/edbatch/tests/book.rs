@@ -26,7 +26,7 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// Blocks between fences: the word behind the opening one, and the lines.
+/// Blocks between fences: the word after the opening fence, and the lines.
 fn blocks(text: &str) -> Vec<(&str, String)> {
     let mut blocks: Vec<(&str, String)> = Vec::new();
     let mut open = false;
@@ -150,7 +150,7 @@ mod unix {
             Self(folder)
         }
 
-        /// What commands print.
+        /// The output of commands.
         pub(crate) fn run(&self, commands: &str) -> String {
             let binary = Path::new(env!("CARGO_BIN_EXE_edbatch")).parent().unwrap();
             let path = format!("{}:{}", binary.display(), env::var("PATH").unwrap_or_default());
@@ -169,7 +169,7 @@ mod unix {
         }
     }
 
-    /// Whether each printed line is the expected one, in which `…` stands for anything.
+    /// Returns true if each printed line is the expected one, in which `…` matches anything.
     pub(crate) fn fits(expected: &str, printed: &str) -> bool {
         expected.lines().count() == printed.lines().count()
             && expected.lines().zip(printed.lines()).all(|(expected, printed)| {

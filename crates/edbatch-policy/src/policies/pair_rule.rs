@@ -7,8 +7,8 @@ use edbatch_graph::Kind;
 pub struct PairRule {
     /// The urgency of a node is its [needs](crate::Chains::needs) to this power.
     pub power: u32,
-    /// The factor for the score of a kind that lowers the bound. If it is `None`, such a kind always
-    /// runs before other kinds.
+    /// The factor for the score of a kind that lowers the bound. If it is `None`, such a kind
+    /// always runs before other kinds.
     pub lowering: Option<f64>,
     /// Weight of the nodes in the second batch that are ready before the first batch.
     pub second: f64,
