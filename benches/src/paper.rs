@@ -50,9 +50,12 @@ pub const LEARNING: [(&str, f64, usize); 8] = [
     ("lattice_gru", 4.911, 1000),
 ];
 
+/// A model, the size of its vectors, and the size of mini-batches.
+pub type CortexKey = (&'static str, usize, usize);
+
 /// The table "ED-Batch vs. Cortex". By model, size of vectors and size of mini-batches:
 /// milliseconds of Cortex and of the paper's system for a mini-batch on a V100.
-pub const CORTEX: [((&str, usize, usize), [f64; 2]); 8] = [
+pub const CORTEX: [(CortexKey, [f64; 2]); 8] = [
     (("tree_lstm", 256, 10), [2.244, 2.78]),
     (("tree_lstm", 256, 20), [3.46, 3.52]),
     (("tree_lstm", 512, 10), [8.5, 4.7]),

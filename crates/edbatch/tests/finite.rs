@@ -78,12 +78,12 @@ fn check<M: Model<Input: Clone>>(
     model: &M,
     weights: &Parameters,
     input: &M::Input,
-) -> Result<Vec<u32>, NotFiniteCall> {
+) -> Result<Vec<u32>, Box<NotFiniteCall>> {
     match interpret_finite(model, weights, std::slice::from_ref(input)) {
         Ok(interpreted) => {
             Ok(interpreted.outputs[0].iter().flatten().map(|x| x.to_bits()).collect())
         }
-        Err(RunError::Input { instance: 0, error: InputError::NotFinite(call) }) => Err(*call),
+        Err(RunError::Input { instance: 0, error: InputError::NotFinite(call) }) => Err(call),
         Err(error) => panic!("{error}"),
     }
 }
@@ -113,7 +113,7 @@ fn check_every_weight<M: Model<Input: Clone> + Clone>(model: &M, inputs: &[M::In
                     (Err(got), Some(expected)) => {
                         let said = got.to_string();
                         first = first.or(Some((instance, got.clone())));
-                        let NotFiniteCall { call, cell, field, index, value, cause } = got;
+                        let NotFiniteCall { call, cell, field, index, value, cause } = *got;
                         assert_eq!((call, cell, field, index, value), expected);
                         let NotFiniteCause::Weight(weight) = &cause else {
                             panic!("{}: {cause:?}", parameter.name)
@@ -129,7 +129,7 @@ fn check_every_weight<M: Model<Input: Clone> + Clone>(model: &M, inputs: &[M::In
             let got = match interpret_finite(model, &weights, inputs) {
                 Ok(_) => None,
                 Err(RunError::Input { instance, error: InputError::NotFinite(call) }) => {
-                    Some((instance, *call))
+                    Some((instance, call))
                 }
                 Err(error) => panic!("{error}"),
             };

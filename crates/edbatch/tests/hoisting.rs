@@ -30,7 +30,7 @@ fn hoisted<M: Model>(model: M, inputs: &[M::Input]) -> Vec<(String, u32)> {
     let mut plan = Plan::default();
     Planner::default().plan(&mini_batch, &mut plan).unwrap();
     check(&plan, &mini_batch).unwrap();
-    let hoists = plan.steps.iter().filter(|step| matches!(step.action, Action::Hoist { .. }));
+    let hoists = plan.steps.iter().filter(|step| matches!(step.action, Action::Hoist));
     hoists.map(|step| (program.network()[step.cell].name().to_string(), step.calls)).collect()
 }
 

@@ -3,7 +3,7 @@
 
 use std::env::current_exe;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -67,7 +67,9 @@ pub fn pack(folder: &Path, options: &[String]) -> Result<(), Failure> {
             .into());
         }
     }
-    let partial = folder.with_added_extension("partial");
+    let mut partial = folder.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
     let made = fill(&partial, options).and_then(|()| Ok(fs::rename(&partial, folder)?));
     if made.is_err() {
         // It may not exist.

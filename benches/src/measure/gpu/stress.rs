@@ -6,11 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use edbatch::Rows;
-
 use crate::Failure;
 use crate::measure::bits::same_bits_or_nan;
-use crate::measure::contestant::Contestant;
 use crate::measure::device::Device;
 use crate::measure::families::Family;
 use crate::measure::gpu::subject::Subject;
@@ -32,12 +29,12 @@ pub(super) fn stress(
 ) -> Result<Vec<Finding>, Failure> {
     let subjects = families.iter().map(|family| Subject::new(family, hidden, BATCH));
     let subjects = subjects.collect::<Result<Vec<Subject>, _>>()?;
-    let mut engines: Vec<(Box<dyn Contestant>, &[Vec<Rows>])> = Vec::new();
+    let mut engines = Vec::new();
     for subject in &subjects {
         let mut first = subject.contestant(device, System::Cuda, 1, 0)?;
         let forks = 1..(THREADS / subjects.len()).max(1);
-        engines.extend(forks.map(|_| (first.fork(), &*subject.expected)));
-        engines.push((first, &subject.expected));
+        engines.extend(forks.map(|_| (first.fork(), &subject.expected[..])));
+        engines.push((first, &subject.expected[..]));
     }
     let (plans, wrong) = (AtomicU64::new(0), Mutex::new(None::<String>));
     let count = engines.len();

@@ -63,7 +63,6 @@ pub(super) fn speed(sorted: &Sorted<'_>) -> Option<Section> {
         bias: "The baselines are our own versions of the published methods. Products of looked-up \
                rows are computed once per distinct row, so few words can exceed the peak.",
         command: "cargo xtask bench --only throughput --hidden 128,256,512",
-        ..Section::default()
     })
 }
 

@@ -79,7 +79,6 @@ pub(super) fn why(sorted: &Sorted<'_>) -> Option<Section> {
                  step slows it down. Their shares are applied to the rounds.",
         bias: "Timing each step changes the shares slightly.",
         command: "cargo xtask bench --only breakdown",
-        ..Section::default()
     })
 }
 
@@ -146,7 +145,6 @@ pub(super) fn batches(sorted: &Sorted<'_>) -> Option<Section> {
         bias: "The best schedule may need more batches than the bound. Fewer batches matter more \
                on a GPU than here.",
         command: "cargo xtask bench --only counts",
-        ..Section::default()
     })
 }
 

@@ -9,7 +9,7 @@ use crate::render::chart::{Axis, Line, Lines};
 use crate::render::palette::{OURS, PLAIN};
 
 pub(super) fn soak(sorted: &Sorted<'_>) -> Option<Section> {
-    let Some(soak) = sorted.soaks.last() else { return None };
+    let soak = sorted.soaks.last()?;
     let line = |name: &str, colour, bytes: fn(&SoakSample) -> Option<u64>| {
         let point = |sample: &SoakSample| Some((sample.seconds, bytes(sample)? as f64 / 1e6));
         Line { name: name.into(), points: soak.samples.iter().filter_map(point).collect(), colour }
