@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn tests_are_left_out_of_libraries_alone() {
-        let source = "mod a;\n#[cfg(test)]\nmod notation;\nfn f() {\n    #[cfg(test)]\n    {\n        \
-                      g();\n    }\n}\n#[cfg(test)]\nmod inner {\n    fn g() {}\n}\n";
+        let source = "mod a;\n#[cfg(test)]\nmod notation;\nfn f() {\n    #[cfg(test)]\n    \
+                      {\n        g();\n    }\n}\n#[cfg(test)]\nmod inner {\n    fn g() {}\n}\n";
         let sizes = sizes(&[
             ("crates/a/src/lib.rs", source),
             ("crates/a/src/tests.rs", "1\n"),
