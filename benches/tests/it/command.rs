@@ -109,7 +109,7 @@ fn a_run_in_a_pipe_prints_progress_and_can_be_resumed() {
 fn a_run_ends_after_its_minutes_and_can_be_resumed() {
     let run = Run::new();
     let short = ["--only", "cells,counts", "--quick", "--models", "tree_gru", "--batch", "1"];
-    let said = run.ok(&[&short, &["--minutes", "0.000000000001"]]);
+    let said = run.ok(&[&short, &["--minutes", "0.000000001"]]);
     assert!(said.contains("2 steps are left (--resume)"), "{said}");
     assert!(!run.json.exists() && run.html.exists());
     run.ok(&[&short, &["--resume"]]);

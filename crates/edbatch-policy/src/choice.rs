@@ -20,8 +20,8 @@ use crate::{
 /// assert_eq!("beam:32".parse(), Ok(PolicyChoice::Beam(32, None)));
 /// assert_eq!("tree.json".parse(), Ok(PolicyChoice::File("tree.json".into())));
 /// let error = "beam:none".parse::<PolicyChoice>().unwrap_err();
-/// assert_eq!(error.to_string(), "expected beam:WIDTH with a width of at least 1, got
-/// `beam:none`"); assert!("exact:0.5".parse::<PolicyChoice>().is_ok());
+/// assert_eq!(error.to_string(), "expected beam:WIDTH with a width of at least 1, got `beam:none`");
+/// assert!("exact:0.5".parse::<PolicyChoice>().is_ok());
 /// assert!("exact:1e-12".parse::<PolicyChoice>().is_err(), "less than a nanosecond");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -105,8 +105,9 @@ impl Policy for Beam {
 /// use edbatch_policy::branch_and_bound;
 ///
 /// // Chains that read 0 1 1, 1 0 1 and 1 1 0: their shortest common supersequence is 1 0 1 1 0.
-/// let dag = edbatch_graph::parse_text("9\n0 0\n1 1 0\n1 1 1\n1 0\n0 1 3\n1 1 4\n1 0\n1 1 6\n0 1
-/// 7\n")?; let found = branch_and_bound(&dag, |states| states > 1_000_000);
+/// let dag = "9\n0 0\n1 1 0\n1 1 1\n1 0\n0 1 3\n1 1 4\n1 0\n1 1 6\n0 1 7\n";
+/// let dag = edbatch_graph::parse_text(dag)?;
+/// let found = branch_and_bound(&dag, |states| states > 1_000_000);
 /// assert!(found.proved && found.kinds.len() == 5 && found.bound == 3);
 /// # Ok::<(), edbatch_graph::TextError>(())
 /// ```
