@@ -126,10 +126,10 @@ impl Subject<'_> {
     fn plan_in_waves(&self) -> Plan {
         let (mini_batch, mut plan) = (&self.mini_batch, Plan::default());
         let planned = Planner::new(Lifetimes::Distinct).plan(mini_batch, &mut plan);
-        planned.expect("a small arena");
-        check(&plan, mini_batch).expect("a legal plan");
+        planned.expect("the arena is small");
+        check(&plan, mini_batch).expect("the plan is legal");
         let waves = waves(mini_batch.program, &plan);
-        check_waves(&plan, &waves, mini_batch).expect("legal waves");
+        check_waves(&plan, &waves, mini_batch).expect("the waves are legal");
         plan
     }
 

@@ -16,7 +16,7 @@ pub(crate) fn run(bytes: &[u8]) {
         Ok(learned) => learned,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    let again = Learned::from_json(&learned.to_json()).expect("what was written can be read");
+    let again = Learned::from_json(&learned.to_json()).expect("a written file is valid");
     assert_eq!(again, learned);
     assert_eq!(again.to_json(), learned.to_json());
     let graph = parse_text(GRAPH).expect("a graph");
