@@ -43,7 +43,7 @@ fn tracked() -> Result<Vec<String>, Failure> {
     Ok(names.split_terminator('\0').map(String::from).collect())
 }
 
-/// Lines by crate: those of its library without tests, and all.
+/// For each crate, the lines of its library without tests, and all lines.
 #[derive(Default)]
 struct Sizes(BTreeMap<String, (usize, usize)>);
 
