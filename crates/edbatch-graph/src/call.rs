@@ -44,8 +44,8 @@ impl Signatures {
         self.0[cell.index()].tables.len()
     }
 
-    /// Returns the record that a call produces, or `None` for an invalid call; [`explain`] then
-    /// finds the error. The graph has these nodes and given values.
+    /// Returns the record that a call produces if all is as usual. If not, [`check`] decides. The
+    /// graph has these nodes and given values.
     #[inline(always)]
     pub(crate) fn fit(
         &self,
@@ -56,11 +56,15 @@ impl Signatures {
     ) -> Option<RecordId> {
         let Signature { tables, ports, surplus, record } = self.0.get(cell.index())?;
         let is = |value: Value, expected: RecordId| {
-            let record = match value.source() {
-                Source::Node(node) => nodes.get(node.index()).map(|node| node.record),
-                Source::Given(index) => given.get(index).copied(),
+            let record = match nodes.get(value.node_in(generation)) {
+                Some(node) => Some(node.record),
+                // Initial values belong to every generation.
+                None => [generation, Generation::ANY]
+                    .iter()
+                    .find_map(|&generation| given.get(value.given_in(generation)))
+                    .copied(),
             };
-            value.may_belong_to(generation) && record == Some(expected)
+            record == Some(expected)
         };
         let rows_fit = rows.len() == tables.len() && rows.iter().zip(tables).all(|(a, b)| a < b);
         let (values, others) = values.split_at_checked(ports.len())?;
@@ -71,24 +75,38 @@ impl Signatures {
     }
 }
 
-/// Returns the first error of an invalid call.
+/// Returns the record of a value, or `None` if it is not in the graph with these nodes and given
+/// values.
+#[inline]
+pub(crate) fn record_of(
+    value: Value,
+    nodes: &[Node],
+    given: &[RecordId],
+    generation: Generation,
+) -> Option<RecordId> {
+    match value.source() {
+        _ if !value.may_belong_to(generation) => None,
+        Source::Node(node) => nodes.get(node.index()).map(|node| node.record),
+        Source::Given(index) => given.get(index).copied(),
+    }
+}
+
+/// Checks a call in full: its record, or its first error.
 #[cold]
-pub(crate) fn explain(
+pub(crate) fn check(
     network: &Network,
     cell: Kind,
     rows: &[u32],
     values: &[Value],
     record_of: impl Fn(Value) -> Option<RecordId>,
-) -> CallError {
-    match network.cells().get(cell.index()) {
-        Some(called) => CallError {
-            cell: called.name().into(),
-            message: misfit(network, called, rows, values, record_of),
-        },
-        None => CallError {
-            cell: cell.to_string(),
-            message: format!("does not exist: the network has {} cells", network.cells().len()),
-        },
+) -> Result<RecordId, CallError> {
+    let Some(called) = network.cells().get(cell.index()) else {
+        let reason = CallErrorReason::NoCell { cells: network.cells().len() };
+        return Err(CallError { cell: cell.to_string(), reason });
+    };
+    match misfit(network, called, rows, values, record_of) {
+        Some(reason) => Err(CallError { cell: called.name().into(), reason }),
+        None => Ok(called.record()),
     }
 }
 
@@ -98,41 +116,36 @@ fn misfit(
     rows: &[u32],
     values: &[Value],
     record_of: impl Fn(Value) -> Option<RecordId>,
-) -> String {
+) -> Option<CallErrorReason> {
     let (tables, ports) = (cell.tables(), cell.ports());
     if rows.len() != tables.len() {
-        let expected = count(tables.len(), "row");
-        return format!("expected {expected} of tables, got {}", rows.len());
+        return Some(CallErrorReason::Rows { expected: tables.len(), got: rows.len() });
     }
     for (&row, Table { name, rows, .. }) in rows.iter().zip(tables) {
         if row >= *rows {
-            return format!("{name}: row {row} does not exist: the table has {rows}");
+            return Some(CallErrorReason::NoRow { table: name.clone(), row, rows: *rows });
         }
     }
-    if values.len() < ports.len() || values.len() > ports.len() && !cell.is_variadic() {
-        let least = if cell.is_variadic() { "at least " } else { "" };
-        let expected = count(ports.len(), "value");
-        return format!("expected {least}{expected}, got {}", values.len());
+    let variadic = cell.is_variadic();
+    if values.len() < ports.len() || values.len() > ports.len() && !variadic {
+        return Some(CallErrorReason::Values {
+            expected: ports.len(),
+            variadic,
+            got: values.len(),
+        });
     }
-    for (position, &value) in values.iter().enumerate() {
-        let Port { name, record, .. } = &ports[position.min(ports.len() - 1)];
-        let expected = &network.fields(*record).name;
+    let misfit = |(position, &value): (usize, &Value)| {
+        let Port { name: port, record, .. } = &ports[position.min(ports.len() - 1)];
+        let (port, name) = (port.clone(), |record| network.fields(record).name.clone());
         match record_of(value) {
-            Some(got) if got == *record => {}
+            Some(got) if got == *record => None,
             Some(got) => {
-                let got = &network.fields(got).name;
-                return format!("{name}: expected a value of record {expected}, got one of {got}");
+                Some(CallErrorReason::Record { port, expected: name(*record), got: name(got) })
             }
-            None => {
-                return format!(
-                    "{name}: expected a value of this graph, got {:?}; a value that is used after \
-                     an await must be carried across it",
-                    value.source()
-                );
-            }
+            None => Some(CallErrorReason::NotInGraph { port, value: value.source() }),
         }
-    }
-    unreachable!("the call is invalid")
+    };
+    values.iter().enumerate().find_map(misfit)
 }
 
 fn count(number: usize, what: &str) -> String {
@@ -142,15 +155,96 @@ fn count(number: usize, what: &str) -> String {
 /// The error of a call that does not match its cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallError {
-    /// The cell's name.
+    /// The cell's name, or its kind if it does not exist.
     pub cell: String,
-    /// The expected and the actual arguments.
-    pub message: String,
+    /// Why the call is invalid.
+    pub reason: CallErrorReason,
+}
+
+/// Why a call is invalid.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CallErrorReason {
+    /// The cell does not exist.
+    NoCell {
+        /// The number of cells of the network.
+        cells: usize,
+    },
+    /// The call does not name one row for each table of the cell.
+    Rows {
+        /// The number of tables.
+        expected: usize,
+        /// The number of rows.
+        got: usize,
+    },
+    /// A table does not have the row.
+    NoRow {
+        /// The table's name.
+        table: String,
+        /// The index of the row.
+        row: u32,
+        /// The number of rows of the table.
+        rows: u32,
+    },
+    /// The call has too few or too many values.
+    Values {
+        /// The number of ports.
+        expected: usize,
+        /// True if the last port takes one value or more.
+        variadic: bool,
+        /// The number of values.
+        got: usize,
+    },
+    /// A value has another record than its port.
+    Record {
+        /// The port's name.
+        port: String,
+        /// The name of the port's record.
+        expected: String,
+        /// The name of the value's record.
+        got: String,
+    },
+    /// A value is not in the graph: it belongs to another graph, or to an earlier round.
+    NotInGraph {
+        /// The port's name.
+        port: String,
+        /// The node or the given value that it would be.
+        value: Source,
+    },
+    /// The graph has [as many nodes, rows or arguments](crate::Graph::MAX_ENTRIES) as it can.
+    Full,
 }
 
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "call of {}: {}", self.cell, self.message)
+        write!(f, "call of {}: ", self.cell)?;
+        match &self.reason {
+            CallErrorReason::NoCell { cells } => {
+                write!(f, "does not exist: the network has {cells} cells")
+            }
+            CallErrorReason::Rows { expected, got } => {
+                write!(f, "expected {} of tables, got {got}", count(*expected, "row"))
+            }
+            CallErrorReason::NoRow { table, row, rows } => {
+                write!(f, "{table}: row {row} does not exist: the table has {rows}")
+            }
+            CallErrorReason::Values { expected, variadic, got } => {
+                let least = if *variadic { "at least " } else { "" };
+                write!(f, "expected {least}{}, got {got}", count(*expected, "value"))
+            }
+            CallErrorReason::Record { port, expected, got } => {
+                write!(f, "{port}: expected a value of record {expected}, got one of {got}")
+            }
+            CallErrorReason::NotInGraph { port, value } => write!(
+                f,
+                "{port}: expected a value of this graph, got {value:?}; a value that is used after \
+                 an await must be carried across it"
+            ),
+            CallErrorReason::Full => f.write_str(
+                "the graph is full: it has 2^28 - 1 nodes, rows or arguments; make mini-batches \
+                 smaller",
+            ),
+        }
     }
 }
 

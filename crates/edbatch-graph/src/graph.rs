@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::call::{self, Signatures};
 use crate::id::Generation;
-use crate::{Arguments, CallError, Dag, Kind, Network, NodeId, RecordId, Source, Value};
+use crate::{
+    Arguments, CallError, CallErrorReason, Dag, Kind, Network, NodeId, RecordId, Source, Value,
+};
 
 /// A DAG of cell calls in flat, append-only arrays.
 ///
@@ -40,7 +42,7 @@ pub struct Graph {
     nodes: Vec<Node>,
     /// The rows of tables, node by node.
     rows: Vec<u32>,
-    /// The values that are read, node by node.
+    /// The values that are read, node by node, without generations.
     values: Vec<Value>,
     generation: Generation,
 }
@@ -58,7 +60,7 @@ pub(crate) struct Node {
 }
 
 impl Graph {
-    /// The maximum number of nodes, of arguments, of table rows, and of given values: 2³¹ - 1.
+    /// The maximum number of nodes, of arguments, of table rows, and of given values: 2²⁸ - 1.
     ///
     /// Memory is usually the tighter limit: 16 bytes for a node, and 4 for each value and each row
     /// that it names. Scheduling and planning need about the same amount again.
@@ -79,7 +81,7 @@ impl Graph {
         self.nodes.clear();
         self.rows.clear();
         self.values.clear();
-        self.generation = Generation::new();
+        self.generation = self.generation.next();
     }
 
     /// Returns the network whose cells are called.
@@ -100,8 +102,9 @@ impl Graph {
     #[inline(always)]
     pub fn call(&mut self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
         let known = (&*self.nodes, &*self.given, self.generation);
-        let Some(record) = self.signatures.fit(cell, rows, values, known) else {
-            return Err(self.explain(cell, rows, values));
+        let record = match self.signatures.fit(cell, rows, values, known) {
+            Some(record) => record,
+            None => self.check(cell, rows, values)?,
         };
         let (node, first_row, first) = (self.nodes.len(), self.rows.len(), self.values.len());
         let end = first + values.len();
@@ -110,23 +113,20 @@ impl Graph {
         }
         // Not a slice copy: for a few elements, the call of memcpy costs more than the loop.
         rows.iter().for_each(|&row| self.rows.push(row));
-        values.iter().for_each(|&value| self.values.push(value));
+        values.iter().for_each(|&value| self.values.push(value.of_any_generation()));
         let values = (first as u32, end as u32);
         self.nodes.push(Node { kind: cell, record, rows: first_row as u32, values });
         Ok(Value::of_node(node, self.generation))
     }
 
     #[cold]
-    fn explain(&self, cell: Kind, rows: &[u32], values: &[Value]) -> CallError {
-        let record_of = |value| self.record_of(value);
-        call::explain(&self.network, cell, rows, values, record_of)
+    fn check(&self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<RecordId, CallError> {
+        call::check(&self.network, cell, rows, values, |value| self.record_of(value))
     }
 
     #[cold]
     fn full(&self, cell: Kind) -> CallError {
-        let message = "the graph is full: it has 2^31 - 1 nodes or arguments; make mini-batches \
-                       smaller";
-        CallError { cell: self.network[cell].name().into(), message: message.into() }
+        CallError { cell: self.network[cell].name().into(), reason: CallErrorReason::Full }
     }
 
     /// Adds a given value, which exists before the graph runs, to the network's initial values.
@@ -153,13 +153,7 @@ impl Graph {
     #[inline]
     #[must_use]
     pub fn record_of(&self, value: Value) -> Option<RecordId> {
-        if !value.may_belong_to(self.generation) {
-            return None;
-        }
-        match value.source() {
-            Source::Node(node) => self.nodes.get(node.index()).map(|node| node.record),
-            Source::Given(index) => self.given.get(index).copied(),
-        }
+        call::record_of(value, &self.nodes, &self.given, self.generation)
     }
 
     /// Returns the rows of tables that a call names.
@@ -253,9 +247,9 @@ mod tests {
 
     /// A real graph of this size would not fit into a test's memory.
     #[test]
-    fn nodes_rows_and_values_are_limited_to_31_bits() {
+    fn nodes_rows_and_values_are_limited_to_28_bits() {
         let max = Graph::MAX_ENTRIES;
-        assert_eq!(max, (1 << 31) - 1);
+        assert_eq!(max, (1 << 28) - 1);
         assert!(has_room(max, max, max));
         let above = max + 1;
         for (nodes, rows, values) in [(above, 0, 0), (0, above, 0), (0, 0, above)] {

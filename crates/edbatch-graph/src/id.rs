@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A node of a [`Dag`](crate::Dag). Ids are dense and a topological order: the arguments of a node
 /// have smaller ids.
@@ -71,57 +72,68 @@ impl fmt::Display for Kind {
 /// graph runs. Given values are initial values of the network, or carried over from an earlier
 /// graph.
 ///
-/// Four bytes. A value belongs to the graph that created it, until that graph is cleared; initial
-/// values belong to every graph of their network. With debug assertions, a later use of the value
-/// is an error. Without them, the value may refer to another one.
+/// Four bytes. A value that a graph returns belongs to that graph until it is cleared; a later use
+/// is an error. Three bits tell seven successive generations of a graph apart, so a value that is
+/// exactly 7, 14, ... generations old is not recognized as stale. Initial values and values made of
+/// a [`NodeId`] carry no generation and belong to every graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
+    /// From the highest bit down: one bit for given values, three for the generation, the index.
     pub(crate) name: u32,
-    #[cfg(debug_assertions)]
-    generation: Generation,
 }
 
 /// The bit that marks a given [`Value`].
 const GIVEN: u32 = 1 << 31;
 
 impl Value {
-    /// The exclusive limit of indices, which leave a bit free.
-    pub(crate) const LIMIT: usize = GIVEN as usize;
+    /// The exclusive limit of indices, which leave the four highest bits free.
+    pub(crate) const LIMIT: usize = Generation::UNIT as usize;
 
     /// The result of a node, in this generation of a graph.
     #[inline]
-    pub(crate) fn of_node(index: usize, _generation: Generation) -> Self {
-        Self {
-            name: index as u32,
-            #[cfg(debug_assertions)]
-            generation: _generation,
-        }
+    pub(crate) fn of_node(index: usize, generation: Generation) -> Self {
+        Self { name: index as u32 | generation.0 }
     }
 
     pub(crate) fn given(index: usize, generation: Generation) -> Self {
-        assert!(index < Self::LIMIT, "fewer than 2^31 given values");
-        let value = Self::of_node(index, generation);
-        Self { name: value.name | GIVEN, ..value }
+        assert!(index < Self::LIMIT, "fewer than 2^28 given values");
+        Self { name: Self::of_node(index, generation).name | GIVEN }
     }
 
-    /// Returns false if the value belongs to another generation. Always true without debug
-    /// assertions.
+    /// Returns the value without its generation.
     #[inline]
-    pub(crate) fn may_belong_to(self, _generation: Generation) -> bool {
-        #[cfg(debug_assertions)]
-        return self.generation == Generation::ANY || self.generation == _generation;
-        #[cfg(not(debug_assertions))]
-        return true;
+    pub(crate) fn of_any_generation(self) -> Self {
+        Self { name: self.name & !Generation::MASK }
+    }
+
+    /// Returns the index of a node of this generation. For any other value, returns a number that
+    /// is at least [`LIMIT`](Self::LIMIT).
+    #[inline]
+    pub(crate) fn node_in(self, generation: Generation) -> usize {
+        (self.name ^ generation.0) as usize
+    }
+
+    /// Like [`node_in`](Self::node_in), for given values.
+    #[inline]
+    pub(crate) fn given_in(self, generation: Generation) -> usize {
+        (self.name ^ generation.0 ^ GIVEN) as usize
+    }
+
+    /// Returns false if the value belongs to another generation.
+    #[inline]
+    pub(crate) fn may_belong_to(self, generation: Generation) -> bool {
+        let own = self.name & Generation::MASK;
+        own == generation.0 || own == Generation::ANY.0
     }
 
     /// Returns the node that computes the value, or the index of a given value.
     #[inline]
     #[must_use]
     pub fn source(self) -> Source {
-        if self.name & GIVEN == 0 {
-            Source::Node(NodeId(self.name))
-        } else {
-            Source::Given((self.name & !GIVEN) as usize)
+        let index = self.name & (Generation::UNIT - 1);
+        match self.name & GIVEN {
+            0 => Source::Node(NodeId(index)),
+            _ => Source::Given(index as usize),
         }
     }
 }
@@ -130,7 +142,7 @@ impl Value {
 impl PartialEq for Value {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
+        self.of_any_generation().name == other.of_any_generation().name
     }
 }
 
@@ -138,48 +150,44 @@ impl Eq for Value {}
 
 impl Hash for Value {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
+        self.of_any_generation().name.hash(state);
     }
 }
 
 /// The result of a node.
 ///
 /// # Panics
-/// If the node's id is 2³¹ or more.
+/// If the node's id is 2²⁸ or more.
 impl From<NodeId> for Value {
     #[inline]
     fn from(node: NodeId) -> Self {
-        assert!(node.index() < Self::LIMIT, "fewer than 2^31 nodes");
+        assert!(node.index() < Self::LIMIT, "fewer than 2^28 nodes");
         Self::of_node(node.index(), Generation::ANY)
     }
 }
 
-/// The generation of a graph, which changes when the graph is cleared. Finds stale values with
-/// debug assertions; without them it is empty.
+/// The generation of a graph, which changes when the graph is cleared: three bits of a [`Value`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Generation {
-    #[cfg(debug_assertions)]
-    number: u32,
-}
+pub(crate) struct Generation(u32);
 
 impl Generation {
-    /// Matches every generation; for values that belong to no graph.
-    pub(crate) const ANY: Self = Self {
-        #[cfg(debug_assertions)]
-        number: 0,
-    };
+    /// The lowest bit.
+    const UNIT: u32 = 1 << 28;
+    const MASK: u32 = 7 * Self::UNIT;
 
-    /// Creates a new generation.
+    /// Matches every generation; for values that belong to no graph.
+    pub(crate) const ANY: Self = Self(0);
+
+    /// Returns the first generation of a new graph. Graphs begin at different generations, so that
+    /// most uses of another graph's values are errors too.
     pub(crate) fn new() -> Self {
-        #[cfg(debug_assertions)]
-        {
-            use std::sync::atomic::{AtomicU32, Ordering};
-            static LAST: AtomicU32 = AtomicU32::new(0);
-            // Once in 2³² times this is `ANY`, which finds no stale values.
-            Self { number: LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1) }
-        }
-        #[cfg(not(debug_assertions))]
-        Self::ANY
+        static GRAPHS: AtomicU32 = AtomicU32::new(0);
+        Self((GRAPHS.fetch_add(1, Ordering::Relaxed) % 7 + 1) * Self::UNIT)
+    }
+
+    /// Returns the generation after this one.
+    pub(crate) fn next(self) -> Self {
+        Self((self.0 / Self::UNIT % 7 + 1) * Self::UNIT)
     }
 }
 

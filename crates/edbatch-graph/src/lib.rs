@@ -115,7 +115,7 @@ mod shape;
 mod text;
 
 pub use builder::{CellBuilder, Tensor, Values};
-pub use call::{Arguments, CallError};
+pub use call::{Arguments, CallError, CallErrorReason};
 pub use cell::{Arity, Cell, Instruction, ParameterId, Port, RecordId, Table, Var};
 pub use dag::Dag;
 pub use graph::Graph;
