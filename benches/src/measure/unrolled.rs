@@ -35,10 +35,8 @@ pub fn unroll<M: Model>(model: &M, inputs: &[M::Input]) -> Result<Vec<Unrolled>,
         }
         let wanted = mailboxes.iter().flat_map(|mailbox| {
             let Mailbox { emitted, request, carried, .. } = &*mailbox.borrow();
-            let requested = request.map(|request| match request {
-                Request::Elements(value) | Request::ArgMax(value) => value,
-            });
-            emitted.iter().chain(&requested).chain(carried).copied().collect::<Vec<_>>()
+            let requested = request.iter().flat_map(Request::values);
+            emitted.iter().chain(requested).chain(carried).copied().collect::<Vec<_>>()
         });
         let wanted = wanted.collect();
         unrolled.push(Unrolled { graph: graph.borrow().clone(), wanted });
@@ -65,6 +63,10 @@ fn advance<W: Future<Output = Result<(), BuildError>>>(
 /// Answers all awaited values with zeros, and clears the graph except for carried values.
 fn answer(graph: &mut Graph, mailboxes: &[RefCell<Mailbox>]) {
     let record = |graph: &Graph, value| graph.record_of(value).expect("a value of this graph");
+    let zeros = |value| {
+        let fields = &graph.network().fields(record(graph, value)).fields;
+        vec![0.0; fields.iter().map(|field| field.shape.elements()).sum()]
+    };
     let mut records = Vec::new();
     for mailbox in mailboxes {
         let mailbox = &mut *mailbox.borrow_mut();
@@ -72,10 +74,11 @@ fn answer(graph: &mut Graph, mailboxes: &[RefCell<Mailbox>]) {
         mailbox.given.clear();
         mailbox.answer = mailbox.request.take().map(|request| match request {
             Request::ArgMax(_) => Answer::ArgMax(0),
-            Request::Elements(value) => {
-                let fields = &graph.network().fields(record(graph, value)).fields;
-                Answer::Elements(vec![0.0; fields.iter().map(|field| field.shape.elements()).sum()])
+            Request::Elements(value) => Answer::Elements(zeros(value)),
+            Request::EachElements(values) => {
+                Answer::EachElements(values.into_iter().map(zeros).collect())
             }
+            Request::Two => panic!("a model awaits two requests at the same time"),
         });
         if mailbox.answer.is_none() {
             // The instance has ended, so its carried values are never read.

@@ -79,14 +79,18 @@ impl<M: Model> Model for Vanilla<M> {
                 return result;
             }
             let request = request.expect("the wiring waits for a value");
-            let (Request::Elements(value) | Request::ArgMax(value)) = request;
-            let [value] = *calls.fields(value) else {
-                let message = "an awaited value must have one field to run without cells";
-                return Err(BuildError::Input(message.into()));
+            let field = |value| match *calls.fields(value) {
+                [field] => Some(field),
+                _ => None,
             };
             let request = match request {
-                Request::Elements(_) => Request::Elements(value),
-                Request::ArgMax(_) => Request::ArgMax(value),
+                Request::Elements(value) => field(value).map(Request::Elements),
+                Request::ArgMax(value) => field(value).map(Request::ArgMax),
+                Request::EachElements(_) | Request::Two => None,
+            };
+            let Some(request) = request else {
+                let message = "expected to await one value of one field at a time without cells";
+                return Err(BuildError::Input(message.into()));
             };
             let fields = carried.iter().flat_map(|&value| calls.fields(value)).copied().collect();
             let (answer, fields) = wait(build, request, fields).await?;
@@ -124,6 +128,7 @@ async fn wait(
                             let (index, carried) = build.arg_max::<$count>(value, carried).await;
                             (Answer::ArgMax(index), carried.into())
                         }
+                        _ => unreachable!("the caller makes these two requests"),
                     })
                 })*
                 more => Err(BuildError::Input(format!(

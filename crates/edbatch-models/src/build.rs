@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
+use std::slice;
 use std::task::Poll;
 
 use edbatch_graph::{CallError, Graph, Kind, RecordId, Value};
@@ -23,7 +24,7 @@ pub struct Mailbox {
     pub emitted: Vec<Value>,
     /// Elements of the values given since the engine last looked, row after row.
     pub given: Vec<f32>,
-    /// The value that the future waits for.
+    /// What the future waits for.
     pub request: Option<Request>,
     /// The values that the future still uses after its request. The engine replaces them by the
     /// same values in the next graph.
@@ -32,13 +33,29 @@ pub struct Mailbox {
     pub answer: Option<Answer>,
 }
 
-/// A request for a computed value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A request for computed values.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
     /// The elements of a value, field after field.
     Elements(Value),
+    /// The elements of each value.
+    EachElements(Vec<Value>),
     /// The index of the largest element of a value, as [`arg_max`] defines it.
     ArgMax(Value),
+    /// The future awaits two requests at the same time, which is an error.
+    Two,
+}
+
+impl Request {
+    /// Returns the requested values.
+    #[must_use]
+    pub fn values(&self) -> &[Value] {
+        match self {
+            Self::Elements(value) | Self::ArgMax(value) => slice::from_ref(value),
+            Self::EachElements(values) => values,
+            Self::Two => &[],
+        }
+    }
 }
 
 /// The answer to a [`Request`] of the same variant.
@@ -46,6 +63,8 @@ pub enum Request {
 pub enum Answer {
     /// The elements of the value, field after field.
     Elements(Vec<f32>),
+    /// The elements of each value.
+    EachElements(Vec<Vec<f32>>),
     /// The index of its largest element.
     ArgMax(u32),
 }
@@ -126,14 +145,30 @@ impl<'g> Build<'g> {
     /// The engine first runs all calls that the inputs of the mini-batch have made. After that,
     /// only the values in `carried` can still be used, under the names returned here. All other
     /// values are freed.
+    ///
+    /// One request at a time: a model that joins the futures of two requests, or that awaits
+    /// anything but the futures of its `Build`, ends with an error of its input. To read several
+    /// values, use [`fetch_each`](Self::fetch_each).
     pub async fn fetch<const N: usize>(
         &self,
         value: Value,
         carried: [Value; N],
     ) -> (Vec<f32>, [Value; N]) {
-        match self.wait(Request::Elements(value), carried).await {
-            (Answer::Elements(elements), carried) => (elements, carried),
-            (Answer::ArgMax(_), _) => unreachable!("elements were requested"),
+        match self.wait(Request::Elements(value), &carried).await {
+            Answer::Elements(elements) => (elements, self.carried()),
+            _ => unreachable!("elements were requested"),
+        }
+    }
+
+    /// Waits like [`fetch`](Self::fetch) and returns the elements of each of several values.
+    pub async fn fetch_each<const N: usize>(
+        &self,
+        values: &[Value],
+        carried: [Value; N],
+    ) -> (Vec<Vec<f32>>, [Value; N]) {
+        match self.wait(Request::EachElements(values.into()), &carried).await {
+            Answer::EachElements(each) => (each, self.carried()),
+            _ => unreachable!("the elements of each value were requested"),
         }
     }
 
@@ -144,35 +179,31 @@ impl<'g> Build<'g> {
         value: Value,
         carried: [Value; N],
     ) -> (u32, [Value; N]) {
-        match self.wait(Request::ArgMax(value), carried).await {
-            (Answer::ArgMax(index), carried) => (index, carried),
-            (Answer::Elements(_), _) => unreachable!("an index was requested"),
+        match self.wait(Request::ArgMax(value), &carried).await {
+            Answer::ArgMax(index) => (index, self.carried()),
+            _ => unreachable!("an index was requested"),
         }
     }
 
-    async fn wait<const N: usize>(
-        &self,
-        request: Request,
-        carried: [Value; N],
-    ) -> (Answer, [Value; N]) {
+    /// Waits for the answer to a request. The carried values are in the mailbox then.
+    async fn wait(&self, request: Request, carried: &[Value]) -> Answer {
         {
             let mut mailbox = self.mailbox.borrow_mut();
-            mailbox.request = Some(request);
+            // Another request of this input still waits, or its answer was never taken.
+            let second = mailbox.request.is_some() || mailbox.answer.take().is_some();
+            mailbox.request = Some(if second { Request::Two } else { request });
             mailbox.carried.clear();
-            mailbox.carried.extend(carried);
+            mailbox.carried.extend_from_slice(carried);
         }
         // No waker: the engine polls again exactly when the answer is there.
-        poll_fn(|_| {
-            let mut mailbox = self.mailbox.borrow_mut();
-            match mailbox.answer.take() {
-                None => Poll::Pending,
-                Some(answer) => {
-                    let carried = mailbox.carried.as_slice();
-                    Poll::Ready((answer, carried.try_into().expect("N values were carried")))
-                }
-            }
-        })
-        .await
+        poll_fn(|_| self.mailbox.borrow_mut().answer.take().map_or(Poll::Pending, Poll::Ready))
+            .await
+    }
+
+    /// Returns the values carried across the last request, under their new names.
+    fn carried<const N: usize>(&self) -> [Value; N] {
+        let mailbox = self.mailbox.borrow();
+        mailbox.carried.as_slice().try_into().expect("N values were carried")
     }
 }
 

@@ -122,6 +122,11 @@ pub enum InputError {
     Build(BuildError),
     /// It emits or awaits a value that it did not carry across an earlier await.
     NotCarried,
+    /// It awaits a future that is not one of its [`Build`](edbatch_models::Build), such as a
+    /// channel or a timer, which the engine cannot complete.
+    ForeignAwait,
+    /// It awaits two requests of its [`Build`](edbatch_models::Build) at the same time.
+    TwoAwaits,
     /// It was no longer [wanted](crate::RunOptions::still_wanted).
     Cancelled,
     /// One of its calls produced a NaN or an infinity, found by
@@ -185,6 +190,14 @@ impl fmt::Display for InputError {
             Self::NotCarried => {
                 f.write_str("a value from before an await is used after it: carry it across")
             }
+            Self::ForeignAwait => f.write_str(
+                "the model awaits a future that the engine does not complete: in `build`, await \
+                 only `fetch`, `fetch_each` and `arg_max` of its `Build`",
+            ),
+            Self::TwoAwaits => f.write_str(
+                "the model awaits two requests of its `Build` at the same time: await one after \
+                 the other, or read several values by `fetch_each`",
+            ),
             Self::Cancelled => f.write_str("cancelled: the input was no longer wanted"),
             Self::NotFinite(call) => call.fmt(f),
         }

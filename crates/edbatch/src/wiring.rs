@@ -75,6 +75,8 @@ pub(crate) struct Turn {
 enum Then {
     /// The input awaits the elements of the value at this position.
     Elements(usize),
+    /// The input awaits the elements of each value at these positions.
+    EachElements(Range<usize>),
     /// The input awaits the index of the largest element of the value at this position.
     ArgMax(usize),
     Ended,
@@ -169,19 +171,26 @@ where
             for wanted in turn.emitted.clone() {
                 output.append(results, wanted)?;
             }
-            match turn.then {
-                Then::Ended => sink.done(turn.input, Ok(output)),
-                Then::Failed(ref error) => sink.done(turn.input, Err(error.clone())),
-                Then::ArgMax(wanted) => {
-                    let index = results.arg_max(wanted);
-                    mailbox.borrow_mut().answer = Some(Answer::ArgMax(index));
+            let elements = |wanted| {
+                let mut elements = Vec::new();
+                results.append(wanted, &mut elements).map(|()| elements)
+            };
+            let answer = match &turn.then {
+                Then::Ended => {
+                    sink.done(turn.input, Ok(output));
+                    continue;
                 }
-                Then::Elements(wanted) => {
-                    let mut elements = Vec::new();
-                    results.append(wanted, &mut elements)?;
-                    mailbox.borrow_mut().answer = Some(Answer::Elements(elements));
+                Then::Failed(error) => {
+                    sink.done(turn.input, Err(error.clone()));
+                    continue;
                 }
-            }
+                Then::ArgMax(wanted) => Answer::ArgMax(results.arg_max(*wanted)),
+                Then::Elements(wanted) => Answer::Elements(elements(*wanted)?),
+                Then::EachElements(wanted) => {
+                    Answer::EachElements(wanted.clone().map(elements).collect::<Result<_, _>>()?)
+                }
+            };
+            mailbox.borrow_mut().answer = Some(answer);
         }
         Ok(self.carry(&mut graph.borrow_mut(), round))
     }
@@ -241,7 +250,13 @@ impl<W: Future<Output = Result<(), BuildError>>, O: Output> Instance<W, O> {
                 Some(Request::ArgMax(value)) => {
                     Then::ArgMax(round.want(value, Want::ArgMax, emitted.clone()))
                 }
-                None => Then::Ended,
+                Some(Request::EachElements(values)) => {
+                    let first = round.wanted.len();
+                    round.wanted.extend(values.into_iter().map(|value| (value, Want::Elements)));
+                    Then::EachElements(first..round.wanted.len())
+                }
+                Some(Request::Two) => Then::Failed(InputError::TwoAwaits),
+                None => Then::Failed(InputError::ForeignAwait),
             },
         };
         if then.waits() {
@@ -303,6 +318,6 @@ impl Turn {
 
 impl Then {
     fn waits(&self) -> bool {
-        matches!(self, Self::Elements(_) | Self::ArgMax(_))
+        !matches!(self, Self::Ended | Self::Failed(_))
     }
 }

@@ -1,16 +1,27 @@
 //! Failed and cancelled inputs do not affect the others.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::future::{pending, poll_fn};
+use std::mem::replace;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::Duration;
 
-use edbatch::{Engine, EngineOptions, InputError, RunOptions, interpret};
+use edbatch::{Engine, EngineOptions, InputError, RunError, RunOptions, interpret};
 use edbatch_datasets::{Lattice, Sentence, Tree, TreeBuilder, WordArc};
 use edbatch_models::*;
 use edbatch_runtime::Parameters;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// Runs 64 inputs, one of them invalid, on one thread, on two, and as a stream. The other 63 must
-/// have the same bits as without it.
-fn one_bad_input_in_64<M: Model + Clone>(model: M, good: impl Fn(u32) -> M::Input, bad: M::Input)
+/// have the same bits as without it. Returns the error of the invalid one.
+fn error_of_one_in_64<M: Model + Clone>(
+    model: M,
+    good: impl Fn(u32) -> M::Input,
+    bad: M::Input,
+) -> InputError
 where
     M::Input: Clone,
 {
@@ -18,6 +29,7 @@ where
         Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(11));
     let inputs: Vec<M::Input> = (0..64).map(good).collect();
     let expected = Engine::new(model.clone(), parameters.clone()).unwrap().run(&inputs).unwrap();
+    let mut failed = None;
     for at in [0, 31, 63] {
         let mut inputs = inputs.clone();
         inputs[at] = bad.clone();
@@ -29,9 +41,7 @@ where
             for (index, (result, expected)) in results.iter().zip(&expected).enumerate() {
                 match result {
                     Ok(rows) => assert!(index != at && rows == expected, "input {index}"),
-                    Err(error) => {
-                        assert!(index == at && matches!(error, InputError::Build(_)), "{error}");
-                    }
+                    Err(error) => assert!(index == at, "{error}"),
                 }
             }
             let error = engine.run(&inputs).unwrap_err();
@@ -50,9 +60,20 @@ where
             })
             .unwrap();
         assert_eq!(ended, 64);
-        let failed = interpret(&model, &parameters, &inputs).unwrap_err();
-        assert!(failed.to_string().starts_with(&format!("input {at}: ")), "{failed}");
+        match interpret(&model, &parameters, &inputs).unwrap_err() {
+            RunError::Input { instance, error } if instance == at => failed = Some(error),
+            other => panic!("{other}"),
+        }
     }
+    failed.expect("three inputs failed")
+}
+
+fn one_bad_input_in_64<M: Model + Clone>(model: M, good: impl Fn(u32) -> M::Input, bad: M::Input)
+where
+    M::Input: Clone,
+{
+    let error = error_of_one_in_64(model, good, bad);
+    assert!(matches!(error, InputError::Build(_)), "{error}");
 }
 
 /// A chain of leaves with consecutive words from `word` on.
@@ -121,42 +142,94 @@ fn an_invalid_source_does_not_affect_decoders_that_await() {
     one_bad_input_in_64(nmt(), |i| source(i % 5, i as usize % 9), bad);
 }
 
-/// A decoder that fails on request after its awaits.
+/// A decoder that ends in different ways after its awaits.
 #[derive(Clone)]
-struct FailsLater(LstmNmt);
+struct Ends(LstmNmt);
 
-impl Model for FailsLater {
-    type Input = (SourceSentence, bool);
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Well,
+    Failed,
+    /// Awaits a future that is never ready.
+    Never,
+    /// Awaits a timer of another thread.
+    Timer,
+    /// Awaits two values at the same time.
+    Joined,
+}
+
+impl Model for Ends {
+    type Input = (SourceSentence, End);
 
     fn network(&self) -> &std::sync::Arc<edbatch_graph::Network> {
         self.0.network()
     }
 
-    async fn build(&self, build: &Build<'_>, input: &Self::Input) -> Result<(), BuildError> {
-        self.0.build(build, &input.0).await?;
-        match input.1 {
-            true => Err(BuildError::Input("requested".into())),
-            false => Ok(()),
+    async fn build(
+        &self,
+        build: &Build<'_>,
+        (source, end): &Self::Input,
+    ) -> Result<(), BuildError> {
+        self.0.build(build, source).await?;
+        match end {
+            End::Well => {}
+            End::Failed => return Err(BuildError::Input("requested".into())),
+            End::Never => pending().await,
+            End::Timer => timer().await,
+            End::Joined => {
+                let record = edbatch_graph::RecordId(0);
+                let fields = self.network().fields(record).fields.iter();
+                let elements = fields.map(|field| field.shape.elements()).sum();
+                let value = build.give(record, &vec![0.5; elements])?;
+                let (mut first, mut second) =
+                    (pin!(build.fetch(value, [])), pin!(build.fetch(value, [value])));
+                let poll = |context: &mut Context<'_>| {
+                    let _ = first.as_mut().poll(context);
+                    second.as_mut().poll(context)
+                };
+                poll_fn(poll).await;
+            }
         }
+        Ok(())
     }
 }
 
+/// Is ready when another thread has slept.
+async fn timer() {
+    let slept = Arc::new(AtomicBool::new(false));
+    let mut begun = false;
+    let poll = |context: &mut Context<'_>| {
+        if !replace(&mut begun, true) {
+            let (slept, waker) = (slept.clone(), context.waker().clone());
+            thread::spawn(move || {
+                thread::sleep(Duration::from_millis(1));
+                slept.store(true, Ordering::Relaxed);
+                waker.wake();
+            });
+        }
+        if slept.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }
+    };
+    poll_fn(poll).await;
+}
+
 #[test]
-fn a_failure_after_awaits_does_not_affect_others() {
-    let good = |i: u32| (source(i % 5, 3 + i as usize % 9), false);
-    one_bad_input_in_64(FailsLater(nmt()), good, (source(3, 4), true));
+fn a_bad_end_after_awaits_does_not_affect_others() {
+    let good = |i: u32| (source(i % 5, 3 + i as usize % 9), End::Well);
+    let error = |end| error_of_one_in_64(Ends(nmt()), good, (source(3, 4), end));
+    assert_eq!(error(End::Failed), InputError::Build(BuildError::Input("requested".into())));
+    assert_eq!(error(End::Never), InputError::ForeignAwait);
+    assert_eq!(error(End::Timer), InputError::ForeignAwait);
+    assert_eq!(error(End::Joined), InputError::TwoAwaits);
 }
 
 /// A model that uses or emits a value from before an await without carrying it across. In the next
 /// graph another value has the same number.
-#[cfg(debug_assertions)]
 #[derive(Clone)]
 struct DoesNotCarry {
     network: std::sync::Arc<edbatch_graph::Network>,
     start: edbatch_graph::Value,
 }
 
-#[cfg(debug_assertions)]
 #[derive(Clone, Copy)]
 enum Misuse {
     None,
@@ -164,7 +237,6 @@ enum Misuse {
     Emit,
 }
 
-#[cfg(debug_assertions)]
 impl Model for DoesNotCarry {
     type Input = Misuse;
 
@@ -187,7 +259,6 @@ impl Model for DoesNotCarry {
 }
 
 #[test]
-#[cfg(debug_assertions)]
 fn values_not_carried_across_an_await_are_errors() {
     let mut network = edbatch_graph::Network::new();
     let state = network.record("state", [("h", edbatch_graph::Shape::Vector(3))]).unwrap();

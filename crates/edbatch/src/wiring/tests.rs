@@ -2,13 +2,19 @@
 //!
 //! An input is a list of steps: `leaf` calls a cell without arguments, `step` calls a cell on the
 //! last value, `give` gives a value, `emit` emits the last value, `fetch` and `max` await it and
-//! carry it across, `drop` awaits it and carries nothing, `fail` fails. An answer to `max` is the
-//! position of the value among the wanted ones.
+//! carry it across, `drop` awaits it and carries nothing, `fail` fails. `each` fetches all values
+//! and fails with the answers. `never` and `once` await futures that are ready never and at the
+//! second poll, `two` awaits two requests at the same time, and `late` makes a request while the
+//! answer to another one waits. An answer is the position of the value among the wanted ones.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
+use std::future::{pending, poll_fn};
+use std::mem::replace;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use edbatch_graph::{Dag, Graph, Kind, Network, Shape, Source, Value};
 use edbatch_layout::Want;
@@ -20,8 +26,9 @@ use crate::InputError;
 use crate::output::Results;
 
 async fn wire(steps: &str, build: Build<'_>) -> Result<(), BuildError> {
-    let mut last: Option<Value> = None;
+    let mut values = Vec::<Value>::new();
     for step in steps.split_whitespace() {
+        let mut last = values.last().copied();
         match (step, last) {
             ("leaf", _) => last = Some(build.call(Kind::new(0), &[0], &[])?),
             ("give", _) => last = Some(build.give(edbatch_graph::RecordId(0), &[0.5])?),
@@ -30,10 +37,49 @@ async fn wire(steps: &str, build: Build<'_>) -> Result<(), BuildError> {
             ("fetch", Some(value)) => last = Some(build.fetch(value, [value]).await.1[0]),
             ("max", Some(value)) => last = Some(build.arg_max(value, [value]).await.1[0]),
             ("drop", Some(value)) => _ = build.fetch(value, []).await,
+            ("each", Some(value)) => {
+                let (answers, [carried]) = build.fetch_each(&values, [value]).await;
+                return Err(BuildError::Input(format!(
+                    "{answers:?}, carried {:?}",
+                    carried.source()
+                )));
+            }
+            ("never", _) => pending().await,
+            ("once", _) => once().await,
+            ("two", Some(value)) => both(build.fetch(value, []), build.arg_max(value, [])).await,
+            ("late", Some(value)) => {
+                let late = async { (once().await, build.arg_max(value, []).await) };
+                both(late, build.fetch(value, [])).await;
+            }
             _ => return Err(BuildError::Input(step.into())),
+        }
+        if last != values.last().copied() {
+            values.extend(last);
         }
     }
     Ok(())
+}
+
+/// Is ready at the second poll.
+async fn once() {
+    let mut polled = false;
+    let poll = |_: &mut Context<'_>| match replace(&mut polled, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    };
+    poll_fn(poll).await;
+}
+
+/// Polls two futures, one after the other, until both have ended.
+async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let mut ended = [false; 2];
+    let poll = |context: &mut Context<'_>| {
+        ended[0] |= !ended[0] && first.as_mut().poll(context).is_ready();
+        ended[1] |= !ended[1] && second.as_mut().poll(context).is_ready();
+        if ended == [true; 2] { Poll::Ready(()) } else { Poll::Pending }
+    };
+    poll_fn(poll).await;
 }
 
 /// A value is its position among the wanted ones.
@@ -220,4 +266,35 @@ fn cancelled_inputs_end_before_their_next_turn() {
          1: cancelled: the input was no longer wanted
          0: cancelled: the input was no longer wanted",
     );
+}
+
+#[test]
+fn values_are_fetched_together() {
+    check(
+        2,
+        "leaf step emit each
+         leaf max emit",
+        "3 nodes | 0@0 0..2, 1@1 2..3 | n1, n0, n1, stay n1, max n2, stay n2
+         0 nodes | 0@0 0..0, 1@1 0..0 | given 1
+         0: [[1.0], [2.0]], carried Given(0)
+         1: [0.0]",
+    );
+}
+
+#[test]
+fn only_one_request_of_its_own_build_can_be_awaited() {
+    let foreign = "the model awaits a future that the engine does not complete: in `build`, await \
+                   only `fetch`, `fetch_each` and `arg_max` of its `Build`";
+    let two = "the model awaits two requests of its `Build` at the same time: await one after the \
+               other, or read several values by `fetch_each`";
+    let round = "2 nodes | 0@0 0..1, 1@0 1..2 | max n1, stay n1\n";
+    let end = "0 nodes | 1@0 0..0 | given 0\n";
+    for (steps, error) in [("never", foreign), ("once emit", foreign), ("two", two)] {
+        let inputs = format!("leaf emit {steps}\nleaf max emit");
+        check(2, &inputs, &format!("{round}{end}0: {error}\n1: [0.0]"));
+    }
+    // The answer is there, and the next request comes before it is taken.
+    let round = "2 nodes | 0@0 0..1, 1@1 1..2 | n0, max n1, stay n1\n";
+    let end = "0 nodes | 0@0 0..0, 1@1 0..0 | given 0\n";
+    check(2, "leaf late\nleaf max emit", &format!("{round}{end}0: {two}\n1: [0.0]"));
 }
