@@ -18,6 +18,7 @@ mod output;
 mod precision;
 mod progress;
 mod runner;
+mod same_file;
 mod schedule;
 mod sha256;
 mod shard;

@@ -33,7 +33,7 @@ use super::runner::Runner;
 use super::shard::Shard;
 use super::statistics::statistics;
 use super::trace::Trace;
-use super::{at_least_one, progress, shard_run};
+use super::{at_least_one, progress, same_file, shard_run};
 
 /// Runs a model on every line of a file and writes JSON lines in the order of the input.
 ///
@@ -185,6 +185,8 @@ impl Infer {
         let loaded = load(&self.dir).map_err(Failure::new)?;
         let folder = loaded.folder.clone();
         let files = self.files(&folder);
+        let output = self.output.iter().map(|path| ("--output", path.as_path()));
+        self.check_outputs(&folder, &files, &output.collect::<Vec<_>>())?;
         let mut output = Output::open(self.output.as_deref())?;
         let bar = progress::over_lines(&files, self.output.is_none());
         let mut corpus = Corpus::whole(&folder, &files);
@@ -267,6 +269,29 @@ impl Infer {
             eprintln!("edbatch: a weight is not finite: {weight}");
         }
         Ok(tally)
+    }
+
+    /// Checks that `output`, the statistics and the trace are written to files of their own.
+    pub(crate) fn check_outputs(
+        &self,
+        folder: &Folder,
+        files: &[PathBuf],
+        output: &[(&str, &Path)],
+    ) -> Result<(), Failure> {
+        let (config, weights) = (folder.path().join(Folder::CONFIG), folder.weights());
+        let policy = match &self.policy.0 {
+            Some(PolicyChoice::File(path)) => Some(("--policy", path.as_path())),
+            _ => None,
+        };
+        let of_model = [config.as_path(), &weights].map(|path| ("the model's", path));
+        let inputs = files.iter().map(|path| ("the input", path.as_path()));
+        let optional = [("--stats", &self.stats), ("--trace", &self.trace)];
+        let optional =
+            optional.into_iter().filter_map(|(what, path)| Some((what, path.as_deref()?)));
+        same_file::check(
+            inputs.chain(of_model).chain(policy),
+            output.iter().copied().chain(optional),
+        )
     }
 
     pub(crate) fn dir(&self) -> &Path {

@@ -16,7 +16,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use super::failure::Failure;
 use super::learning_data::{LearningData, of_graphs, of_model};
 use super::output::Output;
-use super::{at_least_one, progress};
+use super::{at_least_one, progress, same_file};
 
 /// Learns which kind of node to run next and writes the policy to a file.
 ///
@@ -88,6 +88,8 @@ impl Learn {
             let message = "--encoding needs --method q, got pairs";
             return Err(Failure::Usage(message.into()));
         }
+        let inputs = self.of.iter().chain(&self.input).map(|path| ("the input", path.as_path()));
+        same_file::check(inputs, [("--output", self.output.as_path())])?;
         match self.of.as_slice() {
             [dir] if dir.is_dir() => self.learn(of_model(dir, self.input.as_deref(), self.batch)?),
             graphs if graphs.iter().any(|path| path.is_dir()) => Err(Failure::Usage(

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::failure::Failure;
 use super::output::Output;
-use super::{graph_file, progress, svg};
+use super::{graph_file, progress, same_file, svg};
 
 /// Schedules a graph by one or more policies and counts batches.
 ///
@@ -61,6 +61,12 @@ struct Report {
 
 impl Schedule {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        let policies = self.policies.iter().filter_map(|choice| match choice {
+            PolicyChoice::File(path) => Some(("--policy", path.as_path())),
+            _ => None,
+        });
+        let graph = ("the graph", self.graph.as_path());
+        same_file::check(policies.chain([graph]), self.svg.iter().map(|p| ("--svg", p.as_path())))?;
         let dag = graph_file::read(&self.graph)?;
         let mut picture = self.svg.as_deref().map(|path| Output::open(Some(path))).transpose()?;
         let mut reports = Vec::new();

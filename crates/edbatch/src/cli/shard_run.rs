@@ -32,6 +32,8 @@ pub(crate) fn run(infer: &Infer, shard: Shard, dir: &Path) -> Result<(), Failure
     let folder = Folder::read(infer.dir()).map_err(Failure::new)?;
     let files = infer.files(&folder);
     files.iter().try_for_each(|file| check_file(file))?;
+    let (part, mark) = (shard.part(dir), shard.mark(dir));
+    infer.check_outputs(&folder, &files, &[("the part", &part), ("the mark", &mark)])?;
     let (model, arithmetic) = (of_model(&folder)?, infer.arithmetic());
     let job = Job { shard, dir, files: &files, model, arithmetic };
     fs::create_dir_all(dir).map_err(|error| Failure::writing(dir, &error))?;

@@ -1,5 +1,6 @@
 //! Results of `infer` with all policies, mini-batch sizes, backends and kinds of inputs.
 
+use edbatch_datasets::fixtures::text::BINARY_TREES;
 use edbatch_testing::names;
 
 use crate::support::{MODELS, POLICIES, Scratch, difference, gz, lines};
@@ -50,6 +51,48 @@ fn results_and_statistics_are_written_to_files() {
         assert_eq!(sizes.sum::<u64>(), kind["batches"]);
     }
     assert!(stats["missed"].is_null(), "the default policy misses nothing on trees");
+}
+
+/// An output may neither replace a file that is read nor another output, by any name.
+#[test]
+#[cfg(unix)]
+fn outputs_that_are_the_same_file_are_wrong_usage() {
+    use std::fs::{hard_link, read};
+    use std::os::unix::fs::symlink;
+    let scratch = Scratch::new("same-file");
+    scratch.init("tree_lstm");
+    scratch.write("rule", "not a policy");
+    scratch.write("chain.json", r#"{"kinds": ["a"], "nodes": [{"kind": 0, "args": []}]}"#);
+    symlink(scratch.path("trees.txt"), scratch.path("link")).unwrap();
+    hard_link(scratch.path("trees.txt"), scratch.path("hard")).unwrap();
+    symlink(".", scratch.path("here")).unwrap();
+    let before = scratch.names();
+    let infer = |words: &[&'static str]| [&["infer", "@model"], words].concat();
+    let cases = [
+        infer(&["--output", "@trees.txt"]),
+        infer(&["--output", "@link"]),
+        infer(&["--stats", "@hard"]),
+        infer(&["--trace", "trees.txt", "--input", "@hard"]),
+        infer(&["--stats", "@new", "--output", "@here/new"]),
+        infer(&["--trace", "new", "--output", "@new"]),
+        infer(&["--stats", "@new", "--trace", "@new"]),
+        infer(&["--output", "@model/config.json"]),
+        infer(&["--output", "@model/weights.safetensors"]),
+        infer(&["--output", "@rule", "--policy", "@rule"]),
+        infer(&["--shard", "0/1", "--output-dir", "@", "--stats", "@part-00000.jsonl"]),
+        infer(&["--shard", "0/1", "--output-dir", "@", "--trace", "@part-00000.done"]),
+        vec!["learn", "@chain.json", "--output", "@here/chain.json"],
+        vec!["learn", "@model", "--input", "@hard", "--output", "@link"],
+        vec!["schedule", "@chain.json", "--svg", "@chain.json"],
+        vec!["schedule", "@chain.json", "--policy", "@rule", "--svg", "@rule"],
+    ];
+    for words in cases {
+        let message = scratch.error_of_usage(&words);
+        assert!(message.contains("is the same file as"), "{words:?}: {message}");
+        assert_eq!(scratch.names(), before, "{words:?}");
+        assert_eq!(read(scratch.path("trees.txt")).unwrap(), BINARY_TREES.as_bytes(), "{words:?}");
+    }
+    scratch.ok(&["infer", "@model", "--output", "/dev/null", "--stats", "/dev/null"]);
 }
 
 #[test]
