@@ -211,6 +211,11 @@ pub enum CallErrorReason {
         /// The node or the given value that it would be.
         value: Source,
     },
+    /// The memory for a larger graph cannot be allocated.
+    Memory {
+        /// The number of nodes of the graph.
+        nodes: usize,
+    },
     /// The graph has [as many nodes, rows or arguments](crate::Graph::MAX_ENTRIES) as it can.
     Full,
 }
@@ -239,6 +244,11 @@ impl fmt::Display for CallError {
                 f,
                 "{port}: expected a value of this graph, got {value:?}; a value that is used after \
                  an await must be carried across it"
+            ),
+            CallErrorReason::Memory { nodes } => write!(
+                f,
+                "out of memory: the graph has {nodes} nodes and cannot grow; make mini-batches \
+                 smaller"
             ),
             CallErrorReason::Full => f.write_str(
                 "the graph is full: it has 2^28 - 1 nodes, rows or arguments; make mini-batches \

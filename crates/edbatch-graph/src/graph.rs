@@ -108,8 +108,11 @@ impl Graph {
         };
         let (node, first_row, first) = (self.nodes.len(), self.rows.len(), self.values.len());
         let end = first + values.len();
-        if !has_room(node, first_row, end) {
-            return Err(self.full(cell));
+        let has_memory = node < self.nodes.capacity()
+            && first_row + rows.len() <= self.rows.capacity()
+            && end <= self.values.capacity();
+        if !has_memory || !has_room(node, first_row, end) {
+            self.grow(cell, rows.len(), values.len())?;
         }
         // Not a slice copy: for a few elements, the call of memcpy costs more than the loop.
         rows.iter().for_each(|&row| self.rows.push(row));
@@ -124,9 +127,23 @@ impl Graph {
         call::check(&self.network, cell, rows, values, |value| self.record_of(value))
     }
 
+    /// Makes room for a call with this number of rows and values.
     #[cold]
-    fn full(&self, cell: Kind) -> CallError {
-        CallError { cell: self.network[cell].name().into(), reason: CallErrorReason::Full }
+    fn grow(&mut self, cell: Kind, rows: usize, values: usize) -> Result<(), CallError> {
+        let reason =
+            match has_room(self.nodes.len(), self.rows.len() + rows, self.values.len() + values) {
+                false => Some(CallErrorReason::Full),
+                true => {
+                    let nodes = self.nodes.try_reserve(1);
+                    let reserved = nodes.and(self.rows.try_reserve(rows));
+                    let reserved = reserved.and(self.values.try_reserve(values));
+                    reserved.err().map(|_| CallErrorReason::Memory { nodes: self.nodes.len() })
+                }
+            };
+        match reason {
+            Some(reason) => Err(CallError { cell: self.network[cell].name().into(), reason }),
+            None => Ok(()),
+        }
     }
 
     /// Adds a given value, which exists before the graph runs, to the network's initial values.
