@@ -120,7 +120,7 @@ impl CellBuilder {
         self.push(Op::Lookup { table }, &[], shape)
     }
 
-    /// Returns a parameter of the network, by its name in the file of weights.
+    /// Returns the parameter with this name in the weights file. Declares it if it is new.
     pub fn parameter(&self, name: &str, dims: &[usize]) -> Tensor<'_> {
         let id = self.parameter_id(name, dims);
         match Shape::new(dims) {
@@ -242,7 +242,7 @@ impl CellBuilder {
         self.state.borrow().instructions[var.index()].shape
     }
 
-    /// Remembers the first error.
+    /// Stores the error, unless there is an earlier one.
     fn fail(&self, operation: &str, shapes: &[Shape], expected: &str) {
         let error = CellError::new(&self.name, operation, shapes, expected);
         self.state.borrow_mut().error.get_or_insert(error);

@@ -6,7 +6,7 @@ use crate::graph::Node;
 use crate::id::Generation;
 use crate::{Cell, Kind, Network, NodeId, Port, RecordId, Source, Table, Value};
 
-/// The signatures of all cells, which [`Graph::call`](crate::Graph::call) checks. Kept small,
+/// The signatures of all cells, for the checks of [`Graph::call`](crate::Graph::call). Kept small,
 /// because every call reads them.
 #[derive(Clone, Debug)]
 pub(crate) struct Signatures(Vec<Signature>);
@@ -17,7 +17,7 @@ struct Signature {
     tables: Box<[u32]>,
     /// The record at each port.
     ports: Box<[RecordId]>,
-    /// The record of further values, if the last port takes any number.
+    /// The record of the values beyond one per port, if the last port takes any number of them.
     surplus: Option<RecordId>,
     record: RecordId,
 }
@@ -44,8 +44,8 @@ impl Signatures {
         self.0[cell.index()].tables.len()
     }
 
-    /// Returns the record that a call produces if all is as usual. If not, [`check`] decides. The
-    /// graph has these nodes and given values.
+    /// Returns the record that a call produces, or `None` if only [`check`] can tell. The last
+    /// argument is the graph's nodes, records of given values, and generation.
     #[inline(always)]
     pub(crate) fn fit(
         &self,
@@ -265,9 +265,9 @@ const INLINE: usize = 4;
 
 /// An iterator over the arguments of a node, in order.
 ///
-/// Created from a slice, or collected from any iterator. The number of a node's arguments is hard
-/// to predict, and a mispredicted end of a loop costs more than the loop. So up to four arguments
-/// are in an array of fixed size, which [`into_array`](Self::into_array) returns.
+/// Created from a slice, or collected from any iterator. The CPU cannot predict the number of a
+/// node's arguments, and a mispredicted end of a loop costs more than the loop. So up to four
+/// arguments are usually in an array of fixed size, which [`into_array`](Self::into_array) returns.
 ///
 /// ```
 /// use edbatch_graph::{Arguments, NodeId};
@@ -285,7 +285,7 @@ pub struct Arguments<'a> {
     /// The arguments in the array that were not returned yet: `next..count`.
     next: usize,
     count: usize,
-    /// All arguments, if there are more than [`INLINE`].
+    /// All arguments, if they are not in the array.
     many: Many<'a>,
 }
 
@@ -302,8 +302,8 @@ impl<'a> Arguments<'a> {
     /// no meaning.
     ///
     /// # Errors
-    /// Returns `self` if there are more than four arguments, or if one was already returned by the
-    /// iterator.
+    /// Returns `self` if the arguments are not in an array: there are more than four, the iterator
+    /// has already returned one, or they are the end of a [`Graph`](crate::Graph)'s list.
     #[inline]
     pub fn into_array(self) -> Result<([NodeId; INLINE], usize), Self> {
         match self {
@@ -322,7 +322,7 @@ impl<'a> Arguments<'a> {
         Self { array: [NodeId(0); INLINE], next: 0, count: 0, many }
     }
 
-    /// The nodes `start..end` of a list. Copies a full array, including unrelated nodes after
+    /// The nodes `start..end` of a list. Copies an array of fixed size, with unrelated nodes after
     /// `end`.
     #[inline]
     pub(crate) fn of_nodes(list: &'a [NodeId], start: usize, end: usize) -> Self {
@@ -341,7 +341,7 @@ impl<'a> Arguments<'a> {
             && end - start <= INLINE
         {
             let values: &[Value; INLINE] = values.try_into().expect("equal lengths");
-            // Fast path: most often no value has the bit that marks given values.
+            // Fast path: usually no value has the bit that marks given values.
             let all = values.iter().fold(0, |all, value| all | value.name);
             if all < Value::LIMIT as u32 {
                 return Self::of_array(values.map(|value| NodeId(value.name)), end - start);

@@ -23,18 +23,18 @@ impl fmt::Display for Var {
     }
 }
 
-/// A parameter of a [`Network`].
+/// The index of a parameter in [`Network::parameters`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ParameterId(pub u32);
 
-/// A record type of a [`Network`]. Each node produces a record.
+/// The index of a record type in [`Network::records`]. Each node produces one record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RecordId(pub u16);
 
-/// The static subgraph that nodes of one kind compute (paper, section 3).
+/// A static DAG of tensor operations, computed by every node of one kind (paper, section 3).
 ///
-/// Created by [`Network::cell`]. A call names a row for each table, then a value for each port. A
-/// port that takes any number of values is the last one.
+/// Created by [`Network::cell`]. A call names a row for each table, then a value for each port.
+/// Only the last port can take any number of values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
     pub(crate) name: String,
@@ -45,7 +45,7 @@ pub struct Cell {
     pub(crate) record: RecordId,
 }
 
-/// A port whose argument is a row index of a parameter, such as an embedding.
+/// A port whose argument is the index of a row of a parameter, for example of an embedding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
     /// The name, for messages.
@@ -138,8 +138,8 @@ impl Cell {
 
     /// Returns the operations as a graph for batching policies, and the variable of each node.
     ///
-    /// Sources (inputs, parameters, constants) are not nodes, because they run nothing. Operations
-    /// with the same name and shapes have the same kind.
+    /// [Sources](Op::is_source), such as inputs and parameters, are not nodes, because policies
+    /// need not schedule them. Operations with the same name and shapes have the same kind.
     #[must_use]
     pub fn dag(&self) -> (PlainDag, Vec<Var>) {
         let mut names: Vec<String> = Vec::new();

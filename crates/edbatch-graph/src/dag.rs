@@ -1,4 +1,4 @@
-//! The view of a graph that batching policies have.
+//! The trait through which batching policies read a graph.
 
 use crate::{Arguments, Kind, NodeId};
 

@@ -41,7 +41,7 @@ impl PlainDag {
 }
 
 impl Graph {
-    /// Draws the graph: calls with the names of their cells and their rows of tables, and the given
+    /// Draws the graph: calls with the names of their cells and their table rows, and the given
     /// values that they read. If a cell has several ports, edges have the names of ports.
     pub fn dot(&self) -> impl fmt::Display + '_ {
         let mut drawing = Drawing::default();
@@ -130,7 +130,7 @@ fn instruction_label(cell: &Cell, network: &Network, op: Op) -> String {
     }
 }
 
-/// Names an initial value by its parameters, and a carried one by its record.
+/// Returns the label of a given value: an initial value's parameters, else the name of its record.
 fn given_label(graph: &Graph, index: usize) -> String {
     let network = graph.network();
     match network.initial_values().get(index) {

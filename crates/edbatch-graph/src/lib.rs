@@ -6,9 +6,9 @@
 //! A neural network over trees, lattices or chains has a different shape for every input, so its
 //! computation is described in two parts. Once per model, a [`Network`] declares *cells*: small
 //! DAGs of tensor operations, written as equations, with inferred shapes. For every mini-batch, a
-//! [`Graph`] lists *calls* of these cells: the cell, the rows of its tables, and the earlier
-//! results that it reads. Calls of one cell have the same [`Kind`] and may run in one batch. A
-//! [`Schedule`] lists the batches.
+//! [`Graph`] lists *calls* of these cells. A call names a cell, the rows to look up in tables such
+//! as embeddings, and the earlier results to read. Calls of one cell have the same [`Kind`] and may
+//! run in one batch. A [`Schedule`] lists the batches.
 //!
 //! Cells and graphs both implement [`Dag`]: nodes with a kind and arguments. Batching policies need
 //! only this trait.
@@ -36,8 +36,8 @@
 //!
 //! # Example
 //!
-//! Trees whose nodes have any number of children. A port that takes any number of values sums their
-//! states. A leaf has no children and reads a learned initial value instead.
+//! Trees whose nodes have any number of children. The cell `node` reads them at a *port* that takes
+//! any number of values, and sums their states. A leaf reads a learned initial value instead.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -69,7 +69,7 @@ pub struct Field {
 pub struct Parameter {
     /// The name in the file of weights.
     pub name: String,
-    /// Its dimensions, slowest first: one or two, or three for a table of matrices.
+    /// Its dimensions, outermost first: one or two, or three for a table of matrices.
     pub dims: Vec<usize>,
 }
 
@@ -126,9 +126,9 @@ impl Network {
     /// record's fields in order. Pass the returned kind to [`Graph::call`](crate::Graph::call).
     ///
     /// # Errors
-    /// If the operands of an operation have invalid shapes, if another cell has the same name, if
-    /// there are more than 65,536 cells, or if the cell has more than 65,536 operations, ports or
-    /// tables. The network is then unchanged.
+    /// If the operands of an operation have invalid shapes, if the results do not match the fields
+    /// of `record`, if another cell has the same name, if there are more than 65,536 cells, or if
+    /// the cell has more than 65,536 operations, ports or tables. The network is then unchanged.
     pub fn cell(
         &mut self,
         name: &str,
@@ -298,7 +298,7 @@ impl Declarations {
 pub struct CellError {
     /// The cell, or empty if the error is not in a cell.
     pub cell: String,
-    /// The operation.
+    /// The operation or declaration.
     pub operation: String,
     /// The shapes of its operands.
     pub shapes: Vec<Shape>,

@@ -23,7 +23,7 @@ pub enum Op {
         /// The reduction.
         by: Reduction,
     },
-    /// The row of a table that the call names.
+    /// The table row that the call names.
     Lookup {
         /// Index of the table port in the cell.
         table: u16,
@@ -87,7 +87,7 @@ pub enum Reduction {
 }
 
 impl Op {
-    /// Returns true if the operation has no operands: inputs, parameters, constants.
+    /// Returns true if the operation has no operands: inputs, lookups, parameters, constants.
     #[must_use]
     pub fn is_source(self) -> bool {
         matches!(
@@ -100,7 +100,8 @@ impl Op {
         )
     }
 
-    /// Returns true if element `i` of the result depends only on element `i` of the operands.
+    /// Returns true if element `i` of the result depends only on element `i` of the (broadcast)
+    /// operands.
     #[must_use]
     pub fn is_elementwise(self) -> bool {
         matches!(

@@ -306,7 +306,7 @@ impl<'a> IntoNeighborsDirected for &'a Petgraph {
     }
 }
 
-/// Edges of a [`Petgraph`]: all of them, or those at a node.
+/// An iterator over edges of a [`Petgraph`]: all of them, or the edges at one node.
 #[derive(Clone, Debug)]
 pub struct Edges<'a> {
     graph: &'a Petgraph,
@@ -331,7 +331,7 @@ impl Iterator for Edges<'_> {
     }
 }
 
-/// The neighbours of a node, one for each edge.
+/// An iterator over the neighbours of a node, one for each edge.
 #[derive(Clone, Debug)]
 pub struct Neighbors<'a> {
     edges: Edges<'a>,

@@ -137,14 +137,14 @@ impl fmt::Display for Schedule {
 pub struct Batch<'a> {
     /// The kind of all its nodes.
     pub kind: Kind,
-    /// The nodes, in the order of their rows.
+    /// The nodes, in the order in which their results are stored.
     pub nodes: &'a [NodeId],
 }
 
 /// The error of an illegal schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScheduleError {
-    /// The index of the batch.
+    /// The index of the batch, or the number of batches if the node never runs.
     pub batch: u32,
     /// The node.
     pub node: NodeId,

@@ -12,7 +12,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Returns the shape with these dimensions, slowest first.
+    /// Returns the shape with these dimensions: `[n]` or `[rows, columns]`.
     ///
     /// `None` unless there are one or two nonzero dimensions and fewer than 2³¹ elements.
     #[must_use]
@@ -28,7 +28,7 @@ impl Shape {
         }
     }
 
-    /// Returns true if [`Shape::new`] would return this shape. The variants can hold any numbers.
+    /// Returns false for sizes that [`Shape::new`] rejects; the public variants can hold them.
     pub(crate) fn is_valid(self) -> bool {
         let elements = match self {
             Self::Vector(n) => u64::from(n),

@@ -1,11 +1,11 @@
-//! The text format of published batch graphs.
+//! The text format of the graphs that the ED-Batch authors published.
 //!
 //! The first line is the number of nodes. A line for each node follows: its kind, the number of its
 //! arguments, and their node numbers, counted from 0. Arguments precede their readers. Kinds are
 //! arbitrary numbers; the reader maps them to dense [`Kind`]s in ascending order and keeps the
 //! numbers as names.
 //!
-//! *Source*: the dumps of the ED-Batch authors' program, which calls kinds types.
+//! *Source*: the dumps of the authors' program. It says *type* for kind.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,7 +27,7 @@ const MAX_KINDS: usize = 1 << 16;
 /// # Errors
 /// With the line number: if a field is not a number, if a node reads a node that does not precede
 /// it, if there are too few or too many fields or lines, or if there are more than 65,536 kinds.
-/// Memory use is linear in the text, whatever its numbers claim.
+/// Memory use is linear in the length of the text, even if the text declares more nodes.
 pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
     let whole = text;
     let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
@@ -63,7 +63,7 @@ pub fn parse_text(text: &str) -> Result<PlainDag, TextError> {
     dag_of(&types, &first, &arguments).ok_or_else(|| too_many(&types, whole))
 }
 
-/// Writes a graph in the text format, with the indices of its kinds.
+/// Writes a graph in the text format. Each kind is written as its index.
 ///
 /// ```
 /// let text = "3\n0 0\n0 0\n1 2 0 1\n";
@@ -86,7 +86,7 @@ pub fn write_text(dag: &impl Dag) -> String {
     text
 }
 
-/// Returns `None` if there are too many types.
+/// Builds the graph. Returns `None` if there are more than [`MAX_KINDS`] types.
 fn dag_of(types: &[u64], first: &[usize], arguments: &[NodeId]) -> Option<PlainDag> {
     let mut distinct = types.to_vec();
     distinct.sort_unstable();

@@ -64,7 +64,7 @@ fn is_topological(dag: &impl Dag) -> bool {
     })
 }
 
-/// Returns true if up to four arguments are an array, and more are an iterator.
+/// Returns true if arrays contain all arguments, and five or more arguments are an iterator.
 fn arrays_are_arguments(dag: &impl Dag) -> bool {
     (0..dag.nodes()).map(NodeId::new).all(|node| {
         let arguments: Vec<NodeId> = dag.arguments(node).collect();
@@ -82,7 +82,7 @@ proptest! {
         prop_assert!(arrays_are_arguments(&graph));
     }
 
-    /// From a slice and from an iterator. The iterator is fused.
+    /// Creates arguments from a slice and from an iterator. Also checks that they are fused.
     #[test]
     fn arguments_iterate_over_any_number(nodes in vec(any::<u32>().prop_map(NodeId), 0..9)) {
         for arguments in [Arguments::from(&nodes[..]), nodes.iter().copied().collect()] {
