@@ -11,13 +11,13 @@
 //!    permutations of P-nodes depend on each other; a labelled union–find collects these relations.
 //!
 //! Both passes are exact: **if a layout without copies exists, it is found**. Otherwise a greedy
-//! pass accepts operands one at a time, heaviest first, and copies each operand that cannot be
-//! joined to those before it. Each attempt is a transaction.
+//! pass accepts operands one at a time, heaviest first, and copies each operand that is
+//! incompatible with the operands accepted before it. A failed attempt is rolled back.
 //!
-//! The parts of a problem that share no variable and no batch are planned separately. A part with
-//! at most [`MAX_SEARCHED`] positions is then searched for something better: by restarts, and by
-//! branch and bound, which proves the smallest ones optimal. A larger part keeps the result of the
-//! greedy pass, or the declaration order where that copies less.
+//! The parts of a problem that share no variable and no batch are planned separately. For a part
+//! with at most [`MAX_SEARCHED`] positions, a search for a better layout follows: restarts, and
+//! branch and bound, which proves the layouts of the smallest parts optimal. A larger part keeps
+//! the result of the greedy pass, or the declaration order where that copies less.
 //!
 //! *Source*: section 3 and Alg. 2 of the paper. Alg. 2 withdraws whole batches; we withdraw single
 //! operands, which copies less. *Cost*: linear, up to a logarithm, if a layout without copies
@@ -59,21 +59,22 @@ use greedy::choose;
 pub use layout::{Fate, Layout};
 pub use problem::{AlignedBatch, AlignedOperand, Malformed, OperandId, Problem};
 
-/// The largest number of positions, over all operands, of a part of a problem that is searched.
+/// The maximum number of positions, summed over all operands, of a part of a problem that is
+/// searched.
 ///
 /// Larger parts are planned by the greedy pass alone: [`Search`] has no effect on them. The paper's
 /// cells have at most 65, the cells of the model zoo at most 8.
 pub const MAX_SEARCHED: u32 = 256;
 
-/// The effort spent on problems without an ideal layout. Equal searches of equal problems return
-/// equal layouts.
+/// The effort spent on problems for which no layout without copies exists. The same search of the
+/// same problem always returns the same layout.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Search {
     /// The seed of the shuffles.
     pub seed: u64,
     /// The number of further greedy passes, in other orders, for each part of a problem.
     pub restarts: u32,
-    /// The number of tests that branch and bound may spend on each part of a problem.
+    /// The number of compatibility tests that branch and bound may spend on each part of a problem.
     pub tests: u32,
 }
 

@@ -15,7 +15,7 @@ pub use moved::Moved;
 /// so a step works on any number of calls at once: it reads and writes the same columns of their
 /// rows.
 ///
-/// *Invariant*: no step reads a region, or the output, that it also writes, except a product that
+/// *Invariant*: no step both reads and writes the same region or the output, except a product that
 /// accumulates into its own result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CellPlan {
@@ -23,7 +23,7 @@ pub struct CellPlan {
     pub name: String,
     /// The same cell in two parts, if one of them can run before the other arguments are known.
     pub hoisted: Option<Box<Hoisted>>,
-    /// The regions of scratch, in elements per call.
+    /// The width of each region of scratch, in elements per call.
     pub regions: Vec<u32>,
     /// The distance from one output row to the next, in elements.
     pub output_stride: u32,
@@ -36,8 +36,8 @@ pub struct CellPlan {
 /// A cell in two parts: a prologue, which depends on a single argument, and a body.
 ///
 /// If the argument is a row of a table, a mini-batch computes the prologue once per distinct row.
-/// If it is a value, the prologue runs for all calls whose values exist, even if the calls
-/// themselves cannot run together.
+/// If it is a value, the prologue runs for several calls as soon as their values exist, even if the
+/// calls themselves cannot run together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Hoisted {
     /// The argument that the prologue reads: a table port or a port.
@@ -68,7 +68,7 @@ impl Hoisted {
     }
 }
 
-/// The place of a tensor of one call in memory.
+/// The memory location of a tensor of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Place {
     /// The memory.
@@ -77,7 +77,7 @@ pub struct Place {
     pub offset: u32,
 }
 
-/// The memory that holds a [`Place`].
+/// The memory that a [`Place`] is in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Base {
     /// The row of a parameter that the call names at this table port.

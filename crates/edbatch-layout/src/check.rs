@@ -22,10 +22,11 @@ use arena::{Arena, Owner};
 /// - every operand has the form that its port takes, and its rows hold the call's arguments in
 ///   full: no row is overwritten before its last reader;
 /// - no step reads rows that it writes, and all rows are within the arena;
-/// - hoisted rows exist for each call that needs them, and no lists of [`Plan::rows`] overlap;
+/// - each call that runs only a body finds its prologue results, and no lists of [`Plan::rows`]
+///   overlap;
 /// - each given value and each wanted value has a row.
 ///
-/// *Cost*: O(arena + edges × lines of a row).
+/// *Cost*: O(arena + edges × cache lines of a row).
 ///
 /// # Errors
 /// The first violation.
@@ -52,7 +53,7 @@ pub fn check(plan: &Plan, mini_batch: &MiniBatch<'_>) -> Result<(), PlanError> {
     replay.wanted().map_err(at(end))
 }
 
-/// The error for a prologue with a wrong argument.
+/// The error for a prologue whose argument is neither a table row nor a value.
 pub(crate) const NOT_DIVIDED: &str = "the cell is divided by neither a table nor a port";
 
 /// A value, or a description of the violation.
@@ -65,9 +66,9 @@ struct Replay<'a> {
     arena: Arena,
     /// The number of operands of the steps so far.
     operands: usize,
-    /// By element of [`Plan::rows`]: true if an operand so far has it in its list.
+    /// By element of [`Plan::rows`]: true if it is in the list of an operand so far.
     claimed: Vec<bool>,
-    /// By kind: true if the prologue for its table has run.
+    /// By kind: true if its prologue, which reads a table, has run.
     hoisted: Vec<bool>,
 }
 
@@ -113,7 +114,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Checks that a batch finds the arguments of its calls, and writes their rows.
+    /// Checks that the operands of a step hold the arguments of the batch's calls. Then records the
+    /// batch's results in the map of the arena.
     fn batch(&mut self, step: &Step, batch: Batch<'_>) -> Checked {
         let calls = batch.nodes.len();
         if step.cell != batch.kind || step.calls as usize != calls {
@@ -142,7 +144,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Returns true if a batch runs the body of a divided cell, as it must if a table divides it.
+    /// Returns true if a step runs only the body of its cell. It must if the prologue reads a
+    /// table.
     fn is_divided(&self, step: &Step) -> Checked<bool> {
         let hoisted = self.mini_batch.program.cell(step.cell).hoisted.as_ref();
         match (step.action, hoisted) {

@@ -19,12 +19,12 @@ use crate::record_layout::LINE;
 use memory::{Memory, Readable};
 use terms::{Term, Terms};
 
-/// Proves that a compiled cell computes the declared term in each field of its output. The steps of
-/// the whole cell, and of its prologue and body if it is divided,
+/// Proves that a compiled cell computes the declared terms in each field of its output. Also proves
+/// that its steps, and the steps of its prologue and body,
 ///
 /// - read only elements written before;
-/// - write within their regions, and never a region that they also read;
-/// - read only one argument, in the prologue.
+/// - write within their regions, and only accumulating products read a region that they write;
+/// - read a single argument, if they are steps of the prologue.
 ///
 /// The operands of an addition or a multiplication may be swapped, which changes no bit.
 ///
@@ -82,7 +82,7 @@ impl Declared<'_> {
         Ok(())
     }
 
-    /// Checks that the parts of a divided cell fit together.
+    /// Checks that prologue and body fit together and belong to this cell.
     fn parts(&self, Hoisted { from, prologue, body }: &Hoisted) -> Checked {
         if !matches!(from, Base::Table(_) | Base::Port(_)) {
             return Err(NOT_DIVIDED.into());

@@ -40,11 +40,12 @@ pub enum CellStyle {
     /// Operations run in batches, one kernel each. Results are stored batch by batch, parameters in
     /// the order of their declaration. Operands that a kernel needs contiguous are gathered.
     Batched,
-    /// The same batches in the paper's layout: Alg. 2 orders all operands of all batches. Uses one
-    /// of the two styles above for a cell that it would make copy more.
+    /// The same batches in the paper's layout: Alg. 2 orders all operands of all batches. Falls
+    /// back to one of the two styles above for a cell in which it would copy more.
     Paper,
-    /// Products are stacked and accumulated, element-wise runs fused, concatenations computed in
-    /// place. Never copies more than `Declaration`.
+    /// Products of one vector are stacked, sums of products accumulate in place, element-wise
+    /// operations are fused, and concatenations are computed in place. Never copies more than
+    /// `Declaration`.
     Planned,
     /// Like `Planned`, and operations that depend on a single argument are taken out of the cell.
     /// A mini-batch computes them once per distinct row of a table, or for many calls at once even
@@ -53,8 +54,8 @@ pub enum CellStyle {
     Hoisted,
 }
 
-/// Compiles a cell of a network. `batches` are the batches of its operations, for styles with
-/// batches.
+/// Compiles a cell of a network. `batches` are the batches of its operations; only the styles
+/// `Batched` and `Paper` use them.
 #[must_use]
 pub(crate) fn compile(
     records: &[RecordLayout],

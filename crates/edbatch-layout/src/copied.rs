@@ -10,13 +10,13 @@ use crate::names::name_of;
 /// A memory kernel of a compiled cell: one or more steps that only move data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copied {
-    /// The operation that needs it, else `return` or `read`.
+    /// The operation that causes the copy, else `return` or `read`.
     pub operation: String,
     /// The variables that are moved.
     pub variables: Vec<String>,
     /// The number of bytes that the kernel writes for one call.
     pub bytes: u64,
-    /// The reason, for people to read.
+    /// The reason, as text for people.
     pub why: String,
 }
 
@@ -32,21 +32,21 @@ pub(crate) struct Move {
 /// The reason for a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
-    /// The batch of this operation needs a contiguous operand, and it is not contiguous.
+    /// The batch of this operation needs a contiguous operand, but the operand is not.
     Gathered(Var),
-    /// The batch wrote contiguous results, whose places are elsewhere.
+    /// The batch computes contiguous results, but the variable is stored elsewhere.
     Scattered,
-    /// The step that reads it writes the same memory.
+    /// The step that reads the variable writes the same region.
     Overwritten,
-    /// It becomes a part of this variable.
+    /// The variable becomes a part of this concatenation.
     Concatenated(Var),
-    /// It is broadcast.
+    /// The variable is broadcast.
     Repeated,
-    /// Its rows become columns.
+    /// The variable is a matrix whose rows become columns.
     Transposed,
-    /// It is a constant.
+    /// The variable is a constant.
     Constant,
-    /// The cell returns it, and it is not in the output.
+    /// The cell returns the variable, but it is not stored in the output row.
     Returned,
 }
 

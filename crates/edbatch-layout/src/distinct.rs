@@ -1,4 +1,4 @@
-//! The distinct rows of tables that a mini-batch names, and the lists of rows in its plan.
+//! The distinct table rows that a mini-batch reads, and the lists of offsets in [`Plan::rows`].
 
 use std::hint::select_unpredictable;
 
@@ -8,15 +8,17 @@ use crate::cell_plan::Base;
 use crate::plan::{Action, Operand, Plan};
 use crate::planner::MiniBatch;
 
-/// For each cell that is divided by a table, the distinct rows that its calls name.
+/// For each cell with a prologue that depends only on a table row: the distinct rows that the calls
+/// of a mini-batch read.
 ///
-/// *Cost*: O(calls). Rows are looked up in an array with an entry for each row of the table, which
-/// is never cleared.
+/// *Cost*: O(calls). An array with an entry per table row finds duplicates. It is not cleared
+/// between mini-batches; each entry stores the number of the mini-batch that wrote it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distinct {
-    /// By kind.
+    /// Indexed by kind.
     tables: Vec<TableRows>,
-    /// The index of each call's row among the distinct ones, in the order in which calls run.
+    /// For each call of such a cell, in the order in which calls run: the index of its row among
+    /// the distinct rows.
     numbers: Vec<u32>,
     /// The number of the current mini-batch.
     stamp: u32,
@@ -25,11 +27,11 @@ pub(crate) struct Distinct {
 /// The distinct rows of one cell's table.
 #[derive(Clone, Debug, Default)]
 struct TableRows {
-    /// The table port that divides the cell.
+    /// The table port that the prologue reads, if the cell has such a prologue.
     port: Option<usize>,
     /// The number of elements of a table row.
     width: u32,
-    /// By table row: the last mini-batch that named it, and its index among the distinct rows.
+    /// By table row: the last mini-batch that read it, and its index among the distinct rows.
     seen: Vec<(u32, u32)>,
     /// The offset of each distinct row in the table.
     rows: Vec<u32>,
@@ -67,8 +69,8 @@ impl Distinct {
             self.numbers.extend(batch.nodes.iter().map(|&node| {
                 let row = graph.rows(node)[port];
                 let (stamp, number) = seen[row as usize];
-                // Branch-free, because new rows are unpredictable: the next row overwrites a
-                // repeated one.
+                // Branch-free, because new rows are unpredictable: every row is written, and the
+                // next row overwrites a repeated one.
                 let is_new = stamp != self.stamp;
                 let number = select_unpredictable(is_new, count as u32, number);
                 rows[count] = row * *width;
@@ -80,7 +82,7 @@ impl Distinct {
         }
     }
 
-    /// Returns the number of distinct rows that the calls of a cell name.
+    /// Returns the number of distinct rows that the calls of a cell read.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.tables[kind.index()].rows.len()
     }
@@ -109,7 +111,7 @@ impl Distinct {
             if step.action != Action::Body {
                 continue;
             }
-            // The operand after the ports: rows of prologue results.
+            // The operand after the ports locates the prologue results.
             let cell = &program.network()[batch.kind];
             match operands[cell.tables().len() + cell.ports().len()] {
                 Operand::Folded { start } => {
@@ -127,14 +129,15 @@ impl Distinct {
                         *row = hoisted.results + number * stride;
                     }
                 }
-                // The rows of a prologue of values depend on the topology alone.
+                // A prologue that reads values has its results in a span, without a list.
                 _ => {}
             }
         }
     }
 }
 
-/// Writes the rows of tables that the calls of a batch read, except those that a prologue reads.
+/// Writes the offsets of the table rows that the calls of a batch read, unless only a prologue
+/// reads them.
 fn table_rows(
     &MiniBatch { program, graph, .. }: &MiniBatch<'_>,
     batch: Batch<'_>,

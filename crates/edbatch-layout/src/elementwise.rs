@@ -1,7 +1,7 @@
 //! Element-wise programs: the operations of a cell between and after its products.
 //!
-//! Compiler, kernels and source generators share this form. Two passes make it from a cell's
-//! operations: [`fuse`] and [`registers`].
+//! The compiler writes this form; kernels and source generators read it. Two passes make it from a
+//! cell's operations: [`fuse`] and [`registers`].
 
 mod display;
 mod fuse;
@@ -40,7 +40,7 @@ pub struct Elementwise {
 pub struct Assignment {
     /// The operation.
     pub operation: Operation,
-    /// Its operands; the remaining entries have no meaning.
+    /// Its operands, then entries without meaning.
     pub operands: [Register; 4],
     /// The register of the result.
     pub result: Register,
@@ -74,7 +74,7 @@ pub enum Operation {
     ScaledSum(f32),
     /// `a · b + c`, with two roundings.
     AddProduct,
-    /// `a · b + c · d`, each rounded.
+    /// `a · b + c · d`, with three roundings.
     SumOfProducts,
     /// A function, with operations on its argument and its result.
     Apply(Form, Function),
@@ -115,8 +115,8 @@ pub enum Form {
 }
 
 impl Elementwise {
-    /// Compiles operations of a cell. In `ops` and `outputs`, registers number the inputs, then the
-    /// result of each operation.
+    /// Compiles operations of a cell. In `ops` and `outputs`, registers below `inputs` are the
+    /// inputs; the next ones are the results of the operations, in order.
     ///
     /// # Panics
     /// If an operation is not element-wise, if a register is neither an input nor the result of an
@@ -207,7 +207,7 @@ impl Operation {
         }
     }
 
-    /// Returns the number of a cell's operations that it performs.
+    /// Returns the number of the cell's operations that are fused into this one.
     #[must_use]
     pub fn ops(self) -> usize {
         match self {

@@ -8,7 +8,7 @@ use crate::aligned::{AlignedBatch, AlignedOperand, Problem};
 /// and parameters, and their results should be contiguous. A concatenation has no such constraint,
 /// because it copies anyway.
 pub(crate) struct InnerProblem<'a> {
-    /// Variables are numbered in their order without a planner: arguments and parameters in the
+    /// Variables are numbered in the order of an unplanned layout: arguments and parameters in the
     /// order of their declaration, then results batch by batch.
     pub(crate) problem: Problem,
     /// For each variable of the problem, the variable of the cell.
@@ -54,7 +54,7 @@ impl<'a> InnerProblem<'a> {
         inner
     }
 
-    /// Demands that these variables be contiguous, in any order.
+    /// Adds the constraint that these variables be contiguous, in any order.
     pub(crate) fn want_neighbours(&mut self, vars: &[Var]) {
         let number = |var: &Var| {
             let found = self.vars.iter().position(|other| other == var);

@@ -5,10 +5,10 @@
 //!   every cell to a [`CellPlan`], a few steps over scratch memory. It takes well under a
 //!   millisecond per cell. [`cell_text`] and [`cell_dot`] draw a plan, [`CellPlan::moved`] counts
 //!   its copies, and [`Program::copied`] explains them.
-//! - **Across batches**, for each mini-batch: [`Planner`] gives every node a row in an arena and
-//!   frees it after the last reader. [`check`] proves a plan legal.
-//! - **[`aligned`]** is the underlying search, usable by itself: an order of variables that lets
-//!   batches read their operands in place.
+//! - **Across batches**, for each mini-batch: [`Planner`] gives every node a row in one array, the
+//!   arena, and frees the rows of a batch after their last reader. [`check`] proves a plan legal.
+//! - **[`aligned`]** is the search used inside cells. It finds an order of variables in memory that
+//!   lets batches read their operands in place.
 //!
 //! ```
 //! use edbatch_graph::Kind;

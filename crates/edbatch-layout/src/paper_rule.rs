@@ -1,12 +1,12 @@
 //! Counts the copies of a cell's batches by the rule of the paper's table of memory costs.
 //!
 //! A *memory kernel* is a pass that only moves data. The paper does not state its rule; this one is
-//! inferred from the figures. All operations of a batch read contiguous operands and write
-//! contiguous results, in one order of positions. Each operand for which that fails needs a kernel
-//! that copies it, and so does each operand that repeats a variable, and each concatenation.
-//! Parameters count like any other operand, once per call. In the declared layout, parameters and
-//! inputs are stored in the order of their declaration, and results batch by batch, as a system
-//! without a planner writes them. In the planned layout, all are in the order of [`aligned::plan`].
+//! inferred from the figures. The operands and the results of a batch must each be contiguous, with
+//! the batch's operations in the same order. Each operand for which that fails needs a kernel that
+//! copies it, and so does each operand that repeats a variable, and each concatenation. Parameters
+//! count like any other operand, once per call. In the declared layout, parameters and inputs are
+//! stored in the order of their declaration, and results batch by batch, as a system without a
+//! planner writes them. In the planned layout, all are in the order of [`aligned::plan`].
 //!
 //! [`CellPlan::moved`](crate::CellPlan::moved) counts the copies of a real plan instead.
 //!

@@ -10,16 +10,16 @@ use edbatch_graph::{Kind, RecordId};
 /// is an object at run time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    /// A step for each batch, in order. A prologue step precedes each group of batches that needs
-    /// hoisted rows.
+    /// A step for each batch, in order. A step that runs a prologue precedes the batches that read
+    /// its results.
     pub steps: Vec<Step>,
-    /// The operands of all steps: for each step an operand per table, then one per port, and one
-    /// more for the [body](Action::Body) of a cell.
+    /// The operands of all steps. A step has one per table port, then one per port, then, if it
+    /// runs a [body](Action::Body), one for the prologue's results.
     pub operands: Vec<Operand>,
-    /// Lists that operands refer to.
+    /// Lists that operands refer to: offsets of rows in the arena, and ends of [`Operand::Many`].
     pub lists: Vec<u32>,
-    /// Lists of rows of tables, which depend on the rows that the calls name. The rest of the plan
-    /// depends only on the graph's topology and its schedule.
+    /// Lists of offsets that depend on the table rows that the calls read. The rest of the plan
+    /// depends on these rows only through the number of distinct ones.
     pub rows: Vec<u32>,
     /// The number of elements of the arena.
     pub arena: usize,
@@ -49,17 +49,17 @@ pub enum Want {
     Stay,
 }
 
-/// A batch, which calls a cell for several nodes; or a prologue for some batches.
+/// Several calls of a cell, or of a part of it, that run together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     /// The cell.
     pub cell: Kind,
-    /// The part of the cell that runs, and the purpose.
+    /// The part of the cell that runs, and for which calls.
     pub action: Action,
-    /// The number of nodes, or of distinct rows.
+    /// The number of calls: nodes of a batch, or rows that a prologue computes.
     pub calls: u32,
-    /// The offset of the first output row. The next rows follow at the stride of the record, or of
-    /// hoisted rows.
+    /// The arena offset of the first output row, in elements. Further rows follow at the stride of
+    /// the cell's record, or of the prologue's results.
     pub out: u32,
     /// The index of the first operand in [`Plan::operands`].
     pub operands: u32,
@@ -71,10 +71,11 @@ pub enum Action {
     /// Runs the cell for the nodes of a batch.
     Call,
     /// Runs the [prologue](crate::Hoisted::prologue) of the cell, for distinct rows of a table or
-    /// for the values that the calls of several batches read. Its other operands are unread.
+    /// for the values that the calls of several batches read. All other operands are
+    /// [`Operand::Unread`].
     Hoist,
     /// Runs the [body](crate::Hoisted::body) of the cell for the nodes of a batch. The last operand
-    /// names their rows of prologue results, hoisted or folded.
+    /// locates their prologue results, hoisted or [folded](crate::FoldedTable).
     Body,
 }
 
@@ -115,17 +116,18 @@ impl Step {
     }
 }
 
-/// The location of one argument of a step's calls. Offsets are in elements of the arena.
+/// The location of one argument of a step's calls. Offsets are in elements, from the start of the
+/// arena unless another memory is named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operand {
-    /// Rows of a parameter: call `b` reads it at offset `rows[start + b]`.
+    /// Rows of a parameter: call `b` reads the parameter at offset `rows[start + b]`.
     Table {
         /// Index into [`Plan::rows`].
         start: u32,
     },
-    /// No location: another part of the cell reads the argument.
+    /// No location: the step does not read the argument.
     Unread,
-    /// Hoisted rows for distinct rows of a table: call `b` reads at `rows[start + b]`.
+    /// Prologue results for distinct rows of a table: call `b` reads at `rows[start + b]`.
     Hoisted {
         /// Index into [`Plan::rows`].
         start: u32,
@@ -179,13 +181,13 @@ impl Plan {
         &self.operands[start..end]
     }
 
-    /// Returns `calls` entries of [`Plan::lists`].
+    /// Returns the next `calls` entries of [`Plan::lists`] from `start` on.
     #[must_use]
     pub fn list(&self, start: u32, calls: u32) -> &[u32] {
         &self.lists[start as usize..(start + calls) as usize]
     }
 
-    /// Returns `calls` entries of [`Plan::rows`].
+    /// Returns the next `calls` entries of [`Plan::rows`] from `start` on.
     #[must_use]
     pub fn rows(&self, start: u32, calls: u32) -> &[u32] {
         &self.rows[start as usize..(start + calls) as usize]

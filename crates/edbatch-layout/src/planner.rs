@@ -1,17 +1,19 @@
 //! Plans a mini-batch: a row for every node, and the operands of every batch.
 //!
-//! A batch writes one span: the rows of its nodes, in the order of the batch. The span is freed
-//! after the last batch that reads one of its rows, and later batches reuse it (except with
-//! [`Lifetimes::Distinct`]). An operand is a span if its rows ascend at equal distances, on one
-//! side of the written rows; otherwise it is a list of rows.
+//! A batch writes one span of the arena: the rows of its nodes, in the order of the batch. The span
+//! is freed after the last batch that reads one of its rows, and later batches reuse it (except
+//! with [`Lifetimes::Distinct`]). An operand is an [`Operand::Span`](crate::Operand::Span) if its
+//! rows ascend at equal distances and are all before or all after the rows that the batch writes;
+//! otherwise it is a list of rows.
 //!
-//! A prologue that depends on a row of a table runs before the first batch that needs it, once per
-//! distinct row. If the table is [folded](Program::fold_tables), it has already run for all rows. A
-//! prologue that depends on a value runs once for several small batches, as soon as all their
-//! values exist: one product of many rows instead of many products of few rows.
+//! A [prologue](crate::Hoisted) that depends on a row of a table runs before the first batch that
+//! needs it, once per distinct row. If the table is [folded](Program::fold_tables), the prologue
+//! ran for all rows at load. A prologue that depends on a value runs once for several small
+//! batches, as soon as all their values exist: one product of many rows instead of many products of
+//! few rows.
 //!
-//! A first pass over the batches lists the values that each reads, and finds the last reader of
-//! each span. A second pass places the spans, and turns the lists into rows.
+//! A first pass over the batches lists the values that each batch reads, and finds the last reader
+//! of each span. A second pass allocates the spans, and turns the values into offsets of rows.
 //!
 //! *Source*: ours. *Cost*: O(nodes + edges), and no allocation once the [`Planner`]'s tables have
 //! grown.
@@ -40,10 +42,10 @@ pub struct Planner {
     /// The values that each batch reads, in the order of its operands.
     values: Vec<Value>,
     distinct: Distinct,
-    /// The spans of batches, then of hoisted rows.
+    /// The span of each batch, then of each group's prologue results.
     spans: Vec<Span>,
     groups: Groups,
-    /// By batch: the first of the spans that are freed after it.
+    /// By batch: the head of a linked list of the spans that are freed after it.
     freed_after: Vec<Option<u32>>,
     arena: Arena,
     lifetimes: Lifetimes,
@@ -52,9 +54,9 @@ pub struct Planner {
 /// The progress of planning.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// The length of [`Plan::rows`], which are written last.
+    /// The length that [`Plan::rows`] will have. It is written last.
     rows: u64,
-    /// The number of [`Planner::values`] that are planned.
+    /// The number of [`Planner::values`] whose operands are planned.
     values: usize,
 }
 
@@ -63,11 +65,11 @@ struct Progress {
 pub struct MiniBatch<'a> {
     /// The compiled network.
     pub program: &'a Program,
-    /// Calls of its cells.
+    /// The calls of the network's cells.
     pub graph: &'a Graph,
     /// The batches of these calls.
     pub schedule: &'a Schedule,
-    /// The values that are used afterwards, and their use.
+    /// The values that are used after the plan has run, and their use.
     pub wanted: &'a [(Value, Want)],
 }
 
@@ -77,8 +79,8 @@ pub enum Lifetimes {
     /// A row is freed after the last step that reads it, and later steps may reuse its memory.
     #[default]
     Reuse,
-    /// No row is freed, so independent steps may run in any order or concurrently. Only prologues
-    /// of tables run as steps of their own.
+    /// No row is freed, so independent steps may run in any order or concurrently. Prologues that
+    /// read values do not run as steps of their own.
     Distinct,
 }
 
@@ -134,7 +136,7 @@ impl Planner {
             let record = graph.record_of(value).expect("a wanted value of the graph");
             (ValueRow { record, start: self.row(value, given) }, want)
         }));
-        // Written last, because their rows of results are placed by then.
+        // Written last, because all prologue results have offsets by then.
         plan.rows.resize(progress.rows as usize, 0);
         self.distinct.write(mini_batch, plan);
         Ok(())
@@ -157,7 +159,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Places a span and returns its offset.
+    /// Allocates a span in the arena and returns its offset.
     fn place(&mut self, span: usize) -> Result<u32, ArenaTooLarge> {
         let span = &mut self.spans[span];
         span.start = self.arena.allocate(span.len);
@@ -199,7 +201,7 @@ pub struct ArenaTooLarge {
     pub what: Addressed,
 }
 
-/// The memory that the numbers of a plan address.
+/// The part of a mini-batch or its plan that 32-bit offsets cannot address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Addressed {

@@ -31,22 +31,21 @@ pub struct Program {
 pub(crate) struct Signature {
     /// The distance from one output row to the next, in elements.
     pub(crate) stride: u32,
-    /// The argument of the prologue, and the distance from one row of its results to the next. None
-    /// if the table is folded.
+    /// The argument of the prologue, and the stride of its results in elements. None if the cell
+    /// has no prologue or its table is folded.
     pub(crate) hoisted: Option<(Base, u32)>,
     /// The folded table that the cell reads.
     pub(crate) folded: Option<FoldedTable>,
-    /// By table port: true if a call reads the row that it names, other than in a prologue.
+    /// By table port: true if a step outside the prologue reads it.
     pub(crate) tables: Box<[bool]>,
-    /// By port that takes one value: the distance from one row of such values to the next.
+    /// By port that takes one value: the stride of its record in elements.
     pub(crate) ports: Box<[u32]>,
     /// True if the last port takes any number of values.
     pub(crate) is_variadic: bool,
 }
 
 impl Program {
-    /// Compiles all cells of a network. For styles with batches inside cells, these are
-    /// [`inner_batches`].
+    /// Compiles all cells of a network. Styles with batches inside cells use [`inner_batches`].
     ///
     /// # Errors
     /// If a cell's tensors together have 2³¹ elements or more for a single call, if it has 16,384
@@ -135,8 +134,7 @@ impl Program {
         dims[1..].iter().product::<usize>() as u32
     }
 
-    /// Returns true if a call of a cell reads the row that it names at a table port, other than in
-    /// a prologue.
+    /// Returns true if a step of the cell outside its prologue reads this table port.
     pub(crate) fn reads_table(&self, kind: Kind, table: usize) -> bool {
         self.signature(kind).tables[table]
     }
@@ -216,7 +214,7 @@ pub fn batches_of(cell: &Cell, schedule: &Schedule) -> Vec<Vec<Var>> {
 impl Signature {
     fn new(records: &[RecordLayout], cell: &Cell, plan: &CellPlan) -> Self {
         let hoisted = plan.hoisted.as_ref();
-        // A cell that is divided by a table always runs in two parts.
+        // A cell whose prologue reads a table always runs in two parts.
         let divided = hoisted.filter(|hoisted| hoisted.table().is_some());
         let steps = divided.map_or(&plan.steps, |hoisted| &hoisted.body.steps);
         let reads = |table: usize| {
@@ -237,7 +235,8 @@ impl Signature {
         signature
     }
 
-    /// Sets the folded table that the cell reads. A cell with one has no prologue to run.
+    /// Sets the folded table that the cell reads, if any. Mini-batches then do not run its
+    /// prologue.
     fn fold(&mut self, plan: &CellPlan, folded: Option<FoldedTable>) {
         let hoisted = plan.hoisted.as_ref().filter(|_| folded.is_none());
         self.hoisted = hoisted.map(|hoisted| (hoisted.from, hoisted.prologue.output_stride));

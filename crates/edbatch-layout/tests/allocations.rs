@@ -7,7 +7,7 @@ use edbatch_testing::{CountingAllocator, Subject, allocations};
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator;
 
-/// Plans a graph with one wanted value, so that rows are reused, and with all of them.
+/// Plans a graph twice: with one wanted value, so that rows are reused, and with all values wanted.
 fn plan(subject: &Subject, program: &Program, planner: &mut Planner, plan: &mut Plan) {
     let (graph, schedule) = (&subject.graph, &subject.schedule);
     let nodes = (0..graph.nodes()).map(NodeId::new);
@@ -23,7 +23,7 @@ fn planning_again_allocates_nothing() {
         let subject = Subject::random(seed);
         let program = Program::new(subject.network.clone(), CellStyle::Hoisted).unwrap();
         let (mut planner, mut made) = (Planner::default(), Plan::default());
-        // The list of wanted values is this test's.
+        // The one allocation is this test's list of wanted values.
         let mut again = || allocations(|| plan(&subject, &program, &mut planner, &mut made));
         assert!(again() > 1, "the first time allocates");
         assert_eq!(again(), 1, "seed {seed}");

@@ -55,7 +55,7 @@ fn a_planned_cell_copies_no_more_than_a_declared_one() {
     }
 }
 
-/// The reported copies are the copies of the steps.
+/// The copies that `Program::copied` reports are those that `CellPlan::moved` counts.
 #[test]
 fn reported_copies_match_the_plan() {
     for name in PAPER_CELLS {

@@ -1,8 +1,8 @@
 //! The operands accepted so far, and a PQ-tree of the orders that satisfy all of them.
 //!
 //! Adding elements is a transaction: if they are incompatible with those accepted before, nothing
-//! changes. The test is exact and runs both passes. The second pass starts from scratch each time,
-//! because the first may still change any node of the tree.
+//! changes. The test is exact: it runs [`transfer`] and [`orient`]. `orient` starts from scratch
+//! each time, because `transfer` may change any node of the tree.
 
 use pqtree::{Checkpoint, PqTree};
 
@@ -13,14 +13,14 @@ use super::relation::Relation;
 use super::snapshot::Snapshot;
 use super::transfer::transfer;
 
-/// Elements of a component that one order satisfies together.
+/// Elements (operands) of a component that one order of the variables can satisfy together.
 #[derive(Debug)]
 pub(super) struct Accepted<'a> {
     pub(super) component: &'a Component,
     tree: PqTree,
     /// The accepted elements of each batch, in the order of their addition.
     kept: Vec<Vec<u32>>,
-    /// The results of both passes for the last addition, unless it was undone.
+    /// The results of [`transfer`] and [`orient`] for the last addition, unless it was undone.
     settled: Option<(Snapshot, Relation)>,
 }
 
@@ -33,15 +33,15 @@ pub(super) struct Addition {
 }
 
 impl<'a> Accepted<'a> {
-    /// Accepts no elements yet.
+    /// Creates a set without elements.
     pub(super) fn none(component: &'a Component) -> Self {
         let tree = PqTree::new(component.variables.len() as u32);
         let kept = vec![Vec::new(); component.batches as usize];
         Self { component, tree, kept, settled: None }
     }
 
-    /// Adds all the elements, or none and returns `None` if no order satisfies them together with
-    /// those accepted before.
+    /// Adds all these elements. If no order satisfies them together with the accepted ones, adds
+    /// none of them and returns `None`.
     pub(super) fn add(&mut self, elements: &[u32]) -> Option<Addition> {
         let addition = Addition { before: self.tree.checkpoint(), elements: elements.to_vec() };
         for &index in elements {
@@ -71,7 +71,7 @@ impl<'a> Accepted<'a> {
         Some(changed)
     }
 
-    /// Runs both passes.
+    /// Runs [`transfer`] on the changed batches, then [`orient`].
     fn settle(&mut self, changed: Vec<u32>) -> Option<(Snapshot, Relation)> {
         let snapshot = transfer(&mut self.tree, self.component, &self.kept, changed)?;
         let relation = orient(&snapshot, self.component, &self.kept)?;
@@ -94,7 +94,8 @@ impl<'a> Accepted<'a> {
         self.tree.commit(addition.before);
     }
 
-    /// Returns an order that satisfies all accepted elements, in the problem's numbers.
+    /// Returns an order that satisfies all accepted elements, in the problem's numbering of
+    /// variables.
     pub(super) fn order(&mut self) -> Vec<u32> {
         let settled = self.settled.take().or_else(|| self.settle(Vec::new()));
         let (snapshot, mut relation) = settled.expect("accepted elements are compatible");

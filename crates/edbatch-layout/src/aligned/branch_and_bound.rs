@@ -3,8 +3,9 @@
 //! Elements are decided one by one, heaviest first: each is accepted if it is compatible with those
 //! accepted before, and then, in a second branch, copied. A branch ends when the weight that it has
 //! copied, plus a lower bound on what it still has to copy, reaches the cost of the best choice.
-//! The bound is the weight of all elements that an accepted element excludes, and the lighter
-//! weight of each of some disjoint pairs of elements that exclude each other.
+//! The bound is the weight of all undecided elements that an accepted element excludes. It also
+//! counts disjoint pairs of other elements that exclude each other, with the smaller weight of each
+//! pair.
 //!
 //! *Cost*: exponential, limited by the number of tests.
 
@@ -12,7 +13,8 @@ use super::accepted::Accepted;
 use super::component::Component;
 use super::greedy::{Choice, by_weight};
 
-/// Improves a choice. Returns true with it if at most `tests` tests prove it optimal.
+/// Improves a choice. Also returns true if at most `tests` compatibility tests prove the result
+/// optimal.
 pub(super) fn branch_and_bound(component: &Component, start: Choice, tests: u32) -> (Choice, bool) {
     let count = component.elements.len();
     if start.cost == 0 || (count * count / 2) as u64 > u64::from(tests) {
@@ -71,11 +73,12 @@ enum State {
     Copied,
 }
 
-/// All tests are spent.
+/// The error that all tests are used up.
 struct Spent;
 
 impl Search<'_> {
-    /// Decides the elements from `next` on; the earlier ones copy the weight `cost`.
+    /// Decides the elements from `next` on. `cost` is the total weight of the earlier elements that
+    /// are copied.
     fn branch(&mut self, next: usize, cost: u64) -> Result<(), Spent> {
         if cost + self.bound(next) >= self.best.cost {
             return Ok(());

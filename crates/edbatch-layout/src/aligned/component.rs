@@ -12,11 +12,11 @@ use super::problem::{Form, OperandId, Problem};
 pub(super) struct Component {
     /// The problem's number of each variable, ascending.
     pub(super) variables: Vec<u32>,
-    /// The operands that are accepted or copied, batch by batch.
+    /// The operands that the search accepts or copies, batch by batch.
     pub(super) elements: Vec<Element>,
     /// The number of batches.
     pub(super) batches: u32,
-    /// For each variable, the batches that read it.
+    /// For each variable, the batches with an operand that contains it.
     pub(super) readers: Vec<Vec<u32>>,
 }
 
@@ -29,11 +29,11 @@ pub(super) struct Element {
     pub(super) positions: Vec<u32>,
     /// The weight of all its occurrences.
     pub(super) weight: u64,
-    /// The problem's names of the equal operands.
+    /// The ids of the equal operands in the problem.
     pub(super) occurrences: Vec<OperandId>,
 }
 
-/// Returns the components that constrain the order, sorted by their smallest variables.
+/// Returns the components that have elements, sorted by their smallest variables.
 pub(super) fn components(problem: &Problem) -> Vec<Component> {
     let elements = elements(problem);
     let mut union = Union::new(problem.variables);

@@ -1,16 +1,15 @@
 //! The greedy pass: which operands to copy when there is no ideal layout.
 //!
-//! Operands are accepted one at a time, heaviest first; an operand that cannot be joined to those
-//! before it is copied. A second pass accepts first the operands that the declaration order
-//! satisfies, so the result is never worse than that order. Restarts use other orders: the operands
-//! that the best choice copies come first, or all operands are shuffled.
+//! Operands are accepted one at a time, heaviest first; an operand that is incompatible with the
+//! accepted ones is copied. A second pass starts with all operands that are in place in the
+//! declaration order, so the result is never worse than that order. Restarts use other orders: the
+//! operands that the best choice copies come first, or all operands are shuffled.
 //!
-//! Any subset of compatible operands is compatible, so a run of operands is tested as one: all of
-//! them at first, half as many after a refusal, twice as many after a success.
+//! Any subset of compatible operands is compatible, so several operands are tested at once: all of
+//! them at first, half the number after a failure, twice the number after a success.
 //!
-//! *Source*: ours; Alg. 2 withdraws whole batches, which copies more. *Cost*: about
-//! 2 k log₂(n / k) tests for k refusals among n operands, one test if there is no refusal. A test
-//! is linear in the component.
+//! *Source*: ours; Alg. 2 withdraws whole batches, which copies more. *Cost*: about 2 k log₂(n / k)
+//! tests for k copied operands of n, one test if none is copied. A test is linear in the component.
 
 use rand::Rng;
 use rand::seq::SliceRandom;
@@ -30,8 +29,8 @@ pub(super) struct Choice {
     pub(super) order: Vec<u32>,
 }
 
-/// Returns the best choice of a heaviest-first pass, of one that starts from the declaration order,
-/// and of `restarts` more.
+/// Returns the best choice of a pass with the heaviest elements first, a pass that starts with the
+/// elements in place in the declaration order, and `restarts` further passes.
 pub(super) fn choose(component: &Component, restarts: u32, rng: &mut impl Rng) -> Choice {
     let heaviest_first = by_weight(component);
     let mut best = accept(Accepted::none(component), Vec::new(), &heaviest_first);
@@ -87,8 +86,8 @@ pub(super) fn by_weight(component: &Component) -> Vec<u32> {
     sequence
 }
 
-/// Accepts each element of a sequence that can be joined to those before it. `kept` lists the
-/// elements that were accepted before, ascending.
+/// Accepts each element of a sequence that is compatible with those accepted before it. `kept`
+/// lists the elements that `accepted` already contains, ascending.
 fn accept(mut accepted: Accepted<'_>, mut kept: Vec<u32>, sequence: &[u32]) -> Choice {
     let component = accepted.component;
     let is_new = |element: &u32| kept.binary_search(element).is_err();

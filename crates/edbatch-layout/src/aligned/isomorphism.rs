@@ -5,9 +5,9 @@
 //! that parent admits the same orders of them. If there is no such parent, the variables at the
 //! node's positions must still be made consecutive in the other operand.
 //!
-//! *Source*: `ParseEquivNodeOrderPair` of the paper's appendix. The paper keeps reference orders by
-//! node, but two operands of a batch may share nodes, as in its own example; we keep them by pair
-//! of operands. *Cost*: O(positions).
+//! *Source*: `ParseEquivNodeOrderPair` of the paper's appendix. The paper stores one reference
+//! order for each node, but two operands of a batch may share nodes, as in its own example. We
+//! store one for each pair of operands. *Cost*: O(positions).
 
 use super::relation::Permutation;
 use super::snapshot::{NONE, Part, Snapshot};
@@ -81,14 +81,15 @@ impl Matcher {
         complete
     }
 
-    /// Collects children that are given from right to left.
+    /// Stores children in `self.children`, from left to right. The iterator returns them from right
+    /// to left.
     fn collect(&mut self, children: impl Iterator<Item = u32>) {
         self.children.clear();
         self.children.extend(children);
         self.children.reverse();
     }
 
-    /// Returns the image of the node with the collected children, or `NONE`.
+    /// Returns the image of the node whose children are `self.children`, or `NONE`.
     fn image(&mut self, tree: &Snapshot, part: Part, permutes: bool, size: Size) -> u32 {
         let images = self.children.iter().map(|&child| self.images[(child - part.first) as usize]);
         let mut parent = NONE;
@@ -125,7 +126,8 @@ impl Matcher {
         self.pairs.push(Pair { a, b, to });
     }
 
-    /// Reports the constraints of a node without an image, whose children are collected.
+    /// Adds the constraints of a node without an image, whose children are `self.children`, to
+    /// `self.missing`.
     fn report_missing(&mut self, tree: &Snapshot, part: Part, permutes: bool, is_root: bool) {
         let image = |variable| {
             let leaf = tree.place(variable);
@@ -144,7 +146,7 @@ impl Matcher {
     }
 }
 
-/// The number of children that an image must have, compared with its node.
+/// The number of children of an image, relative to the number of children of its node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
     Exactly,

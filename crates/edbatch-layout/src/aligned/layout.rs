@@ -5,7 +5,7 @@ use super::problem::{Form, OperandId, Problem};
 /// An order of the variables, and the fate of each operand in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// The variables in the order of their memory.
+    /// The variables, in memory order.
     pub order: Vec<u32>,
     /// The fate of each operand of each batch.
     pub fates: Vec<Vec<Fate>>,
@@ -13,8 +13,7 @@ pub struct Layout {
     pub copies: usize,
     /// The total weight of the copies.
     pub bytes: u64,
-    /// True if this layout is ideal: it copies nothing. A [`plan`](super::plan) is ideal if any
-    /// layout is.
+    /// True if nothing is copied. [`plan`](super::plan) finds such a layout if one exists.
     pub feasible: bool,
     /// True if it is proved that no order copies fewer bytes.
     pub proved: bool,
@@ -94,7 +93,7 @@ impl Layout {
 }
 
 /// Returns the heaviest group of a batch's operands that are contiguous and have their positions in
-/// one order. Operands are given by name, positions and weight.
+/// the same order. Operands are given as index, positions and weight.
 pub(super) fn heaviest_group<'a>(
     operands: impl IntoIterator<Item = (u32, &'a [u32], u64)>,
     place_of: &[u32],

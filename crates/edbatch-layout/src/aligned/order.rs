@@ -1,14 +1,14 @@
-//! Reads an order of the variables off an oriented tree.
+//! Derives an order of the variables from the tree and the relation of its nodes.
 //!
-//! The children of each root of the relation keep their order; the order of every other node
-//! follows from its root.
+//! A node that is a root of the relation keeps the order of its children. The label that leads to
+//! the root determines the order of the children of every other node.
 //!
 //! *Source*: `GetLeafOrder` of the paper's appendix. *Cost*: O(variables).
 
 use super::relation::Relation;
 use super::snapshot::{NONE, Snapshot};
 
-/// Returns an order of the variables that the tree admits and the relation demands.
+/// Returns an order of the variables that the tree admits and that satisfies the relation.
 pub(super) fn order(tree: &Snapshot, relation: &mut Relation) -> Vec<u32> {
     let mut order = Vec::new();
     let mut stack: Vec<u32> = tree.len().checked_sub(1).into_iter().collect();

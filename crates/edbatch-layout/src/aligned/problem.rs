@@ -1,4 +1,5 @@
-//! The problem: batches whose operands should be contiguous, with their positions in one order.
+//! The problem: batches whose operands should be contiguous, with their positions in the same
+//! order.
 
 use std::fmt;
 
@@ -30,7 +31,7 @@ pub struct AlignedOperand {
     pub weight: u64,
 }
 
-/// The name of an operand: its batch, and its index in the batch.
+/// The id of an operand: its batch, and its index in the batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OperandId {
     /// The index of the batch.
@@ -57,7 +58,7 @@ impl Problem {
         &self.batches[id.batch as usize].operands[id.operand as usize]
     }
 
-    /// Iterates over all operands with their names.
+    /// Iterates over all operands with their ids.
     pub fn operands(&self) -> impl Iterator<Item = (OperandId, &AlignedOperand)> {
         (0..).zip(&self.batches).flat_map(|(batch, b)| {
             (0..).zip(&b.operands).map(move |(operand, o)| (OperandId { batch, operand }, o))
@@ -110,19 +111,20 @@ impl AlignedOperand {
     }
 }
 
-/// Up to this number of positions, all pairs are compared.
+/// The maximum number of positions for which all pairs are compared.
 const MAX_PAIRWISE: usize = 16;
 
 /// The constraint that an operand puts on the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// None: it has at most one position.
+    /// No constraint: it has at most one position.
     Single,
-    /// None: all positions read one variable.
+    /// No constraint: all positions read one variable.
     Broadcast,
-    /// One that no order satisfies: a variable occurs in several positions, but not in all.
+    /// A constraint that no order satisfies: a variable occurs in several positions, but not in
+    /// all.
     Repeats,
-    /// To be contiguous, in the order of the batch.
+    /// The operand must be contiguous, in the order of the batch.
     Distinct,
 }
 

@@ -2,17 +2,17 @@
 //!
 //! *The law.* A label maps the children of a node to the children of another node. `relate(a, b,
 //! g)` demands that child `i` of `a` corresponds to child `g(i)` of `b`. [`find`](Relation::find)
-//! returns a root and the label that leads to it. For nodes with roots `a → r` by `f` and `b → s`
-//! by
-//! `h`, the demand holds iff `r` maps to `s` by `h · g · f⁻¹` (the rightmost first). If `r = s`,
-//! that label must be the identity, or no order satisfies all demands.
+//! returns a root and the label that leads to it. Let label `f` lead from `a` to its root `r`, and
+//! label `h` from `b` to its root `s`. The demand holds iff the label `h · g · f⁻¹` (rightmost
+//! first) maps `r` to `s`. If `r = s`, that label must be the identity, or no order satisfies all
+//! demands.
 //!
 //! P-nodes have permutations of their children as labels. A Q-node has only two orders; its label
 //! is the identity or the reversal. The two kinds of nodes are never related to each other.
 //!
 //! *Source*: `Union` of the paper's appendix. Its formula, `σ₃⁻¹ σ₄ σ₂⁻¹ σ₁`, composes labels with
 //! different end points, which breaks the law for labels that do not commute, such as permutations.
-//! *Cost*: O(α) compositions an operation; a composition is linear in the number of children.
+//! *Cost*: O(α) compositions per operation; a composition is linear in the number of children.
 
 use super::snapshot::NONE;
 
@@ -24,13 +24,13 @@ pub(super) struct Permutation(Vec<u32>);
 #[derive(Clone, Debug)]
 pub(super) struct Relation {
     parent: Vec<u32>,
-    /// Leads to the parent; the identity for a root.
+    /// For each node the label that leads to its parent; the identity for a root.
     label: Vec<Permutation>,
     size: Vec<u32>,
 }
 
 impl Relation {
-    /// Unrelated nodes.
+    /// Creates a relation of `nodes` unrelated nodes.
     pub(super) fn new(nodes: u32) -> Self {
         let count = nodes as usize;
         Self {
@@ -48,7 +48,7 @@ impl Relation {
             path.push(root);
             root = self.parent[root as usize];
         }
-        // From the top down, each node is attached to the root itself.
+        // Path compression: attaches each node to the root itself, from the top down.
         let mut to_root = Permutation::identity();
         for &below in path.iter().rev() {
             to_root = to_root.after(&self.label[below as usize]);
@@ -83,7 +83,7 @@ impl Permutation {
         Self(Vec::new())
     }
 
-    /// The label of Q-nodes with opposite directions: its own inverse.
+    /// The label between Q-nodes with opposite directions. It is its own inverse.
     pub(super) fn reversal() -> Self {
         Self(vec![1, 0])
     }
@@ -128,10 +128,11 @@ mod tests {
 
     const NODES: u32 = 8;
 
-    /// Checks the law on consistent labels, which are derived from hidden orders, and on one that
-    /// may be wrong.
+    /// Checks the law on consistent labels, which are derived from hidden orders, and on a label
+    /// that may be wrong.
     fn check(hidden: &[Permutation], pairs: &[(u32, u32)], wrong: &Permutation) {
-        // Node `a` is hidden[a] from the truth, so that hidden[b]⁻¹ · hidden[a] maps a to b.
+        // hidden[a] maps the children of `a` to a common order, so hidden[b]⁻¹ · hidden[a] maps a
+        // to b.
         let label = |a: u32, b: u32| hidden[b as usize].inverse().after(&hidden[a as usize]);
         let mut relation = Relation::new(NODES);
         for &(a, b) in pairs {

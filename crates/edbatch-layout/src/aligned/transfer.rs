@@ -2,11 +2,11 @@
 //! nothing changes.
 //!
 //! Each round takes a [`Snapshot`] of the tree, compares the operands of every batch that may have
-//! changed, and collects the sets of variables that must be consecutive; then it reduces the tree
+//! changed, and collects the sets of variables that must be consecutive. Then it reduces the tree
 //! by these sets. Every set is necessary, so a reduction that fails proves that no ideal layout
 //! exists. The order of the reductions has no effect on the orders that the tree admits.
 //!
-//! Each operand is compared only with the first of its batch, because equality is transitive.
+//! Each operand is compared only with the first one of its batch, because equality is transitive.
 //!
 //! *Source*: `BroadcastConstraint` of Alg. 2. The listing keeps a tree that a failed batch has
 //! already narrowed; here the caller rolls back. *Cost*: O(rounds · (variables + positions of the

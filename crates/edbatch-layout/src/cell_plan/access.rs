@@ -75,8 +75,8 @@ impl CellStep {
         }
     }
 
-    /// Returns true if the step reads a region, or the output, that it also writes, except a
-    /// product that accumulates into its own result.
+    /// Returns true if the step both reads and writes the same region or the output. A product that
+    /// accumulates into its own result does not count.
     pub(crate) fn reads_what_it_writes(&self) -> bool {
         let writes = self.writes();
         let own = |read: &(Place, u32)| {

@@ -17,14 +17,14 @@ pub(super) enum Owner {
     Given(usize),
     /// A line of a node's record.
     Node(NodeId),
-    /// A line of a cell's hoisted row for an argument.
+    /// A line of the results of a cell's prologue for this argument.
     Hoisted(Kind, Argument),
 }
 
 /// The argument of a prologue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Argument {
-    /// A row of the table that divides the cell.
+    /// The index of a table row.
     Row(u32),
     /// A given value.
     Given(usize),
@@ -69,7 +69,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// A map of an arena.
+/// A map of an arena: the contents of each cache line.
 pub(super) struct Arena {
     elements: u64,
     /// By cache line: its owner, and the index of the line in the owner's row.
@@ -77,7 +77,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Creates a free arena.
+    /// Creates an arena to which nothing was written.
     pub(super) fn new(elements: usize) -> Checked<Self> {
         if elements as u64 > 1 << 32 {
             return Err(format!("an arena of {elements} elements, expected at most 2^32"));

@@ -1,4 +1,5 @@
-//! Checks hoisted rows: computed before the batches that need them, and found by their calls.
+//! Checks hoisted rows: prologues run before the batches that need them, and each call reads its
+//! own row.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -57,7 +58,7 @@ impl Replay<'_> {
         Ok(operands[read])
     }
 
-    /// Returns the distinct rows of the table that divides a cell.
+    /// Returns the table rows that a prologue step reads. They must be distinct.
     fn table_rows(
         &mut self,
         step: &Step,
@@ -86,7 +87,7 @@ impl Replay<'_> {
             .collect()
     }
 
-    /// Returns the values at rows of the arena. All must have the record that the port takes.
+    /// Returns the values that a prologue step reads. All must have the record that its port takes.
     fn values(
         &self,
         calls: u32,
@@ -119,7 +120,8 @@ impl Replay<'_> {
         Ok(argument)
     }
 
-    /// Checks the hoisted rows of each call of a batch, which the last operand of its step names.
+    /// Checks the last operand of a batch: each call reads the prologue results for its own
+    /// argument.
     pub(super) fn hoisted_rows(&mut self, reading: &Reading<'_>, operand: Operand) -> Checked {
         let kind = reading.batch.kind;
         let hoisted = self.mini_batch.program.cell(kind).hoisted.as_ref().expect("was looked up");
@@ -142,7 +144,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Checks the rows of a folded table that the calls of a batch name.
+    /// Checks that each call of a batch reads its own row of a folded table.
     fn folded_rows(
         &mut self,
         Reading { batch, .. }: &Reading<'_>,

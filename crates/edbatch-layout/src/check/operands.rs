@@ -10,7 +10,7 @@ use crate::plan::Operand;
 use crate::planner::MiniBatch;
 
 impl<'a> Replay<'a> {
-    /// Checks the rows of a table that the calls name, unless the cell does not read them.
+    /// Checks that each call reads its own row of a table, if the step reads the table.
     pub(super) fn table(
         &mut self,
         reading: &Reading<'_>,
@@ -60,7 +60,8 @@ impl<'a> Replay<'a> {
             .try_for_each(|(row, &node)| self.holds(row, graph.value(node, port), &reading.written))
     }
 
-    /// Returns the rows of a span, which must be on one side of the rows that the step writes.
+    /// Returns the rows of a span. They must be all before or all after the rows that the step
+    /// writes.
     pub(super) fn span(
         &self,
         out: u64,
@@ -79,7 +80,7 @@ impl<'a> Replay<'a> {
         Ok((first..=last).step_by(stride as usize).collect())
     }
 
-    /// Returns a list of rows.
+    /// Returns `calls` entries of the plan's lists.
     pub(super) fn list(&self, start: u32, calls: usize) -> Checked<&'a [u32]> {
         let start = start as usize;
         let list = self.plan.lists.get(start..start + calls);
@@ -92,7 +93,7 @@ impl<'a> Replay<'a> {
         let ends = self.list(ends, nodes.len())?;
         let mut begin = 0;
         for (&end, &node) in ends.iter().zip(nodes) {
-            // It is the last port, after those that take one value.
+            // It is the last port; each earlier port takes one value.
             let values = self.mini_batch.graph.values(node).skip(port);
             if u64::from(begin) + values.len() as u64 != u64::from(end) {
                 let (got, expected) = (i64::from(end) - i64::from(begin), values.len());

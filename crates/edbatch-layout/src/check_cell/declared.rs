@@ -1,4 +1,4 @@
-//! Evaluates the declaration of a cell on terms.
+//! Evaluates the declaration of a cell symbolically.
 
 use edbatch_graph::{Instruction, Kind, Op, Shape};
 

@@ -144,7 +144,8 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Checks that `count` elements can be written, before too many of them are computed.
+    /// Checks that `count` elements can be written. Called before a step computes them, because an
+    /// invalid one may compute too many.
     pub(super) fn may_write(&self, place: Place, count: usize) -> Checked {
         let width = match place.base {
             Base::Scratch(region) => self.plan.regions.get(usize::from(region)),

@@ -1,4 +1,4 @@
-//! Evaluates the steps of a compiled cell on terms.
+//! Evaluates the steps of a compiled cell symbolically.
 
 use edbatch_graph::{Arity, ParameterId};
 
@@ -8,7 +8,7 @@ use super::terms::{Binary, Expression, Term, Terms, Unary};
 use crate::cell_plan::{Base, CellStep, Mode, Place};
 use crate::elementwise::{Assignment, Elementwise, Form, Operation};
 
-/// Runs a step.
+/// Evaluates a step, and writes its results to the memory.
 pub(super) fn run(step: &CellStep, memory: &mut Memory<'_>, terms: &mut Terms) -> Checked {
     memory.begin_step();
     let area = |rows: u32, columns: u32| rows as usize * columns as usize;
@@ -109,7 +109,7 @@ fn stacked(
     Ok(stacked)
 }
 
-/// Adds a product to `start`, if there is one, which has an element for each row.
+/// Adds a product to `start`, if there is one. `start` has an element for each row of the product.
 fn added(
     start: Option<Vec<Term>>,
     mut product: Vec<Term>,

@@ -6,7 +6,7 @@ use edbatch_graph::{Op, ParameterId, Reduction};
 
 use crate::elementwise::Function;
 
-/// A hash-consed expression: equal terms are equal expressions.
+/// A hash-consed expression: two terms are equal if and only if their expressions are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Term(u32);
 
@@ -31,7 +31,8 @@ pub(super) enum Expression {
     Unary(Unary, Term),
     /// An element times a number, by its bits.
     Scale(u32, Term),
-    /// An operation on two elements; [`Terms::binary`] sorts them if it commutes.
+    /// An operation on two elements. [`Terms::binary`] sorts the elements if the operation
+    /// commutes.
     Binary(Binary, Term, Term),
     /// An element of the softmax of a list, or of its logarithm.
     Softmax { list: Term, element: u32, logarithm: bool },

@@ -2,8 +2,9 @@
 //!
 //! A product of a parameter and a vector reads the vector in place. The products of a batch that
 //! read one vector become a single product if their results and their weights are contiguous. An
-//! element-wise batch needs its operands and results contiguous, in the order of the batch, where
-//! they are results of the cell; other operands are copied by explicit steps.
+//! element-wise batch needs its results, and the operands that the cell computes, contiguous in the
+//! order of the batch. Explicit steps copy those that are not. Arguments and returned variables are
+//! accessed in place.
 //!
 //! The same batches run in two layouts. Without a planner, results are stored batch by batch and
 //! parameters in the order of their declaration. With the paper's Alg. 2, one order is found for
@@ -102,10 +103,10 @@ fn joins(equations: &Equations<'_>, stack: &Stack, var: Var, weights: Weights) -
     vector(last) == vector(var) && (weights == Weights::Planned || follows())
 }
 
-/// The layout problem for Alg. 2. The weight of an operand is the number of bytes that a call would
-/// copy: all of it where an element-wise batch reads or writes results of the cell. Other operands
-/// have weight 1, because parameters are laid out once at load, and arguments of the cell and of
-/// products are read in place.
+/// Formulates the layout problem for Alg. 2. The weight of an operand of an element-wise batch is
+/// the number of bytes that a call would copy, if the cell computes all its variables. Other
+/// operands have weight 1, because parameters are laid out once at load, and arguments of the cell
+/// and of products are read in place.
 fn problem<'a>(
     equations: &Equations<'_>,
     batches: &'a [Vec<Var>],
@@ -120,7 +121,7 @@ fn problem<'a>(
     let mut inner = InnerProblem::new(equations.cell, batches, weight);
     for group in groups {
         if let Group::Stacks(stacks) = group {
-            // If contiguous, they are one product.
+            // Products with contiguous results become one product.
             let several = stacks.iter().filter(|stack| stack.products.len() > 1);
             several.for_each(|stack| inner.want_neighbours(&stack.products));
         }
@@ -128,13 +129,13 @@ fn problem<'a>(
     inner
 }
 
-/// Returns the runs of results that a layout makes contiguous and that a batch uses so.
+/// Returns the runs of results that a layout makes contiguous and that a batch uses as a whole.
 fn blocks(equations: &Equations<'_>, inner: &InnerProblem<'_>, layout: &Layout) -> Vec<Vec<Var>> {
     let mut place_of = vec![0; layout.order.len()];
     for (place, &variable) in layout.order.iter().enumerate() {
         place_of[variable as usize] = place;
     }
-    // For each place: true if its variable is in one block with the next.
+    // For each place: true if its variable is in the same block as the next.
     let mut joined = vec![false; place_of.len()];
     for (id, operand) in inner.problem.operands() {
         let vars: Vec<Var> =

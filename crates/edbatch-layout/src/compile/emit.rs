@@ -179,7 +179,7 @@ impl Emitter<'_> {
     fn other(&mut self, var: Var) {
         let operands = self.equations.operands(var);
         match self.equations.op(var) {
-            // It is part of another variable.
+            // A slice is part of another variable.
             Op::Slice { .. } => return,
             Op::MatMul => return self.matrix_product(var),
             Op::Concat => return self.concatenation(var),
@@ -251,7 +251,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Copies returned variables that are stored elsewhere into the output row.
+    /// Copies returned variables into the output row, unless they are stored there.
     fn return_elsewhere(&mut self) {
         let outputs = self.equations.cell.outputs().iter().zip(&self.equations.output().offsets);
         for (&var, &offset) in outputs {

@@ -60,14 +60,14 @@ impl<'a> Equations<'a> {
         self.readers(var).len() == 1 && !self.is_returned(var)
     }
 
-    /// Returns true if the variable is the result of an operation, and not part of another
+    /// Returns true if the variable is the result of an operation, and not a slice of another
     /// variable.
     pub(super) fn is_result(&self, var: Var) -> bool {
         !self.op(var).is_source() && !matches!(self.op(var), Op::Slice { .. })
     }
 
     /// Returns true if a layout may choose the variable's place: a step of the cell computes it, it
-    /// is not part of another variable, and it is not returned.
+    /// is not a slice of another variable, and it is not returned.
     pub(super) fn is_free(&self, var: Var) -> bool {
         let given = matches!(self.op(var), Op::Input { .. } | Op::Lookup { .. } | Op::Parameter(_));
         !given && !matches!(self.op(var), Op::Slice { .. }) && !self.is_returned(var)

@@ -1,9 +1,9 @@
 //! Finds operations that need no step of their own, because another operation's step includes them.
 //!
 //! A sum of products needs no addition: the second product accumulates into the place of the first.
-//! The result is bit-identical, because each product is a chain of its own. A concatenation that
-//! only matrix products read, as their right factor, is not materialised: they read its pieces. A
-//! matrix product also adds the bias of its rows.
+//! The result is bit-identical, because each dot product is summed separately and then added. A
+//! concatenation that only matrix products read, as their right factor, is not materialised: they
+//! read its pieces. A matrix product also adds the bias of its rows.
 
 use edbatch_graph::{Op, Shape, Var};
 
@@ -12,7 +12,7 @@ use super::equations::Equations;
 /// The role of a variable in another operation's step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Idiom {
-    /// No such role.
+    /// The variable has no such role.
     None,
     /// A product that is term `index` of a sum of products.
     Term { sum: Var, index: usize },

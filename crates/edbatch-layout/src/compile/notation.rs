@@ -104,7 +104,7 @@ impl CellText {
         names.join(" ")
     }
 
-    /// `(i f) (o waiting g); fused c h`
+    /// Returns groups as text, such as `(i f) (o waiting g); fused c h`.
     pub(super) fn groups(&self, groups: &[Group]) -> String {
         let group = |group: &Group| match group {
             Group::Stacks(stacks) => {
@@ -152,7 +152,7 @@ struct Scope<'c> {
 }
 
 impl<'c> Scope<'c> {
-    /// Returns a variable, or else a parameter.
+    /// Returns the variable with this name, or else declares a parameter.
     fn get(&mut self, name: &str) -> Tensor<'c> {
         let cell = self.cell;
         let parameter = || match name.as_bytes()[0] {

@@ -2,7 +2,7 @@
 //!
 //! Returned results are computed in the output row, and operands of a concatenation inside the
 //! concatenation. Products that read one vector are one step if their results are contiguous, and
-//! if all of them overwrite their results or all accumulate. Stacks of products can share results:
+//! if either all overwrite their results or all accumulate. Stacks of products can share results:
 //! in a TreeLSTM, the stacks of both children share i, o and u, but not the forget gates. Only some
 //! orders keep every stack together, such as `f_l i o u f_r`. Each stack demands that its results
 //! be consecutive; [`aligned::plan`] finds an order that satisfies all stacks, or most of them.
@@ -25,13 +25,13 @@ pub(super) const SEARCH: Search = Search { seed: 0, restarts: 4, tests: 64 };
 /// The results that share a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Regions {
-    /// None; operands of concatenations are copied.
+    /// No results; operands of concatenations are copied.
     Declared,
     /// Operands of a concatenation only.
     Apart,
-    /// Products that read one vector, in the order of their declaration.
+    /// Also products that read one vector, in the order of their declaration.
     ByVector,
-    /// Products that read one vector or accumulate into each other's results, in an order that
+    /// Also products that read one vector or accumulate into each other's results, in an order that
     /// keeps stacks together.
     Shared,
 }
@@ -160,7 +160,7 @@ impl Places {
     }
 
     /// Places returned results in the output row. Slices and arguments have places elsewhere, and
-    /// are copied there at the end.
+    /// are copied to the output row at the end.
     fn place_outputs(&mut self, equations: &Equations<'_>) {
         for (&var, &offset) in equations.cell.outputs().iter().zip(&equations.output().offsets) {
             if equations.is_result(var) && self.place[var.index()].is_none() {
@@ -169,7 +169,7 @@ impl Places {
         }
     }
 
-    /// Places operands of concatenations inside the whole, outer concatenations first.
+    /// Places operands of concatenations inside the concatenations, outer ones first.
     fn place_concatenations(&mut self, equations: &Equations<'_>, idioms: &Idioms) {
         for var in equations.vars().rev() {
             if equations.op(var) != Op::Concat || idioms.of(var) == Idiom::Pieces {
@@ -242,8 +242,8 @@ impl Places {
         }
     }
 
-    /// Places the results of stacks, both of products that run and of those that wait. Stacks that
-    /// share results share a region.
+    /// Places the results of stacks, both of products that run and of products that wait. Stacks
+    /// that share results share a region.
     fn place_shared(&mut self, equations: &Equations<'_>, idioms: &Idioms, stacks: &[Stack]) {
         let mut regions: Vec<Vec<Var>> = Vec::new();
         let mut together: Vec<Vec<u32>> = Vec::new();

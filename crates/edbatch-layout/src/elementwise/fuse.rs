@@ -12,7 +12,7 @@ use super::{Form, Function, Operation, Register};
 pub(super) struct Fused {
     pub(super) operation: Operation,
     pub(super) operands: Vec<Register>,
-    /// In the numbering of the operations.
+    /// The register, numbered as in `ops`.
     pub(super) result: Register,
 }
 
@@ -138,7 +138,7 @@ fn sum<'a>(
 }
 
 /// Fuses `f(x)` into an operation that also reads `others` and absorbs `inner`. The second form is
-/// for an x that is a sum.
+/// for an `x` that is a sum without other readers.
 fn gated<'a>(
     f: Function,
     x: Register,

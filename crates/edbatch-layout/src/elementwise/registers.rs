@@ -13,7 +13,7 @@ pub(super) fn assign(inputs: u16, fused: Vec<Fused>, outputs: &[Register]) -> El
     let output = |index: usize| Register(inputs + index as u16);
     let mut temporaries =
         Temporaries { first: inputs + outputs.len() as u16, count: 0, free: vec![] };
-    // By register in the numbering of the operations: inputs keep their registers.
+    // The allocated register of each input and operation. Inputs keep their registers.
     let mut register: Vec<Register> = (0..computed as u16).map(Register).collect();
     let mut assignments = Vec::new();
     for (index, Fused { operation, operands, result }) in fused.into_iter().enumerate() {

@@ -8,10 +8,10 @@ use super::{Lifetimes, MiniBatch, Planner};
 
 /// A best-fit allocator, which grows if no free range is large enough.
 ///
-/// *Cost*: linear in the number of free ranges, which is at most the number of live batches.
+/// *Cost*: linear in the number of free ranges, at most one more than the live spans.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arena {
-    /// Ascending; adjacent ranges are merged.
+    /// The free ranges, ascending. Adjacent ranges are merged.
     free: Vec<Range<u64>>,
     end: u64,
 }
@@ -23,13 +23,13 @@ impl Arena {
         self.end = taken;
     }
 
-    /// Returns the size of the arena.
+    /// Returns the size of the arena, in elements.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Allocates `len` elements in the smallest range that they fit into, or grows. Returns their
-    /// offset.
+    /// Allocates `len` elements in the smallest free range that is large enough, or at the end.
+    /// Returns their offset.
     pub(super) fn allocate(&mut self, len: u64) -> u64 {
         // The best fit keeps larger ranges for larger batches.
         let fitting = self.free.iter().enumerate();
@@ -90,8 +90,7 @@ impl Span {
 }
 
 impl Planner {
-    /// Finds the last reader of every span, of batches and of hoisted rows. With distinct lifetimes
-    /// no span is freed.
+    /// Finds the last reader of every span. With [`Lifetimes::Distinct`] no span is freed.
     pub(super) fn find_lifetimes(&mut self, mini_batch: &MiniBatch<'_>) {
         self.list_values(mini_batch);
         let reuse = self.lifetimes == Lifetimes::Reuse;
@@ -116,8 +115,8 @@ impl Planner {
         }
     }
 
-    /// Lists the values that each batch reads, and records it as their last reader so far. Without
-    /// a reader, a span is freed after its own batch.
+    /// Lists the values that each batch reads, and sets the last reader of each batch's span. A
+    /// span that no batch reads is freed after the batch that writes it.
     fn list_values(&mut self, &MiniBatch { program, graph, schedule, .. }: &MiniBatch<'_>) {
         self.spans.clear();
         self.values.clear();

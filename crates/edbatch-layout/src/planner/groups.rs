@@ -1,5 +1,6 @@
-//! Groups batches whose prologues run as one step: all batches that name rows of a table, or
-//! several batches whose values exist.
+//! Groups batches of one kind whose prologues run as one step. If the prologue reads table rows,
+//! the group is all batches of the kind. If it reads values, the group is a batch and the next ones
+//! whose values are computed before that batch runs.
 //!
 //! The groups depend only on the graph and its schedule.
 
@@ -10,27 +11,27 @@ use edbatch_graph::{Kind, NodeId, Source};
 use super::MiniBatch;
 use crate::cell_plan::Base;
 
-/// Batches with fewer calls are joined to run their prologue once.
+/// A batch with at least this number of calls never joins a group whose prologue reads values.
 const MIN_CALLS_ALONE: usize = 16;
 
-/// A group with this number of calls takes no further batch.
+/// A group with at least this number of calls takes no further batch.
 const MAX_CALLS_TO_JOIN: usize = 64;
 
 /// Batches of one kind that share a prologue step.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) kind: Kind,
-    /// The batches that read the results, in [`Groups::batches`].
+    /// The range of its batches in [`Groups::batches`].
     batches: Range<usize>,
-    /// The number of hoisted rows.
+    /// The number of rows that the prologue computes.
     pub(super) rows: u32,
 }
 
-/// A batch's part of a group's results.
+/// A batch's part of a group's prologue results.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     pub(super) group: u32,
-    /// The hoisted row of the batch's first call, for a prologue that depends on a value.
+    /// The index of the first call's row, if the prologue reads values.
     pub(super) first_row: u32,
 }
 
@@ -40,17 +41,18 @@ pub(super) struct Groups {
     groups: Vec<Group>,
     /// All batches, sorted by kind.
     batches: Vec<u32>,
-    /// By kind: the end of its batches.
+    /// By kind: the end of its batches in `batches`.
     ends: Vec<usize>,
-    /// By batch.
+    /// By batch: its part of a group's results, if it is in a group.
     shares: Vec<Option<Share>>,
 }
 
 impl Groups {
     /// Finds the groups. `rows` returns the number of distinct rows of a cell's table; `batch_of`
-    /// is the batch of each node. Prologues of values run only if `for_values`.
+    /// is the batch of each node. If `for_values` is false, prologues that read values form no
+    /// groups.
     ///
-    /// *Cost*: O(batches + calls that are joined).
+    /// *Cost*: O(batches + calls of grouped batches).
     pub(super) fn find(
         &mut self,
         mini_batch: &MiniBatch<'_>,
@@ -98,15 +100,15 @@ impl Groups {
         self.batches.clear();
         self.batches.resize(schedule.len(), 0);
         for (index, batch) in (0..).zip(schedule.batches()) {
-            // Starts at the end of the previous kind, and reaches its own end.
+            // The kind's next index: from the end of the previous kind to its own end.
             let next = &mut self.ends[batch.kind.index()];
             self.batches[*next] = index;
             *next += 1;
         }
     }
 
-    /// Joins small batches to groups: a batch, and the next ones whose values exist before that
-    /// batch runs.
+    /// Groups small batches of a kind: a batch, and the next ones whose values are computed before
+    /// that batch runs.
     fn join(
         &mut self,
         &MiniBatch { graph, schedule, .. }: &MiniBatch<'_>,
@@ -138,7 +140,7 @@ impl Groups {
                 batches.next();
             }
             if batches.start == first + 1 {
-                // Later batches of the kind are unlikely to find any either.
+                // Stop: later batches of the kind are unlikely to form a group either.
                 return;
             }
             let (group, mut first_row) = (self.groups.len() as u32, 0);
@@ -150,7 +152,8 @@ impl Groups {
         }
     }
 
-    /// Returns the number of elements of each group's results, and the last batch that reads them.
+    /// Returns the size of each group's prologue results in elements, and the last batch that reads
+    /// them.
     pub(super) fn results(
         &self,
         &MiniBatch { program, .. }: &MiniBatch<'_>,
@@ -162,7 +165,7 @@ impl Groups {
         })
     }
 
-    /// Returns the group whose first batch this is, with its index.
+    /// Returns the group that begins with this batch, if any, and its index.
     pub(super) fn begun_by(&self, batch: usize) -> Option<(usize, Group)> {
         let index = self.shares[batch]?.group as usize;
         let group = &self.groups[index];
@@ -175,7 +178,7 @@ impl Groups {
         &self.batches[group.batches.clone()]
     }
 
-    /// Returns a batch's part of a group's results.
+    /// Returns a batch's part of a group's prologue results, if it is in a group.
     pub(super) fn share(&self, batch: usize) -> Option<Share> {
         self.shares[batch]
     }

@@ -10,7 +10,7 @@ use crate::plan::{Action, Operand, Plan, Step};
 use crate::program::Signature;
 
 impl Planner {
-    /// Plans the operands of a batch. Lists of table rows are only counted.
+    /// Plans the operands of a batch. Only reserves space for lists of table rows.
     pub(super) fn operands(
         &self,
         graph: &Graph,
@@ -94,8 +94,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Plans the operand for hoisted or folded rows, if the batch has one. Returns the action of
-    /// the batch.
+    /// Plans the operand that locates a batch's prologue results, hoisted or folded, if it reads
+    /// any. Returns the action of the batch.
     pub(super) fn hoisted_rows(
         &self,
         schedule_len: usize,
@@ -128,8 +128,8 @@ impl Planner {
     }
 }
 
-/// Makes an operand of the listed rows from `start` on, for a batch that writes at `out`. The rows
-/// are removed from the lists if they are a span. `stride` is the stride for a single row.
+/// Makes an operand of the rows `lists[start..]`, for a batch that writes at `out`. If the rows are
+/// a span, removes them from `lists`. A single row is a span with this `stride`.
 pub(super) fn listed(lists: &mut Vec<u32>, start: usize, stride: u32, out: u32) -> Operand {
     match span(&lists[start..], stride, out) {
         Some(span) => {
@@ -140,8 +140,8 @@ pub(super) fn listed(lists: &mut Vec<u32>, start: usize, stride: u32, out: u32) 
     }
 }
 
-/// Returns a list of rows as a span, if they are at equal distances, on one side of the rows that
-/// are written at `out`.
+/// Returns rows as a span, if they ascend at equal distances and are all before or all after the
+/// rows that are written at `out`.
 fn span(rows: &[u32], stride: u32, out: u32) -> Option<Operand> {
     let (&first, rest) = rows.split_first()?;
     let stride = match rest.first() {

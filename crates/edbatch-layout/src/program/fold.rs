@@ -2,10 +2,11 @@
 //!
 //! A prologue that reads a row of a table depends only on that row and on weights, not on the
 //! mini-batch. So a backend can compute it for all rows when it is loaded. The cell's body then
-//! reads a row of the **folded table** like a row of any table. A mini-batch need not find distinct
-//! rows or run the prologue, and is a wave shorter. The same kernels compute the same bits.
+//! reads a row of the **folded table** like a row of any table. A mini-batch then neither finds
+//! distinct rows nor runs the prologue. Results are bit-identical, because the same kernels compute
+//! them.
 //!
-//! Folding costs load time and memory, also for rows that no call ever names, and weights must not
+//! Folding costs load time and memory, also for rows that no call ever reads, and weights must not
 //! change. So it is optional, with a limit.
 //!
 //! *Source*: ours; the paper hoists nothing. *Cost*: O(rows) prologues at load.
@@ -24,7 +25,7 @@ const MAX_ROWS_PER_STEP: u32 = 1024;
 /// memory of a program's folded tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoldedTable {
-    /// The table port that divides the cell.
+    /// The table port that the cell's prologue reads.
     pub port: usize,
     /// The number of rows of the table.
     pub rows: u32,
@@ -52,7 +53,7 @@ impl Program {
         let kinds = (0..self.cells.len()).map(Kind::new);
         let mut tables: Vec<(Kind, FoldedTable)> =
             kinds.filter_map(|kind| Some((kind, self.foldable(kind)?))).collect();
-        // To fit as many as possible.
+        // Smallest first, to fold as many tables as possible.
         tables.sort_by_key(|(_, table)| table.elements());
         let (mut folded, mut end) = (vec![None; self.cells.len()], 0);
         for (kind, mut table) in tables {
@@ -69,7 +70,8 @@ impl Program {
         self
     }
 
-    /// Returns the folded form of the table that divides a cell, if there is one.
+    /// Returns the folded form of the table that a cell's prologue reads, if any. Its `start` is
+    /// not set.
     fn foldable(&self, kind: Kind) -> Option<FoldedTable> {
         let hoisted = self.cell(kind).hoisted.as_ref()?;
         let port = hoisted.table()?;
@@ -77,7 +79,7 @@ impl Program {
         Some(FoldedTable { port, rows, start: 0, stride: hoisted.prologue.output_stride })
     }
 
-    /// Returns the folded table of a cell, if its table is folded.
+    /// Returns the folded table of a cell, if it has one.
     #[must_use]
     pub fn folded(&self, kind: Kind) -> Option<FoldedTable> {
         self.signature(kind).folded

@@ -11,11 +11,11 @@ use crate::cell_plan::{Base, CellStep, Place};
 use crate::copied::Why;
 use crate::elementwise::{Elementwise, Register};
 
-/// The places of an operand, or of the results, of all positions of a batch.
+/// The places of one operand, or of the results, for all operations of a batch.
 enum Role {
     /// Contiguous, from this place on.
     Block(Place),
-    /// A place for each position.
+    /// A place for each operation.
     Each(Vec<Place>),
 }
 
@@ -54,8 +54,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Sorts a batch by the places of its results; or, if some are returned by the cell, by the
-    /// places of its first operand that consists of free variables.
+    /// Sorts a batch by the places of its results. If the cell returns some of them, sorts it by
+    /// the places of its first operand whose variables are all free, if there is one.
     fn in_order(&self, batch: &[Var]) -> Vec<Var> {
         let (equations, mut batch) = (self.equations, batch.to_vec());
         let is_free = |&var: &Var| equations.is_free(var);

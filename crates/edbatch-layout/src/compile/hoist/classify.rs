@@ -9,12 +9,13 @@ pub(super) struct Parts {
     pub(super) prologue: Vec<CellStep>,
     /// Each step with the places of prologue results that it reads.
     pub(super) body: Vec<(CellStep, Vec<Place>)>,
-    /// All these places, with the number of elements that are read.
+    /// All places of prologue results that the body reads, with the number of elements.
     pub(super) handed_on: Vec<(Place, u32)>,
 }
 
-/// Divides the steps by an argument. Returns `None` if a step reads one place with results of both
-/// parts, or if the prologue would overwrite results that the body reads.
+/// Divides the steps into those that depend on the argument `from` alone, and the others. Returns
+/// `None` if a step reads one place with results of both parts, or if the prologue would overwrite
+/// results that the body reads.
 pub(super) fn classify(plan: &CellPlan, from: Base) -> Option<Parts> {
     let mut columns = Columns::new(from, &plan.regions);
     let (mut prologue, mut body) = (Vec::new(), Vec::new());
@@ -22,7 +23,7 @@ pub(super) fn classify(plan: &CellPlan, from: Base) -> Option<Parts> {
     for step in &plan.steps {
         let is_prologue = columns.follows(step);
         if is_prologue {
-            // The body reads the old contents.
+            // The body must read the old contents.
             let mut writes = step.writes().into_iter();
             if writes.any(|write| handed_on.iter().any(|&read| overlap(write, read))) {
                 return None;
@@ -48,7 +49,7 @@ pub(super) fn classify(plan: &CellPlan, from: Base) -> Option<Parts> {
 /// The columns of scratch that depend on one argument alone.
 struct Columns {
     from: Base,
-    /// By region and column.
+    /// By region and column: true if it depends on the argument alone.
     follow: Vec<Vec<bool>>,
 }
 

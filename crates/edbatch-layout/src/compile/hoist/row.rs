@@ -6,7 +6,7 @@ use crate::record_layout::next_line;
 
 /// The prologue results that the body reads: ranges of scratch, each aligned to a cache line.
 pub(super) struct Row {
-    /// The place of a range in scratch, its width, and its offset in the row.
+    /// For each range: its place in scratch, its width, and its offset in the row.
     ranges: Vec<(Place, u32, u32)>,
     pub(super) width: u32,
 }

@@ -41,8 +41,8 @@ impl Order<'_> {
         }
     }
 
-    /// Returns the variables that an operation waits for which is not element-wise; and true if
-    /// there is such an operation.
+    /// Returns, for each variable, true if a barrier waits for it; and true if there is a barrier.
+    /// A barrier is an operation that is not element-wise or must still broadcast an operand.
     fn awaited(&self) -> (Vec<bool>, bool) {
         let mut awaited = vec![false; self.equations.len()];
         let mut is_waiting = false;
