@@ -31,7 +31,7 @@ pub struct TaggerSizes {
     pub hidden: usize,
     /// LSTMs in each stack.
     pub layers: usize,
-    /// Elements between the stacks and the scores.
+    /// Elements of the hidden layer between the stacks and the scores.
     pub mlp: usize,
     /// Number of tags.
     pub tags: usize,
@@ -66,7 +66,8 @@ impl Model for BiLstmTagger {
     }
 }
 
-/// The part that both taggers share. `words` decides where the vectors of words come from.
+/// The cells that both taggers share. The argument `words` of [`Tagger::new`] says where the
+/// vectors of words come from.
 #[derive(Clone, Debug)]
 pub(crate) struct Tagger {
     forward: Stack,

@@ -1,8 +1,8 @@
-//! The BiLSTM tagger with characters: words that are not in the vocabulary are spelled.
+//! The BiLSTM tagger with characters: unknown words are read character by character.
 //!
 //! *Source*: Lample et al., NAACL 2016, in the variant that the ED-Batch authors benchmark. The
-//! vector of a known word is its embedding; the vector of a spelled word is the concatenation of
-//! the last states of two stacks of LSTMs over its characters.
+//! vector of a known word is its embedding. Any other word is *spelled*: its vector is the
+//! concatenation of the last states of two stacks of LSTMs over its characters.
 //!
 //! The stacks over the sentence read the same record for known and spelled words. If they looked up
 //! embeddings themselves, known and spelled words would be different kinds and could not share a
@@ -20,7 +20,7 @@ use crate::cells::vector;
 use crate::model::{BuildError, Model};
 use crate::stack::{Reads, Stack, Step};
 
-/// The BiLSTM tagger with characters: words that are not in the vocabulary are spelled.
+/// The BiLSTM tagger with characters: unknown words are read character by character.
 #[derive(Clone, Debug)]
 pub struct BiLstmTaggerChar {
     network: Arc<Network>,
@@ -31,8 +31,8 @@ pub struct BiLstmTaggerChar {
     tagger: Tagger,
 }
 
-/// The sizes of a [`BiLstmTaggerChar`]. `embed` must be `2 × char_hidden`, the size of a spelled
-/// word's vector.
+/// The sizes of a [`BiLstmTaggerChar`]. `tagger.embed` must be `2 × char_hidden`, the size of a
+/// spelled word's vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CharTaggerSizes {
     /// The sizes of the tagger without characters.

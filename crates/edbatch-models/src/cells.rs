@@ -7,7 +7,7 @@ pub(crate) fn lstm_state(network: &mut Network, hidden: usize) -> Result<RecordI
     network.record("state", [("h", vector(hidden)?), ("c", vector(hidden)?)])
 }
 
-/// Declares the scores of all classes: `[classes]`.
+/// Declares the record `logits`: a score for each class, `[classes]`.
 pub(crate) fn logits(network: &mut Network, classes: usize) -> Result<RecordId, CellError> {
     network.record("logits", [("logits", vector(classes)?)])
 }
@@ -70,7 +70,7 @@ pub(crate) fn between<'c>(z: Tensor<'c>, h: Tensor<'c>, c: Tensor<'c>) -> Tensor
     c + z * (h - c)
 }
 
-/// `{prefix}.weight · x + {prefix}.bias`. x is (in), the result is (rows).
+/// Returns `{prefix}.weight · x + {prefix}.bias`. `x` is (in), the result is (rows).
 pub(crate) fn linear<'c>(
     cell: &'c CellBuilder,
     prefix: &str,

@@ -110,7 +110,7 @@ pub enum Family {
     Trees,
     /// Sentences of words with tags; `vocab.txt` and `tags.txt`.
     Tagged,
-    /// Sentences of words with tags, where unknown words are spelled; also `chars.txt`.
+    /// Like `Tagged`, but unknown words are read character by character; also `chars.txt`.
     Spelled,
     /// Sentences to translate; `src_vocab.txt` and `tgt_vocab.txt`.
     Translation,
@@ -136,8 +136,9 @@ impl ModelConfig {
         serde_json::to_string_pretty(self).expect("plain data becomes JSON") + "\n"
     }
 
-    /// Creates a configuration for `outputs` classes or tags: two layers, and `hidden` elements for
-    /// all other sizes, as in our benchmarks.
+    /// Creates the configuration of our benchmarks for `outputs` classes or tags: two layers;
+    /// `mlp`, and `embed` if it is `None`, equal to `hidden`; `char_embed` and `char_hidden` half
+    /// of `embed`.
     #[must_use]
     pub fn new(model: ModelName, hidden: usize, embed: Option<usize>, outputs: usize) -> Self {
         let embed = embed.unwrap_or(hidden);
@@ -162,7 +163,7 @@ impl ModelConfig {
     /// Checks that every size is in the range that all models share. Models check the rest.
     ///
     /// # Errors
-    /// If a size is out of range; names the member.
+    /// If a size is out of range. The error names the JSON member.
     pub fn check(&self) -> Result<(), ConfigError> {
         let sizes = [
             ("hidden", Some(self.hidden), MAX_SIZE),
@@ -182,7 +183,7 @@ impl ModelConfig {
         Ok(())
     }
 
-    /// Returns an optional size, or an error that the model needs it.
+    /// Returns an optional size, or an error if it is missing.
     pub(crate) fn size(&self, member: &str, size: Option<usize>) -> Result<usize, ConfigError> {
         size.ok_or_else(|| ConfigError(format!("{} needs \"{member}\", got none", self.model)))
     }
@@ -206,7 +207,7 @@ impl ModelConfig {
 /// The maximum size of a dimension of a tensor.
 const MAX_SIZE: usize = (1 << 31) - 1;
 
-/// The maximum number of layers: more than models have, and few enough to declare at once.
+/// The maximum number of layers: more than real models have, but quick to declare.
 const MAX_LAYERS: usize = 1000;
 
 impl fmt::Display for ModelName {

@@ -114,7 +114,7 @@ impl Lexicon {
         ZooInput::Lattice(lattice.map(|char| chars.id(char), |word| words.id(word)))
     }
 
-    /// Converts a numbered lattice. Numbers outside the vocabulary become unknown.
+    /// Converts a numbered lattice. Numbers outside the vocabulary become 0, the unknown token.
     fn numbered(&self, lattice: &Lattice<u32>) -> ZooInput {
         let Self::Lattices { chars, words } = self else { unreachable!("{FAMILY}") };
         let known = |id: u32, vocabulary: &Vocabulary| {

@@ -32,9 +32,9 @@ pub(crate) struct Wiring {
 }
 
 impl Wiring {
-    /// Declares the cells for a state of `N` fields, hidden vector first. `step` makes the next
-    /// state from the name of a cell, an embedding and a state; `initial` names the parameters of
-    /// the first state.
+    /// Declares the cells for a state of `N` fields, hidden vector first. `step` adds the equations
+    /// of the next state, given the name of a cell, an embedding and the previous state. `initial`
+    /// names the parameters of the first state.
     pub(crate) fn declare<const N: usize>(
         network: &mut Network,
         sizes: LatticeSizes,
@@ -60,7 +60,8 @@ impl Wiring {
     }
 
     /// Calls the cells for one lattice. State j, the state after character j, is the mean of the
-    /// arcs that end there; it has no node of its own, so its readers read all of its arcs.
+    /// arcs that end there; it has no node of its own, so its readers read all these arcs and
+    /// average them.
     pub(crate) fn build(
         &self,
         build: &Build<'_>,

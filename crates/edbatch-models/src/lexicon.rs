@@ -23,7 +23,7 @@ pub enum Lexicon {
         /// `tags.txt`: the names of the outputs.
         tags: Vec<String>,
     },
-    /// For sentences of words with tags, where unknown words are spelled.
+    /// For sentences of words with tags, where unknown words are read character by character.
     Spelled {
         /// `vocab.txt`: the words that are not spelled.
         words: Vocabulary,
@@ -44,7 +44,7 @@ pub enum Lexicon {
     Lattices {
         /// `chars.txt`: the characters.
         chars: Vocabulary,
-        /// `words.txt`: the words over the characters.
+        /// `words.txt`: the dictionary words that span several characters.
         words: Vocabulary,
     },
 }
@@ -53,7 +53,7 @@ impl Lexicon {
     /// Reads the vocabularies of a folder.
     ///
     /// # Errors
-    /// If a file is missing or not a valid vocabulary; names file and line.
+    /// If a file is missing or not a valid vocabulary. The error names the file and the line.
     pub fn read(family: Family, folder: &Path) -> Result<Self, Error> {
         let vocabulary = |name: &str| Vocabulary::read(folder.join(name));
         Ok(match family {
@@ -129,7 +129,7 @@ fn beginning(path: &Path, tokens: &[&str]) -> Result<Vocabulary, Error> {
     Ok(vocabulary)
 }
 
-/// Reads one name per line, in the order of their numbers.
+/// Reads a list of names, one per line. Name `i` is on line `i`, counted from 0.
 fn names(path: &Path) -> Result<Vec<String>, Error> {
     lines(path)?.collect()
 }

@@ -1,10 +1,10 @@
 //! The model zoo: nine dynamic neural networks, and the trait that they implement.
 //!
-//! A [`Model`] declares its cells once and wires one input at a time; it never sees a batch. Each
-//! of the nine benchmark models has a file about as short as its equations. [`Zoo`] is any of them,
-//! chosen by a configuration; [`Folder`] reads configuration and vocabularies from a model's
-//! folder. Use this crate to run one of these models, or only [`Model`] and [`Build`] for a model
-//! of your own.
+//! A [`Model`] declares its cells once. It *wires* one input at a time, which means that it calls
+//! the cells; it never sees a batch. Each of the nine models has a file about as short as its
+//! equations. [`Zoo`] is an enum of all of them; [`Folder`] reads configuration and vocabularies
+//! from a model's folder. Use this crate to run one of these models, or only [`Model`] and
+//! [`Build`] for a model of your own.
 //!
 //! *Cost*: wiring takes one `Graph::call` per node and one allocation per instance.
 //!

@@ -1,7 +1,7 @@
 //! A translator: an LSTM reads the source, another writes the target word by word.
 //!
 //! *Source*: Sutskever, Vinyals and Le, NIPS 2014, in the form that the ED-Batch authors benchmark.
-//! Decoding is greedy: the likeliest word is the next step's input, so that the graph grows while
+//! Decoding is greedy: the most likely word is the input of the next step. So the graph grows while
 //! it runs, and the sentences of a mini-batch end at different steps.
 
 use std::sync::Arc;
@@ -40,24 +40,24 @@ pub struct NmtSizes {
 pub struct SourceSentence {
     /// Its words, without [`END`].
     pub words: Vec<u32>,
-    /// When to stop.
+    /// The condition that ends the translation.
     pub stop: Stop,
 }
 
-/// When a translation ends.
+/// The condition that ends a translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// After the step whose likeliest word is [`END`], and after twice as many steps as the source
-    /// has words, and ten, at the latest.
+    /// After the step whose most likely word is [`END`], or after `2 n + 10` steps for a source of
+    /// `n` words, whichever comes first.
     AtEnd,
-    /// After this number of steps, whatever the words are: for measuring with random weights.
+    /// After this number of steps, whatever the words are: for benchmarks with random weights.
     After(usize),
 }
 
-/// The word before the first, in both vocabularies.
+/// The number of the token that begins a sentence, in both vocabularies.
 pub const BEGIN: u32 = 1;
 
-/// The word after the last, in both vocabularies.
+/// The number of the token that ends a sentence, in both vocabularies.
 pub const END: u32 = 2;
 
 impl LstmNmt {
@@ -114,8 +114,8 @@ impl Model for LstmNmt {
             }
     }
 
-    /// Emits the logits of every step; the tokens are their [`arg_max`](crate::arg_max), without a
-    /// last [`END`].
+    /// Emits the logits of every step. Their [`arg_max`](crate::arg_max) are the words of the
+    /// translation; a final [`END`] is not one of them.
     async fn build(&self, build: &Build<'_>, source: &SourceSentence) -> Result<(), BuildError> {
         let mut state = self.start;
         for &word in source.words.iter().chain([&END]) {
@@ -130,7 +130,7 @@ impl Model for LstmNmt {
             state = build.call(self.decoder, &[word], &[state])?;
             let scores = build.call(self.output, &[], &[state])?;
             build.emit(scores);
-            // Of all values only the state is needed by the next step; the others are freed.
+            // The next step needs only the state; all other values are freed.
             (word, [state]) = build.arg_max(scores, [state]).await;
             if word == END && source.stop == Stop::AtEnd {
                 break;

@@ -20,8 +20,8 @@ pub trait Model: Sync {
     /// Returns the cells, parameters and initial values.
     fn network(&self) -> &Arc<Network>;
 
-    /// Returns the relative cost of an input, for example its number of words or nodes. Threads
-    /// that divide a mini-batch get about equal sums.
+    /// Returns the relative cost of an input, for example its number of words or nodes. A
+    /// mini-batch is divided so that each thread gets about the same total cost.
     fn work(&self, _: &Self::Input) -> usize {
         1
     }

@@ -1,4 +1,4 @@
-//! The matrix-vector recursive network (MV-RNN): every node is a vector, its meaning, and a matrix
+//! The matrix-vector recursive network (MV-RNN): every node has a vector, its meaning, and a matrix
 //! that transforms its sibling's meaning.
 //!
 //! *Source*: Socher, Huval, Manning and Ng, EMNLP 2012, in the variant that the ED-Batch authors
@@ -14,7 +14,7 @@ use crate::cells::{linear, logits, vector};
 use crate::model::{BuildError, Model};
 use crate::tree::Wiring;
 
-/// The matrix-vector recursive network (MV-RNN): every node is a vector, its meaning, and a matrix
+/// The matrix-vector recursive network (MV-RNN): every node has a vector, its meaning, and a matrix
 /// that transforms its sibling's meaning.
 #[derive(Clone, Debug)]
 pub struct MvRnn {
@@ -26,7 +26,7 @@ pub struct MvRnn {
 /// The sizes of an [`MvRnn`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MvRnnSizes {
-    /// Number of tokens. Each has a matrix, so the embeddings have `vocabulary × hidden²` elements.
+    /// Number of tokens. Each has its own matrix: their table has `vocabulary × hidden²` elements.
     pub vocabulary: usize,
     /// The length of a vector; matrices are `hidden × hidden`.
     pub hidden: usize,

@@ -1,4 +1,4 @@
-//! The binary TreeGRU: the mean of one gated recurrent unit per child; scores for every node.
+//! The binary TreeGRU: a node's state is the mean of one GRU step per child. Scores every node.
 //!
 //! *Source*: the variant that the ED-Batch authors benchmark. A leaf uses its embedding as the
 //! previous state, so embeddings have the size of states.
@@ -13,7 +13,7 @@ use crate::cells::{between, bias, gru_state, linear, logits, weight};
 use crate::model::{BuildError, Model};
 use crate::tree::{TreeSizes, Wiring};
 
-/// The binary TreeGRU: the mean of one gated recurrent unit per child; scores for every node.
+/// The binary TreeGRU: a node's state is the mean of one GRU step per child. Scores every node.
 #[derive(Clone, Debug)]
 pub struct TreeGru {
     network: Arc<Network>,

@@ -1,7 +1,8 @@
 //! The binary TreeLSTM with two kinds of inner nodes, each with its own parameters.
 //!
-//! *Source*: the benchmark of the same name by the ED-Batch authors. A hash of a node's position
-//! chooses its cell, in place of a grammar in which the label of a phrase chooses it.
+//! *Source*: the benchmark of the same name by the ED-Batch authors. A hash of the tree's number
+//! and the node's index chooses the cell of a node. With a grammar, the label of the phrase would
+//! choose it.
 
 use std::sync::Arc;
 
@@ -21,10 +22,11 @@ pub struct TreeLstm2Type {
     nodes: [Kind; 2],
 }
 
-/// A tree and its number in a file.
+/// A tree and its index in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexedTree {
-    /// The number of the tree in its file, from 0. It determines the kinds of the nodes.
+    /// The index of the tree in its file, from 0. With a node's index it determines the node's
+    /// kind.
     pub index: u32,
     /// The tree.
     pub tree: Tree<u32>,
@@ -80,7 +82,7 @@ fn splitmix64(x: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    /// The first outputs of the generator with seed 0.
+    /// The first two outputs of the published generator with seed 0.
     #[test]
     fn splitmix64_equals_the_published_values() {
         assert_eq!(super::splitmix64(0), 0xE220_A839_7B1D_CDAF);

@@ -26,11 +26,11 @@ pub struct Vocabularies {
 
 /// Reads files of inputs and numbers their words, characters and labels.
 ///
-/// If all labels are numbers, they are the numbers of the classes, and the largest determines how
-/// many there are; otherwise each distinct label is a class. The characters and words of arc files
-/// keep their numbers. For taggers with characters, the vocabulary contains the words that occur
-/// more than five times. Words with a line end, which a vocabulary file cannot represent, stay
-/// unknown.
+/// If all labels are numbers below 65,536, they are class numbers, and the number of classes is the
+/// largest label plus one. Otherwise each distinct label is a class. The characters and words of
+/// arc files keep their numbers. For taggers with characters, the vocabulary contains the words
+/// that occur more than five times. Tokens that are empty or contain a line end stay unknown,
+/// because a vocabulary file cannot represent them.
 ///
 /// # Errors
 /// If a file cannot be read, or there are no labels.
@@ -81,7 +81,7 @@ fn tagged(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
     Ok(Lexicon::Tagged { words, tags: std::mem::take(&mut labels.names) })
 }
 
-/// Words that occur at most this often are spelled.
+/// Words that occur at most this number of times are left out of the vocabulary.
 const MAX_RARE: u32 = 5;
 
 fn spelled(files: &[PathBuf], labels: &mut Labels) -> Result<Lexicon, Error> {
@@ -163,7 +163,7 @@ fn numbered_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon,
 /// billion rows.
 const MAX_NUMBER: u32 = (1 << 22) - 1;
 
-/// Numeric labels must be below this limit to be the numbers of classes.
+/// If a numeric label reaches this limit, all labels are names of classes.
 const MAX_CLASSES: usize = 1 << 16;
 
 /// Distinct labels, in the order of their first occurrence.
@@ -216,12 +216,12 @@ pub enum VocabularyError {
         /// The files.
         files: Vec<PathBuf>,
     },
-    /// The number of files for translation is not two: sources and targets.
+    /// Translation needs two files, sources and targets.
     NotTwoFiles {
         /// The number of files.
         files: usize,
     },
-    /// The files mix lattices as numbers and lattices as text, which cannot share a vocabulary.
+    /// Some files have lattices as numbers, others as text. They cannot share a vocabulary.
     Mixed {
         /// An arc file.
         arcs: PathBuf,

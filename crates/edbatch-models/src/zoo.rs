@@ -153,7 +153,7 @@ impl Model for Zoo {
     }
 }
 
-/// The names of the predictions: the tags of a sentence, or the words of a translation.
+/// The predictions by name: the tags of a sentence, or the words of a translation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedOutputs<'a> {
     /// The name of the list in JSON: `tags` or `tokens`.
