@@ -18,8 +18,8 @@ const SUFFIX: &str = ".partial";
 /// The number of random letters and digits in a temporary name.
 const RANDOM: usize = 16;
 
-/// A file that appears at its path when it is complete. If it is dropped before
-/// [`finish`](Self::finish), nothing is left of it.
+/// A file that appears at its path when it is complete. Dropping it before [`finish`](Self::finish)
+/// removes the partial file.
 ///
 /// Pipes and devices are written directly.
 ///
@@ -120,13 +120,14 @@ pub(crate) fn prepare(path: &Path) -> (OsString, &Path) {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    // A folder that is writable need not be listable.
+    // Errors are ignored, because a folder can be writable but not listable.
     let _ = remove_leftovers(folder, |target| target == name);
     let prefix = [OsStr::new("."), name, OsStr::new(".")];
     (prefix.into_iter().collect(), folder)
 }
 
-/// A builder of temporary names, in the folder of the destination so that renaming copies nothing.
+/// Returns a builder of temporary names. They are used in the destination's folder, so that
+/// renaming copies nothing.
 pub(crate) fn named(prefix: &OsStr) -> Builder<'_, 'static> {
     let mut builder = Builder::new();
     builder.prefix(prefix).suffix(SUFFIX).rand_bytes(RANDOM);
@@ -141,11 +142,12 @@ pub(crate) fn named(prefix: &OsStr) -> Builder<'_, 'static> {
 pub fn remove_leftovers(folder: &Path, is_target: impl Fn(&OsStr) -> bool) -> io::Result<()> {
     for path in partial_files(folder, is_target)? {
         let is_folder = path.is_dir();
-        // Folders cannot be opened for writing; some systems lock only files that are.
+        // Folders cannot be opened for writing. Some systems can only lock files that are open for
+        // writing.
         let Ok(file) = File::options().read(is_folder).write(!is_folder).open(&path) else {
             continue;
         };
-        // Names are never reused: if the file has been renamed meanwhile, there is nothing to find.
+        // Names are never reused: if the file has been renamed meanwhile, nothing is removed.
         if file.try_lock().is_ok() {
             let removed =
                 if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
@@ -158,8 +160,8 @@ pub fn remove_leftovers(folder: &Path, is_target: impl Fn(&OsStr) -> bool) -> io
     Ok(())
 }
 
-/// Lists the partial files and folders in `folder` whose final name `is_target` accepts: those
-/// that are being written, and leftovers.
+/// Lists the partial files and folders in `folder` whose final name `is_target` accepts: files that
+/// are being written, and leftovers.
 ///
 /// # Errors
 /// If the folder cannot be listed.

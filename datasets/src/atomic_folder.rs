@@ -8,12 +8,12 @@ use tempfile::TempDir;
 
 use crate::atomic_file::{named, prepare};
 
-/// A folder that is filled under a temporary name and appears at its path when it is complete. If
-/// it is dropped before [`finish`](Self::finish), nothing is left of it.
+/// A folder that is filled under a temporary name and appears at its path when it is complete.
+/// Dropping it before [`finish`](Self::finish) removes the partial folder.
 ///
-/// Like a [`AtomicFile`](crate::AtomicFile), it is locked meanwhile, and the leftovers of killed
-/// processes are removed by the next one that fills the same folder. On systems that cannot lock
-/// folders, leftovers remain.
+/// Like an [`AtomicFile`](crate::AtomicFile), it is locked until it is complete. The next process
+/// that fills the same folder removes the leftovers of killed processes. On systems that cannot
+/// lock folders, leftovers remain.
 ///
 /// ```
 /// use edbatch_datasets::AtomicFolder;
@@ -55,13 +55,13 @@ impl AtomicFolder {
         }
     }
 
-    /// The temporary folder to write the files into.
+    /// Returns the temporary folder, into which the caller writes the files.
     #[must_use]
     pub fn partial(&self) -> &Path {
         self.partial.path()
     }
 
-    /// Moves the files to their path. If that folder exists, its other files stay.
+    /// Moves the files to their final path. If that folder exists, its other files stay.
     ///
     /// # Errors
     /// If a file cannot be moved.

@@ -12,11 +12,12 @@ use crate::tree::{Tree, TreeBuilder};
 pub(crate) enum Arity {
     /// Two children or one token.
     Two,
-    /// Any number of children, or one token, or nothing. The label before a child may be missing.
+    /// Any number of children, or one token, or nothing. The label may be missing if there is a
+    /// child.
     Any,
 }
 
-/// A token of the bracket syntax.
+/// A piece of a line: a bracket, or text between brackets and spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     Open,

@@ -32,7 +32,7 @@ pub enum Error {
         /// The text found there.
         got: String,
     },
-    /// The file is truncated, or a line is too long to find its end.
+    /// The file is truncated, or a line has more than [`MAX_LINE`](crate::MAX_LINE) bytes.
     Truncated {
         /// The position at which reading stopped.
         at: Position,

@@ -1,10 +1,10 @@
 //! Seeded generators: inputs with the statistics of real data sets, for benchmarks and tests that
 //! must run without a download.
 //!
-//! The generators match the statistics that determine how well a mini-batch can be batched, as
-//! measured on the real sets: lengths, depths of trees, the number of words in a lattice and how
-//! they nest and cross, and how often words repeat within a mini-batch of 64. They do not match
-//! grammar, meaning or word order.
+//! The generators match the statistics of the real sets that determine the sizes of batches:
+//! lengths, depths of trees, how often words repeat within a mini-batch of 64, and the number of
+//! words in a lattice and how they nest and cross. They do not match grammar, meaning or word
+//! order.
 //!
 //! | generator | model of | length | shape | distinct |
 //! |---|---|---|---|---|
@@ -15,7 +15,8 @@
 //! | [`Style::Newswire`] | ED-Batch's lattices | 43.1 characters | 0.54 words a character | 24 % |
 //! | [`Style::Weibo`] | Weibo NER | 54.7 characters | 0.31 words per character | 27 % |
 //!
-//! *Distinct* is the share of distinct words (for [`lattices`]: characters) in 64 instances.
+//! *Distinct* is the number of distinct words in 64 instances, divided by the number of words; for
+//! [`lattices`], of characters.
 //!
 //! The same seed gives the same instances if the random generator guarantees a stable stream, as
 //! `rand::rngs::Xoshiro256PlusPlus` does. *Cost.* A table of word frequencies per call (a
@@ -47,7 +48,8 @@ use crate::write::{write_lattices, write_pairs, write_sentences, write_trees};
 /// Generates every set with `count` instances, and its vocabularies. Returns file names and
 /// contents.
 ///
-/// The example `generate` writes these files to a folder; the fixtures of this crate are made so.
+/// The example `generate` writes these files to a folder; the fixtures of this crate are made this
+/// way.
 pub fn files(rng: &mut impl Rng, count: usize) -> Vec<(&'static str, Vec<u8>)> {
     let binary = binary_trees(rng, count);
     let sentences = tagged_sentences(rng, count);

@@ -41,7 +41,7 @@ pub fn open_with<R: Read + Send + 'static>(
     let path = path.as_ref();
     let refused = |source| Error::Open { file: path.display().to_string(), source };
     let file = File::open(path).map_err(refused)?;
-    // Some systems can open folders; then only reading fails.
+    // Some systems can open a folder; then the first read would fail.
     if file.metadata().map_err(refused)?.is_dir() {
         return Err(refused(io::ErrorKind::IsADirectory.into()));
     }
@@ -107,7 +107,7 @@ impl<R: BufRead> Lines<R> {
         std::str::from_utf8(&self.buffer).expect("checked when it was read")
     }
 
-    /// Returns an error at byte `byte` of the current line, or after its end.
+    /// Returns an error at byte `byte` of the current line, or at its end if the line is shorter.
     pub(crate) fn error(
         &self,
         byte: usize,
@@ -167,7 +167,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn broken(&self, source: io::Error) -> Error {
-        // Only the decompressor reports this; a plain file just ends.
+        // Only the decompressor reports this error; a plain file just ends.
         if source.kind() == io::ErrorKind::UnexpectedEof {
             let expected = "the rest of the compressed data".to_string();
             self.truncated(self.buffer.len(), expected, "the end of the file")

@@ -1,9 +1,9 @@
 //! The manifest of the full data sets: description, licence, source and checksums.
 //!
 //! The sets are not part of the repository. `cargo xtask data list` prints the manifest, `fetch`
-//! downloads the sets that have an address, and `check` compares a folder with the manifest. A
-//! file may be compressed: `sst/train.txt.gz` counts as `sst/train.txt`, and checksums refer to the
-//! uncompressed contents. Requires the feature `manifest`.
+//! downloads the sets that have a download address, and `check` compares a folder with the
+//! manifest. A file may be compressed: `sst/train.txt.gz` counts as `sst/train.txt`, and checksums
+//! refer to the uncompressed contents. Requires the feature `manifest`.
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};

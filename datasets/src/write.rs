@@ -1,7 +1,7 @@
 //! Writers of every format that this crate reads.
 //!
 //! Text that a format cannot represent, such as a word with a space or a label with a bracket, is
-//! an error of kind `InvalidInput`: reading never gives something else than was written.
+//! an error of kind `InvalidInput`. Otherwise reading would return something else.
 
 use std::io::{self, Write};
 
@@ -28,7 +28,7 @@ pub fn write_trees(trees: &[Tree], mut writer: impl Write) -> io::Result<()> {
 }
 
 /// Writes sentences as `word|TAG …`, one per line. A word without a tag is followed by `|` only if
-/// it contains one itself.
+/// the word contains a `|` itself.
 pub fn write_sentences(sentences: &[Sentence], mut writer: impl Write) -> io::Result<()> {
     for sentence in sentences {
         for (position, (word, tag)) in sentence.words.iter().zip(&sentence.tags).enumerate() {
@@ -140,7 +140,7 @@ fn write_tree(tree: &Tree, writer: &mut impl Write) -> io::Result<()> {
         write_opening(tree, node, writer)?;
         if children.is_empty() {
             write!(writer, ")")?;
-            // Close every parent whose last child this is.
+            // Close every parent whose last descendant this is.
             for _ in 0..closing {
                 write!(writer, ")")?;
             }

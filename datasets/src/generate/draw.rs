@@ -19,7 +19,7 @@ pub(super) fn between(rng: &mut impl Rng, low: usize, high: usize) -> usize {
     low + (unit(rng) * (high - low + 1) as f64) as usize
 }
 
-/// Returns the entry of `weighted` at the share `unit` of the cumulative weights, which sum to 1.
+/// Returns the first entry of `weighted` whose cumulative weight exceeds `unit`. Weights sum to 1.
 pub(super) fn pick<T: Copy>(weighted: &[(T, f64)], unit: f64) -> T {
     let mut below = 0.0;
     let drawn = weighted.iter().find(|&&(_, weight)| {
@@ -31,11 +31,11 @@ pub(super) fn pick<T: Copy>(weighted: &[(T, f64)], unit: f64) -> T {
 
 /// A distribution given by its values at the [`SHARES`], with linear interpolation.
 ///
-/// Long instances are rarer in real sets than linear interpolation makes them. Values above the
-/// median are therefore reduced by up to 8 %, so that the mean is the measured one.
+/// With linear interpolation alone, long instances would be more frequent than in real sets. So
+/// values above the median are up to 8 % less than measured, which gives the measured mean.
 pub(super) struct Quantiles(pub(super) [f64; 10]);
 
-/// The quantiles that were measured.
+/// The cumulative probabilities at which the quantiles were measured.
 const SHARES: [f64; 10] = [0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0];
 
 impl Quantiles {

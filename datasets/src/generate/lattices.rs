@@ -3,9 +3,9 @@
 //!
 //! The text is drawn word by word from a lexicon. Arcs are: each word of two or more characters;
 //! the halves of longer words, which nest; and any two or three adjacent characters that the
-//! dictionary happens to contain, which usually cross a word boundary. Hashes define lexicon and
-//! dictionary, so the same characters are a word wherever they occur, and words repeat in a
-//! mini-batch as often as in real sets.
+//! dictionary happens to contain, which usually cross a word boundary. Hash functions define
+//! lexicon and dictionary, so the same characters are a word wherever they occur, and words repeat
+//! in a mini-batch as often as in real sets.
 
 use std::collections::BTreeSet;
 
