@@ -117,7 +117,8 @@ impl Folder {
         inputs(&self.lexicon, file)
     }
 
-    /// Reads inputs from `reader`, which returns some or all lines of `file`, in its format.
+    /// Reads inputs from `reader`, in the format of `file`. It may return only some lines of the
+    /// file.
     #[must_use]
     pub fn inputs_from(&self, reader: Box<dyn BufRead + Send>, file: &Path) -> Inputs {
         inputs_from(&self.lexicon, reader, file)
