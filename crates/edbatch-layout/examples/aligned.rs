@@ -1,4 +1,5 @@
-//! Lays out the instances of aligned-layout files, and prints `feasible copies` for each.
+//! Lays out the problems of aligned-layout files. Prints two numbers for each: 1 if a layout
+//! without copies exists, else 0; and the number of copies.
 //!
 //! ```text
 //! cargo run --release -p edbatch-layout --example aligned -- [--summary] FILE…

@@ -125,8 +125,8 @@ pub enum CellStep {
         /// The value that the product is added to.
         mode: Mode,
     },
-    /// `out[b] = left[b] · right[b]` for matrices `(m, k)` and `(k, n)`, not both of them
-    /// parameters. With a bias, `out[b, i, j] = bias[b, i] + (left[b] · right[b])[i, j]`.
+    /// `out[b] = left[b] · right[b]` for matrices `(m, k)` and `(k, n)`. With a bias, `out[b, i, j]
+    /// = bias[b, i] + (left[b] · right[b])[i, j]`.
     MatMul {
         /// The place of the left factor.
         left: Place,

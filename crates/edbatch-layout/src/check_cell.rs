@@ -1,9 +1,9 @@
 //! Checks that a compiled cell computes the equations of its declaration.
 //!
-//! Both are evaluated symbolically: the declaration operation by operation, the plan step by step
-//! over a memory of terms. If each element of the output is the same term, the plan performs the
-//! same operations on the same operands in the same order. With kernels that do the same, results
-//! are bit-identical.
+//! Declaration and plan are evaluated symbolically: the declaration operation by operation, the
+//! plan step by step over a memory of terms. If each element of the output is the same term, the
+//! plan performs the same operations on the same operands in the same order. With kernels that do
+//! the same, results are bit-identical.
 
 mod declared;
 mod memory;

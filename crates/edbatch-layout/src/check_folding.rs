@@ -10,7 +10,7 @@ use crate::record_layout::LINE;
 /// Proves that `plan` writes every row of every [folded table](crate::FoldedTable) to its place,
 /// and nothing else; so no two tables overlap. Steps may run in any order.
 ///
-/// *Cost*: O(lines of all folded tables).
+/// *Cost*: O(cache lines of all folded tables).
 ///
 /// # Errors
 /// The first violation.

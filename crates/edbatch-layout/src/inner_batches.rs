@@ -1,9 +1,8 @@
 //! A simple greedy rule for batches of operations inside a cell.
 //!
-//! Operations with the same name and equal shapes are of one kind, and those that are ready form a
-//! batch. The kind with the largest share of ready operations among its remaining ones runs next: a
-//! kind whose operations are all ready loses nothing by running now. Ties go to the operation
-//! declared first.
+//! Operations with the same name and equal shapes are of one kind; the ready ones form a batch. The
+//! kind in which the largest fraction of the remaining operations is ready runs next: a kind whose
+//! operations are all ready loses nothing by running now. Ties go to the operation declared first.
 //!
 //! *Source*: ours; a policy of `edbatch-policy` on [`Cell::dag`] may find a better schedule.
 //! *Cost*: O(operations²).

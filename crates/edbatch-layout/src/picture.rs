@@ -111,8 +111,8 @@ struct Field {
     labels: Vec<String>,
 }
 
-/// Returns the fields of each memory that a call reads or writes, by their first column. Parameters
-/// are left out, because steps name them.
+/// Returns the contents of each memory that a call reads or writes, by their first column.
+/// Parameters are left out, because steps name them.
 fn contents(program: &Program, kind: Kind) -> BTreeMap<Base, BTreeMap<u32, Field>> {
     let mut contents: BTreeMap<Base, BTreeMap<u32, Field>> = BTreeMap::new();
     let mut note = |place: Place, width: u32, label: String| {

@@ -55,7 +55,8 @@ impl<'a> Accepted<'a> {
         Some(addition)
     }
 
-    /// Makes the operands contiguous. Returns the batches that this may affect.
+    /// Makes the operands contiguous. Returns the batches that this may affect, or `None` if it
+    /// fails.
     fn reduce(&mut self, elements: &[u32]) -> Option<Vec<u32>> {
         let mut changed = Vec::new();
         for &index in elements {

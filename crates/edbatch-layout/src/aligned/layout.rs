@@ -2,7 +2,7 @@
 
 use super::problem::{Form, OperandId, Problem};
 
-/// An order of the variables, and the fate of each operand in it.
+/// An order of the variables, and for each operand whether it is used in place or copied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// The variables, in memory order.

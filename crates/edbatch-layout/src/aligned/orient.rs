@@ -8,8 +8,8 @@ use super::isomorphism::{Matcher, Pair};
 use super::relation::Relation;
 use super::snapshot::Snapshot;
 
-/// Relates the nodes of all kept elements. Returns `None` if no order of the tree aligns all
-/// batches.
+/// Relates the tree nodes of the kept elements of each batch. Returns `None` if no order of the
+/// tree aligns all batches.
 pub(super) fn orient(
     tree: &Snapshot,
     component: &Component,

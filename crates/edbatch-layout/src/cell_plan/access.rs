@@ -3,7 +3,7 @@
 use super::{Base, CellStep, Mode, Place};
 
 impl CellStep {
-    /// Returns the places that the step reads, with the number of elements of each call.
+    /// Returns the places that the step reads, with the number of elements per call.
     #[must_use]
     pub fn reads(&self) -> Vec<(Place, u32)> {
         match self {
@@ -86,7 +86,7 @@ impl CellStep {
         self.reads().iter().any(|read| !own(read) && same(read.0))
     }
 
-    /// Returns the places that the step writes, with the number of elements of each call.
+    /// Returns the places that the step writes, with the number of elements per call.
     #[must_use]
     pub fn writes(&self) -> Vec<(Place, u32)> {
         match self {

@@ -86,7 +86,7 @@ impl Arena {
         Ok(Self { elements: elements as u64, lines })
     }
 
-    /// Returns the elements of consecutive rows, if they are within the arena.
+    /// Returns the range of `count` consecutive rows in elements. Fails if it exceeds the arena.
     pub(super) fn rows(&self, first: u32, stride: u32, count: u32) -> Checked<Range<u64>> {
         let (start, elements) = (u64::from(first), u64::from(stride) * u64::from(count));
         if !(first as usize).is_multiple_of(LINE) {
@@ -112,7 +112,8 @@ impl Arena {
         }
     }
 
-    /// Returns the owner of the line at `row`, if it is the first line of the owner's row.
+    /// Returns the owner of the line at `row` if it is the first line of the owner's row, else
+    /// `Free`.
     pub(super) fn owner(&self, row: u32) -> Owner {
         match self.lines.get(row as usize / LINE) {
             Some(&(owner, 0)) if (row as usize).is_multiple_of(LINE) => owner,

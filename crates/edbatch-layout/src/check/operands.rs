@@ -108,7 +108,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Returns a list of [`Plan::rows`]. No two lists may overlap.
+    /// Returns a list of [`Plan::rows`](crate::Plan::rows). No two lists may overlap.
     pub(super) fn claim(&mut self, start: u32, count: usize) -> Checked<&'a [u32]> {
         let range = start as usize..start as usize + count;
         let Some(claimed) = self.claimed.get_mut(range.clone()) else {

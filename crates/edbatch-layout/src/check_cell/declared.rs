@@ -5,7 +5,7 @@ use edbatch_graph::{Instruction, Kind, Op, Shape};
 use super::terms::{Expression, Term, Terms};
 use crate::program::Program;
 
-/// Returns the elements of each field that a call of the cell returns.
+/// Returns the terms of each field that a call of the cell returns.
 pub(super) fn outputs(program: &Program, kind: Kind, terms: &mut Terms) -> Vec<Vec<Term>> {
     let cell = &program.network()[kind];
     let mut vars: Vec<Tensor> = Vec::with_capacity(cell.instructions().len());

@@ -161,8 +161,8 @@ fn blocks(equations: &Equations<'_>, inner: &InnerProblem<'_>, layout: &Layout) 
     blocks
 }
 
-/// Returns true if a kernel gains from a contiguous operand: any operand of an element-wise batch,
-/// the results of products, and stacked products.
+/// Returns true if a contiguous operand saves steps: an operand or result of an element-wise batch,
+/// the results of products, or a stack of products.
 fn is_used(equations: &Equations<'_>, inner: &InnerProblem<'_>, id: OperandId) -> bool {
     let Some(positions) = inner.positions.get(id.batch as usize) else { return true };
     let op = equations.op(positions[0]);

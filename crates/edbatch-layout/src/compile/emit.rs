@@ -1,6 +1,7 @@
 //! Emits the steps of a cell from groups and places.
 //!
-//! A step must not read a region, or the output, that it writes. Such an operand is copied first.
+//! A step must not both read and write a region or the output. If it would, the operand is copied
+//! first.
 
 mod batch;
 
@@ -209,7 +210,7 @@ impl Emitter<'_> {
         self.steps.push(step);
     }
 
-    /// Emits a product of matrices, with the bias of its rows; its right factor may be in pieces.
+    /// Emits a product of matrices, and the sum with its bias. Its right factor may be in pieces.
     fn matrix_product(&mut self, product: Var) {
         let equations = self.equations;
         let &[left, right] = equations.operands(product) else {

@@ -1,4 +1,4 @@
-//! A cell as the passes see it: its operations, and the readers of each variable.
+//! A cell as the passes of the compiler read it: its operations, and the readers of each variable.
 
 use edbatch_graph::{Cell, Op, ParameterId, Shape, Var};
 

@@ -41,8 +41,8 @@ fn divide(plan: &CellPlan, from: Base) -> Option<Hoisted> {
     rewrite(plan, from, parts, &row)
 }
 
-/// Makes the prologue write the row and the body read it. Returns `None` if a step would read
-/// memory that it writes.
+/// Makes the prologue write the row of results, and the body read it. Returns `None` if a step
+/// would read memory that it writes.
 fn rewrite(plan: &CellPlan, from: Base, parts: Parts, row: &Row) -> Option<Hoisted> {
     let Parts { mut prologue, mut body, .. } = parts;
     for step in &mut prologue {

@@ -87,8 +87,8 @@ impl Idioms {
         }
     }
 
-    /// Finds sums of a matrix product, which no other operation reads, and a vector with an element
-    /// for each row.
+    /// Finds sums of a matrix product and a vector with an element for each row, its bias. No other
+    /// operation may read the product.
     fn find_biases(&mut self, equations: &Equations<'_>) {
         for sum in equations.vars() {
             let (Op::Add, &[a, b]) = (equations.op(sum), equations.operands(sum)) else {

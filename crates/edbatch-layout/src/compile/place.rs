@@ -29,10 +29,10 @@ pub(super) enum Regions {
     Declared,
     /// Operands of a concatenation only.
     Apart,
-    /// Also products that read one vector, in the order of their declaration.
+    /// Like `Apart`, and products that read one vector, in the order of their declaration.
     ByVector,
-    /// Also products that read one vector or accumulate into each other's results, in an order that
-    /// keeps stacks together.
+    /// Like `Apart`, and products that read one vector or accumulate into each other's results, in
+    /// an order that keeps stacks together.
     Shared,
 }
 

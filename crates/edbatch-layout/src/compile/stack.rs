@@ -180,7 +180,8 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Runs every ready product; products that read the same vector form a stack.
+    /// Runs every product that is ready and may run. Products that read the same vector form a
+    /// stack.
     fn run_products(&mut self) {
         let mut stacks: Vec<(_, Stack)> = Vec::new();
         for var in self.equations.vars() {

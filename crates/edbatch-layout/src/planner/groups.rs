@@ -1,8 +1,6 @@
 //! Groups batches of one kind whose prologues run as one step. If the prologue reads table rows,
 //! the group is all batches of the kind. If it reads values, the group is a batch and the next ones
 //! whose values are computed before that batch runs.
-//!
-//! The groups depend only on the graph and its schedule.
 
 use std::ops::Range;
 

@@ -18,7 +18,7 @@ use edbatch_graph::Kind;
 use super::Program;
 use crate::plan::{Action, Operand, Plan, Step};
 
-/// The maximum number of rows that a step computes. Bounds its scratch on a device.
+/// The maximum number of rows that a step computes. Bounds the step's scratch memory on a device.
 const MAX_ROWS_PER_STEP: u32 = 1024;
 
 /// The prologue results of every row of a table. Row `r` begins at `start + r × stride` in the

@@ -103,7 +103,7 @@ impl Emitter<'_> {
         Role::Block(block)
     }
 
-    /// Emits one operation for each of `positions`; each writes the next `width` elements.
+    /// Emits an element-wise step with `positions` operations, each on `width` elements.
     fn kernel(
         &mut self,
         op: Op,

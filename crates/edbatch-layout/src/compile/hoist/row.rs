@@ -12,8 +12,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Merges overlapping places that the prologue reads or writes into ranges, and keeps the
-    /// ranges that the body reads.
+    /// Makes ranges of overlapping places that the prologue reads or writes. Keeps the ranges that
+    /// the body reads.
     pub(super) fn extract(Parts { prologue, handed_on, .. }: &Parts) -> Self {
         let touched = |step: &CellStep| step.reads().into_iter().chain(step.writes());
         let touched = prologue.iter().flat_map(touched).map(|place| (place, false));
