@@ -1,10 +1,10 @@
 //! Speed of the kernels against the roofline of the core, and time per element.
 //!
 //! `cargo bench -p edbatch-runtime --bench kernels --features probe -- [products] [elements]
-//! [batched]` runs the named parts, or all of them. `edbatch cells` times whole cells.
-//! `matrixmultiply` adds that crate to the products. Contestants take many short turns. The best
-//! and the median turn are printed, since other load on the machine can only slow them down.
-//! `EDBATCH_CPU` chooses the level.
+//! [batched]` runs the named parts, or all of them. `edbatch cells` times whole cells. The
+//! argument `matrixmultiply` also measures the products of that crate. The measured functions take
+//! many short turns. The best and the median turn are printed, since other load on the machine can
+//! only slow them down. The environment variable `EDBATCH_CPU` chooses the instruction level.
 
 use std::{
     env,
@@ -42,14 +42,15 @@ fn main() {
     }
 }
 
-/// Returns the highest peak so far: best times are compared with the best peak.
+/// Measures the peak again, in GFLOP/s, and returns the highest so far: the best times need the
+/// best peak.
 fn best_peak(level: Level, so_far: f64) -> f64 {
     (0..10).map(|_| roofline::peak_gflops(level)).fold(so_far, f64::max)
 }
 
-/// Prints per cent of peak for N = 4H by the number of rows: for packed weights, and for the crate
-/// `matrixmultiply` on request. The same weight is used repeatedly, so it is in the innermost cache
-/// that can hold it.
+/// Prints the speed of products with a weight of 4H outputs, in per cent of peak, for several
+/// numbers of rows. `beside_matrixmultiply` adds the crate `matrixmultiply`. The same weight is
+/// used repeatedly, so it is in the innermost cache that can hold it.
 fn products(level: Level, mut peak: f64, beside_matrixmultiply: bool) {
     const ROWS: [usize; 9] = [1, 2, 3, 4, 6, 8, 16, 32, 64];
     println!("\nproducts, per cent of peak by rows: best, then (median)");
@@ -102,7 +103,7 @@ fn matrixmultiply(x: &[f32], w: &[f32], z: &mut [f32], [m, k, n]: [usize; 3]) {
     unsafe { matrixmultiply::sgemm(m, k, n, 1.0, x, rk, 1, w, 1, rk, 0.0, z, rn, 1) }
 }
 
-/// Prints nanoseconds per element, in L1.
+/// Prints the time of each function in ns per element, with the elements in the L1 cache.
 fn elements(level: Level) {
     println!("\nfunctions, ns per element, best (median)");
     let mut x = noise(2048);
@@ -156,8 +157,8 @@ fn batched(level: Level, peak: f64) {
     }
 }
 
-/// Returns the best and the median time of each contestant in seconds. They take short turns, so
-/// that some turns run undisturbed.
+/// Returns the best and the median time of each contestant in seconds. The contestants alternate
+/// in short turns, so that other load on the machine disturbs only some of the turns.
 fn contest(contestants: &mut [&mut dyn FnMut()]) -> Vec<(f64, f64)> {
     const TURNS: usize = 101;
     const TURN_SECONDS: f64 = 0.000_2;
@@ -198,7 +199,7 @@ fn noise(len: usize) -> Aligned {
     aligned
 }
 
-/// A vector whose contents begin at a cache line, as in an arena.
+/// A vector of floats that begins at a cache line, like an arena.
 struct Aligned {
     floats: Vec<f32>,
     start: usize,

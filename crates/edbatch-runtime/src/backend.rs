@@ -1,4 +1,4 @@
-//! The interface of backends: what they are given, and what they hand out.
+//! The interface of backends: their inputs and their outputs.
 
 use std::error::Error;
 use std::fmt;
@@ -12,44 +12,47 @@ use crate::{ParameterError, Parameters};
 
 /// Runs plans over arenas of f32 elements.
 ///
-/// Plans are legal ([`edbatch_layout::check`]) and of the program that the backend was loaded with.
-/// A backend has *slots*, numbered from 0: each has an arena of its own, so that several parts of a
-/// mini-batch can run at the same time. An engine uses as many slots as it has threads.
+/// The caller passes only legal plans ([`edbatch_layout::check`]) of the program that the backend
+/// has loaded. A backend has *slots*, numbered from 0. Each has an arena of its own, so that
+/// several parts of a mini-batch can run at the same time. An engine uses as many slots as it has
+/// threads.
 pub trait Backend: Send + Sync {
-    /// Runs one round: the plan of each part in its slot, to the end. No slot occurs twice. What an
-    /// earlier plan left in a slot may be overwritten, except for the rows that are given to the
-    /// next plan of the same slot.
+    /// Runs one round: the plan of each part to its end, in the part's slot. No two parts have the
+    /// same slot. A plan may overwrite what earlier plans left in its slot, except for the rows
+    /// that the last one [kept](Given::stayed) for it.
     ///
     /// # Errors
-    /// If memory for a plan cannot be allocated, or a plan cannot be run. No part has outputs then.
+    /// If memory for a plan cannot be allocated, or a plan cannot be run. Then no part has
+    /// outputs.
     fn run(&mut self, parts: &[Part<'_>]) -> Result<(), BackendError>;
 
     /// Returns the wanted values of the plan that ran last in a slot. They are valid until the next
     /// [`run`](Self::run).
     fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a>;
 
-    /// Returns the memory that is held.
+    /// Returns the memory that the backend holds.
     fn bytes(&self) -> Bytes;
 
-    /// A backend on the same weights for another engine, or for another thread. It allocates memory
-    /// when it first runs a plan. Where there are several devices, forks are on each in turn.
+    /// Returns a backend with the same weights, for another engine or another thread. It allocates
+    /// its arenas when it runs plans. If there are several devices, successive forks use them in
+    /// turn.
     fn fork(&self) -> Box<dyn Backend>;
 
-    /// Returns how long the rows of its plans live: [`Lifetimes::Distinct`] for a device that runs
-    /// batches side by side.
+    /// Returns the lifetimes of rows in plans for this backend: [`Lifetimes::Distinct`] for a
+    /// device that runs steps concurrently.
     fn lifetimes(&self) -> Lifetimes {
         Lifetimes::Reuse
     }
 
-    /// Returns true if an engine takes a [fork](Self::fork) for each of its threads, so that their
-    /// parts never wait for each other. Otherwise the threads share this backend, and each round of
-    /// all parts is one [`run`](Self::run).
+    /// Returns true if an engine should give each of its threads a [fork](Self::fork), so that no
+    /// thread waits for another. Otherwise the threads share this backend, and one
+    /// [`run`](Self::run) executes the parts of all threads.
     fn prefers_forks(&self) -> bool {
         false
     }
 }
 
-/// A part of a mini-batch in one round.
+/// A part of a mini-batch, for one [`Backend::run`].
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     /// The slot in which it runs.
@@ -63,10 +66,10 @@ pub struct Part<'a> {
 /// The values that exist before a plan runs, in the order of [`Plan::given`].
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
-    /// The network's initial values: rows in host memory, field after field.
+    /// The network's initial values, in host memory: a row for each, with its fields concatenated.
     pub initial: &'a Rows,
-    /// The number of rows that the last plan of the same slot [left](Want::Stay) for this one:
-    /// either all of them, in their order, or 0.
+    /// The number of rows that the last plan of the same slot [kept](Want::Stay) for this plan: 0,
+    /// or all that it kept. They have the order of its wanted values.
     pub stayed: usize,
     /// The elements of the remaining rows, in host memory: values given by the caller.
     pub host: &'a [f32],
@@ -78,7 +81,7 @@ pub struct Outputs<'a> {
     program: &'a Program,
     plan: &'a Plan,
     elements: Elements<'a>,
-    /// By wanted value: the index of its largest element, where that is wanted.
+    /// For each wanted value: the index of its largest element, if wanted as [`Want::ArgMax`].
     arg_max: &'a [u32],
 }
 
@@ -87,20 +90,20 @@ pub struct Outputs<'a> {
 enum Elements<'a> {
     /// In the arena, as planned.
     Arena(&'a [f32]),
-    /// One wanted value after the other, with the start of each.
+    /// The concatenated elements of the wanted values, and the start of each value.
     Packed(&'a [f32], &'a [usize]),
 }
 
 impl<'a> Outputs<'a> {
-    /// Wanted values in an arena of [`Plan::arena`] elements in host memory. `arg_max` has an index
-    /// for each wanted value; it is read where the index is wanted.
+    /// Creates outputs from an arena of [`Plan::arena`] elements in host memory. `arg_max[i]` is
+    /// the index for wanted value `i`; it is read only for [`Want::ArgMax`].
     #[must_use]
     pub fn new(program: &'a Program, plan: &'a Plan, arena: &'a [f32], arg_max: &'a [u32]) -> Self {
         Self { program, plan, elements: Elements::Arena(arena), arg_max }
     }
 
-    /// Wanted values that were copied out of a device: the elements, one value after the other, and
-    /// the start of each value. `arg_max` is as for [`new`](Self::new).
+    /// Creates outputs that were copied from a device: the concatenated elements of the wanted
+    /// values, and the start of each value. `arg_max` is as for [`new`](Self::new).
     #[must_use]
     pub fn packed(
         program: &'a Program,
@@ -207,7 +210,7 @@ impl Rows {
         self.ends.clear();
     }
 
-    /// Appends a row that `write` appends to the elements.
+    /// Appends a row. `write` appends the row's elements to the vector.
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<f32>)) {
         write(&mut self.elements);
         self.ends.push(self.elements.len());
@@ -231,10 +234,10 @@ impl Rows {
     }
 }
 
-/// Returns the network's initial values as [`Given::initial`]: a row each, field after field.
+/// Returns the network's initial values, for [`Given::initial`].
 ///
-/// # Panics
-/// If the parameters belong to [another network](Parameters::for_network).
+/// `parameters` must declare the network's tensors in the same order, see
+/// [`for_network`](Parameters::for_network).
 #[must_use]
 pub fn initial_rows(network: &Network, parameters: &Parameters) -> Rows {
     let mut rows = Rows::new();
@@ -251,11 +254,11 @@ pub fn initial_rows(network: &Network, parameters: &Parameters) -> Rows {
 pub struct Bytes {
     /// Loaded weights, shared by all [forks](Backend::fork).
     pub weights: usize,
-    /// The arenas of all slots, at their largest.
+    /// The arenas of all slots. An arena does not shrink.
     pub arena: usize,
 }
 
-/// Why a plan could not be run.
+/// The error for weights that could not be loaded, or a plan that could not be run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BackendError {
@@ -282,7 +285,7 @@ impl From<ParameterError> for BackendError {
 }
 
 impl OutOfMemory {
-    /// Converts the error, given the use of the memory.
+    /// Returns the error of a backend that needed the memory for `what`.
     pub(crate) fn of(self, what: &'static str) -> BackendError {
         BackendError::Memory { what, bytes: self.bytes }
     }

@@ -12,9 +12,9 @@ use crate::{Backend, BackendError, Bytes, Outputs, Part};
 pub struct Count {
     program: Arc<Program>,
     counts: KernelCounts,
-    /// The elements of any wanted value.
+    /// Zeros, as many as the widest wanted value has elements.
     zeros: Vec<f32>,
-    /// By wanted value: the start of its elements.
+    /// For each wanted value: the start of its elements, always 0.
     starts: Vec<usize>,
     indices: Vec<u32>,
 }
@@ -24,10 +24,10 @@ pub struct Count {
 pub struct KernelCounts {
     /// Batches.
     pub batches: u64,
-    /// Steps of cells, each of which a device would launch as a kernel.
+    /// Steps of cells. A device would launch a kernel for each.
     pub kernels: u64,
-    /// Memory kernels among them, which only copy. Consecutive copies to adjacent places count as
-    /// one.
+    /// Kernels that only copy, fill or transpose. Consecutive ones that write adjacent places
+    /// count as one.
     pub memory_kernels: u64,
     /// Bytes that memory kernels write.
     pub moved_bytes: u64,
@@ -37,7 +37,7 @@ pub struct KernelCounts {
     pub gathered_rows: u64,
     /// Bytes of the fields that are read through these lists.
     pub gathered_bytes: u64,
-    /// Bytes of results.
+    /// Bytes of output rows, without padding.
     pub written_bytes: u64,
 }
 
@@ -99,7 +99,7 @@ impl Backend for Count {
         Outputs::packed(&self.program, plan, (&self.zeros, &self.starts), &self.indices)
     }
 
-    /// Nothing: no weights are read, and the zeros are not an arena.
+    /// Returns zeros: no weights are read, and there is no arena.
     fn bytes(&self) -> Bytes {
         Bytes::default()
     }
@@ -131,7 +131,8 @@ pub(crate) fn bytes_gathered_by(program: &Program, plan: &Plan, step: usize) -> 
     gathers(program, plan, step).map(|(rows, elements)| rows * elements * 4).sum()
 }
 
-/// Returns for each operand of a step that is a list: the number of rows, and of elements per row.
+/// Returns the number of rows, and of elements per row, for each operand that a step reads through
+/// a list.
 fn gathers<'a>(
     program: &'a Program,
     plan: &'a Plan,
@@ -160,7 +161,8 @@ fn gathers<'a>(
     })
 }
 
-/// Returns the number of distinct elements per row that the steps of a cell read at a base.
+/// Returns the number of distinct elements per row that the steps of a cell read from the operand
+/// at `base`.
 fn elements_read(steps: &[CellStep], base: Base) -> u64 {
     let mut places: Vec<_> =
         steps.iter().flat_map(CellStep::reads).filter(|(place, _)| place.base == base).collect();

@@ -1,11 +1,11 @@
 //! The CPU backend: runs plans on one core or several.
 //!
-//! A batch is cut into tiles of rows, and a tile passes through all steps of its cell before the
-//! next tile begins, so that intermediate results and shared operands stay in the cache. Rows are
-//! read through the plan's lists; nothing is gathered first. Threads share the tiles of a large
-//! batch. In a batch of few rows they share the columns of each product, and a batch of little work
-//! is left to a single thread. Several parts are divided between the threads whole. The bits are
-//! the same in all cases.
+//! A batch is cut into tiles of rows. A tile passes through all steps of its cell before the next
+//! tile begins, so that intermediate results and shared operands stay in the cache. Rows are read
+//! through the plan's lists; nothing is gathered first. Threads share the tiles of a large batch.
+//! In a batch of few rows they share the columns of each product, and a batch of little work runs
+//! on one thread. If a round has several parts, each runs on one thread. The results have the same
+//! bits in all cases.
 
 mod load;
 mod multiply;
@@ -28,13 +28,15 @@ use load::Loaded;
 pub use profile::{Profile, Timer, Work};
 use tile::{Job, Workspace};
 
-/// Rows of a tile. Kernels are fast from 8 rows on and gain nothing beyond 64.
+/// The range of the maximum number of rows per tile. Kernels are fast with 8 rows or more, and do
+/// not gain from more than 64.
 const TILE: std::ops::RangeInclusive<usize> = 8..=64;
 
-/// Minimum rows per thread for sharing tiles. Below it, threads share columns of products.
+/// Minimum number of rows per thread for sharing tiles. With fewer, threads share columns of
+/// products.
 const MIN_ROWS: usize = 2;
 
-/// Minimum multiply-adds for sharing a batch between threads: about two microseconds of work.
+/// Minimum number of multiply-adds of a batch or product that threads share: a few microseconds.
 const MIN_SHARED: usize = 1 << 18;
 
 /// Runs plans on the CPU.
@@ -42,20 +44,20 @@ const MIN_SHARED: usize = 1 << 18;
 pub struct Cpu {
     loaded: Arc<Loaded>,
     slots: Vec<Slot>,
-    /// By thread.
+    /// One for each thread.
     workspaces: Vec<Mutex<Workspace>>,
-    /// The threads that share parts or batches, if there are several.
+    /// The threads that share parts or batches.
     pool: Option<ThreadPool>,
     profile: Option<Arc<Profile>>,
 }
 
-/// The memory of one part.
+/// The memory of a slot.
 #[derive(Debug, Default)]
 struct Slot {
     arena: Aligned,
-    /// The elements of the rows that stay for the next plan.
+    /// The elements of the rows that the last plan kept for the next one.
     stayed: Vec<f32>,
-    /// By wanted value of the last plan, like [`Outputs`].
+    /// For each wanted value of the last plan: its argmax index, as in [`Outputs`].
     arg_max: Vec<u32>,
     /// The direction in which the last step read its weights.
     pass: Pass,
@@ -70,9 +72,8 @@ struct Shared<'a> {
 }
 
 impl Cpu {
-    /// Loads a program and its parameters on one core: computes the
-    /// [folded tables](Program::fold_tables) and packs the weights. Parameters are kept only where
-    /// they are read unpacked.
+    /// Loads a program and its parameters for one core. Packs the weights and computes the
+    /// [folded tables](Program::fold_tables). Keeps a parameter only if a step reads it unpacked.
     ///
     /// # Errors
     /// If the parameters belong to another network, or memory for the packed weights or the folded
@@ -95,8 +96,8 @@ impl Cpu {
         Self { profile: self.profile, ..Self::on(self.loaded, Some(pool)) }
     }
 
-    /// Returns the profile of this backend and its future [forks](Backend::fork). It measures while
-    /// it is switched on.
+    /// Returns the profile that this backend and its future [forks](Backend::fork) share. It
+    /// measures only while it is [switched on](Profile::switch).
     #[must_use]
     pub fn profile(&mut self) -> Arc<Profile> {
         self.profile.get_or_insert_default().clone()
@@ -143,14 +144,14 @@ impl Cpu {
 }
 
 impl Shared<'_> {
-    /// A thread's workspace, whatever a panic left in it.
+    /// Returns a thread's workspace, even if an earlier panic poisoned its lock.
     fn workspace(&self, worker: usize) -> MutexGuard<'_, Workspace> {
         self.workspaces[worker].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Slot {
-    /// Runs a part on the thread with the number `worker`, or with `workers` if there are any.
+    /// Runs a part on thread number `worker`, or on all `workers` if there are any.
     fn run(
         &mut self,
         shared: Shared<'_>,
@@ -181,7 +182,7 @@ impl Slot {
         for (row, elements) in initial.iter().zip(given.initial.iter()) {
             place(row, elements);
         }
-        // Rows that stayed are dropped if the next plan is of another mini-batch.
+        // The caller passes 0 stayed rows to drop the rows that the last plan kept.
         let stayed_elements = if stayed.is_empty() { &[] } else { &*self.stayed };
         for (rows, elements) in [(stayed, stayed_elements), (host, given.host)] {
             let placed = rows.iter().fold(0, |from, row| from + place(row, &elements[from..]));
@@ -189,7 +190,8 @@ impl Slot {
         }
     }
 
-    /// Copies the rows that stay out of the arena, and finds the largest elements that are wanted.
+    /// Copies the rows that the next plan needs out of the arena, and computes the wanted argmax
+    /// indices.
     fn collect(&mut self, loaded: &Loaded, plan: &Plan) {
         self.stayed.clear();
         self.arg_max.clear();
@@ -220,8 +222,8 @@ impl Slot {
         }
     }
 
-    /// Runs a step on the thread with the number `worker`; `workers`, if there are any, share its
-    /// tiles or the columns of its products.
+    /// Runs a step on thread number `worker`. If there are `workers`, they share its tiles or the
+    /// columns of its products.
     fn execute(
         &mut self,
         shared: Shared<'_>,
@@ -249,7 +251,8 @@ impl Slot {
         let stride = cell.stride;
         // A batch never writes a row that it reads.
         let (around, written) = split_around(&mut self.arena, out..out + calls * stride);
-        // If the same weights are read again, begin where the last step left them in the cache.
+        // The last step may have read the same weights. Then read them in the opposite direction,
+        // because those that it read last are still in the cache.
         let again = index > 0 && plan.steps[index - 1].same_part(&step);
         self.pass = match self.pass {
             Pass::Forwards if again => Pass::Backwards,
@@ -260,8 +263,8 @@ impl Slot {
         let max_rows = cell.most_rows();
         let worth = |threads: usize| calls >= MIN_ROWS * threads && calls * cell.work >= MIN_SHARED;
         if let Some(workers) = workers.as_mut().filter(|workers| worth(workers.threads())) {
-            // The same number of tiles for each thread, if there are enough rows, so that all
-            // threads end together.
+            // Each thread gets the same number of tiles, if there are enough rows, so that all
+            // threads finish together.
             let tiles = workers.threads() * calls.div_ceil(workers.threads() * max_rows);
             let rows = calls.div_ceil(tiles);
             let tiles = written.chunks_mut(rows * stride).enumerate();
@@ -284,10 +287,10 @@ impl Slot {
     }
 }
 
-/// The use of the memory, for errors.
+/// The use of the memory, in out-of-memory errors.
 const PACKED: &str = "the packed weights";
 
-/// Computes all folded tables, with the kernels that would otherwise compute the hoisted rows.
+/// Computes all folded tables, with the same kernels that compute hoisted rows.
 fn fold_tables(
     program: &Arc<Program>,
     parameters: &Parameters,
@@ -347,7 +350,7 @@ impl Backend for Cpu {
         Box::new(Self { profile, ..Self::on(self.loaded.clone(), None) })
     }
 
-    /// Threads that share one backend would wait for each other in every round.
+    /// Returns true: threads that shared one backend would wait for each other in every round.
     fn prefers_forks(&self) -> bool {
         true
     }

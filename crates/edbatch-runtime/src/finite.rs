@@ -69,7 +69,8 @@ impl fmt::Display for NotFiniteWeight {
 }
 
 impl Parameters {
-    /// Returns the first element that is not finite, with tensors in the order of declaration.
+    /// Returns the first element that is NaN or infinite. Tensors are searched in declaration
+    /// order.
     #[must_use]
     pub fn not_finite(&self) -> Option<NotFiniteWeight> {
         let ids = (0..self.declared().len()).map(|id| ParameterId(id as u32));
@@ -94,7 +95,7 @@ impl Parameters {
     }
 }
 
-/// Returns the index in each dimension of an element of a row-major tensor.
+/// Converts the position of an element in a row-major tensor to its index in each dimension.
 fn index_in(dims: &[usize], mut element: usize) -> Vec<usize> {
     let mut index: Vec<usize> = dims
         .iter()

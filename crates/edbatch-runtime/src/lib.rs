@@ -1,9 +1,9 @@
 //! Runs plans on the CPU, or counts their work.
 //!
 //! A [`Backend`] executes the plans that `edbatch-layout` makes. [`Cpu`] runs them on one core or
-//! several; [`Count`] computes nothing and counts kernels. [`interpret`], the reference, needs no
-//! plan: it computes a graph node by node. Use this crate if you schedule and plan yourself; the
-//! engine of `edbatch` does that for you.
+//! several; [`Count`] computes nothing and counts kernels. [`interpret()`], the reference, needs
+//! no plan: it computes a graph node by node. Use this crate if you schedule and plan yourself;
+//! the engine of `edbatch` does that for you.
 //!
 //! *Cost*: weights are packed once ([`kernels`]), and nothing is allocated per node.
 //!
@@ -50,7 +50,7 @@ pub use parameters::{ParameterError, Parameters};
 pub use span::{SPAN_TARGET, SpanGuard};
 pub use thread_pool::{ClaimedPool, ThreadPool};
 
-/// For uses of [`span!`] in other crates.
+/// The crate `tracing`, for uses of [`span!`] in other crates.
 #[cfg(feature = "tracing")]
 #[doc(hidden)]
 pub use tracing;

@@ -11,8 +11,8 @@ use safetensors::{SafeTensorError, SafeTensors};
 
 /// The values of all parameters of a network: row-major `f32`, immutable and shared by clones.
 ///
-/// Functions that take parameters and a network match tensors by name. So cells may be declared in
-/// a different order than when the weights were created:
+/// [`for_network`](Self::for_network) matches tensors by name. So cells may be declared in a
+/// different order than when the weights were created:
 ///
 /// ```
 /// use edbatch_graph::{Network, Shape};
@@ -122,7 +122,8 @@ impl Parameters {
         safetensors::serialize(tensors, None).map_err(ParameterError::Format)
     }
 
-    /// Draws every element uniformly from ±1/√columns, in the order of declaration.
+    /// Draws every element uniformly between ±1/√c, where c is the last dimension of its tensor.
+    /// Tensors are drawn in the order of declaration.
     #[must_use]
     pub fn random(network: &Network, rng: &mut impl Rng) -> Self {
         let values = network.parameters().iter().map(|parameter| {

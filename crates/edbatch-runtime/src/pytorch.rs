@@ -4,11 +4,11 @@
 //! `weight_ih_l{k} [gates × H, in]`, `weight_hh_l{k} [gates × H, H]` and two biases of `gates × H`;
 //! an LSTM has the gates i, f, g, o, a GRU the gates r, z, n.
 //!
-//! The two biases of a gate are summed, since only their sum matters. The exception is the n of a
-//! GRU. PyTorch's reset gate multiplies the product, `n = tanh(w_c x + b_c + r ∘ (u_c h + d_c))`.
-//! The GRUs of the model zoo and of the ED-Batch authors multiply the state, `tanh(w_c x + u_c (r ∘
-//! h) + b_c)`. These are different functions of the same weights: for weights trained in PyTorch,
-//! write a cell of the first form.
+//! The two biases of a gate are summed, since only their sum matters. The exception is gate n of a
+//! GRU. In PyTorch, the reset gate multiplies the product:
+//! `n = tanh(w_c x + b_c + r ∘ (u_c h + d_c))`. In the GRUs of the model zoo and of the ED-Batch
+//! authors, it multiplies the state: `tanh(w_c x + u_c (r ∘ h) + b_c)`. These are different
+//! functions of the same weights: for weights trained in PyTorch, write a cell of the first form.
 
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -32,7 +32,7 @@ pub struct Recurrent<'a> {
 /// The gates of `nn.LSTM`.
 pub const LSTM: &[&str] = &["i", "f", "g", "o"];
 
-/// The gates of `nn.GRU`. Its n is called c here.
+/// The gates of `nn.GRU`. Gate n of PyTorch is called c here.
 pub const GRU: &[&str] = &["r", "z", "c"];
 
 /// Rewrites a safetensors file with separate gates, for [`Parameters::from_safetensors`].

@@ -24,7 +24,7 @@ macro_rules! span {
     };
 }
 
-/// Expands to nothing: the fields are not computed.
+/// Expands to an empty guard: the fields are not computed.
 #[cfg(not(feature = "tracing"))]
 #[doc(hidden)]
 #[macro_export]
@@ -34,7 +34,7 @@ macro_rules! span {
     };
 }
 
-/// A span that ends when this is dropped, if a subscriber is interested.
+/// Ends its span, if any, when dropped. There is a span only if a subscriber is interested.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct SpanGuard {

@@ -1,8 +1,8 @@
 //! A thread pool that runs one task at a time.
 //!
 //! A batch of a few rows takes microseconds. Starting threads, waking them, or a fork and join by
-//! work stealing takes as long. So idle helper threads spin for as long as a batch takes before
-//! they sleep. The caller works too, and waits only for helpers that have started: if the system
+//! work stealing takes as long. So before idle helper threads sleep, they spin for about the time
+//! of a batch. The caller works too, and waits only for helpers that have started: if the system
 //! runs no helper, the caller does all the work and loses no time.
 
 use std::any::Any;
@@ -53,8 +53,8 @@ impl ThreadPool {
         self.threads
     }
 
-    /// Claims the threads until the result is dropped. Returns `None` if the caller's is the only
-    /// thread, or if another caller has claimed them.
+    /// Claims the threads until the result is dropped. Returns `None` if the pool has only the
+    /// caller's thread, or if another caller has claimed it.
     #[must_use]
     pub fn claim(&self) -> Option<ClaimedPool<'_>> {
         if self.threads == 1 {
@@ -168,8 +168,8 @@ impl Helpers {
     }
 
     /// Calls `work(0)` on the caller's thread and `work(n)` on each helper n that starts in time.
-    /// `work` must divide the work itself: helpers may not run at all, and the call with 0 then has
-    /// to do everything.
+    /// `work` must divide the work itself: if no helper starts, the call with 0 has to do
+    /// everything.
     ///
     /// # Panics
     /// If `work` panics on any thread, with the same payload.
@@ -178,7 +178,7 @@ impl Helpers {
         // until no helper uses the reference. The borrow of `work` lasts longer than that.
         let work_for_helpers = unsafe { mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
         self.tasks += 1;
-        // Left over from a task in which the caller panicked too.
+        // The flag may be left over from a task in which the caller panicked too.
         self.shared.panicked.store(false, Ordering::Relaxed);
         // SAFETY: the previous run closed the state and waited for all helpers, and `&mut self`
         // excludes another run. So no helper reads `work`.
@@ -240,8 +240,8 @@ impl Shared {
         }
     }
 
-    /// Works on the current task, unless it is closed or this helper's last task. Returns true if
-    /// it worked.
+    /// Works on the current task, unless it is closed or this helper has worked on it already.
+    /// Returns true if it worked.
     fn try_work(&self, last_task: &mut u64, number: usize) -> bool {
         let state = self.state.load(Ordering::Acquire);
         if state & OPEN == 0 || state / TASK == *last_task {
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// A task that is divided between threads does not divide its parts again.
+    /// A task that is running on a pool cannot claim the pool for a part of its work.
     #[test]
     fn a_claimed_pool_cannot_be_claimed_again() {
         let pool = ThreadPool::new(2);

@@ -1,4 +1,4 @@
-//! The steps of cells in the form in which the CPU runs them, with packed weights.
+//! Cells in the form in which the CPU runs them, with packed weights.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,9 +17,10 @@ pub(super) struct Loaded {
     pub(super) level: Level,
     /// For each cell, the [parts](CellPart) that plans may run, indexed by `CellPart`.
     cells: Vec<[Option<LoadedPart>; 3]>,
-    /// The parameters that are read unpacked: tables, biases, factors of matrix products.
+    /// By parameter: its values, if a step reads them unpacked (tables, biases, factors of matrix
+    /// products).
     kept: Vec<Option<Arc<Vec<f32>>>>,
-    /// The folded tables of the program.
+    /// The [folded tables](edbatch_layout::FoldedTable) of the program.
     pub(super) folded: Aligned,
     /// Size in bytes of all weights and of the folded tables.
     pub(super) bytes: usize,
@@ -34,8 +35,8 @@ impl Loaded {
         folded: Aligned,
     ) -> Result<Self, OutOfMemory> {
         let runs = |program: &Program, kind, part| {
-            // A cell that hoists for a table never runs whole, and folded prologues are computed
-            // already.
+            // A cell whose prologue reads a table never runs whole, and folded prologues are
+            // computed already.
             let hoisted = program.cell(kind).hoisted.as_ref();
             match part {
                 CellPart::Whole => hoisted.is_none_or(|hoisted| hoisted.table().is_none()),
@@ -109,11 +110,11 @@ impl Loaded {
 /// A cell, or a part of it, ready to run.
 #[derive(Debug)]
 pub(super) struct LoadedPart {
-    /// Widths in floats of the regions of scratch memory.
+    /// The width of each region of scratch memory, in floats.
     pub(super) regions: Vec<u32>,
-    /// Elements of a call that are used by more than one step; at least 1.
+    /// The number of elements per call that several steps use; at least 1.
     reused: usize,
-    /// Estimated cost of a call, in multiply-adds of a product.
+    /// Estimated cost of a call, as a number of multiply-adds of a product.
     pub(super) work: usize,
     /// Distance in floats from an output row to the next.
     pub(super) stride: usize,
@@ -132,13 +133,13 @@ pub(super) struct LoadedStep {
 /// The operation of a step.
 #[derive(Debug)]
 pub(super) enum Run {
-    /// Stacked weights times a vector.
+    /// Multiplies stacked weights by a vector for each call.
     Product { weights: Arc<PackedWeights>, x: Place, out: Place, mode: Mode },
     /// Any other step of the plan.
     Planned(CellStep),
 }
 
-/// Packed weights. Cells that multiply by the same stack of weights share it.
+/// Packs weights. Cells that multiply by the same stack of weights share the packed copy.
 struct Stacks<'a> {
     parameters: &'a Parameters,
     level: Level,
@@ -197,9 +198,9 @@ impl LoadedPart {
     }
 }
 
-/// Returns the estimated cost of one call of a step, in multiply-adds of a product.
+/// Returns the estimated cost of one call of a step, as a number of multiply-adds of a product.
 fn work(step: &CellStep) -> usize {
-    /// Cost of an element-wise operation per element: 0.13 ns, against 64 multiply-adds per ns.
+    /// Cost per element of an element-wise operation, in multiply-adds: 0.13 ns at 64 per ns.
     const ELEMENT: usize = 8;
     let of = |factors: &[u32]| factors.iter().map(|&factor| factor as usize).product::<usize>();
     match step {
@@ -217,7 +218,7 @@ fn work(step: &CellStep) -> usize {
     }
 }
 
-/// Returns the number of elements per call of scratch memory, and of arguments that several steps
+/// Returns the number of elements per call in scratch memory and in arguments that several steps
 /// read.
 fn reused(plan: &CellPlan) -> usize {
     let is_argument = |base| matches!(base, Base::Table(_) | Base::Port(_) | Base::Hoisted);
@@ -228,7 +229,7 @@ fn reused(plan: &CellPlan) -> usize {
     plan.regions.iter().copied().chain(again).map(|width| width as usize).sum::<usize>().max(1)
 }
 
-/// Returns the region of scratch memory, if `base` is one.
+/// Returns the index of the region, if `base` is scratch memory.
 pub(super) fn region(base: Base) -> Option<usize> {
     match base {
         Base::Scratch(region) => Some(usize::from(region)),

@@ -19,7 +19,7 @@ pub enum Work {
     Gather,
     /// Matrix products, including hoisted ones.
     Product,
-    /// Element-wise programs, reductions, softmax, lookups of an arg-max.
+    /// Element-wise programs, reductions and softmax.
     Elementwise,
 }
 
@@ -35,7 +35,7 @@ impl Profile {
         Duration::from_nanos(self.nanoseconds[work as usize].load(Ordering::Relaxed))
     }
 
-    /// Measures the time until the returned timer is dropped.
+    /// Starts a timer for a kind of work. It adds the time until it is dropped.
     pub fn time_of(&self, work: Work) -> Timer<'_> {
         let started = self.on.load(Ordering::Relaxed).then(Instant::now);
         Timer { profile: self, work, started }

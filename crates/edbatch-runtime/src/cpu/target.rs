@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::load::{LoadedStep, region};
 use crate::kernels::{Aligned, RowsMut};
 
-/// Regions taken out of the scratch memory: index, width in floats, memory.
+/// Regions taken out of the scratch memory: (index, width in floats, memory).
 pub(super) type Taken = Vec<(usize, usize, Aligned)>;
 
 /// The memory that a step writes: the output rows, or regions taken out of the scratch memory.
@@ -16,7 +16,7 @@ pub(super) struct Target<'a> {
     output: Option<&'a mut [f32]>,
     calls: usize,
     stride: usize,
-    /// The output rows, if the step does not write them but may read them.
+    /// The output rows, which the step may read if it does not write them.
     pub(super) unwritten: Option<&'a [f32]>,
     taken: &'a mut Taken,
 }
@@ -62,7 +62,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Appends to `rows` the rows of `width` columns at each of `places`, which must be sorted.
+    /// Appends a view of `width` columns to `rows` for each of `places`, which must be sorted.
     pub(super) fn places<'t>(
         &'t mut self,
         places: &[Place],

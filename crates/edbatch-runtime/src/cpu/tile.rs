@@ -1,4 +1,4 @@
-//! Runs a tile, some calls of a batch, through all steps of its cell.
+//! Runs a tile (some calls of a batch) through all steps of its cell.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::kernels::{
 };
 use crate::thread_pool::ClaimedPool;
 
-/// A step of a plan. Threads that run parts of it share the job.
+/// A step of a plan, shared by the threads that run tiles of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job<'a> {
     pub(super) loaded: &'a Loaded,
@@ -33,7 +33,7 @@ pub(super) struct Job<'a> {
 #[repr(align(128))]
 pub(super) struct Workspace {
     regions: Vec<Aligned>,
-    /// Ends of the ranges of a reduction, relative to the tile's first row.
+    /// For a reduction: the end of each call's values, counted from the tile's first value.
     ends: Vec<u32>,
     /// The regions that the current step writes.
     taken: Taken,
@@ -51,7 +51,7 @@ impl Workspace {
     }
 }
 
-/// Offsets that give every row of a tile the same data.
+/// Zero offsets, with which all rows of a tile read the same data.
 static ZEROS: [u32; *TILE.end()] = [0; *TILE.end()];
 
 impl<'a> Job<'a> {
@@ -67,7 +67,7 @@ impl<'a> Job<'a> {
         let step = self.plan.steps[self.index];
         let cell = self.loaded.carried_out(&step);
         let Workspace { regions, ends, taken } = workspace;
-        // A panic may have left some regions.
+        // A panic in an earlier tile may have left regions here.
         taken.clear();
         let shape = (calls.len(), cell.stride);
         let tile = Tile {
@@ -205,7 +205,7 @@ impl<'a> Source<'a> {
         &self.tile.job.plan.rows(start, self.tile.batch)[self.tile.calls.clone()]
     }
 
-    /// Sets an input of an element-wise program.
+    /// Sets an input of an element-wise program to `width` elements from `place` on.
     fn input(&self, place: Place, width: usize, input: &mut Input<'a>) {
         match place.base {
             Base::Parameter(id) => {
@@ -216,8 +216,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns all values at a variadic port, and sets `ends[i]` to the end of the values of call
-    /// i.
+    /// Returns the rows of all values at a variadic port, for all calls of the tile. Sets
+    /// `ends[i]` to the end of the values of the tile's call `i`.
     fn values(&self, port: u16, from: u32, ends: &mut Vec<u32>) -> RowsRef<'a> {
         let operand = self.tile.operands[self.tile.tables.len() + usize::from(port)];
         let Operand::Many { ends: all, rows } = operand else {

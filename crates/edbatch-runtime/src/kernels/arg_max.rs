@@ -56,7 +56,7 @@ fn max<S: Simd>(simd: S, row: &[f32]) -> f32 {
     rest.fold(f32::NEG_INFINITY, |best, &x| if x > best { x } else { best })
 }
 
-/// Returns the first index of `wanted`, which must not be NaN or less than an element.
+/// Returns the first index of `wanted`, which must be the [`max`] of the row.
 #[inline(always)]
 fn first<S: Simd>(simd: S, row: &[f32], wanted: f32) -> Option<usize> {
     let all = u32::MAX >> (u32::BITS as usize - S::LANES);

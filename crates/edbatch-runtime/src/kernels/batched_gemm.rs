@@ -1,7 +1,7 @@
-//! One small matrix product per instance: of two values, or of a weight and a matrix. MV-RNN needs
-//! them.
+//! One small matrix product per instance of a batch: of two values, or of a weight and a value.
+//! MV-RNN needs them.
 //!
-//! A matrix is row-major inside its row of the batch. It is not packed, since it is used once.
+//! Each row of a batch holds a row-major matrix. It is not packed, since it is used only once.
 
 use std::ptr;
 
@@ -28,7 +28,7 @@ pub enum Left<'a> {
 pub struct Piece<'a> {
     /// The number of rows of the right matrix in this piece, at most K.
     pub depth: usize,
-    /// Row b holds these rows of instance b: (`depth`, N).
+    /// Row b holds this piece of the right matrix of instance b: (`depth`, N).
     pub values: RowsRef<'a>,
 }
 
@@ -126,8 +126,8 @@ impl<'a> Kernel for Batched<'a> {
 /// they are loaded.
 #[inline(always)]
 fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[&[f32]], out: &mut [f32]) {
-    /// Vectors of rows that are computed together, to hide the latency of the multiply-adds. With
-    /// more of them, too many cache lines map to the same sets.
+    /// Number of vectors computed together, to hide the latency of the multiply-adds. With more,
+    /// too many cache lines map to the same sets.
     const VECTORS: usize = 2;
     let mut first = 0;
     while first + VECTORS * S::LANES <= out.len() {
@@ -146,7 +146,7 @@ fn matrix_vector<S: Simd>(simd: S, depth: usize, left: &[f32], right: &[&[f32]],
 /// Floats per cache line.
 const LINE: usize = 16;
 
-/// Computes the first V vectors of `out` of [`matrix_vector`].
+/// Computes the first V vectors of the result of [`matrix_vector`].
 #[inline(always)]
 fn transposed<S: Simd, const V: usize>(
     simd: S,
@@ -163,9 +163,9 @@ fn transposed<S: Simd, const V: usize>(
         assert!(k + piece.len() <= depth, "the depths of the pieces exceed {depth}");
         let mut fours = piece.chunks_exact(4);
         for x in fours.by_ref() {
-            // The hardware prefetches one stream, but not one per row. So prefetch the rows that
-            // follow these, which are contiguous. After the last rows this reads nothing useful,
-            // but does no harm.
+            // The hardware prefetches one stream, but not a stream per row. So prefetch the
+            // contiguous rows that follow these. After the last rows this is useless, but
+            // harmless.
             for line in (rows * k..rows * (k + 4)).step_by(LINE) {
                 simd.prefetch(left.as_ptr().wrapping_add(left.len() + line));
             }

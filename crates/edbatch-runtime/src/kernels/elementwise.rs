@@ -7,7 +7,8 @@
 //!             for each vector             operands and result in L1
 //! ```
 //!
-//! Inputs are read and outputs written in place. Each temporary register has a slot of one chunk.
+//! Inputs are read and outputs written in place. Each temporary register has memory for one chunk,
+//! its slot.
 
 use std::mem::MaybeUninit;
 
@@ -48,7 +49,8 @@ pub enum Input<'a> {
 ///
 /// # Panics
 ///
-/// If the number of inputs or outputs is not the program's, the number of rows differs between
+/// If the number of inputs or outputs is not the program's, their numbers of rows differ, or a row
+/// is narrower than `width`.
 /// them, or a row is narrower than `width`.
 ///
 /// ```
@@ -121,7 +123,7 @@ impl Kernel for &mut Run<'_, '_> {
     fn run<S: Simd>(self, simd: S) {
         let padded = self.width.next_multiple_of(S::LANES).min(CHUNK);
         let chunk_rows = (CHUNK / padded).min(CHUNK_ROWS);
-        // Most programs are small, and an allocation takes longer than a call for a single row.
+        // Small programs use the stack: an allocation takes longer than a call for a single row.
         let slots = self.program.temporaries();
         let lines = slots * CHUNK / Line::FLOATS;
         let mut on_stack =
@@ -231,7 +233,7 @@ struct Area<'a> {
 }
 
 impl Area<'_> {
-    /// Computes a function in one of its forms.
+    /// Applies `f` in one of its fused forms, such as `f(a + b) · c`.
     #[inline(always)]
     fn apply<S: Simd, F: Lanewise<1>>(
         self,

@@ -4,9 +4,8 @@ use std::{env, fmt, str::FromStr, sync::OnceLock};
 
 /// A vector instruction set. Every kernel is compiled for each of them.
 ///
-/// Results differ in their last bits between the portable level, which rounds after every
-/// multiplication unless the target guarantees fused multiply-adds, and the others, which always
-/// fuse.
+/// The portable level rounds after every multiplication, unless the target guarantees fused
+/// multiply-adds. The other levels always fuse, so their results may differ in the last bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// 16 lanes, 32 registers: AVX-512 F, BW, DQ and VL (Skylake-X, Zen 4 and later).

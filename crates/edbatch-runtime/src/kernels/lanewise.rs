@@ -159,7 +159,7 @@ fn exp<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     simd.mul(simd.mul(e, simd.power_of_two(half)), simd.power_of_two(rest))
 }
 
-/// σ(x) = (β + r) / ((β + r) + 2^(n/8)·½(r² + a·r + 2β), where -x = n·⅛ ln 2 - r.
+/// σ(x) = (β + r) / ((β + r) + 2^(n/8)·½(r² + a·r + 2β)), where -x = n·⅛ ln 2 - r.
 ///
 /// This approximates e⁻ʳ by ½(r² + a·r + 2β) / (β + r), within 9e-9 for |r| <= 1/16 ln 2. The Padé
 /// approximant has a = -4 and β = 3; these constants are adjusted to spread the error over the

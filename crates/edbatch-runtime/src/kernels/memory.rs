@@ -1,6 +1,7 @@
 //! Memory for floats, aligned to cache lines and in huge pages where the system has them.
 //!
-//! A weight or an arena of many megabytes has more 4 KiB pages than the TLB has entries.
+//! A weight or an arena of many megabytes has more 4 KiB pages than the TLB has entries, so huge
+//! pages make it faster.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::fmt;
@@ -30,7 +31,7 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// A slice of `f32` that begins at a cache line, so rows of whole lines are aligned too.
+/// A slice of `f32` that begins at a cache line. So do its rows if they consist of whole lines.
 #[derive(Debug, Default)]
 pub(crate) struct Aligned {
     memory: Vec<f32>,
@@ -102,7 +103,7 @@ fn zeros(len: usize) -> Option<Vec<f32>> {
     Some(memory)
 }
 
-/// Asks the system for huge pages, best before the first access.
+/// Asks the system for huge pages. Call it before the first access.
 #[cfg(target_os = "linux")]
 fn advise(memory: &mut [f32]) {
     /// Size in bytes of a huge page on x86-64 and most AArch64 systems. Where it is larger, the

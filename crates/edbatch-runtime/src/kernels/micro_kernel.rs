@@ -22,8 +22,8 @@ use std::{hint::black_box, mem::MaybeUninit, ops::Range};
 
 use super::simd::Simd;
 
-/// The right factor of a product, or some consecutive rows of it: vectors of columns at each step
-/// k.
+/// The right factor of a product, or some of its consecutive rows. Step k reads vectors of columns
+/// of one row.
 #[derive(Clone, Copy)]
 pub(super) struct Right {
     /// The number of steps.
@@ -160,8 +160,9 @@ unsafe fn write_partial<S: Simd, const R: usize, const C: usize>(
     rows: MicroTileRows<R>,
     columns: usize,
 ) {
-    // Without masks this loop is not unrolled, so it indexes the sums in memory. `black_box` makes
-    // that a copy. Without it, the main loop would write the sums to memory at every step.
+    // Without masks this loop is not unrolled, so it indexes the sums in memory. `black_box`
+    // copies them for it. Without the copy, the main loop would write the sums to memory at every
+    // step.
     let copy;
     let sums = if S::MASKS {
         &sums
@@ -211,7 +212,8 @@ pub(super) struct Pointers {
 }
 
 impl Pointers {
-    /// Creates an empty block. `has_start` says whether the sums are added to the `start` pointers.
+    /// Creates an empty block. If `has_start`, the sums are added to the rows of the `start`
+    /// pointers.
     #[inline(always)]
     pub(super) fn new(has_start: bool) -> Pointers {
         Pointers {

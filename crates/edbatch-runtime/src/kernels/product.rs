@@ -17,8 +17,8 @@ pub enum Start<'a> {
     Nothing,
     /// The contents of the output: `out = out + sum`.
     Out,
-    /// Other rows: `out = start + sum`. They are (B, N), with N the outputs of the whole weight,
-    /// whichever panels are computed.
+    /// Other rows: `out = start + sum`. They have all N columns of the weight, even if only some
+    /// panels are computed.
     Rows(RowsRef<'a>),
 }
 
@@ -41,8 +41,8 @@ pub enum Pass {
 /// output depend only on its row and its column, not on B, on the panels, or on where the rows lie.
 /// Infinities and NaN propagate.
 ///
-/// *Cost*: 2·B·K·N FLOPs, near the core's peak from 4 rows on. For a single row, the time to read
-/// the weight.
+/// *Cost*: 2·B·K·N FLOPs. With 4 rows or more the speed is near the core's peak. A single row
+/// takes the time to read the weight.
 ///
 /// # Panics
 ///
@@ -89,21 +89,21 @@ struct Product<'a> {
     out: RowsMut<'a>,
 }
 
-/// Bytes of rows in a block, which stay in L2 beside a panel.
+/// Bytes of input rows in a block. They stay in L2 together with a panel.
 const BLOCK_BYTES: usize = 512 << 10;
 
-/// Minimum number of rows of a block, however long they are.
+/// Minimum number of rows of a block, even if the rows are long.
 const MIN_BLOCK_ROWS: usize = 24;
 
 /// Prefetch distance in floats: 4 KiB.
 const PREFETCH: usize = 1 << 10;
 
-/// Prefetch distance, 16 KiB, for weights outside L2 that are read for enough rows to hide the
-/// latency.
+/// Prefetch distance in floats, 16 KiB, for weights outside L2 that are read for enough rows to
+/// hide the latency.
 const FAR_PREFETCH: usize = 1 << 12;
 
-/// From this number of rows on, nothing is prefetched: every panel is read several times, and the
-/// arithmetic hides the latency.
+/// From this number of rows on, weights in L2 are not prefetched: every panel is read several
+/// times, and the arithmetic hides the latency.
 const ROWS_WITHOUT_PREFETCH: usize = 9;
 
 impl Kernel for &mut Product<'_> {
@@ -190,9 +190,9 @@ impl Product<'_> {
 ///
 /// A panel is contiguous, K steps long, and read from front to back by each micro-tile of rows. A
 /// single row reads it as one stream, the fastest access to the L2 cache: more and narrower panels
-/// side by side were a third slower. Weights of 1 MiB or more do not fit into L2. Their panels hold
-/// the first half of every step, then the second half of every step, since 4 to 8 rows read pairs
-/// of vectors, and gaps are slow outside L2. Columns from N on are zeros.
+/// side by side were a third slower. Weights of 1 MiB or more do not fit into L2. Their panels
+/// hold the first half of every step, then the second half of every step: more than 4 rows read
+/// one half at a time, and gaps are slow outside L2. Columns from N on are zeros.
 ///
 /// *Cost*: 4·K·⌈N / P⌉·P bytes; packing reads the weight once.
 #[derive(Debug)]
@@ -202,7 +202,8 @@ pub struct PackedWeights {
     depth: usize,
     /// P: columns of a panel.
     width: usize,
-    /// Distance in floats from a step to the next, and from the first half of a step to the second.
+    /// Distance in floats from a step to the next, and from the first half of a step to its second
+    /// half.
     strides: [usize; 2],
     panels: Aligned,
 }
@@ -267,7 +268,7 @@ impl PackedWeights {
         self.depth
     }
 
-    /// Returns the number of panels. Calls can divide the columns between them by panels.
+    /// Returns the number of panels. Threads can divide a product between them by panels.
     pub fn panels(&self) -> usize {
         self.outputs.div_ceil(self.width)
     }

@@ -20,7 +20,7 @@ pub enum RowsRef<'a> {
         /// The offset of each row, in floats.
         offsets: &'a [u32],
     },
-    /// Like `List`, in memory that is being written elsewhere.
+    /// Like `List`, but one range of the memory is being written and must not be read.
     Around {
         /// The memory that the offsets point into.
         data: Around<'a>,
@@ -117,8 +117,8 @@ pub fn split_around(memory: &mut [f32], written: Range<usize>) -> (Around<'_>, &
 }
 
 impl<'a> Around<'a> {
-    /// Returns the same memory, shifted by `by` columns: an offset of a row now gives the row from
-    /// column `by` on.
+    /// Returns the same memory, shifted by `by` floats: the offset of a row now points to the
+    /// row's column `by`.
     pub fn shifted(self, by: usize) -> Around<'a> {
         let from = |side: &'a [f32]| &side[by.min(side.len())..];
         Around {
@@ -153,8 +153,8 @@ impl<'a> Around<'a> {
     }
 }
 
-/// Rows to write: `rows` rows of `width` columns, `stride` floats apart. Like a `&mut [f32]` with
-/// gaps. It can be split by columns, and the parts sent to several threads.
+/// Rows to write: `rows` rows of `width` columns, `stride` floats apart, like a `&mut [f32]` with
+/// gaps. Can be split by columns, so that several threads write parts of the same rows.
 #[derive(Debug)]
 pub struct RowsMut<'a> {
     /// *Invariant*: for r < rows and c < width, `start + r * stride + c` is writable during `'a`,

@@ -17,8 +17,8 @@ fn naive(level: Level, weights: &[f32], depth: usize, row: &[f32]) -> Vec<f32> {
     weights.chunks_exact(depth).map(chain).collect()
 }
 
-/// Runs `product` on all panels, into rows with `gap` extra columns. Checks that it does not write
-/// these.
+/// Runs `product` on all panels, into rows that are `gap` columns wider, and checks that it does
+/// not write the additional columns.
 fn run(
     weights: &PackedWeights,
     rows: RowsRef<'_>,

@@ -7,7 +7,7 @@ use super::{Kernel, Simd};
 
 const LANES: usize = 4;
 
-/// Needs no proof: every machine can run it.
+/// The portable level. Unlike the others it proves nothing: every machine can run it.
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
