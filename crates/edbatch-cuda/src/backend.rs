@@ -1,4 +1,4 @@
-//! The backend: one launch for all parts of a round, or one per wave.
+//! The CUDA backend: one launch for all parts of a round, or one launch per wave of each part.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,17 +14,17 @@ use super::{CudaError, CudaOptions};
 
 /// Runs plans on a CUDA device or on an emulated one.
 ///
-/// Results have the bits of the CPU's levels that fuse multiplications and additions.
+/// With exact precision, results have the same bits as on CPU levels with fused multiply-adds.
 pub(super) struct Cuda<D: Device> {
     loaded: Arc<Loaded<D>>,
-    /// The devices of its forks.
+    /// The devices that its forks use.
     devices: Arc<Devices<D>>,
     slots: Vec<Slot<D>>,
-    /// The parts of the last launch, kept for their memory.
+    /// The parts of the last launch; the next launch reuses the vector.
     parts: Vec<TeamPart>,
 }
 
-/// A program on all of its devices, which forks take in turn.
+/// A program loaded on several devices. Successive forks use the devices in turn.
 struct Devices<D: Device> {
     loaded: Vec<Arc<Loaded<D>>>,
     next: AtomicUsize,
@@ -34,15 +34,15 @@ struct Devices<D: Device> {
 struct Slot<D: Device> {
     memory: PlanMemory<D>,
     commands: CommandList,
-    /// By wanted value of the last plan: the start of its elements among the outputs, and its
+    /// For each wanted value of the last plan: the start of its elements in the outputs, and its
     /// argmax index.
     starts: Vec<usize>,
     arg_max: Vec<u32>,
 }
 
 impl<D: Device> Cuda<D> {
-    /// Compiles a program's kernels and copies its parameters to some devices. The backend runs on
-    /// the first of them.
+    /// Loads a program on each of `devices`: compiles its kernels and copies its parameters. The
+    /// backend runs on the first device.
     pub(super) fn new(
         devices: &[Arc<D>],
         program: &Arc<Program>,
@@ -121,7 +121,8 @@ impl<D: Device> Backend for Cuda<D> {
             let rows = (given.initial.len(), given.stayed);
             slot.commands.write(&loaded.program, &loaded.table, plan, rows)?;
             slot.give(&*loaded.device, given)?;
-            // The plan reads the rows that stayed while it writes those that stay for the next.
+            // The plan reads rows from one of the two buffers, and keeps rows for the next plan in
+            // the other.
             slot.memory.stay.swap(0, 1);
             slot.reserve(&loaded)?;
         }
@@ -165,7 +166,7 @@ impl<D: Device> Slot<D> {
         Self { memory, commands, starts: Vec::new(), arg_max: Vec::new() }
     }
 
-    /// Writes the given rows of the host.
+    /// Copies the given values of the caller to host memory that the device can read.
     fn give(&mut self, device: &D, given: &Given<'_>) -> Result<(), BackendError> {
         let initial = given.initial.iter().map(<[f32]>::len).sum::<usize>();
         let memory = self.memory.given.reserve(device, initial + given.host.len())?;
@@ -199,7 +200,8 @@ impl<D: Device> Slot<D> {
         Ok(())
     }
 
-    /// Finds the wanted values of the plan that has just run.
+    /// Records where the wanted values of the plan that has just run are, and their argmax
+    /// indices.
     fn find_wanted(&mut self, Loaded { device, program, .. }: &Loaded<D>, plan: &Plan) {
         let Self { memory, starts, arg_max, .. } = self;
         let indices = memory.indices.memory.as_ref();
@@ -250,7 +252,7 @@ mod tests {
     use super::super::waves::waves;
     use super::*;
 
-    /// In some order of the jobs, a step reads a row before it is written.
+    /// If all steps are in one wave, some order of the jobs reads a row before it is written.
     #[test]
     fn wrong_waves_change_bits() {
         let subject = Subject::random(5);

@@ -2,10 +2,11 @@
 
 use edbatch_layout::{LINE, MiniBatch, Operand, Plan, PlanError};
 
-/// Proves that no step of a plan depends on another step of its wave: one step writes each row, and
-/// only steps of later waves read it. [`edbatch_layout::check`] proves the contents of the rows.
+/// Proves that no step of a plan depends on another step of its wave: each row is written by one
+/// step, and read only by steps of later waves. [`edbatch_layout::check`] proves that the rows
+/// contain the right values.
 ///
-/// *Cost*: O(arena + edges × lines of a row).
+/// *Cost*: O(arena + edges × cache lines per row).
 ///
 /// # Errors
 /// The first violation, in the order of the steps.

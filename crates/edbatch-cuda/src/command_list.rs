@@ -11,13 +11,12 @@
 //! lists, rows                    those of the plan
 //! ```
 //!
-//! A job is the work of one block: a [phase](crate::Phase) of a step for at most [`TILE`] calls and
-//! a slice of its units, or a copy. No two jobs of a wave depend on each other. The waves are those
-//! of the [steps](crate::waves()), one for each phase. A wave before them copies the given rows
-//! into the arena, and a wave after them copies wanted values out of it. Within a wave the jobs
-//! come first whose units the team divides
-//! ([`PhaseEntry::slices`](crate::PhaseEntry::slices)). Scratch lies after the plan's arena, and
-//! every wave uses the same scratch.
+//! A job is the work of one block: a [phase](crate::Phase) of a step for at most [`TILE`] calls
+//! and a slice of its units, or a copy. No two jobs of a wave depend on each other. Each wave of
+//! [steps](crate::waves()) becomes one wave of jobs per phase. A first wave copies the given rows
+//! into the arena, and a last wave copies the wanted values out of it. In each wave, jobs that
+//! all blocks of a team share ([`slices`](crate::PhaseEntry::slices) is 0) come first. Scratch
+//! follows the plan's arena, and each wave of steps reuses it.
 
 use std::fmt;
 use std::mem;
@@ -34,50 +33,51 @@ pub const TILE: u32 = 16;
 /// The length of a job.
 const JOB: usize = 6;
 
-/// The first number of a job that copies, with the numbers that follow. Positions count elements.
+/// A copy job, by its first number. Each variant lists the numbers that follow, in elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum CopyJob {
-    /// From the host's given rows to the arena: from, to, length.
+    /// From the given values in host memory to the arena: (from, to, length).
     Given = u32::MAX - 4,
-    /// From the rows that stayed to the arena: from, to, length.
+    /// From the rows kept by the previous plan to the arena: (from, to, length).
     Stayed,
-    /// From the arena to the host's outputs: from, to, length.
+    /// From the arena to the outputs in host memory: (from, to, length).
     Output,
-    /// From the arena to the rows that stay: from, to, length.
+    /// From the arena to the rows kept for the next plan: (from, to, length).
     Stay,
-    /// The argmax over pieces of the arena: start of the list of pieces, their number, to.
+    /// The argmax over pieces of the arena: (start of the list of pieces, number of pieces, to).
     ArgMax,
 }
 
-/// A plan as a device reads it: waves of jobs. Memory is reused from plan to plan.
+/// A plan as a device reads it: waves of jobs. The next plan reuses the memory.
 #[derive(Clone, Default, Debug)]
 pub struct CommandList {
     words: Vec<u32>,
-    /// Elements of the arena and of scratch.
+    /// The number of elements of the arena and scratch together.
     arena: usize,
-    /// The numbers of elements and indices that the host reads, and of elements that stay.
+    /// The numbers of elements and of indices that the host reads, and of elements kept for the
+    /// next plan.
     outputs: usize,
     indices: usize,
     stay: usize,
     finder: WaveFinder,
     /// Pairs of a wave and a step, sorted.
     order: Vec<(u32, u32)>,
-    /// By step: the start of its numbers, and the start of its scratch.
+    /// For each step: the start of its numbers, and the start of its scratch.
     steps: Vec<(u32, u32)>,
-    /// Positions of words that are relative to the start of the steps, until that is known.
+    /// Positions of words that are relative to the start of the steps, until that start is known.
     from_steps: Vec<usize>,
-    /// Positions of words that are relative to the start of the pieces, and the pieces.
+    /// Positions of words that are relative to the start of the pieces, and these pieces.
     from_pieces: Vec<usize>,
     pieces: Vec<u32>,
 }
 
 impl CommandList {
-    /// Writes a plan. Of its given rows the first `initial` come from the host, the next `stayed`
-    /// from the plan before, and the rest from the host.
+    /// Writes a plan. The first `initial` of its given rows come from the host, the next `stayed`
+    /// from the previous plan, and the rest from the host.
     ///
     /// # Errors
-    /// If values and scratch, the results or the list have 2³² elements or more.
+    /// If the values with scratch, the results, or the command list have 2³² elements or more.
     pub fn write(
         &mut self,
         program: &Program,
@@ -118,7 +118,7 @@ impl CommandList {
         Ok(())
     }
 
-    /// Returns the numbers.
+    /// Returns the whole array of numbers.
     #[must_use]
     pub fn words(&self) -> &[u32] {
         &self.words
@@ -142,7 +142,7 @@ impl CommandList {
         (self.words[wave + 2] - self.words[wave + 1]) as usize / JOB
     }
 
-    /// Returns the number of elements of the arena and of scratch.
+    /// Returns the number of elements of the arena and scratch together.
     #[must_use]
     pub fn arena(&self) -> usize {
         self.arena
@@ -160,7 +160,7 @@ impl CommandList {
         self.indices
     }
 
-    /// Returns the number of elements that stay.
+    /// Returns the number of elements kept for the next plan.
     #[must_use]
     pub fn stay(&self) -> usize {
         self.stay
@@ -188,7 +188,7 @@ impl CommandList {
         check(most, "values and scratch")
     }
 
-    /// Returns the number of waves of the phases of all steps.
+    /// Returns the number of waves that run the phases of all steps.
     fn phase_waves(&self, table: &PhaseTable, plan: &Plan) -> usize {
         let of_step = |&(_, step): &(u32, u32)| table.of(&plan.steps[step as usize]).len();
         let of_wave = |steps: &[(u32, u32)]| steps.iter().map(of_step).max().unwrap_or(0);
@@ -216,7 +216,7 @@ impl CommandList {
             begin(words);
             give(words, program, &plan.given, given);
         }
-        // The numbers of steps follow all jobs, so first their positions are relative.
+        // The steps' numbers follow all jobs. Until these are written, positions are relative.
         let mut at = 0;
         for (step, of_step) in steps.iter_mut().enumerate() {
             of_step.0 = at;
@@ -230,7 +230,7 @@ impl CommandList {
                     let number = table.of(&plan.steps[step as usize]).nth(phase)?;
                     Some((step as usize, number, &table.entries()[number as usize]))
                 });
-                // Jobs that the team divides come first.
+                // Jobs that all blocks of a team share come first.
                 let undivided = of_phase.clone().filter(|(.., entry)| entry.slices == 0);
                 let divided = of_phase.filter(|(.., entry)| entry.slices > 0);
                 for (step, number, entry) in undivided.chain(divided) {
@@ -301,7 +301,7 @@ impl CommandList {
     }
 }
 
-/// Returns the length of the list after the jobs and the pieces.
+/// Returns the number of words that the steps and the plan's lists take.
 fn numbers_of_steps(plan: &Plan) -> u64 {
     let of_steps = 3 * (plan.steps.len() as u64 + plan.operands.len() as u64);
     of_steps + plan.lists.len() as u64 + plan.rows.len() as u64
@@ -319,9 +319,9 @@ fn check(elements: u64, what: &'static str) -> Result<(), CudaError> {
     }
 }
 
-/// Returns the layout of a step's scratch: for each region of its cell the elements per call in all
-/// regions before it and in the region itself; then the elements per call of all regions. Regions
-/// follow each other, each with a row per call; rows start at multiples of four floats.
+/// Returns the layout of a step's scratch, in elements per call: for each region the size of all
+/// earlier regions and its own size; then the size of all regions. A region has a row for each
+/// call. Rows start at multiples of four floats.
 pub(crate) fn scratch(cell: &CellPlan) -> (Vec<(u32, u32)>, u32) {
     let mut before = 0;
     let place = |&width: &u32| {
@@ -360,7 +360,7 @@ fn give(
     }
 }
 
-/// Writes the jobs that copy a row's fields out of the arena, one after the other.
+/// Writes the jobs that copy a row's fields out of the arena, to consecutive places from `to` on.
 fn copy(words: &mut Vec<u32>, what: CopyJob, program: &Program, row: ValueRow, to: &mut usize) {
     for (start, len) in fields(program, row) {
         words.extend([what as u32, start, *to as u32, len, 0, 0]);

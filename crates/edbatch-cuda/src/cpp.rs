@@ -14,7 +14,8 @@ use super::device::HEADERS;
 /// The environment variable with the compiler's name and options.
 const COMPILER: &str = "CXX";
 
-/// Compiles a text that may include all headers, in a folder. Returns the path of the output.
+/// Compiles a C++ text, which may include all kernel headers, in a folder. Returns the output's
+/// path.
 pub(super) fn compile(
     folder: &Path,
     text: &str,
@@ -47,7 +48,7 @@ pub(super) fn compile(
     Ok(folder.join(to))
 }
 
-/// Returns the words of the environment variable, or else `c++`.
+/// Returns the compiler's name and options: the words of `CXX`, or `c++` if it is not set.
 fn compiler() -> Vec<OsString> {
     let variable = env::var(COMPILER).unwrap_or_default();
     let words: Vec<OsString> = variable.split_whitespace().map(OsString::from).collect();
@@ -81,7 +82,7 @@ impl Drop for Folder {
     }
 }
 
-/// Converts an error of the system.
+/// Returns a conversion for errors of the operation `what`.
 pub(super) fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> CudaError {
     move |error| CudaError::failed(what, error)
 }

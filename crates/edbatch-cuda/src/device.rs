@@ -31,10 +31,10 @@ pub(crate) const ROW_BYTES: usize = 4 * 16 * (256 + 4);
 /// The maximum number of plans of a launch: `MAX_PARTS` of `kernels/team.h`.
 pub(crate) const MAX_PARTS: usize = 32;
 
-/// A program in the C++ of `kernels/block.h`.
+/// A C++ source that uses `kernels/block.h`.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// The generated text. It includes [`HEADERS`]; the last one defines the kernel.
+    /// The text, which may include [`HEADERS`]. The text or its last header defines the kernel.
     pub(crate) text: String,
     /// The kernel that it defines.
     pub(crate) kernel: Kernel,
@@ -62,7 +62,7 @@ impl Kernel {
     }
 }
 
-/// The owner of memory.
+/// The kind of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     /// Device memory.
@@ -95,19 +95,19 @@ pub(crate) struct Arguments {
     pub(crate) arena: u64,
     /// All parameters.
     pub(crate) weights: u64,
-    /// All folded tables.
+    /// All [folded tables](edbatch_layout::FoldedTable).
     pub(crate) folded: u64,
     /// Given rows, in host memory.
     pub(crate) given: u64,
-    /// The rows that stay for the next plan.
+    /// The rows kept for the next plan.
     pub(crate) stayed: u64,
-    /// The rows that stayed from the previous plan.
+    /// The rows kept by the previous plan.
     pub(crate) stayed_before: u64,
     /// Wanted elements, in host memory.
     pub(crate) outputs: u64,
     /// Wanted argmax indices, in host memory.
     pub(crate) indices: u64,
-    /// The wave to run.
+    /// The wave to run, for [`Kernel::Wave`].
     pub(crate) wave: u32,
 }
 
@@ -197,7 +197,7 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// waits for the copy.
     ///
     /// # Errors
-    /// If the memory is shorter, or the driver reports an error.
+    /// If the memory is shorter than `words`, or the driver reports an error.
     fn fill(&self, memory: &Self::Memory, words: &[u32]) -> Result<(), CudaError>;
 
     /// Returns host memory as words.

@@ -1,9 +1,9 @@
-//! A device on the host: the same source, compiled by the C++ compiler of the machine.
+//! An emulated device: runs the kernels on the host, compiled by the machine's C++ compiler.
 //!
-//! The blocks of a launch run one after the other in a shuffled order, as do the threads of each
-//! superstep, and memory holds NaN until it is written. So a result that depends on the order, or
-//! on memory that was never written, differs from launch to launch or is NaN. Teams are at
-//! different waves at a time, as on a GPU.
+//! The blocks of a launch run in a shuffled order, as do the threads of each superstep. Memory
+//! holds NaN until it is written. So a result that depends on the order, or on memory that was
+//! never written, differs from launch to launch or is NaN. Teams are at different waves at the
+//! same time, as on a GPU.
 
 use std::alloc::{self, Layout};
 use std::env;
@@ -26,7 +26,7 @@ use super::team_pool::TeamPool;
 const OPTIONS: [&str; 6] =
     ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-fast-math", "-fPIC", "-shared"];
 
-/// A device on the host.
+/// The emulated device.
 #[derive(Debug)]
 pub(crate) struct Emulated {
     properties: Properties,
@@ -35,7 +35,7 @@ pub(crate) struct Emulated {
     /// Additional options of the compiler.
     options: Vec<&'static str>,
     team_pool: TeamPool<HostMemory>,
-    /// The number of driver calls, without queries for the end of a launch.
+    /// The number of driver calls, except polls for the end of a launch.
     calls: AtomicU64,
     /// The number of launches.
     launches: AtomicU64,
@@ -45,7 +45,7 @@ pub(crate) struct Emulated {
     max_bytes: AtomicUsize,
 }
 
-/// No block.
+/// No block is absent.
 const NONE: u32 = u32::MAX;
 
 /// The timeout that errors report. A launch never waits.
@@ -74,14 +74,14 @@ impl Emulated {
         Self { properties, seed, options, team_pool, calls, launches, absent, max_bytes }
     }
 
-    /// Sets the number of SMs, and the shared memory for the resident weights of a block.
+    /// Sets the number of SMs, and the bytes of shared memory per block for resident weights.
     pub(crate) fn with_size(self, sms: u32, resident_bytes: usize) -> Self {
         let shared_bytes = ROW_BYTES + resident_bytes;
         let properties = Properties { sms, shared_bytes, ..self.properties };
         Self { properties, team_pool: TeamPool::new(sms, TIMEOUT), ..self }
     }
 
-    /// Returns the number of driver calls, without queries for the end of a launch.
+    /// Returns the number of driver calls, except polls for the end of a launch.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
@@ -91,7 +91,7 @@ impl Emulated {
         self.launches.load(Ordering::Relaxed)
     }
 
-    /// Sets the block of each following launch of teams that never arrives at its barrier.
+    /// Sets a block that never arrives at its barrier in the following launches of teams.
     #[cfg(test)]
     pub(crate) fn set_absent(&self, block: Option<u32>) {
         self.absent.store(block.unwrap_or(NONE), Ordering::Relaxed);

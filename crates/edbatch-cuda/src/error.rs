@@ -94,7 +94,7 @@ impl CudaError {
         }
     }
 
-    /// An error of a call, given its purpose and the reported error.
+    /// Creates the error of a failed call from the call's purpose and the reported error.
     pub(crate) fn failed(what: &'static str, why: impl fmt::Display) -> Self {
         CudaError::Failed { what, why: why.to_string() }
     }

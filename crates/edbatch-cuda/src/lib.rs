@@ -6,12 +6,12 @@
 //! crate through the feature `cuda` of `edbatch`; use it directly if you schedule and plan
 //! yourself.
 //!
-//! *Results* have the bits of the CPU's kernels that fuse multiplications and additions, unless
-//! [`Precision::Tf32`] is chosen.
+//! *Results* have the same bits as on CPUs with fused multiply-adds, unless [`Precision::Tf32`] is
+//! chosen.
 //!
-//! *Cost*: kernels are compiled once per model size and architecture and cached on disk. A round
-//! of a mini-batch is one launch, whatever the number of its parts. No memory is allocated once
-//! the largest plan has run.
+//! *Cost*: kernels are compiled once per model size and architecture and cached on disk. By
+//! default, a round of a mini-batch is one launch if its teams fit on the device. No memory is
+//! allocated once the largest plan has run.
 //!
 //! # Terms
 //!

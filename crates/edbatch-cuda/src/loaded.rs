@@ -76,8 +76,8 @@ impl CompiledKernels {
     }
 
     /// Stores the kernels in the user's cache, where [`nvidia`](super::nvidia()) finds them, and
-    /// returns the file's path. Returns `None` if the user has no cache folder. A copy of the
-    /// folder serves a machine without a compiler.
+    /// returns the file's path. Returns `None` if the user has no cache folder. A machine without
+    /// a compiler can use a copy of the folder.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -47,8 +47,8 @@ pub enum Launching {
     Cooperative,
 }
 
-/// The work of the probe kernel in a launch. In each, the last block writes a word of host memory,
-/// like a plan.
+/// The work of a launch of the probe kernel. At the end of each launch, the last block writes a
+/// word of host memory, like a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Experiment {
     /// No work.
@@ -92,14 +92,15 @@ pub enum Experiment {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Measured {
-    /// Nanoseconds per launch in a sequence of launches, by the device's clock: the time of a
-    /// launch or of its call, whichever is longer.
+    /// Nanoseconds per launch in a sequence of launches, by the device's clock. If the call
+    /// takes longer than the launch, this is the time of the call.
     pub device: Vec<f64>,
     /// Nanoseconds from the call until the host sees the end of a single launch.
     pub host: Vec<f64>,
-    /// Nanoseconds of the call.
+    /// Nanoseconds until the call that launches returns.
     pub call: Vec<f64>,
-    /// The work of a launch: barriers of a team, bytes read and written, or FLOPs; 0 for no work.
+    /// The work of a launch: barriers of a team, FLOPs, or bytes (read and written ones for
+    /// [`Copy`](Experiment::Copy)); 0 for no work.
     pub work: f64,
 }
 
@@ -127,7 +128,7 @@ pub(super) struct ProbeArguments {
     number: u32,
 }
 
-/// The barriers of a launch, and the terms of a chain.
+/// The number of barriers of each team in a launch, and the number of terms of a chain.
 const ROUNDS: u32 = 1000;
 const TERMS: u32 = 1 << 14;
 
@@ -165,7 +166,7 @@ pub fn compile(architecture: &str) -> Result<CompiledKernels, CudaError> {
 }
 
 impl Probe {
-    /// Opens the device of an index, which is counted from 0.
+    /// Opens a device. Indices count from 0.
     ///
     /// # Errors
     /// If the driver or the device is missing or too old, or if the kernel is not cached and NVRTC
@@ -183,8 +184,8 @@ impl Probe {
         &self.hardware
     }
 
-    /// Measures launches, after a launch whose result is checked. Returns `samples` times of each
-    /// kind.
+    /// Checks the result of a first launch, then measures further launches. Returns `samples`
+    /// times of each kind.
     ///
     /// # Errors
     /// If the result is wrong, a launch fails, or memory cannot be allocated.

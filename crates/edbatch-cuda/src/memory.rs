@@ -14,7 +14,7 @@ pub(super) struct PlanMemory<D: Device> {
     pub(super) device_commands: Buffer<D>,
     pub(super) given: Buffer<D>,
     pub(super) arena: Buffer<D>,
-    /// The rows that stay for the next plan, and those that stayed from the previous one. The two
+    /// The rows kept for the next plan, and the rows kept by the previous plan. The two buffers
     /// are swapped for each plan.
     pub(super) stay: [Buffer<D>; 2],
     pub(super) outputs: Buffer<D>,

@@ -46,7 +46,7 @@ pub(crate) struct Nvidia {
 static OPEN: Mutex<BTreeMap<usize, Weak<Nvidia>>> = Mutex::new(BTreeMap::new());
 
 impl Nvidia {
-    /// Returns the device of an index, which is counted from 0. All users in the process share it.
+    /// Returns a device, which all users in the process share. Indices count from 0.
     ///
     /// # Errors
     /// Like [`new`](Self::new).
@@ -60,7 +60,7 @@ impl Nvidia {
         Ok(device)
     }
 
-    /// Opens the device of an index, which is counted from 0.
+    /// Opens a device. Indices count from 0.
     ///
     /// # Errors
     /// If the driver or the device is missing or too old, or the driver reports an error.
@@ -123,7 +123,7 @@ impl Nvidia {
     }
 }
 
-/// Fails if the driver is missing, or older than the compiler.
+/// Fails if the driver is missing, or older than the pinned version of CUDA.
 fn find_driver() -> Result<(), CudaError> {
     nvrtc::preload(&["libcuda.so"]);
     // SAFETY: the library is NVIDIA's driver, whose initialisers are safe to run.
@@ -166,8 +166,8 @@ fn properties(context: &CudaContext) -> Result<Properties, CudaError> {
     })
 }
 
-/// Returns the compiler's name of a compute capability. 9.0 has instructions that later versions do
-/// not have, hence the `a`.
+/// Returns the compiler's name of a compute capability, such as `sm_80`. The `a` of `sm_90a`
+/// selects instructions that later versions lack.
 pub(super) fn architecture((major, minor): (u32, u32)) -> String {
     let own = if (major, minor) == (9, 0) { "a" } else { "" };
     format!("sm_{major}{minor}{own}")

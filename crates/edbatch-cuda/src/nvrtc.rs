@@ -18,7 +18,7 @@ use super::device::{HEADERS, Source};
 /// them.
 const FOLDER: &str = "EDBATCH_CUDA_LIBRARIES";
 
-/// The version whose binaries serve machines without a compiler.
+/// Machines without a compiler use kernels that this version has compiled elsewhere.
 pub(crate) const PINNED: (u32, u32) = (13, 0);
 
 /// Options, without the architecture. `--fmad=false`: only explicit multiply-adds are fused. `-v`

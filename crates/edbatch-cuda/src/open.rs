@@ -15,8 +15,8 @@ use super::place::{TeamSize, team_size};
 use super::store::Store;
 
 /// Loads a program on CUDA devices, given by their indices from 0. The backend runs on the first
-/// device; its [forks](Backend::fork) are on the devices in turn. All backends of a process share
-/// the SMs of a device.
+/// device; successive [forks](Backend::fork) use the devices in turn. All backends of a process
+/// share the SMs of a device.
 ///
 /// Kernels are compiled by NVRTC when a program first needs them, and cached in
 /// `$XDG_CACHE_HOME/edbatch` or `~/.cache/edbatch`.
@@ -35,10 +35,10 @@ pub fn nvidia(
     Ok(Box::new(Cuda::new(&devices, &program, parameters, options)?))
 }
 
-/// A device on the host: the same kernels, compiled by the C++ compiler of the machine.
+/// An emulated device: runs the same kernels on the host, compiled by the machine's C++ compiler.
 ///
-/// Threads, blocks and jobs run in shuffled orders, and results do not depend on them. It serves
-/// tests, and is far slower than [`Cpu`](edbatch_runtime::Cpu).
+/// Threads, blocks and jobs run in shuffled orders; results do not depend on the order. The device
+/// is meant for tests, and far slower than [`Cpu`](edbatch_runtime::Cpu).
 #[derive(Clone, Debug)]
 pub struct EmulatedDevice(Arc<Emulated>);
 
@@ -92,14 +92,14 @@ impl EmulatedDevice {
         self.0.properties().sms
     }
 
-    /// Returns the size of its teams, like [`team_size`].
+    /// Returns the size of a program's teams on this device, like [`team_size`].
     #[must_use]
     pub fn team_size(&self, program: &Program, min_blocks: u32) -> TeamSize {
         let Properties { sms, shared_bytes, .. } = *self.0.properties();
         team_size(program, sms, shared_bytes, min_blocks)
     }
 
-    /// Returns the number of driver calls so far, without queries for the end of a launch.
+    /// Returns the number of driver calls so far, except polls for the end of a launch.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.0.calls()

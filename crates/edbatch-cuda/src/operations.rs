@@ -2,7 +2,8 @@
 
 use edbatch_layout::{Form, Function, Operation};
 
-/// An operation on the registers a, b, c, d, with the same roundings as on the CPU.
+/// Returns the expression of an operation on a, b, c and d, rounded in the same places as on the
+/// CPU.
 pub(super) fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
     match operation {
         Operation::Copy => a,

@@ -7,25 +7,25 @@ use super::CudaError;
 /// The environment variable that overrides [`CudaOptions::driver`].
 const DRIVER: &str = "EDBATCH_CUDA";
 
-/// How a device runs plans; decided once, when a program is loaded.
+/// Options for running plans on a device, fixed when a program is loaded.
 ///
 /// Only the precision changes the bits of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct CudaOptions {
-    /// The way to launch plans, unless the environment variable `EDBATCH_CUDA` is `waves` or
-    /// `teams`.
+    /// The way to launch plans. The environment variable `EDBATCH_CUDA` (`waves` or `teams`)
+    /// overrides it.
     pub driver: Driver,
     /// The rounding of products.
     pub precision: Precision,
-    /// The minimum number of blocks of a team, on devices with that many SMs.
+    /// The minimum number of blocks of a team. A device with fewer SMs uses a block per SM.
     pub min_blocks: u32,
 }
 
 /// The rounding of products of weights and vectors; everything else is rounded as on the CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Precision {
-    /// The CPU's bits.
+    /// The same bits as on CPUs with fused multiply-adds.
     #[default]
     Exact,
     /// Tensor cores, with operands rounded to TF32 (10-bit mantissa). The error of a sum of K

@@ -1,4 +1,5 @@
-//! The numbered phases of a program. Jobs of a [command list](crate::CommandList) name them.
+//! The numbered phases of a program. Jobs of a [command list](crate::CommandList) refer to the
+//! numbers.
 
 use std::ops::Range;
 
@@ -27,8 +28,8 @@ pub struct PhaseEntry {
     pub part: CellPart,
     /// Steps of the part.
     pub phase: Phase,
-    /// The number of slices of its units. If 0, a job is for all units, and the blocks of a team
-    /// divide them.
+    /// The number of slices into which jobs divide its [units](Phase::units). If 0, each job has
+    /// all units, and the blocks of a team divide them.
     pub slices: u32,
 }
 
@@ -40,8 +41,8 @@ impl PhaseTable {
         for kind in (0..program.cells().len()).map(Kind::new) {
             parts.push([CellPart::Whole, CellPart::Prologue, CellPart::Body].map(|part| {
                 let first = entries.len() as u32;
-                // Nothing is hoisted for a value, and a cell that is divided by a table never runs
-                // as a whole.
+                // A cell whose prologue reads a table never runs as a whole. Prologues that read
+                // values are not used.
                 let by_table = program.cell(kind).hoisted.as_ref().map(|h| h.table().is_some());
                 let runs = by_table.is_none_or(|by_table| by_table == (part != CellPart::Whole));
                 if let Some(plan) = program.part(kind, part).filter(|_| runs) {
@@ -66,7 +67,7 @@ impl PhaseTable {
         &self.entries
     }
 
-    /// Leaves it to the blocks of a team to divide the units of a phase.
+    /// Makes each job of a phase have all units, which the blocks of a team then divide.
     ///
     /// # Panics
     /// If `number` is out of range.

@@ -3,15 +3,16 @@
 //! The thread blocks of a GPU run at the same time and synchronise only between waves. So that
 //! several blocks can share a batch, they divide the columns that each step of its cell writes.
 //! The work of a step is divided into **units**: unit `j` of `n` writes the columns `j`, `j + n`,
-//! `j + 2n`, …. A stack of gates has a unit per row of a gate (or per row of the stack, if its
-//! weights differ in rows), an element-wise program a unit per column, a softmax a single one.
+//! `j + 2n`, …. A stack of gates has a unit per row of a gate, or per row of the stack if its
+//! weights differ in rows. An element-wise program has a unit per column, and a softmax has a
+//! single unit.
 //!
-//! In a **phase** each unit reads, of the columns that the phase writes, only its own. So blocks
-//! need to synchronise only between phases. A product or a softmax of a value that was just
-//! computed reads columns of other units. It starts the next phase, which runs in a later wave of
-//! the [command list](crate::CommandList).
+//! In a **phase**, a unit may read columns that it writes itself, but not columns that other units
+//! of the phase write. So blocks need to synchronise only between phases. A product or a softmax
+//! of a value that was just computed reads columns of other units. It starts the next phase, which
+//! runs in a later wave of the [command list](crate::CommandList).
 //!
-//! A step that only reduces or copies arguments does not end a phase: where a product needs whole
+//! A step that only reduces or copies arguments does not end a phase: if a product needs whole
 //! rows of its result, each block computes them again while it loads them ([`recomputed`]).
 //!
 //! An LSTM, a node of a tree and an arc of a lattice are one phase; a GRU is two. An output with a
@@ -23,12 +24,12 @@ use std::ops::Range;
 use edbatch_graph::Network;
 use edbatch_layout::{Base, CellPlan, CellStep, Mode, Place};
 
-/// Consecutive steps of a cell, whose units blocks compute independently of each other.
+/// Consecutive steps of a cell. Thread blocks can compute their units independently of each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Phase {
     /// The steps.
     pub steps: Range<usize>,
-    /// By step: the number of its units.
+    /// For each step: the number of units into which the columns that it writes are divided.
     pub units: Vec<u32>,
 }
 
@@ -73,9 +74,9 @@ pub fn phases(network: &Network, cell: &CellPlan) -> Vec<Phase> {
     phases
 }
 
-/// Returns the columns of a place, in pieces, each with the last of `steps` that writes it, if all
-/// of these steps only reduce or copy arguments. A block can then compute the columns again instead
-/// of waiting for other blocks. Otherwise returns an empty list.
+/// Splits the columns of a place into pieces, each with the last of `steps` that writes it. If all
+/// of these steps only reduce or copy arguments, a block can compute the columns again instead of
+/// waiting for other blocks. Otherwise returns an empty list.
 pub(crate) fn recomputed(
     cell: &CellPlan,
     steps: Range<usize>,
@@ -209,7 +210,7 @@ pub fn check_phases(cell: &CellPlan, phases: &[Phase]) -> Result<(), String> {
     Ok(())
 }
 
-/// A unit of a step, and the number of units. `None` is any unit.
+/// A unit of a step, and the number of its units. `None` stands for every unit.
 type Unit = Option<(u32, u32)>;
 
 fn check_phase(cell: &CellPlan, phase: &Phase) -> Result<(), String> {
@@ -226,7 +227,8 @@ fn check_phase(cell: &CellPlan, phase: &Phase) -> Result<(), String> {
         for access in accesses(step, units) {
             let (base, offset) = (access.place.base, access.place.offset);
             if matches!(step, CellStep::Product { .. }) && access.units.is_none() {
-                // Whole rows are computed again, if they were computed from arguments.
+                // Blocks compute whole rows again, if the steps that wrote them only reduce or
+                // copy arguments.
                 let again = |column| {
                     let writer: Option<&usize> = written.get(&(base, column));
                     writer.is_some_and(|&writer| of_arguments(&cell.steps[writer]).is_some())

@@ -24,23 +24,23 @@ const NOT_RESIDENT: u32 = u32::MAX;
 /// The maximum number of resident stacks: `Block::resident` has a bit for each.
 const MAX_RESIDENT: usize = 64;
 
-/// A stack of weights that may run in many waves, and may be resident.
+/// A stack of weights whose product may run in many waves. The stack may be resident.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Recurrent {
-    /// The number of its phase, and its step of the cell.
+    /// The number of its phase, and the index of its step in the cell.
     pub(crate) phase: usize,
     pub(crate) step: usize,
-    /// The units of the product, the columns of a unit, and the terms of a sum.
+    /// The numbers of units of the product, of columns of a unit, and of terms of a sum.
     pub(super) units: u32,
     pub(super) columns: u32,
     pub(super) depth: u32,
 }
 
-/// Returns the weights of a program's recurrent cells.
+/// Returns the stacks of weights of a program's recurrent cells, at most [`MAX_RESIDENT`].
 pub(crate) fn recurrent(program: &Program, table: &PhaseTable) -> Vec<Recurrent> {
     let mut found = Vec::new();
     for (phase, entry) in table.entries().iter().enumerate() {
-        // A prologue runs once.
+        // A prologue does not run in many waves.
         if entry.part == CellPart::Prologue || !may_read_its_own(program.network(), entry.cell) {
             continue;
         }
@@ -88,7 +88,7 @@ pub struct TeamSize {
 }
 
 /// Returns the size of a program's teams on a device with `sms` SMs and `shared_bytes` of shared
-/// memory per block. Teams have at least [`min_blocks`](super::CudaOptions::min_blocks) blocks.
+/// memory per block. `min_blocks` is as in [`CudaOptions`](super::CudaOptions::min_blocks).
 #[must_use]
 pub fn team_size(program: &Program, sms: u32, shared_bytes: usize, min_blocks: u32) -> TeamSize {
     let table = PhaseTable::new(program);
@@ -115,9 +115,10 @@ pub(crate) struct Placement {
     pub(crate) blocks: u32,
     /// Shared memory of a block, in bytes: rows and resident weights.
     pub(crate) shared_bytes: usize,
-    /// By phase: the blocks that divide its columns. Empty if blocks take whole jobs.
+    /// By phase: the blocks that divide its columns. Empty if each job is for a single block.
     pub(crate) divided: Vec<Range<u32>>,
-    /// By recurrent stack: its start after the rows, in floats. `None` if it is streamed.
+    /// By recurrent stack: its start in shared memory after the rows, in floats. `None` if it is
+    /// streamed.
     pub(crate) resident: Vec<Option<u32>>,
 }
 

@@ -73,8 +73,8 @@ fn choice(phases: usize, text: &mut String) {
     line!(text, "static_assert(GIVEN == {}u, \"as the commands has it\");", CopyJob::Given as u32);
 }
 
-/// By step: the number of its weights among those that may be resident, and the entry of their
-/// place in the table.
+/// By step: the number of its recurrent stack, and the index of the stack's place in the table
+/// that [`Placement::table`](super::place::Placement::table) returns.
 type ResidentStack<'a> = dyn Fn(usize) -> Option<(usize, usize)> + 'a;
 
 /// Writes the function of a phase.
@@ -83,7 +83,7 @@ struct PhaseWriter<'a> {
     entry: &'a PhaseEntry,
     cell: &'a CellPlan,
     weights: &'a WeightLayout,
-    /// By region: elements per call in all earlier regions and in the region.
+    /// By region of scratch: elements per call in all earlier regions and in the region.
     scratch: Vec<(u32, u32)>,
     /// The name of the function for products.
     multiply: &'static str,
@@ -189,7 +189,7 @@ impl<'a> PhaseWriter<'a> {
         line!(text, "        {}", product("streamed"));
     }
 
-    /// Returns column `k` of a place, computed again from arguments.
+    /// Returns code that computes column `k` of a place again from arguments.
     fn again(&self, writer: usize, place: Place) -> String {
         // `k` counts from the start of the place, which may lie before the columns of the step.
         let own = |out: Place| match place.offset.checked_sub(out.offset) {
@@ -315,7 +315,7 @@ impl<'a> PhaseWriter<'a> {
         }
     }
 
-    /// Returns a column of a place, to be read.
+    /// Returns the expression that reads a column of a place.
     fn read(&self, Place { base, offset }: Place, call: &str, column: &str) -> String {
         let operand = |index: usize| {
             format!("row(a.commands, j.operand({index}), {call}){} + {column}", plus(offset))
@@ -346,12 +346,13 @@ impl<'a> PhaseWriter<'a> {
         }
     }
 
-    /// Returns a column of scratch or of the output, to be written.
+    /// Returns the expression for a column of scratch or of the output, as the target of a write.
     fn write_to(&self, place: Place, call: &str, column: &str) -> String {
         format!("a.arena[{}]", self.own(place, call, column))
     }
 
-    /// Returns the position of a column of scratch or of the output in the arena.
+    /// Returns the expression for the position in the arena of a column of scratch or of the
+    /// output.
     fn own(&self, Place { base, offset }: Place, call: &str, column: &str) -> String {
         match base {
             Base::Scratch(region) => {

@@ -1,7 +1,7 @@
 //! A cache of compiled kernels on disk, which may be filled on another machine.
 //!
 //! A file contains the code and a hash of the key and the code. A file with a wrong hash is
-//! ignored, because the driver reads code without knowing its length.
+//! ignored: the driver does not know the length of the code, so it would not notice damage.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::device::{HEADERS, Source};
 
-/// The maximum size of a file. No program is larger.
+/// The maximum size of a file, in bytes. No program is larger.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// The length of a hash.
@@ -36,7 +36,7 @@ impl Key {
         let own = [source.text.as_str(), &version, architecture];
         let mut hash = Sha256::new();
         for text in headers.chain(own).chain(options.iter().copied()) {
-            // The length keeps texts apart.
+            // Without the lengths, different lists of texts could have the same hash.
             hash.update((text.len() as u64).to_le_bytes());
             hash.update(text);
         }
@@ -77,7 +77,7 @@ impl Store {
         Self { folder: Some(folder.into()) }
     }
 
-    /// Returns the path of a key, or `None` if nothing is stored.
+    /// Returns the path of a key, or `None` if there is no cache folder.
     pub(crate) fn path(&self, key: &Key) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| folder.join(key.file()))
     }

@@ -31,7 +31,7 @@ struct State<M> {
     /// The number of SMs without a running block.
     free_sms: u32,
     teams: Vec<Team<M>>,
-    /// The ticket that may take teams, and the next ticket.
+    /// The ticket that is served now, and the next ticket to issue.
     ticket: u64,
     next_ticket: u64,
 }
@@ -71,7 +71,8 @@ impl<M> TeamPool<M> {
         Self { state: Mutex::new(state), changed: Condvar::new(), sms, timeout }
     }
 
-    /// Runs plans to their end, a team each: in one launch if there are SMs for all of them.
+    /// Runs each plan to its end on a team. One launch runs all plans whose teams fit on the
+    /// device, at most [`MAX_PARTS`].
     ///
     /// # Errors
     /// The first error of a launch or of a plan. Later launches are then skipped; the other plans
@@ -124,7 +125,8 @@ impl<M> TeamPool<M> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for free SMs, takes a team for each part and completes the parts.
+    /// Waits for free SMs, takes a team for each part, and sets the part's fields that depend on
+    /// the team.
     fn take<D: Device<Memory = M>>(
         &self,
         device: &D,
@@ -160,7 +162,7 @@ impl<M> TeamPool<M> {
         Ok(())
     }
 
-    /// Waits until a team has done a launch.
+    /// Waits until a team has finished launch `number`.
     fn wait<D: Device<Memory = M>>(
         &self,
         device: &D,
@@ -178,7 +180,7 @@ impl<M> TeamPool<M> {
             }
             thread::yield_now();
             let idle = device.is_idle(stream);
-            // The plan may have ended between the two calls.
+            // The plan may have ended between the two checks.
             if idle != Ok(false) && !is_done() {
                 idle?;
                 return Err(CudaError::BarrierTimeout { timeout: self.timeout });

@@ -22,7 +22,7 @@ use edbatch_runtime::kernels::Level;
 /// The number of launches per comparison, each with a different order of threads and blocks.
 const ORDERS: usize = 3;
 
-/// Returns the CPU levels with fused multiply-adds, whose bits a device has.
+/// Returns the CPU levels with fused multiply-adds: a device must compute the same bits.
 fn levels() -> Vec<Level> {
     let mut levels = Level::available();
     levels.retain(|&level| level != Level::Portable);

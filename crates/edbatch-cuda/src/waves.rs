@@ -2,11 +2,11 @@
 
 use edbatch_layout::{Operand, Plan, Program};
 
-/// Returns the wave of each step of a plan: 0 if it reads no step, else the one after the last wave
-/// that it reads.
+/// Returns the wave of each step of a plan. A step that reads no other step's output has wave 0.
+/// Any other step has the wave after the last one whose output it reads.
 ///
 /// The plan must have [distinct lifetimes](edbatch_layout::Lifetimes::Distinct):
-/// [`check_waves`](crate::check_waves) proves that the steps of a wave may then run in any order.
+/// [`check_waves`](crate::check_waves()) proves that the steps of a wave may run in any order.
 ///
 /// *Cost*: O(edges) if neighbouring rows have the same producer, else O(edges × log steps).
 #[must_use]
@@ -25,7 +25,7 @@ pub(crate) struct WaveFinder {
     pub(crate) waves: Vec<u32>,
 }
 
-/// A part of the arena, in elements.
+/// The range of the arena that a step writes, in elements.
 #[derive(Clone, Copy, Debug)]
 struct Output {
     start: u64,
@@ -71,7 +71,7 @@ impl WaveFinder {
     }
 }
 
-/// The rows that a step reads.
+/// Finds the wave of a step from the rows that it reads.
 struct Reader<'a> {
     outputs: &'a [Output],
     /// The output of the last row, since the next row is often in the same one.

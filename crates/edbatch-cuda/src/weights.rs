@@ -1,4 +1,4 @@
-//! The layout of parameters on a device: stacks of products are packed, all others are unchanged.
+//! The layout of parameters on a device. Weights of products are packed, others are unchanged.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use edbatch_runtime::{BackendError, Parameters};
 
 use super::phase_table::PhaseTable;
 
-/// The start of each parameter, in floats. It depends on the program only.
+/// The start of each parameter, in floats. It depends only on the program.
 ///
 /// A stack of weights with N rows and K columns is packed `[⌈K / 4⌉][N][4]`: consecutive threads
 /// compute consecutive columns of the product and read consecutive groups of four. The tail of K is
@@ -82,7 +82,7 @@ impl WeightLayout {
         self.plain[&id]
     }
 
-    /// Returns the bits of all floats.
+    /// Returns all parameters in this layout, as the bits of floats.
     ///
     /// # Errors
     /// If memory cannot be allocated.

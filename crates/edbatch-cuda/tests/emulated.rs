@@ -34,7 +34,7 @@ fn load(
 #[global_allocator]
 static ALLOCATOR: edbatch_testing::CountingAllocator = edbatch_testing::CountingAllocator;
 
-/// Styles of cells, and limits of folded tables in bytes: none, about half of them, all.
+/// Styles of cells, and the maximum bytes of folded tables: for none, about half, or all of them.
 const WAYS: [(CellStyle, u64); 5] = [
     (CellStyle::Hoisted, 0),
     (CellStyle::Planned, 0),

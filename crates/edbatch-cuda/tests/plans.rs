@@ -102,7 +102,7 @@ fn phases_of_random_networks_are_legal_and_as_long_as_possible() {
     }
 }
 
-/// One more is too large for 32 bits.
+/// The largest number of elements that a command list can have.
 const MAX: u64 = u32::MAX as u64;
 
 /// Plans calls of a cell, in batches of 64.

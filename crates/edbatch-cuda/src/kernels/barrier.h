@@ -1,9 +1,9 @@
 // The barrier of a team: each block arrives, and waits until all blocks have arrived. Writes of a
 // block before the barrier are visible to all blocks after it.
 //
-// The count of arrivals is never reset, so the host passes its value at the start of a launch. A
-// block that waits longer than the timeout sets a flag and returns, and so do all others: the
-// launch ends without a result.
+// The count of arrivals is not reset between launches, so the host passes its value at the start
+// of a launch. A block that waits longer than the timeout sets a flag and returns, and so do all
+// others: the launch ends without a result.
 #pragma once
 #include "block.h"
 

@@ -32,7 +32,7 @@ struct Arguments {
 
 #define DEVICE __device__ __forceinline__
 
-// State of a thread across supersteps: registers.
+// State of a thread that outlives a superstep, in registers.
 template <class T> struct PerThread {
     T own;
     DEVICE T& operator[](u32) { return own; }
@@ -78,7 +78,7 @@ DEVICE float fresh(const float* from) { return __ldcg(from); }
 
 #define DEVICE inline
 
-// State of a thread across supersteps: an element for each thread.
+// State that outlives a superstep, in an array with an element for each thread.
 template <class T> struct PerThread {
     T all[THREADS];
     T& operator[](u32 thread) { return all[thread]; }

@@ -26,7 +26,7 @@ DEVICE void arg_max_job(Block& block, const Arguments& a, const u32* job) {
     arg_max(block, from, width, [&](u32 i) { a.indices[job[3]] = i; });
 }
 
-// Runs a job by one block.
+// Runs a copy job on one block.
 DEVICE void copy_job(Block& block, const Arguments& a, const u32* job) {
     if (job[0] == ARG_MAX) return arg_max_job(block, a, job);
     block.superstep([&](u32 t) {
@@ -34,7 +34,7 @@ DEVICE void copy_job(Block& block, const Arguments& a, const u32* job) {
     });
 }
 
-// Runs jobs [at, end) by all blocks of a team. Rows are short, so each warp copies a row.
+// Runs the copy jobs [at, end) on all blocks of a team. Rows are short, so each warp copies a row.
 DEVICE void copy_jobs(Block& block, const Arguments& a, u32 at, u32 end) {
     block.superstep([&](u32 t) {
         u32 warp = block.index * (THREADS / 32) + t / 32;

@@ -1,9 +1,9 @@
 // Functions of a float with the same operations as `kernels/lanewise.rs` of `edbatch-runtime`,
-// which explains the formulas. They have the bits of CPUs that fuse multiplications and additions.
+// which explains the formulas. Results have the same bits as on CPUs with fused multiply-adds.
 #pragma once
 #include "block.h"
 
-// The minimum or maximum; `x` if it is NaN. `bound` is not NaN.
+// The minimum or maximum, or NaN if `x` is NaN. `bound` must not be NaN.
 DEVICE float at_most(float bound, float x) { return bound < x ? bound : x; }
 DEVICE float at_least(float bound, float x) { return bound > x ? bound : x; }
 DEVICE float bounded(float low, float x, float high) { return at_least(low, at_most(high, x)); }
@@ -11,12 +11,12 @@ DEVICE float bounded(float low, float x, float high) { return at_least(low, at_m
 // c - a · b, rounded once.
 DEVICE float neg_fma(float a, float b, float c) { return fma_(-a, b, c); }
 
-// 1.5 · 2²³, added to a small float, leaves the nearest integer in the low bits; with 127 more, the
-// exponent's bias too.
+// Adding 1.5 · 2²³ to a small float leaves the nearest integer in the low bits. `ROUNDING` also
+// adds the exponent's bias, 127.
 constexpr float TO_ONES = 12582912.0f;
 constexpr float ROUNDING = 12583039.0f;
 constexpr float LOG2_E = 1.44269504088896340736f;
-// ln 2 in two parts, the first so short that n times it is exact.
+// ln 2 in two parts. The first has few mantissa bits, so n times it is exact.
 constexpr float LN_2_HIGH = 0.6933594f;
 constexpr float LN_2_LOW = -2.1219444e-4f;
 
@@ -43,7 +43,7 @@ DEVICE float exp_(float x) {
 }
 
 DEVICE float sigmoid(float x) {
-    // A table that is indexed must not lie in a thread's own memory: static, it is the device's.
+    // Static, and so in device memory: an indexed local array would be in each thread's stack.
     static const float POWERS[8] = {0.5f,        0.5452539f, 0.59460354f, 0.6484198f,
                                     0.70710677f, 0.7711054f, 0.8408964f,  0.917004f};
     constexpr float A = -4.000259f, BETA = 3.0001295f;
@@ -73,7 +73,7 @@ DEVICE float tanh_(float x) {
     float square = mul(b, b);
     float d = fma_(fma_(-2.1991117e-2f, square, 0.33332768f), square, 1.0f);
     float quotient = div_(fma_(t, d, b), fma_(t, b, d));
-    // By its bit, not by comparing with zero: the sign of -0 stays.
+    // Copies the sign bit: a comparison with zero would lose the sign of -0.
     return from_bits(bits(quotient) | (bits(x) & SIGN));
 }
 
@@ -104,7 +104,7 @@ DEVICE float log_(float x) {
     y = neg_fma(square, 0.5f, y);
     y = fma_(e, LN_2_HIGH, add(f, y));
 
-    // Infinity and NaN stay, zero gives -∞, less than zero NaN.
+    // ∞ and NaN give themselves, 0 gives -∞, negative numbers give NaN.
     float other = x < 0.0f ? from_bits(0x7fc00000u) : from_bits(0xff800000u);
     y = 0.0f < x ? y : other;
     y = x != x ? x : y;

@@ -2,9 +2,9 @@
 #pragma once
 #include "block.h"
 
-// A job: a tile of the calls of a step, and a slice of its units.
+// A job: `count` calls of a step from call `first` on, and a slice of its units.
 struct Job {
-    // Calls, start of the output, start of scratch; then three numbers per operand.
+    // Calls, start of the output, start of scratch; then three numbers for each operand.
     const u32* step;
     u32 first, count;
     u32 slice, slices;
@@ -23,7 +23,7 @@ struct Units {
           count((u32)((unsigned long long)all * (job.slice + 1) / job.slices) - first) {}
 };
 
-// The start of an operand of a call: at equal distances, or from a list.
+// The start of a call's row of an operand: at equal distances, or from a list.
 DEVICE u32 row(const u32* commands, const u32* operand, u32 call) {
     return operand[0] == 1 ? operand[1] + call * operand[2] : commands[operand[1] + call];
 }

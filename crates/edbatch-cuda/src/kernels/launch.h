@@ -1,4 +1,4 @@
-// The kernel of waves. The source before this header defines
+// The kernel that runs one wave. The source before this header defines
 //
 //     DEVICE void wave(Block& block, const Arguments& a)
 //
@@ -8,8 +8,8 @@
 
 #ifdef __CUDACC_RTC__
 
-// Two blocks per SM: one computes while the other waits for its rows. Without this number the
-// compiler would spill registers to fit four.
+// Two blocks per SM: one computes while the other waits for its rows. Without the 2, the compiler
+// would spill registers to fit four blocks.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
 wave_kernel(const __grid_constant__ Arguments a) {
     __shared__ alignas(16) float shared[SHARED];

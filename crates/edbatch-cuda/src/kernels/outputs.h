@@ -2,7 +2,7 @@
 #pragma once
 #include "block.h"
 
-// Copies a range by one block: write(i, from(i)) for i in 0..count, in one superstep.
+// One block copies a range: write(i, from(i)) for i in 0..count, in one superstep.
 template <class From, class Write>
 DEVICE void copy(Block& block, u32 count, From from, Write write) {
     block.superstep([&](u32 t) {

@@ -1,18 +1,19 @@
-// The probe kernel, for measuring launches, barriers, copies and multiply-adds. `measure.rs` says
-// how much of each a launch does.
+// The probe kernel, for measuring launches, barriers, copies and multiply-adds. `measure.rs`
+// chooses how many of each a launch executes.
 #include "barrier.h"
 
 struct ProbeArguments {
-    // One for each team and one for all blocks, 256 bytes apart.
+    // One barrier for each team and one for all blocks, 256 bytes apart.
     Barrier* barriers;
     const float4* from;
     float4* to;
-    // The result of each thread, if there are chains.
+    // The sum of each thread's chains of multiply-adds, if there are any.
     float* ends;
     // The word of host memory that receives the launch number at the end.
     u32* done;
     u64 timeout;
-    // Groups of four floats to copy; terms of each chain; barriers of each team.
+    // The number of groups of four floats to copy, of terms of each chain, of barriers of each
+    // team.
     u32 fours, terms, rounds;
     // Blocks of a team; the launch number, from 1.
     u32 blocks, number;

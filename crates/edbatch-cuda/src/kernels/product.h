@@ -5,8 +5,8 @@
 // The maximum number of rows of a tile.
 enum : u32 { TILE = 16 };
 
-// The number of k of all rows that shared memory holds, a multiple of four; and the distance
-// between rows. Four floats more than a multiple of the banks avoid bank conflicts.
+// The number of elements of each row that shared memory holds at a time, a multiple of four. The
+// distance between rows has four more floats, which avoids bank conflicts.
 enum : u32 { PIECE = 256, STRIDE = PIECE + 4 };
 static_assert(TILE * STRIDE <= SHARED, "a tile's rows fit into shared memory");
 
@@ -60,9 +60,9 @@ DEVICE void multiply(Sums& sums, const float* x, Weights weights, const float* f
     }
 }
 
-// The number of rows per thread: the smallest for which the threads cover all columns in one pass.
-// For four weights a thread reads four floats of each of its rows, and reading is the bottleneck,
-// so eight rows are best if there are enough columns and rows for all threads.
+// The number of rows per thread: the smallest of 2, 4 and 8 with which the threads cover all
+// columns in one pass. A thread loads four weights, then four floats of each of its rows. Loads
+// are the bottleneck, so eight rows are best if there are enough columns and rows for all threads.
 DEVICE u32 rows_of_a_thread(u32 count, u32 columns) {
     u32 rows = 2;
     while (rows < MAX_ROWS && rows < count && columns * ((count + rows - 1) / rows) > THREADS)
@@ -75,7 +75,7 @@ DEVICE u32 rows_of_a_thread(u32 count, u32 columns) {
 //     finish(r, column(q), Σ_k x(r, k) · weights[k, column(q)])
 //
 // where the sum is one chain of fused multiply-adds over k in 0..depth from zero. Weights are
-// aligned to 16 bytes. `finish` writes nothing that `x` reads. Uses the shared memory before the
+// aligned to 16 bytes. `finish` must not write what `x` reads. Uses the shared memory before the
 // resident weights; all threads must call it with the same arguments.
 template <class Weights, class Column, class X, class Finish>
 DEVICE void product(Block& block, u32 count, u32 depth, Weights weights, u32 columns,
@@ -93,7 +93,7 @@ DEVICE void product(Block& block, u32 count, u32 depth, Weights weights, u32 col
         });
         for (u32 from = 0; from < depth; from += PIECE) {
             u32 length = depth - from < PIECE ? depth - from : PIECE;
-            // If whole rows fit, they are still in shared memory.
+            // Rows that fit whole are loaded once, and stay in shared memory for all columns.
             if (first == 0 || depth > PIECE) {
                 block.superstep([&](u32 t) {
                     for (u32 r = t / 32; r < count; r += THREADS / 32)

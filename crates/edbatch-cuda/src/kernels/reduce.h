@@ -23,7 +23,7 @@ template <class At> DEVICE float reduce_max(u32 count, At at) {
     float max = at(0);
     for (u32 i = 1; i < count; ++i) {
         float x = at(i);
-        // Of zeros with different signs, the last.
+        // Of zeros with different signs, the last is the maximum.
         max = max != max || max > x ? max : x;
     }
     return max;

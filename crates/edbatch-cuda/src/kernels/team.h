@@ -9,7 +9,7 @@
 
 // A plan for a team (`TeamPart` of `device.rs`).
 struct Part {
-    // The first section fills its command list.
+    // The first section fills `a.commands`.
     Arguments a;
     // The command list in host memory, aligned to 16 bytes; its length is a multiple of four words.
     const u32* host_commands;
@@ -97,8 +97,8 @@ plan_kernel(const __grid_constant__ TeamArguments t) {
 
 #include <vector>
 
-// Runs all teams at the same time: a random block of those that do not wait at a barrier runs its
-// next section. Block `absent`, if it exists, never runs.
+// Interleaves all teams: repeatedly chooses a random block that does not wait at a barrier, and
+// runs its next section. Block `absent`, if it exists, never runs.
 extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 seed, u32 absent) {
     struct alignas(16) Four {
         float x[4];
@@ -130,10 +130,10 @@ extern "C" void plan_kernel(const TeamArguments* t, u32 teams, u32 bytes, u32 se
         part.barrier->arrive();
         if (++state.arrived < blocks) continue;
         state = Team{state.section + 1, 0};
-        // A device waits for this count.
+        // Blocks of a real device wait until the barrier has this count.
         if (part.barrier->arrived() != part.base + (u64)blocks * state.section) continue;
         if (state.section > part.waves)
-            // Other host threads read it at the same time.
+            // Other host threads may poll it at the same time.
             __atomic_store_n(part.done, part.number, __ATOMIC_RELEASE);
         else
             for (u32 i = 0; i < blocks; ++i)

@@ -1,8 +1,8 @@
 // Products on tensor cores, with operands rounded to TF32 (10-bit mantissa).
 //
-// Operands are rounded to nearest, ties away from zero. Their product is exact in a float, and sums
-// are floats. The order in which a device adds the terms of eight k is unspecified, so bits depend
-// on the device, but not on the other rows.
+// Operands are rounded to nearest, ties away from zero. Their product is exact in a float, and
+// sums are floats. The order in which a device adds the products of eight consecutive k is
+// unspecified, so bits depend on the device, but not on the other rows.
 //
 //     |sum - Σ x w|  ≤  (2⁻¹⁰ + 2⁻²² + depth · 2⁻²²) · Σ |x w|
 //

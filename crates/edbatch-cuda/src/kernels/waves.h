@@ -1,4 +1,4 @@
-// A wave that has a launch of its own. The source before this header defines
+// Runs a wave that has a launch of its own. The source before this header defines
 //
 //     DEVICE void run_job(Block& block, const Arguments& a, const u32* job,
 //                           u32 slice, u32 slices)

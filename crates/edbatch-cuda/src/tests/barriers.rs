@@ -45,7 +45,7 @@ int main(int count, char**) {
 }
 ";
 
-/// Returns its output with arguments, or `None` without a C++ compiler.
+/// Runs the program with arguments. Returns its output, or `None` without a C++ compiler.
 fn barriers(arguments: &[&str]) -> Option<String> {
     let folder = Folder::new().unwrap();
     let options = ["-std=c++17", "-O1", "-pthread"];
@@ -69,7 +69,7 @@ fn writes_before_a_barrier_are_visible_after_it() {
     assert_eq!(said, "16 in time, 0 timed out, 0 wrong");
 }
 
-/// All threads time out.
+/// All other threads time out.
 #[test]
 fn a_missing_block_causes_a_timeout() {
     let Some(said) = barriers(&["absent"]) else { return };

@@ -14,7 +14,8 @@ const FUNCTIONS: [(Op, &str); 5] = [
     (Op::Log, "log_"),
 ];
 
-/// Computes `arena[n + i] = f(arena[i])` for i in 0..n, where n is the first word of the list.
+/// Computes `arena[n + i] = f(arena[i])` for i in 0..n, where n is the first word of the command
+/// list.
 fn map(name: &str) -> String {
     format!(
         "u32 count = a.commands[0];

@@ -84,7 +84,7 @@ fn reading_device_memory_on_the_host_panics() {
     device.host(&device.memory(4, Side::Device).unwrap());
 }
 
-/// All other tests use a GPU if one is available.
+/// With a GPU, this checks only its architecture.
 #[test]
 fn an_error_without_a_gpu_says_what_to_install() {
     match Nvidia::new(0, Store::of_user()) {

@@ -5,7 +5,8 @@ use edbatch_runtime::kernels::{
     GemmShape, Left, PackedWeights, Pass, Piece, RowsMut, RowsRef, Start, batched_gemm, product,
 };
 
-/// The list: rows, depth, width, columns, start of the output; the start of each row; the columns.
+/// The command list: rows, depth, width, columns, start of the output; start of each row; the
+/// columns.
 const PRODUCT: &str = "const u32* list = a.commands;
     u32 count = list[0], depth = list[1], width = list[2], columns = list[3];
     const u32* rows = list + 5;

@@ -124,7 +124,7 @@ fn expected() -> Vec<f32> {
     row
 }
 
-/// Also if there are more plans than teams that fit on the device at a time.
+/// This holds even if there are more plans than teams that fit on the device.
 #[test]
 fn every_plan_runs_to_its_end() {
     let Some(subject) = Subject::new(3 * BLOCKS + 1) else { return };
@@ -133,7 +133,7 @@ fn every_plan_runs_to_its_end() {
         let plans = subject.plans(count);
         let before = device.calls();
         subject.run(&plans).unwrap();
-        // Once all teams have memory, plans that fit at a time are one call.
+        // Once all teams have memory, plans that fit on the device together take one driver call.
         if round > 3 {
             assert_eq!(device.calls() - before, 1);
         }

@@ -2,8 +2,8 @@
 
 use super::{Kernel, Random};
 
-/// The list: rows, depth, width, columns, first column, start of the output; the start of each row.
-/// Weights are resident or streamed.
+/// The command list: rows, depth, width, columns, first column, start of the output; the start of
+/// each row. Weights are resident or streamed.
 fn wave(resident: bool) -> String {
     let product = "columns, [&](u32 q) { return first + q; },
             [&](u32 r, u32 k) { return fresh(a.arena + rows[r] + k); },
