@@ -19,12 +19,12 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Runs a process to its end, and then kills it `times` times, each time later, by SIGKILL and
-/// SIGTERM in turn. The last kills may come after its end. `start` and `check` get the number of
-/// the run; number 0 is the one that is not killed.
+/// Runs a process to its end, as run 0. Then starts it `times` more times and kills it, later in
+/// each run, by SIGKILL and SIGTERM in turn. The last runs may end before they are killed. `start`
+/// and `check` get the number of the run.
 ///
 /// # Panics
-/// If the first run fails, or every run ends before it is killed.
+/// If run 0 fails, or every other run ends before it is killed.
 pub fn kill_repeatedly(
     times: usize,
     mut start: impl FnMut(usize) -> Child,

@@ -67,7 +67,8 @@ pub fn shared(path: impl AsRef<Path>) -> Option<PathBuf> {
     Some(path)
 }
 
-/// `package binary::test`; where the harness gave the thread no name, the place of the call.
+/// Returns `package binary::test`. If the test's thread has no name, the caller's file and line
+/// replace the name.
 fn running_test(caller: &Location<'_>) -> String {
     let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
     let binary = env::current_exe().ok();
@@ -86,7 +87,8 @@ mod tests {
 
     use super::*;
 
-    /// Run by the test below in a separate process, which sets environment variables.
+    /// The test below runs this one in a separate process, and sets that process's environment
+    /// variables.
     #[test]
     #[ignore = "run by the other test"]
     fn skips() {

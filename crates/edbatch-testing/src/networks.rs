@@ -10,13 +10,13 @@ use rand::{Rng, RngExt};
 /// The random generator of this module.
 pub type Random = Xoshiro256PlusPlus;
 
-/// Widths of vectors, around the sizes of SIMD registers and tiles.
+/// Widths of vectors, below and above the sizes of SIMD registers and tiles.
 const WIDTHS: [usize; 7] = [1, 2, 5, 16, 17, 33, 40];
 /// Number of rows of every table.
 const ROWS: usize = 6;
 
-/// Returns a random network with two records and three cells for each, and an initial value of the
-/// first record. The first cell of each record reads only a table.
+/// Returns a random network, which has two records and three cells for each, and an initial value
+/// of the first record. The first cell of each record reads only a table.
 pub fn random_network(rng: &mut impl Rng) -> (Network, Value) {
     let mut network = Network::new();
     let mut width = || *WIDTHS.choose(rng).expect("some widths") as u32;
@@ -83,7 +83,7 @@ fn random_cell<'c>(
     shapes.iter().enumerate().map(output).collect()
 }
 
-/// Returns a tensor of a given shape, computed from a tensor of the pool.
+/// Returns a tensor of a given shape, computed from a random tensor of `pool`.
 fn fitted<'c>(
     cell: &'c CellBuilder,
     name: &str,

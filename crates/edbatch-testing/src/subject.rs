@@ -1,4 +1,4 @@
-//! A graph of a network, to be run on backends.
+//! A graph of a network, for tests of backends.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rand::SeedableRng;
 
 use crate::networks::{Random, random_graph, random_network};
 
-/// A network with random parameters, and a schedule of a graph of it for few waves.
+/// A network with random parameters, a graph of it, and a schedule by depth.
 pub struct Subject {
     /// The network.
     pub network: Arc<Network>,
