@@ -35,7 +35,7 @@ const TARGETS: [&str; 9] = [
 /// With an explicit target, the flags do not apply to build scripts and procedural macros.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Count each edge, and trace each comparison.
+/// Compiler flags that count each edge of the control flow, and trace each comparison.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
                      -Cllvm-args=-sanitizer-coverage-pc-table \

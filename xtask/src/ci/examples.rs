@@ -82,7 +82,7 @@ fn compare(source: &Path) -> Result<(), Failure> {
             "no expected output: add a text file next to it, or quote the output in its docs",
         )?,
     };
-    // This program is in the folder of the profile.
+    // Cargo builds examples next to this program, in the folder of the profile.
     let profile = std::env::current_exe()?.parent().ok_or("xtask has no folder")?.to_owned();
     let output = Command::new(profile.join("examples").join(name_of(source)))
         .current_dir(root())

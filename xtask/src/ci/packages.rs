@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::{Failure, root};
 
-/// Publishing without the upload.
+/// The cargo command: it publishes without uploading.
 const COMMAND: &str = "publish --workspace --dry-run --allow-dirty --target-dir";
 
 /// Returns true if every package builds.

@@ -1,8 +1,8 @@
 //! Counts lines of Rust, and fails above the limits.
 //!
 //! A library's size leaves out its tests: files in folders named `tests`, files named `tests.rs`,
-//! and every item below `#[cfg(test)]`, with the file of such a module. The end of an item is found
-//! by its indentation, which rustfmt keeps.
+//! and every item below `#[cfg(test)]`. If such an item is a module in a file, the file is left
+//! out, too. The end of an item is found by its indentation, which rustfmt keeps.
 
 use std::collections::BTreeMap;
 use std::fs;

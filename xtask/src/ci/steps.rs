@@ -123,7 +123,8 @@ fn succeeds(command: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Tests whose results depend on the instruction set. The step `tests` runs them with the best one.
+/// Runs the tests whose results depend on the instruction set. The step `tests` runs them with the
+/// best set of the machine, other steps with the others.
 const AT_A_LEVEL: &str = "cargo test --workspace --all-features --test kernels --test goldens \
                           --test random_networks --test mutations --test real_inputs";
 
