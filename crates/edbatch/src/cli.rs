@@ -7,7 +7,6 @@ mod every_nth_line;
 mod failure;
 mod finite;
 mod graph_file;
-mod in_order;
 mod infer;
 mod init;
 mod learn;
@@ -15,8 +14,10 @@ mod learning_data;
 mod memory;
 mod mini_batch;
 mod output;
+mod parallel_map;
 mod precision;
 mod progress;
+pub(crate) mod reserve;
 mod runner;
 mod same_file;
 mod schedule;
@@ -33,6 +34,7 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use edbatch_runtime::ThreadPool;
 
 use failure::Failure;
 
@@ -57,7 +59,8 @@ enum Command {
 
 /// Runs the command line. The exit code is 0 on success, 1 on failure and 2 on wrong usage.
 pub(crate) fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let Cli { command } = Cli::parse();
+    let result = reserve::hold().and_then(|()| match command {
         Command::Cells(cells) => cells.run(),
         Command::Compile(compile) => compile.run(),
         Command::Infer(infer) => infer.run(),
@@ -65,7 +68,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Learn(learn) => learn.run(),
         Command::Schedule(schedule) => schedule.run(),
         Command::Shards(shards) => shards.run(),
-    };
+    });
     match result {
         // The program that reads our output closed it.
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
@@ -84,5 +87,14 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("expected an integer of at least 1".into()),
+    }
+}
+
+/// Parses a number of threads.
+fn number_of_threads(text: &str) -> Result<usize, String> {
+    let max = ThreadPool::MAX_THREADS;
+    match text.parse() {
+        Ok(number) if (1..=max).contains(&number) => Ok(number),
+        _ => Err(format!("expected an integer from 1 to {max}")),
     }
 }

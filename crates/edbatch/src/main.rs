@@ -1,7 +1,10 @@
 //! The `edbatch` command.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod cli;
+
+#[global_allocator]
+static ALLOCATOR: cli::reserve::WithReserve = cli::reserve::WithReserve;
 
 fn main() -> std::process::ExitCode {
     cli::main()

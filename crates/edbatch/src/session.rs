@@ -43,11 +43,16 @@ struct Slot {
     /// The graph that ran last.
     graph: Option<Graph>,
     round: Round,
+    /// The largest number of bytes for a schedule and a plan that could be allocated so far.
+    listed: usize,
     /// The number of rows that the last plan left for the next one.
     stayed: usize,
     /// The cost of the current run, or of the last one.
     tally: Tally,
 }
+
+/// An upper bound on the memory for the schedule and the plan of a graph, in bytes per node.
+const LIST_BYTES: usize = 160;
 
 impl Session {
     /// A session with `slots` slots on this backend.
@@ -227,6 +232,7 @@ impl Slot {
             plan: Plan::default(),
             memory_limit: options.memory_limit,
             graph: None,
+            listed: 0,
             round: Round::default(),
             stayed: 0,
             tally: Tally::new(options.counts),
@@ -241,6 +247,14 @@ impl Slot {
 
     /// Decides the batches of a graph, and where its values lie.
     fn decide(&mut self, program: &Program, graph: &Graph) -> Result<(), RunError> {
+        let bytes = LIST_BYTES * graph.nodes();
+        if bytes > self.listed {
+            // The lists of schedulers and planners grow without an error of their own.
+            let what = "the schedule and the plan of a mini-batch";
+            let memory = |_| BackendError::Memory { what, bytes: bytes as u64 };
+            Vec::<u8>::new().try_reserve_exact(bytes).map_err(memory)?;
+            self.listed = bytes;
+        }
         let Self { scheduler, schedule, planner, plan, round, tally, .. } = self;
         let scheduling = Instant::now();
         {

@@ -25,15 +25,15 @@ use indicatif::ProgressBar;
 use super::corpus::Corpus;
 use super::failure::Failure;
 use super::finite::Reference;
-use super::in_order::in_order;
 use super::mini_batch::{Done, OnError, Worker, mini_batches};
 use super::output::Output;
+use super::parallel_map::parallel_map;
 use super::precision::Precision;
 use super::runner::Runner;
 use super::shard::Shard;
 use super::statistics::statistics;
 use super::trace::Trace;
-use super::{at_least_one, progress, same_file, shard_run};
+use super::{at_least_one, number_of_threads, progress, same_file, shard_run};
 
 /// Runs a model on every line of a file and writes JSON lines in the order of the input.
 ///
@@ -80,7 +80,7 @@ pub(crate) struct Infer {
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     batch: usize,
     /// Number of threads; each runs whole mini-batches. By default the number of cores.
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
     threads: Option<usize>,
     /// Memory limit for the weights and the values of one mini-batch. A larger mini-batch fails
     /// before it runs. Each thread has its own values.
@@ -248,7 +248,7 @@ impl Infer {
         let mut by_worker = vec![(Statistics::default(), Report::default()); self.threads()];
         let mut tally = Tally::default();
         let mini_batches = mini_batches(corpus, self.batch, self.on_error);
-        in_order(self.threads(), mini_batches, worker, |done: Done| {
+        parallel_map(self.threads(), mini_batches, worker, |done: Done| {
             by_worker[done.number] = (done.statistics, done.report);
             tally.lines += done.lines as u64;
             tally.failed += done.failed as u64;

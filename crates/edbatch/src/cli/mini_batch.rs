@@ -11,6 +11,7 @@ use edbatch_models::{Lexicon, ZooInput, is_arc_file};
 use super::corpus::{Corpus, Numbered, Place};
 use super::failure::Failure;
 use super::finite::Reference;
+use super::reserve;
 use super::runner::Runner;
 
 /// The handling of an input that fails.
@@ -66,9 +67,8 @@ pub(crate) fn mini_batches(
         while mini_batch.lines.len() < size
             && let Some(Numbered { place, input }) = corpus.next()
         {
-            if mini_batch.inputs.try_reserve(1).is_err() {
-                let what = "out of memory: the inputs of a mini-batch: make mini-batches smaller";
-                return Some(Err(Failure::new(what)));
+            if let Err(failure) = reserve::check() {
+                return Some(Err(failure));
             }
             let read = match input {
                 Ok(input) => {
@@ -109,6 +109,11 @@ impl Worker<'_> {
                 let (input, rows) = results.next().expect("a result for each input");
                 let rows = rows.as_ref().map_err(|error| self.at_line(*place, error))?;
                 self.check_finite(*place, input, rows)?;
+                // A number has at most 16 bytes with its comma; other members are short.
+                let elements: usize = rows.iter().map(<[f32]>::len).sum();
+                text.try_reserve(64 * (rows.len() + 1) + 16 * elements).map_err(|_| {
+                    self.at_line(*place, "out of memory for the results: make mini-batches smaller")
+                })?;
                 write_line(self.lexicon, place.number, rows, &mut text);
                 Ok(())
             });

@@ -224,6 +224,51 @@ fn a_model_that_exceeds_the_memory_is_an_error() {
     assert_eq!(scratch.names(), before);
 }
 
+/// Under every limit of address space, a run ends with its results or with one line of error.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_out_of_memory_is_an_error_under_every_limit() {
+    let scratch = Scratch::new("limits");
+    scratch.write("trees.txt", text::BINARY_TREES.repeat(250));
+    let words = ["init", "tree_lstm", "@model", "--hidden", "128", "--input", "@trees.txt"];
+    scratch.ok(&words);
+    let infer = ["infer", "@model", "--batch", "2000", "--output", "@out", "--threads"];
+    let expected = {
+        scratch.ok(&[&infer[..], &["1"]].concat());
+        fs::read(scratch.path("out")).unwrap()
+    };
+    let runs = |threads: &'static str| {
+        let mut ended = [0, 0];
+        for limit in (20_000..400_000).step_by(8_000) {
+            let command = scratch.command(&[&infer[..], &[threads]].concat());
+            let _ = fs::remove_file(scratch.path("out"));
+            let output = std::process::Command::new("sh")
+                .args(["-c", &format!("ulimit -v {limit}; exec \"$@\""), "sh"])
+                .arg(command.get_program())
+                .args(command.get_args())
+                .current_dir(&scratch.0)
+                .output()
+                .unwrap();
+            let message = String::from_utf8(output.stderr).unwrap();
+            match output.status.code() {
+                Some(0) => assert_eq!(fs::read(scratch.path("out")).unwrap(), expected),
+                Some(1) => assert_eq!(message.lines().count(), 1, "{limit} kB: {message}"),
+                // The system cannot load the program.
+                Some(127) if limit < 40_000 => {}
+                other => panic!("{limit} kB, {threads} threads: {other:?}: {message}"),
+            }
+            ended[usize::from(output.status.success())] += 1;
+        }
+        ended
+    };
+    for threads in ["1", "2"] {
+        let [failed, succeeded] = runs(threads);
+        assert!(failed > 5 && succeeded > 5, "{failed} runs failed, {succeeded} succeeded");
+    }
+    let message = scratch.error_of_usage(&["infer", "@model", "--threads", "100000"]);
+    assert!(message.contains("expected an integer from 1 to 1000"), "{message}");
+}
+
 /// Replaces the first occurrence of a text in bytes.
 fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     let at = bytes.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();

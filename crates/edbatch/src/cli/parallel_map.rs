@@ -1,6 +1,7 @@
 //! A parallel map over several threads that delivers results in the order of the inputs.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,16 +10,20 @@ use std::thread;
 use edbatch_runtime::span;
 
 use super::failure::Failure;
+use super::reserve;
 
 /// The maximum number of pieces in flight per thread: queued, running, or waiting for an earlier
 /// one.
 const MAX_IN_FLIGHT: usize = 3;
 
+/// The size of a thread's stack in bytes.
+const STACK: usize = 2 << 20;
+
 /// Calls a worker on every piece, and `take` on the results in the order of `pieces`.
 ///
 /// Each thread makes its own worker when it gets its first piece. Returns the first failure in the
 /// order of the pieces, regardless of timing. At most three pieces per thread are in memory.
-pub(crate) fn in_order<T: Send, R: Send, W: FnMut(T) -> Result<R, Failure>>(
+pub(crate) fn parallel_map<T: Send, R: Send, W: FnMut(T) -> Result<R, Failure>>(
     threads: usize,
     pieces: impl Iterator<Item = Result<T, Failure>>,
     worker: impl Fn() -> Result<W, Failure> + Sync,
@@ -27,12 +32,22 @@ pub(crate) fn in_order<T: Send, R: Send, W: FnMut(T) -> Result<R, Failure>>(
     let (send_piece, queue) = channel();
     let (send_result, results) = channel();
     let queue = Mutex::new(queue);
+    let cannot_start = |why: &dyn fmt::Display| {
+        Failure::new(format_args!("cannot start {threads} threads: {why}: use fewer (--threads)"))
+    };
+    // A thread that starts but cannot allocate the rest of what it needs aborts the process.
+    let needed = threads * (STACK + (1 << 20));
+    Vec::<u8>::new().try_reserve_exact(needed).map_err(|error| cannot_start(&error))?;
     thread::scope(|scope| {
         for number in 1..=threads {
             let (queue, worker, send_result) = (&queue, &worker, send_result.clone());
-            let named = thread::Builder::new().name(format!("worker {number}"));
-            let spawned = named.spawn_scoped(scope, move || work(queue, &send_result, worker));
-            spawned.expect("the system can start a thread");
+            let thread = thread::Builder::new().name(format!("worker {number}")).stack_size(STACK);
+            let started = thread.spawn_scoped(scope, move || work(queue, &send_result, worker));
+            if let Err(error) = started {
+                // The threads that have started end when they find no piece.
+                drop(send_piece);
+                return Err(cannot_start(&error));
+            }
         }
         drop(send_result);
         dispatch(threads * MAX_IN_FLIGHT, pieces, send_piece, &results, take)
@@ -51,9 +66,13 @@ fn work<T, R, W: FnMut(T) -> Result<R, Failure>>(
     let mut own: Option<W> = None;
     while let Ok((index, piece)) = next() {
         // Without a result for every piece, the dispatcher would wait for ever.
-        let result = catch_unwind(AssertUnwindSafe(|| match &mut own {
-            Some(own) => own(piece),
-            None => own.insert(worker()?)(piece),
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            reserve::check()?;
+            let result = match &mut own {
+                Some(own) => own(piece),
+                None => own.insert(worker()?)(piece),
+            };
+            reserve::check().and(result)
         }));
         let bug = || Err(Failure::new("stopped by a bug in edbatch (see above); please report it"));
         if send_result.send((index, result.unwrap_or_else(|_| bug()))).is_err() {
@@ -112,7 +131,7 @@ mod tests {
             taken.push(square);
             Ok(())
         };
-        let failure = match in_order(threads, (0..50).map(Ok), worker, take) {
+        let failure = match parallel_map(threads, (0..50).map(Ok), worker, take) {
             Err(Failure::Message(message)) => Some(message),
             _ => None,
         };
@@ -137,7 +156,7 @@ mod tests {
     #[test]
     fn a_panic_is_a_failure() {
         let worker = || Ok(|n: u64| if n == 3 { panic!("a bug") } else { Ok(n) });
-        let result = in_order(2, (0..50).map(Ok), worker, |_| Ok(()));
+        let result = parallel_map(2, (0..50).map(Ok), worker, |_| Ok(()));
         assert!(matches!(result, Err(Failure::Message(_))));
     }
 }
