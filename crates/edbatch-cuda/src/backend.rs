@@ -149,6 +149,10 @@ impl<D: Device> Backend for Cuda<D> {
         Bytes { weights: self.loaded.weight_bytes, arena }
     }
 
+    fn program(&self) -> Option<&Arc<Program>> {
+        Some(&self.loaded.program)
+    }
+
     fn fork(&self) -> Box<dyn Backend> {
         let Devices { loaded, next } = &*self.devices;
         let next = next.fetch_add(1, Ordering::Relaxed) % loaded.len();

@@ -140,6 +140,10 @@ impl Backend for EmulatedBackend {
         self.0.fork()
     }
 
+    fn program(&self) -> Option<&Arc<Program>> {
+        self.0.program()
+    }
+
     fn lifetimes(&self) -> Lifetimes {
         self.0.lifetimes()
     }

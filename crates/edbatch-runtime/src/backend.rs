@@ -38,6 +38,12 @@ pub trait Backend: Send + Sync {
     /// turn.
     fn fork(&self) -> Box<dyn Backend>;
 
+    /// Returns the program that the backend has loaded, if it can tell. An engine then rejects a
+    /// backend with another program.
+    fn program(&self) -> Option<&Arc<Program>> {
+        None
+    }
+
     /// Returns the lifetimes of rows in plans for this backend: [`Lifetimes::Distinct`] for a
     /// device that runs steps concurrently.
     fn lifetimes(&self) -> Lifetimes {

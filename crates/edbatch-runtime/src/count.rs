@@ -99,6 +99,10 @@ impl Backend for Count {
         Outputs::packed(&self.program, plan, (&self.zeros, &self.starts), &self.indices)
     }
 
+    fn program(&self) -> Option<&Arc<Program>> {
+        Some(&self.program)
+    }
+
     /// Returns zeros: no weights are read, and there is no arena.
     fn bytes(&self) -> Bytes {
         Bytes::default()

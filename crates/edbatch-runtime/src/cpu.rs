@@ -340,6 +340,10 @@ impl Backend for Cpu {
         Outputs::new(&self.loaded.program, plan, arena, arg_max)
     }
 
+    fn program(&self) -> Option<&Arc<Program>> {
+        Some(&self.loaded.program)
+    }
+
     fn bytes(&self) -> Bytes {
         let elements: usize = self.slots.iter().map(|slot| slot.arena.len()).sum();
         Bytes { weights: self.loaded.bytes, arena: elements * size_of::<f32>() }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
-use std::{fmt, mem};
+use std::{fmt, io, mem};
 
 /// Time for which a helper spins before it sleeps.
 const SPIN_TIME: Duration = Duration::from_micros(100);
@@ -38,13 +38,24 @@ impl ThreadPool {
     /// thread.
     #[must_use]
     pub fn new(threads: usize) -> Self {
+        Self::try_new(threads).expect("the system starts the threads")
+    }
+
+    /// Like [`new`](Self::new), but returns the error if the system fails to start a thread.
+    ///
+    /// # Errors
+    /// The error of the system.
+    ///
+    /// # Panics
+    /// If `threads` is more than [`MAX_THREADS`](Self::MAX_THREADS).
+    pub fn try_new(threads: usize) -> io::Result<Self> {
         assert!(
             threads <= Self::MAX_THREADS,
             "a pool has at most {} threads, got {threads}",
             Self::MAX_THREADS
         );
         let threads = threads.max(1);
-        Self { threads, helpers: Arc::new(Mutex::new(Helpers::new(threads - 1))) }
+        Ok(Self { threads, helpers: Arc::new(Mutex::new(Helpers::new(threads - 1)?)) })
     }
 
     /// Returns the number of threads, including the caller's.
@@ -149,7 +160,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Helpers {
-    fn new(helpers: usize) -> Self {
+    fn new(helpers: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             work: UnsafeCell::new(None),
@@ -158,13 +169,14 @@ impl Helpers {
             panicked: AtomicBool::new(false),
             panic: Mutex::new(None),
         });
-        let help = |index| {
-            let shared = shared.clone();
+        // Its destructor ends the threads that have started, if another one cannot start.
+        let mut all = Self { shared, threads: Vec::new(), tasks: 0 };
+        for index in 0..helpers {
+            let shared = all.shared.clone();
             let helper = thread::Builder::new().name(format!("helper {}", index + 1));
-            helper.spawn(move || shared.help(index)).expect("the system starts a thread")
-        };
-        let threads = (0..helpers).map(help).collect();
-        Self { shared, threads, tasks: 0 }
+            all.threads.push(helper.spawn(move || shared.help(index))?);
+        }
+        Ok(all)
     }
 
     /// Calls `work(0)` on the caller's thread and `work(n)` on each helper n that starts in time.
@@ -324,7 +336,7 @@ mod tests {
 
     #[test]
     fn helpers_take_part() {
-        let mut helpers = Helpers::new(1);
+        let mut helpers = Helpers::new(1).unwrap();
         let started = AtomicUsize::new(0);
         // The caller waits inside its work until the helper has started.
         helpers.run(&|worker| {

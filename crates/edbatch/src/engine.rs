@@ -58,7 +58,7 @@ impl<M: Model> Engine<M> {
         let fold = options.fold_tables.take().unwrap_or(0);
         let program = Program::new(model.network().clone(), CellStyle::default())?;
         let program = Arc::new(program.fold_tables(fold));
-        let pool = options.pool.clone().unwrap_or_else(|| ThreadPool::new(options.threads));
+        let pool = options.take_pool()?;
         let cpu = Cpu::new(program.clone(), &parameters, Level::detect())?;
         let cpu = Box::new(cpu.with_pool(pool.clone()));
         Self::with_backend(model, &parameters, program, cpu, options.pool(pool))
@@ -68,7 +68,8 @@ impl<M: Model> Engine<M> {
     /// backend may use the [pool](EngineOptions::pool) for mini-batches that are not divided.
     ///
     /// # Errors
-    /// If the parameters belong to another network, or the options are incompatible.
+    /// If the parameters or the program belong to another network, if the backend was loaded with
+    /// another program, or if the options are incompatible.
     pub fn with_backend(
         model: M,
         parameters: &Parameters,
@@ -80,7 +81,14 @@ impl<M: Model> Engine<M> {
         if options.fold_tables.is_some() {
             return Err(EngineError::FoldedTablesOfBackend);
         }
-        let pool = options.pool.take().unwrap_or_else(|| ThreadPool::new(options.threads));
+        let (of_model, of_program) = (model.network(), program.network());
+        if !Arc::ptr_eq(of_model, of_program) && of_model != of_program {
+            return Err(EngineError::NetworkOfProgram);
+        }
+        if backend.program().is_some_and(|loaded| !Arc::ptr_eq(loaded, &program)) {
+            return Err(EngineError::ProgramOfBackend);
+        }
+        let pool = options.take_pool()?;
         let policy = options.policy.take();
         let parameters = parameters.for_network(program.network()).map_err(BackendError::from)?;
         let initial = initial_rows(program.network(), &parameters);

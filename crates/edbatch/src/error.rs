@@ -1,6 +1,8 @@
 //! Errors of engines, mini-batches and inputs.
 
 use std::fmt;
+use std::io;
+use std::sync::Arc;
 
 use edbatch_layout::{ArenaTooLarge, TooLarge};
 use edbatch_models::BuildError;
@@ -226,6 +228,24 @@ pub enum EngineError {
         /// The requested number.
         threads: usize,
     },
+    /// The options name a pool and another number of threads.
+    ThreadsOfPool {
+        /// The requested number.
+        threads: usize,
+        /// The number of threads of the pool.
+        pool: usize,
+    },
+    /// The system failed to start a thread.
+    CannotStart {
+        /// The requested number.
+        threads: usize,
+        /// The error of the system.
+        error: Arc<io::Error>,
+    },
+    /// The program was compiled for another network than the model's.
+    NetworkOfProgram,
+    /// The backend was loaded with another program.
+    ProgramOfBackend,
     /// A memory limit needs a single thread, since each thread holds values of its own.
     MemoryLimitWithThreads {
         /// The requested number of threads.
@@ -263,6 +283,21 @@ impl fmt::Display for EngineError {
                 let max = edbatch_runtime::ThreadPool::MAX_THREADS;
                 write!(f, "expected 1 to {max} threads, got {threads}")
             }
+            Self::ThreadsOfPool { threads, pool } => write!(
+                f,
+                "the options name {threads} threads and a pool of {pool}: leave one of them out"
+            ),
+            Self::CannotStart { threads, error } => {
+                write!(f, "cannot start {threads} threads: {error}: use fewer")
+            }
+            Self::NetworkOfProgram => f.write_str(
+                "the program was compiled for another network: compile it for the model's, \
+                 `Program::new(model.network().clone(), …)`",
+            ),
+            Self::ProgramOfBackend => f.write_str(
+                "the backend was loaded with another program: load it with a clone of the \
+                 `Arc<Program>` that the engine gets",
+            ),
             Self::MemoryLimitWithThreads { threads } => write!(
                 f,
                 "a memory limit needs 1 thread, got {threads}: run whole mini-batches on an engine \
@@ -286,6 +321,7 @@ impl std::error::Error for EngineError {
         match self {
             Self::TooLarge(error) => Some(error),
             Self::Backend(error) => Some(error),
+            Self::CannotStart { error, .. } => Some(error),
             _ => None,
         }
     }

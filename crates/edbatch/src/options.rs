@@ -1,5 +1,7 @@
 //! Options of engines and of runs.
 
+use std::sync::Arc;
+
 use edbatch_policy::AnyPolicy;
 use edbatch_runtime::ThreadPool;
 
@@ -21,26 +23,14 @@ use crate::EngineError;
 /// let engine = Engine::with_options(model, parameters, options)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Default)]
 pub struct EngineOptions {
-    pub(crate) threads: usize,
+    pub(crate) threads: Option<usize>,
     pub(crate) pool: Option<ThreadPool>,
     pub(crate) policy: Option<AnyPolicy>,
     pub(crate) memory_limit: Option<u64>,
     pub(crate) fold_tables: Option<u64>,
     pub(crate) counts: bool,
-}
-
-impl Default for EngineOptions {
-    fn default() -> Self {
-        Self {
-            threads: 1,
-            pool: None,
-            policy: None,
-            memory_limit: None,
-            fold_tables: None,
-            counts: false,
-        }
-    }
 }
 
 impl EngineOptions {
@@ -59,15 +49,15 @@ impl EngineOptions {
     /// ([`Engine::fork`](crate::Engine::fork)) has the higher throughput.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
-        (self.threads, self.pool) = (threads, None);
+        self.threads = Some(threads);
         self
     }
 
-    /// Uses the threads of an existing pool. A backend of the caller's choice may use the same pool
+    /// Uses the threads of an existing pool, and their number. A backend of the caller's choice may use the same pool
     /// for the batches of mini-batches that are not divided.
     #[must_use]
     pub fn pool(mut self, pool: ThreadPool) -> Self {
-        (self.threads, self.pool) = (pool.threads(), Some(pool));
+        self.pool = Some(pool);
         self
     }
 
@@ -110,9 +100,24 @@ impl EngineOptions {
         self
     }
 
+    /// Returns the pool, or starts one.
+    ///
+    /// # Errors
+    /// If the system fails to start a thread.
+    pub(crate) fn take_pool(&mut self) -> Result<ThreadPool, EngineError> {
+        let threads = self.threads.unwrap_or(1);
+        let started = || ThreadPool::try_new(threads);
+        let pool = self.pool.take().map_or_else(started, Ok);
+        pool.map_err(|error| EngineError::CannotStart { threads, error: Arc::new(error) })
+    }
+
     /// Rejects incompatible options.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
-        let threads = self.threads;
+        let of_pool = self.pool.as_ref().map(ThreadPool::threads);
+        let threads = self.threads.or(of_pool).unwrap_or(1);
+        if let Some(pool) = of_pool.filter(|&pool| pool != threads) {
+            return Err(EngineError::ThreadsOfPool { threads, pool });
+        }
         if !(1..=ThreadPool::MAX_THREADS).contains(&threads) {
             return Err(EngineError::Threads { threads });
         }

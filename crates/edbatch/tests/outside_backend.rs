@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use edbatch::{Engine, EngineOptions, RunError};
+use edbatch::{Engine, EngineError, EngineOptions, RunError};
 use edbatch_datasets::{Tree, generate};
 use edbatch_layout::{CellStyle, Lifetimes, Plan, Program};
 use edbatch_models::{Model, TreeLstm, TreeSizes};
@@ -120,4 +120,30 @@ fn an_outside_backend_runs_parts_and_reports_its_own_errors() {
         assert!(engine.fork().run(&inputs).unwrap() == expected, "on a fork");
         assert!(engine.statistics().arena_bytes > 0 && engine.statistics().weight_bytes > 0);
     }
+}
+
+#[test]
+fn an_engine_rejects_the_program_of_another_network_and_a_backend_with_another_program() {
+    let model =
+        |hidden| TreeLstm::new(TreeSizes { vocabulary: 9, embed: 4, hidden, classes: 3 }).unwrap();
+    let program = |hidden| {
+        let network = model(hidden).network().clone();
+        Arc::new(Program::new(network, CellStyle::default()).unwrap())
+    };
+    let parameters = |hidden| {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        Parameters::random(model(hidden).network(), &mut rng)
+    };
+    let engine = |program: &Arc<Program>, parameters: &Parameters, loaded: &Arc<Program>| {
+        let cpu = Box::new(Cpu::new(loaded.clone(), parameters, Level::detect()).unwrap());
+        let options = EngineOptions::new();
+        Engine::with_backend(model(8), parameters, program.clone(), cpu, options).err()
+    };
+    let (right, same, wide) = (program(8), program(8), program(16));
+    assert!(engine(&right, &parameters(8), &right).is_none());
+    let error = engine(&wide, &parameters(16), &wide).unwrap();
+    assert!(matches!(error, EngineError::NetworkOfProgram), "{error}");
+    // Equal programs may have folded other tables.
+    let error = engine(&right, &parameters(8), &same).unwrap();
+    assert!(matches!(error, EngineError::ProgramOfBackend), "{error}");
 }

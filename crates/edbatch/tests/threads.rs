@@ -4,7 +4,7 @@
 use edbatch::{Engine, EngineError, EngineOptions, InputError, Rows, RunError};
 use edbatch_datasets::generate;
 use edbatch_models::*;
-use edbatch_runtime::Parameters;
+use edbatch_runtime::{Parameters, ThreadPool};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 fn on_threads<M: Model>(model: M, parameters: Parameters, threads: usize) -> Engine<M> {
@@ -223,6 +223,17 @@ fn incompatible_options_are_rejected() {
         assert!(matches!(error, EngineError::MemoryLimitWithThreads { threads: 2 }));
         assert!(error.to_string().contains("an engine per thread"), "{error}");
     }
+    // In either order, neither the pool nor the number is dropped.
+    let pool = ThreadPool::new(2);
+    for options in [
+        EngineOptions::new().threads(3).pool(pool.clone()),
+        EngineOptions::new().pool(pool.clone()).threads(3),
+    ] {
+        let error = refused(options);
+        assert!(matches!(error, EngineError::ThreadsOfPool { threads: 3, pool: 2 }), "{error}");
+    }
+    let options = EngineOptions::new().threads(2).pool(pool);
+    assert!(Engine::with_options(model.clone(), parameters.clone(), options).is_ok());
     for threads in [0, 1001] {
         let error = refused(EngineOptions::new().threads(threads));
         assert_eq!(error.to_string(), format!("expected 1 to 1000 threads, got {threads}"));

@@ -168,6 +168,10 @@ impl Infer {
             Backend::Cpu | Backend::Interpret if self.devices != [0] => {
                 return Err(Failure::Usage("--devices is for backend cuda".into()));
             }
+            Backend::Interpret if self.policy.0.is_some() => {
+                let message = "--policy is not used by backend interpret, which has no batches";
+                return Err(Failure::Usage(message.into()));
+            }
             Backend::Interpret if self.memory.is_some() || self.fold_tables > 0 => {
                 let message = "--memory and --fold-tables are not supported by backend interpret";
                 return Err(Failure::Usage(message.into()));

@@ -18,6 +18,7 @@ fn wrong_usage_exits_with_2() {
         &["infer", "@model", "--batch", "0"],
         &["infer", "@model", "--threads", "x"],
         &["infer", "@model", "--backend", "abacus"],
+        &["infer", "@model", "--backend", "interpret", "--policy", "depth"],
         &["infer", "@model", "--policy", "beam:0"],
         &["init", "no_model", "@model", "--hidden", "8", "--input", "x"],
         &["init", "tree_lstm", "@model", "--input", "x"],
