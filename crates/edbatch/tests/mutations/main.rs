@@ -16,7 +16,8 @@ mod tally;
 use std::sync::Arc;
 
 use edbatch_graph::{Kind, Value};
-use edbatch_layout::{CellPlan, CellStyle, Plan, Program, Want, check, check_cell, check_folding};
+use edbatch_layout::CellStyle::{Batched, Declaration, Hoisted, Paper, Planned};
+use edbatch_layout::{CellPlan, Plan, Program, Want, check, check_cell, check_folding};
 use edbatch_testing::networks;
 use rand::SeedableRng;
 
@@ -136,7 +137,7 @@ fn cell_mutants_are_rejected_or_compute_the_same_values() {
     let mut tally = Tally::default();
     let mut rng = Random::seed_from_u64(2);
     let mut cells = 0;
-    let styles = [CellStyle::Hoisted, CellStyle::Planned, CellStyle::Declaration];
+    let styles = [Hoisted, Planned, Paper, Batched, Declaration];
     let programs = styles.into_iter().map(|style| Arc::new(forms::program(style)));
     let subjects = (0..200).map(Subject::random).chain(Subject::zoo(1));
     for program in programs.chain(subjects.map(|subject| subject.program)) {
