@@ -117,14 +117,14 @@ mod text;
 pub use builder::{CellBuilder, Tensor, Values};
 pub use call::{Arguments, CallError, CallErrorReason};
 pub use cell::{Arity, Cell, Instruction, ParameterId, Port, RecordId, Table, Var};
-pub use dag::Dag;
+pub use dag::{Dag, DagError, check_dag};
 pub use graph::Graph;
 pub use id::{Kind, NodeId, Source, Value};
 pub use network::{CellError, Field, Initial, Network, Parameter, Record};
 pub use op::{Op, Reduction};
 #[cfg(feature = "petgraph")]
 pub use petgraph::{EdgeId, EdgeReference, Edges, Neighbors, Petgraph, Visited};
-pub use plain_dag::{PlainDag, PushError};
+pub use plain_dag::PlainDag;
 pub use schedule::{Batch, Schedule, ScheduleError, Violation};
 pub use shape::Shape;
 pub use text::{TextError, TextErrorKind, parse_text, write_text};

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::{Arguments, Dag, Kind, NodeId};
+use crate::dag::check_node;
+use crate::{Arguments, Dag, DagError, Kind, NodeId};
 
 /// A DAG without a network: kinds and arguments in flat arrays. For tests of policies and for text
 /// files.
@@ -15,7 +16,7 @@ use crate::{Arguments, Dag, Kind, NodeId};
 /// let b = dag.push(Kind(0), &[])?;
 /// dag.push(Kind(1), &[a, b])?;
 /// assert_eq!(dag.to_string(), "n0 = leaf()\nn1 = leaf()\nn2 = inner(n0, n1)\n");
-/// # Ok::<(), edbatch_graph::PushError>(())
+/// # Ok::<(), edbatch_graph::DagError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlainDag {
@@ -38,14 +39,9 @@ impl PlainDag {
     ///
     /// # Errors
     /// If the kind is unknown or an argument is not an earlier node.
-    pub fn push(&mut self, kind: Kind, arguments: &[NodeId]) -> Result<NodeId, PushError> {
+    pub fn push(&mut self, kind: Kind, arguments: &[NodeId]) -> Result<NodeId, DagError> {
         let node = NodeId::new(self.kinds.len());
-        if kind.index() >= self.names.len() {
-            return Err(PushError::UnknownKind { kind, kinds: self.names.len() });
-        }
-        if let Some(&argument) = arguments.iter().find(|&&argument| argument >= node) {
-            return Err(PushError::NotEarlier { node, argument });
-        }
+        check_node(node, kind, self.names.len(), arguments.iter().copied())?;
         self.kinds.push(kind);
         self.arguments.extend_from_slice(arguments);
         self.first.push(u32::try_from(self.arguments.len()).expect("fewer than 2^32 edges"));
@@ -93,40 +89,3 @@ impl fmt::Display for PlainDag {
         Ok(())
     }
 }
-
-/// The error of a node that cannot be appended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum PushError {
-    /// The graph does not have the kind.
-    UnknownKind {
-        /// The requested kind.
-        kind: Kind,
-        /// The number of kinds.
-        kinds: usize,
-    },
-    /// An argument is the node itself or a later one.
-    NotEarlier {
-        /// The node.
-        node: NodeId,
-        /// The argument that does not precede it.
-        argument: NodeId,
-    },
-}
-
-impl fmt::Display for PushError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownKind { kind, kinds } => {
-                write!(f, "kind {} does not exist: the graph has {kinds} kinds", kind.0)
-            }
-            Self::NotEarlier { node, argument } => write!(
-                f,
-                "node {} reads node {}, which does not precede it: arguments must come first",
-                node.0, argument.0
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PushError {}

@@ -15,7 +15,7 @@ mod advance;
 mod build;
 mod edges;
 
-use edbatch_graph::{Dag, Kind, NodeId};
+use edbatch_graph::{Dag, Kind, NodeId, check_dag};
 
 use edges::Edges;
 
@@ -81,8 +81,20 @@ struct Segment {
     is_read: bool,
 }
 
+/// Checks the invariant of [`Dag`] in debug builds.
+pub(crate) fn debug_check(dag: &impl Dag) {
+    if cfg!(debug_assertions)
+        && let Err(error) = check_dag(dag)
+    {
+        panic!("invalid graph: {error}");
+    }
+}
+
 impl Frontier {
     /// Creates the frontier of a graph before its first batch.
+    ///
+    /// # Panics
+    /// See [`reset`](Self::reset).
     #[must_use]
     pub fn new(dag: &impl Dag) -> Self {
         let mut frontier = Self::default();
@@ -91,7 +103,13 @@ impl Frontier {
     }
 
     /// Starts with another graph. Memory is reused.
+    ///
+    /// # Panics
+    /// If a kind is not less than `kinds()` or an argument does not precede its reader, as
+    /// [`check_dag`] tests. Debug builds test it here; in release builds a policy may instead make
+    /// an invalid schedule.
     pub fn reset(&mut self, dag: &impl Dag) {
+        debug_check(dag);
         self.weights.clear();
         self.ready_weights.clear();
         self.read(dag);

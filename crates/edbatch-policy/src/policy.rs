@@ -36,7 +36,7 @@ pub trait Policy {
         false
     }
 
-    /// Returns a policy for fork thread that makes the same choices. It shares no data with this
+    /// Returns a policy for another thread that makes the same choices. It shares no data with this
     /// one.
     fn fork(&self) -> AnyPolicy;
 }
@@ -69,12 +69,17 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 /// use edbatch_graph::parse_text;
 /// use edbatch_policy::{Sufficient, schedule};
 ///
-/// // Two chains of one kind; each node of them is read by a node of fork kind.
+/// // Two chains of one kind; each node of them is read by a node of another kind.
 /// let dag = parse_text("6\n0 0\n0 1 0\n0 0\n1 1 0\n1 1 1\n1 1 2\n")?;
 /// let schedule = schedule(&dag, &mut Sufficient::new());
 /// assert_eq!(schedule.to_string(), "k0: n0 n2\nk0: n1\nk1: n3 n5 n4\n");
 /// # Ok::<(), edbatch_graph::TextError>(())
 /// ```
+///
+/// # Panics
+/// If a kind is not less than `kinds()` or an argument does not precede its reader. To test a graph
+/// of your own, use [`check_dag`](edbatch_graph::check_dag): only debug builds always panic, and in
+/// release builds the schedule may be invalid.
 #[must_use]
 pub fn schedule(dag: &impl Dag, policy: &mut (impl Policy + ?Sized)) -> Schedule {
     let mut schedule = Schedule::new();
@@ -84,6 +89,9 @@ pub fn schedule(dag: &impl Dag, policy: &mut (impl Policy + ?Sized)) -> Schedule
 
 /// Like [`schedule`](fn@schedule), but reuses memory: it allocates nothing once `frontier`,
 /// `policy` and `schedule` have been used with the largest graph.
+///
+/// # Panics
+/// If the graph is invalid, like [`schedule`](fn@schedule).
 pub fn schedule_into(
     dag: &impl Dag,
     policy: &mut (impl Policy + ?Sized),

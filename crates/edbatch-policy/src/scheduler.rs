@@ -2,6 +2,7 @@
 
 use edbatch_graph::{Dag, Schedule};
 
+use crate::frontier::debug_check;
 use crate::{AnyPolicy, ByDepth, Critical, Depth, Frontier, InOrder, schedule_into};
 
 /// Schedules graphs and reuses its memory.
@@ -14,7 +15,7 @@ use crate::{AnyPolicy, ByDepth, Critical, Depth, Frontier, InOrder, schedule_int
 /// use edbatch_graph::{Schedule, parse_text};
 /// use edbatch_policy::{Depth, Scheduler};
 ///
-/// // A chain of one kind; each node of it is read by a node of fork kind.
+/// // A chain of one kind; each node of it is read by a node of another kind.
 /// let dag = parse_text("4\n0 0\n0 1 0\n1 1 0\n1 1 1\n")?;
 /// let mut schedule = Schedule::new();
 /// Scheduler::default().schedule(&dag, &mut schedule);
@@ -77,7 +78,11 @@ impl Scheduler {
 
     /// Schedules a graph. It allocates nothing once `self` and `schedule` have been used with the
     /// largest graph.
+    ///
+    /// # Panics
+    /// If the graph is invalid, like [`Frontier::reset`].
     pub fn schedule(&mut self, dag: &impl Dag, schedule: &mut Schedule) {
+        debug_check(dag);
         let Self { first, policy, frontier } = self;
         let scheduled = match first {
             First::None => false,

@@ -1,6 +1,6 @@
 //! The scheduler of an engine: its default, and with a policy.
 
-use edbatch_graph::{Batch, Dag, Kind, NodeId, PlainDag, Schedule};
+use edbatch_graph::{Arguments, Batch, Dag, DagError, Kind, NodeId, PlainDag, Schedule, check_dag};
 use edbatch_policy::{ByDepth, Critical, Depth, InOrder, Scheduler, lower_bound, schedule};
 use proptest::prelude::*;
 
@@ -117,6 +117,53 @@ proptest! {
             assert_eq!(batches, expected);
             scheduler.fork().schedule(&dag, &mut batches);
             assert_eq!(batches, expected);
+        }
+    }
+}
+
+/// The kind and the arguments of each node, over two kinds.
+struct Unchecked(&'static [(u16, &'static [NodeId])]);
+
+impl Dag for Unchecked {
+    fn nodes(&self) -> usize {
+        self.0.len()
+    }
+
+    fn kinds(&self) -> usize {
+        2
+    }
+
+    fn kind(&self, node: NodeId) -> Kind {
+        Kind(self.0[node.index()].0)
+    }
+
+    fn arguments(&self, node: NodeId) -> Arguments<'_> {
+        self.0[node.index()].1.into()
+    }
+}
+
+#[test]
+fn invalid_graph_is_rejected_by_check_dag_and_by_debug_builds() {
+    let not_earlier = |node, argument| {
+        Err(DagError::NotEarlier { node: NodeId(node), argument: NodeId(argument) })
+    };
+    let unknown = DagError::UnknownKind { node: NodeId(1), kind: Kind(2), kinds: 2 };
+    let cases: [(Unchecked, _); 5] = [
+        (Unchecked(&[(0, &[]), (1, &[NodeId(0), NodeId(0)])]), Ok(())),
+        (Unchecked(&[(0, &[NodeId(1)]), (1, &[NodeId(0)])]), not_earlier(0, 1)),
+        (Unchecked(&[(0, &[]), (1, &[NodeId(1)])]), not_earlier(1, 1)),
+        (Unchecked(&[(0, &[NodeId(7)])]), not_earlier(0, 7)),
+        (Unchecked(&[(0, &[]), (2, &[])]), Err(unknown)),
+    ];
+    for (dag, expected) in &cases {
+        assert_eq!(check_dag(dag), *expected);
+        let by_default = || Scheduler::default().schedule(dag, &mut Schedule::new());
+        let by_policy = || drop(schedule(dag, &mut Critical::new()));
+        let runs: [&dyn Fn(); 2] = [&by_default, &by_policy];
+        for run in runs.iter().filter(|_| cfg!(debug_assertions)) {
+            let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).err();
+            let message = panic.map(|panic| *panic.downcast::<String>().unwrap());
+            assert_eq!(message, expected.err().map(|error| format!("invalid graph: {error}")));
         }
     }
 }
