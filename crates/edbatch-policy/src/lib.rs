@@ -89,6 +89,7 @@ mod choice;
 mod file;
 mod frontier;
 mod learn;
+mod memory;
 mod policies;
 mod policy;
 mod scheduler;

@@ -12,7 +12,7 @@ pub use exhaustive::{exhaustive, exhaustive_within};
 
 use crate::analysis::without_kinds;
 use crate::policy::run;
-use crate::{AnyPolicy, Critical, Frontier, Policy, quotient};
+use crate::{AnyPolicy, Chains, Critical, Frontier, Policy, quotient};
 use beam::Problem;
 
 /// The maximum number of bytes for the states of a level.
@@ -36,7 +36,7 @@ pub struct Found {
 ///
 /// With a time limit it doubles the width from 1 up to its own, and takes the best schedule found
 /// when the time is over. That schedule is never longer than [`Critical`]'s, and may depend on the
-/// speed of the machine.
+/// speed of the machine. The search also ends, with its best schedule, when memory is exhausted.
 #[derive(Clone, Debug)]
 pub struct Beam {
     widths: RangeInclusive<usize>,
@@ -56,7 +56,7 @@ impl Beam {
     }
 
     /// A search that doubles its width until its schedule is proved optimal, like
-    /// [`branch_and_bound`], or until the states of a level take a gibibyte.
+    /// [`branch_and_bound`], or until the states of a level take a gibibyte or memory is exhausted.
     #[must_use]
     pub fn exact() -> Self {
         Self::of_widths(1..=usize::MAX)
@@ -99,7 +99,7 @@ impl Policy for Beam {
 /// schedules shorter than the best known one. When a search drops no state for lack of width, the
 /// best schedule is optimal. `stop` is called many times with the number of states visited so far,
 /// and ends the search if it returns true. The search also ends when the states of a level take a
-/// gibibyte.
+/// gibibyte, or when memory is exhausted.
 ///
 /// ```
 /// use edbatch_policy::branch_and_bound;
@@ -125,7 +125,11 @@ fn search(
     let (mut core, last) = core(&quotient(frontier));
     let mut best = kinds_of(&mut core, &mut Critical::new());
     core.rewind();
-    let problem = Problem::new(core);
+    let Some(problem) = Problem::new(core) else {
+        let kinds = kinds_of(&mut frontier.clone(), &mut Critical::new());
+        let bound = Chains::new(frontier).bound();
+        return Found { proved: kinds.len() == bound, kinds, bound, states: 0 };
+    };
     let widest = (MAX_BYTES / problem.state_bytes()).max(*widths.start()).min(*widths.end());
     let mut width = *widths.start();
     let mut states = 0;
@@ -135,7 +139,7 @@ fn search(
         states += pass.states;
         best = pass.found.unwrap_or(best);
         proved = pass.closed || best.len() == problem.bound();
-        if width >= widest || stop(states) {
+        if width >= widest || pass.is_exhausted || stop(states) {
             break;
         }
         width = width.saturating_mul(2).min(widest);

@@ -20,6 +20,7 @@
 
 use edbatch_graph::{Kind, NodeId};
 
+use crate::memory::is_available;
 use crate::{Chains, Frontier};
 
 /// The sizes of the frontiers of all kinds, updated on demand.
@@ -57,6 +58,18 @@ const IRRELEVANT: u32 = 1 << 31;
 const BLOCK: usize = 4;
 
 impl KindFrontiers {
+    /// Counts a graph. Returns `None` if there is no memory for two copies of the counts.
+    pub(crate) fn try_new(frontier: &Frontier, chains: &Chains) -> Option<Self> {
+        let kinds = (0..frontier.kinds()).map(Kind::new);
+        let columns = kinds.filter(|&kind| chains.longest(kind) > 1).count() + BLOCK;
+        let bytes = columns.saturating_mul(2 * size_of::<u32>() * frontier.nodes());
+        is_available(bytes).then(|| {
+            let mut kind_frontiers = Self::default();
+            kind_frontiers.update(frontier, chains);
+            kind_frontiers
+        })
+    }
+
     /// Starts a new graph and keeps the memory. The work is left to the first update.
     pub fn start(&mut self) {
         self.built = false;

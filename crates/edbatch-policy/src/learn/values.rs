@@ -2,6 +2,7 @@
 
 use edbatch_graph::Kind;
 
+use crate::memory::is_available;
 use crate::policies::States;
 use crate::{FsmTable, LearningConfig, Symbol};
 
@@ -16,6 +17,9 @@ pub(super) struct Values {
     tried: Vec<bool>,
     /// The words and the numbers of the states, in the order of their first occurrence.
     seen: Vec<(Vec<Symbol>, usize)>,
+    /// The number of rows for which memory was available, and the bytes of a row.
+    reserved: usize,
+    row_bytes: usize,
 }
 
 impl Values {
@@ -26,11 +30,22 @@ impl Values {
             values: Vec::new(),
             tried: Vec::new(),
             seen: Vec::new(),
+            reserved: 0,
+            row_bytes: 64 + 16 * (usize::from(features) + kinds),
         }
     }
 
-    /// Returns the number of a state. The choices in a new state have value 0.
-    pub(super) fn intern(&mut self, word: &[Symbol]) -> usize {
+    /// Returns the number of a state, or `None` if memory is exhausted. The choices in a new state
+    /// have value 0.
+    pub(super) fn intern(&mut self, word: &[Symbol]) -> Option<usize> {
+        let rows = self.states.rows() + word.len();
+        if rows > self.reserved {
+            // Also for the table that will be made of these rows, and for lists that are copied.
+            if !is_available(rows.saturating_mul(2 * 3 * self.row_bytes)) {
+                return None;
+            }
+            self.reserved = 2 * rows;
+        }
         let state = self.states.intern(word);
         self.values.resize(self.states.rows() * self.kinds, f32::NEG_INFINITY);
         self.tried.resize(self.values.len(), false);
@@ -40,7 +55,7 @@ impl Values {
                 self.values[state * self.kinds + kind.index()] = 0.0;
             }
         }
-        state
+        Some(state)
     }
 
     fn row(&self, state: usize) -> &[f32] {
@@ -111,7 +126,12 @@ pub(super) fn choices(word: &[Symbol]) -> impl Iterator<Item = Kind> + '_ {
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::Xoshiro256PlusPlus;
+
     use super::*;
+    use crate::Encoding;
+    use crate::learn::Environment;
 
     /// The encoding `max` repeats a kind. Exploration must not favour it.
     #[test]
@@ -121,26 +141,33 @@ mod tests {
         assert_eq!(choices(&word).collect::<Vec<_>>(), [Kind(3), Kind(5), Kind(7)]);
     }
 
-    /// Computed by hand: a run of one state with two choices, and twice a state with one choice.
+    /// Computed by hand: a chain of two nodes of kind 1, each of them read by a node of kind 0. All
+    /// values are 0, so the smallest kind runs first. The kinds are 1, 0, 1 and 0, in the states
+    /// {1}, {0, 1}, {1} and {0}. The second batch has a ratio of 1/2, the others of 1, so with
+    /// `alpha` 1/2 the rewards are -1/2, -3/4, -1/2 and -1/2.
     #[test]
-    fn returns_are_bootstrapped_with_the_value_of_the_last_state() {
-        let check = |steps, expected: [f32; 2]| {
-            let mut values = Values::new(0, 2);
-            let both = values.intern(&[Symbol::Kind(Kind(0)), Symbol::Kind(Kind(1))]);
-            let single = values.intern(&[Symbol::Kind(Kind(1))]);
-            let step = |state, kind, reward| Transition { state, kind, reward };
-            let trace = [
-                step(both, Kind(0), -0.5),
-                step(single, Kind(1), -1.0),
-                step(single, Kind(1), -0.25),
-            ];
-            let config = LearningConfig { steps, rate: 0.5, ..LearningConfig::default() };
-            values.update(&trace, &config);
-            assert_eq!([values.row(both)[0], values.row(single)[1]], expected, "{steps} steps");
-            assert_eq!(values.row(both)[1], 0.0, "a choice that was not made");
+    fn q_of_an_episode_is_equation_1_with_bootstrapped_returns() {
+        let dag = edbatch_graph::parse_text("4\n1 0\n1 1 0\n0 1 0\n0 1 1\n").unwrap();
+        let check = |steps, expected: [f32; 4]| {
+            let config = LearningConfig { alpha: 0.5, steps, rate: 0.5, ..LearningConfig::new(1) };
+            let (mut q, mut trace) = (Values::new(0, 2), Vec::new());
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+            let mut environment = Environment::new(&dag).unwrap();
+            let ran = environment.rollout(
+                &mut q,
+                Encoding::Sort,
+                0.0,
+                config.alpha,
+                &mut rng,
+                &mut trace,
+            );
+            assert!(ran.is_some());
+            q.update(&trace, &config);
+            let [one, both, _, zero] = [0, 1, 2, 3].map(|t: usize| q.row(trace[t].state));
+            assert_eq!([one[1], both[0], both[1], zero[0]], expected, "{steps} steps");
         };
-        check(1, [-0.5625, -0.625]);
-        check(2, [-1.09375, -0.6875]);
-        check(10, [-0.875, -0.6875]);
+        check(1, [-0.4375, -0.5625, 0.0, -0.25]);
+        check(2, [-1.125, -0.75, 0.0, -0.25]);
+        check(10, [-1.375, -0.875, 0.0, -0.25]);
     }
 }

@@ -23,6 +23,7 @@ use std::collections::HashSet;
 
 use edbatch_graph::{Kind, NodeId};
 
+use crate::memory::is_available;
 use crate::{Chains, Frontier, KindFrontiers};
 
 /// The search problem, computed once for a graph.
@@ -100,12 +101,15 @@ pub(crate) struct Pass {
     pub(crate) closed: bool,
     /// The number of states that were created.
     pub(crate) states: u64,
+    /// True if the search ended because memory is exhausted.
+    pub(crate) is_exhausted: bool,
 }
 
 impl Problem {
-    /// The search problem of a graph before its first batch.
-    pub(crate) fn new(frontier: Frontier) -> Self {
+    /// The search problem of a graph before its first batch, or `None` if memory is exhausted.
+    pub(crate) fn new(frontier: Frontier) -> Option<Self> {
         let chains = Chains::new(&frontier);
+        let kind_frontiers = KindFrontiers::try_new(&frontier, &chains)?;
         let mut problem = Self {
             starts: Vec::new(),
             column: Vec::new(),
@@ -115,8 +119,8 @@ impl Problem {
             frontier,
         };
         problem.init_nodes(&chains);
-        problem.init_root(&chains);
-        problem
+        problem.init_root(&chains, kind_frontiers);
+        Some(problem)
     }
 
     /// The sum of the longest chains: no schedule has fewer batches.
@@ -140,7 +144,7 @@ impl Problem {
         known: usize,
         stop: &mut dyn FnMut(u64) -> bool,
     ) -> Pass {
-        let mut pass = Pass { found: None, closed: true, states: 0 };
+        let mut pass = Pass { found: None, closed: true, states: 0, is_exhausted: false };
         let mut known = known;
         let mut steps: Vec<(u32, Kind)> = Vec::new();
         let mut level = vec![self.root.clone()];
@@ -148,8 +152,20 @@ impl Problem {
         let mut children = Vec::new();
         let mut hashes = HashSet::new();
         'levels: while !level.is_empty() {
-            self.children(&level, known, &mut children);
-            pass.closed &= keep_best(&mut children, &mut hashes, width);
+            // Lists may be copied when they grow, and each child is listed and hashed.
+            let candidates: usize = level.iter().map(State::ready_kinds).sum();
+            pass.is_exhausted = !is_available(4 * size_of::<Child>() * candidates);
+            if !pass.is_exhausted {
+                self.children(&level, known, &mut children);
+                pass.closed &= keep_best(&mut children, &mut hashes, width);
+                let steps = 3 * size_of::<(u32, Kind)>() * (steps.len() + children.len());
+                let states = 2 * self.state_bytes().saturating_mul(children.len());
+                pass.is_exhausted = !is_available(states.saturating_add(steps));
+            }
+            if pass.is_exhausted {
+                pass.closed = false;
+                break;
+            }
             let mut next: Vec<State> = Vec::with_capacity(children.len());
             for child in &children {
                 if stop(pass.states) {
@@ -186,10 +202,8 @@ impl Problem {
         }
     }
 
-    fn init_root(&mut self, chains: &Chains) {
+    fn init_root(&mut self, chains: &Chains, kind_frontiers: KindFrontiers) {
         let frontier = &self.frontier;
-        let mut kind_frontiers = KindFrontiers::default();
-        kind_frontiers.update(frontier, chains);
         let root = &mut self.root;
         for kind in (0..frontier.kinds()).map(Kind::new) {
             let highest = chains.longest(kind);
@@ -295,6 +309,10 @@ impl Problem {
 }
 
 impl State {
+    fn ready_kinds(&self) -> usize {
+        self.kinds.iter().filter(|kind| !kind.ready.is_empty()).count()
+    }
+
     fn is_ready(&self, kind: Kind) -> bool {
         !self.kinds[kind.index()].ready.is_empty()
     }

@@ -6,9 +6,13 @@ use std::path::Path;
 use edbatch_graph::{PlainDag, parse_text};
 
 use super::failure::Failure;
+use super::memory;
 
 /// The maximum length of a text, in bytes: a few kilobytes of gzip can expand to any length.
 const MAX_BYTES: u64 = 1 << 30;
+
+/// Bytes of memory for each byte of a text: for the graph, and for scheduling it.
+const BYTES_PER_BYTE: u64 = 32;
 
 /// Reads a graph. Errors name the file and the line.
 pub(crate) fn read(file: &Path) -> Result<PlainDag, Failure> {
@@ -24,5 +28,6 @@ pub(crate) fn read(file: &Path) -> Result<PlainDag, Failure> {
             format_args!("expected fewer than {MAX_BYTES} bytes, got more"),
         ));
     }
+    memory::reserve(&file.display(), BYTES_PER_BYTE * length as u64)?;
     parse_text(&text).map_err(|error| Failure::at(file, error))
 }

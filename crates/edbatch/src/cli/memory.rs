@@ -1,5 +1,7 @@
 //! The available memory, and a check against it.
 
+use std::fmt::Display;
+
 use super::failure::Failure;
 
 /// Returns the available memory in bytes, or `None` if the system does not report it.
@@ -30,6 +32,21 @@ pub(crate) fn check(what: &str, needed: u128, limit: Option<u64>) -> Result<(), 
     }
     let (max, needed) = (human(u128::from(max)), human(needed));
     Err(Failure::new(format_args!("{what} needs {needed} of memory; {max} are {source}")))
+}
+
+/// Fails if this number of bytes cannot be allocated now. The allocations of a task then succeed.
+pub(crate) fn reserve(what: &dyn Display, bytes: u64) -> Result<(), Failure> {
+    let mut probe = Vec::<u8>::new();
+    let reserved = probe.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX));
+    // Without this the compiler may remove the allocation and assume that it succeeds.
+    std::hint::black_box(&probe);
+    let error = |_| {
+        let needed = human(bytes.into());
+        Failure::new(format_args!(
+            "{what}: out of memory: failed to allocate {needed} for the graph"
+        ))
+    };
+    reserved.map_err(error)
 }
 
 /// Formats a number of bytes in kB, MB or GB.

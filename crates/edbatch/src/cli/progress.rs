@@ -33,7 +33,10 @@ pub(crate) fn spinner(what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]");
     spinner.set_style(style.expect("a test checks the template"));
     spinner.set_message(what.to_string());
-    spinner.enable_steady_tick(Duration::from_millis(500));
+    // A tick takes a thread, which may fail to start if memory is limited.
+    if stderr().is_terminal() {
+        spinner.enable_steady_tick(Duration::from_millis(500));
+    }
     spinner
 }
 

@@ -144,6 +144,37 @@ fn encoding_with_method_pairs_is_wrong_usage() {
     assert!(!scratch.path("p.json").exists());
 }
 
+/// Each limit of the address space leads to a result or to one line, whatever is allocated when it
+/// is reached. The searches and the table of states would take gigabytes.
+#[cfg(target_os = "linux")]
+#[test]
+fn limited_memory_ends_searches_and_learning_without_a_signal() {
+    let scratch = Scratch::new("searches-memory");
+    scratch.write("graph.txt", lattices(1, 40));
+    scratch.write("large.txt", lattices(1, 1200));
+    let mut ended = [0, 0];
+    for command in [
+        "schedule graph.txt --policy beam:1000000",
+        "schedule graph.txt --policy exact:20",
+        "learn graph.txt --output p.json --encoding phase --episodes 20",
+        "learn graph.txt --output p.json --episodes 24",
+        "schedule large.txt --policy critical",
+    ] {
+        for limit in [14_000, 17_000, 20_000, 24_000, 40_000, 80_000] {
+            let script = format!("ulimit -v {limit} && exec \"$0\" {command}");
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", &script, env!("CARGO_BIN_EXE_edbatch")]).current_dir(&scratch.0);
+            let output = shell.output().unwrap();
+            let message = String::from_utf8_lossy(&output.stderr);
+            let code = output.status.code().unwrap_or_else(|| panic!("{script}: {output:?}"));
+            let is_error = code == 1 && message.contains("out of memory");
+            assert!(code == 0 || is_error && message.lines().count() == 1, "{script}: {output:?}");
+            ended[code as usize] += 1;
+        }
+    }
+    assert!(ended[0] > 24 && ended[1] > 0, "{ended:?}");
+}
+
 #[test]
 fn policy_for_other_kinds_is_rejected() {
     let scratch = Scratch::new("other-kinds");
