@@ -36,6 +36,12 @@ pub trait Policy {
         false
     }
 
+    /// Returns the number of batches of the last run whose state was not in the policy's table, or
+    /// `None` if it has no table.
+    fn unseen(&self) -> Option<usize> {
+        None
+    }
+
     /// Returns a policy for another thread that makes the same choices. It shares no data with this
     /// one.
     fn fork(&self) -> AnyPolicy;
@@ -56,6 +62,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn proved(&self) -> bool {
         (**self).proved()
+    }
+
+    fn unseen(&self) -> Option<usize> {
+        (**self).unseen()
     }
 
     fn fork(&self) -> AnyPolicy {

@@ -96,6 +96,13 @@ impl Scheduler {
         }
     }
 
+    /// Returns the number of batches of the last schedule whose state was not in the policy's
+    /// table, or `None` if the policy has no table.
+    #[must_use]
+    pub fn unseen(&self) -> Option<usize> {
+        self.policy.unseen()
+    }
+
     /// Returns a scheduler for another thread that makes the same choices. It shares no data with
     /// this one.
     #[must_use]

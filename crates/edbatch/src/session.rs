@@ -286,6 +286,7 @@ impl Slot {
         statistics.nodes += graph.nodes() as u64;
         statistics.graphs += 1;
         statistics.batches += self.schedule.len() as u64;
+        statistics.unseen += self.scheduler.unseen().unwrap_or(0) as u64;
         if let (Some(counts), Some(report)) = (&mut statistics.counts, report) {
             counts.bound += lower_bound(graph) as u64;
             counts.gathered_bytes += gathered_bytes(program, &self.plan);

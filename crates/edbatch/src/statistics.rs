@@ -16,6 +16,9 @@ pub struct Statistics {
     pub nodes: u64,
     /// Number of batches in all schedules, or of nodes if nothing is batched.
     pub batches: u64,
+    /// Number of these batches in states that the table of a learned policy does not have. There
+    /// [`Critical`](edbatch_policy::Critical) decides.
+    pub unseen: u64,
     /// Counts made only on request, because they cost about as much as scheduling.
     pub counts: Option<Counts>,
     /// Time to build graphs.
@@ -40,6 +43,7 @@ impl Statistics {
         self.graphs += other.graphs;
         self.nodes += other.nodes;
         self.batches += other.batches;
+        self.unseen += other.unseen;
         self.construct += other.construct;
         self.schedule += other.schedule;
         self.plan += other.plan;

@@ -109,6 +109,10 @@ impl Policy for Fsm {
         self.fallback.next(frontier)
     }
 
+    fn unseen(&self) -> Option<usize> {
+        Some(self.unseen)
+    }
+
     fn fork(&self) -> AnyPolicy {
         Box::new(self.clone())
     }

@@ -37,7 +37,8 @@ pub(crate) struct Schedule {
     /// Print a JSON array of objects instead of lines. "nanoseconds" is the time of a whole
     /// scheduling run, the fastest of several; "waves" is the number of steps if independent
     /// batches run in parallel; "depth" is the number of nodes on the longest path, the minimum of
-    /// "waves".
+    /// "waves"; "unseen", only of a learned table, is the number of batches in states that the
+    /// table does not have.
     #[arg(long)]
     json: bool,
     /// Draw the first policy's schedule to this SVG file.
@@ -57,6 +58,8 @@ struct Report {
     waves: usize,
     depth: usize,
     nanoseconds: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unseen: Option<usize>,
 }
 
 impl Schedule {
@@ -122,6 +125,7 @@ fn schedule(dag: &PlainDag, choice: &PolicyChoice) -> Result<(Report, Batches), 
         waves: waves(dag, &batches),
         depth: depth(dag),
         nanoseconds: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+        unseen: policy.unseen(),
     };
     Ok((report, batches))
 }
@@ -173,6 +177,7 @@ impl std::fmt::Display for Report {
             f,
             "{policy}: {batches} batches{optimal}, bound {bound}, {nodes} nodes of {kinds} kinds, \
              {waves} waves, depth {depth}, {milliseconds:.3} ms"
-        )
+        )?;
+        self.unseen.map_or(Ok(()), |unseen| write!(f, ", {unseen} batches in unseen states"))
     }
 }

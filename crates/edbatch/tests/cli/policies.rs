@@ -45,6 +45,16 @@ fn every_method_learns_a_policy_for_a_model() {
             let learned = scratch.ok(&["infer", "@model", "--policy", "@a.json"]);
             assert_eq!(learned, expected, "{model}, {method:?}");
         }
+        // Of a table without states every state is unseen, and a policy without a table has none.
+        let mut table = file(&scratch, "a.json");
+        table["states"] = serde_json::json!([]);
+        scratch.write("none.json", table.to_string());
+        for (policy, share) in [("@none.json", 1), ("critical:pair", 0)] {
+            let words = ["infer", "@model", "--policy", policy, "--stats", "@stats"];
+            assert_eq!(scratch.ok(&words), expected);
+            let stats = file(&scratch, "stats");
+            assert_eq!(stats["unseen"], share * stats["batches"].as_u64().unwrap(), "{stats}");
+        }
         let reference = scratch.ok(&["infer", "@model", "--backend", "interpret"]);
         assert!(difference(&expected, &reference) < 1e-4);
     }
