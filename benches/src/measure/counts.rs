@@ -30,7 +30,7 @@ pub fn counts(
     let mut policies = unlearned(effort);
     for policy in learned(&*workload, batch, effort, &mut progress) {
         // Ours is a rule with learned constants, not a table of states.
-        let what = if policy.name == "pairs" { "rule" } else { "fsm" };
+        let what = if policy.name.starts_with("pairs") { "rule" } else { "fsm" };
         policies.push((format!("{what}-{}", policy.name), Box::new(policy.policy)));
     }
     let count = match effort {

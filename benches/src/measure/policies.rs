@@ -45,7 +45,8 @@ pub fn unlearned(effort: Effort) -> Vec<(String, Box<dyn Policy>)> {
 
 /// A learned policy, and the cost of learning it.
 pub struct LearnedPolicy<P = AnyPolicy> {
-    /// Its encoding: one of the paper's, or our `pairs`.
+    /// Its encoding: one of the paper's, or our `pairs`. `pairs: critical:soft` means that no
+    /// learned rule was better than `critical:soft`.
     pub name: String,
     /// The policy.
     pub policy: P,
@@ -101,20 +102,20 @@ impl TrainingGraphs {
         }
     }
 
-    /// Learns the constants of our own rule. It needs no held-out mini-batches.
-    fn learn_rule(self, progress: impl FnMut(&Progress)) -> LearnedPolicy {
-        let train = [self.train, self.held_out].concat();
+    /// Learns the constants of our own rule, or selects a policy that needs no learning.
+    fn learn_rule(&self, progress: impl FnMut(&Progress)) -> LearnedPolicy {
+        let set = TrainingSet::new(&self.train, &self.held_out).expect("there are mini-batches");
         let started = Instant::now();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let outcome = learn_rule(&train, EPISODES, &mut rng, progress);
-        let outcome = outcome.expect("there are mini-batches");
-        LearnedPolicy {
-            name: "pairs".into(),
-            episodes: outcome.episodes,
-            states: outcome.rule.weights.len(),
-            seconds: started.elapsed().as_secs_f64(),
-            policy: Box::new(LookAhead::new(outcome.rule)),
-        }
+        let outcome = learn_rule(&set, EPISODES, &mut rng, progress);
+        let seconds = started.elapsed().as_secs_f64();
+        let (best, _) = outcome.held_out.best_unlearned();
+        let states = outcome.rule.as_ref().map_or(0, |rule| rule.weights.len());
+        let (name, policy): (_, AnyPolicy) = match outcome.rule {
+            Some(rule) => ("pairs".into(), Box::new(LookAhead::new(rule))),
+            None => (format!("pairs: {best}"), best.open(&[""; 0]).expect("not a file")),
+        };
+        LearnedPolicy { name, policy, episodes: outcome.episodes, states, seconds }
     }
 }
 

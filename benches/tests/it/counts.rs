@@ -33,9 +33,9 @@ fn lattices_gain_from_learning() {
     assert!(batches("fsm-sort") < 0.9 * batches("agenda"));
     assert!(batches("agenda") < batches("depth"));
     assert!(batches("critical") <= batches("fsm-sort"));
-    // Our learned rule is at least as good as critical.
-    assert!(batches("rule-pairs") <= batches("critical"));
-    assert!(batches("bound") <= batches("rule-pairs"));
+    // On these few lattices no learned rule was better, and the name of the row says so.
+    assert_eq!(batches("rule-pairs: critical:pair"), batches("critical:pair"));
+    assert!(batches("bound") <= batches("critical:pair"));
 }
 
 #[test]

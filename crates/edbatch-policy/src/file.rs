@@ -25,7 +25,8 @@
 //!   "version": 2,
 //!   "kinds": ["char", "word"],
 //!   "encoding": "pairs",
-//!   "trained": {"on": "lattices", "mini_batches": 7, "episodes": 3, "batches": 9, "bound": 7},
+//!   "trained": {"on": "lattices", "mini_batches": 7, "episodes": 3, "batches": 8, "bound": 7,
+//!   "unlearned": {"critical": 10, "critical:pair": 9, "critical:soft": 9}},
 //!   "rule": {"power": 9, "lowering": 1.23, "second": 0.87},
 //!   "states": [
 //!     {"state": ["char", "word"], "weight": 1.4},
@@ -34,10 +35,13 @@
 //! }
 //! ```
 //!
+//! If learning did not beat a policy that needs no learning, version 2 names that policy as its
+//! `encoding`, such as `critical:soft`, and has no `rule` and no `states`.
+//!
 //! The same policy always gives the same bytes. Reading an untrusted file never panics and never
 //! allocates much more than its size; it returns an error or a usable policy.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use edbatch_graph::Kind;
@@ -45,14 +49,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AnyPolicy, Encoding, Fsm, FsmTable, LookAhead, Outcome, PairRule, RuleOutcome, Symbol,
-    UnknownEncoding,
+    AnyPolicy, Comparison, Encoding, Fsm, FsmTable, LookAhead, Outcome, PairRule, PolicyChoice,
+    RuleOutcome, Symbol, UnknownEncoding,
 };
 
 const FORMAT: &str = "edbatch-policy";
 const TABLE: u64 = 1;
 const RULE: u64 = 2;
-/// The encoding that files of version 2 name.
+/// The encoding of learned rules, in version 2.
 const PAIRS: &str = "pairs";
 
 const MAX_KINDS: usize = 1 << 16;
@@ -72,11 +76,14 @@ pub struct Learned {
 
 /// The learned part of a [`Learned`]. Kinds are indices into [`Learned::kinds`].
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum LearnedContent {
     /// The table of an [`Fsm`], and the encoding of its states.
     Table(Encoding, FsmTable),
     /// The constants of a [`LookAhead`].
     Rule(PairRule),
+    /// Nothing better was learned than this policy: `critical`, `critical:pair` or `critical:soft`.
+    Unlearned(PolicyChoice),
 }
 
 /// The data that a policy was trained on.
@@ -93,6 +100,9 @@ pub struct Trained {
     pub batches: u64,
     /// The lower bound on the same mini-batches.
     pub bound: u64,
+    /// For a rule, the batches of the policies that need no learning, on the same mini-batches.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unlearned: BTreeMap<String, u64>,
 }
 
 impl Learned {
@@ -120,13 +130,14 @@ impl Learned {
             episodes: outcome.episodes as u64,
             batches: outcome.after as u64,
             bound: outcome.bound as u64,
+            unlearned: BTreeMap::new(),
         };
         let content = LearnedContent::Table(encoding, outcome.table.clone());
         Self { kinds: owned(kinds), trained, content }
     }
 
-    /// A rule learned by [`learn_rule`](fn@crate::learn_rule) on graphs whose kinds have these
-    /// names.
+    /// The outcome of [`learn_rule`](fn@crate::learn_rule) on graphs whose kinds have these names:
+    /// the learned rule, or the best policy that needs no learning.
     ///
     /// # Panics
     /// If the rule mentions a kind that has no name.
@@ -134,15 +145,27 @@ impl Learned {
     pub fn rule(outcome: &RuleOutcome, kinds: &[impl AsRef<str>], on: &str) -> Self {
         let named =
             |&(first, second, _): &(Kind, Kind, f64)| first.max(second).index() < kinds.len();
-        assert!(outcome.rule.weights.iter().all(named), "every kind has a name");
+        let compared = &outcome.held_out;
+        let (content, batches) = match &outcome.rule {
+            Some(rule) => {
+                assert!(rule.weights.iter().all(named), "every kind has a name");
+                (LearnedContent::Rule(rule.clone()), compared.learned)
+            }
+            None => {
+                let (best, batches) = compared.best_unlearned();
+                (LearnedContent::Unlearned(best), batches)
+            }
+        };
+        let unlearned = compared.unlearned().map(|(policy, n)| (policy.to_string(), n as u64));
         let trained = Trained {
             on: on.into(),
             mini_batches: outcome.mini_batches as u64,
             episodes: outcome.episodes as u64,
-            batches: outcome.after as u64,
-            bound: outcome.bound as u64,
+            batches: batches as u64,
+            bound: compared.bound as u64,
+            unlearned: unlearned.into(),
         };
-        Self { kinds: owned(kinds), trained, content: LearnedContent::Rule(outcome.rule.clone()) }
+        Self { kinds: owned(kinds), trained, content }
     }
 
     /// The names of the kinds that the policy was learned for.
@@ -157,7 +180,7 @@ impl Learned {
         &self.trained
     }
 
-    /// The table or the rule.
+    /// The table, the rule, or the policy that is as good.
     #[must_use]
     pub fn content(&self) -> &LearnedContent {
         &self.content
@@ -209,6 +232,9 @@ impl Learned {
                 });
                 Box::new(LookAhead::new(PairRule { weights: weights.collect(), ..rule.clone() }))
             }
+            LearnedContent::Unlearned(policy) => {
+                policy.open_where_known(kinds).expect("the policy is not a file")
+            }
         }
     }
 
@@ -235,6 +261,9 @@ impl Learned {
                     weight,
                 });
                 self.write(RULE, PAIRS.into(), Some(constants), states.collect())
+            }
+            LearnedContent::Unlearned(policy) => {
+                self.write::<RuleState>(RULE, policy.to_string(), None, Vec::new())
             }
         }
     }
@@ -301,12 +330,20 @@ fn read_table(file: &File<TableState>) -> Result<Learned, FileError> {
 }
 
 fn read_rule(file: &File<RuleState>) -> Result<Learned, FileError> {
-    if file.encoding != PAIRS {
-        let got: String = file.encoding.chars().take(40).collect();
-        let message = format!("expected \"encoding\": \"{PAIRS}\", got `{got}`");
-        return Err(FileError::Encoding(message));
-    }
     let kinds = file.numbered_kinds()?;
+    if file.encoding != PAIRS {
+        let mut unlearned = Comparison::default().unlearned().into_iter();
+        return match unlearned.find(|(policy, _)| policy.to_string() == file.encoding) {
+            Some((policy, _)) if file.rule.is_none() && file.states.is_empty() => {
+                Ok(file.learned(LearnedContent::Unlearned(policy)))
+            }
+            _ => {
+                let got: String = file.encoding.chars().take(40).collect();
+                let message = format!("expected \"encoding\": \"{PAIRS}\", got `{got}`");
+                Err(FileError::Encoding(message))
+            }
+        };
+    }
     let missing = || FileError::Json("missing field `rule`".into());
     let &Constants { power, lowering, second } = file.rule.as_ref().ok_or_else(missing)?;
     check("power", f64::from(power), MAX_POWER)?;

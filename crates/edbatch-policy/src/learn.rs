@@ -32,6 +32,7 @@ use values::{Transition, Values, choices};
 
 /// The parameters of Q-learning. The defaults are taken from the authors' program.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct LearningConfig {
     /// Weight of the ratio in the reward `-1 + alpha × ratio`. Default: 1.
     pub alpha: f32,

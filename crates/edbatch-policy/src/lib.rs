@@ -75,7 +75,9 @@
 //! [`learn_rule`](fn@learn_rule) learns the constants of a [`LookAhead`] by counting batches: a
 //! weight for each pair of kinds that compete, and three numbers. [`learn`](fn@learn) learns the
 //! table of an [`Fsm`] by the paper's Q-learning. [`Learned`] reads and writes both as JSON. Before
-//! learning, [`set_aside`] some mini-batches, and [`compare`] the result with `Critical` on these.
+//! learning, [`set_aside`] some mini-batches, and [`compare`] the result with the policies that
+//! need no learning on these. `learn_rule` does so itself, and returns no rule if one of them is as
+//! good.
 //!
 //! [`Chains`] and [`KindFrontiers`] compute the properties that the better policies use. Search and
 //! learning run on a [`quotient`](fn@quotient). [`lower_bound`] bounds the number of batches of any

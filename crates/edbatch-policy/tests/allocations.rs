@@ -60,14 +60,8 @@ fn schedulers_allocate_nothing_after_the_largest_graph() {
 /// An FSM with all states that occur on these graphs. It is trained with a learning rate of 0 and
 /// without random choices, so it runs the smallest kind in each state.
 fn complete_fsm(dags: &[PlainDag], encoding: Encoding) -> Fsm {
-    let config = LearningConfig {
-        episodes: dags.len(),
-        rate: 0.0,
-        epsilon: 0.0,
-        min_epsilon: 0.0,
-        good_enough: 0.0,
-        ..LearningConfig::default()
-    };
+    let mut config = LearningConfig::new(dags.len());
+    (config.rate, config.epsilon, config.min_epsilon, config.good_enough) = (0.0, 0.0, 0.0, 0.0);
     let set = TrainingSet::new(dags, &[]).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut fsm = learn(&set, encoding, &config, &mut rng, |_| ()).fsm(encoding, dags[0].kinds());

@@ -371,7 +371,7 @@ fn bits(outputs: &[Rows]) -> impl Iterator<Item = u32> {
 /// Returns every policy. `None` is the engine's default.
 fn policies(graph: &Graph) -> [(&'static str, Option<Box<dyn Policy + Send>>); 7] {
     let graphs = std::slice::from_ref(graph);
-    let config = LearningConfig { episodes: 20, ..LearningConfig::default() };
+    let config = LearningConfig::new(20);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let set = TrainingSet::new(graphs, &[]).unwrap();
     let learned = learn(&set, Encoding::Sort, &config, &mut rng, |_| ());

@@ -26,7 +26,7 @@ fn a_learned_policy_changes_batches_and_no_result() {
     agenda.set_policy(Box::new(Agenda::new()));
     let expected = agenda.run(&inputs).unwrap();
     let mini_batches: Vec<&[Lattice<u32>]> = inputs.chunks(8).collect();
-    let config = LearningConfig { episodes: 100, ..LearningConfig::default() };
+    let config = LearningConfig::new(100);
     let outcomes = [1, 1].map(|seed| {
         let mut learned = engine();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);

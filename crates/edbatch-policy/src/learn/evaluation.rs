@@ -3,32 +3,59 @@
 use edbatch_graph::Dag;
 
 use crate::policy::run;
-use crate::{Chains, Critical, Frontier, Policy};
+use crate::{Chains, Critical, Frontier, LookAhead, PairRule, Policy, PolicyChoice};
 
-/// A learned policy compared with [`Critical`] on some mini-batches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The number of batches of a learned policy on some mini-batches, and of the policies that need no
+/// learning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Comparison {
     /// Number of mini-batches.
     pub mini_batches: usize,
-    /// Number of batches by `Critical`.
+    /// Number of batches by [`Critical`].
     pub critical: usize,
+    /// Number of batches by [`PairRule::pair`].
+    pub pair: usize,
+    /// Number of batches by [`PairRule::soft`].
+    pub soft: usize,
     /// Number of batches by the learned policy.
     pub learned: usize,
+    /// Number of these batches in states that the policy's table does not have.
+    pub unseen: usize,
     /// Lower bound on the number of batches.
     pub bound: usize,
 }
 
-/// Compares a policy with [`Critical`]. Use mini-batches that took no part in learning or
-/// selection: see [`set_aside`](fn@crate::set_aside).
-#[must_use]
-pub fn compare(mini_batches: &[impl Dag], policy: &mut impl Policy) -> Comparison {
-    let mut evaluation = Evaluation::new(mini_batches);
-    Comparison {
-        mini_batches: mini_batches.len(),
-        critical: evaluation.batches(&mut Critical::new()),
-        learned: evaluation.batches(policy),
-        bound: evaluation.bound(),
+impl Comparison {
+    /// The policies that need no learning, and their numbers of batches.
+    #[must_use]
+    pub fn unlearned(&self) -> [(PolicyChoice, usize); 3] {
+        use PolicyChoice::{Critical, CriticalPair, CriticalSoft};
+        [(Critical, self.critical), (CriticalPair, self.pair), (CriticalSoft, self.soft)]
     }
+
+    /// The best of these; of equally good ones the cheapest.
+    #[must_use]
+    pub fn best_unlearned(&self) -> (PolicyChoice, usize) {
+        let best = self.unlearned().into_iter().min_by_key(|&(_, batches)| batches);
+        best.expect("there are three")
+    }
+}
+
+/// Compares a policy with those that need no learning. Use mini-batches that took no part in
+/// learning or selection: see [`set_aside`](fn@crate::set_aside).
+#[must_use]
+pub fn compare(mini_batches: &[impl Dag], policy: &mut (impl Policy + ?Sized)) -> Comparison {
+    let mut evaluation = Evaluation::new(mini_batches);
+    let [pair, soft] = [PairRule::pair(), PairRule::soft()]
+        .map(|rule| evaluation.batches(&mut LookAhead::new(rule)));
+    let critical = evaluation.batches(&mut Critical::new());
+    let (mut learned, mut unseen) = (0, 0);
+    for index in 0..mini_batches.len() {
+        learned += evaluation.batches_of(&[index], policy);
+        unseen += policy.unseen().unwrap_or(0);
+    }
+    let (mini_batches, bound) = (mini_batches.len(), evaluation.bound());
+    Comparison { mini_batches, critical, pair, soft, learned, unseen, bound }
 }
 
 /// Mini-batches to count batches on.
@@ -45,7 +72,11 @@ impl Evaluation {
     }
 
     /// The number of batches that a policy makes of some of the mini-batches.
-    pub(super) fn batches_of(&mut self, indices: &[usize], policy: &mut impl Policy) -> usize {
+    pub(super) fn batches_of(
+        &mut self,
+        indices: &[usize],
+        policy: &mut (impl Policy + ?Sized),
+    ) -> usize {
         let mut batches = 0;
         for &index in indices {
             let frontier = &mut self.0[index];
@@ -56,7 +87,7 @@ impl Evaluation {
     }
 
     /// The number of batches that a policy makes of all mini-batches.
-    pub(super) fn batches(&mut self, policy: &mut impl Policy) -> usize {
+    pub(super) fn batches(&mut self, policy: &mut (impl Policy + ?Sized)) -> usize {
         let all: Vec<usize> = (0..self.0.len()).collect();
         self.batches_of(&all, policy)
     }

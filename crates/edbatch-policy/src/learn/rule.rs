@@ -7,8 +7,8 @@
 //! batches. So it optimises the number of batches itself, not a model of rewards. Then the mean
 //! moves towards the best of these rules, and the deviations shrink. The next generation takes the
 //! next mini-batches, so that rules do not fit only a few of them. The result is the mean, averaged
-//! over the second half of the generations. It is compared with the preset rules on all
-//! mini-batches, and the best rule is kept.
+//! over the second half of the generations. It is dropped if a policy that needs no learning is as
+//! good on the mini-batches held out.
 //!
 //! A table is less suitable: its states describe which kinds are *ready*, but a good choice depends
 //! on the nodes that a batch would *make* ready. The rule looks at these, and its weights say how
@@ -24,25 +24,24 @@ use std::collections::BTreeSet;
 use edbatch_graph::{Dag, Kind, NodeId};
 use rand::{Rng, RngExt};
 
-use super::evaluation::Evaluation;
-use super::{EmptyTrainingSet, Progress};
+use super::evaluation::{Comparison, Evaluation, compare};
+use super::{Progress, TrainingSet};
 use crate::{Chains, Critical, Frontier, LookAhead, PairRule};
 
-/// A learned rule, and its results on the mini-batches that it was learned on.
+/// The result of learning a rule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RuleOutcome {
-    /// The rule. It has a weight for each pair of kinds whose second kind reads the first.
-    pub rule: PairRule,
+    /// The rule, if it makes fewer batches on the mini-batches held out than `critical`,
+    /// `critical:pair` and `critical:soft`. It has a weight for each pair of kinds whose second
+    /// kind reads the first.
+    pub rule: Option<PairRule>,
     /// Number of schedules that were tried.
     pub episodes: usize,
-    /// Number of mini-batches.
+    /// Number of mini-batches that the rule was learned on.
     pub mini_batches: usize,
-    /// Number of batches by [`Critical`](crate::Critical).
-    pub before: usize,
-    /// Number of batches by this rule.
-    pub after: usize,
-    /// Lower bound on the number of batches.
-    pub bound: usize,
+    /// The batches on the mini-batches held out, also of a rule that was dropped. If there was
+    /// nothing to learn, the learned policy is `critical`.
+    pub held_out: Comparison,
 }
 
 /// Maximum number of mini-batches in a generation.
@@ -62,30 +61,21 @@ const LOWERING: (f64, f64) = (1.2, 0.1);
 const SECOND: (f64, f64) = (0.9, 0.1);
 const WEIGHT: (f64, f64) = (1.1, 0.25);
 
-/// Learns a rule on mini-batches over the same kinds, in at most `episodes` episodes. Ends at once
-/// if a preset rule is optimal. Calls `progress` after every generation.
-///
-/// # Errors
-/// If there is no mini-batch.
+/// Learns a rule on mini-batches, in at most `episodes` episodes. Ends at once if a preset rule is
+/// optimal on these. Calls `progress` after every generation.
 pub fn learn_rule<D: Dag>(
-    train: &[D],
+    set: &TrainingSet<'_, D>,
     episodes: usize,
     rng: &mut impl Rng,
     mut progress: impl FnMut(&Progress),
-) -> Result<RuleOutcome, EmptyTrainingSet> {
-    if train.is_empty() {
-        return Err(EmptyTrainingSet);
-    }
+) -> RuleOutcome {
+    let train = set.train();
     let mut environments = Evaluation::new(train);
-    let bound = environments.bound();
-    let before = environments.batches(&mut Critical::new());
-    let mut search = Search::new(pairs(train));
-    let presets = [PairRule::soft(), PairRule::pair()];
-    let presets = presets.map(|rule| PairRule { weights: search.ones(), ..rule });
-    let by_presets =
-        presets.iter().map(|rule| environments.batches(&mut LookAhead::new(rule.clone())));
-    let is_optimal = by_presets.min() == Some(bound);
+    let mut is_optimal =
+        |rule| environments.batches(&mut LookAhead::new(rule)) == environments.bound();
+    let is_optimal = is_optimal(PairRule::soft()) || is_optimal(PairRule::pair());
 
+    let mut search = Search::new(pairs(train));
     let at_once = train.len().min(MINI_BATCHES);
     let generations = if is_optimal { 0 } else { episodes / (at_once * RULES) };
     let mut done = 0;
@@ -102,17 +92,13 @@ pub fn learn_rule<D: Dag>(
         done += at_once * RULES;
         progress(&Progress { episode: done, episodes });
     }
-    let mut rules = [vec![search.rule(&search.average())], presets.to_vec()].concat();
-    if generations == 0 {
-        rules.remove(0);
-    }
-    let counted = rules
-        .into_iter()
-        .map(|rule| (environments.batches(&mut LookAhead::new(rule.clone())), rule));
-    let (after, rule) =
-        counted.reduce(|a, b| if b.0 < a.0 { b } else { a }).expect("there are presets");
-    let mini_batches = train.len();
-    Ok(RuleOutcome { rule, episodes: done, mini_batches, before, after, bound })
+    let learned = (generations > 0).then(|| search.rule(&search.average()));
+    let held_out = match &learned {
+        Some(rule) => compare(set.held_out(), &mut LookAhead::new(rule.clone())),
+        None => compare(set.held_out(), &mut Critical::new()),
+    };
+    let rule = learned.filter(|_| held_out.learned < held_out.best_unlearned().1);
+    RuleOutcome { rule, episodes: done, mini_batches: train.len(), held_out }
 }
 
 /// The pairs of kinds whose second kind reads the first. Pairs with a kind that forms no chains are
@@ -162,10 +148,6 @@ impl Search {
     fn average(&self) -> Vec<f64> {
         let (sum, count) = &self.sum;
         sum.iter().map(|sum| sum / (*count).max(1) as f64).collect()
-    }
-
-    fn ones(&self) -> Vec<(Kind, Kind, f64)> {
-        self.pairs.iter().map(|&(first, second)| (first, second, 1.0)).collect()
     }
 
     /// The rule with the constants of a point, rounded to hundredths.

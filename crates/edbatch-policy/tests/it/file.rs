@@ -2,8 +2,9 @@
 
 use edbatch_graph::{Dag, Kind, PlainDag, Schedule, parse_text};
 use edbatch_policy::{
-    ChoiceError, Critical, Encoding, FileError, Fsm, Learned, LearnedContent, LearningConfig,
-    LookAhead, Outcome, PairRule, PolicyChoice, RuleOutcome, Symbol, TrainingSet, learn, schedule,
+    ChoiceError, Comparison, Critical, Encoding, FileError, Fsm, Learned, LearnedContent,
+    LearningConfig, LookAhead, Outcome, PairRule, Policy, PolicyChoice, RuleOutcome, Symbol,
+    TrainingSet, learn, schedule,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -12,7 +13,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use crate::support;
 
 fn learned(dag: &PlainDag, encoding: Encoding) -> Learned {
-    let config = LearningConfig { episodes: 10, ..LearningConfig::default() };
+    let config = LearningConfig::new(10);
     let dags = std::slice::from_ref(dag);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let set = TrainingSet::new(dags, &[]).unwrap();
@@ -234,6 +235,7 @@ fn invalid_rules_are_rejected_with_a_reason() {
         "missing field `rule`",
     );
     check("\"pairs\"", "\"pears\"", "expected \"encoding\": \"pairs\", got `pears`");
+    check("\"pairs\"", "\"critical:soft\"", "\"pairs\", got `critical:soft`");
     check("\"leaf\", \"inner\"", "\"leaf\", \"leaf\"", "`leaf` is listed twice");
     check(
         "[\"inner\", \"inner\"]",
@@ -266,9 +268,8 @@ proptest! {
             second: 0.5,
             weights: vec![(Kind(0), Kind(1), weight), (Kind(1), Kind(1), 2.0)],
         };
-        let outcome = RuleOutcome {
-            rule: rule.clone(), episodes: 7, mini_batches: 1, before: 3, after: 2, bound: 1,
-        };
+        let (episodes, mini_batches, held_out) = (7, 1, Comparison::default());
+        let outcome = RuleOutcome { rule: Some(rule.clone()), episodes, mini_batches, held_out };
         let written = Learned::rule(&outcome, dag.kind_names(), "random graphs");
         let read = Learned::from_json(&written.to_json()).unwrap();
         prop_assert_eq!(&read, &written);
@@ -303,6 +304,28 @@ proptest! {
     }
 }
 
+/// The file says so, and is opened as that policy.
+#[test]
+fn rule_that_is_not_better_is_not_written() {
+    let dag = support::summed_lattices(0, 8);
+    for (best, policy) in ["critical", "critical:pair", "critical:soft"].into_iter().enumerate() {
+        let [critical, pair, soft] = [0, 1, 2].map(|policy| 9 - usize::from(policy == best));
+        let held_out = Comparison { critical, pair, soft, learned: 8, ..Comparison::default() };
+        let outcome = RuleOutcome { rule: None, episodes: 7, mini_batches: 1, held_out };
+        let text = Learned::rule(&outcome, dag.kind_names(), "lattices").to_json();
+        for part in [&format!("\"encoding\": \"{policy}\""), "\"states\": []", "\"batches\": 8,"] {
+            assert!(text.contains(part) && !text.contains("\"rule\""), "{part}: {text}");
+        }
+        let read = Learned::from_json(&text).unwrap();
+        assert_eq!(read.to_json(), text);
+        assert_eq!(read.trained().unlearned[policy], 8);
+        let choice: PolicyChoice = policy.parse().unwrap();
+        assert_eq!(read.content(), &LearnedContent::Unlearned(choice.clone()));
+        let expected = schedule(&dag, &mut choice.open(dag.kind_names()).unwrap());
+        assert_eq!(schedule(&dag, &mut read.open(dag.kind_names()).unwrap()), expected);
+    }
+}
+
 /// The table runs a kind that is not ready.
 #[test]
 fn critical_decides_where_a_table_is_invalid_or_has_unknown_kinds() {
@@ -321,6 +344,7 @@ fn critical_decides_where_a_table_is_invalid_or_has_unknown_kinds() {
     let learned = Learned::table(&outcome, Encoding::Base, &["0", "1"], "nothing", 0);
     let mut policy = learned.open_where_known(dag.kind_names());
     assert_eq!(schedule(&dag, &mut policy), by_critical);
+    assert_eq!(policy.unseen(), Some(by_critical.len()));
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn policies(dag: &impl Dag) -> Vec<(&'static str, Box<dyn Policy>)> {
 }
 
 fn learned(dag: &PlainDag, encoding: Encoding, episodes: usize) -> Fsm {
-    let config = LearningConfig { episodes, ..LearningConfig::default() };
+    let config = LearningConfig::new(episodes);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let dags = std::slice::from_ref(dag);
     let set = TrainingSet::new(dags, &[]).unwrap();

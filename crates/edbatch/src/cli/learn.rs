@@ -1,13 +1,14 @@
 //! `edbatch learn`: learns a policy for the graphs of a model, or for graphs from files.
 
+use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use edbatch_graph::Dag;
+use edbatch_graph::{Dag, NodeId};
 use edbatch_policy::{
-    AnyPolicy, Comparison, Encoding, FsmTable, Learned, LearningConfig, LookAhead, Outcome,
-    TrainingSet, compare, hold_out, learn as learn_table, learn_rule, set_aside,
+    Comparison, Encoding, Learned, LearningConfig, TrainingSet, compare, hold_out,
+    learn as learn_table, learn_rule, set_aside,
 };
 use indicatif::ProgressBar;
 use rand::SeedableRng;
@@ -16,13 +17,15 @@ use rand::rngs::Xoshiro256PlusPlus;
 use super::failure::Failure;
 use super::learning_data::{LearningData, of_graphs, of_model};
 use super::output::Output;
-use super::{at_least_one, progress, same_file};
+use super::{at_least_one, memory, progress, same_file};
 
 /// Learns which kind of node to run next and writes the policy to a file.
 ///
 /// A quarter of the mini-batches, at least three, is set aside. The learned policy is compared with
-/// the policy critical on these. With fewer than six mini-batches none is set aside, and nothing is
-/// compared. The same seed always writes the same bytes.
+/// those that need no learning (critical, critical:pair and critical:soft) on these. With fewer
+/// than six mini-batches none is set aside, and the counts are on those by which the policy was
+/// selected. If a rule of the method pairs is not better, the file names the best of the others
+/// instead. The same seed always writes the same bytes.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -48,12 +51,12 @@ pub(crate) struct Learn {
     #[arg(long, value_name = "E")]
     encoding: Option<Encoding>,
     /// Write an empty table, which makes the same choices as critical, if critical does better on
-    /// the mini-batches by which the policy was selected; with pairs, also if it does as well.
+    /// the mini-batches by which the table was selected. The method pairs always does the like.
     #[arg(long)]
     or_critical: bool,
-    /// Number of a model's inputs in a mini-batch.
-    #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
-    batch: usize,
+    /// Number of a model's inputs in a mini-batch; 64 by default.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    batch: Option<usize>,
     /// Maximum number of episodes; an episode schedules one mini-batch. The default is 1000 for q
     /// and 3000 for pairs. Learning ends early when there is nothing left to gain.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
@@ -75,11 +78,14 @@ enum Method {
 /// A learned policy, and the figures of its report.
 struct LearnedPolicy {
     json: String,
-    policy: AnyPolicy,
+    /// The policy in the file, and its batches.
+    written: String,
+    batches: usize,
     episodes: usize,
-    states: usize,
-    /// Batches on the mini-batches by which the policy was selected.
-    selected: Comparison,
+    /// The size of the table or the rule.
+    size: String,
+    /// On the mini-batches that were set aside, if any.
+    compared: Comparison,
 }
 
 impl Learn {
@@ -91,12 +97,15 @@ impl Learn {
         let inputs = self.of.iter().chain(&self.input).map(|path| ("the input", path.as_path()));
         same_file::check(inputs, [("--output", self.output.as_path())])?;
         match self.of.as_slice() {
-            [dir] if dir.is_dir() => self.learn(of_model(dir, self.input.as_deref(), self.batch)?),
+            [dir] if dir.is_dir() => {
+                self.learn(of_model(dir, self.input.as_deref(), self.batch.unwrap_or(64))?)
+            }
             graphs if graphs.iter().any(|path| path.is_dir()) => Err(Failure::Usage(
                 "expected one model folder, or files of graphs without any folder".into(),
             )),
-            _ if self.input.is_some() => Err(Failure::Usage(
-                "--input needs a model folder: leave it out for files of graphs".into(),
+            _ if self.input.is_some() || self.batch.is_some() => Err(Failure::Usage(
+                "--input and --batch need a model folder: leave them out for files of graphs"
+                    .into(),
             )),
             graphs => self.learn(of_graphs(graphs)?),
         }
@@ -114,20 +123,20 @@ impl Learn {
     fn learn<D: Dag>(&self, data: LearningData<D>) -> Result<(), Failure> {
         let mut output = Output::open(Some(&self.output))?;
         let LearningData { kinds, mini_batches, source } = data;
+        memory::reserve(&source, mini_batches.iter().map(bytes).sum())?;
         let (learn, unseen) = set_aside(mini_batches);
         let started = Instant::now();
         let bar = progress::over(self.episodes() as u64);
-        let mut learned = match self.method() {
-            Method::Pairs => self.rule(&learn, &kinds, &source, &bar)?,
-            Method::Q => self.table(learn, &kinds, &source, &bar)?,
+        let learned = match self.method() {
+            Method::Pairs => self.rule(&learn, &unseen, &kinds, &source, &bar),
+            Method::Q => self.table(learn, &unseen, &kinds, &source, &bar),
         };
-        let seconds = started.elapsed().as_secs_f64();
+        let (learned, seconds) = (learned?, started.elapsed().as_secs_f64());
         bar.finish_and_clear();
         output.write(learned.json.as_bytes())?;
         output.finish()?;
-        let unseen = (!unseen.is_empty()).then(|| compare(&unseen, &mut learned.policy));
         let mut report = Output::open(None)?;
-        report.write(learned.report(seconds, unseen).as_bytes())?;
+        report.write(learned.report(seconds, !unseen.is_empty()).as_bytes())?;
         report.finish()
     }
 
@@ -146,26 +155,31 @@ impl Learn {
     fn rule<D: Dag>(
         &self,
         train: &[D],
+        unseen: &[D],
         kinds: &[String],
         source: &str,
         bar: &ProgressBar,
     ) -> Result<LearnedPolicy, Failure> {
-        let outcome = learn_rule(train, self.episodes(), &mut self.rng(), |progress| {
+        let set = TrainingSet::new(train, unseen).map_err(Failure::new)?;
+        let outcome = learn_rule(&set, self.episodes(), &mut self.rng(), |progress| {
             bar.set_position(progress.episode as u64);
         });
-        let outcome = outcome.map_err(Failure::new)?;
-        let (before, after, bound) = (outcome.before, outcome.after, outcome.bound);
-        if self.or_critical && after >= before {
-            let (table, episodes) = (FsmTable::new(), outcome.episodes);
-            let outcome = Outcome { table, episodes, before, after: before, bound };
-            return Ok(of_table(&outcome, self.encoding(), kinds, source, train.len()));
-        }
+        let compared = outcome.held_out;
+        let (best, fewest) = compared.best_unlearned();
+        let weights = outcome.rule.as_ref().map_or(0, |rule| rule.weights.len());
+        let (written, batches) = match outcome.rule {
+            Some(_) => (better("the learned rule", &compared), compared.learned),
+            None => {
+                (format!("{best}, which needs no learning: no better rule was learned"), fewest)
+            }
+        };
         Ok(LearnedPolicy {
             json: Learned::rule(&outcome, kinds, source).to_json(),
+            written,
+            batches,
             episodes: outcome.episodes,
-            states: outcome.rule.weights.len(),
-            selected: of_selection(before, after, bound),
-            policy: Box::new(LookAhead::new(outcome.rule)),
+            size: format!("weights: {weights}"),
+            compared,
         })
     }
 
@@ -173,6 +187,7 @@ impl Learn {
     fn table<D: Dag>(
         &self,
         learn: Vec<D>,
+        unseen: &[D],
         kinds: &[String],
         source: &str,
         bar: &ProgressBar,
@@ -180,71 +195,68 @@ impl Learn {
         let encoding = self.encoding();
         let (train, held_out) = hold_out(learn);
         let set = TrainingSet::new(&train, &held_out).map_err(Failure::new)?;
-        let config = LearningConfig { episodes: self.episodes(), ..LearningConfig::default() };
+        let config = LearningConfig::new(self.episodes());
         let mut outcome = learn_table(&set, encoding, &config, &mut self.rng(), |progress| {
             bar.set_position(progress.episode as u64);
         });
         if self.or_critical {
             outcome = outcome.or_critical();
         }
-        Ok(of_table(&outcome, encoding, kinds, source, train.len()))
+        let on = if unseen.is_empty() { set.held_out() } else { unseen };
+        let compared = compare(on, &mut outcome.fsm(encoding, kinds.len()));
+        let (states, unseen) = (outcome.table.len(), compared.unseen);
+        let table = if states > 0 { "the learned table" } else { "an empty table" };
+        Ok(LearnedPolicy {
+            json: Learned::table(&outcome, encoding, kinds, source, train.len()).to_json(),
+            written: better(table, &compared),
+            batches: compared.learned,
+            episodes: outcome.episodes,
+            size: format!("states: {states}\nbatches in unseen states: {unseen}"),
+            compared,
+        })
     }
-}
-
-fn of_table(
-    outcome: &Outcome,
-    encoding: Encoding,
-    kinds: &[String],
-    source: &str,
-    mini_batches: usize,
-) -> LearnedPolicy {
-    let learned = Learned::table(outcome, encoding, kinds, source, mini_batches);
-    LearnedPolicy {
-        json: learned.to_json(),
-        policy: Box::new(outcome.fsm(encoding, kinds.len())),
-        episodes: outcome.episodes,
-        states: outcome.table.len(),
-        selected: of_selection(outcome.before, outcome.after, outcome.bound),
-    }
-}
-
-/// The counts on the mini-batches by which a policy was selected.
-fn of_selection(critical: usize, learned: usize, bound: usize) -> Comparison {
-    Comparison { mini_batches: 0, critical, learned, bound }
 }
 
 impl LearnedPolicy {
-    /// The printed report, with the counts on unseen mini-batches if there are any.
-    fn report(&self, seconds: f64, unseen: Option<Comparison>) -> String {
-        let Comparison { critical, learned, bound, .. } = unseen.unwrap_or(self.selected);
+    /// The printed report.
+    fn report(&self, seconds: f64, is_aside: bool) -> String {
+        let Self { written, batches, episodes, size, compared, .. } = self;
+        let Comparison { mini_batches, critical, learned, bound, .. } = compared;
+        let unlearned = compared.unlearned().map(|(policy, batches)| format!("{policy} {batches}"));
+        let learned = if *episodes > 0 { format!(", learned {learned}") } else { String::new() };
+        let on = match is_aside {
+            true => "set aside",
+            false => "of the selection (fewer than six: none set aside)",
+        };
         format!(
-            "episodes: {}\n\
+            "episodes: {episodes}\n\
              seconds: {seconds:.3}\n\
              batches before: {critical}\n\
-             batches after: {learned}\n\
+             batches after: {batches}\n\
              bound: {bound}\n\
-             states: {}\n\
-             compared with critical: {}\n",
-            self.episodes,
-            self.states,
-            unseen.map_or_else(
-                || {
-                    "not possible with fewer than six mini-batches; the counts above are on the \
-                     mini-batches by which the policy was selected"
-                        .into()
-                },
-                verdict
-            )
+             {size}\n\
+             compared on {mini_batches} mini-batches {on}: {}{learned}\n\
+             written: {written}\n",
+            unlearned.join(", "),
         )
     }
 }
 
-fn verdict(Comparison { mini_batches, critical, learned, .. }: Comparison) -> String {
-    let percent = 100.0 * critical.abs_diff(learned) as f64 / critical.max(1) as f64;
-    let difference = match learned.cmp(&critical) {
-        std::cmp::Ordering::Less => format!("{percent:.1} % fewer batches"),
-        std::cmp::Ordering::Equal => "the same number of batches".into(),
-        std::cmp::Ordering::Greater => format!("{percent:.1} % more batches"),
-    };
-    format!("{difference}, on {mini_batches} unseen mini-batches")
+/// An upper bound on the bytes that learning takes for a graph, without the table.
+fn bytes(dag: &impl Dag) -> u64 {
+    let edges = (0..dag.nodes()).map(|node| dag.arguments(NodeId::new(node)).count());
+    256 * dag.nodes() as u64 + 64 * edges.sum::<usize>() as u64
+}
+
+/// Compares the learned policy with the best one that needs no learning.
+fn better(learned: &str, compared: &Comparison) -> String {
+    let (best, fewest) = compared.best_unlearned();
+    let percent = 100.0 * fewest.abs_diff(compared.learned) as f64 / fewest.max(1) as f64;
+    match compared.learned.cmp(&fewest) {
+        Ordering::Less => format!("{learned}, {percent:.1} % fewer batches than {best}"),
+        Ordering::Equal => format!("{learned}, as many batches as {best}, which needs no learning"),
+        Ordering::Greater => {
+            format!("{learned}, {percent:.1} % more batches than {best}, which needs no learning")
+        }
+    }
 }
