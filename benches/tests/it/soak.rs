@@ -34,7 +34,11 @@ fn a_short_soak_keeps_all_bits() {
     let text = fs::read_to_string(&run.json).unwrap();
     let trend = "{\"before\":1e8,\"after\":2e8,\"bytes_per_mini_batch\":5.0}";
     for (was, is, expected) in [
-        ("\"unknown\"", format!("{{\"grows\":{trend}}}"), "memory grows, 100.0 MB resident, then"),
+        (
+            "\"memory\":\"unknown\"",
+            format!("\"memory\":{{\"grows\":{trend}}}"),
+            "memory grows, 100.0 MB resident, then",
+        ),
         ("\"moved\":null", "\"moved\":\"a tree\"".into(), "mini-batch changed: a tree"),
     ] {
         assert!(text.contains(was), "{text}");
