@@ -5,7 +5,8 @@
 //! into tiles, weights are not packed, and each product uses the fastest third-party library for
 //! its shape ([`gemm`]). If the rows of a product are not evenly spaced, they are gathered first,
 //! once for all products of a batch that read them. Element-wise kernels are ours and read rows in
-//! place. Each thread has a [fork](Backend::fork).
+//! place. Arenas, scratch memory and weights ask the system for huge pages, as ours do. Each thread
+//! has a [fork](Backend::fork).
 
 mod cell;
 pub mod gemm;
@@ -16,14 +17,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use edbatch_graph::ParameterId;
-use edbatch_layout::{CellPart, CellPlan, CellStep, Plan, Program, ValueRow, Want};
+use edbatch_layout::{Base, CellPart, CellPlan, CellStep, Plan, Program, ValueRow, Want};
 use edbatch_runtime::kernels::rows::split_around;
-use edbatch_runtime::kernels::{Level, arg_max};
+use edbatch_runtime::kernels::{Aligned, Level, arg_max};
 use edbatch_runtime::{
     Backend, BackendError, Bytes, Given, Outputs, Parameters, Part, Profile, fields,
 };
 
-use cell::{Batch, Workspace};
+use cell::{Batch, LoadedStep, Workspace};
 use gemm::Weight;
 
 /// Runs plans like other systems do.
@@ -49,8 +50,8 @@ struct Loaded {
     program: Arc<Program>,
     level: Level,
     parameters: Vec<Arc<Vec<f32>>>,
-    /// By cell and part: the weight of each step that multiplies by one.
-    weights: Vec<[Vec<Option<Arc<Weight>>>; 3]>,
+    /// By cell and part.
+    steps: Vec<[Vec<LoadedStep>; 3]>,
     bytes: usize,
 }
 
@@ -73,17 +74,25 @@ impl Plain {
             }
             _ => None,
         };
+        let mut load = |step: &CellStep| {
+            let mut written: Vec<Base> =
+                step.writes().iter().map(|(place, _)| place.base).collect();
+            written.dedup();
+            LoadedStep { weight: weight(step), written }
+        };
         let mut of_part = |plan: Option<&CellPlan>| match plan {
-            Some(plan) => plan.steps.iter().map(&mut weight).collect(),
+            Some(plan) => plan.steps.iter().map(&mut load).collect(),
             None => Vec::new(),
         };
         let kinds = (0..program.cells().len()).map(edbatch_graph::Kind::new);
-        let weights =
-            kinds.map(|kind| PARTS.map(|part| of_part(program.part(kind, part)))).collect();
+        let steps = kinds.map(|kind| PARTS.map(|part| of_part(program.part(kind, part)))).collect();
         let of_parameters: usize = parameters.iter().map(|values| size_of_val(&***values)).sum();
-        let bytes = of_parameters + known.values().map(|weight| weight.bytes()).sum::<usize>();
+        let bytes = |weight: &Arc<Weight>| {
+            weight.copies().map(|copy| size_of_val(&**copy)).iter().sum::<usize>()
+        };
+        let bytes = of_parameters + known.values().map(bytes).sum::<usize>();
         let level = Level::detect();
-        Self::on(Arc::new(Loaded { program, level, parameters, weights, bytes }), Arc::default())
+        Self::on(Arc::new(Loaded { program, level, parameters, steps, bytes }), Arc::default())
     }
 
     fn on(loaded: Arc<Loaded>, profile: Arc<Profile>) -> Self {
@@ -113,7 +122,7 @@ impl Slot {
     fn place_rows(&mut self, program: &Program, rows: &[ValueRow], mut elements: &[f32]) {
         for range in rows.iter().flat_map(|&row| ranges(program, row)) {
             let (field, rest) = elements.split_at(range.len());
-            self.arena.get_mut()[range].copy_from_slice(field);
+            self.arena[range].copy_from_slice(field);
             elements = rest;
         }
     }
@@ -124,7 +133,7 @@ impl Slot {
         self.arg_max.clear();
         for &(row, want) in &plan.wanted {
             let fields = ranges(&loaded.program, row);
-            let arena = self.arena.get();
+            let arena = &self.arena;
             let mut largest = 0;
             match want {
                 Want::Elements => {}
@@ -153,10 +162,10 @@ impl Slot {
         let cell = loaded.program.carried_out(&step);
         let (out, stride) = (step.out as usize, cell.output_stride as usize);
         let written = out..out + step.calls as usize * stride;
-        let (around, output) = split_around(self.arena.get_mut(), written);
-        let weights = &loaded.weights[step.cell.index()][step.action.part() as usize];
+        let (around, output) = split_around(&mut self.arena, written);
+        let steps = &loaded.steps[step.cell.index()][step.action.part() as usize];
         let batch = Batch { loaded, plan, index, cell, around, profile };
-        batch.run(weights, output, workspace);
+        batch.run(steps, output, workspace);
     }
 }
 
@@ -173,7 +182,7 @@ impl Backend for Plain {
             }
             let Self { loaded, slots, workspace, profile } = self;
             let slot = &mut slots[slot];
-            slot.arena.reserve(plan.arena);
+            reserve(&mut slot.arena, plan.arena);
             slot.place(&loaded.program, plan, &given);
             for step in 0..plan.steps.len() {
                 slot.step((loaded, profile), plan, step, workspace);
@@ -185,11 +194,11 @@ impl Backend for Plain {
 
     fn outputs<'a>(&'a self, slot: usize, plan: &'a Plan) -> Outputs<'a> {
         let Slot { arena, arg_max, .. } = &self.slots[slot];
-        Outputs::new(&self.loaded.program, plan, arena.get(), arg_max)
+        Outputs::new(&self.loaded.program, plan, arena, arg_max)
     }
 
     fn bytes(&self) -> Bytes {
-        let arena = self.slots.iter().map(|slot| size_of_val(slot.arena.get())).sum();
+        let arena = self.slots.iter().map(|slot| size_of_val(&*slot.arena)).sum();
         Bytes { weights: self.loaded.bytes, arena }
     }
 
@@ -202,29 +211,48 @@ impl Backend for Plain {
     }
 }
 
-/// Elements that start at a cache line.
-#[derive(Default)]
-struct Aligned {
-    elements: Vec<f32>,
-    first: usize,
-    len: usize,
+/// Makes room for `len` elements of any value.
+///
+/// # Panics
+/// If the system is out of memory.
+fn reserve(memory: &mut Aligned, len: usize) {
+    memory.reserve(len).unwrap_or_else(|error| panic!("{error}"));
 }
 
-impl Aligned {
-    /// Makes room for `len` elements of any value.
-    fn reserve(&mut self, len: usize) {
-        if self.len < len {
-            self.elements = vec![0.0; len + edbatch_layout::LINE];
-            self.first = self.elements.as_ptr().align_offset(64).min(edbatch_layout::LINE);
-            self.len = len;
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs;
+
+    use super::gemm::Weight;
+    use super::{Aligned, Slot, reserve};
+
+    /// Returns true if the system was asked for huge pages in the middle of a memory.
+    fn asks_for_huge_pages(memory: &[f32]) -> bool {
+        let middle = memory[memory.len() / 2..].as_ptr().addr();
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut inside = false;
+        maps.lines().any(|line| {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let address = |hex: &str| usize::from_str_radix(hex, 16).ok();
+            if let Some((Some(from), Some(to))) = range.map(|(a, b)| (address(a), address(b))) {
+                inside = (from..to).contains(&middle);
+            }
+            inside && line.starts_with("VmFlags:") && line.contains(" hg")
+        })
+    }
+
+    #[test]
+    fn arenas_and_weights_ask_for_huge_pages_as_ours_do() {
+        const LEN: usize = 1 << 20;
+        let ours = Aligned::zeros(LEN).unwrap();
+        let mut slot = Slot::default();
+        reserve(&mut slot.arena, LEN);
+        let weight = Weight::new(&[&vec![0.5; LEN]], 1 << 10);
+        let [as_is, turned] = weight.copies();
+        let weight = if as_is.is_empty() { turned } else { as_is };
+        let expected = asks_for_huge_pages(&ours);
+        for memory in [&slot.arena, weight] {
+            assert_eq!(asks_for_huge_pages(memory), expected);
         }
-    }
-
-    fn get(&self) -> &[f32] {
-        &self.elements[self.first..][..self.len]
-    }
-
-    fn get_mut(&mut self) -> &mut [f32] {
-        &mut self.elements[self.first..][..self.len]
     }
 }

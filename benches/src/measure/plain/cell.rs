@@ -8,9 +8,13 @@ use edbatch_layout::{Base, CellPlan, CellStep, LINE, Mode, Operand, Place, Plan}
 use edbatch_runtime::kernels::rows::Around;
 use edbatch_runtime::kernels::{self, Input, RowsMut, RowsRef, math};
 use edbatch_runtime::{Profile, Work};
+use smallvec::SmallVec;
 
 use super::gemm::{Matrix, Weight, multiply};
-use super::{Aligned, Loaded};
+use super::{Aligned, Loaded, reserve};
+
+/// A short list without an allocation.
+type List<T> = SmallVec<[T; 8]>;
 
 /// Memory of a batch, reused by the next batch.
 #[derive(Default)]
@@ -20,6 +24,16 @@ pub(super) struct Workspace {
     gathered: Vec<(Option<Place>, Aligned)>,
     /// A zero for each call: a list that reads row 0 for all calls.
     zeros: Vec<u32>,
+    /// A matrix whose rows come from several values.
+    whole: Vec<f32>,
+}
+
+/// A step of a cell, prepared when the program is loaded.
+pub(super) struct LoadedStep {
+    /// The weight that it multiplies by, if it does.
+    pub(super) weight: Option<Arc<Weight>>,
+    /// The memory that it writes.
+    pub(super) written: Vec<Base>,
 }
 
 /// A step of a plan.
@@ -41,28 +55,20 @@ struct Target<'a> {
 }
 
 impl Batch<'_> {
-    pub(super) fn run(
-        &self,
-        weights: &[Option<Arc<Weight>>],
-        output: &mut [f32],
-        workspace: &mut Workspace,
-    ) {
+    pub(super) fn run(&self, steps: &[LoadedStep], output: &mut [f32], workspace: &mut Workspace) {
         let calls = self.calls();
-        let Workspace { regions, gathered, zeros } = workspace;
+        let Workspace { regions, gathered, zeros, whole } = workspace;
         zeros.resize(zeros.len().max(calls), 0);
         gathered.iter_mut().for_each(|(from, _)| *from = None);
         if regions.len() < self.cell.regions.len() {
             regions.resize_with(self.cell.regions.len(), Aligned::default);
         }
         for (region, &width) in regions.iter_mut().zip(&self.cell.regions) {
-            region.reserve(calls * stride(width));
+            reserve(region, calls * stride(width));
         }
-        for (step, weight) in self.cell.steps.iter().zip(weights) {
-            let mut written: Vec<Base> =
-                step.writes().iter().map(|(place, _)| place.base).collect();
-            written.dedup();
-            let mut taken: Vec<(Base, Aligned)> = Vec::new();
-            for &base in &written {
+        for (step, LoadedStep { weight, written }) in self.cell.steps.iter().zip(steps) {
+            let mut taken: List<(Base, Aligned)> = List::new();
+            for &base in written {
                 if let Base::Scratch(region) = base {
                     taken.push((base, mem::take(&mut regions[usize::from(region)])));
                 }
@@ -71,10 +77,10 @@ impl Batch<'_> {
                 true => (Some(&mut *output), None),
                 false => (None, Some(&*output)),
             };
-            let mut targets: Vec<Target<'_>> = Vec::new();
+            let mut targets: List<Target<'_>> = List::new();
             for (base, region) in &mut taken {
                 let stride = self.stride_of(*base);
-                let memory = &mut region.get_mut()[..calls * stride];
+                let memory = &mut region[..calls * stride];
                 targets.push(Target { base: *base, memory, stride });
             }
             if let Some(memory) = out {
@@ -87,7 +93,7 @@ impl Batch<'_> {
                     let target = only(&mut targets);
                     self.product(weight, (*x, *out, *mode), &source, target, gathered);
                 }
-                _ => self.other(step, &source, &mut targets),
+                _ => self.other(step, &source, &mut targets, whole),
             }
             drop(targets);
             for (base, region) in taken {
@@ -137,12 +143,12 @@ impl Batch<'_> {
                     });
                     let (from, memory) = &mut gathered[index];
                     *from = Some(x);
-                    memory.reserve(calls * depth);
-                    let rows_to = memory.get_mut().chunks_exact_mut(depth).take(calls);
+                    reserve(memory, calls * depth);
+                    let rows_to = memory.chunks_exact_mut(depth).take(calls);
                     rows_to.enumerate().for_each(|(i, to)| to.copy_from_slice(rows.row(i, depth)));
                     index
                 });
-                (gathered[index].1.get(), depth)
+                (&*gathered[index].1, depth)
             }
         };
         let _timer = self.profile.time_of(Work::Product);
@@ -151,7 +157,13 @@ impl Batch<'_> {
         weight.multiply(x, out, mode != Mode::Set);
     }
 
-    fn other(&self, step: &CellStep, source: &Source<'_>, targets: &mut [Target<'_>]) {
+    fn other(
+        &self,
+        step: &CellStep,
+        source: &Source<'_>,
+        targets: &mut [Target<'_>],
+        whole: &mut Vec<f32>,
+    ) {
         let (level, calls) = (self.loaded.level, self.calls());
         let _timer = self.profile.time_of(match step {
             CellStep::MatMul { .. } => Work::Product,
@@ -161,7 +173,7 @@ impl Batch<'_> {
         match *step {
             CellStep::Elementwise { width, ref inputs, ref outputs, ref program } => {
                 let width = width as usize;
-                let read: Vec<Input<'_>> =
+                let read: List<Input<'_>> =
                     inputs.iter().map(|&place| source.input(place, width)).collect();
                 let mut written = columns(targets, outputs, width);
                 kernels::elementwise(level, program, width, &read, &mut written);
@@ -175,7 +187,13 @@ impl Batch<'_> {
             }
             CellStep::MatMul { left, ref right, bias, m, k, n, out } => {
                 let shape = [m, k, n].map(|size| size as usize);
-                self.matrix_product((left, right, bias), shape, source, only(targets), out);
+                self.matrix_product(
+                    (left, right, bias),
+                    shape,
+                    source,
+                    (only(targets), out),
+                    whole,
+                );
             }
             CellStep::Softmax { from, width, out, logarithm } => {
                 let (width, rows) = (width as usize, source.rows(from, width as usize));
@@ -223,17 +241,16 @@ impl Batch<'_> {
         (left, right, bias): (Place, &[(Place, u32)], Option<Place>),
         [m, k, n]: [usize; 3],
         source: &Source<'_>,
-        target: &mut Target<'_>,
-        out: Place,
+        (target, out): (&mut Target<'_>, Place),
+        whole: &mut Vec<f32>,
     ) {
         let library = super::gemm::of_values([m, k, n]);
         let lefts = source.rows(left, m * k);
         let bias = bias.map(|place| source.rows(place, m));
-        let pieces: Vec<(RowsRef<'_>, usize)> = right
+        let pieces: List<(RowsRef<'_>, usize)> = right
             .iter()
             .map(|&(place, rows)| (source.rows(place, rows as usize * n), rows as usize * n))
             .collect();
-        let mut whole = Vec::new();
         target.each_row(out, self.calls(), m * n, |call, to| {
             if let Some(bias) = &bias {
                 let elements = bias.row(call, m);
@@ -281,8 +298,8 @@ fn only<'t, 'a>(targets: &'t mut [Target<'a>]) -> &'t mut Target<'a> {
 }
 
 /// Returns rows of `width` columns at several places. Places and targets are in ascending order.
-fn columns<'t>(targets: &'t mut [Target<'_>], places: &[Place], width: usize) -> Vec<RowsMut<'t>> {
-    let mut rows = Vec::with_capacity(places.len());
+fn columns<'t>(targets: &'t mut [Target<'_>], places: &[Place], width: usize) -> List<RowsMut<'t>> {
+    let mut rows = List::new();
     for target in targets {
         let mut rest = RowsMut::new(target.memory, target.stride, target.stride);
         let mut at = 0;
@@ -315,7 +332,7 @@ impl<'a> Source<'a> {
         let parameter = |id: ParameterId| &batch.loaded.parameters[id.0 as usize][offset..];
         let operand = match place.base {
             Base::Scratch(region) => {
-                let data = &self.regions[usize::from(region)].get()[offset..];
+                let data = &self.regions[usize::from(region)][offset..];
                 return span(data, batch.stride_of(place.base), calls, width);
             }
             Base::Output => {

@@ -8,10 +8,13 @@ use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use edbatch_runtime::kernels::Aligned;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+
+use super::reserve;
 
 /// A third-party matrix product on one core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,8 +105,8 @@ pub struct Weight {
     pub outputs: usize,
     /// K, its columns.
     pub depth: usize,
-    as_is: Vec<f32>,
-    turned: Vec<f32>,
+    as_is: Aligned,
+    turned: Aligned,
     choice: Choice,
 }
 
@@ -116,9 +119,12 @@ const BUCKETS: usize = 9;
 impl Weight {
     /// Loads a stack of weights of `depth` columns each.
     pub fn new(stack: &[&[f32]], depth: usize) -> Self {
-        let as_is = stack.concat();
-        let outputs = as_is.len() / depth;
-        let mut turned = vec![0.0; as_is.len()];
+        let elements = stack.concat();
+        let outputs = elements.len() / depth;
+        let (mut as_is, mut turned) = (Aligned::default(), Aligned::default());
+        reserve(&mut as_is, elements.len());
+        reserve(&mut turned, elements.len());
+        as_is.copy_from_slice(&elements);
         for (n, row) in as_is.chunks_exact(depth).enumerate() {
             row.iter().enumerate().for_each(|(k, &element)| turned[k * outputs + n] = element);
         }
@@ -127,16 +133,16 @@ impl Weight {
         weight.choice = fastest(&weight);
         // Frees a copy that no choice reads.
         if weight.choice.iter().all(|&(_, turned)| turned) {
-            weight.as_is = Vec::new();
+            weight.as_is = Aligned::default();
         } else if weight.choice.iter().all(|&(_, turned)| !turned) {
-            weight.turned = Vec::new();
+            weight.turned = Aligned::default();
         }
         weight
     }
 
-    /// Returns the memory of the weight.
-    pub fn bytes(&self) -> usize {
-        size_of_val(&*self.as_is) + size_of_val(&*self.turned)
+    /// Returns the memory of the weight: as it is, and transposed. One may be empty.
+    pub fn copies(&self) -> [&Aligned; 2] {
+        [&self.as_is, &self.turned]
     }
 
     /// Computes `out[b, :] = w · x[b, :]`, or adds it to `out` if `adds`. x is (B, K).
@@ -250,11 +256,11 @@ mod tests {
     fn all_libraries_compute_the_product() {
         let (m, n, k) = (5, 3, 4);
         let w: Vec<f32> = (0..n * k).map(|i| i as f32 - 5.0).collect();
-        let weight = Weight {
-            turned: (0..n * k).map(|i| w[i % n * k + i / n]).collect(),
-            as_is: w.clone(),
-            ..Weight::new(&[&w], k)
-        };
+        let mut weight = Weight::new(&[&w], k);
+        reserve(&mut weight.as_is, n * k);
+        reserve(&mut weight.turned, n * k);
+        weight.as_is.copy_from_slice(&w);
+        (0..n * k).for_each(|i| weight.turned[i] = w[i % n * k + i / n]);
         // Rows of x are 6 apart, those of the result 4.
         let x: Vec<f32> = (0..m * 6).map(|i| (i % 7) as f32).collect();
         for library in [Library::MatrixMultiply, Library::Faer] {

@@ -31,9 +31,10 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// A slice of `f32` that begins at a cache line. So do its rows if they consist of whole lines.
+/// A slice of `f32` that begins at a cache line. So do its rows if they consist of whole lines. The
+/// system is asked for huge pages.
 #[derive(Debug, Default)]
-pub(crate) struct Aligned {
+pub struct Aligned {
     memory: Vec<f32>,
     /// Elements before the first cache line.
     start: usize,
@@ -45,7 +46,7 @@ impl Aligned {
     ///
     /// # Errors
     /// If the system is out of memory.
-    pub(crate) fn zeros(len: usize) -> Result<Self, OutOfMemory> {
+    pub fn zeros(len: usize) -> Result<Self, OutOfMemory> {
         if len == 0 {
             return Ok(Self::default());
         }
@@ -61,7 +62,7 @@ impl Aligned {
     /// # Errors
     /// If the system is out of memory. The slice is then empty.
     #[inline]
-    pub(crate) fn reserve(&mut self, len: usize) -> Result<(), OutOfMemory> {
+    pub fn reserve(&mut self, len: usize) -> Result<(), OutOfMemory> {
         if self.len < len {
             // Free the old memory first, so that both are never held together.
             *self = Self::default();
