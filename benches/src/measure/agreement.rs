@@ -9,82 +9,113 @@ use crate::measure::workload::{MiniBatch, Workload};
 /// Number of instances that the interpreter computes; it is slow.
 const INTERPRETED: usize = 4;
 
+/// The expected results of the first and of the last mini-batch.
+pub struct Agreement(Vec<Expected>);
+
 /// The expected results of a mini-batch.
-pub struct Agreement {
+struct Expected {
+    mini_batch: usize,
     instances: usize,
     /// Results of the first instances; of all instances once a system has been accepted.
-    expected: Vec<Vec<f32>>,
+    results: Vec<Rows>,
 }
 
 impl Agreement {
-    /// Interprets the first few instances of a mini-batch.
+    /// Interprets the first few instances of both mini-batches.
     pub fn new(
         workload: &dyn Workload,
         parameters: &Parameters,
-        mini_batch: MiniBatch,
+        mini_batches: &[MiniBatch],
     ) -> Result<Self, Failure> {
-        let few = MiniBatch { size: mini_batch.size.min(INTERPRETED), ..mini_batch };
-        let results = workload.interpret(parameters, few)?;
-        Ok(Self { instances: mini_batch.size, expected: results.iter().map(elements).collect() })
+        let mut numbers = vec![0, mini_batches.len() - 1];
+        numbers.dedup();
+        let expected = numbers.into_iter().map(|mini_batch| {
+            let instances = mini_batches[mini_batch].size;
+            let few = MiniBatch { size: instances.min(INTERPRETED), ..mini_batches[mini_batch] };
+            let results = workload.interpret(parameters, few)?;
+            Ok(Expected { mini_batch, instances, results })
+        });
+        expected.collect::<Result<_, Failure>>().map(Self)
     }
 
-    /// Compares results. The first accepted results of instances that were not interpreted are what
-    /// later systems must agree with.
-    pub fn check(&mut self, results: &[Rows], tolerance: f32) -> Result<(), Failure> {
-        if results.len() != self.instances {
-            let (got, expected) = (results.len(), self.instances);
-            return Err(format!("expected results of {expected} instances, got {got}").into());
-        }
-        for (instance, rows) in results.iter().enumerate() {
-            let got = elements(rows);
-            let Some(expected) = self.expected.get(instance) else {
-                self.expected.push(got);
-                continue;
-            };
-            let wrong = |(got, expected): &(&f32, &f32)| {
-                (*got - *expected).abs() > tolerance || got.is_nan()
-            };
-            let different = got.iter().zip(expected).find(wrong);
-            let message = match different {
-                _ if got.len() != expected.len() => {
-                    format!("expected {} elements, got {}", expected.len(), got.len())
-                }
-                Some((got, expected)) => {
-                    format!("expected {expected} within {tolerance}, got {got}")
-                }
-                None => continue,
-            };
-            return Err(format!("instance {instance}: {message}").into());
+    /// Runs both mini-batches by number and compares the results. The first accepted results of
+    /// instances that were not interpreted are what later systems must agree with.
+    pub fn check(
+        &mut self,
+        tolerance: f32,
+        mut run: impl FnMut(usize) -> Result<Vec<Rows>, Failure>,
+    ) -> Result<(), Failure> {
+        for expected in &mut self.0 {
+            let number = expected.mini_batch;
+            let checked = expected.check(run(number)?, tolerance);
+            checked.map_err(|error| format!("mini-batch {number}: {error}"))?;
         }
         Ok(())
     }
 }
 
-/// Concatenates the rows; the division of results into rows is not compared.
-fn elements(rows: &Rows) -> Vec<f32> {
-    rows.iter().flatten().copied().collect()
+impl Expected {
+    fn check(&mut self, results: Vec<Rows>, tolerance: f32) -> Result<(), String> {
+        if results.len() != self.instances {
+            let (got, expected) = (results.len(), self.instances);
+            return Err(format!("expected results of {expected} instances, got {got}"));
+        }
+        for (instance, got) in results.into_iter().enumerate() {
+            let Some(expected) = self.results.get(instance) else {
+                self.results.push(got);
+                continue;
+            };
+            let widths = |rows: &Rows| rows.iter().map(<[f32]>::len).collect::<Vec<_>>();
+            let wrong = |(got, expected): &(&f32, &f32)| {
+                (*got - *expected).abs() > tolerance || got.is_nan()
+            };
+            let mut pairs = got.iter().flatten().zip(expected.iter().flatten());
+            let message = match (widths(&got), widths(expected), pairs.find(wrong)) {
+                (got, expected, _) if got != expected => {
+                    format!("expected rows of {expected:?} elements, got {got:?}")
+                }
+                (.., Some((got, expected))) => {
+                    format!("expected {expected} within {tolerance}, got {got}")
+                }
+                _ => continue,
+            };
+            return Err(format!("instance {instance}: {message}"));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Agreement, Rows};
+    use super::{Agreement, Expected, Rows};
 
-    fn rows(elements: &[f32]) -> Rows {
+    fn rows(all: &[&[f32]]) -> Rows {
         let mut rows = Rows::new();
-        rows.push(elements);
+        all.iter().for_each(|row| rows.push(row));
         rows
     }
 
     #[test]
-    fn missing_instances_and_elements_are_rejected() {
-        let mut agreement = Agreement { instances: 2, expected: vec![vec![1.0, 2.0]] };
-        let mut check = |results: &[Rows]| agreement.check(results, 0.1).is_ok();
-        assert!(!check(&[]));
-        assert!(!check(&[rows(&[1.0, 2.0])]));
-        assert!(!check(&[rows(&[1.0]), rows(&[3.0])]));
-        assert!(!check(&[rows(&[1.0, f32::NAN]), rows(&[3.0])]));
-        assert!(check(&[rows(&[1.0, 2.05]), rows(&[3.0])]));
-        // Accepted results are expected from now on.
-        assert!(!check(&[rows(&[1.0, 2.0]), rows(&[4.0])]));
+    fn missing_instances_rows_and_elements_are_rejected_in_every_mini_batch() {
+        let right = || vec![rows(&[&[1.0, 2.05]]), rows(&[&[3.0]])];
+        let wrong = [
+            vec![],
+            vec![rows(&[&[1.0, 2.0]])],
+            vec![rows(&[&[1.0]]), rows(&[&[3.0]])],
+            vec![rows(&[]), rows(&[&[3.0]])],
+            vec![rows(&[&[1.0], &[2.0]]), rows(&[&[3.0]])],
+            vec![rows(&[&[1.0, f32::NAN]]), rows(&[&[3.0]])],
+            // Accepted results are expected from now on.
+            vec![rows(&[&[1.0, 2.0]]), rows(&[&[4.0]])],
+        ];
+        let expected =
+            |mini_batch| Expected { mini_batch, instances: 2, results: vec![rows(&[&[1.0, 2.0]])] };
+        let mut agreement = Agreement(vec![expected(0), expected(7)]);
+        agreement.check(0.1, |_| Ok(right())).unwrap();
+        for (wrong, bad) in wrong.iter().flat_map(|wrong| [(wrong, 0), (wrong, 7)]) {
+            let run = |number| Ok(if number == bad { wrong.clone() } else { right() });
+            let error = agreement.check(0.1, run).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("mini-batch {bad}: ")), "{error}");
+        }
     }
 }

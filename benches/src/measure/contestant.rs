@@ -11,7 +11,7 @@ use edbatch_graph::{Dag, Schedule};
 use edbatch_layout::{Lifetimes, MiniBatch, Plan, Planner, Program, Want};
 use edbatch_models::Model;
 use edbatch_policy::{Fsm, Scheduler, lower_bound};
-use edbatch_runtime::{Parameters, Profile, gathered_bytes};
+use edbatch_runtime::{Count, KernelCounts, Parameters, Profile};
 
 use crate::Failure;
 use crate::measure::flops::{executed_flops, flops};
@@ -57,16 +57,14 @@ pub struct Work {
     pub executed_flops: u64,
     /// Nodes of all graphs.
     pub nodes: u64,
-    /// Batches of all schedules.
-    pub batches: u64,
+    /// Batches, kernels and bytes of all plans.
+    pub counts: KernelCounts,
     /// Lower bound on the batches of the undivided mini-batch.
     pub bound: u64,
     /// Peak bytes of live values, without weights.
     pub live_bytes: u64,
     /// Rows of values read through lists.
     pub gathered_rows: u64,
-    /// Bytes read through lists, including rows of tables.
-    pub gathered_bytes: u64,
 }
 
 /// A contestant for a model.
@@ -77,7 +75,7 @@ pub struct Running<M: Model> {
     /// Threads that share a mini-batch.
     inside: usize,
     profile: Arc<Profile>,
-    program: Program,
+    program: Arc<Program>,
     system: System,
     learned: Fsm,
     set: Arc<Vec<M::Input>>,
@@ -97,7 +95,7 @@ impl<M: Model + Clone> Running<M> {
         mini_batches: Vec<Vec<M::Input>>,
     ) -> Result<Self, Failure> {
         let system = setup.system;
-        let program = system.program(model.network())?;
+        let program = Arc::new(system.program(model.network())?);
         let (engine, profile) = setup.engine(model, parameters)?;
         let engines = if system.is_across() { setup.threads } else { 1 };
         Ok(Self {
@@ -221,6 +219,7 @@ where
         let mut scheduler = self.system.policy(&self.learned).map_or(usual, Scheduler::by);
         let (mut schedule, mut plan) = (Schedule::new(), Plan::default());
         let mut work = Work::default();
+        let mut count = Count::new(self.program.clone());
         let mut live_of_parts = Vec::new();
         let whole = || std::iter::once(0..inputs.len()).collect();
         let divides = self.system.divides() || self.inside > 1;
@@ -234,7 +233,6 @@ where
                 scheduler.schedule(&graph, &mut schedule);
                 work.flops += flops(&graph);
                 work.nodes += graph.nodes() as u64;
-                work.batches += schedule.len() as u64;
                 live = live.max(live_bytes(&graph, &schedule, &wanted));
                 let (program, graph, schedule) = (&self.program, &graph, &schedule);
                 let wanted: Vec<_> =
@@ -242,11 +240,12 @@ where
                 let planned = MiniBatch { program, graph, schedule, wanted: &wanted };
                 planner.plan(&planned, &mut plan).expect("it has been run");
                 work.gathered_rows += plan.lists.len() as u64;
-                work.gathered_bytes += gathered_bytes(program, &plan);
+                (0..plan.steps.len()).for_each(|step| count.step(&plan, step));
                 work.executed_flops += executed_flops(program, &plan);
             }
             live_of_parts.push(live);
         }
+        work.counts = count.counts();
         let whole = unroll(self.engine.model(), inputs).expect("sets fit their models");
         work.bound = whole.iter().map(|whole| lower_bound(&whole.graph) as u64).sum();
         // Each thread holds one part at a time.

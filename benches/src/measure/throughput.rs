@@ -17,8 +17,7 @@ use crate::measure::device::Device;
 use crate::measure::families::Family;
 use crate::measure::policies::TrainingGraphs;
 use crate::measure::rounds::{Entrant, LAPS, Rounds, Times, choose, rate, rounds};
-use crate::measure::systems::weights;
-use crate::measure::systems::{Setup, System};
+use crate::measure::systems::{Setup, System, weights};
 use crate::measure::workload::{MiniBatch, Part, Workload};
 use crate::record::{Breakdown, Case, Latency, Throughput};
 use crate::spread::OverLaps;
@@ -112,7 +111,7 @@ pub fn throughput(
     let all = (instances / setting.batch).max(1);
     let mini_batches = MiniBatch::spread(instances, setting.batch, all);
 
-    let mut agreement = Agreement::new(&*workload, &parameters, mini_batches[0])?;
+    let mut agreement = Agreement::new(&*workload, &parameters, &mini_batches)?;
     let mut running = Vec::new();
     for &system in &setting.systems {
         let numbers = match system.on_cuda() {
@@ -124,7 +123,7 @@ pub fn throughput(
             let setup = Setup::new(system, learned, threads).on(setting.device);
             let mut contestant = workload.contestant(&setup, &parameters, &mini_batches)?;
             agreement
-                .check(contestant.run(0)?, system.tolerance())
+                .check(system.tolerance(), |number| Ok(contestant.run(number)?.to_vec()))
                 .map_err(|error| format!("{}: {error}", system.name()))?;
             running.push(Running { system, threads, contestant });
         }
@@ -279,13 +278,13 @@ impl Timed<'_> {
             plan_ns_per_node: plan * 1e9 / nodes,
             execute_share: execute / (deciding + execute),
             nodes: mean(|work| work.nodes),
-            batches: mean(|work| work.batches),
+            batches: mean(|work| work.counts.batches),
             bound: mean(|work| work.bound),
             folded: running.system.is_folded(),
             peak_bytes: running.contestant.statistics().peak_bytes(),
             live_bytes: self.weights + live,
             gathered_rows: mean(|work| work.gathered_rows),
-            gathered_bytes: mean(|work| work.gathered_bytes),
+            gathered_bytes: mean(|work| work.counts.gathered_bytes),
         };
         let all: f64 = times.turns.iter().sum();
         let breakdown = Breakdown {

@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use edbatch_benches::measure::agreement::Agreement;
+use edbatch_benches::measure::contestant::Work;
 use edbatch_benches::measure::device::Device;
 use edbatch_benches::measure::families::FAMILIES;
 use edbatch_benches::measure::policies::TrainingGraphs;
@@ -41,23 +42,29 @@ fn check(
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
     let parameters = Parameters::random(workload.network(), &mut rng);
     let fsm = TrainingGraphs::new(workload, 2).learn(Encoding::Sort, |_| {}).policy;
-    let mini_batches = [MiniBatch { first: 4, size: 3 }];
+    let mini_batches = [(4, 3), (9, 2)].map(|(first, size)| MiniBatch { first, size });
     let mut flops = Vec::new();
     let on_device = |system: &System| system.on_cuda().is_some() == device.is_some();
     for &system in System::value_variants().iter().filter(|&system| on_device(system)) {
         let setup = Setup::new(system, &fsm, 2).on(device);
         let mut contestant = workload.contestant(&setup, &parameters, &mini_batches).unwrap();
-        let mut agreement = Agreement::new(workload, &parameters, mini_batches[0]).unwrap();
-        let checked = agreement.check(contestant.run(0).unwrap(), system.tolerance());
+        let mut agreement = Agreement::new(workload, &parameters, &mini_batches).unwrap();
+        let run = |number| Ok(contestant.run(number)?.to_vec());
+        let checked = agreement.check(system.tolerance(), run);
         assert!(checked.is_ok(), "{} of {model}: {checked:?}", system.name());
         // The counted work is what was run, and the equations are the same for all systems.
-        let (counted, ran) = (contestant.work(0), contestant.statistics());
-        assert_eq!((counted.nodes, counted.batches), (ran.nodes, ran.batches), "{model}");
-        assert!(counted.bound <= counted.batches);
-        // A product may be computed once for several calls, but never repeatedly.
-        assert!(counted.executed_flops <= counted.flops, "{} of {model}", system.name());
-        assert!(counted.executed_flops > 0);
-        flops.push(counted.flops);
+        let (counted, ran) =
+            ([0, 1].map(|number| contestant.work(number)), contestant.statistics());
+        let all = |of: fn(&Work) -> u64| counted.iter().map(of).sum::<u64>();
+        let batches = all(|work| work.counts.batches);
+        assert_eq!((all(|work| work.nodes), batches), (ran.nodes, ran.batches), "{model}");
+        for work in counted {
+            assert!(work.bound <= work.counts.batches);
+            // A product may be computed once for several calls, but never repeatedly.
+            assert!(work.executed_flops <= work.flops, "{} of {model}", system.name());
+            assert!(work.executed_flops > 0);
+        }
+        flops.push(counted.map(|work| work.flops));
     }
     flops.dedup();
     assert_eq!(flops.len(), 1, "{model}");
