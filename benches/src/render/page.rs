@@ -1,7 +1,7 @@
 //! The HTML page of a run: a self-contained file.
 //!
 //! The first screen answers "how fast is it, compared with what, on which machine, and why?". A
-//! section for each question follows; whole tables are folded.
+//! section for each question follows; whole tables, which also have what is not drawn, are folded.
 
 mod fast;
 mod first;
@@ -29,15 +29,10 @@ fn write_page(records: &[Record]) -> Result<String, fmt::Error> {
         fast::speed(&sorted),
         inside::why(&sorted),
         inside::batches(&sorted),
-        inside::learning(&sorted),
-        inside::cells(&sorted),
-        scaling::pq_trees(&sorted),
         scaling::latency(&sorted),
-        scaling::memory(&sorted),
         scaling::growth(&sorted),
         fast::peers(&sorted),
         steady::soak(&sorted),
-        steady::device(&sorted),
     ]
     .into_iter()
     .flatten()

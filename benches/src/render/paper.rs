@@ -4,20 +4,14 @@
 //! ratios of systems that ran on the same machine are comparable.
 
 use crate::measure::systems::System;
-use crate::paper::{CORTEX, LEARNING, PAPER_TABLE, SPEEDUPS};
+use crate::paper::{CORTEX, SPEEDUPS};
 use crate::record::sorted::{Sorted, groups, on_cpu};
-use crate::record::{Case, Cell, Learn, Throughput};
+use crate::record::{Case, Throughput};
 use crate::render::table::Table;
 use crate::text::whole;
 
-/// Returns the tables that have records.
-pub fn paper_tables(sorted: &Sorted<'_>) -> Vec<Table> {
-    let tables = [overall(sorted), learning(sorted), compiling(sorted), cortex(sorted)];
-    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
-}
-
 /// Throughput as in the paper: the maximum over all sizes of mini-batches.
-fn overall(sorted: &Sorted<'_>) -> Table {
+pub fn overall(sorted: &Sorted<'_>) -> Table {
     let title = "The paper's overall performance: instances a second, the maximum over sizes of \
                  mini-batches; ratios of the paper's system to cells by depth or agenda, the \
                  better one, measured here and as printed (on its CPU, means or ranges over sizes)";
@@ -60,45 +54,6 @@ fn overall(sorted: &Sorted<'_>) -> Table {
         table.rows.push(row);
     }
     table
-}
-
-fn learning(sorted: &Sorted<'_>) -> Table {
-    fn printed(record: &Learn) -> Option<&(&str, f64, usize)> {
-        LEARNING.iter().find(|(model, ..)| *model == record.model)
-    }
-    let mut records = sorted.learns.clone();
-    records.retain(|record| record.encoding == "sort" && printed(record).is_some());
-    Table::of(
-        "The paper's learning of FSMs, encoding sort: ms and iterations; printed figures are of \
-         another machine",
-        2,
-        &[
-            ("model", |r: &Learn| r.model.clone()),
-            ("input", |r| r.input.clone()),
-            ("ms", |r| format!("{:.1}", r.seconds * 1e3)),
-            ("episodes", |r| r.episodes.to_string()),
-            ("printed ms", |r| printed(r).map_or("-".into(), |p| whole(p.1 * 1e3))),
-            ("printed", |r| printed(r).map_or("-".into(), |p| p.2.to_string())),
-        ],
-        &records,
-    )
-}
-
-fn compiling(sorted: &Sorted<'_>) -> Table {
-    fn printed(cell: &Cell) -> String {
-        let row = PAPER_TABLE.iter().find(|printed| printed.0 == cell.cell);
-        row.map_or("-".into(), |row| whole(row.3 * 1e3))
-    }
-    Table::of(
-        "The paper's compile time of cells; printed figures are of another machine",
-        1,
-        &[
-            ("cell", |r: &Cell| r.cell.clone()),
-            ("µs", |r| format!("{:.1}", r.compile_microseconds)),
-            ("printed µs", printed),
-        ],
-        &sorted.cells,
-    )
 }
 
 /// Our latencies, with those published for Cortex and ED-Batch on a GPU.

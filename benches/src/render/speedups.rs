@@ -1,7 +1,8 @@
 //! Ratios of throughputs in the same run.
 
 use crate::measure::systems::System;
-use crate::record::Throughput;
+use crate::record::sorted::groups;
+use crate::record::{Case, Throughput};
 use crate::render::table::Table;
 
 /// Pairs of systems, and the part of ours that their ratio shows.
@@ -22,18 +23,7 @@ const PAIRS: [(System, System, &str); 11] = [
 /// Returns ratios of instances a second, median over median, of systems that both ran; and for
 /// several threads, the ratio to one thread.
 pub fn speedups(records: &[&Throughput]) -> Table {
-    let same = |a: &&Throughput, b: &&Throughput| {
-        let key = |r: &&Throughput| {
-            (
-                r.case.model.clone(),
-                r.case.input.clone(),
-                r.case.hidden,
-                r.case.batch,
-                r.case.backend.clone(),
-            )
-        };
-        key(a) == key(b)
-    };
+    let key = |r: &Throughput| Case { threads: 1, ..r.case.clone() };
     let speed = |group: &[&Throughput], system: System, threads: usize| {
         let found =
             group.iter().find(|r| r.system == system.recorded() && r.case.threads == threads);
@@ -44,7 +34,7 @@ pub fn speedups(records: &[&Throughput]) -> Table {
     let title =
         "Ratios of instances a second: edbatch over others, and the contribution of each part";
     let mut table = Table::new(title, 2, header);
-    for group in records.chunk_by(same) {
+    for group in groups(records, key) {
         let mut threads: Vec<usize> = group.iter().map(|record| record.case.threads).collect();
         threads.dedup();
         for threads in threads {

@@ -48,8 +48,8 @@ pub fn outcome(figures: &[Figures]) -> String {
         let (time, product) = (first.microseconds_per_instance * 1e3, percent(first.product));
         parts.push(format!("{}: {} an instance, {product} products", first.system, duration(time)));
     }
-    let others = [counts, learning, growth, cells, trees].map(|part| part(&sorted));
-    parts.extend(others.into_iter().flatten());
+    parts.extend([counts, growth].into_iter().filter_map(|part| part(&sorted)));
+    parts.extend(times(&sorted));
     for peer in &sorted.peers {
         let ratio = peer.edbatch_instances_per_second / peer.instances_per_second;
         let speed = whole(peer.instances_per_second);
@@ -77,9 +77,9 @@ pub fn summary(records: &[Record]) -> String {
         true => String::new(),
         false => speeds(&title, &main[..main.len().min(MAX_ROWS)]).to_string(),
     };
-    let parts = [latency(&sorted), counts(&sorted), learning(&sorted), growth(&sorted)];
-    let others = [cells(&sorted), trees(&sorted), soaks(&sorted), findings(&sorted)];
-    let parts: Vec<String> = parts.into_iter().chain(others).flatten().collect();
+    let parts = [latency(&sorted), counts(&sorted), growth(&sorted)].into_iter().flatten();
+    let others = [soaks(&sorted), findings(&sorted)].into_iter().flatten();
+    let parts: Vec<String> = parts.chain(times(&sorted)).chain(others).collect();
     let blocks = [result.join("\n"), table.trim_end().into(), parts.join("\n")];
     let blocks: Vec<String> = blocks.into_iter().filter(|block| !block.is_empty()).collect();
     blocks.join("\n\n")
@@ -120,11 +120,6 @@ fn counts(sorted: &Sorted<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Batches over the bound: {}", parts.join("; ")))
 }
 
-fn learning(sorted: &Sorted<'_>) -> Option<String> {
-    let times: Vec<f64> = sorted.learns.iter().map(|learn| learn.seconds * 1e9).collect();
-    (!times.is_empty()).then(|| format!("Learning a policy: {}", range(&times, duration)))
-}
-
 fn growth(sorted: &Sorted<'_>) -> Option<String> {
     let own: Vec<_> =
         sorted.growths.iter().copied().filter(|record| record.policy == "engine").collect();
@@ -142,14 +137,18 @@ fn growth(sorted: &Sorted<'_>) -> Option<String> {
     Some(format!("Deciding, a node, up to {most} nodes: {}", parts.join("; ")))
 }
 
-fn cells(sorted: &Sorted<'_>) -> Option<String> {
-    let times: Vec<f64> = sorted.cells.iter().map(|r| r.compile_microseconds * 1e3).collect();
-    (!times.is_empty()).then(|| format!("Compiling a cell: {}", range(&times, duration)))
-}
-
-fn trees(sorted: &Sorted<'_>) -> Option<String> {
-    let times: Vec<f64> = sorted.trees.iter().map(|tree| tree.ns_per_element).collect();
-    (!times.is_empty()).then(|| format!("PQ-trees, an element: {}", range(&times, duration)))
+/// Describes the times of learning, of compiling cells and of PQ-trees.
+fn times(sorted: &Sorted<'_>) -> Vec<String> {
+    let learning = sorted.learns.iter().map(|learn| learn.seconds * 1e9).collect();
+    let cells = sorted.cells.iter().map(|cell| cell.compile_microseconds * 1e3).collect();
+    let trees = sorted.trees.iter().map(|tree| tree.ns_per_element).collect();
+    let parts: [(&str, Vec<f64>); 3] = [
+        ("Learning a policy", learning),
+        ("Compiling a cell", cells),
+        ("PQ-trees, an element", trees),
+    ];
+    let measured = parts.into_iter().filter(|(_, times)| !times.is_empty());
+    measured.map(|(part, times)| format!("{part}: {}", range(&times, duration))).collect()
 }
 
 fn soaks(sorted: &Sorted<'_>) -> Option<String> {

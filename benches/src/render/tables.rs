@@ -1,13 +1,13 @@
 //! Whole tables of the measurements, one or more for each part.
 
 use crate::measure::systems::System;
-use crate::paper::{PAPER_TABLE, PrintedCell};
+use crate::paper::{LEARNING, PAPER_TABLE, PrintedCell};
 use crate::record::finding::Finding;
 use crate::record::sorted::Sorted;
 use crate::record::{
     Breakdown, Cell, Counts, Growth, Learn, Peer, PqTrees, Record, Rule, Throughput,
 };
-use crate::render::paper::paper_tables;
+use crate::render::paper::{cortex, overall};
 use crate::render::speedups::speedups;
 use crate::render::table::Table;
 use crate::text::{duration, percent, whole};
@@ -27,9 +27,11 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         pq_trees(&sorted.trees),
         peers(&sorted.peers),
         findings(&sorted.findings),
+        overall(&sorted),
+        cortex(&sorted),
     ];
-    tables.extend(paper_tables(&sorted));
-    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
+    tables.retain(|table| !table.rows.is_empty());
+    tables
 }
 
 /// A row for each input, with a column for each policy.
@@ -136,8 +138,13 @@ fn breakdown(records: &[&Breakdown]) -> Table {
 }
 
 fn learn(records: &[&Learn]) -> Table {
+    fn printed(record: &Learn, text: fn(&(&str, f64, usize)) -> String) -> String {
+        let row = LEARNING.iter().find(|(model, ..)| *model == record.model);
+        row.filter(|_| record.encoding == "sort").map_or("-".into(), text)
+    }
     Table::of(
-        "Learning a policy; batches of mini-batches used neither for learning nor for selection",
+        "Learning a policy; batches of mini-batches used neither for learning nor for selection; \
+         printed: the paper's, of another machine",
         3,
         &[
             ("model", |r: &Learn| r.model.clone()),
@@ -145,7 +152,9 @@ fn learn(records: &[&Learn]) -> Table {
             ("encoding", |r| r.encoding.clone()),
             ("batch", |r| r.batch.to_string()),
             ("episodes", |r| r.episodes.to_string()),
+            ("printed", |r| printed(r, |row| row.2.to_string())),
             ("ms", |r| format!("{:.1}", r.seconds * 1e3)),
+            ("printed", |r| printed(r, |row| whole(row.1 * 1e3))),
             ("states", |r| r.states.to_string()),
             ("critical", |r| r.before.to_string()),
             ("learned", |r| r.after.to_string()),
@@ -186,6 +195,7 @@ fn cells(records: &[&Cell]) -> Table {
             ("kB", |r| kilobytes(&r.own_rule)),
             ("µs", |r| format!("{:.1} → {:.1}", r.microseconds.declared, r.microseconds.planned)),
             ("compile µs", |r| whole(r.compile_microseconds)),
+            ("printed", |r| printed(r, |row| whole(row.3 * 1e3))),
         ],
         records,
     )

@@ -36,14 +36,6 @@ fn a_throughput_record_has_these_fields() {
 }
 
 #[test]
-fn records_survive_serialization() {
-    let throughput = Throughput { instances_per_second: 0.1, bound: 1e-300, ..Default::default() };
-    let record = record("a", throughput);
-    let line = serde_json::to_string(&record).unwrap();
-    assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), record);
-}
-
-#[test]
 fn an_interrupted_run_resumes_after_its_last_complete_step() {
     let path = std::env::temp_dir().join(format!("edbatch-journal-{}", std::process::id()));
     let machine = Machine::here();

@@ -11,8 +11,7 @@ use crate::Failure;
 use crate::measure::bits::same_bits;
 use crate::measure::contestant::Contestant;
 use crate::measure::families::Family;
-use crate::measure::systems::weights;
-use crate::measure::systems::{Setup, System};
+use crate::measure::systems::{Setup, System, weights};
 use crate::measure::workload::Part;
 
 /// Sizes of vectors; one is drawn for each model.

@@ -1,13 +1,12 @@
-//! Sections of the time by phase, of batches, of learning and of cells.
+//! Sections of the time by phase, and of batches.
 
 use super::section::Section;
 use crate::measure::systems::System;
-use crate::paper::PAPER_TABLE;
 use crate::record::sorted::{Sorted, groups};
-use crate::record::{Breakdown, Case, Counts, Learn};
+use crate::record::{Breakdown, Case, Counts};
 use crate::render::chart::{Axis, Bar, Dot, Dots, Lane, Stacked};
 use crate::render::palette::{CELLS, OURS, PAPER, PARTS, PLAIN, of_policy};
-use crate::text::{duration, percent, range, set, whole};
+use crate::text::{duration, percent, range, set};
 
 pub(super) fn why(sorted: &Sorted<'_>) -> Option<Section> {
     let own = System::Edbatch.name();
@@ -44,9 +43,7 @@ pub(super) fn why(sorted: &Sorted<'_>) -> Option<Section> {
         plots.push((caption, Stacked { label, axis, bars: bars.collect() }.svg()));
     }
     let mut more = Vec::new();
-    let key = |r: &Breakdown| {
-        (r.case.model.clone(), r.case.input.clone(), r.case.hidden, r.case.batch, r.case.threads)
-    };
+    let key = |r: &Breakdown| Case { backend: String::new(), ..r.case.clone() };
     for group in groups(&sorted.breakdowns, key).filter(|group| group.len() > 1) {
         let bars = group.iter().map(|record| Bar {
             name: record.system.clone(),
@@ -148,117 +145,6 @@ pub(super) fn batches(sorted: &Sorted<'_>) -> Option<Section> {
     })
 }
 
-const WORTH: &str = "batches relative to critical";
-
-pub(super) fn learning(sorted: &Sorted<'_>) -> Option<Section> {
-    if sorted.learns.is_empty() {
-        return None;
-    }
-    let groups: Vec<&[&Learn]> =
-        groups(&sorted.learns, |r| (r.model.clone(), r.input.clone(), r.batch)).collect();
-    let plot = |label: &str, axis: Axis, of: fn(&Learn) -> f64, note: fn(&[&Learn]) -> String| {
-        let rows = groups.iter().map(|group| Lane {
-            name: format!("{} · {}", group[0].model, set(&group[0].input)),
-            note: note(group),
-            dots: group.iter().map(|r| Dot::new(of(r), of_policy(&r.encoding))).collect(),
-        });
-        let limit = (axis.label == WORTH).then_some((1.0, "critical"));
-        Dots { label: label.into(), axis, limit, rows: rows.collect() }.svg()
-    };
-    let seconds = Axis::log("time to learn", duration);
-    let worth = Axis::log(WORTH, decimal);
-    let spent = |group: &[&Learn]| {
-        let times: Vec<f64> = group.iter().map(|learn| learn.seconds * 1e9).collect();
-        range(&times, duration)
-    };
-    let gained = |group: &[&Learn]| {
-        let best = group.iter().map(|learn| learn.after).min().unwrap_or(0);
-        format!("{} → {best}, bound {}", group[0].before, group[0].bound)
-    };
-    let plots = vec![
-        (
-            "Cost".into(),
-            plot("Time to learn a policy, by encoding", seconds, |r| r.seconds * 1e9, spent),
-        ),
-        (
-            "Benefit on unseen mini-batches".into(),
-            plot(
-                "Batches of learned policies relative to critical",
-                worth,
-                |r| r.after as f64 / r.before.max(1) as f64,
-                gained,
-            ),
-        ),
-    ];
-    let times: Vec<f64> = sorted.learns.iter().map(|learn| learn.seconds * 1e9).collect();
-    Some(Section {
-        id: "learning",
-        title: "What does learning cost?",
-        answer: format!(
-            "{} on one thread, once per network. Our default needs no learning; on lattices a \
-             learned rule saves batches.",
-            range(&times, duration),
-        ),
-        key: vec![("our rule", OURS), ("FSM, sort", PAPER), ("FSM, other encodings", PLAIN)],
-        plots,
-        method: "Q-learning as in the paper on four mini-batches; two others select the episode. \
-                 Our rule learns a weight for each pair of kinds. Batches are counted on five \
-                 mini-batches used neither for learning nor for selection.",
-        bias: "The paper's times (0.14 to 22 s) come from another machine and are not drawn.",
-        command: "cargo xtask bench --only learn",
-        ..Section::default()
-    })
-}
-
-pub(super) fn cells(sorted: &Sorted<'_>) -> Option<Section> {
-    if sorted.cells.is_empty() {
-        return None;
-    }
-    let printed = |name: &str| PAPER_TABLE.iter().find(|printed| printed.0 == name);
-    let copies = sorted.cells.iter().map(|cell| {
-        let dot = |kernels: u64, colour| Dot::new(kernels as f64, colour);
-        let printed = printed(&cell.cell);
-        let paper =
-            printed.into_iter().flat_map(|row| [dot(row.1[0], PLAIN), dot(row.2[0], PAPER)]);
-        let own = cell.own_rule.planned.memory_kernels as u64;
-        let note =
-            printed.map_or(String::new(), |row| format!("{} → {} → {own}", row.1[0], row.2[0]));
-        let dots = paper.chain([dot(own, OURS)]).collect();
-        Lane { name: cell.cell.clone(), note, dots }
-    });
-    let axis = Axis::linear("kernels that only copy", decimal);
-    let label = "Memory kernels inside cells: declared and planned in the paper, planned by ours";
-    let copies = Dots { label: label.into(), axis, limit: None, rows: copies.collect() };
-    let compile = sorted.cells.iter().map(|cell| Lane {
-        name: cell.cell.clone(),
-        note: duration(cell.compile_microseconds * 1e3),
-        dots: vec![Dot::new(cell.compile_microseconds * 1e3, OURS)],
-    });
-    let axis = Axis::log("time to compile", duration);
-    let label = "Time to compile a cell, layout included";
-    let compile = Dots { label: label.into(), axis, limit: None, rows: compile.collect() };
-    let own: Vec<f64> =
-        sorted.cells.iter().map(|cell| cell.own_rule.planned.memory_kernels as f64).collect();
-    let times: Vec<f64> = sorted.cells.iter().map(|cell| cell.compile_microseconds * 1e3).collect();
-    Some(Section {
-        id: "cells",
-        title: "What do cells copy?",
-        answer: format!(
-            "Our plans of the seven cells in the paper's table have {} kernels that only copy. \
-             Compiling a cell takes {}.",
-            range(&own, whole),
-            range(&times, duration),
-        ),
-        key: vec![("paper, as declared", PLAIN), ("paper, planned", PAPER), ("ours", OURS)],
-        plots: vec![("Memory kernels".into(), copies.svg()), ("Compiling".into(), compile.svg())],
-        method: "Batches of 8 calls at size 64, as in the paper's table. The figures of the paper \
-                 are those it prints.",
-        bias: "The paper does not state its rule for counting, so the table below has figures by \
-               an inferred rule too.",
-        command: "cargo xtask bench --only cells",
-        ..Section::default()
-    })
-}
 /// Formats a figure without trailing zeros: `1`, `1.5`, `20`.
 pub(super) fn decimal(figure: f64) -> String {
     let text = format!("{figure:.2}");

@@ -1,45 +1,13 @@
-//! Sections of PQ-trees, small mini-batches, memory and growing graphs.
+//! Sections of small mini-batches and growing graphs.
 
 use super::inside::decimal;
 use super::section::Section;
 use crate::measure::systems::System;
 use crate::record::sorted::{Sorted, groups, on_cpu};
-use crate::record::{Case, Growth, PqTrees, Throughput};
+use crate::record::{Case, Growth, Throughput};
 use crate::render::chart::{Axis, Dot, Dots, Lane, Line, Lines};
-use crate::render::palette::{CELLS, Colour, OURS, PAPER, PARTS, PLAIN, of_policy, of_system};
+use crate::render::palette::{CELLS, OURS, PAPER, PARTS, of_policy, of_system};
 use crate::text::{duration, range, set, whole};
-
-pub(super) fn pq_trees(sorted: &Sorted<'_>) -> Option<Section> {
-    if sorted.trees.is_empty() {
-        return None;
-    }
-    let lane = |tree: &&PqTrees| Lane {
-        name: format!("{}, {}", tree.family, short(tree.leaves as f64)),
-        note: duration(tree.ns_per_element),
-        dots: vec![Dot::new(tree.ns_per_element, OURS)],
-    };
-    let axis = Axis::log("ns an element", decimal);
-    let label = "Time per element of the sets by which PQ-trees are reduced".into();
-    let rows = sorted.trees.iter().map(lane).collect();
-    let plot = Dots { label, axis, limit: None, rows };
-    let plots = vec![("Families, and leaves of the tree".into(), plot.svg())];
-    let times: Vec<f64> = sorted.trees.iter().map(|tree| tree.ns_per_element).collect();
-    Some(Section {
-        id: "pqtrees",
-        title: "How fast are PQ-trees?",
-        answer: format!(
-            "Making a tree and all its reductions take {} for each element of the sets.",
-            range(&times, duration),
-        ),
-        plots,
-        method: "Medians over repetitions on seeded families: sets of fixed, growing and random \
-                 size, trees that reject sets, and trees without reductions.",
-        bias: "The families are our own. Trees of a million leaves are measured if the part is \
-               named.",
-        command: "cargo xtask bench --only pqtree",
-        ..Section::default()
-    })
-}
 
 pub(super) fn latency(sorted: &Sorted<'_>) -> Option<Section> {
     let mut sizes: Vec<usize> = sorted.latencies.iter().map(|record| record.case.batch).collect();
@@ -97,68 +65,6 @@ pub(super) fn latency(sorted: &Sorted<'_>) -> Option<Section> {
         ..Section::default()
     })
 }
-
-pub(super) fn memory(sorted: &Sorted<'_>) -> Option<Section> {
-    let own = System::Edbatch.name();
-    let mut rows = Vec::new();
-    let mut ratios = Vec::new();
-    let key = |r: &Throughput| (r.case.workload(), r.case.batch);
-    for group in groups(&sorted.throughputs, key) {
-        let Some(ours) = group.iter().find(|record| record.system == own && on_cpu(record)) else {
-            continue;
-        };
-        let megabytes = |bytes: u64| bytes as f64 / 1e6;
-        let others = group.iter().filter(|record| record.system != own && on_cpu(record));
-        let dot = Dot::new;
-        let others = others.map(|r| dot(megabytes(r.peak_bytes), of_system(&r.system)));
-        let ratio = ours.peak_bytes as f64 / ours.live_bytes.max(1) as f64;
-        ratios.push(ratio);
-        let own = [dot(megabytes(ours.live_bytes), MINIMUM), dot(megabytes(ours.peak_bytes), OURS)];
-        rows.push(Lane {
-            name: format!(
-                "{} · {} · H {}",
-                ours.case.model,
-                set(&ours.case.input),
-                ours.case.hidden
-            ),
-            note: format!(
-                "{} MB, {ratio:.2} ×",
-                decimal((megabytes(ours.peak_bytes) * 10.0).round() / 10.0)
-            ),
-            dots: others.chain(own).collect(),
-        });
-    }
-    if rows.is_empty() {
-        return None;
-    }
-    let mut plots = Vec::new();
-    for rows in rows.chunks(12) {
-        let axis = Axis::log("MB", decimal);
-        let label = "Peak memory, and the minimum that must be held".into();
-        let plot = Dots { label, axis, limit: None, rows: rows.to_vec() };
-        plots.push(("Arenas and packed weights".into(), plot.svg()));
-    }
-    Some(Section {
-        id: "memory",
-        title: "How much memory?",
-        answer: format!(
-            "Our arenas and weights take {} the minimum: weights, and values still to be read or \
-             returned at the worst point of the schedule.",
-            range(&ratios, |ratio| format!("{ratio:.2} ×")),
-        ),
-        key: vec![("minimum", MINIMUM), ("edbatch", OURS), ("others in their colours", PLAIN)],
-        plots,
-        method: "Counted, not measured: the largest arena of any mini-batch, and the packed \
-                 weights.",
-        bias: "Neither figure is the resident memory of the process; inputs and results belong to \
-               the caller. The minimum refers to our schedule; another schedule may need less.",
-        command: "cargo xtask bench --only throughput",
-        ..Section::default()
-    })
-}
-
-/// Colour of the minimum.
-const MINIMUM: Colour = PARTS[4].1;
 
 pub(super) fn growth(sorted: &Sorted<'_>) -> Option<Section> {
     if sorted.growths.is_empty() {

@@ -1,8 +1,7 @@
-//! The sections of soaks and of a CUDA device.
+//! The section of soaks.
 
 use super::inside::decimal;
 use super::section::Section;
-use crate::record::finding::Outcome;
 use crate::record::soak::SoakSample;
 use crate::record::sorted::Sorted;
 use crate::render::chart::{Axis, Line, Lines};
@@ -37,31 +36,6 @@ pub(super) fn soak(sorted: &Sorted<'_>) -> Option<Section> {
         bias: "Resident memory is that of the whole process, including the sets of inputs. A leak \
                of a few bytes an hour is not detected.",
         command: "cargo xtask bench --only soak",
-        ..Section::default()
-    })
-}
-
-pub(super) fn device(sorted: &Sorted<'_>) -> Option<Section> {
-    let of = |outcome| sorted.findings.iter().filter(move |found| found.outcome == outcome);
-    let failed: Vec<String> = of(Outcome::Failed).map(ToString::to_string).collect();
-    let answer = format!(
-        "{} checks passed, {} failed, {} were skipped and {} stopped; {} figures were measured. {}",
-        of(Outcome::Passed).count(),
-        failed.len(),
-        of(Outcome::Skipped).count(),
-        of(Outcome::Stopped).count(),
-        of(Outcome::Measured).count(),
-        failed.join("; "),
-    );
-    (!sorted.findings.is_empty()).then_some(Section {
-        id: "device",
-        title: "Does the CUDA device compute the same bits?",
-        answer,
-        method: "Results of goldens and random networks are compared with the processor's bit by \
-                 bit, with one launch for each wave and with teams of thread blocks, and again \
-                 while many engines fill the device. compute-sanitizer checks small runs.",
-        bias: "Other figures count only if no check failed. All findings are in the table below.",
-        command: "cargo xtask gpu",
         ..Section::default()
     })
 }
