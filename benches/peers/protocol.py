@@ -1,11 +1,15 @@
 """Reads the weights and the graphs of a folder, and answers on the pipes of a peer.
 
-FOLDER holds `weights.safetensors` and `graphs.json`: the names of the cells, and for each mini-batch
-its calls `[cell, rows of tables, values]` in topological order and the wanted values. A value is the
-index of a call, or negative for an initial value. A peer writes the results of the first mini-batch
-to `results.f32` and prints `{"version": …}`, or `{"skipped": reason}` if it cannot run the model.
-Then it reads lines with numbers of mini-batches, and answers each with a line of the seconds of
-each, `[computing, preparing]`.
+FOLDER holds `weights.safetensors` and `graphs.json`: the names of the cells, and for each
+mini-batch of the smallest size its calls `[cell, rows of tables, values]` in topological order and
+the wanted values. A value is the index of a call, or negative for an initial value. A peer prints
+`{"version": …}`, or `{"skipped": reason}` if it cannot run the model.
+
+Then it reads lines of JSON, `[merged, [number, …], kept]`, and answers each with a line. `merged`
+consecutive mini-batches of the file make one; `number` counts these. The answer to `kept` false is
+the list of the seconds of each, `[computing, preparing]`. With `kept` true it writes the results to
+`results.f32`, one mini-batch after the other, and answers with the way that it runs mini-batches of
+this size: a text, empty if there is only one way.
 """
 
 import json
@@ -36,10 +40,30 @@ def skip(reason):
     print(json.dumps({"skipped": reason}), flush=True)
 
 
-def serve(folder, version, results, run):
-    """Serves mini-batches. `results` belong to the first one; `run` returns the seconds of one."""
-    with open(os.path.join(folder, "results.f32"), "wb") as file:
-        file.write(struct.pack(f"<{len(results)}f", *results))
+def merged(batches, count, number):
+    """Makes one mini-batch of `count` consecutive ones."""
+    calls, wanted = [], []
+    for batch in batches[number * count : (number + 1) * count]:
+        first = len(calls)
+        moved = lambda value: value + first if value >= 0 else value
+        wanted.extend(map(moved, batch["wanted"]))
+        for cell, rows, values in batch["calls"]:
+            calls.append((cell, rows, list(map(moved, values))))
+    return {"calls": calls, "wanted": wanted}
+
+
+def serve(folder, version, run, way=lambda count: ""):
+    """Serves mini-batches. `run(count, number)` returns the seconds of one and its results as an
+    array; `way(count)` names the way that mini-batches of this size are run."""
     print(json.dumps({"version": version}), flush=True)
     for line in sys.stdin:
-        print(json.dumps([run(number) for number in map(int, line.split())]), flush=True)
+        count, numbers, kept = json.loads(line)
+        if kept:
+            with open(os.path.join(folder, "results.f32"), "wb") as file:
+                for number in numbers:
+                    results = run(count, number)[1].ravel().tolist()
+                    file.write(struct.pack(f"<{len(results)}f", *results))
+            answer = way(count)
+        else:
+            answer = [run(count, number)[0] for number in numbers]
+        print(json.dumps(answer), flush=True)

@@ -330,19 +330,22 @@ pub struct Growth {
 pub struct Peer {
     /// The program and its way of batching.
     pub system: String,
-    /// Its version.
+    /// Its version, and the option that it batches by.
     pub version: String,
-    /// The workload.
+    /// The workload, with the best size of mini-batches of the program.
     #[serde(flatten)]
     pub case: Case,
     /// Median over laps of the median over a lap's rounds.
     pub instances_per_second: f64,
     /// Distance from the median to the farthest lap, divided by the median.
     pub spread: f64,
-    /// Our throughput in the same turns.
+    /// Our throughput in the same turns, on the same instances.
     pub edbatch_instances_per_second: f64,
     /// Our spread.
     pub edbatch_spread: f64,
+    /// Our best size of mini-batches.
+    #[serde(default)]
+    pub edbatch_batch: usize,
     /// Throughput if the clock also ran while Python prepared the inputs: the levels, or the
     /// description of the graph.
     #[serde(default)]

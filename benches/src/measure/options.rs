@@ -36,7 +36,8 @@ pub struct Options {
     /// Elements of hidden vectors [default: 128,256; of mv_rnn 64,128]
     #[arg(long, value_delimiter = ',', value_name = "H,…", value_parser = positive)]
     pub hidden: Vec<usize>,
-    /// Instances in a mini-batch [default: 64; latency 1,8; counts 1,8,64,256]
+    /// Instances in a mini-batch, for peers in the smallest one [default: 64; latency 1,8; counts
+    /// 1,8,64,256]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = positive)]
     pub batch: Vec<usize>,
     /// Threads that share a mini-batch; for the system across, number of engines [default: 1]
@@ -249,7 +250,6 @@ impl Options {
         let default: &[usize] = match (part, self.gpu, self.quick) {
             (Part::Throughput, true, false) => &[64, 1, 8, 256],
             (Part::Latency, ..) => &[1, 8],
-            (Part::Peers, false, false) => &[64, 256],
             (Part::Counts, _, true) => &[1, 64],
             (Part::Counts, _, false) => &[1, 8, 64, 256],
             _ => &[64],

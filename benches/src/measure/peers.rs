@@ -1,14 +1,17 @@
 //! Other people's programs, if they are installed: PyTorch, batched by hand, and DyNet, which
 //! batches automatically.
 //!
-//! A peer is a process that is given the weights and the graphs of all mini-batches. Its results
-//! are compared with ours before it is timed; then all peers and our own system take turns.
+//! A peer is a process that is given the weights and the graphs of all mini-batches. The size of its
+//! mini-batches is doubled until its speed falls; so is ours. Its results at the best size are
+//! compared with ours before it is timed; then all peers and our own system take turns, each at its
+//! best size, on the same instances.
 
 mod graphs;
 mod process;
 pub mod program;
 
 use std::fs;
+use std::iter::successors;
 use std::path::Path;
 
 use edbatch_policy::{Encoding, Fsm};
@@ -19,15 +22,16 @@ use crate::measure::families::Family;
 use crate::measure::peers::graphs::Graphs;
 use crate::measure::peers::process::Process;
 use crate::measure::peers::program::Program;
-use crate::measure::rounds::{Entrant, LAPS, Rounds, choose, rate, rounds};
-use crate::measure::systems::weights;
-use crate::measure::systems::{Setup, System};
+use crate::measure::rounds::{Entrant, LAPS, Rounds, rate, rounds};
+use crate::measure::systems::{Setup, System, weights};
 use crate::measure::throughput::device_threads;
 use crate::measure::workload::{MiniBatch, Part};
 use crate::record::{Case, Peer};
 
-/// Total instances of all mini-batches; their tensors take memory in Python.
-const INSTANCES: usize = 512;
+/// Maximum instances of a mini-batch, unless the smallest size has more.
+const LARGEST: usize = 1024;
+/// Minimum number of mini-batches of every size.
+const MINI_BATCHES: usize = 4;
 /// Difference of results that is accepted: on the processor, and on a device.
 const TOLERANCE: f64 = 1e-4;
 const DEVICE_TOLERANCE: f64 = 1e-3;
@@ -39,12 +43,12 @@ pub struct Peers<'a> {
     pub programs: &'a [Program],
     /// Elements of a hidden vector.
     pub hidden: usize,
-    /// Instances in a mini-batch.
+    /// Instances in a mini-batch of the smallest size.
     pub batch: usize,
     /// Approximate seconds for each program in a lap.
     pub seconds: f64,
-    /// Seconds that determine how many mini-batches are timed.
-    pub nominal: Option<f64>,
+    /// True if one round in a lap is enough.
+    pub whole: bool,
     /// The device, if it was opened.
     pub device: Option<&'a Device>,
 }
@@ -52,26 +56,69 @@ pub struct Peers<'a> {
 /// The laps of a measurement so far.
 #[derive(Default)]
 pub struct Laps {
-    chosen: Vec<usize>,
+    /// By program, and for our system: how many mini-batches of the smallest size make the best.
+    merged: Vec<usize>,
     rounds: Vec<Rounds>,
     /// By program: seconds of all turns, and seconds in which Python prepared their inputs.
     seconds: Vec<[f64; 2]>,
 }
 
-/// Runs a further lap of programs and of our system on a workload, with new processes. Returns
-/// figures after the last lap.
+/// Mini-batches of several sizes. All sizes have the same instances.
+struct Sizes {
+    instances: usize,
+    /// Instances in a mini-batch of the smallest size.
+    batch: usize,
+    /// By size: how many mini-batches of the smallest size make one.
+    merged: Vec<usize>,
+}
+
+impl Sizes {
+    /// Doubles a size up to [`LARGEST`], or up to the number of instances of the set. If the set is
+    /// too small for [`MINI_BATCHES`] of the largest size, it is repeated; no mini-batch has an
+    /// instance twice unless the smallest size exceeds the set.
+    fn new(instances: usize, batch: usize) -> Self {
+        let fits = |&merged: &usize| merged == 1 || merged * batch <= LARGEST.min(instances);
+        let merged = successors(Some(1), |merged| Some(2 * merged)).take_while(fits);
+        Self { instances, batch, merged: merged.collect() }
+    }
+
+    /// Returns the mini-batches of a size.
+    fn of(&self, merged: usize) -> Vec<MiniBatch> {
+        let largest = self.merged.last().expect("there is a smallest size");
+        let (count, size) = (MINI_BATCHES * largest / merged, merged * self.batch);
+        (0..count).map(|i| MiniBatch { first: i * size % self.instances, size }).collect()
+    }
+
+    /// Returns the fastest size up to the first that is slower than the one before.
+    fn climb(
+        &self,
+        mut seconds: impl FnMut(usize) -> Result<f64, Failure>,
+    ) -> Result<usize, Failure> {
+        let (mut best, mut fastest) = (1, f64::INFINITY);
+        for &merged in &self.merged {
+            let next = seconds(merged)?;
+            if next > fastest {
+                break;
+            }
+            (best, fastest) = (merged, next);
+        }
+        Ok(best)
+    }
+}
+
+/// Runs a further lap of programs and of our system on a workload, with new processes. The first
+/// lap finds the best sizes of mini-batches. Returns figures after the last lap.
 pub fn peers(
     family: &Family,
     peers: Peers<'_>,
     laps: &mut Laps,
     mut progress: impl FnMut(&str),
 ) -> Result<Option<Vec<Peer>>, Failure> {
-    let Peers { programs, hidden, batch, device, .. } = peers;
+    let Peers { programs, hidden, batch, whole, device, .. } = peers;
     let workload = family.at(hidden)?;
     let parameters = weights(workload.network());
-    let instances = workload.instances(Part::Test);
-    let all = (instances.min(INSTANCES) / batch).max(1);
-    let mini_batches = MiniBatch::spread(instances, batch, all);
+    let sizes = Sizes::new(workload.instances(Part::Test), batch);
+    let numbers = |merged: usize| (0..sizes.of(merged).len()).collect::<Vec<_>>();
     let unlearned = Fsm::new(Encoding::Sort, workload.network().cells().len());
     let system = programs.first().map_or(System::Edbatch, |program| program.rival());
     let (threads, tolerance) = match system.on_cuda() {
@@ -79,78 +126,108 @@ pub fn peers(
         Some(_) => (device_threads(device, &*workload, system, 0)?, DEVICE_TOLERANCE),
     };
     let setup = Setup::new(system, &unlearned, threads).on(device);
-    let mut ours = workload.contestant(&setup, &parameters, &mini_batches)?;
+    let ours = |merged| workload.contestant(&setup, &parameters, &sizes.of(merged));
     progress("preparing");
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let network = workload.network();
     fs::write(folder.join("weights.safetensors"), parameters.to_safetensors(network)?)?;
-    let graphs = Graphs::new(family.model, &*workload, &mini_batches);
+    let graphs = Graphs::new(family.model, &*workload, &sizes.of(1));
     fs::write(folder.join("graphs.json"), serde_json::to_string(&graphs)?)?;
-    let expected: Vec<f32> =
-        ours.run(0)?.iter().flat_map(|rows| rows.iter().flatten()).copied().collect();
-    let (mut processes, mut differences) = (Vec::new(), Vec::new());
+    let mut processes = Vec::new();
     for &program in programs.iter().filter(|program| program.knows(family.model)) {
-        progress(&format!("checking {}", program.name()));
-        let Some(process) = Process::start(program, folder)? else { continue };
+        progress(&format!("starting {}", program.name()));
+        processes.extend(Process::start(program, folder)?);
+    }
+    if laps.merged.is_empty() {
+        for process in &mut processes {
+            laps.merged.push(sizes.climb(|merged| {
+                let (name, size) = (process.program.name(), merged * batch);
+                progress(&format!("trying mini-batches of {size} on {name}"));
+                let mut all = 0.0;
+                process.turn(merged, &[0], &mut |_, _| {})?;
+                process.turn(merged, &numbers(merged), &mut |_, seconds| all += seconds)?;
+                Ok(all)
+            })?);
+        }
+        laps.merged.push(sizes.climb(|merged| {
+            progress(&format!("trying mini-batches of {} on edbatch", merged * batch));
+            let (mut ours, mut all) = (ours(merged)?, 0.0);
+            ours.run(0)?;
+            ours.run_all(&numbers(merged), &mut |_, seconds| all += seconds)?;
+            Ok(all)
+        })?);
+    }
+    let mut kept = Vec::new();
+    for (process, &merged) in processes.iter_mut().zip(&laps.merged) {
+        let name = process.program.name();
+        progress(&format!("checking {name}"));
+        let (mut ours, mut expected) = (ours(merged)?, Vec::new());
+        let first_and_last = [0, sizes.of(merged).len() - 1];
+        for number in first_and_last {
+            let rows = ours.run(number)?.iter().flat_map(|rows| rows.iter().flatten());
+            expected.extend(rows.copied());
+        }
+        let way = process.keep(merged, &first_and_last)?;
+        let failure = |what| format!("{name}, {}: {what}", family.model);
         let difference = difference(&folder.join("results.f32"), &expected);
-        let failure = |what| format!("{}, {}: {what}", program.name(), family.model);
         let difference = difference.map_err(|error| failure(error.to_string()))?;
         if difference > tolerance {
             return Err(failure(format!("results differ by {difference}")).into());
         }
-        differences.push(difference);
-        processes.push((program, process));
+        kept.push((difference, way));
     }
 
     progress("taking turns");
-    if laps.rounds.is_empty() {
-        laps.chosen = choose(all, 1, ours.work(0).flops as f64, peers.nominal);
-    }
     let seconds = peers.seconds * (processes.len() + 1) as f64;
+    let own_merged = *laps.merged.last().expect("ours is the last");
+    let mut ours = ours(own_merged)?;
+    ours.run(0)?;
     let mut entrants: Vec<Entrant<'_>> = Vec::new();
-    for (_, process) in &mut processes {
-        entrants.push(Box::new(|mini_batches, each| process.turn(mini_batches, each)));
+    for (process, &merged) in processes.iter_mut().zip(&laps.merged) {
+        let all = numbers(merged);
+        entrants.push(Box::new(move |_, each| process.turn(merged, &all, each)));
     }
-    entrants.push(Box::new(|mini_batches, each| Ok(ours.run_all(mini_batches, each)?)));
-    let (lap, whole) = (laps.rounds.len(), peers.nominal.is_none());
-    laps.rounds.push(rounds(&mut entrants, &laps.chosen, lap, seconds, whole)?);
+    let all = numbers(own_merged);
+    entrants.push(Box::new(move |_, each| Ok(ours.run_all(&all, each)?)));
+    let lap = laps.rounds.len();
+    laps.rounds.push(rounds(&mut entrants, &[], lap, seconds, whole)?);
     drop(entrants);
     laps.seconds.resize(processes.len(), [0.0; 2]);
-    for (sum, (_, process)) in laps.seconds.iter_mut().zip(&processes) {
+    for (sum, process) in laps.seconds.iter_mut().zip(&processes) {
         sum[0] += process.computing;
         sum[1] += process.preparing;
     }
     if laps.rounds.len() < LAPS {
         return Ok(None);
     }
-    let Laps { chosen, rounds, seconds } = laps;
-    let work = (chosen.len() * batch) as f64;
+    let Laps { merged, rounds, seconds } = laps;
+    let work = (numbers(1).len() * batch) as f64;
     let own = rate(rounds, processes.len(), work);
     let repetitions = rounds.iter().map(|lap| lap.times[0].turns.len()).sum();
-    let records = processes.iter().zip(differences).enumerate();
-    let records = records.map(|(index, ((program, process), difference))| {
+    let records = processes.iter().zip(kept).enumerate();
+    let records = records.map(|(index, (process, (difference, way)))| {
         let rate = rate(rounds, index, work);
         let [computing, preparing] = seconds[index];
-        let whole = 1.0 + preparing / computing;
         Peer {
-            system: program.system(family.model).into(),
-            version: process.version.clone(),
+            system: process.program.system(family.model).into(),
+            version: format!("{} {way}", process.version).trim_end().into(),
             case: Case {
                 model: family.model.into(),
                 input: family.input.into(),
                 hidden,
-                batch,
+                batch: merged[index] * batch,
                 threads: 1,
                 backend: system.backend().into(),
             },
             instances_per_second: rate.median,
             spread: rate.reach(),
-            prepared_instances_per_second: rate.median / whole,
+            prepared_instances_per_second: rate.median / (1.0 + preparing / computing),
             edbatch_instances_per_second: own.median,
             edbatch_spread: own.reach(),
+            edbatch_batch: own_merged * batch,
             repetitions,
-            mini_batches: chosen.len(),
+            mini_batches: numbers(merged[index]).len(),
             difference,
         }
     });
@@ -170,4 +247,42 @@ fn difference(path: &Path, expected: &[f32]) -> Result<f64, Failure> {
         if difference.is_nan() { f64::INFINITY } else { difference }
     });
     Ok(differences.fold(0.0, f64::max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MINI_BATCHES, Sizes};
+
+    #[test]
+    fn every_size_has_the_same_instances_and_four_mini_batches() {
+        for (instances, largest) in [(2210, 1024), (1696, 1024), (316, 256), (270, 256), (50, 64)] {
+            let sizes = Sizes::new(instances, 64);
+            let of = |&merged: &usize| {
+                let mini_batches = sizes.of(merged);
+                assert!(mini_batches.len() >= MINI_BATCHES);
+                let each = |mini_batch: &super::MiniBatch| {
+                    let all = mini_batch.first..mini_batch.first + mini_batch.size;
+                    all.map(|instance| instance % instances).collect::<Vec<_>>()
+                };
+                mini_batches.iter().flat_map(each).collect::<Vec<_>>()
+            };
+            let all: Vec<Vec<usize>> = sizes.merged.iter().map(of).collect();
+            assert!(all.iter().all(|of_size| *of_size == all[0]), "{instances}");
+            assert_eq!(sizes.merged.last().map(|merged| merged * 64), Some(largest));
+        }
+    }
+
+    #[test]
+    fn sizes_are_doubled_until_the_speed_falls() {
+        let sizes = Sizes::new(1024, 64);
+        for (seconds, best, tried) in [
+            ([5.0, 4.0, 3.0, 3.5, 1.0], 4, 4),
+            ([5.0, 4.0, 3.0, 2.0, 1.0], 16, 5),
+            ([1.0, 4.0, 0.5, 0.5, 0.5], 1, 2),
+        ] {
+            let mut turns = seconds.into_iter();
+            assert_eq!(sizes.climb(|_| Ok(turns.next().unwrap())).unwrap(), best);
+            assert_eq!(turns.len(), 5 - tried);
+        }
+    }
 }

@@ -16,8 +16,7 @@ use crate::measure::growth::{GROWING, growth};
 use crate::measure::options::{DeviceKind, Options, Part};
 use crate::measure::peers::program::Program;
 use crate::measure::peers::{self, Peers, peers};
-use crate::measure::policies::Effort;
-use crate::measure::policies::learning;
+use crate::measure::policies::{Effort, learning};
 use crate::measure::pq_trees::pq_trees;
 use crate::measure::rounds::LAPS;
 use crate::measure::sets::SetError;
@@ -262,11 +261,11 @@ impl<'a> Steps<'a> {
         let (options, mut laps) = (self.options, peers::Laps::default());
         let on_cuda = if first.rival().on_cuda().is_some() { " on cuda" } else { "" };
         let whole = if options.whole { " (whole)" } else { "" };
-        let name = format!("peers{on_cuda}: {}{whole}", sized(family, hidden, batch));
+        let name = format!("peers{on_cuda}: {} or more{whole}", sized(family, hidden, batch));
         self.add(name, Pace::Laps, 4.0, move |context, _, say| {
-            let (device, nominal) = (context.device, options.nominal());
+            let (device, whole) = (context.device, options.whole);
             let seconds = options.seconds() / LAPS as f64;
-            let setting = Peers { programs: &programs, hidden, batch, seconds, nominal, device };
+            let setting = Peers { programs: &programs, hidden, batch, seconds, whole, device };
             let measured = peers(family, setting, &mut laps, say)?;
             Ok(measured.map(|peers| peers.into_iter().map(Figures::Peer).collect()))
         });

@@ -94,15 +94,16 @@ fn peers(peers: &[&Peer]) -> Table {
     let names = names.chain(["ours, best".into()]).flat_map(|name| [name, "batch".into()]);
     let ratios = programs.iter().map(|program| format!("/ {}", program.name()));
     let mut table = Table::new("", 2, header.chain(names).chain(ratios));
-    let key = |r: &Peer| {
-        (r.case.model.clone(), r.case.input.clone(), r.case.hidden, r.case.backend.clone())
-    };
-    for group in groups(peers, key) {
+    for group in groups(peers, |r: &Peer| (r.case.workload(), r.case.backend.clone())) {
         let first = group[0];
         let mut row = vec![format!("`{}`", first.case.model), first.case.input.clone()];
         row.push(first.case.hidden.to_string());
-        let theirs = |&program| best(of_program(program, group), |peer| peer.instances_per_second);
-        let ours = best(group.iter().copied(), |peer| peer.edbatch_instances_per_second);
+        let theirs = |&program| {
+            let speeds = of_program(program, group);
+            best(speeds.map(|peer| (peer.instances_per_second, peer.case.batch)))
+        };
+        let own = |peer: &&Peer| (peer.edbatch_instances_per_second, peer.edbatch_batch);
+        let ours = best(group.iter().map(own));
         let speeds: Vec<Option<(f64, usize)>> = programs.iter().map(theirs).collect();
         for speed in speeds.iter().chain([&ours]) {
             let cells = speed.map_or(["-".into(), "-".into()], |(speed, batch)| {
@@ -126,11 +127,7 @@ fn of_program<'a>(program: Program, peers: &[&'a Peer]) -> impl Iterator<Item = 
 }
 
 /// Returns the highest speed, with the size of its mini-batches.
-fn best<'a>(
-    peers: impl Iterator<Item = &'a Peer>,
-    speed: fn(&Peer) -> f64,
-) -> Option<(f64, usize)> {
-    let speeds = peers.map(|peer| (speed(peer), peer.case.batch));
+fn best(speeds: impl Iterator<Item = (f64, usize)>) -> Option<(f64, usize)> {
     speeds.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 

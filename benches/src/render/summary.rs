@@ -53,7 +53,8 @@ pub fn outcome(figures: &[Figures]) -> String {
     for peer in &sorted.peers {
         let ratio = peer.edbatch_instances_per_second / peer.instances_per_second;
         let speed = whole(peer.instances_per_second);
-        parts.push(format!("{} {speed}/s, ours {ratio:.1} ×", peer.system));
+        let size = peer.case.batch;
+        parts.push(format!("{} {speed}/s with {size}, ours {ratio:.1} ×", peer.system));
     }
     parts.extend(sorted.soaks.iter().map(ToString::to_string));
     parts.extend(sorted.findings.iter().map(|finding| format!("\n      {finding}")));

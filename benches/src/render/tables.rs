@@ -245,8 +245,8 @@ fn growth(records: &[&Growth]) -> Table {
 
 fn peers(records: &[&Peer]) -> Table {
     Table::of(
-        "Other programs: instances a second, with the preparation in Python as `prepared`, and \
-         ours in the same rounds",
+        "Other programs: instances a second with their best mini-batch, with the preparation in \
+         Python as `prepared`, and ours with its best in the same rounds",
         4,
         &[
             ("model", |r: &Peer| r.case.model.clone()),
@@ -260,6 +260,7 @@ fn peers(records: &[&Peer]) -> Table {
             ("±", |r| percent(r.spread)),
             ("prepared", |r| whole(r.prepared_instances_per_second)),
             ("ours", |r| whole(r.edbatch_instances_per_second)),
+            ("batch", |r| r.edbatch_batch.to_string()),
             ("±", |r| percent(r.edbatch_spread)),
             ("ratio", |r| {
                 format!("{:.2}", r.edbatch_instances_per_second / r.instances_per_second)

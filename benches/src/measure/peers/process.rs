@@ -15,7 +15,7 @@ pub(super) struct Process {
     child: Child,
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
-    program: Program,
+    pub(super) program: Program,
     pub(super) version: String,
     /// Seconds of all turns, and seconds in which Python prepared their inputs.
     pub(super) computing: f64,
@@ -64,17 +64,29 @@ impl Process {
         }
     }
 
-    /// Runs mini-batches and reports the seconds of each.
+    fn ask(&mut self, message: &(usize, &[usize], bool)) -> Result<String, Failure> {
+        let to = self.to.as_mut().expect("it is open while the process lives");
+        writeln!(to, "{}", serde_json::to_string(message)?)?;
+        to.flush()?;
+        self.line()
+    }
+
+    /// Writes the results of mini-batches, each of `merged` consecutive ones, and forgets the
+    /// seconds so far. Returns the way that the program runs mini-batches of this size.
+    pub(super) fn keep(&mut self, merged: usize, numbers: &[usize]) -> Result<String, Failure> {
+        (self.computing, self.preparing) = (0.0, 0.0);
+        Ok(serde_json::from_str(&self.ask(&(merged, numbers, true))?)?)
+    }
+
+    /// Runs mini-batches, each of `merged` consecutive ones, and reports the seconds of each.
     pub(super) fn turn(
         &mut self,
+        merged: usize,
         mini_batches: &[usize],
         each: &mut Each<'_>,
     ) -> Result<(), Failure> {
-        let numbers: Vec<String> = mini_batches.iter().map(usize::to_string).collect();
-        let to = self.to.as_mut().expect("it is open while the process lives");
-        writeln!(to, "{}", numbers.join(" "))?;
-        to.flush()?;
-        let seconds: Vec<[f64; 2]> = serde_json::from_str(&self.line()?)?;
+        let line = self.ask(&(merged, mini_batches, false))?;
+        let seconds: Vec<[f64; 2]> = serde_json::from_str(&line)?;
         for (&index, [computing, preparing]) in mini_batches.iter().zip(seconds) {
             self.computing += computing;
             self.preparing += preparing;

@@ -128,6 +128,8 @@ impl Program {
         command.arg(assets::scripts().join(script)).arg(folder).args(options);
         command.env("OMP_NUM_THREADS", "1").env("MKL_NUM_THREADS", "1");
         command.env("PYTHONDONTWRITEBYTECODE", "1");
+        // Its memory asks for huge pages, as ours does.
+        command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
         command
     }
 }

@@ -9,7 +9,7 @@ use crate::record::{Case, Peer, Throughput};
 use crate::render::chart::{Axis, Dot, Dots, Lane};
 use crate::render::headline::{main_rows, rows};
 use crate::render::palette::{OURS, of_system};
-use crate::text::{percent, range, whole};
+use crate::text::{percent, range, set, whole};
 
 const RATE: Axis = Axis::log("instances a second", whole);
 
@@ -90,26 +90,25 @@ pub(super) fn peers(sorted: &Sorted<'_>) -> Option<Section> {
     if programs.is_empty() {
         return None;
     }
-    let mut plots = Vec::new();
-    for group in groups(&sorted.peers, |r| r.case.workload()) {
-        let rows = groups(group, |r| r.case.batch).map(|group| {
-            let colour = |peer: &Peer| of_system(&peer.system);
-            let dot = Dot::new;
-            let theirs = group.iter().map(|peer| dot(peer.instances_per_second, colour(peer)));
-            let ratios = group.iter().map(|peer| format!("{:.1} ×", ratio(peer)));
+    let rows =
+        groups(&sorted.peers, |r| (r.case.workload(), r.case.backend.clone())).map(|group| {
+            let Case { model, input, hidden, .. } = &group[0].case;
+            let dot = |peer: &&Peer| Dot::new(peer.instances_per_second, of_system(&peer.system));
+            let ratios: Vec<String> =
+                group.iter().map(|peer| format!("{:.1} ×", ratio(peer))).collect();
+            let ours = Dot::new(group[0].edbatch_instances_per_second, OURS);
             Lane {
-                name: format!("batch {}", group[0].case.batch),
-                note: ratios.collect::<Vec<_>>().join(", "),
-                dots: theirs.chain([dot(group[0].edbatch_instances_per_second, OURS)]).collect(),
+                name: format!("{model} · {}, H {hidden}", set(input)),
+                note: ratios.join(", "),
+                dots: group.iter().map(dot).chain([ours]).collect(),
             }
         });
-        let first = group[0];
-        let caption =
-            format!("{} on {}, H {}", first.case.model, first.case.input, first.case.hidden);
-        let label = format!("Instances a second: {caption}");
-        let plot = Dots { label, axis: RATE, limit: None, rows: rows.collect() };
-        plots.push((caption, plot.svg()));
-    }
+    let rows: Vec<Lane> = rows.collect();
+    let plots = rows.chunks(12).map(|rows| {
+        let caption = "Each with its best size of mini-batches".to_string();
+        let label = format!("Instances a second of other programs: {caption}");
+        (caption, Dots { label, axis: RATE, limit: None, rows: rows.to_vec() }.svg())
+    });
     let faster = programs.iter().map(|(program, records)| {
         let ratios: Vec<f64> = records.iter().map(|peer| ratio(peer)).collect();
         let times = range(&ratios, |ratio| format!("{ratio:.1} ×"));
@@ -120,12 +119,14 @@ pub(super) fn peers(sorted: &Sorted<'_>) -> Option<Section> {
     Some(Section {
         id: "peers",
         title: "Compared with other programs?",
-        answer: format!("With mini-batches of equal size, ours is {}.", faster.join("; and ")),
+        answer: format!("Ours is {}.", faster.join("; and ")),
         key: key.chain([("edbatch", OURS)]).collect(),
-        plots,
+        plots: plots.collect(),
         method: "All programs take turns in the same rounds, on one thread, with the same inputs \
-                 and weights. PyTorch runs level by level with stacked gates, or nn.LSTM on packed \
-                 sentences. DyNet batches a graph that is described node by node.",
+                 and weights, each with the mini-batch that suits it best: sizes are doubled until \
+                 the speed falls. PyTorch runs level by level with stacked gates, or nn.LSTM on \
+                 packed sentences. DyNet batches a graph that is described node by node, with the \
+                 best of its strategies.",
         bias: "Preparation in Python (levels, index tensors, the description of DyNet's graph) is \
                not timed, while ours is. PyTorch's compiler was not tried.",
         command: "cargo xtask bench --peers --only throughput",
