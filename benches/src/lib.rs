@@ -21,6 +21,7 @@
 
 pub mod measure;
 pub mod paper;
+pub mod pulse;
 pub mod record;
 pub mod render;
 pub mod spread;

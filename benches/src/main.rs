@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -16,6 +17,7 @@ use edbatch_benches::measure::plain::gemm::choices;
 use edbatch_benches::measure::rounds::LAPS;
 use edbatch_benches::measure::run::{Context, Pace, Step, families, steps};
 use edbatch_benches::measure::visits::{Budget, visits};
+use edbatch_benches::pulse::with_pulse;
 use edbatch_benches::record::Record;
 use edbatch_benches::record::journal::{Journal, read};
 use edbatch_benches::record::machine::Machine;
@@ -62,7 +64,20 @@ fn run(options: &Options) -> Result<(), Failure> {
         false => Journal::new(&path),
     };
     let context = Context::new(options, device.as_ref());
-    measure(options, &steps, context, &machine, &mut journal)?;
+    let (activity, started) = (Mutex::new("preparing".to_string()), Instant::now());
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} [{elapsed}] {wide_msg}");
+    let bar = ProgressBar::new(0).with_style(style.expect("the template is correct"));
+    let say = || {
+        // A terminal shows the bar.
+        if bar.is_hidden() {
+            let activity = activity.lock().unwrap_or_else(PoisonError::into_inner);
+            // A closed pipe ends the run at its next figures.
+            let _ = writeln!(std::io::stdout(), "  {} {activity}", clock(started.elapsed()));
+        }
+    };
+    with_pulse(Duration::from_secs_f64(options.pulse), say, || {
+        measure(options, &steps, context, &machine, &mut journal, (&bar, &activity))
+    })?;
 
     let records = journal.records();
     let mut out = std::io::stdout().lock();
@@ -154,10 +169,11 @@ fn measure<'a>(
     mut context: Context<'a>,
     machine: &Machine,
     journal: &mut Journal,
+    (bar, activity): (&ProgressBar, &Mutex<String>),
 ) -> Result<(), Failure> {
     let left: Vec<&Step<'a>> = steps.iter().filter(|step| !journal.has(&step.name)).collect();
     let visits = visits(&left);
-    let bar = bar(visits.len());
+    bar.set_length(visits.len() as u64);
     let started = Instant::now();
     let end = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
     let mut budget = Budget::new(options.limit(), visits.iter().map(|&(_, step)| step));
@@ -180,11 +196,17 @@ fn measure<'a>(
             )?;
         }
         let seconds = budget.next(step);
+        let now = |what: &str| {
+            let now = format!("lap {} of {LAPS}: {name}{what}", lap + 1);
+            *activity.lock().unwrap_or_else(PoisonError::into_inner) = now.clone();
+            bar.set_message(now);
+        };
+        now("");
         let figures = step.visit(&mut context, seconds, &mut |what| {
             if step.pace == Pace::Long {
                 bar.suspend(|| println!("{what}"));
             } else {
-                bar.set_message(format!("lap {} of {LAPS}: {name}: {what}", lap + 1));
+                now(&format!(": {what}"));
             }
         })?;
         bar.inc(1);
@@ -213,11 +235,4 @@ fn measure<'a>(
 /// Formats a duration in minutes and seconds.
 fn clock(time: Duration) -> String {
     format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
-}
-
-/// Makes the progress bar of a terminal.
-fn bar(steps: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} [{elapsed}] {wide_msg}")
-        .expect("the template is correct");
-    ProgressBar::new(steps as u64).with_style(style)
 }

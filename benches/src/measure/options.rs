@@ -103,6 +103,9 @@ pub struct Options {
     /// Architecture of the kernels of a pack
     #[arg(long, value_name = "ARCH", default_value = "sm_90a")]
     pub arch: String,
+    /// Seconds between lines about the current measurement, if the output is not a terminal
+    #[arg(long, hide = true, default_value = "10", value_parser = seconds)]
+    pub pulse: f64,
     /// Compiles the kernels of a pack into the user's cache
     #[arg(long, hide = true)]
     pub compile: bool,

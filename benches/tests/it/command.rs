@@ -91,7 +91,10 @@ fn help_has_an_example() {
 #[test]
 fn a_run_in_a_pipe_prints_progress_and_can_be_resumed() {
     let run = Run::new();
-    let first = run.ok(&[&["--only", "cells"]]);
+    let first = run.ok(&[&["--only", "cells", "--pulse", "0.001"]]);
+    // What is measured is named before its figures.
+    let (before, _) = first.split_once("1/1 0:0").expect("a line for the step");
+    assert!(before.contains(" of 5: cells\n"), "{first}");
     assert!(first.contains("1/1 0:0") && first.contains("cells: Compiling a cell"), "{first}");
     assert!(!first.contains("GRUCell"), "{first}");
     let records = std::fs::read_to_string(&run.json).unwrap();
