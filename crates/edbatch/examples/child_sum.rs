@@ -1,8 +1,8 @@
 //! The child-sum TreeLSTM over trees of any arity, such as the syntax trees of Python programs.
 //!
 //! *Source*: Tai, Socher and Manning, ACL 2015, equations 2 to 8. Each child has its own forget
-//! gate, which reads the parent's label, so there is a cell per edge. A node sums the values of its
-//! edges. A node without children reads a learned `none` instead.
+//! gate, which reads the parent's label, so a cell is called for each edge. A node sums the values
+//! of its edges. A node without children reads a learned `none` instead.
 //!
 //! `cargo run --release -p edbatch --example child_sum -- [FILE]`. Without a file, it generates
 //! trees:

@@ -94,7 +94,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let trees = trees.map(|tree| Ok(tree?.map(|_| 0, |word| word.parse().unwrap_or(0))));
     let trees = trees.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
 
-    // A program would set it for all threads, with `tracing::subscriber::set_global_default`.
+    // To trace all threads, use `tracing::subscriber::set_global_default` instead.
     tracing::subscriber::with_default(Printer::default(), || engine.run(&trees))?;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The pages of the book whose Rust code is compiled and run by the doctests.
+//! Pages of the book with Rust code, which the doctests compile and run.
 
-/// Declares a type for each page: documentation needs an item.
+/// Declares a type for each page, since a doc comment needs an item.
 macro_rules! pages {
     ($($page:ident $file:literal)*) => {
         $(

@@ -1,4 +1,4 @@
-//! Figures of a cell: what its plans copy, and how long they take.
+//! Figures of a cell: the copies of its plans, and their execution times.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use edbatch_layout::{
 use crate::inner_schedules::{cell_schedule, cell_schedules};
 use crate::one_batch::{counted, nanoseconds};
 
-/// Repetitions of compiling a cell.
+/// Number of times that a cell is compiled to measure the time.
 const REPETITIONS: usize = 15;
 
-/// Figures of a cell, for batches of some calls.
+/// Figures of a cell, for batches of [`calls`](Self::calls) calls.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CellReport {
     /// The cell's name.
@@ -24,9 +24,9 @@ pub struct CellReport {
     pub calls: u64,
     /// Batches inside the cell.
     pub batches: usize,
-    /// Copies by the paper's rule.
+    /// Memory kernels and bytes, counted by the paper's rule.
     pub paper_rule: Compared,
-    /// One report for each style that was asked for, in the same order.
+    /// One report for each requested style, in the same order.
     pub plans: Vec<CellPlanReport>,
     /// Median time to schedule, lay out and compile the cell.
     pub compile_microseconds: f64,
@@ -37,7 +37,7 @@ pub struct CellReport {
 pub struct CellPlanReport {
     /// How the cell is compiled.
     pub style: CellStyle,
-    /// Copies of a batch.
+    /// Memory kernels and bytes that a batch copies.
     pub moved: Moved,
     /// The copied operands of a call.
     pub copied: Vec<Copied>,
@@ -46,7 +46,7 @@ pub struct CellPlanReport {
 }
 
 /// Compiles all cells of a network in several styles, and counts and times batches of `calls`
-/// calls. The compile time is that of the style `compiled`.
+/// calls. The compile time is measured in the style `compiled`.
 ///
 /// # Errors
 /// If a cell is too large.

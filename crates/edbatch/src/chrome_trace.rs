@@ -22,8 +22,8 @@ use tracing::{Event, Metadata, Subscriber};
 ///
 /// Each span becomes a slice, written when the span ends, on the track of its thread. The slice is
 /// named after the field `cell`, if there is one, or else after the span; the other fields are its
-/// arguments. A slice takes about 120 bytes, and only open spans are kept in memory. Spans of other
-/// crates are ignored.
+/// arguments. A slice takes about 120 bytes of the file, and only open spans are kept in memory.
+/// Spans of other crates are ignored.
 ///
 /// ```
 /// # use edbatch::models::{Model, TreeLstm, TreeSizes};
@@ -55,7 +55,7 @@ struct Shared<W> {
     written: Mutex<Written<W>>,
 }
 
-/// The output, and the threads whose names are written.
+/// The output, and the threads whose names have been written.
 struct Written<W> {
     /// `None` once the trace is finished.
     writer: Option<W>,
@@ -75,7 +75,7 @@ struct OpenSpan {
 /// The fields of a span.
 #[derive(Default)]
 struct Fields {
-    /// The name of the slice, instead of the span's name.
+    /// The field `cell`, which replaces the span's name as the name of the slice.
     cell: Option<String>,
     /// The other fields, as the members of a JSON object.
     arguments: String,
@@ -86,11 +86,11 @@ thread_local! {
     static THREAD: u64 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
     /// The open spans of this thread. Spans are created, entered and closed on the same thread.
     static OPEN: RefCell<Vec<OpenSpan>> = const { RefCell::new(Vec::new()) };
-    /// The start of a trace, and the last time that this thread wrote to it.
+    /// The start of a trace, and the last time of this thread in it, in nanoseconds.
     static LAST: Cell<Option<(Instant, u64)>> = const { Cell::new(None) };
 }
 
-/// Minimum distance in nanoseconds between two times of a thread. Viewers round to 1 ns.
+/// Minimum difference between two times of a thread, in nanoseconds. Viewers round to 1 ns.
 const MIN_STEP: u64 = 2;
 
 static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
@@ -224,8 +224,7 @@ impl<W: Write + Send + 'static> Subscriber for ChromeTrace<W> {
     }
 }
 
-/// Calls `then` with the open span `id` of this thread. Searches the newest first, which it nearly
-/// always is.
+/// Calls `then` with the open span `id` of this thread, which is nearly always the newest one.
 fn with_open(id: &Id, then: impl FnOnce(&mut OpenSpan)) {
     OPEN.with_borrow_mut(|open| {
         if let Some(span) = open.iter_mut().rev().find(|span| span.id == id.into_u64()) {

@@ -70,7 +70,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Shards(shards) => shards.run(),
     });
     match result {
-        // The program that reads our output closed it.
+        // The program that reads the output has closed it.
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => fail(&message, 2),
         Err(Failure::Message(message)) => fail(&message, 1),

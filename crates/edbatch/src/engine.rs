@@ -1,4 +1,4 @@
-//! The entry point: an engine divides mini-batches between its threads, whose sessions run them.
+//! The entry point: an engine divides mini-batches between its threads.
 
 use std::borrow::Borrow;
 use std::mem;
@@ -29,7 +29,7 @@ pub struct Engine<M> {
     model: M,
     options: EngineOptions,
     workers: Workers,
-    /// The cost of all runs so far.
+    /// The counts and times of all runs so far.
     tally: Tally,
     /// The results of the last mini-batch, kept for their memory.
     results: Vec<Result<Rows, InputError>>,
@@ -64,8 +64,8 @@ impl<M: Model> Engine<M> {
         Self::with_backend(model, &parameters, program, cpu, options.pool(pool))
     }
 
-    /// Creates an engine on a backend that is loaded with the same program and parameters. The
-    /// backend may use the [pool](EngineOptions::pool) for mini-batches that are not divided.
+    /// Creates an engine on a backend that is loaded with `program` and `parameters`. The backend
+    /// may use the [pool](EngineOptions::pool) for mini-batches that are not divided.
     ///
     /// # Errors
     /// If the parameters or the program belong to another network, if the backend was loaded with
@@ -103,9 +103,9 @@ impl<M: Model> Engine<M> {
         Ok(engine)
     }
 
-    /// Creates an engine on the same weights for another thread. It has a single thread, memory of
-    /// its own, the same policy, and empty statistics. Where there are several devices, forks are
-    /// on each in turn.
+    /// Creates an engine for another thread, which shares the weights. It has a single thread, its
+    /// own memory, the same policy, and empty statistics. If there are several devices, forks use
+    /// them in turn.
     #[must_use]
     pub fn fork(&self) -> Self
     where
@@ -135,14 +135,14 @@ impl<M: Model> Engine<M> {
         &self.tally.statistics
     }
 
-    /// Returns how each kind batched, if [`EngineOptions::counts`] is set.
+    /// Returns the batches of each kind, if [`EngineOptions::counts`] is set.
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
         self.tally.report.as_ref()
     }
 
-    /// Returns how a mini-batch of these inputs is divided: a single range if it is not. A single
-    /// thread runs parts too if all values together would leave the cache ([`Model::bytes`]).
+    /// Returns the ranges into which a mini-batch of these inputs is divided: a single range if it
+    /// is not. A single thread also divides it if its values exceed the cache ([`Model::bytes`]).
     #[must_use]
     pub fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
         self.workers.parts(&self.model, inputs)
@@ -232,11 +232,11 @@ impl<M: Model> Engine<M> {
     }
 
     /// Like [`run_each`](Self::run_each), but returns for each row only the index of its largest
-    /// element: classes, tags, words. The scores stay where they are computed.
+    /// element: classes, tags, words. On a device, the scores are not copied to the host.
     ///
-    /// Indices are the [`arg_max`](edbatch_models::arg_max()) of the rows: the lowest of several
-    /// equal elements, never a NaN. In a value of several fields, or in a matrix, they count all
-    /// elements in the order of a row of [`run`](Self::run).
+    /// An index is the [`arg_max`](edbatch_models::arg_max()) of a row as [`run`](Self::run)
+    /// returns it, with all fields and all elements of a matrix. Of several equal elements, the
+    /// first one counts. A NaN is never the largest element.
     ///
     /// ```
     /// # use edbatch::{Engine, RunOptions};
@@ -301,8 +301,8 @@ impl<M: Model> Engine<M> {
     }
 
     /// Runs any number of inputs, `width` of them at a time: when one ends, the next one joins the
-    /// others. `done` takes the number of each input that ended and its rows, to read or to keep,
-    /// or its error. An input that fails does not affect the others.
+    /// others. `done` is called with the number of each input that ended, and its rows or its
+    /// error. It may take the rows. An input that fails does not affect the others.
     ///
     /// For models whose inputs end at different steps, such as decoders: the mini-batch stays full.
     /// The results have the same bits as those of [`run`](Self::run).
@@ -345,10 +345,10 @@ impl<M: Model> Engine<M> {
         Ok(())
     }
 
-    /// Returns the graphs of a mini-batch: one, and one more for each time that inputs await
+    /// Returns the graphs of a mini-batch: one, and one more for each round in which inputs await
     /// values.
     ///
-    /// A graph is run only if a value of it is awaited.
+    /// Runs a graph only if an input awaits one of its values.
     ///
     /// # Errors
     /// If an input does not fit the model, or the mini-batch is too large.
@@ -356,11 +356,12 @@ impl<M: Model> Engine<M> {
         self.workers.first().graphs(&self.model, inputs)
     }
 
-    /// Learns a finite state machine on the graphs of mini-batches, and uses it from now on if it
-    /// beats [`Critical`](edbatch_policy::Critical) on the [held-out](hold_out) graphs.
+    /// Learns a policy, a finite state machine, on the graphs of mini-batches. Uses it from now on
+    /// if it takes fewer batches than [`Critical`](edbatch_policy::Critical) on the
+    /// [held-out](hold_out) graphs.
     ///
-    /// [`Learned`](edbatch_policy::Learned) writes the table to a file. *Cost*: a run of the
-    /// mini-batches if their inputs await values, and `config.episodes` schedules.
+    /// To write the policy to a file, use [`Learned`](edbatch_policy::Learned). *Cost*: a run of
+    /// the mini-batches if their inputs await values, and `config.episodes` schedules.
     ///
     /// # Errors
     /// If an input does not fit the model, a mini-batch is too large, or no input calls a cell.
@@ -386,7 +387,7 @@ impl<M: Model> Engine<M> {
         Ok(outcome)
     }
 
-    /// Adds the cost of a run, and records the memory that is held now.
+    /// Adds the counts and times of a run, and records the memory that the backends hold now.
     fn count(&mut self, took: &Tally) {
         self.tally.add(took);
         let Bytes { weights, arena } = self.workers.bytes();

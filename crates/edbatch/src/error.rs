@@ -38,7 +38,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Converts an error of a part that begins at input `first` into one of the mini-batch.
+    /// Converts an error of a part that begins at input `first` into an error of the mini-batch.
     pub(crate) fn of_part(mut self, first: usize) -> Self {
         if let Self::Input { instance, .. } = &mut self {
             *instance += first;
@@ -120,12 +120,12 @@ impl fmt::Display for Bytes {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InputError {
-    /// It could not be wired.
+    /// [`Model::build`](edbatch_models::Model::build) returned this error for it.
     Build(BuildError),
     /// It emits or awaits a value that it did not carry across an earlier await.
     NotCarried,
-    /// It awaits a future that is not one of its [`Build`](edbatch_models::Build), such as a
-    /// channel or a timer, which the engine cannot complete.
+    /// It awaits a future that its [`Build`](edbatch_models::Build) did not return, such as a
+    /// channel or a timer. The engine cannot complete these.
     ForeignAwait,
     /// It awaits two requests of its [`Build`](edbatch_models::Build) at the same time.
     TwoAwaits,
@@ -228,7 +228,7 @@ pub enum EngineError {
         /// The requested number.
         threads: usize,
     },
-    /// The options name a pool and another number of threads.
+    /// The options name a pool, and a number of threads that differs from the pool's.
     ThreadsOfPool {
         /// The requested number.
         threads: usize,
@@ -246,19 +246,20 @@ pub enum EngineError {
     NetworkOfProgram,
     /// The backend was loaded with another program.
     ProgramOfBackend,
-    /// A memory limit needs a single thread, since each thread holds values of its own.
+    /// A memory limit needs a single thread, since each thread holds its own values.
     MemoryLimitWithThreads {
         /// The requested number of threads.
         threads: usize,
     },
-    /// Folded tables may take more memory than the limit for everything.
+    /// The limit for folded tables exceeds the memory limit.
     FoldedTablesOverLimit {
         /// Bytes that folded tables may take.
         tables: u64,
         /// The memory limit.
         limit: u64,
     },
-    /// The program of a loaded backend decides which tables are folded.
+    /// The options fold tables, but the program of a loaded backend decides which tables are
+    /// folded.
     FoldedTablesOfBackend,
 }
 

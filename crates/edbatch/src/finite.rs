@@ -7,18 +7,20 @@ use edbatch_runtime::{NotFinite, NotFiniteWeight, Parameters, ReferenceTensor};
 
 use crate::{InputError, NotFiniteCall, NotFiniteCause};
 
-/// Calls that have run, and what they read.
+/// Calls that have run, and the values that they read.
 pub(crate) struct Calls<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) weights: &'a Parameters,
-    /// The elements of the values given by the caller, the last of the graph's given values.
+    /// The elements of the values that inputs gave in this round. They are the last of the graph's
+    /// given values.
     pub(crate) host: &'a [f32],
-    /// By node: its fields.
+    /// The fields of each node.
     pub(crate) nodes: &'a [Vec<ReferenceTensor>],
 }
 
 impl Calls<'_> {
-    /// Returns the error of an input that made these calls, after `before` calls in earlier rounds.
+    /// Returns an error if one of these calls produced a NaN or an infinity. All are calls of one
+    /// input, which made `before` calls in earlier rounds.
     pub(crate) fn not_finite(&self, mut nodes: Range<usize>, before: usize) -> Option<InputError> {
         let first = nodes.start;
         nodes.find_map(|node| {
@@ -69,7 +71,7 @@ impl Calls<'_> {
         self.weights.not_finite_within(id, elements)
     }
 
-    /// The cause in a given value. The network's initial values are made of weights.
+    /// Returns the cause if a given value is not finite. The network's initial values are weights.
     fn given(&self, index: usize) -> Option<NotFiniteCause> {
         let network = self.graph.network();
         if let Some(initial) = network.initial_values().get(index) {

@@ -18,8 +18,8 @@ const BEAM_WIDTH: usize = 16;
 /// Schedules the operations of each cell of a network, for
 /// [`Program::scheduled`](edbatch_layout::Program::scheduled).
 ///
-/// Each schedule is the shortest found by several policies and by an exhaustive search, or by a
-/// beam search for large cells.
+/// Each schedule is the shortest that several policies and a search find. The search is exhaustive,
+/// or a beam search for large cells.
 ///
 /// ```
 /// use edbatch::cell_schedules;

@@ -1,4 +1,4 @@
-//! The reference: runs a mini-batch node by node.
+//! The reference interpreter, which runs a mini-batch node by node.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,12 +19,12 @@ use crate::{InputError, Rows, RunError, Statistics};
 pub struct Interpreted {
     /// For each input the rows that it emits, in order.
     pub outputs: Vec<Rows>,
-    /// The cost, with a batch for each node.
+    /// The counts and times. Each node counts as a batch.
     pub statistics: Statistics,
 }
 
 /// Runs one mini-batch node by node with [`edbatch_runtime::interpret`], without batches, plans or
-/// backends. It is slow, short, and independent of [`Engine`](crate::Engine).
+/// backends. It is slow, and serves to check the results of [`Engine`](crate::Engine).
 ///
 /// # Errors
 /// If the parameters or an input do not fit the model.
@@ -49,7 +49,7 @@ pub fn interpret_finite<M: Model>(
     node_by_node(model, parameters, inputs, Check::Finite)
 }
 
-/// The check of every call.
+/// The check of the results of each call.
 #[derive(PartialEq, Eq)]
 enum Check {
     Nothing,
@@ -76,7 +76,7 @@ fn node_by_node<M: Model>(
         Some(async move { model.build(&Build::new(graph, &mailbox), input).await })
     };
     let mut round = Round::default();
-    // By input: the calls of earlier rounds.
+    // The number of calls of each input in earlier rounds.
     let mut calls = vec![0; outputs.len()];
     let started = Instant::now();
     let _mini_batch = span!(INFO, "mini-batch", inputs = outputs.len() as u64);
@@ -124,7 +124,7 @@ fn node_by_node<M: Model>(
 }
 
 /// Rejects the first input with a call of this round that produced a NaN or an infinity. `calls`
-/// has the number of earlier calls of each input.
+/// has the number of calls of each input in earlier rounds, and is updated.
 fn check_finite(checked: &Calls<'_>, round: &Round, calls: &mut [usize]) -> Result<(), RunError> {
     let mut failed = None::<(usize, InputError)>;
     for turn in &round.turns {
@@ -139,8 +139,8 @@ fn check_finite(checked: &Calls<'_>, round: &Round, calls: &mut [usize]) -> Resu
     failed.map_or(Ok(()), |(instance, error)| Err(RunError::Input { instance, error }))
 }
 
-/// Appends the values given by the caller, the last of the graph's given values: a tensor for each
-/// field.
+/// Appends the values that inputs gave in this round, with a tensor for each field. They are the
+/// last of the graph's given values.
 fn host_tensors(graph: &Graph, mut elements: &[f32], given: &mut Vec<Vec<ReferenceTensor>>) {
     for &record in &graph.given()[given.len()..] {
         let fields = graph.network().fields(record).fields.iter();

@@ -117,7 +117,7 @@
 //! - [`models`]: published models, a dozen lines each. [`models::Build::fetch`]: graphs that grow
 //!   while they run.
 //! - [`graph::CellBuilder`]: the operations of cells.
-//! - [`load`]: models from folders, as in the command `edbatch`.
+//! - [`load()`]: models from folders, as in the command `edbatch`.
 //! - In the sources: `engine.rs`, then `session.rs`.
 #![forbid(unsafe_code)]
 

@@ -18,7 +18,7 @@ const MAX_ELEMENTS: usize = 1 << 28;
 const MIN_TIME: Duration = Duration::from_millis(20);
 const MIN_RUNS: usize = 5;
 
-/// The kernels and the bytes of one call of a cell, as the counting backend reports them.
+/// Returns the kernels and bytes of one call of a cell, counted by [`Count`].
 pub(crate) fn counted(program: &Arc<Program>, kind: Kind) -> Option<KernelCounts> {
     let plan = planned(program, kind, 1)?;
     let mut count = Count::new(program.clone());
@@ -26,8 +26,8 @@ pub(crate) fn counted(program: &Arc<Program>, kind: Kind) -> Option<KernelCounts
     Some(count.counts())
 }
 
-/// The median time of a batch of `calls` calls on one core, in nanoseconds, with random weights and
-/// arguments. Returns `None` if that takes too much memory.
+/// Returns the median time of a batch of `calls` calls on one core, in nanoseconds, with random
+/// weights and arguments. Returns `None` if that takes too much memory.
 pub(crate) fn nanoseconds(program: &Arc<Program>, kind: Kind, calls: usize) -> Option<f64> {
     let network = program.network();
     let weights: usize = network.parameters().iter().map(|parameter| parameter.elements()).sum();
@@ -42,7 +42,7 @@ pub(crate) fn nanoseconds(program: &Arc<Program>, kind: Kind, calls: usize) -> O
     timed(program, &plan).ok()
 }
 
-/// The plan of one batch of `calls` calls of a cell.
+/// Plans one batch of `calls` calls of a cell. Returns `None` if it is too large.
 fn planned(program: &Arc<Program>, kind: Kind, calls: usize) -> Option<Plan> {
     let mut graph = Graph::new(program.network().clone());
     let cell = &program.network()[kind];

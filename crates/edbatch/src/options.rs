@@ -9,7 +9,7 @@ use crate::EngineError;
 
 /// Options of an engine, fixed when it is built.
 ///
-/// No option changes a bit of a result.
+/// Results are bit-identical under all options.
 ///
 /// ```
 /// # use edbatch::{Engine, EngineOptions};
@@ -45,16 +45,16 @@ impl EngineOptions {
     /// the caller's. Mini-batches of at least 4 inputs per thread are divided between the threads;
     /// in smaller ones the threads share each batch.
     ///
-    /// For low latency. If mini-batches are always waiting, an engine per thread
-    /// ([`Engine::fork`](crate::Engine::fork)) has the higher throughput.
+    /// Several threads lower the latency of a mini-batch. If mini-batches are always waiting, one
+    /// engine per thread ([`Engine::fork`](crate::Engine::fork)) has a higher throughput.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// Uses the threads of an existing pool, and their number. A backend of the caller's choice may use the same pool
-    /// for the batches of mini-batches that are not divided.
+    /// Runs on all threads of an existing pool, instead of starting threads. A custom backend may
+    /// use the same pool for mini-batches that are not divided.
     #[must_use]
     pub fn pool(mut self, pool: ThreadPool) -> Self {
         self.pool = Some(pool);
@@ -70,37 +70,37 @@ impl EngineOptions {
 
     /// Rejects graphs whose values and weights together need more than this number of bytes, before
     /// they run. If inputs await values, a mini-batch has several graphs, and any of them may be
-    /// rejected. Not available with several threads, since each holds values of its own.
+    /// rejected. Not available with several threads, since each thread holds its own values.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
         self
     }
 
-    /// Folds tables, smallest first, while all folded tables fit into this number of bytes (default
-    /// 0: none). A folded table holds the results of computations that depend on a row of a table
-    /// alone, such as products with a word's embedding. They are computed for every row when the
-    /// engine is built; mini-batches read them instead of computing them.
+    /// Folds tables, smallest first, up to this number of bytes for all folded tables (default 0:
+    /// none). A folded table holds, for each row of a table, the results that depend on this row
+    /// only, such as products with a word's embedding. They are computed when the engine is built,
+    /// and mini-batches only read them.
     ///
     /// For engines that run many mini-batches on fixed weights. Building takes longer, and the
-    /// folded tables count as weights in memory; [forks](crate::Engine::fork) share them. A backend
-    /// of the caller's choice is loaded with a program that decides this
-    /// ([`Program::fold_tables`](edbatch_layout::Program::fold_tables)).
+    /// folded tables count as weights in memory; [forks](crate::Engine::fork) share them. Not
+    /// available with [`Engine::with_backend`](crate::Engine::with_backend), where the program
+    /// decides ([`Program::fold_tables`](edbatch_layout::Program::fold_tables)).
     #[must_use]
     pub fn fold_tables(mut self, max_bytes: u64) -> Self {
         self.fold_tables = Some(max_bytes);
         self
     }
 
-    /// Also counts lower bounds, gathered bytes and the batches of each kind. This costs about as
-    /// much as scheduling.
+    /// Also counts lower bounds, gathered bytes and the batches of each kind. This takes about as
+    /// long as scheduling.
     #[must_use]
     pub fn counts(mut self) -> Self {
         self.counts = true;
         self
     }
 
-    /// Returns the pool, or starts one.
+    /// Returns the pool of the options, or starts a new one.
     ///
     /// # Errors
     /// If the system fails to start a thread.
@@ -132,7 +132,8 @@ impl EngineOptions {
         }
     }
 
-    /// The options of a fork, which has one thread. Its policy is a fork of the engine's.
+    /// Returns the options of a fork: one thread, and no policy, since sessions fork their
+    /// policies.
     pub(crate) fn fork(&self) -> Self {
         let Self { memory_limit, counts, .. } = *self;
         Self { memory_limit, counts, ..Self::new() }
@@ -159,9 +160,9 @@ impl<'a> RunOptions<'a> {
         Self::default()
     }
 
-    /// Sets a function that is asked before each round whether the input with an index is still
-    /// wanted. If not, the input ends with [`Cancelled`](crate::InputError::Cancelled). The
-    /// function is called from all threads of the engine.
+    /// Sets a function that returns false for the index of an input to cancel. It is called from
+    /// all threads of the engine, before each round, for each input that is running or about to
+    /// begin. A cancelled input ends with [`Cancelled`](crate::InputError::Cancelled).
     #[must_use]
     pub fn still_wanted(mut self, still_wanted: &'a (dyn Fn(usize) -> bool + Sync)) -> Self {
         self.still_wanted = still_wanted;

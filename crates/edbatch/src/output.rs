@@ -1,4 +1,4 @@
-//! The outputs of one input: the elements of each emitted row, or an index each.
+//! The outputs of one input: the elements of each emitted row, or the index of its largest element.
 
 use edbatch_layout::Want;
 use edbatch_runtime::BackendError;
@@ -7,10 +7,10 @@ use crate::{InputError, Rows};
 
 /// The outputs of one input.
 pub(crate) trait Output: Default + Send {
-    /// The use of an emitted value.
+    /// The use of emitted values: their elements, or the index of the largest one.
     const WANT: Want;
 
-    /// Appends the output for a wanted value, given by its position.
+    /// Appends the output for the wanted value at position `wanted`.
     ///
     /// # Errors
     /// If memory for it cannot be allocated.
@@ -49,10 +49,10 @@ impl Output for Vec<u32> {
 
 /// The receiver of outputs.
 pub(crate) trait Sink<O> {
-    /// An input begins. Its outputs are collected in `output`, for which memory may be lent.
+    /// Called when an input begins. May replace `output` with an old value, whose memory is reused.
     fn begin(&mut self, _input: usize, _output: &mut O) {}
 
-    /// An input ended or failed.
+    /// Called when an input has ended or failed.
     fn done(&mut self, input: usize, output: Result<&mut O, InputError>);
 }
 

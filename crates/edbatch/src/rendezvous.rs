@@ -6,7 +6,7 @@ use std::thread;
 
 use edbatch_runtime::BackendError;
 
-/// The slots that wait to be run together. With one slot nothing waits.
+/// The slots that wait to be run together. A single slot never waits.
 #[derive(Debug, Default)]
 pub(crate) struct Rendezvous {
     state: Mutex<State>,
@@ -15,25 +15,25 @@ pub(crate) struct Rendezvous {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of parts that run at the same time.
+    /// The maximum number of parts that run at the same time.
     threads: usize,
-    /// The number of parts that have not ended.
+    /// The number of parts of the mini-batch that have not ended.
     left: usize,
     /// The slots whose plans are ready.
     arrived: Vec<usize>,
-    /// The number of rounds so far, and the error of the last one.
+    /// The number of rounds that have run, and the error of the last one.
     rounds: u64,
     failed: Option<BackendError>,
 }
 
-/// A part that runs; it ends when this is dropped.
+/// A running part. Dropping it ends the part.
 #[derive(Debug)]
 pub(crate) struct RunningPart<'a>(&'a Rendezvous);
 
 impl Rendezvous {
-    /// Begins a mini-batch of `parts` parts on `threads` threads, where each takes the next part
-    /// when its last one has ended. Each part must [begin](Self::part) and end, and none may wait
-    /// for another one elsewhere.
+    /// Begins a mini-batch of `parts` parts on `threads` threads. A thread that has ended a part
+    /// takes the next one. Each part must [begin](Self::part) and end, and parts may wait for each
+    /// other only in [`arrive`](Self::arrive).
     pub(crate) fn begin(&self, threads: usize, parts: usize) {
         let mut state = self.state();
         (state.threads, state.left) = (threads, parts);
@@ -67,7 +67,7 @@ impl Rendezvous {
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        // No thread begins the next round before this one has left.
+        // The next round waits for this part, so the error is still of this round.
         state.failed.clone().map_or(Ok(()), Err)
     }
 
@@ -81,7 +81,7 @@ impl Drop for RunningPart<'_> {
         let mut state = self.0.state();
         state.left = state.left.saturating_sub(1);
         if thread::panicking() {
-            // The other threads may not begin their parts now, so no part waits any more.
+            // Other threads may not begin their parts after a panic, so parts stop waiting.
             state.threads = 0;
         }
         drop(state);

@@ -28,8 +28,8 @@ pub struct KindReport {
     pub largest: u64,
     /// Number of batches by size: of 1 node, of 2 or 3, of 4 to 7, and so on by powers of two.
     pub sizes: Vec<u64>,
-    /// Lengths of the longest chains of the kind, summed over the graphs. No schedule has fewer
-    /// batches.
+    /// Length of the longest chain of the kind's nodes in each graph, summed over the graphs. No
+    /// schedule has fewer batches of the kind.
     pub chain: u64,
 }
 
@@ -88,7 +88,7 @@ impl KindReport {
         self.nodes as f64 / self.batches.max(1) as f64
     }
 
-    /// Says why the kind batches badly and what to try, or returns `None` if it batches well.
+    /// Returns the reason why the kind batches badly and what to try, or `None` if it batches well.
     #[must_use]
     pub fn advice(&self) -> Option<String> {
         let missed = self.batches.saturating_sub(self.chain);

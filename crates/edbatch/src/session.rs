@@ -1,5 +1,5 @@
 //! The loop over rounds: wire inputs into a graph, schedule it, plan it, run the plan and read the
-//! results; again while an input awaits a value.
+//! results. Rounds repeat until every input has ended.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ use crate::statistics::Tally;
 use crate::wiring::{Admission, Instances, Round};
 use crate::{EngineOptions, InputError, RunError};
 
-/// A backend with its slots. One thread at a time runs inputs in a slot.
+/// A backend, and a slot for each thread that runs parts of mini-batches on it.
 pub(crate) struct Session {
     program: Arc<Program>,
     backend: RwLock<Box<dyn Backend>>,
@@ -32,22 +32,22 @@ pub(crate) struct Session {
     rendezvous: Rendezvous,
 }
 
-/// The schedule and the plan of one part, and what makes them. All memory is kept for the next
-/// mini-batch.
+/// The scheduler, the planner and their results for one part of a mini-batch. The memory is kept
+/// for the next mini-batch.
 struct Slot {
     scheduler: Scheduler,
     schedule: Schedule,
     planner: Planner,
     plan: Plan,
     memory_limit: Option<u64>,
-    /// The graph that ran last.
+    /// The graph of the last run, kept for its memory.
     graph: Option<Graph>,
     round: Round,
-    /// The largest number of bytes for a schedule and a plan that could be allocated so far.
+    /// The largest trial allocation so far for a schedule and a plan, in bytes.
     listed: usize,
-    /// The number of rows that the last plan left for the next one.
+    /// The number of rows that the last plan keeps for the next one.
     stayed: usize,
-    /// The cost of the current run, or of the last one.
+    /// The counts and times of the current run, or of the last one.
     tally: Tally,
 }
 
@@ -55,7 +55,7 @@ struct Slot {
 const LIST_BYTES: usize = 160;
 
 impl Session {
-    /// A session with `slots` slots on this backend.
+    /// Creates a session with `slots` slots on this backend.
     pub(crate) fn new(
         program: Arc<Program>,
         backend: Box<dyn Backend>,
@@ -69,7 +69,7 @@ impl Session {
         Self { program, backend, initial, slots, rendezvous }
     }
 
-    /// A session with one slot on a fork of the backend, with the same policy.
+    /// Creates a session with one slot on a fork of the backend, with the same policy.
     pub(crate) fn fork(&self, options: &EngineOptions) -> Self {
         let (program, initial) = (self.program.clone(), self.initial.clone());
         let fork = Self::new(program, self.backend().fork(), initial, options, 1);
@@ -77,7 +77,8 @@ impl Session {
         fork
     }
 
-    /// Runs inputs in a slot and returns the cost. `sink` takes each input's outputs, or its error.
+    /// Runs inputs in a slot, and returns the counts and times. `sink` takes each input's outputs,
+    /// or its error.
     pub(crate) fn run<M: Model, I: Borrow<M::Input>, O: Output>(
         &self,
         slot: usize,
@@ -89,8 +90,8 @@ impl Session {
         self.rounds(slot, model, inputs, admission, sink, |_, _| Ok(ControlFlow::Continue(())))
     }
 
-    /// Returns the graphs of inputs, one for each round. A graph is run only if a value of it is
-    /// awaited.
+    /// Returns the graphs of inputs, one for each round. Runs a graph only if an input awaits one
+    /// of its values.
     pub(crate) fn graphs<M: Model>(
         &self,
         model: &M,
@@ -109,7 +110,8 @@ impl Session {
         Ok(graphs)
     }
 
-    /// Runs round after round, until nothing is left to do or `each` breaks before a round runs.
+    /// Runs rounds until every input has ended. `each` is called before each round runs, and may
+    /// end the loop.
     fn rounds<M: Model, I: Borrow<M::Input>, O: Output>(
         &self,
         slot: usize,
@@ -123,7 +125,7 @@ impl Session {
         let mut slot = self.slot(number);
         slot.begin();
         let graph = slot.graph.take().unwrap_or_else(|| Graph::new(self.program.network().clone()));
-        // Wiring writes the graph and the session reads it, in turns.
+        // The inputs' futures write the graph; between polls, this function reads it.
         let graph = RefCell::new(graph);
         graph.borrow_mut().clear();
         let (mut inputs, mut instances) = (inputs.into_iter(), Instances::new());
@@ -144,7 +146,7 @@ impl Session {
             let executing = Instant::now();
             {
                 let _stage = span!(DEBUG, "execute");
-                // The thread that arrives last reads the slots of all.
+                // The thread that arrives last locks the slots of all threads.
                 drop(slot);
                 self.rendezvous.arrive(number, |slots| self.execute(slots))?;
                 slot = self.slot(number);
@@ -202,7 +204,7 @@ impl Session {
         self.backend.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot, whatever a panic left in it: every run starts from the beginning.
+    /// Locks a slot, even after a panic: every run resets it first.
     fn slot(&self, slot: usize) -> MutexGuard<'_, Slot> {
         self.slots[slot].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -222,7 +224,7 @@ impl Slot {
     fn new(lifetimes: Lifetimes, options: &EngineOptions) -> Self {
         let scheduler = match lifetimes {
             Lifetimes::Reuse => Scheduler::default(),
-            // Batches side by side: the number of waves counts, not that of batches.
+            // Batches of a wave run concurrently, so the number of waves counts.
             Lifetimes::Distinct => Scheduler::by_depth(),
         };
         Self {
@@ -239,17 +241,18 @@ impl Slot {
         }
     }
 
-    /// Forgets the run before.
+    /// Resets the state of the previous run.
     fn begin(&mut self) {
         self.stayed = 0;
         self.tally.clear();
     }
 
-    /// Decides the batches of a graph, and where its values lie.
+    /// Schedules a graph, and plans the memory of its values.
     fn decide(&mut self, program: &Program, graph: &Graph) -> Result<(), RunError> {
         let bytes = LIST_BYTES * graph.nodes();
         if bytes > self.listed {
-            // The lists of schedulers and planners grow without an error of their own.
+            // Schedulers and planners cannot report a failed allocation, so try one of this size
+            // first.
             let what = "the schedule and the plan of a mini-batch";
             let memory = |_| BackendError::Memory { what, bytes: bytes as u64 };
             Vec::<u8>::new().try_reserve_exact(bytes).map_err(memory)?;
@@ -270,7 +273,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Rejects a plan that needs more memory than is allowed.
+    /// Rejects a plan that needs more memory than the limit.
     fn check_memory_limit(&self, backend: &dyn Backend) -> Result<(), RunError> {
         let Some(limit) = self.memory_limit else { return Ok(()) };
         let (values, weights) = (4 * self.plan.arena as u64, backend.bytes().weights as u64);
@@ -280,7 +283,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Counts a graph that has run.
+    /// Adds a graph that has run to the counts.
     fn count(&mut self, program: &Program, graph: &Graph) {
         let Tally { statistics, report } = &mut self.tally;
         statistics.nodes += graph.nodes() as u64;

@@ -1,11 +1,11 @@
 //! Wiring: each input's future calls cells until it ends or awaits a value.
 //!
-//! A round has two halves. [`Instances::wire`] polls every future that can go on and starts new
-//! inputs; the calls go into one graph, and a [`Round`] lists the values that are wanted of it.
-//! When the graph has run, [`Instances::resume`] hands the values out.
+//! A round has two halves. [`Instances::wire`] polls every waiting future and starts new inputs.
+//! Their calls go into one graph, and a [`Round`] lists the wanted values of this graph. When the
+//! graph has run, [`Instances::resume`] passes the values to the inputs.
 //!
-//! Inputs that never await a value share one instance, one after the other. So the number of
-//! instances is the number of inputs that wait at the same time, plus one.
+//! Inputs that never await a value use the same instance in sequence. So the number of instances is
+//! at most the maximum number of inputs that wait at the same time, plus one.
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ pub(crate) struct Instances<W, O> {
     records: Vec<RecordId>,
 }
 
-/// One input at a time: its future, and the mailbox through which the future is asked and answered.
+/// One input at a time: its future, and the mailbox for the future's requests and their answers.
 struct Instance<W, O> {
     mailbox: Rc<RefCell<Mailbox>>,
     /// `None` between inputs; the memory is kept.
@@ -44,17 +44,17 @@ struct Instance<W, O> {
     output: O,
 }
 
-/// The values that instances want of one graph, and what becomes of each input then.
+/// The wanted values of one graph, and the turns of the inputs that call its nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     /// The values to compute, and their uses.
     pub(crate) wanted: Vec<(Value, Want)>,
-    /// The elements of the values that inputs gave in this round, row after row.
+    /// The elements of the values that inputs gave in this round, in order.
     pub(crate) given: Vec<f32>,
     pub(crate) turns: Vec<Turn>,
 }
 
-/// The part of one input in a round.
+/// The result of polling one input in a round.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     /// The number of the input.
@@ -63,14 +63,14 @@ pub(crate) struct Turn {
     pub(crate) instance: usize,
     /// True if the input began in this round.
     pub(crate) began: bool,
-    /// The nodes that it called.
+    /// The nodes that its calls created.
     pub(crate) nodes: Range<usize>,
     /// The positions of the emitted values in [`Round::wanted`].
     emitted: Range<usize>,
     then: Then,
 }
 
-/// The end of a turn.
+/// The state of an input after a turn. Positions are indices into [`Round::wanted`].
 #[derive(Clone, Debug)]
 enum Then {
     /// The input awaits the elements of the value at this position.
@@ -83,12 +83,13 @@ enum Then {
     Failed(InputError),
 }
 
-/// Limits on the inputs that run.
+/// The conditions for starting and continuing inputs.
 #[derive(Clone, Copy)]
 pub(crate) struct Admission<'a> {
     /// The maximum number of inputs that run at the same time.
     pub(crate) width: usize,
-    /// Asked before each round for each input that has begun or is about to.
+    /// Returns false for the number of an input to cancel. Called before each round for each input
+    /// that is running or about to begin.
     pub(crate) still_wanted: &'a dyn Fn(usize) -> bool,
 }
 
@@ -106,8 +107,8 @@ where
         self.begun
     }
 
-    /// Polls the future of every waiting input, and then starts inputs while there is room. `start`
-    /// makes the future of the next input, or returns `None` if there is none.
+    /// Polls the future of every waiting input, and then starts new inputs, up to `admission.width`
+    /// in all. `start` makes the future of the next input, or returns `None` after the last one.
     ///
     /// Returns `false` if nothing was left to do; otherwise `round` describes the round.
     pub(crate) fn wire(
@@ -150,8 +151,8 @@ where
         !round.turns.is_empty()
     }
 
-    /// Hands the wanted values to `sink` and to the inputs that await them. Clears the graph and
-    /// makes the carried values its given ones. Returns the number of carried values.
+    /// Hands the wanted values to `sink` and to the inputs that await them. Clears the graph, and
+    /// gives the carried values to it. Returns the number of carried values.
     ///
     /// # Errors
     /// If memory for the outputs cannot be allocated.
@@ -195,7 +196,7 @@ where
         Ok(self.carry(&mut graph.borrow_mut(), round))
     }
 
-    /// Clears the graph and gives it the carried values. Returns their number.
+    /// Clears the graph, and gives the carried values to it. Returns their number.
     fn carry(&mut self, graph: &mut Graph, round: &Round) -> usize {
         let waiting = || round.turns.iter().filter(|turn| turn.waits());
         self.records.clear();
@@ -266,7 +267,7 @@ impl<W: Future<Output = Result<(), BuildError>>, O: Output> Instance<W, O> {
             then = Then::Failed(InputError::NotCarried);
         }
         if let Then::Failed(_) = then {
-            // Its calls stay in the graph; none of its values is read.
+            // The input's calls stay in the graph, but none of its values is read.
             round.wanted.truncate(first);
             emitted = first..first;
         }
@@ -282,8 +283,8 @@ impl<W: Future<Output = Result<(), BuildError>>, O: Output> Instance<W, O> {
 }
 
 impl Round {
-    /// Wants a value, and returns its position. A value that is `emitted` for the same use is not
-    /// wanted twice.
+    /// Adds a wanted value, unless the input already emits it for the same use. `emitted` has the
+    /// positions of its emitted values. Returns the position of the value.
     fn want(&mut self, value: Value, want: Want, emitted: Range<usize>) -> usize {
         let known = self.wanted[emitted.clone()].iter().rposition(|&known| known == (value, want));
         known.map_or_else(

@@ -1,17 +1,17 @@
-//! A mini-batch divided between threads: each wires, schedules and plans whole inputs.
+//! Divides a mini-batch between threads. Each thread wires, schedules and plans whole inputs.
 //!
 //! Threads that share batches wait for each other at every batch, fetch rows that another thread
-//! wrote, and idle while one of them plans. Inputs have nothing in common, so parts of a mini-batch
-//! need none of that: two threads take little more than half the time, wherever the cores are. A
-//! part must be large enough to fill its batches. A mini-batch of few inputs stays whole, and the
-//! threads share each batch.
+//! wrote, and idle while one of them plans. Inputs do not depend on each other, so parts of a
+//! mini-batch avoid these costs: two threads take little more than half the time, wherever their
+//! cores are. A part must be large enough to fill its batches. A mini-batch of few inputs is not
+//! divided, and the threads share each batch.
 //!
 //! A backend that [prefers forks](edbatch_runtime::Backend::prefers_forks) has a session per
 //! thread; then parts never wait for each other. The parts on any other backend share a session,
 //! and run their rounds together.
 //!
-//! If values are so large that those of a mini-batch leave the cache before they are read again
-//! (matrices, as in MV-RNN), parts that stay in the cache are faster on a single thread too.
+//! Large values, such as the matrices of MV-RNN, may leave the cache before they are read again.
+//! Then parts that fit into the cache are faster on a single thread too.
 
 use std::mem;
 use std::ops::Range;
@@ -27,31 +27,34 @@ use crate::statistics::Tally;
 use crate::wiring::Admission;
 use crate::{EngineOptions, InputError, RunError};
 
-/// Minimum inputs per thread for dividing a mini-batch.
+/// Minimum number of inputs per thread for dividing a mini-batch between threads.
 const MIN_INPUTS: usize = 4;
 
-/// Maximum inputs of a part. More inputs make batches no faster, but parts less even.
+/// Maximum number of inputs of a part. With more, batches are not faster, and their work differs
+/// more.
 const MAX_INPUTS: usize = 64;
 
-/// Bytes of values that stay in a cache: a quarter of the cache that the cores of a server share.
+/// Maximum mean size of a part's values, in bytes: a quarter of a server's shared cache of 32 MiB.
 const CACHED: u128 = 8 << 20;
 
 /// The sessions of an engine: one for each thread of its pool, or one for all of them.
 pub(crate) struct Workers {
-    /// The first one runs what is not divided; its backend may use the pool then.
+    /// The first session also runs streams and mini-batches that are not divided. Its backend may
+    /// use the pool for these.
     sessions: Vec<Session>,
     pool: ThreadPool,
 }
 
 impl Workers {
-    /// The sessions of a pool's threads: `first`, which has one slot or a slot per thread.
+    /// Creates the sessions of a pool's threads. `first` has a slot for each thread, or it has one
+    /// slot and is forked for the other threads.
     pub(crate) fn new(first: Session, options: &EngineOptions, pool: ThreadPool) -> Self {
         let forks = if first.slots() == 1 { pool.threads() - 1 } else { 0 };
         let forks: Vec<_> = (0..forks).map(|_| first.fork(options)).collect();
         Self { sessions: [first].into_iter().chain(forks).collect(), pool }
     }
 
-    /// The session that runs what is not divided.
+    /// Returns the session for streams and for mini-batches that are not divided.
     pub(crate) fn first(&self) -> &Session {
         &self.sessions[0]
     }
@@ -70,7 +73,7 @@ impl Workers {
         })
     }
 
-    /// The session and the slot of a thread.
+    /// Returns the session and the slot of a thread.
     fn place(&self, worker: usize) -> (&Session, usize) {
         match &self.sessions[..] {
             [session] => (session, worker),
@@ -78,7 +81,7 @@ impl Workers {
         }
     }
 
-    /// Returns the best number of parts.
+    /// Returns the number of parts into which to divide inputs.
     fn parts_of<M: Model>(&self, model: &M, inputs: &[M::Input]) -> usize {
         let (threads, all) = (self.pool.threads(), inputs.len());
         let for_threads = match all.div_ceil(threads * MAX_INPUTS) {
@@ -93,15 +96,15 @@ impl Workers {
         }
     }
 
-    /// Divides inputs into parts: a single part, if that is best.
+    /// Divides inputs into parts. There may be a single part.
     pub(crate) fn parts<M: Model>(&self, model: &M, inputs: &[M::Input]) -> Vec<Range<usize>> {
         let work: Vec<usize> = inputs.iter().map(|input| model.work(input)).collect();
         let parts = divide(&work, self.parts_of(model, inputs));
         parts.filter(|part| !part.is_empty()).collect()
     }
 
-    /// Runs a mini-batch. `outputs` has an entry per input, whose memory is used again. Returns the
-    /// cost of all threads together.
+    /// Runs a mini-batch. `outputs` has an entry per input, whose memory is reused. Returns the
+    /// counts and times, summed over the threads.
     pub(crate) fn run<M: Model, O: Output>(
         &self,
         model: &M,
@@ -134,7 +137,7 @@ impl Workers {
             let (tally, failed) = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
             match ran {
                 Ok(part) => tally.add(&part),
-                // Of several errors the first part's counts.
+                // If several parts fail, the first part's error is returned.
                 Err(error) if failed.as_ref().is_none_or(|&(other, _)| first < other) => {
                     *failed = Some((first, error.of_part(first)));
                 }
@@ -158,7 +161,7 @@ impl Workers {
         }
     }
 
-    /// Announces parts to the session in which they wait for each other, if there is one.
+    /// Prepares the rendezvous of the parts, if they share a session.
     fn begin(&self, threads: usize, parts: usize) {
         if let [session] = &self.sessions[..] {
             session.rendezvous().begin(threads, parts);
@@ -166,7 +169,7 @@ impl Workers {
     }
 }
 
-/// The results of a mini-batch. The entries of an earlier mini-batch lend their memory.
+/// The results of a mini-batch. The memory of the old entries is reused.
 struct Into<'a, O>(&'a mut [Result<O, InputError>]);
 
 impl<O: Output> Sink<O> for Into<'_, O> {
@@ -181,10 +184,10 @@ impl<O: Output> Sink<O> for Into<'_, O> {
     }
 }
 
-/// Cuts pieces of work, in their order, into `parts` parts of about the same work. Parts may be
+/// Divides consecutive pieces of work into `parts` ranges of about the same work. Ranges may be
 /// empty.
 fn divide(pieces: &[usize], parts: usize) -> impl Iterator<Item = Range<usize>> {
-    // Pieces without work are divided like others.
+    // Zero work counts as 1, so that such pieces are divided too.
     let work = |piece: &usize| (*piece).max(1) as u128;
     let all: u128 = pieces.iter().map(work).sum();
     let (mut end, mut before) = (0, 0);

@@ -1,4 +1,4 @@
-//! In a steady state, the number of allocations does not grow with the inputs of a mini-batch.
+//! A warm engine allocates nothing for the calls of a mini-batch.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator;
 
-/// Returns the number of allocations of a warm engine for a mini-batch, from wiring to rows in the
-/// caller's memory.
+/// Returns the number of allocations for a mini-batch by a warm engine, which has already run the
+/// mini-batch three times.
 fn warm<M: Model>(model: M, inputs: &[M::Input], tables: u64) -> usize {
     let parameters = Parameters::random(model.network(), &mut Xoshiro256PlusPlus::seed_from_u64(3));
     let options = EngineOptions::new().fold_tables(tables);
@@ -64,7 +64,7 @@ impl Model for Chain {
     }
 }
 
-/// One future wires all inputs, and the memory of earlier rows is reused.
+/// All inputs reuse the memory of one future, and the rows reuse the memory of earlier rows.
 #[test]
 fn allocations_without_awaits_do_not_grow_with_the_inputs() {
     let inputs: Vec<Vec<u32>> = (0..64).map(|i| (0..3 + i % 9).collect()).collect();
@@ -77,7 +77,7 @@ fn allocations_without_awaits_do_not_grow_with_the_inputs() {
     }
 }
 
-/// Every instance of a decoder has a future. A step allocates nothing.
+/// A decoder allocates a future for every input, but nothing for a step.
 #[test]
 fn steps_of_a_decoder_allocate_nothing() {
     let sizes = NmtSizes { source: 50, target: 30, embed: 8, hidden: 8 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The crates of ours that each crate may depend on, outside of tests.
+/// The workspace's crates that each crate may depend on, outside of tests.
 const ALLOWED: [(&str, &[&str]); 9] = [
     ("crates/pqtree", &[]),
     ("crates/edbatch-graph", &[]),
@@ -94,7 +94,7 @@ fn unsafe_stands_where_the_architecture_allows_it_alone() {
     }
 }
 
-/// pqtree is a library by itself, which may name its types as its field does.
+/// `pqtree` is an independent library, so its type names may also occur in other crates.
 #[test]
 fn no_two_public_types_have_the_same_name() {
     let mut declared: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -106,13 +106,13 @@ fn no_two_public_types_have_the_same_name() {
             }
         }
     }
-    // Had the scan missed the declarations, it would find nothing twice.
+    // Check that the scan finds declarations at all.
     assert!(["Engine", "Backend", "Kind", "Dag"].iter().all(|&name| declared.contains_key(name)));
     declared.retain(|_, files| files.len() > 1);
     assert!(declared.is_empty(), "public types with the same name: {declared:#?}");
 }
 
-/// Where every line, of code, comments or prose, has at most 100 characters.
+/// Folders in which every line of code, comments or prose has at most 100 characters.
 const NARROW: [&str; 10] = [
     "benches",
     "crates/edbatch",
@@ -140,7 +140,8 @@ fn lines_have_at_most_100_characters() {
     }
 }
 
-/// A file may be named by its path, or in short: `runtime/cpu.rs` is `edbatch-runtime/src/cpu.rs`.
+/// A document names a file by its path or in short: `runtime/cpu.rs` is
+/// `edbatch-runtime/src/cpu.rs`.
 #[test]
 fn files_that_the_documents_name_exist() {
     let folders = ["benches", "crates", "datasets", "xtask"];
@@ -166,7 +167,7 @@ fn files_that_the_documents_name_exist() {
     }
 }
 
-/// The name that a line declares, if it declares a public type.
+/// Returns the name of the public type that a line declares, if it declares one.
 fn public_type(line: &str) -> Option<&str> {
     let item = line.trim_start().strip_prefix("pub ")?;
     let item = item.strip_prefix("unsafe ").unwrap_or(item);
@@ -175,14 +176,14 @@ fn public_type(line: &str) -> Option<&str> {
     ["struct", "enum", "trait", "type", "union"].contains(&keyword).then_some(name)
 }
 
-/// The Rust files under a folder.
+/// Returns the Rust files under a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = text_files(folder);
     files.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
     files
 }
 
-/// The Rust and Markdown files under a folder, without build folders.
+/// Returns the Rust and Markdown files under a folder, without build folders.
 fn text_files(folder: &Path) -> Vec<PathBuf> {
     let (mut folders, mut files) = (vec![folder.to_path_buf()], Vec::new());
     while let Some(folder) = folders.pop() {

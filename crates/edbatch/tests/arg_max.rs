@@ -1,5 +1,5 @@
 //! `Engine::run_each_arg_max`: the index of the largest element of each row, without copying rows.
-//! All models are in `goldens.rs`.
+//! `goldens.rs` tests it with all models.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn engine<M: Model>(model: M, options: EngineOptions) -> Engine<M> {
     Engine::with_options(model, parameters, options).unwrap()
 }
 
-/// The indices of all inputs, in memory that is used again.
+/// Returns the indices for all inputs. The memory of earlier results is reused.
 fn arg_max_of<M: Model>(engine: &mut Engine<M>, inputs: &[M::Input]) -> Vec<Vec<u32>> {
     let mut results = vec![Ok(vec![9; 9]); 2];
     engine.run_each_arg_max_into(inputs, &RunOptions::new(), &mut results).unwrap();
@@ -129,7 +129,7 @@ mod on_devices {
     use super::*;
     use crate::emulated;
 
-    /// A device's backend that counts the bytes which its plans copy to the host.
+    /// The backend of a device. Counts the bytes that its plans copy to the host.
     struct Counting {
         backend: Box<dyn Backend>,
         program: Arc<Program>,
@@ -166,7 +166,8 @@ mod on_devices {
         }
     }
 
-    /// The bytes that leave a device for whole rows, and for indices; both have the same meaning.
+    /// Returns the number of bytes that a device copies to the host for whole rows, and for
+    /// indices. Checks that the indices agree with the rows.
     fn bytes<M: Model>(model: M, inputs: &[M::Input]) -> Option<[usize; 2]> {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let parameters = Parameters::random(model.network(), &mut rng);
@@ -197,7 +198,7 @@ mod on_devices {
         let nodes: usize = inputs.iter().map(edbatch_datasets::Tree::len).sum();
         let Some(trees) = bytes(model, &inputs) else { return };
         assert_eq!(trees, [4 * 5 * nodes, 4 * nodes]);
-        // A decoder's indices are awaited too, and leave once for both.
+        // A decoder also awaits its indices. Each is copied once for both uses.
         let (model, inputs) = translator();
         let steps: usize = (1..20).sum();
         let Some(words) = bytes(model, &inputs) else { return };

@@ -1,5 +1,5 @@
-//! The book in `docs`: every page is in its summary, every link leads somewhere, Rust is tested,
-//! and commands print what it says.
+//! The book in `docs`: every page is in its summary, every link has a target, Rust code is tested,
+//! and commands print the quoted output.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All Markdown files under a folder.
+/// Returns all Markdown files under a folder.
 fn pages(folder: &Path) -> Vec<PathBuf> {
     let (mut folders, mut pages) = (vec![folder.to_path_buf()], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -26,7 +26,7 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// Blocks between fences: the word after the opening fence, and the lines.
+/// Returns the blocks between fences: the word after the opening fence, and the lines.
 fn blocks(text: &str) -> Vec<(&str, String)> {
     let mut blocks: Vec<(&str, String)> = Vec::new();
     let mut open = false;
@@ -47,7 +47,7 @@ fn blocks(text: &str) -> Vec<(&str, String)> {
     blocks
 }
 
-/// Where links lead that are relative, without the anchors of sections.
+/// Returns the targets of relative links, without the anchors of sections.
 fn links(text: &str) -> Vec<&str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     let relative = targets.filter(|target| !target.contains("://") && !target.starts_with('#'));
@@ -150,7 +150,7 @@ mod unix {
             Self(folder)
         }
 
-        /// The output of commands.
+        /// Runs commands and returns their output.
         pub(crate) fn run(&self, commands: &str) -> String {
             let binary = Path::new(env!("CARGO_BIN_EXE_edbatch")).parent().unwrap();
             let path = format!("{}:{}", binary.display(), env::var("PATH").unwrap_or_default());

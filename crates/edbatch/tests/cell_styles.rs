@@ -1,5 +1,5 @@
-//! Random cells in every style, with every schedule of their operations: they compute what is
-//! declared, and no planner copies more than the style `Declaration`.
+//! Random cells in several styles, with the schedules of several policies: the plans are valid, and
+//! the styles `Planned` and `Paper` copy at most as much as `Declaration`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use edbatch_testing::networks::{Random, random_graph, random_network};
 use proptest::prelude::*;
 use rand::SeedableRng;
 
-/// Returns the memory that each cell of a program moves.
+/// Checks each cell of a program, and returns the memory that a call of it moves.
 fn moved(program: &Program) -> Vec<Moved> {
     for (kind, plan) in program.cells().iter().enumerate() {
         check_cell(program, Kind::new(kind), plan).unwrap();
@@ -23,8 +23,8 @@ fn moved(program: &Program) -> Vec<Moved> {
     program.cells().iter().map(|plan| plan.moved(1)).collect()
 }
 
-/// Checks that plans copy at most the bytes of the declaration, and that the best schedules are the
-/// shortest.
+/// Checks that the planners copy at most as much as the style `Declaration`, and that no policy
+/// finds a shorter schedule than `cell_schedules`.
 fn never_worse(network: Network) {
     let network = Arc::new(network);
     let style = |style| moved(&Program::new(network.clone(), style).unwrap());
@@ -51,7 +51,7 @@ fn never_worse(network: Network) {
     }
 }
 
-/// Checks that a backend counts the memory kernels and bytes of the plans.
+/// Checks that the backend `Count` reports the memory kernels and bytes of the plans.
 fn counted(network: Network, initial: Value, rng: &mut Random) {
     let network = Arc::new(network);
     let graph = random_graph(&network, initial, rng);

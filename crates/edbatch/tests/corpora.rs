@@ -1,4 +1,4 @@
-//! Corpora in 64 shards, run by real schedulers while processes are killed: the lines equal the
+//! Corpora in 64 shards, run by Ray and by xargs while processes are killed: the lines equal the
 //! lines of one process, every mark exists, and no partial file is left.
 //!
 //! `cargo xtask ci --only corpora` runs these tests. The Ray test needs a Python with Ray;
@@ -145,7 +145,7 @@ fn processes_of_xargs_may_be_killed() {
     }
 }
 
-/// Kills the process of a shard that is being written.
+/// Kills the process of a shard that is being written. Returns false if it finds no such process.
 #[cfg(unix)]
 fn kill_one(out: &Path, pids: &Path) -> bool {
     let partial = names(out).into_iter().find(|name| name.ends_with(".partial"));

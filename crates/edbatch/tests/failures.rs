@@ -194,7 +194,7 @@ impl Model for Ends {
     }
 }
 
-/// Is ready when another thread has slept.
+/// Completes when another thread has slept for a millisecond.
 async fn timer() {
     let slept = Arc::new(AtomicBool::new(false));
     let mut begun = false;

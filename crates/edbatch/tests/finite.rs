@@ -1,5 +1,5 @@
-//! `interpret_finite` finds the first call of an input that makes a NaN or an infinity, compared
-//! with a naive search of all values.
+//! `interpret_finite` finds the same first call with a NaN or an infinity as a naive search of all
+//! values.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ fn weights(network: &Network) -> Parameters {
     Parameters::random(network, &mut Xoshiro256PlusPlus::seed_from_u64(5))
 }
 
-/// Searches all values of an input for the first element that is not finite. The model awaits
-/// nothing.
+/// Searches all values of an input for the first element that is not finite. The model must not
+/// await values.
 fn naive<M: Model<Input: Clone> + Clone>(
     model: &M,
     weights: &Parameters,
@@ -73,7 +73,8 @@ fn naive<M: Model<Input: Clone> + Clone>(
     None
 }
 
-/// Runs an input by `interpret_finite`: its rows as bits, or the call that it reports.
+/// Runs an input with `interpret_finite`. Returns its rows as bits, or the call that the error
+/// reports.
 fn check<M: Model<Input: Clone>>(
     model: &M,
     weights: &Parameters,
@@ -88,13 +89,13 @@ fn check<M: Model<Input: Clone>>(
     }
 }
 
-/// Runs an input by `interpret`: its rows as bits.
+/// Runs an input with `interpret`. Returns its rows as bits.
 fn plain<M: Model<Input: Clone>>(model: &M, weights: &Parameters, input: &M::Input) -> Vec<u32> {
     let interpreted = interpret(model, weights, std::slice::from_ref(input)).unwrap();
     interpreted.outputs[0].iter().flatten().map(|x| x.to_bits()).collect()
 }
 
-/// Plants NaNs and infinities in each tensor, and checks every input.
+/// Sets elements of each tensor to a NaN or an infinity, and checks every input.
 fn check_every_weight<M: Model<Input: Clone> + Clone>(model: &M, inputs: &[M::Input]) {
     let network = model.network();
     let good = weights(network);
@@ -125,7 +126,7 @@ fn check_every_weight<M: Model<Input: Clone> + Clone>(model: &M, inputs: &[M::In
                     (got, expected) => panic!("{}: {got:?}, {expected:?}", parameter.name),
                 }
             }
-            // Of a mini-batch, the first input that fails is reported.
+            // In a mini-batch, the first input that fails is reported.
             let got = match interpret_finite(model, &weights, inputs) {
                 Ok(_) => None,
                 Err(RunError::Input { instance, error: InputError::NotFinite(call) }) => {
@@ -255,7 +256,7 @@ fn a_row_of_a_table_fails_only_the_inputs_that_read_it() {
     assert_eq!(weight.name, network.parameter(id).name);
 }
 
-/// A decoder has a graph for each step. Calls are counted over all of them.
+/// A decoder has a graph for each step. Calls are counted over all graphs.
 #[test]
 fn an_input_that_awaits_values_may_fail_at_any_step() {
     let sizes = NmtSizes { source: 12, target: 9, embed: 4, hidden: 4 };

@@ -1,5 +1,5 @@
-//! Folded tables: operations that depend only on a row of a table run at load, for all rows. Which
-//! tables are folded, what mini-batches save, and which options conflict.
+//! Folded tables: operations that depend only on a row of a table run at load, for all rows. Tests
+//! which tables are folded, what mini-batches save, and which options conflict.
 //!
 //! `goldens.rs`, `random_networks.rs` and `emulated.rs` check that results do not change.
 
@@ -102,8 +102,8 @@ fn operands_are_rows_of_the_folded_tables() {
 #[test]
 fn check_rejects_wrong_reads_of_folded_tables() {
     let (all, none) = (program(u64::MAX), program(0));
-    // A row that the input does not name, a row of the other table, inside a row, after the last
-    // row.
+    // A row that the input does not read, a row of the other table, the middle of a row, and after
+    // the last row.
     for other in [80, 16, 97, 16 * (CHARS + WORDS) as u32] {
         let (_, says) = checked(&all, &all, |plan| plan.rows[0] = other);
         assert!(
@@ -148,7 +148,7 @@ fn folded_tables_save_the_prologues() {
     assert_eq!(hoisted.written_bytes - folded.written_bytes, 4 * 16 * (4 + 1));
 }
 
-/// Folded tables count as weights. Weights that only their computation needs are freed.
+/// Folded tables count as weights. Weights that are needed only to compute them are freed.
 #[test]
 fn folded_tables_are_shared_weights() {
     let model = model();

@@ -1,4 +1,4 @@
-//! Rows of the caller's floats are values like computed ones, with every policy and backend.
+//! Rows that the caller gives are used like computed values, with every policy and backend.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 const WIDTH: usize = 5;
 
 /// A chain over vectors given by the caller. It awaits its state at every second step, and carries
-/// the state and the next vector across.
+/// the state and the next vector across the await.
 #[derive(Clone)]
 struct Chain {
     network: Arc<Network>,

@@ -2,7 +2,7 @@
 //!
 //! Each model has a folder of expected outputs: three inputs in `goldens-small/` next to this file,
 //! and more in `$EDBATCH_SHARED/goldens/` if that variable is set. Outputs must agree within 1e-4,
-//! with any mini-batch size, with any policy, and by the interpreter. On the CPU, all mini-batch
+//! with any mini-batch size, with any policy, and with the interpreter. On the CPU, all mini-batch
 //! sizes and policies must give the same bits.
 
 use std::fs;
@@ -129,7 +129,7 @@ fn lattice_gru() {
     }
 }
 
-/// A folder of goldens.
+/// A model's folder of goldens, which are inputs with expected outputs.
 struct Golden {
     folder: PathBuf,
     config: Value,
@@ -266,7 +266,8 @@ impl Golden {
         first
     }
 
-    /// A device computes the bits of the CPU, in any order of its threads, blocks and jobs.
+    /// Checks that emulated devices compute the same bits as the CPU, in any order of their
+    /// threads, blocks and jobs.
     #[cfg(feature = "cuda")]
     fn check_on_devices<M: Model + Clone>(
         &self,
@@ -319,7 +320,7 @@ impl Golden {
         }
     }
 
-    /// Checks the names of the largest scores of each row, up to `end`.
+    /// Checks the name of the largest score of each row, except where this score is at `end`.
     fn check_names(&self, key: &str, outputs: &[Rows], names: &[String], end: Option<u32>) {
         for (rows, expected) in outputs.iter().zip(&self.expected) {
             let ids = rows.iter().map(arg_max).filter(|&id| Some(id) != end);

@@ -1,4 +1,4 @@
-//! Hoisting: operations that depend on one argument only run once per distinct row, or for many
+//! Hoisting: operations that depend on a single argument run once per distinct row, or for many
 //! calls at once.
 
 use edbatch::Engine;
@@ -59,7 +59,7 @@ fn a_layer_multiplies_all_outputs_of_the_layer_below_at_once() {
 
 #[test]
 fn batches_are_joined_until_they_have_enough_calls() {
-    // Five batches of 15 calls each. 64 calls would be enough.
+    // Five batches of 15 calls are joined: four have fewer than 64 calls.
     let expected = [("fwd.0", 3), ("fwd.1", 75), ("bwd.0", 3), ("bwd.1", 75)];
     assert_eq!(hoisted(tagger(), &sentences(15)), named(&expected));
     // Batches of 16 calls are not joined.
@@ -75,9 +75,9 @@ fn the_projection_of_a_word_is_hoisted_with_its_dependents() {
     let encoder = program.cells().iter().find(|cell| cell.name == "encoder").unwrap();
     let hoisted = encoder.hoisted.as_ref().unwrap();
     assert_eq!(hoisted.from, Base::Table(0));
-    // The projection, its tanh, and the product by all four gates' input weights.
+    // The projection, its tanh, and the product with all four gates' input weights.
     assert_eq!(hoisted.prologue.steps.len(), 3, "{}", hoisted.prologue);
-    // The product by the state's weights, added to it, and the rest of the LSTM.
+    // The product with the state's weights, added to the hoisted row, and the rest of the LSTM.
     assert_eq!(hoisted.body.steps.len(), 2, "{}", hoisted.body);
     assert_eq!(hoisted.prologue.output_width, 4 * 4);
 }

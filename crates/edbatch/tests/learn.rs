@@ -35,7 +35,7 @@ fn a_learned_policy_changes_batches_and_no_result() {
         assert_eq!(learned.statistics().batches, 0, "nothing awaits a value, so nothing is run");
         assert_eq!(learned.run(&inputs).unwrap(), expected);
         assert!(learned.statistics().batches < agenda.statistics().batches);
-        // The table itself, whether the engine took it or not: it decides, and is counted right.
+        // Run the learned table, even if the engine rejected it, and compare the number of batches.
         assert!(outcome.table.len() > 2, "{:?}", outcome.table);
         let mut by_table = engine();
         let kinds = model.network().cells().len();
@@ -47,7 +47,7 @@ fn a_learned_policy_changes_batches_and_no_result() {
     assert_eq!(outcomes[0].table, outcomes[1].table, "the same seed, the same table");
 }
 
-/// Inputs that make no node are nothing to learn from, and say so.
+/// Learning from inputs that call no cell is an error.
 #[test]
 fn nothing_is_learned_from_nothing() {
     let sizes = LatticeSizes { chars: 9, words: 9, embed: 4, hidden: 4, classes: 3 };

@@ -62,12 +62,13 @@ impl Model for Huge {
     }
 }
 
-/// Returns all nodes of a graph, with their elements wanted.
+/// Returns the elements of all nodes of a graph as wanted values.
 fn every(graph: &Graph) -> Vec<(Value, Want)> {
     (0..graph.nodes()).map(|node| (NodeId::new(node).into(), Want::Elements)).collect()
 }
 
-/// Plans calls, in batches of at most `width` calls of one kind.
+/// Plans calls, in batches of at most `width` calls of one kind. `wanted` returns the wanted
+/// values.
 fn planned(
     planner: &mut Planner,
     program: &Program,
@@ -135,7 +136,7 @@ fn the_arena_is_limited_to_32_bits() {
             );
         }
     }
-    // Rows that are not read any more are reused.
+    // Rows that no later step reads are reused.
     let none = |_: &Graph| Vec::new();
     let plan = planned(&mut Planner::default(), &program, &[huge.large; 100], (1, none)).unwrap();
     assert_eq!(plan.arena, LARGE as usize);
@@ -190,7 +191,7 @@ fn cells_tables_and_records_have_limits() {
             network.cell("c", record, |cell| vec![cell.constant(1.0, shape)]).unwrap();
         })
     };
-    // Three times the elements, each with a cache line of padding, are below 2³¹.
+    // Three vectors of `max` elements, each with a cache line of padding, are below 2³¹.
     let max = ((1_u64 << 31) - 1) / 3 - 16;
     assert!(cell(max as u32).is_ok());
     let error = cell(max as u32 + 1).unwrap_err();

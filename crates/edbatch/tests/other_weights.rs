@@ -9,7 +9,8 @@ use edbatch_runtime::Parameters;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// Computes (a - b) x of a word. The matrices are declared in the given order.
+/// Computes (a - b) x, where x is the embedding of a word. The matrices a and b are declared in a
+/// given order.
 #[derive(Clone)]
 struct Difference {
     network: Arc<Network>,

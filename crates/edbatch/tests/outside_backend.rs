@@ -1,4 +1,4 @@
-//! A backend written outside of the workspace's libraries, with public items only.
+//! A backend that uses only public items, as if it were written outside of the workspace.
 
 use std::error::Error;
 use std::fmt;
@@ -20,7 +20,7 @@ struct Remote {
     parameters: Parameters,
     lifetimes: Lifetimes,
     rounds: Arc<AtomicUsize>,
-    /// The round that fails.
+    /// The number of the round that fails.
     fails: usize,
 }
 
@@ -143,7 +143,7 @@ fn an_engine_rejects_the_program_of_another_network_and_a_backend_with_another_p
     assert!(engine(&right, &parameters(8), &right).is_none());
     let error = engine(&wide, &parameters(16), &wide).unwrap();
     assert!(matches!(error, EngineError::NetworkOfProgram), "{error}");
-    // Equal programs may have folded other tables.
+    // An equal program may have other folded tables, so the engine requires the same `Arc`.
     let error = engine(&right, &parameters(8), &same).unwrap();
     assert!(matches!(error, EngineError::ProgramOfBackend), "{error}");
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Phrases that read like a literal translation, in verbose syntax.
+/// A regular expression, in verbose syntax, for phrases that read like a literal translation.
 const MARKERS: &str = r"(?ix)
     \bso\ (?:many|much|long|few)\b | \bbehind\b | \b(?:that|those)\ of\b | \bis\ none\b |
     \bcan(?:not|'t)?\ be\ had\b | \bare\ none\b | \bof\ which\b | \bof\ whom\b | \bbut\ for\b |
@@ -20,7 +20,7 @@ const MARKERS: &str = r"(?ix)
 /// Beginnings of phrases that are plain although they contain a marker.
 const PLAIN: &str = r"(?i)\bso (?:many|much|long|few) (?:as|that|so)\b|\bstands? for\b";
 
-/// Openings that do not name their subject. A question may open this way.
+/// Openings of doc comments that do not name their subject. A question may open this way.
 const HEADLESS: &str = r"^(?:What|Whether|Who|How many|How much|So many|As)\b(?:[^.?]*)(?:\.|$)";
 
 static REGEX: LazyLock<[Regex; 5]> = LazyLock::new(|| {
@@ -28,8 +28,8 @@ static REGEX: LazyLock<[Regex; 5]> = LazyLock::new(|| {
         .map(|pattern| Regex::new(pattern).unwrap())
 });
 
-/// The prose of a file, line by line, and whether the line opens a doc comment: Markdown without
-/// code blocks and tables, or comments and long strings.
+/// Returns the prose of a file: each line's number, its text, and whether it opens a doc comment.
+/// Prose is Markdown without code blocks and tables, or comments and long strings.
 fn prose<'a>(path: &str, text: &'a str) -> Vec<(usize, &'a str, bool)> {
     let [.., comment, string] = &*REGEX;
     let (mut found, mut fenced, mut previous_doc) = (Vec::new(), false, false);

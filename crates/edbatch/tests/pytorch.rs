@@ -119,7 +119,8 @@ fn stack(name: &str, layers: usize, step: Step, backward: bool) -> Stack {
     Stack { network: Arc::new(network), layers, start, backward }
 }
 
-/// Runs PyTorch's weights and compares h of each step with columns of PyTorch's output.
+/// Runs a stack with PyTorch's weights, and compares h of each step with columns of PyTorch's
+/// output.
 fn check(stack: Stack, module: Recurrent<'_>, output: &str, first_column: usize) {
     let file = SafeTensors::deserialize(FILE).unwrap();
     let zeros = [0; 4 * HIDDEN];

@@ -145,7 +145,7 @@ fn engines_share_the_teams_of_a_device() {
     });
 }
 
-/// Resident in few or in many blocks, or streamed: the weights' places change no bit.
+/// Results are bit-identical whether weights are resident in few or many blocks, or streamed.
 #[test]
 fn no_bit_depends_on_the_size_of_the_teams() {
     let Some(subject) = trees() else { return };
@@ -168,7 +168,7 @@ fn no_bit_depends_on_the_size_of_the_teams() {
     }
 }
 
-/// Forks are on several devices in turn, and all parts of a mini-batch on one.
+/// Forks use the devices in turn. All parts of a mini-batch run on one device.
 #[test]
 fn forks_take_devices_in_turn() {
     let Some(subject) = trees() else { return };
@@ -202,7 +202,7 @@ fn forks_take_devices_in_turn() {
     assert!(error.contains("at least one"), "{error}");
 }
 
-/// Results are near the CPU's, and have the same bits in all mini-batches and teams.
+/// Results are near the CPU's, and have the same bits for all sizes of mini-batches and teams.
 #[test]
 fn tf32_is_near_and_does_not_depend_on_the_mini_batch() {
     let Some(subject) = trees() else { return };
@@ -237,7 +237,7 @@ fn tf32_is_near_and_does_not_depend_on_the_mini_batch() {
     assert!((1e-5..5e-3).contains(&worst), "{worst}");
 }
 
-/// A translator that cannot bear sources of seven words.
+/// A translator that panics on sources of seven words.
 #[derive(Clone)]
 struct Superstitious(LstmNmt);
 
@@ -254,7 +254,7 @@ impl Model for Superstitious {
     }
 }
 
-/// Parts do not wait for one that has panicked, and the engine goes on.
+/// Parts do not wait for one that has panicked, and the engine can run the next mini-batch.
 #[test]
 fn a_panic_of_a_part_leaves_the_others() {
     let Some(Subject { model, parameters, mut inputs, expected }) = translator() else { return };

@@ -1,5 +1,5 @@
-//! The number of threads does not change a bit of the results. Threads share parts of large
-//! mini-batches, tiles of large batches, columns of small batches, and hoisted rows.
+//! Results are bit-identical for any number of threads. Threads share parts of large mini-batches,
+//! tiles of large batches, columns of small batches, and hoisted rows.
 
 use edbatch::{Engine, EngineError, EngineOptions, InputError, Rows, RunError};
 use edbatch_datasets::generate;
@@ -55,7 +55,8 @@ fn sentence(words: usize) -> edbatch_datasets::Sentence<u32> {
     edbatch_datasets::Sentence { tags: vec![None; words.len()], words }
 }
 
-/// Every part has its own graph; other counts do not depend on the threads.
+/// Every part has its own graph and batches. The numbers of inputs and nodes do not depend on the
+/// threads.
 #[test]
 fn counts_of_parts_are_summed() {
     let (model, parameters) = tagger();
@@ -64,7 +65,7 @@ fn counts_of_parts_are_summed() {
         let options = EngineOptions::new().threads(threads).counts();
         let mut engine = Engine::with_options(model.clone(), parameters.clone(), options).unwrap();
         engine.run(&inputs).unwrap();
-        // Too few inputs for parts.
+        // Too few inputs to divide.
         engine.run(&inputs[..3]).unwrap();
         let nodes: Vec<u64> =
             engine.report().unwrap().kinds.iter().map(|kind| kind.nodes).collect();
@@ -73,7 +74,7 @@ fn counts_of_parts_are_summed() {
     let ((one, kinds), (three, kinds_of_three)) = (counted(1), counted(3));
     assert_eq!((one.instances, one.nodes, one.graphs), (15, three.nodes, 2));
     assert_eq!((three.instances, three.graphs, kinds_of_three), (15, 4, kinds));
-    // 12 sentences in one batch take the steps of the longest. Parts need more batches.
+    // A single part takes the steps of its longest sentence. Three parts need more batches.
     assert!(three.batches > one.batches, "{} {}", three.batches, one.batches);
     assert_eq!(three.weight_bytes, one.weight_bytes);
     assert!(three.counts.unwrap().bound > one.counts.unwrap().bound);
@@ -165,7 +166,7 @@ fn trees_of_all_sizes() {
     check(MvRnn::new(MvRnnSizes { vocabulary: 90, hidden: 20, classes: 5 }).unwrap(), &trees);
 }
 
-/// A single thread, too, runs matrices larger than the cache in parts, but not in a stream.
+/// Even on a single thread, matrices larger than the cache run in parts, except in a stream.
 #[test]
 fn matrices_run_in_parts_that_fit_the_cache() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
@@ -198,7 +199,7 @@ fn decoders_are_not_divided_on_one_thread() {
     assert_eq!(engine.parts(&vec![source; 64]).len(), 1);
 }
 
-/// A part's memory serves mini-batches that are not divided, too.
+/// Mini-batches that are not divided reuse the memory of a part.
 #[test]
 fn divided_and_undivided_mini_batches_share_memory() {
     let (model, parameters) = tagger();
@@ -250,7 +251,7 @@ fn an_engine_starts_its_threads_once() {
     let inputs: Vec<_> = (0..64).map(|_| sentence(5)).collect();
     engine.run(&inputs).unwrap();
     engine.run(&inputs[..1]).unwrap();
-    // Other tests of this process start and end threads too; seven remain.
+    // Other tests of this process start and end threads too, so the bound is not exact.
     let started = threads().unwrap() as isize - before as isize;
     assert!(started < 14, "{started} threads for 7 helpers");
     drop(engine);

@@ -1,6 +1,6 @@
 //! The number of waves of whole data sets on a device.
 //!
-//! It is exact, because it depends on the inputs and the policy only.
+//! The expected numbers are exact, because they are counted, not measured.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use edbatch_runtime::Parameters;
 use edbatch_testing::shared;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// Totals of the command lists of a set.
+/// Totals of the command lists of a data set.
 #[derive(Default)]
 struct Lists {
     launches: usize,
@@ -29,8 +29,7 @@ struct Lists {
     words: usize,
 }
 
-/// Counts batches and waves of a set in mini-batches of 64 inputs, outputs included, and the
-/// mini-batches.
+/// Counts the batches, the waves and the mini-batches of a data set, in mini-batches of 64 inputs.
 fn count(
     name: ModelName,
     file: &str,
@@ -63,8 +62,8 @@ fn count(
             check_waves(&plan, &waves, &mini_batch).unwrap();
             let waves = waves.iter().max().map_or(0, |&last| last as usize + 1);
             counts = [counts[0] + schedule.len(), counts[1] + waves, counts[2] + 1];
-            // The host gives the initial values. There is a launch per wave, and one before and
-            // after.
+            // The host gives the initial values. There is a launch for each phase of each wave, and
+            // launches copy values in and out.
             let initial = (program.network().initial_values().len(), 0);
             commands.write(&program, &table, &plan, initial).unwrap();
             lists.launches += commands.waves();
@@ -75,7 +74,7 @@ fn count(
     Some((counts, lists))
 }
 
-/// On lattices `Critical` has fewer batches, and by depth the fewest waves.
+/// On lattices, the default policy has fewer batches, and `by_depth` has fewer waves.
 #[test]
 fn only_lattices_have_fewer_waves_by_depth() {
     let (by_depth, default): (fn() -> _, fn() -> _) = (Scheduler::by_depth, Scheduler::default);
@@ -100,7 +99,7 @@ fn only_lattices_have_fewer_waves_by_depth() {
             writeln!(got, "{} {how}: {counts}\n{list}", name.name()).unwrap();
         }
     }
-    // Prologues for rows of a table are a wave of their own, unless the table is folded.
+    // Prologues for rows of a table add a wave, unless the table is folded.
     let expected = "\
         tree_lstm by depth: 766 batches, 766 waves, 35 mini-batches\n\
         801 launches, 258543 jobs, 1763925 words\n\
@@ -140,8 +139,8 @@ fn phases_of(network: &Arc<Network>) -> String {
     program.cells().iter().map(of_cell).collect::<Vec<_>>().join(", ")
 }
 
-/// A phase ends where a product reads columns that other units have just computed: the reset state
-/// of a gated recurrent unit, the hidden layer of an output.
+/// A phase ends where a product reads columns that other units of work have just computed, such as
+/// the reset state of a GRU or the hidden layer of an output.
 #[test]
 fn an_lstm_is_one_phase_and_a_gru_is_two() {
     let trees = TreeSizes { vocabulary: 9, embed: 4, hidden: 4, classes: 2 };

@@ -16,10 +16,10 @@ use serde_json::{Map, Value, json};
 use super::at_least_one;
 use super::failure::Failure;
 
-/// Prints for each cell of a model the number of batches inside it, memory kernels and bytes by the
-/// paper's rule, and measured traffic and time of three plans.
+/// Prints figures for each cell of a model: the number of batches inside it, memory kernels and
+/// bytes by the paper's rule, and the memory traffic and the measured time of three plans.
 ///
-/// The seven cells of the paper's table can be named as in the paper.
+/// The model can also be a cell of the paper's table, named as in the paper.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +32,7 @@ pub(crate) struct Cells {
     /// A model's folder, the name of a model, the name of one of the paper's cells, or `paper` for
     /// all seven cells of the paper.
     model: String,
-    /// Elements of a hidden vector, for names of models and cells.
+    /// Elements of a hidden vector. Not used for a model's folder.
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     hidden: usize,
     /// Calls in a batch.
@@ -41,7 +41,7 @@ pub(crate) struct Cells {
     /// Print a JSON array instead of a table.
     #[arg(long)]
     json: bool,
-    /// The plan to draw, or whose copies are listed.
+    /// The plan whose copies are listed, or that --picture draws.
     #[arg(long, value_name = "L", value_enum, default_value_t = Layout::Ours)]
     layout: Layout,
     /// Print a picture of the memory layout of each cell instead of the table.
@@ -52,7 +52,7 @@ pub(crate) struct Cells {
 /// A plan of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Layout {
-    /// Batches inside the cell, laid out by Alg. 2; one kernel per operation.
+    /// Batches inside the cell, laid out by the paper's Algorithm 2; one kernel per operation.
     Paper,
     /// One operation at a time, in the order of declaration.
     Declaration,
@@ -159,7 +159,8 @@ impl Cells {
     }
 }
 
-/// Returns a lexicon for a model by name. Cells do not depend on the number of words.
+/// Returns a small lexicon for a model that is given by name. Cells do not depend on the number of
+/// words.
 fn small_lexicon(family: Family) -> Lexicon {
     let words = Vocabulary::from_tokens(["a", "b"]);
     let other = words.clone();
@@ -202,8 +203,8 @@ fn json(report: &CellReport) -> Value {
     })
 }
 
-/// Prints for each cell two lines by the paper's rule, declared and planned, and a line per plan,
-/// with the copies of the `chosen` one.
+/// Prints for each cell two lines by the paper's rule (declared and planned) and a line per plan.
+/// The copies of the plan `chosen` follow its line.
 fn print_table(reports: &[CellReport], chosen: Layout) {
     let calls = reports.first().map_or(0, |report| report.calls);
     println!("batches of {calls} calls");

@@ -23,7 +23,7 @@ pub(crate) struct Compile {
     /// Architecture of the GPU: sm_80 (A100), sm_86, sm_89, sm_90a (H100, H200), sm_100, sm_120.
     #[arg(long, value_name = "ARCH")]
     arch: String,
-    /// Precision of products.
+    /// Precision of matrix products.
     #[arg(long, value_name = "P", value_enum, default_value_t = Precision::Exact)]
     precision: Precision,
 }

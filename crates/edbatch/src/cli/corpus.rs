@@ -29,11 +29,11 @@ pub(crate) struct Corpus<'a> {
     open: Option<OpenFile>,
 }
 
-/// The share of a shard, and the files that it has read so far.
+/// A shard's share of the corpus, and the files that it has read so far.
 struct Share {
     shard: Shard,
     division: Division,
-    /// The number of inputs of files that were counted before.
+    /// The known numbers of inputs of files, by the index of the file.
     counted: BTreeMap<usize, u64>,
     hash: SharedHash,
     read: Vec<MarkedFile>,
@@ -46,7 +46,7 @@ struct OpenFile {
     inputs: Inputs,
     /// The number of inputs taken from `inputs`.
     taken: u64,
-    /// Which lines `inputs` contains, if not all of them.
+    /// The lines that `inputs` contains, or `None` for all lines.
     some: Option<SomeLines>,
     /// The number of bytes hashed before this file.
     hashed: u64,
@@ -69,11 +69,11 @@ pub(crate) struct Numbered {
 /// The place of an input.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    /// The number in the corpus.
+    /// The number of the input in the corpus, from 0.
     pub(crate) number: u64,
     /// The index of the file.
     pub(crate) file: usize,
-    /// The number in the file.
+    /// The number of the input in the file, from 0.
     pub(crate) index: u64,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Corpus<'a> {
         Ok(OpenFile { file, first, inputs, taken: 0, some, hashed })
     }
 
-    /// Records the end of a file.
+    /// Records a file that has been read completely.
     fn close(&mut self, open: &OpenFile) {
         let lines =
             open.some.as_ref().map_or(open.taken, |some| some.lines.load(Ordering::Relaxed));
@@ -238,7 +238,7 @@ impl Share {
         self.division == Division::Lines || self.shard.takes(file as u64)
     }
 
-    /// Returns the shard's first number that is at least `number`.
+    /// Returns the number of the shard's first input from `number` on.
     fn first_from(&self, number: u64) -> u64 {
         let (own, of) = (u64::from(self.shard.number), u64::from(self.shard.of));
         number + (own + of - number % of) % of
@@ -267,7 +267,7 @@ fn count_inputs(folder: &Folder, path: &Path) -> Result<u64, Error> {
     Ok(count)
 }
 
-/// Changes the line of an error.
+/// Sets the line number of an error.
 fn at_line(mut error: Error, line: u64) -> Error {
     match &mut error {
         Error::Read { at, .. } | Error::Format { at, .. } | Error::Truncated { at, .. } => {

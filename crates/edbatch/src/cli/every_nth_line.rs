@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The lines `first`, `first + step`, `first + 2 step`, … of a reader, counted from 0.
+/// Reads the lines `first`, `first + step`, `first + 2 step`, … of a reader, counted from 0.
 ///
 /// *Cost.* One search for the end of each line. Skipped lines are neither checked nor stored.
 pub(crate) struct EveryNthLine<R> {

@@ -18,7 +18,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// A failure with the text of an error, which names file and line itself.
+    /// A failure with the text of an error that already names the file and the line.
     pub(crate) fn new(error: impl Display) -> Self {
         Self::Message(error.to_string())
     }
@@ -28,7 +28,8 @@ impl Failure {
         Self::Message(format!("{}: {error}", file.display()))
     }
 
-    /// A policy that cannot be opened. A word that is not the name of a policy is taken for a file.
+    /// A policy that cannot be opened. A word that is not the name of a policy is treated as a file
+    /// name.
     pub(crate) fn policy(error: &OpenError) -> Self {
         match &error.kind {
             OpenErrorKind::Read(got) => Self::at(

@@ -1,4 +1,4 @@
-//! Finds the call that makes a NaN or an infinity, by the reference interpreter.
+//! Finds the call that makes a NaN or an infinity, with the reference interpreter.
 
 use std::sync::OnceLock;
 

@@ -8,7 +8,7 @@ use edbatch_graph::{PlainDag, parse_text};
 use super::failure::Failure;
 use super::memory;
 
-/// The maximum length of a text, in bytes: a few kilobytes of gzip can expand to any length.
+/// The maximum length of a text, in bytes: gzip can expand a file to a thousand times its size.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Bytes of memory for each byte of a text: for the graph, and for scheduling it.

@@ -66,14 +66,15 @@ pub(crate) struct Infer {
     /// every N-th line.
     #[arg(long, value_name = "I/N", requires = "output_dir")]
     shard: Option<Shard>,
-    /// Folder for the results of a shard, part-00003.jsonl, and its mark, part-00003.done. A shard
-    /// with a valid mark is not run again.
+    /// Folder for the results of a shard, such as part-00003.jsonl, and its mark, part-00003.done.
+    /// A shard with a valid mark is not run again.
     #[arg(long, value_name = "DIR", requires = "shard")]
     output_dir: Option<PathBuf>,
     /// Policy that chooses which kind of node runs next: auto, depth, by-depth, agenda, sufficient,
     /// critical, critical:pair, critical:soft, beam:WIDTH[:SECONDS], exact[:SECONDS], or the file
-    /// of a learned policy. SECONDS is the limit per mini-batch. With auto, kinds run in order if
-    /// no two kinds read each other; otherwise auto is critical. On cuda, auto is by-depth.
+    /// of a learned policy. SECONDS is the limit per mini-batch. If no two kinds read each other,
+    /// auto runs them in the order of their dependencies; otherwise auto is critical. On cuda, auto
+    /// is by-depth.
     #[arg(long, value_name = "P", default_value = "auto", value_parser = auto_or_policy)]
     policy: Auto<PolicyChoice>,
     /// Inputs in a mini-batch.
@@ -86,8 +87,8 @@ pub(crate) struct Infer {
     /// before it runs. Each thread has its own values.
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
-    /// Precompute products that depend only on a row of a table, such as a word's embedding, for
-    /// all rows at load time, in at most this many bytes for all threads together. Useful for many
+    /// Maximum size of folded tables, which all threads share. They hold products that depend only
+    /// on a row of a table, such as a word's embedding, computed at load time. Useful for many
     /// inputs. Smaller tables take precedence.
     #[arg(long, value_name = "BYTES", default_value = "0")]
     fold_tables: u64,
@@ -97,11 +98,11 @@ pub(crate) struct Infer {
     /// Devices of backend cuda: numbers from 0, separated by commas. Threads use them in turn.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
     devices: Vec<usize>,
-    /// Precision of products.
+    /// Precision of matrix products.
     #[arg(long, value_name = "P", value_enum, default_value_t = Precision::Exact)]
     precision: Precision,
-    /// Handling of an input that cannot be read, does not fit the model or has no finite results.
-    /// With record, the exit code is 0, and standard error says how many inputs failed.
+    /// Handling of an input that cannot be read, does not fit the model or has results that are not
+    /// finite. With record, the exit code is 0, and standard error says how many inputs failed.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
     on_error: OnError,
     /// Check every input for NaNs and infinities in intermediate values, even if its results are
@@ -268,14 +269,15 @@ impl Infer {
         }
         trace.map_or(Ok(()), Trace::finish)?;
         stats.map_or(Ok(()), Output::finish)?;
-        // Inputs may not have read this weight, or not have shown it.
+        // Perhaps no input read this weight, or results are finite despite it.
         if let Some(weight) = weight {
             eprintln!("edbatch: a weight is not finite: {weight}");
         }
         Ok(tally)
     }
 
-    /// Checks that `output`, the statistics and the trace are written to files of their own.
+    /// Checks that `output`, the statistics and the trace are different files, and that none of
+    /// them replaces a file that the command reads.
     pub(crate) fn check_outputs(
         &self,
         folder: &Folder,
@@ -307,7 +309,8 @@ impl Infer {
         if self.input.is_empty() { vec![folder.input()] } else { self.input.clone() }
     }
 
-    /// Describes rounding and checks. Two runs with the same description give the same lines.
+    /// Describes rounding and checks. Two runs with the same description give the same lines for
+    /// the same inputs.
     pub(crate) fn arithmetic(&self) -> String {
         let checked = if self.check_finite { ", finite" } else { "" };
         format!("{}{checked}", self.rounding())

@@ -17,9 +17,9 @@ use super::{at_least_one, memory};
 /// Creates a model folder: vocabularies, random weights and configuration.
 ///
 /// Words are numbered by their first occurrence in the inputs, after <unk>; classes and tags come
-/// from the labels. For bilstm_tagger_char, words that occur at most five times are spelled.
-/// Weights are uniform in ±1/√columns. The first input becomes the folder's default input. The same
-/// arguments give the same files, byte by byte.
+/// from the labels. For bilstm_tagger_char, words that occur at most five times are read by
+/// character. Weights are uniform in ±1/√columns. The first input becomes the folder's default
+/// input. The same arguments give the same files, byte by byte.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -29,7 +29,7 @@ pub(crate) struct Init {
     /// tree_lstm, tree_lstm_2type, tree_gru, mv_rnn, bilstm_tagger, bilstm_tagger_char, lstm_nmt,
     /// lattice_lstm or lattice_gru.
     model: ModelName,
-    /// The folder. Files of an older model are replaced, including its weights.
+    /// Folder to create. Files of an older model are replaced, including its weights.
     dir: PathBuf,
     /// Elements of a hidden vector.
     #[arg(long, value_name = "H", value_parser = at_least_one)]
@@ -55,7 +55,7 @@ impl Init {
         config.check().map_err(Failure::new)?;
         config.input = default_input(&self.input[0])?;
         let model = Zoo::new(&config, &counted.lexicon).map_err(Failure::new)?;
-        // The weights, their bytes, and the file contents.
+        // Three copies: the weights, their bytes, and the file contents.
         memory::check(&format!("this {}", self.model), 3 * bytes(model.network()), self.memory)?;
         self.write(&config, &counted.lexicon, model.network())
             .map_err(|error| Failure::writing(&self.dir, &error))

@@ -12,7 +12,7 @@ pub(crate) fn available() -> Option<u64> {
     Some(in_this_container().map_or(system, |container| system.min(container)))
 }
 
-/// Returns the memory that the limit of a container leaves, if there is a limit.
+/// Returns the memory in bytes that the limit of a container still allows, if there is a limit.
 fn in_this_container() -> Option<u64> {
     let number = |file: &str| -> Option<u64> {
         std::fs::read_to_string(format!("/sys/fs/cgroup/{file}")).ok()?.trim().parse().ok()
@@ -20,7 +20,7 @@ fn in_this_container() -> Option<u64> {
     Some(number("memory.max")?.saturating_sub(number("memory.current")?))
 }
 
-/// Fails if `needed` exceeds `limit`, or the available memory if there is no limit.
+/// Fails if `needed` bytes exceed `limit`, or the available memory if there is no limit.
 pub(crate) fn check(what: &str, needed: u128, limit: Option<u64>) -> Result<(), Failure> {
     let (max, source) = match (limit, available()) {
         (Some(limit), _) => (limit, "allowed"),

@@ -23,7 +23,7 @@ pub(crate) enum OnError {
     Record,
 }
 
-/// Consecutive lines.
+/// The lines of one mini-batch.
 pub(crate) struct MiniBatch {
     /// The place of each line, and the error if it could not be read.
     lines: Vec<(Place, Result<(), String>)>,
@@ -50,7 +50,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) number: usize,
     pub(crate) on_error: OnError,
     pub(crate) reference: &'a Reference<'a>,
-    /// Check every input by the reference, not only those without finite results.
+    /// Checks every input with the reference interpreter, even if its results are finite.
     pub(crate) check_finite: bool,
     /// The results of the previous mini-batch, to reuse their memory.
     pub(crate) results: Vec<Result<Rows, InputError>>,
@@ -134,8 +134,8 @@ impl Worker<'_> {
         Ok(Done { text, lines, failed: count, number, statistics, report })
     }
 
-    /// Fails if the results are not finite. The error names the call of the input that is the
-    /// first to make such a value.
+    /// Fails if the results are not finite, or with `self.check_finite` if any call makes a NaN or
+    /// an infinity. The error names the input's first such call.
     fn check_finite(&self, place: Place, input: &ZooInput, rows: &Rows) -> Result<(), String> {
         let values = rows
             .iter()
@@ -156,7 +156,8 @@ impl Worker<'_> {
         Err(self.at_line(place, what))
     }
 
-    /// Prefixes an error with the file and the line of an input; in arc files, with its number.
+    /// Prefixes an error with the file and the line of an input. In arc files, the number of the
+    /// input replaces the line.
     fn at_line(&self, place: Place, error: impl fmt::Display) -> String {
         let (path, index) = (&self.files[place.file], place.index);
         let file = path.display();

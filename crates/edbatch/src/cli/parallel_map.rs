@@ -12,8 +12,8 @@ use edbatch_runtime::span;
 use super::failure::Failure;
 use super::reserve;
 
-/// The maximum number of pieces in flight per thread: queued, running, or waiting for an earlier
-/// one.
+/// The maximum number of pieces in flight per thread: queued, running, or waiting for the result of
+/// an earlier one.
 const MAX_IN_FLIGHT: usize = 3;
 
 /// The size of a thread's stack in bytes.

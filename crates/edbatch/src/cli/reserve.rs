@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::failure::Failure;
 
-/// The size of the reserve in bytes. A single mini-batch may need this much for all that cannot
-/// fail by itself: its inputs and results as text, and the lists of its schedule and its plan.
+/// The size of the reserve in bytes. A mini-batch may need this much for allocations that cannot
+/// report a failure: its inputs and results as text, and the lists of its schedule and its plan.
 const SIZE: usize = 16 << 20;
 
-/// The system's allocator, and then the reserve.
+/// Allocates from the system, and from the reserve if the system fails.
 pub(crate) struct WithReserve;
 
 /// The address of the reserve, or 0 before it is allocated.

@@ -1,4 +1,4 @@
-//! Protects the files that a command reads from its own outputs, and the outputs from each other.
+//! Ensures that the outputs of a command replace neither its inputs nor each other.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 
-/// A file on disk, whatever path or link leads to it.
+/// The identity of a file, the same for every path or link to it.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     /// An existing file: device and inode.

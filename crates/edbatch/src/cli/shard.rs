@@ -22,8 +22,8 @@ pub(crate) enum Division {
 }
 
 impl Shard {
-    /// Returns the division of a number of files: whole files if every shard gets at least one, so
-    /// that no file is read by two shards.
+    /// Returns the division for this number of files. If every shard gets at least one file, shards
+    /// take whole files, so that no file is read twice.
     pub(crate) fn division(self, files: usize) -> Division {
         if files as u64 >= u64::from(self.of) { Division::Files } else { Division::Lines }
     }

@@ -48,9 +48,9 @@ pub(crate) struct MarkedFile {
     pub(crate) index: u64,
     /// The name on the command line.
     pub(crate) name: String,
-    /// The number of the first input.
+    /// The number of the file's first input in the corpus.
     pub(crate) first: u64,
-    /// The number of inputs, including inputs of other shards.
+    /// The number of inputs in the file, including inputs of other shards.
     pub(crate) lines: u64,
     /// The size in bytes.
     pub(crate) bytes: u64,

@@ -67,8 +67,8 @@ fn check_file(path: &Path) -> Result<(), Failure> {
 }
 
 impl Job<'_> {
-    /// Returns the mark of an earlier run, if it exists and is valid. The error says why the shard
-    /// must run again.
+    /// Returns the mark of an earlier run, or `None` if the shard has no mark. If the mark is
+    /// invalid or outdated, the error says why the shard must run again.
     fn valid_mark(&self) -> Result<Option<Mark>, String> {
         let Some(mark) = Mark::read(self.dir, self.shard.number)? else { return Ok(None) };
         if mark.of != self.shard.of {
@@ -89,7 +89,7 @@ impl Job<'_> {
         }
     }
 
-    /// Returns true if the files of a mark still have the same bytes and the same numbers.
+    /// Returns true if the files of a mark still have the same bytes and the same input numbers.
     fn has_inputs_of(&self, mark: &Mark) -> bool {
         let mut all = Hash::default();
         for marked in &mark.files {
@@ -102,8 +102,8 @@ impl Job<'_> {
         all.hex() == mark.input && self.numbers_fit(mark)
     }
 
-    /// Returns true if the numbers of inputs in other marks agree with the numbers in this mark.
-    /// Numbers that no mark contains are left to `shards check`.
+    /// Returns true if the first input number of each file in the mark follows from the counts of
+    /// the files before it. If no mark has these counts, only `shards check` can compare them.
     fn numbers_fit(&self, mark: &Mark) -> bool {
         let mut known = self.counted();
         known.extend(mark.files.iter().map(|file| (file.index as usize, file.lines)));
@@ -122,7 +122,7 @@ impl Job<'_> {
         true
     }
 
-    /// Returns the numbers of inputs of the files that other shards have read, from their marks.
+    /// Returns the number of inputs of each file that a shard has read, according to its mark.
     fn counted(&self) -> BTreeMap<usize, u64> {
         let mut counted = BTreeMap::new();
         if self.shard.division(self.files.len()) == Division::Lines {
@@ -187,7 +187,7 @@ impl Job<'_> {
     }
 }
 
-/// Checks that a part has the bytes and the number of lines that its mark says.
+/// Checks that a part has the size, the checksum and the number of lines of its mark.
 pub(crate) fn verify_part(dir: &Path, mark: &Mark) -> Result<(), String> {
     let mut hash = Hash::default();
     let mut lines = 0_u64;

@@ -23,7 +23,7 @@ const BOX: (usize, usize, usize) = (34, 16, 26);
 /// The maximum width and height of the bars of a large graph.
 const CHART: (usize, usize) = (1600, 400);
 
-/// The maximum height of the frontier, and the gap above it.
+/// The maximum height of a frontier's bar, and the gap above it.
 const FRONTIER: (usize, usize) = (160, 8);
 
 /// The height of the title and the legend.
@@ -115,7 +115,7 @@ fn frontiers(
     }
 }
 
-/// Begins a drawing with its title and the legend of kinds. The size is without the frontiers.
+/// Begins a drawing with its title and the legend of kinds. The size excludes the frontiers.
 fn open((width, height): (usize, usize), dag: &PlainDag, title: &str) -> String {
     let mut svg = String::new();
     let (width, height) = (width.max(640), height + FRONTIER.0 + FRONTIER.1 + 10);
@@ -131,7 +131,8 @@ fn open((width, height): (usize, usize), dag: &PlainDag, title: &str) -> String 
     svg
 }
 
-/// Distinct colours: hues are a golden ratio of the circle apart.
+/// Returns a distinct colour: the hues of two consecutive kinds are a golden ratio of the circle
+/// apart.
 fn colour(kind: usize) -> String {
     format!("hsl({} 65% 72%)", (kind as f64 * 222.492_235).rem_euclid(360.0) as u32)
 }

@@ -31,7 +31,7 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        // The subscriber lives as long as the process: take the file from it and drop it.
+        // The subscriber lives as long as the process, so take the file from it and drop the file.
         drop(self.trace.finish());
     }
 }

@@ -60,7 +60,7 @@ async fn wire(steps: &str, build: Build<'_>) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Is ready at the second poll.
+/// Completes at the second poll.
 async fn once() {
     let mut polled = false;
     let poll = |_: &mut Context<'_>| match replace(&mut polled, true) {
@@ -70,7 +70,7 @@ async fn once() {
     poll_fn(poll).await;
 }
 
-/// Polls two futures, one after the other, until both have ended.
+/// Polls two futures in turn until both have ended.
 async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) {
     let (mut first, mut second) = (pin!(first), pin!(second));
     let mut ended = [false; 2];
@@ -82,7 +82,7 @@ async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output =
     poll_fn(poll).await;
 }
 
-/// A value is its position among the wanted ones.
+/// Results in which each value is its position among the wanted values.
 struct Positions;
 
 impl Results for Positions {
@@ -128,8 +128,8 @@ fn describe(graph: &Graph, round: &Round) -> String {
     format!("{} nodes | {} | {}{given}\n", graph.nodes(), turns.join(", "), wanted.join(", "))
 }
 
-/// Wires inputs, a line each, at most `width` at a time. The text has a line for each round (nodes,
-/// turns as input@instance, wanted values), and then the outputs of each input.
+/// Wires `inputs`, one per line, at most `width` at a time. `expected` has a line for each round
+/// (nodes, turns as input@instance, wanted values), and then the outputs of each input.
 fn check(width: usize, inputs: &str, expected: &str) {
     let cancelled = |input: usize| input != 9;
     check_with(width, &cancelled, inputs, expected);
@@ -293,7 +293,7 @@ fn only_one_request_of_its_own_build_can_be_awaited() {
         let inputs = format!("leaf emit {steps}\nleaf max emit");
         check(2, &inputs, &format!("{round}{end}0: {error}\n1: [0.0]"));
     }
-    // The answer is there, and the next request comes before it is taken.
+    // The second request is made before the answer to the first one is taken.
     let round = "2 nodes | 0@0 0..1, 1@1 1..2 | n0, max n1, stay n1\n";
     let end = "0 nodes | 0@0 0..0, 1@1 0..0 | given 0\n";
     check(2, "leaf late\nleaf max emit", &format!("{round}{end}0: {two}\n1: [0.0]"));

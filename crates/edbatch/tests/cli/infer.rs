@@ -53,7 +53,7 @@ fn results_and_statistics_are_written_to_files() {
     assert!(stats["missed"].is_null(), "the default policy misses nothing on trees");
 }
 
-/// An output may neither replace a file that is read nor another output, by any name.
+/// An output must not replace an input or another output, under any name of the file.
 #[test]
 #[cfg(unix)]
 fn outputs_that_are_the_same_file_are_wrong_usage() {
@@ -235,7 +235,7 @@ fn arc_files_are_read() {
     assert_eq!(got[0].logits[0].len(), 7, "labels up to 6");
     let count = |file| std::fs::read_to_string(scratch.path(file)).unwrap().lines().count();
     assert_eq!((count("model/chars.txt"), count("model/words.txt")), (9, 41));
-    // Numbers without a row are <unk>: the same as number 0.
+    // Word numbers that have no row are <unk>, the same as number 0.
     scratch.write("b.arcs.txt", "1\n2\n0 0\n0\n1 0 99\n");
     scratch.write("c.arcs.txt", "1\n2\n0 0\n0\n1 0 0\n");
     let results = ["@b.arcs.txt", "@c.arcs.txt"]

@@ -20,6 +20,7 @@ fn start(scratch: &Scratch, words: &[&str]) -> Child {
 }
 
 /// Kills a command that writes only the file or folder `output`, and finally runs it to its end.
+/// Checks that `output` is complete or absent.
 fn check_killed(scratch: &Scratch, words: &[&str], output: &str) {
     let mut expected = [scratch.names(), vec![output.into()]].concat();
     expected.sort();

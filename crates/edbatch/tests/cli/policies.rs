@@ -9,7 +9,7 @@ use crate::support::{Scratch, difference};
 /// Two trees whose nodes have three kinds.
 const GRAPH: &str = "9\n7 0\n7 0\n8 2 0 1\n7 0\n8 2 2 3\n7 0\n8 2 5 5\n100 1 4\n100 1 6\n";
 
-/// The ready nodes before each batch when the policy critical schedules that graph.
+/// The ready nodes before each batch when the policy critical schedules `GRAPH`.
 const FRONTIERS: [&str; 5] =
     ["0: 4 7 ready", "1: 2 8 ready", "2: 1 8 ready", "2: 1 100 ready", "3: 2 100 ready"];
 

@@ -9,7 +9,7 @@ use edbatch_testing::names;
 
 use crate::support::{MODELS, Scratch};
 
-/// A model and many trees, `many.txt`; the part of one shard takes more than 64 KiB.
+/// Creates a model, and the file `many.txt` with `times` copies of the trees.
 fn many(test: &str, times: usize) -> Scratch {
     let scratch = Scratch::new(test);
     scratch.init("tree_lstm");
@@ -21,7 +21,7 @@ fn shard(number: &str) -> [&str; 8] {
     ["infer", "@model", "--input", "@many.txt", "--shard", number, "--output-dir", "@out"]
 }
 
-/// Runs a shell script in the folder. `$0` is the command, `$1` the shard, `INFER` runs it.
+/// Runs a shell script in the folder. In it, `INFER` stands for the command that runs the shard.
 fn shell(scratch: &Scratch, script: &str, number: &str) -> Output {
     let infer = r#""$0" infer model --input many.txt --shard "$1" --output-dir out"#;
     let mut command = Command::new("sh");
@@ -66,8 +66,8 @@ fn a_full_disk_is_an_error() {
     assert!(output.stdout.is_empty(), "no file is left");
 }
 
-/// A file size limit is an error as well. If the signal kills the process, it leaves a file, which
-/// the next run removes.
+/// Exceeding a file size limit is an error as well. If SIGXFSZ kills the process, it leaves a
+/// partial file, which the next run removes.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_file_size_limit_is_an_error() {
@@ -163,7 +163,7 @@ fn files_in_the_way_are_errors() {
     assert_eq!(names(&scratch.path("out")), ["part-00000.jsonl", "part-00001.done"]);
 }
 
-/// Hostile or truncated marks are problems of their shards.
+/// `shards check` reports the shards of hostile or truncated marks.
 #[test]
 fn invalid_marks_are_reported() {
     let scratch = many("shards-marks", 1);

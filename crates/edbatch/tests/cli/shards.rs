@@ -25,8 +25,8 @@ fn problems(scratch: &Scratch) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Division by files and by lines, more shards than lines, a file of several gzip members, and a
-/// last line without a line end.
+/// Covers division by files and by lines, more shards than lines, a file of several gzip members,
+/// and a last line without a line end.
 #[test]
 fn shards_equal_the_lines_of_one_process() {
     for (model, file, text) in MODELS {

@@ -8,7 +8,7 @@ use edbatch_datasets::fixtures::text;
 use edbatch_testing::names;
 use tempfile::TempDir;
 
-/// The models, each with the fixture that `init` uses.
+/// The models, each with the name and the text of the file that `init` uses.
 pub(crate) const MODELS: [(&str, &str, &str); 9] = [
     ("tree_lstm", "trees.txt", text::BINARY_TREES),
     ("tree_lstm_2type", "trees.txt", text::BINARY_TREES),
@@ -33,7 +33,7 @@ pub(crate) const POLICIES: [&str; 8] = [
     "exact:0.01",
 ];
 
-/// Models with weights, vocabularies and inputs.
+/// Returns a folder with small models: weights, vocabularies and inputs.
 pub(crate) fn goldens_small() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small")
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{MODELS, Scratch};
 
-/// A slice, in nanoseconds.
+/// A slice of the trace, with times in nanoseconds.
 #[derive(Clone, Debug)]
 struct Slice {
     kind: String,

@@ -2,10 +2,10 @@
 
 use crate::tally::Law;
 
-/// The steps are valid, but compute something else.
+/// Errors of valid steps that compute other values.
 const OTHER_VALUE: [&str; 3] =
     ["differs from the declared value", "never written", "before all are written"];
-/// An invalid place.
+/// Errors of steps with an invalid place.
 const NO_PLACE: [&str; 8] = [
     "out of bounds",
     "does not exist",
@@ -40,8 +40,8 @@ const fn read(what: &'static str, harmless: &'static [(&'static str, &'static st
     Law { what, says: &[&OTHER_VALUE, &NO_PLACE, &NO_SHAPE, &TWICE], harmless }
 }
 
-/// The laws of cells with one change, in which every result is used. Accepted mutants were
-/// evaluated, and computed the same numbers.
+/// The laws for cells in which every result is used, with one change. Accepted mutants are
+/// evaluated, and must compute the same numbers.
 pub(crate) const LAWS: &[Law] = &[
     Law { what: "name", says: &[&NO_FRAME], harmless: &[] },
     Law {
@@ -130,7 +130,7 @@ pub(crate) const LAWS: &[Law] = &[
     field("Fill.out"),
 ];
 
-/// Sorts of changes that are valid for every cell.
+/// Changes after which every cell is still valid.
 pub(crate) const ALWAYS_HARMLESS: &[(&str, &str)] =
     &[("hoisted", "removed"), ("regions", "plus one"), ("regions", "huge")];
 

@@ -39,7 +39,7 @@ pub(crate) fn mutants(
     made
 }
 
-/// The plans of a cell.
+/// The plans of a cell: for the whole cell, and for the parts of a divided cell.
 #[derive(Clone, Copy)]
 enum CellPart {
     Whole,
@@ -67,7 +67,8 @@ fn others(number: u32) -> [(&'static str, u32); 4] {
     ]
 }
 
-/// Lists with an item removed, duplicated or swapped with the next, or truncated lists.
+/// Copies of a list with one change: an item removed, duplicated or swapped with the next one, or
+/// the list truncated.
 fn lists<T: Clone>(list: &[T]) -> Vec<(&'static str, Vec<T>)> {
     let mut made = Vec::new();
     for index in 0..list.len() {
@@ -88,7 +89,7 @@ fn lists<T: Clone>(list: &[T]) -> Vec<(&'static str, Vec<T>)> {
     made
 }
 
-/// Changes outside the steps.
+/// Makes mutants of the fields of a plan, including its list of steps.
 fn frames(plan: &CellPlan, put: &mut impl FnMut(Sort, CellPlan)) {
     put(("name", "another"), CellPlan { name: "another".into(), ..plan.clone() });
     for (how, output_width) in others(plan.output_width) {
@@ -146,7 +147,7 @@ struct Places {
     bases: Vec<Base>,
 }
 
-/// Memory that a plan uses, and memory of each sort that it does not use.
+/// Returns bases of memory that a plan uses, and of each sort of memory that it does not use.
 fn bases(plan: &CellPlan, parameters: usize, rng: &mut Random) -> Vec<Base> {
     let regions = plan.regions.len() as u16;
     let mut bases = vec![Base::Output, Base::Hoisted, Base::Scratch(regions)];
@@ -166,7 +167,7 @@ impl Places {
         offsets.into_iter().chain(bases).collect()
     }
 
-    /// Changed lists of places, and lists with one changed place.
+    /// Returns changed lists of places, and lists with one changed place.
     fn lists(&self, places: &[Place]) -> Vec<(&'static str, Vec<Place>)> {
         let mut made = lists(places);
         for (index, &place) in places.iter().enumerate() {
@@ -289,7 +290,7 @@ fn modes(mode: Mode, out: Place, places: &Places) -> Vec<(&'static str, Mode)> {
     made
 }
 
-/// Other pieces of a right factor.
+/// Changes of the pieces that form the right factor of a product.
 fn pieces(right: &[(Place, u32)], places: &Places) -> Vec<(&'static str, Vec<(Place, u32)>)> {
     let mut made = lists(right);
     for (index, &(place, rows)) in right.iter().enumerate() {

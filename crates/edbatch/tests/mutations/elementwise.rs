@@ -59,7 +59,7 @@ fn other_ops(op: Op) -> Vec<Op> {
 /// its outputs.
 fn operations(program: &Elementwise) -> (Ops, Vec<Register>) {
     let (inputs, outputs) = (program.inputs(), program.outputs());
-    // By register of the program: the register of the operations that holds its current value.
+    // For each register of the program, the register of `ops` that holds its current value.
     let mut now: Vec<Register> = (0..inputs as u16).map(Register).collect();
     now.resize(inputs + outputs + program.temporaries(), Register(u16::MAX));
     let mut ops = Ops::new();

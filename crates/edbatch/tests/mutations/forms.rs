@@ -1,4 +1,4 @@
-//! A network whose cells use every form of step, and every result that they compute.
+//! A network whose cells contain every form of step, and use every result that they compute.
 
 use std::sync::Arc;
 

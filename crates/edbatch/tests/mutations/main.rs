@@ -34,7 +34,7 @@ fn mutate(subject: &Subject, wanted: &[(Value, Want)], rng: &mut Random, tally: 
     judge(subject, wanted, &plan, mutants, tally);
 }
 
-/// Checks mutants that free rows too early, of a plan that frees no rows.
+/// Checks mutants that overwrite rows too early, made from a plan that reuses no rows.
 fn free_too_early(subject: &Subject, rng: &mut Random, tally: &mut Tally) {
     let all = subject.all();
     let mut plan = subject.plan(&all);
@@ -82,7 +82,7 @@ fn plan_mutants_are_rejected_or_compute_the_same_bits() {
     tally.check(plan_laws::LAWS, &[("arena", "plus one"), ("arena", "plus a line")]);
 }
 
-/// The plan that folds tables writes each row to its place, and none of its mutants does.
+/// The plan that computes the folded tables is valid, and none of its mutants is.
 #[test]
 fn mutants_of_a_folding_plan_are_rejected() {
     let (mut rng, mut count) = (Random::seed_from_u64(3), 0);

@@ -1,4 +1,4 @@
-//! Mutants of plans in which a batch overwrites the rows of another, as if those were freed.
+//! Mutants of plans in which a batch overwrites the rows of another, as if these were free.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use rand::RngExt;
 use crate::networks::Random;
 use crate::tally::Sort;
 
-/// Moves batches and their readers onto the rows of other batches, in a plan where each batch has
-/// its own rows.
+/// Moves batches onto the rows of other batches, and adapts the operands that read them. In `plan`,
+/// each batch has its own rows.
 pub(crate) fn mutants(plan: &Plan, program: &Program, rng: &mut Random) -> Vec<(Sort, Plan)> {
     let mut made = Vec::new();
     for _ in 0..40 {
@@ -35,7 +35,8 @@ fn rows(plan: &Plan, program: &Program, step: usize) -> Range<u32> {
     step.out..step.out + stride * step.calls
 }
 
-/// Moves the rows of a step. Returns `None` if a span also holds rows of other steps.
+/// Moves the rows `from` of a step to `to`, with all operands that read them. Returns `None` if a
+/// span also contains rows of other steps.
 fn relocate(plan: &Plan, step: usize, from: Range<u32>, to: u32) -> Option<Plan> {
     let mut moved = plan.clone();
     let place = |row: &mut u32| {

@@ -2,7 +2,7 @@
 
 use crate::tally::Law;
 
-/// A row holds another value, or nothing.
+/// Errors of a row that holds another value, or nothing.
 const NOT_THERE: [&str; 7] = [
     "found",
     "expected the start of a cache line",
@@ -12,10 +12,10 @@ const NOT_THERE: [&str; 7] = [
     "which the same step writes",
     "on both sides of the rows that its step writes",
 ];
-/// A list is out of bounds, or overlaps another.
+/// Errors of a list that is out of bounds, or overlaps another.
 const NO_LIST: [&str; 3] =
     ["beyond the plan's lists", "beyond the plan's rows", "overlaps another"];
-/// An operand has a form that its port does not take.
+/// Errors of an operand with a form that its port does not take.
 const NO_FORM: [&str; 4] = [
     "expected a span or a list",
     "expected many rows a call",
@@ -26,7 +26,7 @@ const NO_ROW: [&str; 3] = ["expected row", "not a row of the table", "is hoisted
 const NO_OPERANDS: [&str; 3] = ["operands start at", "operands, got fewer", "but the steps use"];
 const NO_BATCH: [&str; 2] = ["batch steps, expected", "calls of"];
 
-/// The laws of plans with one change. Accepted mutants were run, and computed the same bits.
+/// The laws for plans with one change. Accepted mutants are run, and must compute the same bits.
 pub(crate) const LAWS: &[Law] = &[
     Law {
         what: "step.cell",

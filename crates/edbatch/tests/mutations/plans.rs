@@ -8,7 +8,7 @@ use rand::seq::IndexedRandom;
 use crate::networks::Random;
 use crate::tally::Sort;
 
-/// The maximum number of entries of each list that are changed, chosen at random.
+/// The maximum number of changed entries of each list. They are chosen at random.
 const MAX_PLACES: usize = 24;
 
 /// Returns mutants of a plan, each with a single change.
@@ -52,7 +52,7 @@ impl Mutants<'_> {
         }
     }
 
-    /// Some indices below a length.
+    /// Returns random indices below `len`, at most `MAX_PLACES`.
     fn places(&mut self, len: usize) -> Vec<usize> {
         let all: Vec<usize> = (0..len).collect();
         all.sample(self.rng, MAX_PLACES).copied().collect()
@@ -177,7 +177,7 @@ impl Mutants<'_> {
         }
     }
 
-    /// Changes a list of numbers: single numbers, and the list.
+    /// Changes single numbers of a list, and the list itself.
     fn numbers<T: Copy + 'static>(
         &mut self,
         what: &'static str,

@@ -40,7 +40,8 @@ impl Tally {
         assert!(ways.any(|how| how == sort.1), "{sort:?} is accepted:\n{mutant}");
     }
 
-    /// Checks that every sort occurred and was rejected, except the sorts that are always harmless.
+    /// Checks that every law was used, and that each sort was rejected at least once, except the
+    /// sorts that are always harmless.
     pub(crate) fn check(&self, laws: &[Law], always_harmless: &[Sort]) {
         for law in laws {
             let occurred = self.counts.keys().any(|&(what, _)| what == law.what);

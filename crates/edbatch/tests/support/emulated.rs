@@ -6,7 +6,7 @@ use edbatch::cuda::{CudaError, CudaOptions, Driver, EmulatedDevice};
 use edbatch_layout::Program;
 use edbatch_runtime::{Backend, Parameters};
 
-/// Loads a program on a device. Returns `None`, and counts a skip, without a C++ compiler.
+/// Loads a program on a device. Without a C++ compiler, counts a skipped test and returns `None`.
 pub(crate) fn load(
     device: &EmulatedDevice,
     program: Arc<Program>,

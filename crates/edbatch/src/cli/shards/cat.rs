@@ -13,8 +13,8 @@ use crate::cli::shard_mark::Mark;
 /// The number of bytes to read or write at once.
 const PIECE: usize = 1 << 16;
 
-/// Writes the lines of all shards to standard output. `marks[i]` is the mark of shard `i`; all
-/// shards are valid.
+/// Writes the lines of all shards to standard output. `marks[i]` is the mark of shard `i`. All
+/// shards must be valid.
 ///
 /// *Cost.* Reads every part once, 64 KiB at a time, with a single open file.
 pub(super) fn cat(dir: &Path, marks: &[Mark]) -> Result<(), Failure> {

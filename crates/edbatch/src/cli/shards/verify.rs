@@ -108,7 +108,8 @@ fn compare(mark: &Mark, majority: &Mark) -> Result<(), String> {
     Err(differs)
 }
 
-/// Returns the shards of whole files whose input numbers do not continue from the previous file.
+/// Returns the shards with a file whose input numbers do not continue from the previous file.
+/// Checks only shards of whole files.
 fn misnumbered(marks: &[Mark]) -> Vec<u32> {
     let whole = marks.iter().filter(|mark| mark.division == Division::Files);
     let mut files: Vec<(&MarkedFile, u32)> =
