@@ -94,15 +94,15 @@
 //! # Where to read next
 //!
 //! [`Network::cell`] and [`CellBuilder`] to write a cell, [`Graph::call`] to call it, [`Cell::dag`]
-//! for the operations inside a cell. [`Graph::dot`] and [`Cell::dot`] draw them. In the sources:
-//! `dag.rs`, then `op.rs`, `builder.rs`, `network.rs`, `graph.rs`, `schedule.rs`.
+//! for the operations inside a cell. With the feature `petgraph`, a view of a graph can be drawn by
+//! petgraph's `Dot`. In the sources: `dag.rs`, then `op.rs`, `builder.rs`, `network.rs`, `graph.rs`,
+//! `schedule.rs`.
 #![forbid(unsafe_code)]
 
 mod builder;
 mod call;
 mod cell;
 mod dag;
-mod dot;
 mod graph;
 mod id;
 mod network;

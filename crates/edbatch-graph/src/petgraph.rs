@@ -31,6 +31,10 @@ use crate::{Dag, Kind, NodeId};
 /// let view = Petgraph::new(&dag);
 /// let steps = petgraph::algo::dijkstra(&view, NodeId(0), None, |_| 1);
 /// assert_eq!(steps[&NodeId(3)], 2);
+///
+/// // A drawing, for `dot -Tsvg graph.dot > graph.svg`.
+/// let drawing = petgraph::dot::Dot::new(&view).to_string();
+/// assert!(drawing.contains("0 -> 1"));
 /// # Ok::<(), edbatch_graph::TextError>(())
 /// ```
 #[derive(Clone, Debug)]

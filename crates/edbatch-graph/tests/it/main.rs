@@ -3,7 +3,6 @@
 mod call;
 mod cell;
 mod dags;
-mod dot;
 mod growing;
 mod petgraph;
 mod schedule;
