@@ -2,8 +2,9 @@
 //!
 //! Cut the circle at one element, the *hinge*: a circular order becomes a linear order of the other
 //! elements. A set without the hinge is consecutive in the circle exactly if it is consecutive in
-//! the linear order. A set with the hinge is consecutive exactly if its complement is. So a PC-tree
-//! is a PQ-tree attached to the hinge. The neighbours of a P-node may be in any order. The
+//! the linear order. For a set with the hinge, the circle is cut at another element: the nodes above
+//! that element are turned round, and turned back at the end. So a PC-tree is a PQ-tree attached to
+//! the hinge. The neighbours of a P-node may be in any order. The
 //! neighbours of a Q-node, called C-node in a PC-tree, keep their circular order or its reverse.
 //!
 //! *Source*: W.-L. Hsu and R. McConnell, "PC trees and circular-ones arrangements" (2003).
@@ -94,33 +95,39 @@ impl CircularTree {
     /// Keeps only the orders in which `set` is consecutive; its complement then is, too. Returns
     /// true if the tree now admits fewer orders. After an error the tree is unchanged.
     ///
-    /// *Cost*: the same as [`PqTree::reduce`], or O(n) if the set contains the last element.
+    /// *Cost*: the same as [`PqTree::reduce`]. A set with the last element costs O(depth) more.
     pub fn reduce(&mut self, set: &[u32]) -> Result<bool, ReduceError> {
-        let (set, _) = self.without_hinge(set)?;
-        Ok(self.tree.reduce(&set)?.changed)
+        let (reduced, cut) = self.cut(set, PqTree::reduce)?;
+        if reduced.changed {
+            // The nodes around the cut may have other neighbours on its two sides.
+            let changed = &mut self.tree.work.changed;
+            changed.extend(cut.turned.iter().skip(1));
+            changed.sort_unstable();
+            changed.dedup();
+        }
+        Ok(reduced.changed)
     }
 
     /// Checks that [`reduce`](Self::reduce) would succeed, at the same cost.
     pub fn can_reduce(&mut self, set: &[u32]) -> Result<(), ReduceError> {
-        let (set, _) = self.without_hinge(set)?;
-        self.tree.can_reduce(&set)
+        self.cut(set, PqTree::can_reduce).map(|_| ())
     }
 
-    /// Returns true if the set is consecutive in every order that the tree admits.
+    /// Returns true if the set is consecutive in every order that the tree admits, at the same
+    /// cost.
     pub fn is_consecutive(&mut self, set: &[u32]) -> Result<bool, LeafError> {
-        let (set, _) = self.without_hinge(set)?;
-        self.tree.is_consecutive(&set)
+        self.cut(set, PqTree::is_consecutive).map(|(is_consecutive, _)| is_consecutive)
     }
 
     /// Explains why [`reduce`](Self::reduce) refuses a set. Returns `None` if it does not.
+    ///
+    /// *Cost*: the same as [`PqTree::conflict`]. A set with the last element costs O(depth) more.
     pub fn conflict(&mut self, set: &[u32]) -> Result<Option<CircularConflict>, LeafError> {
-        let (set, is_complement) = self.without_hinge(set)?;
-        let conflict = self.tree.conflict(&set)?;
+        let (conflict, cut) = self.cut(set, PqTree::conflict)?;
         Ok(conflict.map(|conflict| {
-            let (inside, mut outside) = (conflict.inside(), conflict.outside());
-            outside.push(self.elements - 1);
-            let [inside, outside] =
-                if is_complement { [outside, inside] } else { [inside, outside] };
+            let name = |leaf| if leaf == cut.at { self.elements - 1 } else { leaf };
+            let inside = conflict.inside().into_iter().map(name).collect();
+            let outside = conflict.outside().into_iter().map(name).chain([cut.at]).collect();
             CircularConflict { inside, outside }
         }))
     }
@@ -163,7 +170,8 @@ impl CircularTree {
     }
 
     /// Returns the tree of all elements except the last, where the circle is cut. Its inner nodes
-    /// are the inner nodes of the PC-tree.
+    /// are the inner nodes of the PC-tree. After a set with the last element, its list of
+    /// [changed](PqTree::changed) nodes may also name unchanged nodes.
     pub fn tree(&self) -> &PqTree {
         &self.tree
     }
@@ -190,24 +198,49 @@ impl CircularTree {
         core::iter::once(above).chain(self.tree.children(node).map(name))
     }
 
-    /// Returns the set and `false`, or its complement and `true` if the set contains the hinge.
-    fn without_hinge(&self, set: &[u32]) -> Result<(Vec<u32>, bool), LeafError> {
-        let elements = self.elements;
-        let is_out = |&&leaf: &&u32| leaf >= elements;
-        if let Some(&leaf) = set.iter().find(is_out) {
-            return Err(LeafError::OutOfRange { leaf, leaves: elements });
+    /// Calls `run` with a linear tree and the set. If the set contains the hinge, cuts the circle
+    /// at the smallest element outside the set for the time of the call; the leaf of that element
+    /// then stands for the hinge.
+    fn cut<R, E: From<LeafError>>(
+        &mut self,
+        set: &[u32],
+        run: impl FnOnce(&mut PqTree, &[u32]) -> Result<R, E>,
+    ) -> Result<(R, Cut), E> {
+        let leaves = self.elements;
+        if let Some(&leaf) = set.iter().find(|&&leaf| leaf >= leaves) {
+            return Err(LeafError::OutOfRange { leaf, leaves }.into());
         }
-        if !set.iter().any(|&element| element + 1 == elements) {
-            return Ok((set.to_vec(), false));
+        let mut linear: Vec<u32> = set.iter().copied().filter(|&it| it + 1 != leaves).collect();
+        let mut cut = Cut { at: leaves.saturating_sub(1), turned: Vec::new() };
+        match set.len() - linear.len() {
+            0 => return Ok((run(&mut self.tree, set)?, cut)),
+            1 => {}
+            _ => return Err(LeafError::Repeated { leaf: cut.at }.into()),
         }
-        let mut inside = alloc::vec![false; elements as usize];
-        for &leaf in set {
-            if core::mem::replace(&mut inside[leaf as usize], true) {
-                return Err(LeafError::Repeated { leaf });
-            }
+        let mut inside = alloc::vec![false; set.len()];
+        for &element in &linear {
+            inside.get_mut(element as usize).into_iter().for_each(|inside| *inside = true);
         }
-        Ok(((0..elements).filter(|&element| !inside[element as usize]).collect(), true))
+        let outside = inside.iter().position(|&inside| !inside).expect("one is the hinge") as u32;
+        if outside >= self.tree.len() {
+            // All elements, or one of them twice.
+            return Ok((run(&mut self.tree, &linear)?, cut));
+        }
+        linear.push(outside);
+        self.tree.nodes.cut_at(NodeId(outside));
+        let result = run(&mut self.tree, &linear);
+        let turned = self.tree.nodes.cut_at(NodeId(outside));
+        cut = Cut { at: outside, turned };
+        Ok((result?, cut))
     }
+}
+
+/// The place of a cut.
+struct Cut {
+    /// The element above the root.
+    at: u32,
+    /// The leaf of this element and the nodes above it, if the cut is not at the hinge.
+    turned: Vec<NodeId>,
 }
 
 impl Undo for CircularTree {

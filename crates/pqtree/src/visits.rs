@@ -23,6 +23,7 @@ impl Clone for Visits {
 }
 
 mod tests {
+    use crate::circular::CircularTree;
     use crate::tree::PqTree;
     use alloc::format;
     use alloc::string::String;
@@ -98,6 +99,23 @@ mod tests {
         assert!(refused);
         let most = u64::from(8 * (branches + 5 * length));
         assert!(visits <= most, "{visits} > {most}");
+    }
+
+    /// The element at which the circle is cut costs no more than others.
+    #[test]
+    fn circular_sets_with_the_last_element_visit_few_nodes_at_any_size() {
+        let count = |elements: u32| {
+            let mut tree = CircularTree::new(elements);
+            let last = elements - 1;
+            tree.tree().nodes.visits.take();
+            assert_eq!(tree.reduce(&[last, 0]), Ok(true));
+            assert_eq!(tree.reduce(&[1, last]), Ok(true));
+            assert_eq!(tree.is_consecutive(&[1, 0, last]), Ok(true));
+            assert!(tree.reduce(&[last, 2]).is_err() && tree.can_reduce(&[2, last]).is_err());
+            assert!(tree.conflict(&[2, last]).is_ok_and(|conflict| conflict.is_some()));
+            tree.tree().nodes.visits.take()
+        };
+        assert_eq!(count(20_000), count(20));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use crate::node::{Kind, NodeId};
 use crate::nodes::{CHUNK, Nodes};
+use alloc::vec::Vec;
 use core::hint::black_box;
 
 impl Nodes {
@@ -104,6 +105,39 @@ impl Nodes {
         self.set_ends(from, ends);
         self.set_ends(to, [children[0], before]);
         self.set_degree(to, Kind::P, children.len() as u32);
+    }
+
+    /// Swaps a leaf and the element above the root, at which the circle of a PC-tree is cut: the
+    /// number of the leaf then stands for that element, in its place. Returns the leaf and the nodes
+    /// above it. A second call swaps them back.
+    ///
+    /// Each of these nodes is a circle of its parent and its children. Its parent and the child
+    /// through which the path comes change roles, so the list begins at another place of the circle.
+    ///
+    /// *Cost*: O(depth of the leaf).
+    pub(crate) fn cut_at(&mut self, leaf: NodeId) -> Vec<NodeId> {
+        let above = |&node: &NodeId| Some(self.parent(node)).filter(|&it| it != NodeId::NONE);
+        let path: Vec<NodeId> = core::iter::successors(Some(leaf), above).collect();
+        let pairs: Vec<_> = path.iter().map(|&node| self.siblings(node)).collect();
+        for (at, &node) in path.iter().enumerate().skip(1) {
+            let (below, beside) = (path[at - 1], pairs[at - 1]);
+            let above = path.get(at + 1).copied().unwrap_or(leaf);
+            let ends = self.ends(node);
+            for end in ends.into_iter().filter(|&end| end != below) {
+                self.replace_sibling(end, NodeId::NONE, above);
+            }
+            for sibling in beside.into_iter().filter(|&sibling| sibling != NodeId::NONE) {
+                self.replace_sibling(sibling, below, NodeId::NONE);
+            }
+            self.set_siblings(above, ends.map(|it| if it == below { NodeId::NONE } else { it }));
+            self.set_ends(node, beside.map(|it| if it == NodeId::NONE { above } else { it }));
+            self.set_up(above, node);
+        }
+        if let Some(&root) = path.get(1) {
+            self.set_up(root, NodeId::NONE);
+            self.root = root;
+        }
+        path
     }
 
     /// Puts `new` in the place of `old`, which is then in no list.
