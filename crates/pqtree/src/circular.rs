@@ -66,8 +66,8 @@ impl CircularTree {
     ///
     /// # Panics
     ///
-    /// If there are more than [`PqTree::MAX_LEAVES`]. [`try_new`](Self::try_new) returns an error
-    /// instead.
+    /// If there are more than [`PqTree::MAX_LEAVES`], or too many for the free memory.
+    /// [`try_new`](Self::try_new) returns an error instead.
     pub fn new(elements: u32) -> Self {
         match Self::try_new(elements) {
             Ok(tree) => tree,
@@ -75,11 +75,11 @@ impl CircularTree {
         }
     }
 
-    /// Creates a tree that admits every circular order of the elements `0..elements`. Fails if
-    /// there are more than [`PqTree::MAX_LEAVES`].
+    /// Creates a tree that admits every circular order of the elements `0..elements`. Fails like
+    /// [`PqTree::try_new`].
     pub fn try_new(elements: u32) -> Result<Self, LeafError> {
         check_count(elements.into())?;
-        Ok(Self { tree: PqTree::new(elements.saturating_sub(1)), elements })
+        Ok(Self { tree: PqTree::try_new(elements.saturating_sub(1))?, elements })
     }
 
     /// Returns the number of elements.

@@ -48,6 +48,11 @@ pub enum LeafError {
         /// The number of leaves that it would have.
         leaves: u64,
     },
+    /// The memory for so many leaves could not be allocated.
+    OutOfMemory {
+        /// The number of leaves that the tree would have.
+        leaves: u64,
+    },
 }
 
 /// Leaves that prove that a set cannot be made consecutive. See [`PqTree::conflict`].
@@ -164,6 +169,9 @@ impl fmt::Display for LeafError {
             }
             Self::Repeated { leaf } => write!(f, "leaf {leaf} is repeated: name each leaf once"),
             Self::NoLeaf => f.write_str("the set is empty: expected at least one leaf"),
+            Self::OutOfMemory { leaves } => {
+                write!(f, "failed to allocate a tree of {leaves} leaves: free memory or use fewer")
+            }
             Self::TooMany { leaves } => {
                 write!(f, "{leaves} leaves are too many: a tree has at most {MAX_LEAVES}")
             }

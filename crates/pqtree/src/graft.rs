@@ -14,7 +14,7 @@
 
 use crate::conflict::{LeafError, ReduceError};
 use crate::node::{Kind, NodeId};
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, room};
 use crate::tree::{PqTree, check_count};
 use crate::walk::Event;
 use crate::work::NIL;
@@ -38,7 +38,7 @@ impl PqTree {
     /// *Cost*: O(n), and 12 bytes for each reserved leaf.
     pub fn reserve(&mut self, leaves: u32) -> Result<(), LeafError> {
         check_count(u64::from(self.len()) + u64::from(leaves))?;
-        if self.nodes.reserve_leaves(leaves) > 0 {
+        if self.nodes.reserve_leaves(leaves)? > 0 {
             self.work = self.work.clone();
         }
         Ok(())
@@ -52,7 +52,7 @@ impl PqTree {
         if let Some(root) = self.root() {
             return self.insert_under(root);
         }
-        self.replace_nodes(Nodes::universal(1));
+        self.replace_nodes(Nodes::universal(1)?);
         Ok(0)
     }
 
@@ -73,7 +73,7 @@ impl PqTree {
         let joins = self.kind(node) == Kind::P;
         check_count(u64::from(self.len()) + 1)?;
         let is_leaf = self.nodes.is_leaf(node);
-        let by = self.nodes.reserve_leaves(1);
+        let by = self.nodes.reserve_leaves(1)?;
         let node = if is_leaf { node } else { NodeId(node.0 + by) };
         self.work.changed.clear();
         let new = self.new_leaves(1);
@@ -109,11 +109,11 @@ impl PqTree {
             return self.remove(leaf);
         };
         check_count(u64::from(self.len()) + u64::from(more))?;
+        self.nodes.reserve_leaves(more)?;
         self.work.changed.clear();
         if more == 0 {
             return Ok(());
         }
-        self.nodes.reserve_leaves(more);
         let first = self.new_leaves(more);
         let top = self.nodes.allocate();
         self.take_place(NodeId(leaf), top);
@@ -148,7 +148,7 @@ impl PqTree {
     /// # Errors
     ///
     /// Fails like [`reduce`](Self::reduce), and also if the set is empty or the tree would become
-    /// too large.
+    /// too large for [`MAX_LEAVES`](Self::MAX_LEAVES) or the memory.
     ///
     /// ```
     /// # use pqtree::PqTree;
@@ -163,34 +163,37 @@ impl PqTree {
             return Err(LeafError::NoLeaf.into());
         }
         let others = u64::from(self.len()).saturating_sub(set.len() as u64);
-        check_count(others + u64::from(count))?;
+        let leaves = others + u64::from(count);
+        check_count(leaves)?;
+        let more = u64::from(count).saturating_sub(set.len() as u64) as u32;
+        let mut new: Vec<NodeId> = room(count as usize, leaves as u32)?;
+        if self.nodes.must_renumber(more) {
+            // A refusal must not renumber nodes.
+            self.can_reduce(set)?;
+        }
+        self.nodes.reserve_leaves(more)?;
         self.reduce(set)?;
-        let mut changed = core::mem::take(&mut self.work.changed);
-        let more = count.saturating_sub(set.len() as u32);
-        let by = self.nodes.reserve_leaves(more);
-        changed.iter_mut().for_each(|node| node.0 += by);
         let (place, full_nodes) = self.find_full(set);
         let first = self.new_leaves(more);
         let mut old = set.to_vec();
         old.sort_unstable();
         let kept = old.len().min(count as usize);
-        let leaves: Vec<u32> = old[..kept].iter().copied().chain(first..first + more).collect();
-        let new = match *leaves.as_slice() {
+        new.extend(old[..kept].iter().copied().chain(first..first + more).map(NodeId));
+        let node = match *new.as_slice() {
             [] => NodeId::NONE,
-            [leaf] => NodeId(leaf),
+            [leaf] => leaf,
             _ => self.nodes.allocate(),
         };
-        self.work.changed = changed;
-        self.put(&place, new);
+        self.put(&place, node);
         full_nodes.iter().for_each(|&node| self.nodes.release(node));
-        if leaves.len() > 1 {
-            let children: Vec<NodeId> = leaves.iter().map(|&leaf| NodeId(leaf)).collect();
-            self.nodes.set_children(new, Kind::P, &children);
-            self.work.changed.push(new);
+        if new.len() > 1 {
+            self.nodes.set_children(node, Kind::P, &new);
+            self.work.changed.push(node);
         }
         let moved = self.close_gaps(&old[kept..]);
         self.work.changed.sort_unstable();
         self.work.changed.dedup();
+        let leaves = new.into_iter().map(|leaf| leaf.0).collect();
         Ok(Replaced { leaves, moved })
     }
 

@@ -21,6 +21,7 @@ mod tag;
 
 pub(crate) use tag::Tag;
 
+use crate::conflict::LeafError;
 use crate::journal::{Header, Journal, Write};
 use crate::node::{Kind, NodeId};
 use alloc::boxed::Box;
@@ -32,6 +33,15 @@ pub(crate) const MAX_LEAVES: u32 = 1 << 29;
 
 /// The number of nodes that are processed together, so that their loads overlap.
 pub(crate) const CHUNK: usize = 32;
+
+/// Returns an empty list with room for `count` items. `leaves` is the number of leaves of a tree
+/// that needs them.
+pub(crate) fn room<T>(count: usize, leaves: u32) -> Result<Vec<T>, LeafError> {
+    let mut list = Vec::new();
+    let reserved = list.try_reserve_exact(count);
+    reserved.map_err(|_| LeafError::OutOfMemory { leaves: leaves.into() })?;
+    Ok(list)
+}
 
 /// All nodes of a tree. Nodes `0..leaves` are the leaves, and node `base + s` is in slot `s`. The
 /// numbers between them are reserved for new leaves.
@@ -77,29 +87,27 @@ impl Nodes {
         }
     }
 
-    /// All leaves under one P-node.
-    pub(crate) fn universal(leaves: u32) -> Self {
-        let mut nodes = Self::unconnected(0);
-        (nodes.leaves, nodes.base) = (leaves, leaves);
+    /// All leaves under one P-node. Fails if there is not enough memory.
+    pub(crate) fn universal(leaves: u32) -> Result<Self, LeafError> {
         if leaves < 2 {
-            nodes = Self::unconnected(leaves);
+            let mut nodes = Self::unconnected(leaves);
             nodes.root = if leaves == 1 { NodeId(0) } else { NodeId::NONE };
-            return nodes;
+            return Ok(nodes);
         }
         assert!(leaves <= MAX_LEAVES, "at most 2^29 leaves");
         let root = NodeId(leaves);
         let ids = (0..leaves).map(NodeId);
-        nodes.up = ids.clone().map(|_| root).chain([NodeId::NONE]).collect();
+        let mut up = room(leaves as usize + 1, leaves)?;
+        up.extend(ids.clone().map(|_| root).chain([NodeId::NONE]));
         // Wrapping gives the first leaf the sibling NONE.
-        nodes.siblings = ids
-            .map(|id| [NodeId(id.0.wrapping_sub(1)), NodeId(id.0 + 1)])
-            .chain([[NodeId::NONE; 2]])
-            .collect();
-        nodes.siblings[leaves as usize - 1][1] = NodeId::NONE;
-        nodes.ends.push([NodeId(0), NodeId(leaves - 1)]);
-        nodes.tags.push(Tag::new(Kind::P, leaves));
-        nodes.root = root;
-        nodes
+        let pairs = ids.map(|id| [NodeId(id.0.wrapping_sub(1)), NodeId(id.0 + 1)]);
+        let mut siblings = room(leaves as usize + 1, leaves)?;
+        siblings.extend(pairs.chain([[NodeId::NONE; 2]]));
+        siblings[leaves as usize - 1][1] = NodeId::NONE;
+        let ends = [[NodeId(0), NodeId(leaves - 1)]].to_vec();
+        let tags = [Tag::new(Kind::P, leaves)].to_vec();
+        let empty = Self::unconnected(0);
+        Ok(Self { leaves, base: leaves, root, up, siblings, ends, tags, ..empty })
     }
 
     pub(crate) fn is_leaf(&self, node: NodeId) -> bool {

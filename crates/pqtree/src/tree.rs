@@ -9,8 +9,9 @@ use crate::work::Work;
 /// an introduction.
 ///
 /// `Clone` copies four arrays, 12 bytes per leaf and 24 per inner node; the copy has no open
-/// checkpoint. Trees are equal, and have equal hashes, if they admit the same orders. The
-/// [default](Default) is the tree without leaves. `Debug` prints the text.
+/// checkpoint and no [changed](Self::changed) nodes. Trees are equal, and have equal hashes, if they
+/// admit the same orders. The [default](Default) is the tree without leaves. `Debug` prints the
+/// text.
 #[derive(Clone)]
 pub struct PqTree {
     pub(crate) nodes: Nodes,
@@ -29,8 +30,8 @@ impl PqTree {
     ///
     /// # Panics
     ///
-    /// If there are more than [`MAX_LEAVES`](Self::MAX_LEAVES). [`try_new`](Self::try_new) returns
-    /// an error instead.
+    /// If there are more than [`MAX_LEAVES`](Self::MAX_LEAVES), or too many for the free memory.
+    /// [`try_new`](Self::try_new) returns an error instead.
     pub fn new(leaves: u32) -> Self {
         match Self::try_new(leaves) {
             Ok(tree) => tree,
@@ -39,10 +40,13 @@ impl PqTree {
     }
 
     /// Creates a tree that admits every order of the leaves `0..leaves`. Fails if there are more
-    /// than [`MAX_LEAVES`](Self::MAX_LEAVES).
+    /// than [`MAX_LEAVES`](Self::MAX_LEAVES), or if 12 bytes for each cannot be allocated.
+    ///
+    /// Later allocations, such as 24 bytes for an inner node, abort the program if they fail, like
+    /// those of a `Vec`.
     pub fn try_new(leaves: u32) -> Result<Self, LeafError> {
         check_count(leaves.into())?;
-        Ok(Self::from_nodes(Nodes::universal(leaves)))
+        Ok(Self::from_nodes(Nodes::universal(leaves)?))
     }
 
     pub(crate) fn from_nodes(nodes: Nodes) -> Self {

@@ -1,8 +1,9 @@
 //! Slots of inner nodes: allocation, release, forwards and their removal; numbers for new leaves.
 
+use crate::conflict::LeafError;
 use crate::journal::Write;
 use crate::node::{Kind, NodeId};
-use crate::nodes::{MAX_LEAVES, Nodes, Tag};
+use crate::nodes::{MAX_LEAVES, Nodes, Tag, room};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -89,40 +90,50 @@ impl Nodes {
         self.forwards = 0;
     }
 
+    /// Returns true if `more` leaves need numbers that are not reserved.
+    pub(crate) fn must_renumber(&self, more: u32) -> bool {
+        self.leaves + more > self.base
+    }
+
     /// Reserves numbers for `more` leaves; the caller has checked the limit. Returns the amount by
-    /// which the numbers of inner nodes have grown: 0, or a large step, so that this is rare.
-    pub(crate) fn reserve_leaves(&mut self, more: u32) -> u32 {
-        let needed = self.leaves + more;
-        if needed <= self.base {
-            return 0;
+    /// which the numbers of inner nodes have grown: 0, or a large step, so that this is rare. Fails
+    /// if there is not enough memory.
+    pub(crate) fn reserve_leaves(&mut self, more: u32) -> Result<u32, LeafError> {
+        if !self.must_renumber(more) {
+            return Ok(0);
         }
+        let needed = self.leaves + more;
         let base = needed.max(self.base + self.base / 4 + 8).min(MAX_LEAVES);
         let by = base - self.base;
+        let none = [NodeId::NONE; 2];
+        let numbers = self.up.len() + by as usize;
+        let (up, siblings) = (room(numbers, needed)?, room(numbers, needed)?);
+        let up = self.shifted(&self.up, up, by, |up, shift| shift(up), NodeId::NONE);
+        let siblings =
+            self.shifted(&self.siblings, siblings, by, |pair, shift| pair.map(shift), none);
         if self.journal.is_open() {
             let old = Box::new(self.clone());
             self.journal.push(Write::Everything(old));
         }
-        self.up = self.shifted(&self.up, by, |up, shift| shift(up), NodeId::NONE);
-        let none = [NodeId::NONE; 2];
-        self.siblings = self.shifted(&self.siblings, by, |pair, shift| pair.map(shift), none);
         let shift = self.shift(by);
         self.ends.iter_mut().for_each(|pair| *pair = pair.map(&shift));
+        (self.up, self.siblings) = (up, siblings);
         (self.root, self.free) = (shift(self.root), shift(self.free));
         self.base = base;
-        by
+        Ok(by)
     }
 
-    /// Copies a table of all nodes, with `by` unused entries before the inner nodes.
+    /// Copies a table of all nodes to `shifted`, with `by` unused entries before the inner nodes.
     fn shifted<T: Copy>(
         &self,
         table: &[T],
+        mut shifted: Vec<T>,
         by: u32,
         entry: impl Fn(T, &dyn Fn(NodeId) -> NodeId) -> T,
         gap: T,
     ) -> Vec<T> {
         let shift = self.shift(by);
         let (leaves, inner) = table.split_at(self.base as usize);
-        let mut shifted = Vec::with_capacity(table.len() + by as usize);
         shifted.extend(leaves.iter().map(|&old| entry(old, &shift)));
         shifted.resize(leaves.len() + by as usize, gap);
         shifted.extend(inner.iter().map(|&old| entry(old, &shift)));
