@@ -2,7 +2,10 @@
 //! from 0. Used by the example `c1p` and the fuzzer in `crates/edbatch/fuzz`.
 
 use pqtree::PqTree;
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
+
+/// The number of bytes of a line that are read at once.
+const PART: usize = 1 << 14;
 
 /// An instance. Its restrictions are sets of leaves, stored one after another.
 pub(crate) struct Instance {
@@ -38,7 +41,7 @@ impl Lines {
         if !self.next()? {
             return Ok(None);
         }
-        let [leaves, restrictions, _] = self.header()?;
+        let [leaves, restrictions, total] = self.header()?;
         if leaves > PqTree::MAX_LEAVES {
             let error = format!("expected at most {} leaves, got {leaves}", PqTree::MAX_LEAVES);
             return Err(self.error(&error));
@@ -50,6 +53,10 @@ impl Lines {
                 return Err(self.error(&found));
             }
             self.restriction(&mut instance)?;
+        }
+        let found = instance.elements.len();
+        if found as u64 != u64::from(total) {
+            return Err(self.error(&format!("expected {total} elements in all, got {found}")));
         }
         Ok(Some(instance))
     }
@@ -74,19 +81,28 @@ impl Lines {
                 let error = format!("leaf {leaf} is out of range: expected less than {leaves}");
                 return Err(self.error(&error));
             }
+            self.reserve(&mut instance.elements, 1)?;
             instance.elements.push(leaf);
         }
         let found = instance.elements.len() - begin;
         if found != count {
             return Err(self.error(&format!("expected {count} leaves, got {found}")));
         }
-        let mut sorted = instance.elements[begin..].to_vec();
+        let mut sorted = Vec::new();
+        self.reserve(&mut sorted, count)?;
+        sorted.extend_from_slice(&instance.elements[begin..]);
         sorted.sort_unstable();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(self.error(&format!("leaf {} is repeated", twice[0])));
         }
+        self.reserve(&mut instance.ends, 1)?;
         instance.ends.push(instance.elements.len());
         Ok(())
+    }
+
+    /// Makes room in a list. Fails if there is not enough memory.
+    fn reserve<T>(&self, list: &mut Vec<T>, more: usize) -> Result<(), String> {
+        list.try_reserve(more).map_err(|_| self.error("not enough memory to read the instance"))
     }
 
     fn number(&self, field: &str) -> Result<u32, String> {
@@ -98,10 +114,18 @@ impl Lines {
     /// Moves to the next line that is not a comment and not empty. Returns false at the end.
     fn next(&mut self) -> Result<bool, String> {
         loop {
-            self.line.clear();
             self.number += 1;
-            let read = self.text.read_line(&mut self.line);
-            if read.map_err(|error| self.error(&error.to_string()))? == 0 {
+            let mut line = std::mem::take(&mut self.line).into_bytes();
+            line.clear();
+            while line.last() != Some(&b'\n') {
+                self.reserve(&mut line, PART)?;
+                let read = self.text.by_ref().take(PART as u64).read_until(b'\n', &mut line);
+                if read.map_err(|error| self.error(&error.to_string()))? == 0 {
+                    break;
+                }
+            }
+            self.line = String::from_utf8(line).map_err(|error| self.error(&error.to_string()))?;
+            if self.line.is_empty() {
                 return Ok(false);
             }
             if !self.line.starts_with('c') && !self.line.trim().is_empty() {

@@ -32,9 +32,13 @@ Options:
              6,000 digits
   --help     Print this help
 
-Exit codes: 0, all instances were read; 1, a file cannot be read or has a syntax
-error, which is printed with its line; 2, wrong usage.
+Exit codes: 0, all instances were read; 1, a file cannot be read, has no
+instance or a syntax error, which is printed with its line, or needs too much
+memory; 2, wrong usage.
 ";
+
+/// Answers an instance of a file.
+type Print = fn(&str, &Instance) -> Result<String, String>;
 
 /// The command and its files.
 enum Request {
@@ -44,7 +48,7 @@ enum Request {
 }
 
 fn main() -> ExitCode {
-    let (print, files): (fn(&str, &Instance) -> String, _) = match request() {
+    let (print, files): (Print, _) = match request() {
         Ok(Request::Help) => {
             print!("{HELP}");
             return ExitCode::SUCCESS;
@@ -85,12 +89,17 @@ fn request() -> Result<Request, String> {
     }
 }
 
-fn run(file: &str, print: impl Fn(&str, &Instance) -> String) -> Result<(), String> {
+fn run(file: &str, print: Print) -> Result<(), String> {
     let mut lines = Lines::new(open(file)?);
+    let mut count = 0;
     while let Some(instance) = lines.instance()? {
         // Fails if the reader closes the pipe, such as `head`.
-        writeln!(std::io::stdout(), "{}", print(file, &instance))
+        writeln!(std::io::stdout(), "{}", print(file, &instance)?)
             .map_err(|error| error.to_string())?;
+        count += 1;
+    }
+    if count == 0 {
+        return Err("expected at least one instance, `p c1p n m total`".to_string());
     }
     Ok(())
 }
@@ -111,16 +120,35 @@ fn is_accepted(tree: &mut PqTree, restriction: &[u32]) -> bool {
     }
 }
 
-fn measure(file: &str, instance: &Instance) -> String {
+/// Fails if the memory to answer an instance cannot be allocated, because a reduction that runs out
+/// of memory aborts the program.
+fn check_memory(instance: &Instance) -> Result<(), String> {
+    let [leaves, sets, elements] =
+        [instance.leaves as usize, instance.ends.len(), instance.elements.len()];
+    let largest = instance.restrictions().map(<[u32]>::len).max().unwrap_or(0);
+    // A reduction makes fewer nodes than its set has leaves. The tree adds some at once, and clears
+    // merged ones late.
+    let nodes = leaves.min(2 * elements) + leaves / 8 + 64;
+    let tree = 12 * leaves + leaves / 8 + 24 * nodes;
+    // Marks of the leaves of a set and of all nodes above them, in vectors that double.
+    let marks = 100 * (2 * largest + leaves.min(2 * elements));
+    let needed = (tree + marks) / 4 * 5 + 4 * sets + (4 << 20);
+    Vec::<u8>::new().try_reserve_exact(needed).map_err(|_| {
+        format!("expected {} MB of free memory for {leaves} leaves", needed.div_ceil(1_000_000))
+    })
+}
+
+fn measure(file: &str, instance: &Instance) -> Result<String, String> {
+    check_memory(instance)?;
     let mut accepted = Vec::with_capacity(instance.ends.len());
     let start = Instant::now();
-    let mut tree = PqTree::new(instance.leaves);
+    let mut tree = PqTree::try_new(instance.leaves).map_err(|error| error.to_string())?;
     for restriction in instance.restrictions() {
         accepted.push(is_accepted(&mut tree, restriction));
     }
     let nanoseconds = start.elapsed().as_nanos() as f64 / instance.elements.len().max(1) as f64;
     let (p_nodes, q_nodes) = tree.count_nodes();
-    format!(
+    Ok(format!(
         "{file}\t{}\t{}\t{}\t{}\t{:016x}\t{p_nodes}\t{q_nodes}\t{:.3}\t{nanoseconds:.1}\t{}",
         instance.leaves,
         instance.ends.len(),
@@ -129,7 +157,7 @@ fn measure(file: &str, instance: &Instance) -> String {
         decision_hash(&accepted),
         tree.orders_log2(),
         tree.bytes(),
-    )
+    ))
 }
 
 fn decision_hash(accepted: &[bool]) -> u64 {
@@ -141,8 +169,9 @@ fn decision_hash(accepted: &[bool]) -> u64 {
 /// The largest number of orders that is printed in full, in bits.
 const MAX_COUNT_BITS: f64 = 20_000.0;
 
-fn answer(instance: &Instance) -> String {
-    let mut tree = PqTree::new(instance.leaves);
+fn answer(instance: &Instance) -> Result<String, String> {
+    check_memory(instance)?;
+    let mut tree = PqTree::try_new(instance.leaves).map_err(|error| error.to_string())?;
     let mut line = String::with_capacity(instance.ends.len() + 40);
     for restriction in instance.restrictions() {
         line.push(if is_accepted(&mut tree, restriction) { '1' } else { '0' });
@@ -155,5 +184,5 @@ fn answer(instance: &Instance) -> String {
         write!(line, " more than 2^{}", log2.floor() - 1.0)
     };
     written.expect("writing to a string cannot fail");
-    line
+    Ok(line)
 }

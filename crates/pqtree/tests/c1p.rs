@@ -42,12 +42,18 @@ fn modified(file: &Path) -> Option<SystemTime> {
 }
 
 fn c1p(arguments: &[&str]) -> Output {
+    Command::new(built()).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn built() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    Command::new(PROGRAM.get_or_init(program))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    PROGRAM.get_or_init(program)
+}
+
+/// Returns the exit code and the texts.
+fn read(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 struct Instances(PathBuf);
@@ -61,9 +67,7 @@ impl Instances {
     }
 
     fn run(&self, options: &[&str]) -> (Option<i32>, String, String) {
-        let output = c1p(&[options, &[self.0.to_str().unwrap()]].concat());
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (output.status.code(), text(output.stdout), text(output.stderr))
+        read(c1p(&[options, &[self.0.to_str().unwrap()]].concat()))
     }
 }
 
@@ -123,7 +127,42 @@ fn errors_name_the_line() {
     check("end", "p c1p 4 2 2\n2 0 1\n", "line 3: expected 2 restrictions, got 1");
     check("header", "p c2p 4 2 2\n", "line 1: expected `p c1p n m total`");
     check("number", "p c1p 4 1 2\n2 0 x\n", "line 2: expected a number below 2^32, got \"x\"");
+    check("total", "p c1p 4 1 99\n2 0 1\n", "line 2: expected 99 elements in all, got 2");
+    check("empty", "c only this\n", "expected at least one instance");
     let output = c1p(&["/nowhere/at/all.c1p"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("/nowhere/at/all.c1p"));
+}
+
+/// One header that asks for more than any limit, and one instance that fits under some of them.
+#[test]
+#[cfg(target_os = "linux")]
+fn every_limit_of_memory_gives_an_answer_or_one_error_line() {
+    let hostile = Instances::new("hostile", "p c1p 536870912 1 2\n2 0 1\n");
+    let mut text = String::from("p c1p 2000000 2000 40000\n");
+    for set in 0..2000 {
+        let first = set * 15;
+        let leaves: Vec<String> = (first..first + 20).map(|leaf| leaf.to_string()).collect();
+        text += &format!("20 {}\n", leaves.join(" "));
+    }
+    let real = Instances::new("real", &text);
+    let (_, expected, _) = real.run(&["--answers"]);
+    let mut answered = Vec::new();
+    for megabytes in (20..=400).step_by(20) {
+        for instances in [&hostile, &real] {
+            let command = format!("ulimit -v {}; exec \"$0\" \"$@\"", megabytes * 1000);
+            let mut limited = Command::new("sh");
+            limited.args(["-c", &command]).arg(built()).args(["--answers"]).arg(&instances.0);
+            let (code, out, error) = read(limited.output().unwrap());
+            match code {
+                Some(0) => {
+                    assert!(out == expected && out.starts_with(&"1".repeat(2000)), "{out}");
+                    answered.push(megabytes);
+                }
+                Some(1) => assert!(error.starts_with("error: ") && error.lines().count() == 1),
+                _ => panic!("{megabytes} MB: {code:?} {error}"),
+            }
+        }
+    }
+    assert!(answered.len() > 10 && answered.len() < 20, "{answered:?}");
 }
