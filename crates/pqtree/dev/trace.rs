@@ -12,7 +12,7 @@ mod other_leaves;
 use crate::model::{Model, text, universal};
 use crate::reference::Reference;
 pub(crate) use checks::check_proof;
-use checks::lists;
+use checks::{Lists, lists};
 use pqtree::{Checkpoint, NodeId, PqTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -33,11 +33,14 @@ pub(crate) fn run(bytes: &[u8]) -> Covered {
         open: Vec::new(),
         hash: RandomState::new(),
         covered: Covered::new(),
+        cache: Lists::new(),
     };
+    trace.read_again();
     while let Some(&operation) = trace.bytes.next() {
         let name = trace.step(operation);
         *trace.covered.entry(name).or_default() += 1;
         trace.check();
+        trace.check_cache();
     }
     trace.covered
 }
@@ -50,6 +53,8 @@ struct Trace<'a> {
     open: Vec<(Checkpoint, String, PqTree, Model)>,
     hash: RandomState,
     covered: Covered,
+    /// The children of each inner node, renewed only for the nodes that `changed` names.
+    cache: Lists,
 }
 
 impl Trace<'_> {
@@ -57,10 +62,15 @@ impl Trace<'_> {
         self.bytes.next().map_or(0, |&byte| byte.into())
     }
 
+    fn changed(&self) -> Vec<NodeId> {
+        self.tree.changed().collect()
+    }
+
     fn step(&mut self, operation: u8) -> &'static str {
         match operation % 32 {
             0..=10 => self.reduce(),
-            11..=12 => self.ask(),
+            11 => self.ask(),
+            12 => self.minimal_conflict(),
             13 => self.open(),
             14 => self.roll_back(),
             15 => self.commit(),
@@ -128,7 +138,7 @@ impl Trace<'_> {
         let implied = self.tree.is_consecutive(&set).expect("a set");
         assert_eq!(self.tree.to_string(), text, "a query changed the tree");
         let before = lists(&self.tree);
-        let last_changed: Vec<NodeId> = self.tree.changed().collect();
+        let last_changed = self.changed();
         let model = self.model.as_ref().map(|model| model.reduce(&set));
         match self.tree.reduce(&set) {
             Ok(reduced) => {
@@ -146,7 +156,7 @@ impl Trace<'_> {
                 assert_eq!(expected, Err(error));
                 assert_eq!((self.tree.to_string(), self.hash.hash_one(&self.tree)), (text, hash));
                 check_proof(&mut self.tree, &set);
-                assert_eq!(self.tree.changed().collect::<Vec<_>>(), last_changed);
+                assert_eq!(self.changed(), last_changed);
                 assert!(model.flatten().is_none(), "{set:?} in {}", self.tree);
                 "refused"
             }
@@ -171,7 +181,7 @@ impl Trace<'_> {
 
     fn open(&mut self) -> &'static str {
         let (text, copy) = (self.tree.to_string(), self.tree.clone());
-        let changed: Vec<NodeId> = self.tree.changed().collect();
+        let changed = self.changed();
         self.open.push((self.tree.checkpoint(), text, copy, self.model.clone()));
         assert!(self.tree.changed().eq(changed));
         "open"
@@ -185,12 +195,13 @@ impl Trace<'_> {
         self.model = model;
         self.is_back(&text, &copy);
         assert_eq!(self.tree.changed().count(), 0);
+        self.read_again();
         "roll back"
     }
 
     fn commit(&mut self) -> &'static str {
         let Some((checkpoint, ..)) = self.open.pop() else { return "no open checkpoint" };
-        let changed: Vec<NodeId> = self.tree.changed().collect();
+        let changed = self.changed();
         self.tree.commit(checkpoint);
         assert!(self.tree.changed().eq(changed));
         "commit"
@@ -199,16 +210,18 @@ impl Trace<'_> {
     fn attempt(&mut self) -> &'static str {
         let (one, two) = (self.set(), self.set());
         let (text, copy) = (self.tree.to_string(), self.tree.clone());
-        let mut before = BTreeMap::new();
+        let (before, last_changed) = (lists(&self.tree), self.changed());
         let result = self.tree.attempt(|tree| {
             tree.reduce(&one)?;
+            let undone = tree.checkpoint();
+            _ = tree.reduce(&two);
+            tree.rollback(undone);
             let _ = tree.checkpoint();
-            before = lists(tree);
-            tree.reduce(&two)
+            tree.attempt(|tree| tree.reduce(&two))
         });
         match result {
             Ok(_) => self.check_changed(&before),
-            Err(_) => assert_eq!(self.tree.changed().count(), 0),
+            Err(_) => assert_eq!(self.changed(), last_changed),
         }
         let Some(model) = &self.model else { return "attempt on an empty tree" };
         let both = model.reduce(&one).and_then(|model| model.reduce(&two));
@@ -231,17 +244,50 @@ impl Trace<'_> {
             })
         };
         let (text, copy) = (self.tree.to_string(), self.tree.clone());
+        let (before, last_changed) = (lists(&self.tree), self.changed());
         let all = self.tree.reduce_all(&sets);
         assert_eq!(all.err().map(|error| error.index), first_failure);
         if first_failure.is_some() {
             self.is_back(&text, &copy);
-            assert_eq!(self.tree.changed().count(), 0);
+            assert_eq!(self.changed(), last_changed);
+        } else {
+            self.check_changed(&before);
+            self.check_cache();
         }
         let mut reduce = |set: &Vec<u32>| model.reduce(set).map(|next| model = next).is_some();
         let expected: Vec<bool> = sets.iter().map(&mut reduce).collect();
         assert_eq!(self.tree.reduce_greedy(&sets), Ok(expected));
         self.model = Some(model);
         "reduce several"
+    }
+
+    /// Finds a minimal conflict of six sets: its last set is the first that the model refuses, and
+    /// the model accepts all of its sets but any one.
+    fn minimal_conflict(&mut self) -> &'static str {
+        let sets: [Vec<u32>; 6] = std::array::from_fn(|_| self.set());
+        let Some(model) = self.model.clone() else { return "minimal conflict of an empty tree" };
+        let first_refused = |indices: &[usize]| {
+            let mut model = Some(model.clone());
+            indices.iter().copied().find(|&index| {
+                model = model.as_ref().and_then(|model| model.reduce(&sets[index]));
+                model.is_none()
+            })
+        };
+        let (text, copy, changed) = (self.tree.to_string(), self.tree.clone(), self.changed());
+        let found = self.tree.minimal_conflict(&sets).expect("the leaves are in range");
+        self.is_back(&text, &copy);
+        assert_eq!(self.changed(), changed);
+        assert_eq!(
+            found.as_ref().and_then(|it| it.last().copied()),
+            first_refused(&[0, 1, 2, 3, 4, 5])
+        );
+        let Some(found) = found else { return "no conflict" };
+        assert!(found.is_sorted_by(|a, b| a < b) && first_refused(&found).is_some());
+        for &left_out in &found {
+            let others: Vec<usize> = found.iter().copied().filter(|&it| it != left_out).collect();
+            assert_eq!(first_refused(&others), None, "{found:?} of {sets:?} is not minimal");
+        }
+        "minimal conflict"
     }
 
     fn intersect(&mut self) -> &'static str {
@@ -255,6 +301,7 @@ impl Trace<'_> {
         }
         assert_eq!(other.canonical().to_string(), text(&other_model));
         let (text, copy) = (self.tree.to_string(), self.tree.clone());
+        let (before, last_changed) = (lists(&self.tree), self.changed());
         let changed = self.tree.intersect(&other);
         let (Some(model), Some(other)) = (&self.model, other_model) else {
             return "intersect an empty tree";
@@ -263,13 +310,14 @@ impl Trace<'_> {
         match sets.iter().try_fold(model.clone(), |model, set| model.reduce(set)) {
             Some(both) => {
                 assert_eq!(changed, Ok(both.text() != model.text()));
+                self.check_changed(&before);
                 self.model = Some(both);
                 "intersect"
             }
             None => {
                 assert!(changed.is_err());
                 self.is_back(&text, &copy);
-                assert_eq!(self.tree.changed().count(), 0);
+                assert_eq!(self.changed(), last_changed);
                 "intersect refused"
             }
         }
@@ -286,6 +334,7 @@ impl Trace<'_> {
         assert_eq!(projected.canonical().to_string(), text(&expected));
         if kept.len() > 7 && self.open.is_empty() {
             (self.tree, self.model) = (projected, expected);
+            self.read_again();
         }
         "project"
     }
@@ -300,6 +349,7 @@ impl Trace<'_> {
         assert_eq!(tree.canonical().to_string(), model.text());
         if self.open.is_empty() {
             (self.tree, self.model) = (tree, Some(model));
+            self.read_again();
         }
         "from orders"
     }
@@ -361,7 +411,7 @@ impl Trace<'_> {
         let at = self.byte() % set.len();
         set.rotate_left(at);
         let text = self.tree.to_string();
-        let changed: Vec<NodeId> = self.tree.changed().collect();
+        let changed = self.changed();
         let tree = &mut self.tree;
         assert!(tree.reduce(&set).is_err_and(|error| error != pqtree::ReduceError::Conflict));
         assert!(tree.can_reduce(&set).is_err() && tree.is_consecutive(&set).is_err());
@@ -370,7 +420,7 @@ impl Trace<'_> {
         assert!(tree.reduce_greedy([&set]).is_err());
         assert!(tree.remove(leaves).is_err() && tree.replace(leaves, &PqTree::new(1)).is_err());
         assert_eq!(tree.to_string(), text);
-        assert_eq!(tree.changed().collect::<Vec<_>>(), changed);
+        assert_eq!(self.changed(), changed);
         "bad leaves"
     }
 }

@@ -247,7 +247,7 @@ impl Undo for CircularTree {
     type Checkpoint = Checkpoint;
 
     fn open(&mut self) -> Checkpoint {
-        self.tree.checkpoint()
+        self.tree.open()
     }
 
     fn is_open(&self, checkpoint: &Checkpoint) -> bool {
@@ -255,11 +255,11 @@ impl Undo for CircularTree {
     }
 
     fn keep(&mut self, checkpoint: Checkpoint) {
-        self.tree.commit(checkpoint);
+        self.tree.keep(checkpoint);
     }
 
     fn undo(&mut self, checkpoint: Checkpoint) {
-        self.tree.rollback(checkpoint);
+        self.tree.undo(checkpoint);
     }
 }
 

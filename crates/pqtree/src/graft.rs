@@ -38,8 +38,10 @@ impl PqTree {
     /// *Cost*: O(n), and 12 bytes for each reserved leaf.
     pub fn reserve(&mut self, leaves: u32) -> Result<(), LeafError> {
         check_count(u64::from(self.len()) + u64::from(leaves))?;
-        if self.nodes.reserve_leaves(leaves)? > 0 {
-            self.work = self.work.clone();
+        let by = self.nodes.reserve_leaves(leaves)?;
+        if by > 0 {
+            self.begin_change();
+            self.all_changed_if(true);
         }
         Ok(())
     }
@@ -75,7 +77,7 @@ impl PqTree {
         let is_leaf = self.nodes.is_leaf(node);
         let by = self.nodes.reserve_leaves(1)?;
         let node = if is_leaf { node } else { NodeId(node.0 + by) };
-        self.work.changed.clear();
+        self.begin_change();
         let new = self.new_leaves(1);
         if joins {
             let degree = self.nodes.tag(node).degree();
@@ -88,6 +90,7 @@ impl PqTree {
             self.nodes.set_children(group, Kind::P, &[node, NodeId(new)]);
             self.work.changed.push(group);
         }
+        self.all_changed_if(by > 0);
         Ok(new)
     }
 
@@ -109,8 +112,8 @@ impl PqTree {
             return self.remove(leaf);
         };
         check_count(u64::from(self.len()) + u64::from(more))?;
-        self.nodes.reserve_leaves(more)?;
-        self.work.changed.clear();
+        let shift = self.nodes.reserve_leaves(more)?;
+        self.begin_change();
         if more == 0 {
             return Ok(());
         }
@@ -133,6 +136,7 @@ impl PqTree {
                 }
             }
         }
+        self.all_changed_if(shift > 0);
         Ok(())
     }
 
@@ -171,7 +175,7 @@ impl PqTree {
             // A refusal must not renumber nodes.
             self.can_reduce(set)?;
         }
-        self.nodes.reserve_leaves(more)?;
+        let by = self.nodes.reserve_leaves(more)?;
         self.reduce(set)?;
         let (place, full_nodes) = self.find_full(set);
         let first = self.new_leaves(more);
@@ -193,6 +197,7 @@ impl PqTree {
         let moved = self.close_gaps(&old[kept..]);
         self.work.changed.sort_unstable();
         self.work.changed.dedup();
+        self.all_changed_if(by > 0);
         let leaves = new.into_iter().map(|leaf| leaf.0).collect();
         Ok(Replaced { leaves, moved })
     }

@@ -20,7 +20,7 @@ static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
 /// A state of a tree to return to, made by [`PqTree::checkpoint`]. It is valid for that tree only.
 ///
 /// The tree logs every change until the checkpoint is rolled back or committed, even if this value
-/// is dropped. [`attempt`](PqTree::attempt) always closes its checkpoint.
+/// is dropped. [`attempt`](PqTree::attempt) closes its checkpoint.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a checkpoint makes the tree log its changes until it is rolled back or committed"]
 pub struct Checkpoint {
@@ -45,10 +45,13 @@ impl PqTree {
     /// assert_eq!(tree.to_string(), "(0 1 2 3)");
     /// ```
     ///
+    /// A successful attempt counts as one change for [`changed`](Self::changed).
+    ///
     /// # Panics
     ///
     /// If `change` assigns another tree to this one, or rolls back a checkpoint that was open
-    /// before.
+    /// before. A tree that `change` has moved elsewhere, such as by `mem::swap`, logs its changes
+    /// for ever, because nobody can close its checkpoint there. A clone of it does not.
     pub fn attempt<T, E>(
         &mut self,
         change: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -72,21 +75,16 @@ impl PqTree {
         self.nodes.journal.open(header)
     }
 
-    /// Restores the state at `checkpoint`. Closes it and all later checkpoints.
+    /// Restores the state at `checkpoint`. Closes it and all later checkpoints. Empties the list of
+    /// [changed](Self::changed) nodes.
     ///
     /// # Panics
     ///
     /// If the checkpoint is not open in this tree: it belongs to another tree, or it was closed
     /// together with an earlier one.
     pub fn rollback(&mut self, checkpoint: Checkpoint) {
-        let mark = self.nodes.journal.close(&checkpoint);
-        while self.nodes.journal.log.len() > mark.log {
-            let write = self.nodes.journal.log.pop().expect("the log reaches back to the mark");
-            self.nodes.undo(write);
-        }
-        self.nodes.set_header(mark.header);
-        self.nodes.journal.forget_if_idle();
-        self.work.changed.clear();
+        self.undo(checkpoint);
+        self.begin_change();
     }
 
     /// Keeps all changes since `checkpoint`. Closes it and all later checkpoints.
@@ -118,7 +116,9 @@ impl Undo for PqTree {
     type Checkpoint = Checkpoint;
 
     fn open(&mut self) -> Checkpoint {
-        self.checkpoint()
+        let checkpoint = self.checkpoint();
+        self.nodes.journal.attempts += 1;
+        checkpoint
     }
 
     fn is_open(&self, checkpoint: &Checkpoint) -> bool {
@@ -126,11 +126,36 @@ impl Undo for PqTree {
     }
 
     fn keep(&mut self, checkpoint: Checkpoint) {
-        self.commit(checkpoint);
+        let mark = self.nodes.journal.close(&checkpoint);
+        let (mut lists, mut changed) = (0, Vec::new());
+        for write in &self.nodes.journal.log[mark.log..] {
+            match *write {
+                Write::List => lists += 1,
+                // The first list is older than the attempt.
+                Write::Changed(node) if lists > 1 => changed.push(node),
+                _ => {}
+            }
+        }
+        match lists {
+            0 => self.begin_change(),
+            _ => self.also_changed(changed),
+        }
+        self.nodes.journal.forget_if_idle();
+        self.nodes.compact();
     }
 
     fn undo(&mut self, checkpoint: Checkpoint) {
-        self.rollback(checkpoint);
+        let mark = self.nodes.journal.close(&checkpoint);
+        let mut list = Vec::new();
+        while self.nodes.journal.log.len() > mark.log {
+            match self.nodes.journal.log.pop().expect("the log reaches back to the mark") {
+                Write::Changed(node) => list.push(node),
+                Write::List => self.work.changed = core::mem::take(&mut list),
+                write => self.nodes.undo(write),
+            }
+        }
+        self.nodes.set_header(mark.header);
+        self.nodes.journal.forget_if_idle();
     }
 }
 
@@ -173,6 +198,8 @@ pub(crate) struct Journal {
     log: Vec<Write>,
     marks: Vec<Mark>,
     serial: u64,
+    /// The number of open checkpoints that belong to an attempt.
+    attempts: u32,
 }
 
 impl Clone for Journal {
@@ -188,6 +215,11 @@ impl Journal {
         !self.marks.is_empty()
     }
 
+    /// Returns true if an attempt is running, so that lists of changed nodes must be logged.
+    pub(crate) fn is_attempt(&self) -> bool {
+        self.attempts > 0
+    }
+
     pub(crate) fn push(&mut self, write: Write) {
         self.log.push(write);
     }
@@ -201,7 +233,8 @@ impl Journal {
             self.id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         }
         self.serial += 1;
-        self.marks.push(Mark { log: self.log.len(), serial: self.serial, header });
+        let Self { serial, attempts, .. } = *self;
+        self.marks.push(Mark { log: self.log.len(), serial, attempts, header });
         Checkpoint { id: self.id, depth: self.marks.len() as u32 - 1, serial: self.serial }
     }
 
@@ -215,6 +248,7 @@ impl Journal {
     fn close(&mut self, checkpoint: &Checkpoint) -> Mark {
         let mark = self.mark(checkpoint).expect("the checkpoint is not open in this tree");
         self.marks.truncate(checkpoint.depth as usize);
+        self.attempts = mark.attempts;
         mark
     }
 
@@ -228,6 +262,9 @@ impl Journal {
 /// One overwritten value.
 #[derive(Debug)]
 pub(crate) enum Write {
+    /// A list of changed nodes. Its nodes follow, the last one first.
+    List,
+    Changed(NodeId),
     Up(NodeId, NodeId),
     Siblings(NodeId, [NodeId; 2]),
     Ends(NodeId, [NodeId; 2]),
@@ -240,6 +277,8 @@ pub(crate) enum Write {
 struct Mark {
     log: usize,
     serial: u64,
+    /// The number of open attempts before this checkpoint.
+    attempts: u32,
     header: Header,
 }
 

@@ -210,6 +210,10 @@ impl<T: Eq + Hash> Labeled<T> {
     /// If the checkpoint is not open in this tree.
     pub fn commit(&mut self, checkpoint: LabeledCheckpoint) {
         self.tree.commit(checkpoint.tree);
+        self.forget_names_if_idle();
+    }
+
+    fn forget_names_if_idle(&mut self) {
         if !self.tree.nodes.journal.is_open() {
             self.names.forget();
         }
@@ -263,7 +267,7 @@ impl<T: Eq + Hash> Undo for Labeled<T> {
     type Checkpoint = LabeledCheckpoint;
 
     fn open(&mut self) -> LabeledCheckpoint {
-        self.checkpoint()
+        LabeledCheckpoint { tree: self.tree.open(), names: self.names.mark() }
     }
 
     fn is_open(&self, checkpoint: &LabeledCheckpoint) -> bool {
@@ -271,11 +275,13 @@ impl<T: Eq + Hash> Undo for Labeled<T> {
     }
 
     fn keep(&mut self, checkpoint: LabeledCheckpoint) {
-        self.commit(checkpoint);
+        self.tree.keep(checkpoint.tree);
+        self.forget_names_if_idle();
     }
 
     fn undo(&mut self, checkpoint: LabeledCheckpoint) {
-        self.rollback(checkpoint);
+        self.tree.undo(checkpoint.tree);
+        self.names.roll_back(checkpoint.names);
     }
 }
 

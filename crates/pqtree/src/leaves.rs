@@ -65,7 +65,9 @@ impl PqTree {
     }
 
     pub(crate) fn replace_nodes(&mut self, nodes: Nodes) {
+        self.begin_change();
         self.nodes.replace(nodes);
         self.work = self.work.clone();
+        self.all_changed_if(true);
     }
 }

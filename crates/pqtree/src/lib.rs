@@ -147,6 +147,7 @@ struct Readme;
 mod apex;
 mod builder;
 mod canonical;
+mod changed;
 mod check;
 mod circular;
 mod conflict;

@@ -299,6 +299,7 @@ impl Nodes {
                 self.ends[slot] = ends;
             }
             Write::Tag(node, tag) => self.put_tag(node, tag),
+            Write::List | Write::Changed(_) => unreachable!("the tree has the list"),
             Write::Everything(nodes) => {
                 let journal = core::mem::take(&mut self.journal);
                 *self = Nodes { journal, ..*nodes };

@@ -47,7 +47,6 @@ impl Work {
     /// set's [`home`](Self::home).
     pub(crate) fn rearrange(&mut self, nodes: &mut Nodes, apex: u32) -> NodeId {
         let (touched, path) = (self.touched[apex], self.paths[apex]);
-        self.changed.clear();
         self.changed.push(touched.node);
         if path.predecessors[0] == NIL {
             let group = self.group(nodes, &touched).expect("the apex has several full children");

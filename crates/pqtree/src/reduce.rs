@@ -55,21 +55,17 @@ impl PqTree {
     /// # Ok::<(), ReduceError>(())
     /// ```
     pub fn reduce(&mut self, set: &[u32]) -> Result<Reduced, ReduceError> {
-        let result = match self.find(set) {
-            Ok(Place::Trivial(home)) => {
-                self.work.changed.clear();
-                Ok(Reduced { changed: false, home })
+        let result = self.find(set).map(|place| {
+            self.begin_change();
+            match place {
+                Place::Trivial(home) => Reduced { changed: false, home },
+                Place::Apex(apex) if self.work.has_work(apex) => {
+                    let home = self.work.rearrange(&mut self.nodes, apex);
+                    Reduced { changed: true, home: Some(home) }
+                }
+                Place::Apex(apex) => Reduced { changed: false, home: Some(self.work.home(apex)) },
             }
-            Ok(Place::Apex(apex)) if self.work.has_work(apex) => {
-                let home = self.work.rearrange(&mut self.nodes, apex);
-                Ok(Reduced { changed: true, home: Some(home) })
-            }
-            Ok(Place::Apex(apex)) => {
-                self.work.changed.clear();
-                Ok(Reduced { changed: false, home: Some(self.work.home(apex)) })
-            }
-            Err(error) => Err(error),
-        };
+        });
         self.work.finish(set);
         self.nodes.compact();
         result
@@ -104,7 +100,7 @@ impl PqTree {
     }
 
     /// Reduces all of several sets, or none: at the first failure, the tree goes back to its state
-    /// before the call.
+    /// before the call. Counts as one change for [`changed`](Self::changed).
     pub fn reduce_all<S: AsRef<[u32]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,
@@ -122,32 +118,27 @@ impl PqTree {
     ///
     /// # Errors
     ///
-    /// If a set has a leaf that is out of range or repeated. The sets before it stay reduced, and
-    /// the sets after it are ignored.
+    /// If a set has a leaf that is out of range or repeated. All sets are checked before the first
+    /// is reduced, so the tree is unchanged then.
     pub fn reduce_greedy<S: AsRef<[u32]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,
     ) -> Result<Vec<bool>, ReduceAllError> {
-        let mut reduce = |(index, set): (usize, S)| match self.reduce(set.as_ref()) {
-            Ok(_) => Ok(true),
-            Err(ReduceError::Conflict) => Ok(false),
-            Err(error) => Err(ReduceAllError { index, error }),
+        let sets: Vec<S> = sets.into_iter().collect();
+        for (index, set) in sets.iter().enumerate() {
+            let checked = self.work.check_leaves(&self.nodes, set.as_ref());
+            self.work.finish(set.as_ref());
+            checked.map_err(|error| ReduceAllError { index, error: error.into() })?;
+        }
+        let mut is_changed = false;
+        let mut reduce = |set: S| {
+            let reduced = self.reduce(set.as_ref());
+            is_changed |= reduced.is_ok_and(|reduced| reduced.changed);
+            reduced.is_ok()
         };
-        sets.into_iter().enumerate().map(&mut reduce).collect()
-    }
-
-    /// The inner nodes whose children changed in the last successful [`reduce`](Self::reduce), new
-    /// nodes included, each once.
-    ///
-    /// All other nodes have the same children as before, in the same order. After
-    /// [`reduce_all`](Self::reduce_all) the list belongs to the last set. Queries and refused
-    /// reductions leave the list unchanged; a [rollback](Self::rollback) empties it.
-    ///
-    /// [`insert`](Self::insert), [`replace`](Self::replace) and [`replace_set`](Self::replace_set)
-    /// also set the list, unless inner nodes were renumbered. [`remove`](Self::remove) rebuilds the
-    /// tree and empties the list.
-    pub fn changed(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.work.changed.iter().copied().filter(|&node| self.nodes.is_live(node))
+        let reduced = sets.into_iter().map(&mut reduce).collect();
+        self.all_changed_if(is_changed);
+        Ok(reduced)
     }
 
     /// Labels the nodes and checks the set.

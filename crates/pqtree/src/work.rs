@@ -29,7 +29,8 @@ pub(crate) struct Work {
     pub(crate) fork: u32,
     /// Full children on their way from one node to another.
     pub(crate) moving: Vec<NodeId>,
-    /// The inner nodes whose children changed in the last successful reduction.
+    /// The inner nodes whose children changed in the last change of the tree. `NONE` at the end
+    /// stands for all.
     pub(crate) changed: Vec<NodeId>,
 }
 

@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 
 impl Trace<'_> {
     /// Checks that `changed` names exactly the nodes whose children differ from before, each once.
-    pub(super) fn check_changed(&self, before: &BTreeMap<NodeId, (Kind, Vec<NodeId>)>) {
+    pub(super) fn check_changed(&self, before: &Lists) {
         let after = lists(&self.tree);
         let altered = after.iter().filter(|&(node, list)| before.get(node) != Some(list));
         let expected: Vec<NodeId> = altered.map(|(&node, _)| node).collect();
@@ -40,20 +40,18 @@ impl Trace<'_> {
         assert_eq!(lists(&self.tree), lists(copy), "node numbers differ after a rollback");
     }
 
-    /// Checks that `changed` names all nodes whose children differ from before. It may name others,
-    /// which changed between the reduction and the replacement.
-    pub(super) fn check_changed_unless_renumbered(
-        &self,
-        before: &BTreeMap<NodeId, (Kind, Vec<NodeId>)>,
-        bound: usize,
-    ) {
-        // Inner nodes keep their numbers until the spare numbers for leaves run out.
-        if self.tree.node_bound() <= bound + 2 {
-            let found: BTreeSet<NodeId> = self.tree.changed().collect();
-            let after = lists(&self.tree);
-            let altered = after.iter().filter(|&(node, list)| before.get(node) != Some(list));
-            assert!(altered.map(|(node, _)| node).all(|node| found.contains(node)));
-            assert_eq!(found.len(), self.tree.changed().count(), "a changed node is repeated");
+    /// Reads the cache again, after a rollback or from another tree.
+    pub(super) fn read_again(&mut self) {
+        self.cache = lists(&self.tree);
+    }
+
+    /// Renews the entries of the cache that `changed` names. Then all must be right.
+    pub(super) fn check_cache(&mut self) {
+        for node in self.tree.changed() {
+            self.cache.insert(node, list(&self.tree, node));
+        }
+        for (node, list) in lists(&self.tree) {
+            assert_eq!(self.cache.get(&node), Some(&list), "{node:?} in {}", self.tree);
         }
     }
 
@@ -95,10 +93,16 @@ impl Trace<'_> {
     }
 }
 
-/// Returns each inner node with its kind and its children in order.
-pub(super) fn lists(tree: &PqTree) -> BTreeMap<NodeId, (Kind, Vec<NodeId>)> {
+/// Each inner node with its kind and its children in order.
+pub(super) type Lists = BTreeMap<NodeId, (Kind, Vec<NodeId>)>;
+
+pub(super) fn lists(tree: &PqTree) -> Lists {
     let inner = tree.pre_order().filter(|&node| tree.kind(node) != Kind::Leaf);
-    inner.map(|node| (node, (tree.kind(node), tree.children(node).collect()))).collect()
+    inner.map(|node| (node, list(tree, node))).collect()
+}
+
+fn list(tree: &PqTree, node: NodeId) -> (Kind, Vec<NodeId>) {
+    (tree.kind(node), tree.children(node).collect())
 }
 
 /// Checks that the leaves of a conflict prove it on their own.
