@@ -11,15 +11,20 @@ mod text;
 pub use error::{LabeledAllError, LabeledError};
 pub use text::LabeledParseError;
 
-use crate::conflict::ReduceError;
 use crate::journal::{Checkpoint, Undo, attempt};
+use crate::node::Kind;
 use crate::reduce::Reduced;
 use crate::tree::PqTree;
 use alloc::vec::Vec;
+use core::borrow::Borrow;
 use core::hash::{Hash, Hasher};
-use names::{Mark, Names};
+use names::{Mark, Names, mix, mixed_hash};
 
 /// A [`PqTree`] whose leaves are labels of any type that implements `Eq` and `Hash`.
+///
+/// Reductions and queries of one set accept any borrowed form of the labels, like the maps of the
+/// standard library: `Labeled<String>` takes `["ant", "bee"]`. Other methods take slices of `T`,
+/// which need fewer type annotations.
 ///
 /// It has the methods of [`PqTree`], with labels for leaves. Looking up a set costs one hash per
 /// label. Adding or removing leaves rebuilds the table of labels in O(n). Two trees are equal if
@@ -90,7 +95,10 @@ impl<T: Eq + Hash> Labeled<T> {
     }
 
     /// Returns the leaf with a label.
-    pub fn leaf(&self, label: &T) -> Option<u32> {
+    pub fn leaf<Q: Eq + Hash + ?Sized>(&self, label: &Q) -> Option<u32>
+    where
+        T: Borrow<Q>,
+    {
         self.names.leaf(label)
     }
 
@@ -99,31 +107,61 @@ impl<T: Eq + Hash> Labeled<T> {
     /// # Errors
     ///
     /// If no leaf has one of the labels.
-    pub fn leaves(&self, set: &[T]) -> Result<Vec<u32>, LabeledError> {
+    pub fn leaves<'a, Q: Eq + Hash + ?Sized + 'a>(
+        &self,
+        set: impl IntoIterator<Item = &'a Q>,
+    ) -> Result<Vec<u32>, LabeledError>
+    where
+        T: Borrow<Q>,
+    {
         let leaf = |(index, label)| self.leaf(label).ok_or(LabeledError::Unknown { index });
-        set.iter().enumerate().map(leaf).collect()
+        set.into_iter().enumerate().map(leaf).collect()
     }
 
     /// Keeps only the orders in which these labels are consecutive. See [`PqTree::reduce`].
-    pub fn reduce(&mut self, set: &[T]) -> Result<Reduced, LabeledError> {
+    pub fn reduce<'a, Q: Eq + Hash + ?Sized + 'a>(
+        &mut self,
+        set: impl IntoIterator<Item = &'a Q>,
+    ) -> Result<Reduced, LabeledError>
+    where
+        T: Borrow<Q>,
+    {
         let leaves = self.leaves(set)?;
         Ok(self.tree.reduce(&leaves)?)
     }
 
     /// Checks that [`reduce`](Self::reduce) would succeed. See [`PqTree::can_reduce`].
-    pub fn can_reduce(&mut self, set: &[T]) -> Result<(), LabeledError> {
+    pub fn can_reduce<'a, Q: Eq + Hash + ?Sized + 'a>(
+        &mut self,
+        set: impl IntoIterator<Item = &'a Q>,
+    ) -> Result<(), LabeledError>
+    where
+        T: Borrow<Q>,
+    {
         let leaves = self.leaves(set)?;
         Ok(self.tree.can_reduce(&leaves)?)
     }
 
     /// Returns true if the labels are consecutive in every order. See [`PqTree::is_consecutive`].
-    pub fn is_consecutive(&mut self, set: &[T]) -> Result<bool, LabeledError> {
+    pub fn is_consecutive<'a, Q: Eq + Hash + ?Sized + 'a>(
+        &mut self,
+        set: impl IntoIterator<Item = &'a Q>,
+    ) -> Result<bool, LabeledError>
+    where
+        T: Borrow<Q>,
+    {
         let leaves = self.leaves(set)?;
         Ok(self.tree.is_consecutive(&leaves)?)
     }
 
     /// Explains why [`reduce`](Self::reduce) refuses a set. See [`PqTree::conflict`].
-    pub fn conflict(&mut self, set: &[T]) -> Result<Option<LabeledConflict<'_, T>>, LabeledError> {
+    pub fn conflict<'a, Q: Eq + Hash + ?Sized + 'a>(
+        &mut self,
+        set: impl IntoIterator<Item = &'a Q>,
+    ) -> Result<Option<LabeledConflict<'_, T>>, LabeledError>
+    where
+        T: Borrow<Q>,
+    {
         let leaves = self.leaves(set)?;
         let found = self.tree.conflict(&leaves)?;
         Ok(found.map(|conflict| LabeledConflict {
@@ -154,16 +192,16 @@ impl<T: Eq + Hash> Labeled<T> {
     }
 
     /// Reduces each set in turn and skips those that do not fit. See [`PqTree::reduce_greedy`].
+    ///
+    /// # Errors
+    ///
+    /// If a set has an unknown or repeated label. The tree is unchanged then.
     pub fn reduce_greedy<S: AsRef<[T]>>(
         &mut self,
         sets: impl IntoIterator<Item = S>,
     ) -> Result<Vec<bool>, LabeledAllError> {
-        let mut reduce = |(index, set): (usize, S)| match self.reduce(set.as_ref()) {
-            Ok(_) => Ok(true),
-            Err(LabeledError::Reduce(ReduceError::Conflict)) => Ok(false),
-            Err(error) => Err(LabeledAllError { index, error }),
-        };
-        sets.into_iter().enumerate().map(&mut reduce).collect()
+        let sets = self.leaves_of_sets(sets)?;
+        Ok(self.tree.reduce_greedy(sets)?)
     }
 
     /// Finds a minimal conflict among sets that cannot all be reduced. See
@@ -172,12 +210,18 @@ impl<T: Eq + Hash> Labeled<T> {
         &mut self,
         sets: &[S],
     ) -> Result<Option<Vec<usize>>, LabeledAllError> {
-        let leaves = |(index, set): (usize, &S)| {
+        let sets = self.leaves_of_sets(sets)?;
+        Ok(self.tree.minimal_conflict(&sets)?)
+    }
+
+    fn leaves_of_sets<S: AsRef<[T]>>(
+        &self,
+        sets: impl IntoIterator<Item = S>,
+    ) -> Result<Vec<Vec<u32>>, LabeledAllError> {
+        let leaves = |(index, set): (usize, S)| {
             self.leaves(set.as_ref()).map_err(|error| LabeledAllError { index, error })
         };
-        let sets: Vec<Vec<u32>> = sets.iter().enumerate().map(leaves).collect::<Result<_, _>>()?;
-        let found = self.tree.minimal_conflict(&sets);
-        found.map_err(|error| LabeledAllError { index: error.index, error: error.error.into() })
+        sets.into_iter().enumerate().map(leaves).collect()
     }
 
     /// Runs `change`, and restores the tree if it fails. See [`PqTree::attempt`].
@@ -302,8 +346,28 @@ impl<T: Eq + Hash> PartialEq for Labeled<T> {
 impl<T: Eq + Hash> Eq for Labeled<T> {}
 
 impl<T: Eq + Hash> Hash for Labeled<T> {
-    /// Hashes only what does not depend on the numbers of the leaves.
+    /// Hashes the labels and the nodes, regardless of the numbers of the leaves, the order of the
+    /// children of a P-node and the direction of a Q-node. *Cost*: O(n).
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.tree.len(), self.tree.count_nodes()).hash(state);
+        let mut hashes = alloc::vec![0u64; self.tree.node_bound()];
+        for node in self.tree.post_order() {
+            let children = self.tree.children(node).map(|child| hashes[child.index()]);
+            hashes[node.index()] = match self.tree.kind(node) {
+                Kind::Leaf => mixed_hash(self.label(node.0)),
+                Kind::P => mix(children.fold(0, u64::wrapping_add)),
+                Kind::Q => {
+                    // The children as the digits of a number, from either end.
+                    const BASE: u64 = 0x9fb2_1c65_1e98_df25;
+                    let (mut forwards, mut backwards, mut power) = (0u64, 0u64, 1u64);
+                    for child in children {
+                        forwards = forwards.wrapping_mul(BASE).wrapping_add(child);
+                        backwards = backwards.wrapping_add(power.wrapping_mul(child));
+                        power = power.wrapping_mul(BASE);
+                    }
+                    mix(forwards).wrapping_add(mix(backwards))
+                }
+            };
+        }
+        (self.len(), self.tree.root().map(|root| hashes[root.index()])).hash(state);
     }
 }

@@ -1,6 +1,7 @@
 //! Errors of trees with labels.
 
 use crate::conflict::{LeafError, ReduceError};
+use crate::reduce::ReduceAllError;
 use core::fmt;
 
 /// An error of a tree with labels.
@@ -40,6 +41,12 @@ impl From<ReduceError> for LabeledError {
 impl From<LeafError> for LabeledError {
     fn from(error: LeafError) -> Self {
         Self::Reduce(error.into())
+    }
+}
+
+impl From<ReduceAllError> for LabeledAllError {
+    fn from(error: ReduceAllError) -> Self {
+        Self { index: error.index, error: error.error.into() }
     }
 }
 

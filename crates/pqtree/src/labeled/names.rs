@@ -5,6 +5,7 @@
 //! is open, no label is dropped and earlier tables are kept.
 
 use alloc::vec::Vec;
+use core::borrow::Borrow;
 use core::hash::{Hash, Hasher};
 
 const NONE: u32 = u32::MAX;
@@ -57,7 +58,10 @@ impl<T: Eq + Hash> Names<T> {
         names.index().map(|()| names)
     }
 
-    pub(super) fn leaf(&self, label: &T) -> Option<u32> {
+    pub(super) fn leaf<Q: Eq + Hash + ?Sized>(&self, label: &Q) -> Option<u32>
+    where
+        T: Borrow<Q>,
+    {
         let place = *self.slots.get(self.slot(label)?)?;
         (place != NONE).then(|| self.leaf_of[place as usize])
     }
@@ -126,13 +130,14 @@ impl<T: Eq + Hash> Names<T> {
     }
 
     /// Returns the slot of a label, or the empty slot where it belongs.
-    fn slot(&self, label: &T) -> Option<usize> {
-        let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
-        label.hash(&mut hasher);
+    fn slot<Q: Eq + Hash + ?Sized>(&self, label: &Q) -> Option<usize>
+    where
+        T: Borrow<Q>,
+    {
         let mask = self.slots.len().checked_sub(1)?;
-        // The high bits of the product are the best mixed ones.
-        let mut slot = (hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
-        while self.slots[slot] != NONE && self.labels[self.slots[slot] as usize] != *label {
+        let mut slot = mixed_hash(label) as usize & mask;
+        let is_other = |place: u32| self.labels[place as usize].borrow() != label;
+        while self.slots[slot] != NONE && is_other(self.slots[slot]) {
             slot = (slot + 1) & mask;
         }
         Some(slot)
@@ -149,6 +154,19 @@ impl<T> Default for Names<T> {
             history: Vec::new(),
         }
     }
+}
+
+/// Returns a hash of a label, the same in every process.
+pub(super) fn mixed_hash(label: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+    label.hash(&mut hasher);
+    mix(hasher.finish())
+}
+
+/// Spreads each bit over all others.
+pub(super) fn mix(number: u64) -> u64 {
+    let product = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (product ^ product >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_right(32)
 }
 
 /// The Fowler–Noll–Vo hash function: short, and good enough for a table without adversarial keys.

@@ -108,11 +108,11 @@ impl Nodes {
     }
 
     /// Swaps a leaf and the element above the root, at which the circle of a PC-tree is cut: the
-    /// number of the leaf then stands for that element, in its place. Returns the leaf and the nodes
-    /// above it. A second call swaps them back.
+    /// number of the leaf then stands for that element, in its place. Returns the leaf and the
+    /// nodes above it. A second call swaps them back.
     ///
-    /// Each of these nodes is a circle of its parent and its children. Its parent and the child
-    /// through which the path comes change roles, so the list begins at another place of the circle.
+    /// Each of these nodes is a circle of its parent and its children. Its parent and the child on
+    /// the path change roles, so the list of children begins at another place of the circle.
     ///
     /// *Cost*: O(depth of the leaf).
     pub(crate) fn cut_at(&mut self, leaf: NodeId) -> Vec<NodeId> {
