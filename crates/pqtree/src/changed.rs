@@ -40,11 +40,17 @@ impl PqTree {
     #[inline]
     pub(crate) fn begin_change(&mut self) {
         if self.nodes.journal.is_attempt() {
-            self.nodes.journal.push(Write::List);
-            let nodes = self.work.changed.iter().rev();
-            nodes.for_each(|&node| self.nodes.journal.push(Write::Changed(node)));
+            self.log_list();
         }
         self.work.changed.clear();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn log_list(&mut self) {
+        self.nodes.journal.push(Write::List);
+        let nodes = self.work.changed.iter().rev();
+        nodes.for_each(|&node| self.nodes.journal.push(Write::Changed(node)));
     }
 
     /// Lists all inner nodes as changed if `are_all`, such as after a renumbering.

@@ -2,10 +2,10 @@
 //!
 //! Cut the circle at one element, the *hinge*: a circular order becomes a linear order of the other
 //! elements. A set without the hinge is consecutive in the circle exactly if it is consecutive in
-//! the linear order. For a set with the hinge, the circle is cut at another element: the nodes above
-//! that element are turned round, and turned back at the end. So a PC-tree is a PQ-tree attached to
-//! the hinge. The neighbours of a P-node may be in any order. The
-//! neighbours of a Q-node, called C-node in a PC-tree, keep their circular order or its reverse.
+//! the linear order. For a set with the hinge, the circle is cut at another element: the nodes
+//! above that element are turned round, and turned back at the end. So a PC-tree is a PQ-tree
+//! attached to the hinge. The neighbours of a P-node may be in any order. The neighbours of a
+//! Q-node, called C-node in a PC-tree, keep their circular order or its reverse.
 //!
 //! *Source*: W.-L. Hsu and R. McConnell, "PC trees and circular-ones arrangements" (2003).
 

@@ -117,7 +117,7 @@ impl Undo for PqTree {
 
     fn open(&mut self) -> Checkpoint {
         let checkpoint = self.checkpoint();
-        self.nodes.journal.attempts += 1;
+        self.nodes.journal.marks.last_mut().expect("the open checkpoint").attempts += 1;
         checkpoint
     }
 
@@ -147,13 +147,12 @@ impl Undo for PqTree {
     fn undo(&mut self, checkpoint: Checkpoint) {
         let mark = self.nodes.journal.close(&checkpoint);
         let mut list = Vec::new();
-        while self.nodes.journal.log.len() > mark.log {
-            match self.nodes.journal.log.pop().expect("the log reaches back to the mark") {
-                Write::Changed(node) => list.push(node),
-                Write::List => self.work.changed = core::mem::take(&mut list),
-                write => self.nodes.undo(write),
-            }
+        let mut log = core::mem::take(&mut self.nodes.journal.log);
+        while log.len() > mark.log {
+            let write = log.pop().expect("the log reaches back to the mark");
+            self.nodes.undo(write, &mut list, &mut self.work.changed);
         }
+        self.nodes.journal.log = log;
         self.nodes.set_header(mark.header);
         self.nodes.journal.forget_if_idle();
     }
@@ -198,8 +197,6 @@ pub(crate) struct Journal {
     log: Vec<Write>,
     marks: Vec<Mark>,
     serial: u64,
-    /// The number of open checkpoints that belong to an attempt.
-    attempts: u32,
 }
 
 impl Clone for Journal {
@@ -217,7 +214,7 @@ impl Journal {
 
     /// Returns true if an attempt is running, so that lists of changed nodes must be logged.
     pub(crate) fn is_attempt(&self) -> bool {
-        self.attempts > 0
+        self.marks.last().is_some_and(|mark| mark.attempts > 0)
     }
 
     pub(crate) fn push(&mut self, write: Write) {
@@ -233,8 +230,8 @@ impl Journal {
             self.id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         }
         self.serial += 1;
-        let Self { serial, attempts, .. } = *self;
-        self.marks.push(Mark { log: self.log.len(), serial, attempts, header });
+        let attempts = self.marks.last().map_or(0, |mark| mark.attempts);
+        self.marks.push(Mark { log: self.log.len(), serial: self.serial, attempts, header });
         Checkpoint { id: self.id, depth: self.marks.len() as u32 - 1, serial: self.serial }
     }
 
@@ -248,7 +245,6 @@ impl Journal {
     fn close(&mut self, checkpoint: &Checkpoint) -> Mark {
         let mark = self.mark(checkpoint).expect("the checkpoint is not open in this tree");
         self.marks.truncate(checkpoint.depth as usize);
-        self.attempts = mark.attempts;
         mark
     }
 
@@ -262,22 +258,22 @@ impl Journal {
 /// One overwritten value.
 #[derive(Debug)]
 pub(crate) enum Write {
-    /// A list of changed nodes. Its nodes follow, the last one first.
-    List,
-    Changed(NodeId),
     Up(NodeId, NodeId),
     Siblings(NodeId, [NodeId; 2]),
     Ends(NodeId, [NodeId; 2]),
     Tag(NodeId, Tag),
     /// The previous tree, which was replaced as a whole.
     Everything(Box<Nodes>),
+    /// A list of changed nodes. Its nodes follow, the last one first.
+    List,
+    Changed(NodeId),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     log: usize,
     serial: u64,
-    /// The number of open attempts before this checkpoint.
+    /// The number of open checkpoints up to this one that belong to attempts.
     attempts: u32,
     header: Header,
 }

@@ -195,9 +195,18 @@ impl Nodes {
                 return (up, tag);
             }
             let above = self.up[up.index()];
-            self.set_up(below, above);
+            if self.journal.is_open() {
+                self.log_up(below, up);
+            }
+            self.up[below.index()] = above;
             (below, up) = (up, above);
         }
+    }
+
+    /// Out of line, so that the loop above keeps its registers.
+    #[inline(never)]
+    fn log_up(&mut self, node: NodeId, up: NodeId) {
+        self.journal.push(Write::Up(node, up));
     }
 
     /// Copies the `up` of each leaf to `parents`.
@@ -290,7 +299,8 @@ impl Nodes {
         self.siblings.truncate(self.base as usize + slots);
     }
 
-    pub(crate) fn undo(&mut self, write: Write) {
+    /// Undoes a write. `list` is the part of a list of changed nodes that was undone so far.
+    pub(crate) fn undo(&mut self, write: Write, list: &mut Vec<NodeId>, changed: &mut Vec<NodeId>) {
         match write {
             Write::Up(node, up) => self.up[node.index()] = up,
             Write::Siblings(node, siblings) => self.siblings[node.index()] = siblings,
@@ -299,7 +309,8 @@ impl Nodes {
                 self.ends[slot] = ends;
             }
             Write::Tag(node, tag) => self.put_tag(node, tag),
-            Write::List | Write::Changed(_) => unreachable!("the tree has the list"),
+            Write::Changed(node) => list.push(node),
+            Write::List => *changed = core::mem::take(list),
             Write::Everything(nodes) => {
                 let journal = core::mem::take(&mut self.journal);
                 *self = Nodes { journal, ..*nodes };

@@ -55,17 +55,21 @@ impl PqTree {
     /// # Ok::<(), ReduceError>(())
     /// ```
     pub fn reduce(&mut self, set: &[u32]) -> Result<Reduced, ReduceError> {
-        let result = self.find(set).map(|place| {
+        let found = self.find(set);
+        if found.is_ok() {
             self.begin_change();
-            match place {
-                Place::Trivial(home) => Reduced { changed: false, home },
-                Place::Apex(apex) if self.work.has_work(apex) => {
-                    let home = self.work.rearrange(&mut self.nodes, apex);
-                    Reduced { changed: true, home: Some(home) }
-                }
-                Place::Apex(apex) => Reduced { changed: false, home: Some(self.work.home(apex)) },
+        }
+        let result = match found {
+            Ok(Place::Trivial(home)) => Ok(Reduced { changed: false, home }),
+            Ok(Place::Apex(apex)) if self.work.has_work(apex) => {
+                let home = self.work.rearrange(&mut self.nodes, apex);
+                Ok(Reduced { changed: true, home: Some(home) })
             }
-        });
+            Ok(Place::Apex(apex)) => {
+                Ok(Reduced { changed: false, home: Some(self.work.home(apex)) })
+            }
+            Err(error) => Err(error),
+        };
         self.work.finish(set);
         self.nodes.compact();
         result

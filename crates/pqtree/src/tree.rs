@@ -9,9 +9,9 @@ use crate::work::Work;
 /// an introduction.
 ///
 /// `Clone` copies four arrays, 12 bytes per leaf and 24 per inner node; the copy has no open
-/// checkpoint and no [changed](Self::changed) nodes. Trees are equal, and have equal hashes, if they
-/// admit the same orders. The [default](Default) is the tree without leaves. `Debug` prints the
-/// text.
+/// checkpoint and no [changed](Self::changed) nodes. Trees are equal, and have equal hashes, if
+/// they admit the same orders. The [default](Default) is the tree without leaves. `Debug` prints
+/// the text.
 #[derive(Clone)]
 pub struct PqTree {
     pub(crate) nodes: Nodes,
