@@ -17,9 +17,8 @@ pub(super) struct Values {
     tried: Vec<bool>,
     /// The words and the numbers of the states, in the order of their first occurrence.
     seen: Vec<(Vec<Symbol>, usize)>,
-    /// The number of rows for which memory was available, and the bytes of a row.
+    /// The number of rows for which memory was available.
     reserved: usize,
-    row_bytes: usize,
 }
 
 impl Values {
@@ -31,7 +30,6 @@ impl Values {
             tried: Vec::new(),
             seen: Vec::new(),
             reserved: 0,
-            row_bytes: 64 + 16 * (usize::from(features) + kinds),
         }
     }
 
@@ -40,8 +38,8 @@ impl Values {
     pub(super) fn intern(&mut self, word: &[Symbol]) -> Option<usize> {
         let rows = self.states.rows() + word.len();
         if rows > self.reserved {
-            // Also for the table that will be made of these rows, and for lists that are copied.
-            if !is_available(rows.saturating_mul(2 * 3 * self.row_bytes)) {
+            // Twice as many rows; also as a table, and in lists that are copied to grow.
+            if !is_available(rows.saturating_mul(6 * (128 + 16 * self.kinds))) {
                 return None;
             }
             self.reserved = 2 * rows;

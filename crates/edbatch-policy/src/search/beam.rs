@@ -152,20 +152,17 @@ impl Problem {
         let mut children = Vec::new();
         let mut hashes = HashSet::new();
         'levels: while !level.is_empty() {
-            // Lists may be copied when they grow, and each child is listed and hashed.
-            let candidates: usize = level.iter().map(State::ready_kinds).sum();
-            pass.is_exhausted = !is_available(4 * size_of::<Child>() * candidates);
-            if !pass.is_exhausted {
-                self.children(&level, known, &mut children);
-                pass.closed &= keep_best(&mut children, &mut hashes, width);
-                let steps = 3 * size_of::<(u32, Kind)>() * (steps.len() + children.len());
-                let states = 2 * self.state_bytes().saturating_mul(children.len());
-                pass.is_exhausted = !is_available(states.saturating_add(steps));
-            }
-            if pass.is_exhausted {
-                pass.closed = false;
+            // Each child is listed and hashed, and lists may be copied when they grow.
+            let ready = |state: &State| state.kinds.iter().filter(|k| !k.ready.is_empty()).count();
+            let candidates: usize = level.iter().map(ready).sum();
+            let states = candidates.min(width).saturating_mul(2 * self.state_bytes());
+            let lists = 4 * size_of::<Child>() * (steps.len() + candidates);
+            if !is_available(states.saturating_add(lists)) {
+                (pass.closed, pass.is_exhausted) = (false, true);
                 break;
             }
+            self.children(&level, known, &mut children);
+            pass.closed &= keep_best(&mut children, &mut hashes, width);
             let mut next: Vec<State> = Vec::with_capacity(children.len());
             for child in &children {
                 if stop(pass.states) {
@@ -309,10 +306,6 @@ impl Problem {
 }
 
 impl State {
-    fn ready_kinds(&self) -> usize {
-        self.kinds.iter().filter(|kind| !kind.ready.is_empty()).count()
-    }
-
     fn is_ready(&self, kind: Kind) -> bool {
         !self.kinds[kind.index()].ready.is_empty()
     }

@@ -60,19 +60,6 @@ proptest! {
     fn random_text_is_rejected(text in ".{0,200}") {
         prop_assert!(Learned::from_json(&text).is_err());
     }
-
-    /// A damaged file is rejected, or still makes valid schedules.
-    #[test]
-    fn damaged_tables_never_panic(at in any::<prop::sample::Index>(), with in "[ -~]{0,3}") {
-        let dag = parse_text("4\n0 0\n0 1 0\n1 1 0\n1 1 1\n").unwrap();
-        let mut text = learned(&dag, Encoding::Max).to_json();
-        let at = at.index(text.len());
-        text.replace_range(at..=at, &with);
-        if let Ok(learned) = Learned::from_json(&text) {
-            let schedule = schedule(&dag, &mut learned.open_where_known(dag.kind_names()));
-            prop_assert_eq!(schedule.check(&dag), Ok(()));
-        }
-    }
 }
 
 /// A graph with the numbers of its kinds in reverse order.
@@ -222,12 +209,6 @@ fn invalid_rules_are_rejected_with_a_reason() {
     };
     assert!(matches!(Learned::from_json(RULE).unwrap().content(), LearnedContent::Rule(_)));
     assert!(matches!(Learned::from_json(FILE).unwrap().content(), LearnedContent::Table(..)));
-    check(RULE, "", "EOF");
-    check(
-        "\"version\": 2",
-        "\"version\": 9",
-        "expected \"version\": 1 or 2, got 9: learn it again",
-    );
     check("\"version\": 2", "\"version\": 1", "unknown field `weight`");
     check(
         "\"rule\": {\"power\": 8, \"lowering\": 1.25, \"second\": 0.9},",
@@ -292,14 +273,17 @@ proptest! {
 
     /// A damaged file is rejected, or still makes valid schedules.
     #[test]
-    fn damaged_rules_never_panic(at in any::<prop::sample::Index>(), with in "[ -~]{0,3}") {
+    fn damaged_files_never_panic(at in any::<prop::sample::Index>(), with in "[ -~]{0,3}") {
         let dag = parse_text("4\n0 0\n0 1 0\n1 1 0\n1 1 1\n").unwrap();
-        let mut text = RULE.to_string();
-        let at = at.index(text.len());
-        text.replace_range(at..=at, &with);
-        if let Ok(learned) = Learned::from_json(&text) {
-            let schedule = schedule(&dag, &mut learned.open_where_known(&["leaf", "inner"]));
-            prop_assert_eq!(schedule.check(&dag), Ok(()));
+        for mut text in [learned(&dag, Encoding::Max).to_json(), RULE.into()] {
+            let at = at.index(text.len());
+            text.replace_range(at..=at, &with);
+            if let Ok(learned) = Learned::from_json(&text) {
+                for kinds in [["0", "1"], ["leaf", "inner"]] {
+                    let schedule = schedule(&dag, &mut learned.open_where_known(&kinds));
+                    prop_assert_eq!(schedule.check(&dag), Ok(()));
+                }
+            }
         }
     }
 }
