@@ -24,7 +24,7 @@ pub struct Mailbox {
     pub emitted: Vec<Value>,
     /// Elements of the values given since the engine last looked, row after row.
     pub given: Vec<f32>,
-    /// What the future waits for.
+    /// The request that the future waits for.
     pub request: Option<Request>,
     /// The values that the future still uses after its request. The engine replaces them by the
     /// same values in the next graph.
