@@ -1,4 +1,4 @@
-//! Tells the benchmark which compiler built it: records say so.
+//! Passes the compiler's version to the benchmark, which writes it into records.
 
 use std::env;
 use std::process::Command;

@@ -33,7 +33,7 @@ import protocol  # noqa: E402
 
 
 class Weights:
-    """Parameters by our names. Several names give one parameter, stacked by rows."""
+    """Parameters by our names. Several names give one parameter: theirs stacked by rows."""
 
     def __init__(self, folder):
         self.collection = dy.ParameterCollection()

@@ -41,7 +41,7 @@ def skip(reason):
 
 
 def merged(batches, count, number):
-    """Makes one mini-batch of `count` consecutive ones."""
+    """Merges `count` consecutive mini-batches into one."""
     calls, wanted = [], []
     for batch in batches[number * count : (number + 1) * count]:
         first = len(calls)

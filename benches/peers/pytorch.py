@@ -21,7 +21,7 @@ torch.set_num_threads(1)
 
 
 def read_weights(folder):
-    """Tensors by name."""
+    """Returns tensors by name."""
     return {
         name: torch.frombuffer(data, dtype=torch.float32).reshape(shape)
         for name, shape, data in protocol.read_weights(folder)
@@ -33,7 +33,7 @@ def index(numbers):
 
 
 class Calls:
-    """A mini-batch's calls, and the level of each: one more than that of the last it reads."""
+    """The calls of a mini-batch, with levels: one more than the highest level that a call reads."""
 
     def __init__(self, cells, batch):
         self.cell = [cells[call[0]] for call in batch["calls"]]
@@ -46,12 +46,12 @@ class Calls:
             self.level.append(1 + max(below, default=-1))
 
     def of(self, *cells):
-        """The calls of some cells, by level, those of one level by cell."""
+        """Returns the calls of some cells, sorted by level, then by cell."""
         calls = [call for call, cell in enumerate(self.cell) if cell in cells]
         return sorted(calls, key=lambda call: (self.level[call], self.cell[call]))
 
     def groups(self, calls):
-        """Neighbours of the same level and cell: `(cell, calls)`."""
+        """Groups neighbours of the same level and cell: `(cell, calls)`."""
         groups = []
         for call in calls:
             key = (self.level[call], self.cell[call])
@@ -62,7 +62,7 @@ class Calls:
 
 
 def stacked(weights, names):
-    """The transpose of weights stacked along their rows: `x @ it` is what all of them give."""
+    """Stacks weights by rows and transposes: one product with it computes those of all weights."""
     return torch.cat([weights[name] for name in names]).t().contiguous()
 
 
@@ -71,7 +71,7 @@ def biases(weights, names):
 
 
 class Trees:
-    """What models over trees share: leaves, then inner nodes level by level, then the output."""
+    """The base of models over trees: leaves, then inner nodes level by level, then the output."""
 
     def __init__(self, weights, cells):
         self.weights = weights
@@ -197,7 +197,7 @@ class MvRnn(Trees):
 
 
 class Tagger:
-    """Two stacks of `nn.LSTM` over sentences sorted by length and packed: no padding at all."""
+    """Two stacks of `nn.LSTM` over sentences, sorted by length and packed without padding."""
 
     def __init__(self, weights, cells):
         self.weights = weights
@@ -240,13 +240,13 @@ class Tagger:
             sizes = [sum(1 for sentence in sentences if len(sentence) > t) for t in steps]
             flat = [sentences[s][t] for t in steps for s in range(sizes[t])]
             place = {call: row for row, call in enumerate(flat)}
-            # The call of a word in an upper layer stands where that of the lowest does.
+            # The calls of a word have the same row in all layers.
             for call in range(len(calls.cell)):
                 if calls.cell[call].startswith(stack) and calls.cell[call] != bottom:
                     place[call] = place[calls.values[call][0]]
             tokens = index([calls.rows[call][0] for call in flat])
             out = index([place[calls.values[call][side]] for call in calls.wanted])
-            # On the host, whatever the device.
+            # `PackedSequence` needs the sizes on the host.
             packed[stack] = tokens, torch.tensor(sizes, dtype=torch.int64, device="cpu"), out
         return packed
 
@@ -262,7 +262,7 @@ class Tagger:
 
 
 class Lattice:
-    """Position by position: all arcs that leave a position of any sentence are one batch a cell."""
+    """Goes by positions: a batch has the arcs of a cell that leave the position in any sentence."""
 
     def __init__(self, weights, cells, gru):
         self.weights, self.gru = weights, gru
@@ -280,7 +280,7 @@ class Lattice:
         self.output = weights["out.weight"].t().contiguous(), weights["out.bias"]
 
     def prepare(self, calls):
-        # A state is the mean of its arcs, so calls that read the same arcs read one state.
+        # A state is the mean of its arcs, so calls that read the same arcs share a state.
         states, level = {}, {}
         for call in range(len(calls.cell)):
             arcs = tuple(calls.values[call])
@@ -345,7 +345,7 @@ class Lattice:
         return torch.addmm(self.output[1], states[0][outputs], self.output[0])
 
     def cell(self, name, x, state):
-        """One step of arcs, given the products of their inputs."""
+        """Computes a step for arcs, given the products of their inputs."""
         _, _, _, u, u_c = self.cells[name]
         h = state[0]
         if not self.gru:

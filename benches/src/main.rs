@@ -1,5 +1,4 @@
-//! The program behind `cargo xtask bench` and `cargo xtask gpu`: measures, prints a summary and
-//! writes a page.
+//! The program that `cargo xtask bench` and `cargo xtask gpu` run: measures and writes reports.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -68,10 +67,10 @@ fn run(options: &Options) -> Result<(), Failure> {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} [{elapsed}] {wide_msg}");
     let bar = ProgressBar::new(0).with_style(style.expect("the template is correct"));
     let say = || {
-        // A terminal shows the bar.
+        // On a terminal, the progress bar shows the activity.
         if bar.is_hidden() {
             let activity = activity.lock().unwrap_or_else(PoisonError::into_inner);
-            // A closed pipe ends the run at its next figures.
+            // If the pipe is closed, the run fails when it prints its next figures.
             let _ = writeln!(std::io::stdout(), "  {} {activity}", clock(started.elapsed()));
         }
     };
@@ -111,8 +110,8 @@ fn run(options: &Options) -> Result<(), Failure> {
     Sorted::new(records).failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// Opens the device, if the options name one. A device that is only one of several backends may be
-/// missing; then a message says so.
+/// Opens the device, if the options name one. If it is only one of several backends and is
+/// missing, prints a message.
 fn open_device(options: &Options) -> Result<Option<Device>, Failure> {
     if !options.on_cuda() && !options.requires_device() {
         return Ok(None);
@@ -144,7 +143,7 @@ fn open_device(options: &Options) -> Result<Option<Device>, Failure> {
 /// Makes a pack, or compiles the kernels of one, if the options say so.
 fn make_pack(options: &Options) -> Option<Result<(), Failure>> {
     if let Some(folder) = &options.pack {
-        // The same options in a process that compiles the kernels.
+        // Passes the other options on to the process that compiles the kernels.
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let is_pack = |argument: &String| argument.starts_with("--pack");
         let at = arguments.iter().position(is_pack).expect("the option was parsed");
@@ -186,7 +185,7 @@ fn measure<'a>(
             break;
         }
         let name = &step.name;
-        // A pipe shows no bar, and most figures come in the last lap.
+        // A pipe shows no progress bar, and most figures come in the last lap.
         if bar.is_hidden() && last_lap.replace(lap) != Some(lap) {
             let (time, of) = (clock(started.elapsed()), steps.len());
             writeln!(

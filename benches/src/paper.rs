@@ -1,4 +1,4 @@
-//! Figures printed in the paper's evaluation: the table of memory costs, and parts of others.
+//! Figures printed in the paper's evaluation: all memory costs, and parts of other tables.
 //!
 //! The rule inferred by [`paper_rule`](edbatch_layout::paper_rule) reproduces all planned figures
 //! except those of TreeLSTM-Internal, 3 kernels and 22 kB. Its eight products of one shape account
@@ -10,12 +10,11 @@
 //!
 //! *Source*: the paper, table "memory kernels", at batch 8 and size 64.
 
-/// A row of the table: the cell; memory kernels and kB (1024 bytes) moved, first with variables in
-/// the order of declaration, then as planned; and the milliseconds to compile it, from the table
-/// "static subgraph compile time".
+/// The cell; memory kernels and kB (1024 bytes) copied, first with variables as declared, then as
+/// planned; and the compile time in ms, from the table "static subgraph compile time".
 pub type PrintedCell = (&'static str, [u64; 2], [u64; 2], f64);
 
-/// The seven rows.
+/// The paper's table "memory kernels".
 pub const PAPER_TABLE: [PrintedCell; 7] = [
     ("GRUCell", [6, 666], [2, 14], 4.82),
     ("LSTMCell", [4, 1054], [1, 16], 12.95),

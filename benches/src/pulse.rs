@@ -1,10 +1,10 @@
-//! Signs of life of long work.
+//! Periodic messages during long work.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Runs `work`, and calls `say` on another thread whenever the time `every` has passed.
+/// Runs `work`, and calls `say` on another thread at intervals of `every`.
 pub fn with_pulse<T>(every: Duration, say: impl Fn() + Send, work: impl FnOnce() -> T) -> T {
     let (running, ended) = channel::<()>();
     thread::scope(move |scope| {
@@ -13,7 +13,7 @@ pub fn with_pulse<T>(every: Duration, say: impl Fn() + Send, work: impl FnOnce()
                 say();
             }
         });
-        // The end of the work drops it, even if the work panics.
+        // Dropped when the work ends or panics; then the other thread ends, too.
         let _running = running;
         work()
     })

@@ -30,11 +30,11 @@ pub struct Record {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "bench", rename_all = "lowercase")]
 pub enum Figures {
-    /// Batches of a policy.
+    /// Numbers of batches of a policy.
     Counts(Counts),
     /// Throughput of a system.
     Throughput(Throughput),
-    /// The same for small mini-batches, where latency matters.
+    /// Throughput with small mini-batches, where latency matters.
     Latency(Throughput),
     /// Time of a system by phase.
     Breakdown(Breakdown),
@@ -48,7 +48,7 @@ pub enum Figures {
     Growth(Growth),
     /// Throughput of another program, and ours in the same run.
     Peer(Peer),
-    /// Memory and bits over an hour.
+    /// Memory, and checks for changed bits, over an hour.
     Soak(Soak),
     /// A check or a figure of a CUDA device.
     Device(Finding),
@@ -75,7 +75,7 @@ pub struct Counts {
     pub mini_batches: usize,
 }
 
-/// A workload in some size, and how it is run.
+/// A workload, its sizes, and the way that it is run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Case {
     /// The model.
@@ -88,7 +88,7 @@ pub struct Case {
     pub batch: usize,
     /// Number of threads.
     pub threads: usize,
-    /// The backend of our system. It may be empty in old records of the processor.
+    /// The backend: `cpu` or `cuda`; may be empty in old records of the CPU.
     #[serde(default)]
     pub backend: String,
 }
@@ -110,9 +110,9 @@ pub struct Throughput {
     pub case: Case,
     /// Median over laps of the median over a lap's rounds.
     pub instances_per_second: f64,
-    /// The slowest lap.
+    /// The median of the slowest lap.
     pub instances_per_second_low: f64,
-    /// The fastest lap.
+    /// The median of the fastest lap.
     pub instances_per_second_high: f64,
     /// Distance from the median to the farthest lap, divided by the median: the figure after ±.
     pub spread: f64,
@@ -122,19 +122,19 @@ pub struct Throughput {
     pub mini_batches: usize,
     /// Time of one mini-batch.
     pub latency_ns: Latency,
-    /// Two for each multiply-add of the products in the equations.
+    /// FLOPs of the matrix products in the equations: two for each multiply-add.
     pub flops_per_instance: f64,
     /// FLOPs that are executed. Products of looked-up rows are computed once per distinct row.
     pub executed_flops_per_instance: f64,
-    /// FLOPs of the equations in 1e9 a second.
+    /// FLOPs of the equations, in 1e9 a second.
     pub gflops: f64,
-    /// Peak of the core in 1e9 FLOPs a second, computing in registers, measured between rounds.
+    /// Measured peak of the core, or of the CUDA device, in 1e9 FLOPs a second.
     pub peak_gflops: f64,
     /// `gflops / peak_gflops`.
     pub fraction_of_peak: f64,
     /// Throughput from the fastest run of each mini-batch: an estimate for an idle machine.
     pub best_instances_per_second: f64,
-    /// The same as a fraction of the highest peak.
+    /// Best throughput as a fraction of the highest measured peak.
     pub best_fraction_of_peak: f64,
     /// Bandwidth of copying 32 MiB on one core, in 1e9 bytes a second.
     pub copy_gb_per_second: f64,
@@ -152,16 +152,15 @@ pub struct Throughput {
     pub batches: f64,
     /// Lower bound on the number of batches.
     pub bound: f64,
-    /// True if products of tables were computed for all rows when the model was loaded.
+    /// True if tables were folded: their products were computed for every table row at load time.
     pub folded: bool,
     /// Peak bytes of arenas and weights.
     pub peak_bytes: u64,
-    /// Bytes of weights, and of values still to be read or returned at the worst point of the
-    /// schedule.
+    /// Bytes of weights, plus the maximum over batches of the bytes of live values.
     pub live_bytes: u64,
-    /// Rows of values read through lists, in a mini-batch.
+    /// Rows of values that a mini-batch reads through lists of indices.
     pub gathered_rows: f64,
-    /// Bytes read through lists, including rows of tables.
+    /// Bytes that a mini-batch reads through lists of indices, including rows of tables.
     pub gathered_bytes: f64,
 }
 
@@ -170,7 +169,7 @@ pub struct Throughput {
 pub struct Latency {
     /// The median.
     pub p50: f64,
-    /// The 99th percentile; the maximum of fewer than a hundred runs.
+    /// The 99th percentile, or the maximum if there are fewer than a hundred runs.
     pub p99: f64,
 }
 
@@ -198,7 +197,7 @@ pub struct Breakdown {
     pub elementwise: f64,
     /// Returning results and freeing memory.
     pub other: f64,
-    /// The total.
+    /// Total time of an instance.
     pub microseconds_per_instance: f64,
 }
 
@@ -219,9 +218,9 @@ pub struct Learn {
     pub seconds: f64,
     /// Number of states.
     pub states: usize,
-    /// Batches by `critical` on mini-batches used neither for learning nor for selection.
+    /// Batches by `critical` on unseen mini-batches.
     pub before: usize,
-    /// Batches by the learned policy on the same mini-batches.
+    /// Batches by the learned policy on the same unseen mini-batches.
     pub after: usize,
     /// Lower bound on the number of batches.
     pub bound: usize,
@@ -238,7 +237,7 @@ pub struct Cell {
     pub calls: u64,
     /// Batches inside the cell.
     pub batches: usize,
-    /// Copies by the paper's rule.
+    /// Copies counted by the paper's rule.
     pub paper_rule: Rule,
     /// Copies that our plans make.
     pub own_rule: Rule,
@@ -275,9 +274,8 @@ pub struct Copies {
     pub bytes: u64,
 }
 
-/// Speed of PQ-tree reductions: making a tree and reducing it by all sets. For trees that reject
-/// their sets, only the rejections; for the family `new`, only making the tree, with its leaves
-/// counted as elements.
+/// Speed of making a PQ-tree and reducing it by all sets. If the tree rejects its sets, only the
+/// rejections are timed; in the family `new`, only making the tree, whose leaves are the elements.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PqTrees {
     /// The family of random sets.
@@ -325,29 +323,28 @@ pub struct Growth {
     pub repetitions: usize,
 }
 
-/// Throughput of another program, and ours measured in turns with it.
+/// Throughput of another program and of our system, measured alternately.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Peer {
     /// The program and its way of batching.
     pub system: String,
-    /// Its version, and the option that it batches by.
+    /// Its version, and its option for batching.
     pub version: String,
-    /// The workload, with the best size of mini-batches of the program.
+    /// The workload, with the size of mini-batches that is best for the program.
     #[serde(flatten)]
     pub case: Case,
     /// Median over laps of the median over a lap's rounds.
     pub instances_per_second: f64,
     /// Distance from the median to the farthest lap, divided by the median.
     pub spread: f64,
-    /// Our throughput in the same turns, on the same instances.
+    /// Our throughput in the same run, on the same instances.
     pub edbatch_instances_per_second: f64,
     /// Our spread.
     pub edbatch_spread: f64,
     /// Our best size of mini-batches.
     #[serde(default)]
     pub edbatch_batch: usize,
-    /// Throughput if the clock also ran while Python prepared the inputs: the levels, or the
-    /// description of the graph.
+    /// Throughput if the clock also ran while Python prepared inputs: levels, or the graph.
     #[serde(default)]
     pub prepared_instances_per_second: f64,
     /// Number of passes over all mini-batches.

@@ -38,11 +38,10 @@ impl Spread {
 ///
 /// Consecutive rounds agree better than two runs do, because other work of the machine and the
 /// placement of memory change slowly. Laps are spread over the whole run, so that they vary like
-/// runs do. If the laps of two runs have the same distribution, their medians differ by more than
-/// the sum of their [reaches](Self::reach) only if all five laps of one run lie above all five of
-/// the other. That happens by chance in fewer than 8 of 1,000 comparisons, whatever the
-/// distribution, and in a simulation with a correlation of 0.5 between neighbouring laps in 2 of
-/// 100.
+/// runs do. Two runs [differ] only if all five laps of one lie above all five of the other. If
+/// their laps are independent and have the same distribution, this happens in fewer than 8 of
+/// 1,000 comparisons. In a simulation with a correlation of 0.5 between neighbouring laps, it
+/// happens in 2 of 100.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct OverLaps {
     /// The smallest median of a lap.
@@ -74,8 +73,8 @@ impl OverLaps {
         }
     }
 
-    /// Returns the distance from the median to the farthest lap, divided by the median: the figure
-    /// printed after ±.
+    /// Returns the figure after ±: the distance from the median to the farthest lap, divided by
+    /// the median.
     pub fn reach(&self) -> f64 {
         (self.high - self.median).max(self.median - self.low) / self.median
     }
@@ -120,7 +119,7 @@ mod tests {
     fn reach_covers_drift_between_laps() {
         let quiet = OverLaps::of(&drifting(&[]));
         assert!(quiet.reach() < 0.02, "{quiet:?}");
-        // One slow lap in five does not show in the quartiles of all rounds, but in the reach.
+        // One slow lap in five shows in the reach, but not in the quartiles of all rounds.
         let once = drifting(&[3]);
         let all = Spread::of(&once.concat());
         assert!((all.high - all.low) / all.median < 0.05, "{all:?}");
@@ -132,7 +131,7 @@ mod tests {
         let figure = |laps: OverLaps| (laps.median, laps.reach());
         assert!(!differ(figure(once), figure(mostly)));
         assert!(!differ(figure(quiet), figure(mostly)));
-        // Slow in every lap is a change, in both directions.
+        // A run that is slower in every lap differs, in either order of comparison.
         let slower = OverLaps::of(&drifting(&[0, 1, 2, 3, 4]));
         assert!(differ(figure(quiet), figure(slower)) && differ(figure(slower), figure(quiet)));
     }

@@ -56,8 +56,7 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the short name of a set: `wikigold`, `trees` for `generated/trees`, `newswire` for
-/// `newswire/test`.
+/// Returns the short name of a set: `trees` for `generated/trees`, `sst` for `sst/test`.
 pub fn set(input: &str) -> &str {
     match input.rsplit_once('/') {
         Some((folder, "test")) => folder,

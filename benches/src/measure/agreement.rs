@@ -38,8 +38,8 @@ impl Agreement {
         expected.collect::<Result<_, Failure>>().map(Self)
     }
 
-    /// Runs both mini-batches by number and compares the results. The first accepted results of
-    /// instances that were not interpreted are what later systems must agree with.
+    /// Runs both mini-batches by number and compares the results. Instances that were not
+    /// interpreted are compared with the results of the first accepted system.
     pub fn check(
         &mut self,
         tolerance: f32,
@@ -105,7 +105,7 @@ mod tests {
             vec![rows(&[]), rows(&[&[3.0]])],
             vec![rows(&[&[1.0], &[2.0]]), rows(&[&[3.0]])],
             vec![rows(&[&[1.0, f32::NAN]]), rows(&[&[3.0]])],
-            // Accepted results are expected from now on.
+            // Results that were accepted before are now expected.
             vec![rows(&[&[1.0, 2.0]]), rows(&[&[4.0]])],
         ];
         let expected =

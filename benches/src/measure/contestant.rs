@@ -27,8 +27,8 @@ pub trait Contestant: Send {
     /// Runs the instances with these numbers as one mini-batch.
     fn run_instances(&mut self, instances: &[usize]) -> Result<&[Rows], RunError>;
 
-    /// Runs mini-batches. `each` receives the number and the seconds of each; the seconds add up to
-    /// the total.
+    /// Runs mini-batches. Calls `each` with the number and the seconds of every mini-batch; the
+    /// seconds add up to the total.
     fn run_all(
         &mut self,
         mini_batches: &[usize],
@@ -51,7 +51,7 @@ pub trait Contestant: Send {
 /// The work of a mini-batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Two for each multiply-add of the products in the equations.
+    /// FLOPs of the matrix products in the equations: two for each multiply-add.
     pub flops: u64,
     /// FLOPs that the plans execute.
     pub executed_flops: u64,
@@ -63,7 +63,7 @@ pub struct Work {
     pub bound: u64,
     /// Peak bytes of live values, without weights.
     pub live_bytes: u64,
-    /// Rows of values read through lists.
+    /// Rows of values read through lists of indices.
     pub gathered_rows: u64,
 }
 
@@ -85,8 +85,7 @@ pub struct Running<M: Model> {
 }
 
 impl<M: Model + Clone> Running<M> {
-    /// Makes the engines of a system. `set` holds the instances of
-    /// [`run_instances`](Contestant::run_instances).
+    /// Makes the engines of a system. `set` holds the instances for [`Contestant::run_instances`].
     pub fn new(
         model: M,
         setup: &Setup<'_>,
@@ -123,7 +122,7 @@ where
         if self.system.divides() || self.inside > 1 {
             self.engine.run_into(inputs, outputs)?;
         } else {
-            // The other methods batch the whole mini-batch, like a stream of that width does.
+            // The other methods batch the whole mini-batch, like a stream whose width is its size.
             outputs.resize_with(inputs.len(), Rows::new);
             let mut failed = None;
             self.engine.stream(inputs.len(), inputs, |instance, rows| match rows {
@@ -211,7 +210,7 @@ where
 
     fn work(&self, mini_batch: usize) -> Work {
         let inputs = &self.mini_batches[mini_batch];
-        // Like an engine does by default: few waves for a device, few batches for a core.
+        // An engine's defaults: few waves for a device, few batches for a core.
         let (usual, mut planner) = match self.system.on_cuda() {
             None => (Scheduler::default(), Planner::default()),
             Some(_) => (Scheduler::by_depth(), Planner::new(Lifetimes::Distinct)),

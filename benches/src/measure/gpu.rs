@@ -36,7 +36,7 @@ pub fn findings(
 ) -> Vec<Finding> {
     let name = part.name();
     let skipped = |note: &str| Ok(vec![Finding::new(&name, &name, Outcome::Skipped, note)]);
-    // Of several sets of a model, the first.
+    // Keeps the first of a model's sets.
     let mut workloads: Vec<&Family> = families.iter().collect();
     workloads.dedup_by_key(|family| family.model);
     let findings = match (part, device.probe()) {

@@ -211,7 +211,7 @@ impl Options {
         }
     }
 
-    /// Returns the time that policies may take. Users who name the part are given all of it.
+    /// Returns full effort if a part other than `paper` is named without `--quick`.
     pub fn effort(&self) -> Effort {
         let named = self.only.iter().any(|&part| part != Part::Paper);
         if named && !self.quick { Effort::Full } else { Effort::Quick }
@@ -293,7 +293,7 @@ impl Options {
         Setting { hidden, batch, systems, seconds: 0.0, nominal, threads, device: None }
     }
 
-    /// Returns our systems that peers compete with.
+    /// Returns our systems that peers are compared with.
     pub fn rivals(&self) -> Vec<System> {
         match (self.peers, self.gpu, self.on_cuda()) {
             (false, ..) => Vec::new(),
@@ -327,9 +327,8 @@ impl Options {
         })
     }
 
-    /// Returns the seconds after which the usual run should end, or a run that the user limits.
-    /// Users who choose what to measure choose the duration. A slow or busy machine may take half
-    /// as long again.
+    /// Returns the limit of a run in seconds: the user's, or the default if no option chooses what
+    /// to measure. A slow or busy machine may take half as long again.
     pub fn limit(&self) -> Option<f64> {
         let usual = self.only.is_empty()
             && self.models.is_empty()
@@ -373,7 +372,7 @@ fn backend(word: &str) -> Result<String, String> {
     }
 }
 
-/// Parses a number in a range; else returns what was expected.
+/// Parses a number from `min` to `max`; otherwise the error says what was expected.
 fn within<T: FromStr + PartialOrd>(
     word: &str,
     min: T,

@@ -1,9 +1,9 @@
 //! Other people's programs, if they are installed: PyTorch, batched by hand, and DyNet, which
 //! batches automatically.
 //!
-//! A peer is a process that is given the weights and the graphs of all mini-batches. The size of its
-//! mini-batches is doubled until its speed falls; so is ours. Its results at the best size are
-//! compared with ours before it is timed; then all peers and our own system take turns, each at its
+//! A peer is a process that receives the weights and the graphs of all mini-batches. The size of
+//! its mini-batches is doubled until its speed falls; so is ours. Its results at the best size are
+//! compared with ours before it is timed. Then all peers and our system take turns, each at its
 //! best size, on the same instances.
 
 mod graphs;
@@ -32,7 +32,7 @@ use crate::record::{Case, Peer};
 const LARGEST: usize = 1024;
 /// Minimum number of mini-batches of every size.
 const MINI_BATCHES: usize = 4;
-/// Difference of results that is accepted: on the processor, and on a device.
+/// Accepted difference from our results: on the processor, and on a device.
 const TOLERANCE: f64 = 1e-4;
 const DEVICE_TOLERANCE: f64 = 1e-3;
 
@@ -47,7 +47,7 @@ pub struct Peers<'a> {
     pub batch: usize,
     /// Approximate seconds for each program in a lap.
     pub seconds: f64,
-    /// True if one round in a lap is enough.
+    /// True if a lap may have a single round.
     pub whole: bool,
     /// The device, if it was opened.
     pub device: Option<&'a Device>,
@@ -56,10 +56,10 @@ pub struct Peers<'a> {
 /// The laps of a measurement so far.
 #[derive(Default)]
 pub struct Laps {
-    /// By program, and for our system: how many mini-batches of the smallest size make the best.
+    /// For each program, then for our system: the best size, as a multiple of the smallest.
     merged: Vec<usize>,
     rounds: Vec<Rounds>,
-    /// By program: seconds of all turns, and seconds in which Python prepared their inputs.
+    /// For each program: seconds of all turns, and seconds in which Python prepared their inputs.
     seconds: Vec<[f64; 2]>,
 }
 
@@ -68,14 +68,14 @@ struct Sizes {
     instances: usize,
     /// Instances in a mini-batch of the smallest size.
     batch: usize,
-    /// By size: how many mini-batches of the smallest size make one.
+    /// The sizes as multiples of the smallest, in ascending order.
     merged: Vec<usize>,
 }
 
 impl Sizes {
-    /// Doubles a size up to [`LARGEST`], or up to the number of instances of the set. If the set is
-    /// too small for [`MINI_BATCHES`] of the largest size, it is repeated; no mini-batch has an
-    /// instance twice unless the smallest size exceeds the set.
+    /// Doubles a size up to [`LARGEST`] or the number of instances of the set. A set that is too
+    /// small for [`MINI_BATCHES`] of the largest size is repeated. A mini-batch has an instance
+    /// twice only if the smallest size exceeds the set.
     fn new(instances: usize, batch: usize) -> Self {
         let fits = |&merged: &usize| merged == 1 || merged * batch <= LARGEST.min(instances);
         let merged = successors(Some(1), |merged| Some(2 * merged)).take_while(fits);
@@ -89,7 +89,7 @@ impl Sizes {
         (0..count).map(|i| MiniBatch { first: i * size % self.instances, size }).collect()
     }
 
-    /// Returns the fastest size up to the first that is slower than the one before.
+    /// Tries sizes until the speed falls, and returns the fastest as a multiple of the smallest.
     fn climb(
         &self,
         mut seconds: impl FnMut(usize) -> Result<f64, Failure>,
@@ -107,7 +107,7 @@ impl Sizes {
 }
 
 /// Runs a further lap of programs and of our system on a workload, with new processes. The first
-/// lap finds the best sizes of mini-batches. Returns figures after the last lap.
+/// lap finds the best sizes of mini-batches. Returns figures after the last lap, else `None`.
 pub fn peers(
     family: &Family,
     peers: Peers<'_>,

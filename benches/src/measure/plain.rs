@@ -1,12 +1,11 @@
-//! The backend of the other systems: whole batches, one kernel for each operation, gathers as
-//! steps.
+//! The backend of the other systems: whole batches, a kernel for each operation, gather steps.
 //!
-//! It runs the same plans as our backend, without our ways of running them: batches are not cut
-//! into tiles, weights are not packed, and each product uses the fastest third-party library for
-//! its shape ([`gemm`]). If the rows of a product are not evenly spaced, they are gathered first,
-//! once for all products of a batch that read them. Element-wise kernels are ours and read rows in
-//! place. Arenas, scratch memory and weights ask the system for huge pages, as ours do. Each thread
-//! has a [fork](Backend::fork).
+//! It runs the same plans as our backend, but without cutting batches into tiles and without
+//! packing weights. Each product uses the fastest third-party library for its shape ([`gemm`]). If
+//! the rows of a product are not evenly spaced, they are gathered first, once for all products of
+//! a batch that read them. Element-wise kernels are ours and read rows in place. Arenas, scratch
+//! memory and weights ask the system for huge pages, as ours do. Each thread has a
+//! [fork](Backend::fork).
 
 mod cell;
 pub mod gemm;
@@ -35,11 +34,11 @@ pub struct Plain {
     profile: Arc<Profile>,
 }
 
-/// The memory of a part.
+/// The memory of a part of a mini-batch.
 #[derive(Default)]
 struct Slot {
     arena: Aligned,
-    /// Elements that stay for the next plan.
+    /// Elements kept for the next plan.
     stayed: Vec<f32>,
     /// By wanted value: the index of its largest element.
     arg_max: Vec<u32>,
@@ -50,7 +49,7 @@ struct Loaded {
     program: Arc<Program>,
     level: Level,
     parameters: Vec<Arc<Vec<f32>>>,
-    /// By cell and part.
+    /// Steps by kind and [`CellPart`].
     steps: Vec<[Vec<LoadedStep>; 3]>,
     bytes: usize,
 }
@@ -127,7 +126,7 @@ impl Slot {
         }
     }
 
-    /// Copies values that stay out of the arena, and finds the requested largest elements.
+    /// Copies the values to keep for the next plan, and finds the requested largest elements.
     fn collect(&mut self, loaded: &Loaded, plan: &Plan) {
         self.stayed.clear();
         self.arg_max.clear();
@@ -169,7 +168,7 @@ impl Slot {
     }
 }
 
-/// Returns the places of a value's fields in the arena.
+/// Returns the ranges of a value's fields in the arena.
 fn ranges(program: &Program, row: ValueRow) -> impl Iterator<Item = Range<usize>> + use<'_> {
     fields(program, row).map(|(start, width)| start..start + width)
 }
@@ -211,7 +210,7 @@ impl Backend for Plain {
     }
 }
 
-/// Makes room for `len` elements of any value.
+/// Makes room for `len` elements. Their values are unspecified.
 ///
 /// # Panics
 /// If the system is out of memory.
@@ -226,7 +225,7 @@ mod tests {
     use super::gemm::Weight;
     use super::{Aligned, Slot, reserve};
 
-    /// Returns true if the system was asked for huge pages in the middle of a memory.
+    /// Returns true if huge pages were requested for the middle of `memory`.
     fn asks_for_huge_pages(memory: &[f32]) -> bool {
         let middle = memory[memory.len() / 2..].as_ptr().addr();
         let maps = fs::read_to_string("/proc/self/smaps").unwrap();

@@ -21,7 +21,7 @@ use crate::record::Learn;
 pub enum Effort {
     /// The paper's policies, and the fast ones of ours.
     Quick,
-    /// Searches too.
+    /// Searches and all encodings, too.
     Full,
 }
 
@@ -75,12 +75,12 @@ const EPISODES: usize = 3000;
 const UNSEEN: usize = 5;
 
 impl TrainingGraphs {
-    /// Builds the graphs of mini-batches of a size; of fewer mini-batches if they would overlap.
+    /// Builds the graphs of mini-batches of a size: fewer mini-batches if they would overlap.
     pub fn new(workload: &dyn Workload, batch: usize) -> Self {
         let instances = workload.instances(Part::Train);
         let count = (TRAIN + HELD_OUT).min(instances / batch).max(1);
         let mini_batches = MiniBatch::spread(instances, batch, count);
-        // Disjoint mini-batches: episodes are not selected on what they have learned from.
+        // Disjoint parts, so that the best episode is selected on unseen mini-batches.
         let (train, held_out) = mini_batches.split_at((count * TRAIN).div_ceil(TRAIN + HELD_OUT));
         let graphs = |mini_batches| graphs(workload, Part::Train, mini_batches);
         let kinds = workload.network().cells().len();
@@ -120,7 +120,7 @@ impl TrainingGraphs {
 }
 
 impl LearnedPolicy {
-    /// Compares it with `critical` on unseen mini-batches.
+    /// Compares the policy with `critical` on unseen mini-batches.
     pub fn compare(&mut self, workload: &dyn Workload, batch: usize) -> Comparison {
         let mini_batches = MiniBatch::spread(workload.instances(Part::Test), batch, UNSEEN);
         compare(&graphs(workload, Part::Test, &mini_batches), &mut self.policy)

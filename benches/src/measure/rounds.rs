@@ -1,10 +1,9 @@
-//! Rounds: the way in which everything is timed.
+//! Rounds: the method by which all systems are timed.
 //!
 //! In each round every entrant has one turn, a pass over all mini-batches, so that other work of
-//! the machine affects all alike. The entrant that starts changes from round to round. Between
-//! rounds the peak of the core is measured, since its clock changes with the load. The rounds of a
-//! lap follow each other. Laps are visits of the same step, with other steps in between and with
-//! new engines.
+//! the machine affects all alike. Another entrant starts each round. Between rounds the peak of
+//! the core is measured, since its clock changes with the load. Rounds of a lap follow each other.
+//! Between the laps of a step, other steps run; each lap has new engines.
 
 use std::time::Instant;
 
@@ -45,9 +44,9 @@ pub struct Times {
     pub runs: Vec<f64>,
 }
 
-/// Chooses the mini-batches to time, evenly spaced among `all`: as many as an entrant runs in all
-/// rounds of all laps within `seconds`, or all without a limit. The choice depends on the FLOPs of
-/// a mini-batch and not on a clock, so that all laps and runs time the same mini-batches.
+/// Chooses the mini-batches to time, evenly spaced among `all`: as many as fit into `seconds` for
+/// all laps, estimated from `flops`, the FLOPs of one. No clock is read, so that all laps and runs
+/// time the same mini-batches. Without `seconds`, all are timed.
 pub fn choose(all: usize, at_least: usize, flops: f64, seconds: Option<f64>) -> Vec<usize> {
     let Some(seconds) = seconds else { return (0..all).collect() };
     let turns = (LAPS * ROUNDS.0) as f64;
@@ -57,8 +56,8 @@ pub fn choose(all: usize, at_least: usize, flops: f64, seconds: Option<f64>) -> 
     (0..count).map(|i| i * all / count).collect()
 }
 
-/// Times entrants, which have run once before, in a lap of about `seconds`. `lap` is its number.
-/// Whole sets take long enough for a single round.
+/// Times entrants, which have run once before, in lap number `lap` of about `seconds`. If `whole`,
+/// a single round may be enough.
 pub fn rounds(
     entrants: &mut [Entrant<'_>],
     mini_batches: &[usize],

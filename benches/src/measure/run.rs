@@ -44,15 +44,14 @@ pub enum Pace {
     Laps,
     /// One visit.
     Once,
-    /// One visit that takes minutes. Its messages stay on the terminal.
+    /// One visit that takes minutes, and whose messages stay on the terminal.
     Long,
 }
 
 /// Receives the name of each activity.
 type Say<'s> = &'s mut dyn FnMut(&str);
 
-/// Runs a visit. There are no figures before the last lap. A run with a limit gives the visit some
-/// seconds.
+/// Runs a visit, with its seconds if the run has a limit. Returns figures only in the last lap.
 type Visit<'a> =
     dyn FnMut(&mut Context<'a>, Option<f64>, Say<'_>) -> Result<Option<Vec<Figures>>, Failure> + 'a;
 
@@ -62,8 +61,7 @@ impl<'a> Step<'a> {
         if self.pace == Pace::Laps { self.weight / LAPS as f64 } else { self.weight }
     }
 
-    /// Runs a visit. There are no figures before the last lap. A run with a limit gives the visit
-    /// some `seconds`.
+    /// Runs a visit, with its `seconds` if there is a limit. Returns figures only in the last lap.
     pub fn visit(
         &self,
         context: &mut Context<'a>,
@@ -81,8 +79,8 @@ struct Steps<'a> {
     steps: Vec<Step<'a>>,
 }
 
-/// Returns the chosen models with all their sets. Sets that are missing in the folder are reported
-/// and left out, unless all are missing.
+/// Returns the chosen models with all their sets. Reports and leaves out sets that are missing in
+/// the folder, unless all are missing.
 pub fn families(options: &Options) -> Result<Vec<Family>, Failure> {
     let source = options.source();
     let mut families = Vec::new();
@@ -351,7 +349,7 @@ fn sized(family: &Family, hidden: usize, batch: usize) -> String {
     format!("{}, H {hidden}, batch {batch}", on(family))
 }
 
-/// Describes the options that tell a step from the same step with other systems.
+/// Describes the options that distinguish a step from the same one with other systems.
 fn chosen(options: &Options) -> String {
     let mut chosen: Vec<String> = options.systems.iter().map(|system| system.name()).collect();
     chosen.extend(options.ablation.then(|| "ablation".into()));
@@ -366,7 +364,7 @@ fn chosen(options: &Options) -> String {
 pub struct Context<'a> {
     options: &'a Options,
     device: Option<&'a Device>,
-    /// Policies of the paper's system, by model, set and mini-batch.
+    /// Policies of the paper's system, by model, set and size of mini-batches.
     learned: HashMap<(&'static str, &'static str, usize), Fsm>,
 }
 
@@ -376,7 +374,7 @@ impl<'a> Context<'a> {
         Self { options, device, learned: HashMap::new() }
     }
 
-    /// Runs a further lap of a step. A limit of the visit includes setup.
+    /// Runs a further lap of a step. The visit's `seconds` include setup.
     fn timed(
         &mut self,
         family: &Family,

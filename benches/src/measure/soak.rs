@@ -1,9 +1,9 @@
 //! The part `soak`: engines run mini-batches of changing shape for an hour. Their memory must not
 //! grow and their results must not change by a bit.
 //!
-//! Every model has two engines: on one thread and on all threads of the machine. The next model,
-//! engine, number of instances and instances are drawn by a generator with a fixed seed. Once a
-//! minute every engine runs the model's reference mini-batch, which must give the bits of the first
+//! Every model has two engines: on one thread and on all threads of the machine. A generator with
+//! a fixed seed draws the next model, engine, number of instances and instances. Once a minute
+//! every engine runs the model's reference mini-batch, which must give the bits of the first
 //! minute.
 
 mod subject;

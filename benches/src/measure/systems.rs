@@ -1,10 +1,9 @@
-//! The systems that are compared: ours, ours without or with one part, and other published methods
-//! of batching.
+//! The systems that are compared: ours, variants of ours with a part removed or added, and other
+//! published methods of batching.
 //!
 //! All run on the same engine. The other methods share one backend, [`Plain`]: whole batches, one
 //! kernel for each operation, and the fastest third-party matrix product for each shape. Ours runs
-//! on our own kernels; `no-kernel` shows how much they contribute. A CUDA device is a further
-//! system.
+//! on our own kernels; `no-kernel` shows how much they contribute.
 
 use std::sync::Arc;
 
@@ -57,7 +56,7 @@ pub enum System {
     NoKernel,
     /// Our default on a CUDA device, a mini-batch at a time; added by --backends cuda
     Cuda,
-    /// An engine for each of many threads on a CUDA device, each with its own mini-batches
+    /// One engine per CPU thread, all on one CUDA device; each runs whole mini-batches
     CudaAcross,
     /// cuda with one launch for each wave
     CudaWaves,
@@ -67,8 +66,8 @@ pub enum System {
     CudaTf32,
 }
 
-/// Difference from the interpreter's results that is accepted; larger for TF32, which rounds
-/// operands to a 10-bit mantissa.
+/// Accepted difference from the interpreter's results; larger for TF32, which rounds operands to a
+/// 10-bit mantissa.
 const TOLERANCE: f32 = 1e-4;
 const TF32_TOLERANCE: f32 = 1e-2;
 
@@ -79,7 +78,7 @@ pub struct Setup<'a> {
     pub system: System,
     /// The policy that the paper's system has learned.
     pub learned: &'a Fsm,
-    /// Threads of a mini-batch, or engines of a system that runs whole mini-batches on each thread.
+    /// Threads of a mini-batch, or engines if each runs whole mini-batches on a thread of its own.
     pub threads: usize,
     /// A pool with this number of threads, to be shared by several engines.
     pub pool: Option<&'a ThreadPool>,
@@ -90,12 +89,12 @@ pub struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// A system on some threads, with defaults for the rest.
+    /// A system on `threads` threads, with defaults for the rest.
     pub fn new(system: System, learned: &'a Fsm, threads: usize) -> Self {
         Self { system, learned, threads, pool: None, device: None, min_blocks: 0 }
     }
 
-    /// The same on a device.
+    /// Sets the device.
     pub fn on(self, device: Option<&'a Device>) -> Self {
         Self { device, ..self }
     }
@@ -153,7 +152,7 @@ impl System {
         Self::Edbatch,
     ];
 
-    /// Ours without or with one part.
+    /// Our system with a part removed or added.
     pub const ABLATION: [Self; 6] = [
         Self::NoPolicy,
         Self::NoHoisting,
@@ -163,7 +162,7 @@ impl System {
         Self::Folded,
     ];
 
-    /// Ours on a CUDA device, in all variants.
+    /// All variants of our system on a CUDA device.
     pub const DEVICE: [Self; 5] =
         [Self::Cuda, Self::CudaAcross, Self::CudaWaves, Self::CudaFolded, Self::CudaTf32];
 
@@ -173,8 +172,7 @@ impl System {
         value.get_name().into()
     }
 
-    /// Returns the name in records. There the backend is a field of its own, so that our default
-    /// has one name on all backends.
+    /// Returns the name in records. It leaves out the backend, which is a separate field.
     pub fn recorded(self) -> String {
         match self {
             Self::Cuda => Self::Edbatch.name(),
@@ -218,7 +216,7 @@ impl System {
         if self == Self::CudaTf32 { TF32_TOLERANCE } else { TOLERANCE }
     }
 
-    /// Returns its policy, or `None` if it schedules like an engine does by default.
+    /// Returns its policy, or `None` for an engine's default.
     pub fn policy(self, learned: &Fsm) -> Option<AnyPolicy> {
         match self {
             Self::Unbatched => Some(Box::new(Single)),

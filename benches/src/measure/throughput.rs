@@ -33,8 +33,8 @@ pub struct Setting<'a> {
     pub systems: Vec<System>,
     /// Approximate seconds for all systems together in a lap; set for each visit.
     pub seconds: f64,
-    /// Seconds of one system in all laps, which determine how many mini-batches are timed; `None`
-    /// for all. They are fixed for a run, so that all runs time the same mini-batches.
+    /// Planned seconds of a system in all laps. They determine how many mini-batches are timed, so
+    /// that all runs time the same ones; `None` times all.
     pub nominal: Option<f64>,
     /// Threads: every system runs once with each number. Systems on a device choose their own.
     pub threads: Vec<usize>,
@@ -42,10 +42,9 @@ pub struct Setting<'a> {
     pub device: Option<&'a Device>,
 }
 
-/// Bytes copied to measure the bandwidth: more than caches hold.
+/// Bytes copied to measure the bandwidth: more than the caches hold.
 const COPIED: usize = 32 << 20;
-/// Maximum number of mini-batches whose work is counted. The figures are means, and unrolling takes
-/// time.
+/// Maximum number of mini-batches whose work is counted: unrolling takes time, and means suffice.
 const MAX_COUNTED: usize = 40;
 
 /// Learns the policy of [`System::Paper`] for mini-batches of a size; it does not depend on the
@@ -59,12 +58,12 @@ pub fn learned_by_paper(family: &Family, systems: &[System], batch: usize) -> Re
     })
 }
 
-/// Parts of a mini-batch on a device. An engine makes fewer parts of small mini-batches.
+/// Parts of a mini-batch on a device. An engine divides small mini-batches into fewer parts.
 const PARTS: usize = 8;
 
-/// Returns the threads that a system on a device runs with, limited by the cores of the host: parts
-/// of a mini-batch; or for engines side by side 1.5 times the teams that fit on the device, so that
-/// each team finds its next plan ready.
+/// Returns the number of threads for a system on a device, limited by the host's cores. A
+/// mini-batch has a thread for each part. Engines side by side number 1.5 times the teams that fit
+/// on the device, so that each team finds its next plan ready.
 pub fn device_threads(
     device: Option<&Device>,
     workload: &dyn Workload,
@@ -97,7 +96,7 @@ type Spent = [f64; 5];
 pub type Measured = Option<Vec<(Throughput, Breakdown)>>;
 
 /// Runs a further lap of all systems on a workload, with new engines. Returns figures after the
-/// last lap. `progress` is called with the name of each activity.
+/// last lap, else `None`. `progress` is called with the name of each activity.
 pub fn throughput(
     family: &Family,
     setting: &Setting<'_>,
@@ -134,7 +133,7 @@ pub fn throughput(
             |running: &&Running| running.system.on_cuda().is_none() || running.system.is_across();
         let most_threads = running.iter().filter(whole).map(|running| running.threads).max();
         let most_threads = most_threads.unwrap_or(1);
-        // Threads that run whole mini-batches need some each.
+        // Each thread that runs whole mini-batches needs at least two.
         let at_least = if most_threads > 1 { 2 * most_threads } else { 1 };
         let flops = running[0].contestant.work(0).flops as f64;
         laps.chosen = choose(all, at_least, flops, setting.nominal);
@@ -195,8 +194,10 @@ impl Running {
         Box::new(|mini_batches, each| Ok(self.contestant.run_all(mini_batches, each)?))
     }
 
-    /// Measures the shares of gathers, products and element-wise work in the execution time, in a
-    /// separate turn, because a clock around each step slows it down. Times of threads add up.
+    /// Returns gathers, products and element-wise work as fractions of the execution time.
+    ///
+    /// Runs the mini-batches once more for this, because reading the clock around each step slows
+    /// execution down. Times are summed over threads, so fractions can exceed 1.
     fn profile(&mut self, mini_batches: &[usize]) -> Result<[f64; 3], Failure> {
         let before = self.contestant.statistics();
         self.contestant.profile().switch(true);
@@ -208,7 +209,7 @@ impl Running {
     }
 }
 
-/// The inputs that all systems of a setting share.
+/// Settings and figures that the records of all systems share.
 struct Timed<'a> {
     family: &'a Family,
     setting: &'a Setting<'a>,

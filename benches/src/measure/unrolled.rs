@@ -1,7 +1,7 @@
 //! Builds all graphs of a mini-batch without running them, to count batches and FLOPs.
 //!
-//! Awaited values are zeros. The graphs are those of a real run if computed values only determine
-//! which rows are looked up, and not the number of steps.
+//! Awaited values are zeros. The graphs are the same as in a real run if computed values only
+//! determine which rows are looked up, and not the number of steps.
 
 use std::cell::RefCell;
 use std::future::Future;

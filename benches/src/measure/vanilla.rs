@@ -1,10 +1,9 @@
-//! A model without cells: every operation is a node, like in frameworks that batch single
-//! operations.
+//! A model without cells: every operation is a node, as in many frameworks.
 //!
-//! [`Vanilla`] wraps any model. Its network has a cell for each distinct operation, with its shapes
-//! and its parameters. Its wiring runs the wrapped model's wiring, and makes a call for every
-//! operation of every call. A field of an input is the value itself, without a copy; so is a
-//! reduction of a single value. Parameters and constants belong to the operation that reads them.
+//! [`Vanilla`] wraps any model. Its network has a cell for each distinct operation, with its
+//! shapes and its parameters. Its wiring runs the wrapped model's wiring, and makes a call for
+//! every operation of every call. Fields of an input and reductions of a single value need no
+//! call. Parameters and constants belong to the operation that reads them.
 //!
 //! Parameters keep their numbers, so that a wrapped model takes the weights of the original.
 //! Construction includes wiring the original, which is cheap compared with single operations.
@@ -29,7 +28,7 @@ use crate::measure::vanilla::explosion::{Explosion, Recipe, shapes};
 pub struct Vanilla<M> {
     model: M,
     network: Arc<Network>,
-    /// The operations that replace a call of each cell of the original.
+    /// For each cell of the original: the operations that replace a call.
     recipes: Vec<Recipe>,
     /// The initial values of the original, field by field.
     initial: Vec<Value>,
@@ -107,8 +106,8 @@ impl<M: Model> Model for Vanilla<M> {
     }
 }
 
-/// Like [`Build::fetch`] or [`Build::arg_max`], for any number of carried values up to 8. Returns
-/// the answer and the carried values.
+/// Waits like [`Build::fetch`] or [`Build::arg_max`], whose number of carried values is fixed at
+/// compile time. Returns the answer, and new names for the `carried` values, which stay usable.
 async fn wait(
     build: &Build<'_>,
     request: Request,

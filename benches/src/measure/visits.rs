@@ -5,13 +5,12 @@ use std::time::Instant;
 use crate::measure::rounds::LAPS;
 use crate::measure::run::{Pace, Step};
 
-/// Number of steps whose laps alternate. Laps of a step should be far apart, but an interruption
-/// loses the laps of all incomplete steps.
+/// Number of steps whose laps alternate. A large window keeps the laps of a step far apart, but an
+/// interruption loses the laps of all its incomplete steps.
 const WINDOW: usize = 64;
 
-/// Returns the visits of steps in order, with the number of the lap. The steps of a window
-/// alternate lap by lap; steps that need one visit are distributed over the laps. Steps that take
-/// minutes are visited in their place.
+/// Returns the visits in order, each with its lap. In windows of `WINDOW` steps, laps alternate
+/// and steps with one visit are distributed over them. Steps that take minutes keep their place.
 pub fn visits<'s, 'a>(steps: &[&'s Step<'a>]) -> Vec<(usize, &'s Step<'a>)> {
     let mut visits = Vec::new();
     for steps in steps.chunk_by(|a, b| (a.pace == Pace::Long) == (b.pace == Pace::Long)) {
@@ -53,13 +52,13 @@ impl Budget {
         Self { started: Instant::now(), seconds, weight, all: weight }
     }
 
-    /// Estimates the seconds of the remaining visits from those done.
+    /// Estimates the seconds of the remaining visits from the completed ones.
     pub fn left(&self) -> f64 {
         let done = self.all - self.weight;
         if done > 0.0 { self.started.elapsed().as_secs_f64() * self.weight / done } else { 0.0 }
     }
 
-    /// Returns the seconds of the next visit. Visits that take too long shorten later ones.
+    /// Returns the seconds of the next visit, if there is a limit. Long visits shorten later ones.
     pub fn next(&mut self, step: &Step<'_>) -> Option<f64> {
         let left = self.seconds? - self.started.elapsed().as_secs_f64();
         let share = step.weight() / self.weight;

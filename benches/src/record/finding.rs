@@ -36,7 +36,7 @@ pub enum Outcome {
     Failed,
     /// It is impossible on this machine; the note says why.
     Skipped,
-    /// The time was over.
+    /// The time limit was reached first.
     Stopped,
 }
 
@@ -70,7 +70,7 @@ impl Figure {
     /// Summarizes samples.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `samples` is empty.
     pub fn of(samples: &[f64], unit: &str) -> Self {
         let Spread { low, median, high } = Spread::of(samples);
         let relative = (high - low) / median;

@@ -87,8 +87,7 @@ pub fn read(path: &Path) -> std::io::Result<Vec<Record>> {
     Ok(read_lines(path)?.into_iter().map(|(_, record)| record).collect())
 }
 
-/// Returns each record with its line. Writing the line back is exact; formatting the figures again
-/// might not be.
+/// Returns each record with its line, because formatting a record again may round its figures.
 fn read_lines(path: &Path) -> std::io::Result<Vec<(String, Record)>> {
     let text = fs::read_to_string(path)?;
     let whole = text.rfind('\n').map_or(0, |end| end + 1);

@@ -7,7 +7,7 @@ use std::{fs, thread};
 use edbatch_runtime::kernels::Level;
 use serde::{Deserialize, Serialize};
 
-/// The device of figures of the processor.
+/// The [`device`](Machine::device) of figures that were measured on the CPU.
 const CPU: &str = "cpu";
 
 /// The machine, the compiler, the sources and the date.
@@ -43,8 +43,8 @@ impl Machine {
         }
     }
 
-    /// Returns true if figures of this machine can be compared with those of a run on `other`: all
-    /// fields but the date agree. Figures of the processor do not depend on the device of the run.
+    /// Returns true if these figures can be compared with a run on `other`: all fields except the
+    /// date agree. Figures of the CPU can be compared with runs on any device.
     pub fn agrees(&self, other: &Self) -> bool {
         let device = if self.device == CPU { CPU.into() } else { other.device.clone() };
         *self == Self { date: self.date.clone(), device, ..other.clone() }

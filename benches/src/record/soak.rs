@@ -15,7 +15,7 @@ pub struct Soak {
     pub models: Vec<String>,
     /// Number of engines.
     pub engines: usize,
-    /// Threads of every other engine; the rest have one.
+    /// Threads of each model's second engine; the first engine has one.
     pub threads: usize,
     /// Duration in seconds.
     pub seconds: f64,
@@ -23,7 +23,7 @@ pub struct Soak {
     pub mini_batches: u64,
     /// Trend of resident memory.
     pub memory: Memory,
-    /// The first model and engine whose reference mini-batch changed a bit, if any.
+    /// The first model and engine whose reference mini-batch gave different bits, if any.
     pub moved: Option<String>,
     /// One sample a minute.
     pub samples: Vec<SoakSample>,
@@ -38,14 +38,14 @@ pub struct SoakSample {
     pub mini_batches: u64,
     /// Resident memory of the process; `None` if the system does not report it.
     pub resident_bytes: Option<u64>,
-    /// Weights and peak arenas of all engines.
+    /// Bytes of the weights and peak arenas of all engines.
     pub held_bytes: u64,
     /// Sum over engines of the fastest run of the reference mini-batch.
     pub reference_seconds: f64,
 }
 
 impl Soak {
-    /// Returns a message if memory grew or a bit changed.
+    /// Returns a message if memory grew or a bit of the results changed.
     pub fn failure(&self) -> Option<String> {
         if let Some(engine) = &self.moved {
             return Some(format!("the bits of the reference mini-batch changed: {engine}"));
@@ -53,8 +53,7 @@ impl Soak {
         self.memory.grows().then(|| format!("memory {}", self.memory))
     }
 
-    /// Returns the verdict in one line. It leaves out the speed, which depends on other work of the
-    /// machine.
+    /// Returns the verdict in one line, without the speed, which other work may affect.
     pub fn verdict(&self) -> String {
         let (mini_batches, engines) = (whole(self.mini_batches as f64), self.engines);
         let (seconds, memory) = (self.seconds, self.memory);
@@ -89,7 +88,7 @@ impl fmt::Display for Soak {
 const QUARTERS: usize = 4;
 /// Shorter runs are not judged, because they are warming up the whole time.
 const MIN_SECONDS: f64 = 120.0;
-/// Growth that is tolerated: the larger of a number of bytes and a share of the memory.
+/// Tolerated growth: the larger of a number of bytes and a share of the memory.
 const TOLERATED_BYTES: f64 = (2 << 20) as f64;
 const TOLERATED_SHARE: f64 = 0.01;
 
@@ -229,7 +228,7 @@ mod tests {
         assert_eq!(Memory::of(&[SoakSample { seconds: 2.0, ..sample }; 20]), Memory::Unknown);
         let no_figures = SoakSample { resident_bytes: None, ..sample };
         assert_eq!(Memory::of(&[no_figures; 20]), Memory::Unknown);
-        // All at the same time: the slope is 0, without a division by zero.
+        // All samples have the same x: the slope is 0, without a division by zero.
         let Memory::Flat(trend) = Memory::of(&[sample; 20]) else { panic!("flat") };
         assert_eq!(trend.bytes_per_mini_batch, 0.0);
     }

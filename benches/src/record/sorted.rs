@@ -9,7 +9,7 @@ use crate::record::{
 /// The figures of records, grouped by kind.
 #[derive(Clone, Debug, Default)]
 pub struct Sorted<'a> {
-    /// Batches of policies.
+    /// Numbers of batches of policies.
     pub counts: Vec<&'a Counts>,
     /// Throughput of systems.
     pub throughputs: Vec<&'a Throughput>,
@@ -33,7 +33,7 @@ pub struct Sorted<'a> {
     pub findings: Vec<&'a Finding>,
 }
 
-/// Returns true if the processor executed the plans. Peaks and rivals refer to it.
+/// Returns true if the plans ran on the CPU.
 pub fn on_cpu(record: &Throughput) -> bool {
     record.case.backend == "cpu"
 }
@@ -84,7 +84,7 @@ impl<'a> Sorted<'a> {
     }
 }
 
-/// Splits records into runs of neighbours with the same key.
+/// Groups neighbouring records with the same key.
 pub fn groups<'r, R, K: PartialEq>(
     records: &'r [&'r R],
     key: impl Fn(&R) -> K + 'r,

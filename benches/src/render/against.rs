@@ -6,12 +6,11 @@ use crate::render::table::Table;
 use crate::spread::differ;
 use crate::text::{percent, whole};
 
-/// Maximum rows.
+/// Maximum number of rows.
 const MAX_ROWS: usize = 30;
 
-/// Returns the speeds and batches that changed. A speed, as a fraction of the peak of its run,
-/// [differs](differ) if it changes by more than the sum of both spreads; a number of batches if it
-/// changes at all.
+/// Returns the speeds and numbers of batches that changed. A speed, relative to its run's peak,
+/// must [differ](differ) by more than both spreads together; a number of batches, by any amount.
 pub fn changes(old: &[Record], new: &[Record]) -> Table {
     let (old, new) = (Sorted::new(old), Sorted::new(new));
     let mut compared = 0;

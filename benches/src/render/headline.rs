@@ -1,4 +1,4 @@
-//! The main results: our speed on every workload, relative to the core's peak and to others.
+//! The main results: our speed on every workload, relative to the core's peak and to rivals.
 
 use crate::measure::peers::program::Program;
 use crate::measure::systems::System;
@@ -34,8 +34,8 @@ impl Rival {
         Self::Peer(Program::PyTorch),
     ];
 
-    /// Returns the name in columns, the name in keys of plots, the phrase in sentences, and the
-    /// systems of a rival.
+    /// Returns the texts and the systems of a rival. The texts are its name in table columns, its
+    /// name in plot legends, and a phrase for sentences.
     fn texts(self) -> ([&'static str; 3], &'static [System]) {
         match self {
             Self::Unbatched => (
@@ -71,17 +71,17 @@ impl Rival {
         }
     }
 
-    /// Returns the name in columns.
+    /// Returns the name in table columns.
     pub fn name(self) -> &'static str {
         self.texts().0[0]
     }
 
-    /// Returns the name in keys of plots.
+    /// Returns the name in plot legends.
     pub fn explained(self) -> &'static str {
         self.texts().0[1]
     }
 
-    /// Returns the phrase in sentences.
+    /// Returns the phrase for sentences.
     pub fn described(self) -> &'static str {
         self.texts().0[2]
     }
@@ -141,8 +141,7 @@ fn others(ours: &Throughput, sorted: &Sorted<'_>) -> Vec<(Rival, f64)> {
         .collect()
 }
 
-/// Returns a peer's best speed over sizes of mini-batches, relative to our best. Both took turns in
-/// the same run.
+/// Returns a peer's best speed over sizes of mini-batches, relative to ours in the same run.
 fn best_peer(ours: &Throughput, program: Program, peers: &[&Peer]) -> Option<f64> {
     let same = |peer: &&&Peer| {
         let program_of_peer = Program::of_system(&peer.system);
@@ -156,8 +155,7 @@ fn best_peer(ours: &Throughput, program: Program, peers: &[&Peer]) -> Option<f64
     Some(theirs / own)
 }
 
-/// Returns one row for each workload: with the size of vectors nearest to 128, and mini-batches
-/// nearest to 64.
+/// Returns one row for each workload: vectors nearest to 128, mini-batches nearest to 64.
 pub fn main_rows<'a>(rows: &[Row<'a>]) -> Vec<Row<'a>> {
     let mut chosen: Vec<Row<'a>> = Vec::new();
     for row in rows {

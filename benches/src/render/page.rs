@@ -1,7 +1,7 @@
 //! The HTML page of a run: a self-contained file.
 //!
 //! The first screen answers "how fast is it, compared with what, on which machine, and why?". A
-//! section for each question follows; whole tables, which also have what is not drawn, are folded.
+//! section for each question follows. Complete tables are collapsed.
 
 mod fast;
 mod first;

@@ -1,7 +1,7 @@
 //! Colours for light and dark screens. A system has one colour on the whole page.
 //!
-//! They are the colours of Okabe and Ito, which colour-blind people can distinguish, in shades that
-//! also differ in lightness.
+//! These are the colours of Okabe and Ito, which colour-blind people can distinguish, in shades
+//! that also differ in lightness.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub const INK: Colour = Colour { light: [27, 31, 36], dark: [230, 237, 243] };
 pub const MUTED: Colour = Colour { light: [89, 99, 110], dark: [160, 169, 180] };
 /// Lines of the grid.
 pub const GRID: Colour = Colour { light: [220, 224, 229], dark: [48, 54, 62] };
-/// A limit.
+/// A limit line, such as the peak.
 pub const LIMIT: Colour = Colour { light: [60, 66, 74], dark: [200, 207, 215] };
 
 /// Our system.

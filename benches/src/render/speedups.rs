@@ -5,7 +5,7 @@ use crate::record::sorted::groups;
 use crate::record::{Case, Throughput};
 use crate::render::table::Table;
 
-/// Pairs of systems, and the part of ours that their ratio shows.
+/// Two systems, and the name of the ratio of their speeds: a rival, or one part of ours.
 const PAIRS: [(System, System, &str); 11] = [
     (System::Edbatch, System::Unbatched, "/ unbatched"),
     (System::Edbatch, System::CellsAgenda, "/ cells-agenda"),
@@ -20,7 +20,7 @@ const PAIRS: [(System, System, &str); 11] = [
     (System::CudaTf32, System::Edbatch, "tf32"),
 ];
 
-/// Returns ratios of instances a second, median over median, of systems that both ran; and for
+/// Returns ratios of median instances a second, of systems that were both measured; and for
 /// several threads, the ratio to one thread.
 pub fn speedups(records: &[&Throughput]) -> Table {
     let key = |r: &Throughput| Case { threads: 1, ..r.case.clone() };

@@ -16,7 +16,7 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The name of a column, and the cell of a record.
+/// The name of a column, and a function that formats the cell of a record.
 pub type Column<R> = (&'static str, fn(&R) -> String);
 
 impl Table {
@@ -37,7 +37,7 @@ impl Table {
         Self { rows, ..Self::new(title, text_columns, columns.iter().map(|&(name, _)| name)) }
     }
 
-    /// Writes an HTML table that unfolds, and that scrolls if it is too wide.
+    /// Writes an HTML table that is collapsed at first, and that scrolls if it is too wide.
     pub(crate) fn write_html(&self, page: &mut String) -> fmt::Result {
         let (name, details) =
             self.title.split_once(['.', ':', ';', ',']).unwrap_or((&self.title, ""));

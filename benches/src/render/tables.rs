@@ -1,4 +1,4 @@
-//! Whole tables of the measurements, one or more for each part.
+//! Complete tables of the measurements, one or more for each part.
 
 use crate::measure::systems::System;
 use crate::paper::{LEARNING, PAPER_TABLE, PrintedCell};

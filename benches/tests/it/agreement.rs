@@ -21,7 +21,7 @@ fn systems_agree_on_every_workload() {
     }
 }
 
-/// On the emulated device, which needs a C++ compiler.
+/// Runs on the emulated device, which needs a C++ compiler.
 #[test]
 fn systems_on_a_device_agree_on_trees() {
     if !crate::gpu::has_compiler() {
@@ -52,7 +52,7 @@ fn check(
         let run = |number| Ok(contestant.run(number)?.to_vec());
         let checked = agreement.check(system.tolerance(), run);
         assert!(checked.is_ok(), "{} of {model}: {checked:?}", system.name());
-        // The counted work is what was run, and the equations are the same for all systems.
+        // The counted work equals the work that ran, and all systems have the same equations.
         let (counted, ran) =
             ([0, 1].map(|number| contestant.work(number)), contestant.statistics());
         let all = |of: fn(&Work) -> u64| counted.iter().map(of).sum::<u64>();

@@ -1,5 +1,4 @@
-//! The page in a browser: everything is drawn, nothing is too wide, both colour schemes are
-//! legible.
+//! The page in a browser: complete, not too wide, and legible in both colour schemes.
 
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,4 @@
-//! Exact costs of a mini-batch on fixed inputs: kernels, bytes read and written, allocations. Times
-//! are not tested.
+//! Exact costs of a mini-batch on fixed inputs: kernels, bytes, allocations. No times.
 //!
 //! A change that reduces a cost fails too; then write the new figures into the table.
 
@@ -20,9 +19,9 @@ static COUNTING: CountingAllocator = CountingAllocator;
 const MINI_BATCH: MiniBatch = MiniBatch { first: 0, size: 8 };
 const HIDDEN: usize = 16;
 
-/// System, number of the workload, and costs: nodes, batches, kernels, operands read through lists,
-/// bytes read through them, bytes moved by kernels that only copy, bytes written, and our allocations
-/// for a warm mini-batch.
+/// System, index in `FAMILIES`, and costs: nodes, batches, kernels, operands read through lists,
+/// bytes read through them, bytes moved by kernels that only copy, bytes written, and our
+/// allocations for a warm mini-batch.
 const EXPECTED: &[(System, usize, [u64; 8])] = &[
     (System::Edbatch, 0, [476, 14, 52, 25, 72_960, 0, 51_928, 16]),
     (System::Edbatch, 1, [476, 20, 76, 32, 72_576, 0, 51_928, 16]),

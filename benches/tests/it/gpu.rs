@@ -1,5 +1,4 @@
-//! `cargo xtask gpu` without a GPU: its command line, its rehearsal on the emulated device, and its
-//! packs.
+//! `cargo xtask gpu` without a GPU: command line, rehearsal on the emulated device, packs.
 
 use std::path::Path;
 use std::process::Command;
@@ -66,7 +65,7 @@ fn a_rehearsal_verifies_and_times_nothing() {
     let of = |part: &str, outcome| {
         findings.iter().filter(|found| (&*found.part, found.outcome) == (part, outcome)).count()
     };
-    // Without AVX2 or NEON the processor has other bits, and verify is skipped.
+    // Without AVX2 or NEON the processor computes other bits, and verify is skipped.
     let verified = of("verify", Outcome::Passed) + 2 * of("verify", Outcome::Skipped);
     assert_eq!((verified, of("stress", Outcome::Passed)), (2, 1), "{printed}");
     for part in ["probe", "latencies", "sanitize", "sweep"] {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::sample::records;
 
-/// Figures that no measurement gives.
+/// Values that no measurement writes into a record.
 fn hostile() -> impl Strategy<Value = Value> {
     let numbers = [0.0, -0.0, -1.0, 1e-300, 1e300, -1e300, 0.5, 1.0, 1e19];
     let words = ["", "edbatch", "<script>", "\u{1f600}\n", "pytorch-", "a b"];
@@ -26,7 +26,7 @@ fn hostile() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Replaces those scalars of a value for which `by` returns something.
+/// Calls `by` for each scalar inside a value, and replaces the scalar if it returns a value.
 fn replace(value: &mut Value, by: &mut impl FnMut() -> Option<Value>) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(|value| replace(value, by)),

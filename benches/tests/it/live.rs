@@ -39,7 +39,7 @@ fn check(graph: &Graph, batches: &[&[u32]], wanted: &[Value], elements: u64) {
 #[test]
 fn a_chain_holds_its_operand_and_its_result() {
     let (network, [leaf, first, both]) = network();
-    // A field without readers is live while it is written, not while the other is read.
+    // A field without readers is live while it is written, but not while the other field is read.
     for (next, elements) in [(both, 11 + 11), (first, 10 + 11)] {
         let mut graph = Graph::new(network.clone());
         let mut value = graph.call(leaf, &[0, 0], &[]).unwrap();

@@ -9,7 +9,7 @@ use edbatch_benches::record::{
     PqTrees, Record, Rule, Throughput,
 };
 
-/// The number of records of a default run.
+/// Returns as many records as a default run makes.
 pub(crate) fn records() -> Vec<Record> {
     let mut figures = Vec::new();
     for (index, (model, _)) in FAMILIES.iter().enumerate() {

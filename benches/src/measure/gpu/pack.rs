@@ -49,7 +49,7 @@ pub struct Contents<'a> {
     pub workloads: Vec<(&'a Family, Vec<usize>)>,
 }
 
-/// Makes the folder atomically. `options` choose the same [`Contents`] in a run of this program.
+/// Makes the folder atomically. `options` are the command-line options for its [`Contents`].
 pub fn pack(folder: &Path, options: &[String]) -> Result<(), Failure> {
     if folder.exists() {
         return Err(format!("{}: exists already; name a new folder", folder.display()).into());
@@ -124,10 +124,10 @@ fn fill(folder: &Path, options: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A program to compile, and its kernels.
+/// A program to compile, and the options for its kernels.
 type Job = (Arc<Program>, CudaOptions);
 
-/// Compiles everything that a run of a pack loads into the user's kernel cache.
+/// Compiles all kernels that a run of a pack loads, and stores them in the user's cache.
 pub fn compile(contents: &Contents<'_>) -> Result<(), Failure> {
     let arch = contents.arch;
     store(measure::compile(arch)).map_err(Failure::from)?;

@@ -1,5 +1,4 @@
-//! The part `sanitize`: compute-sanitizer's tools on a small run of this program, with teams and
-//! with waves.
+//! The part `sanitize`: compute-sanitizer's tools on a small run, with teams and with waves.
 
 use std::env::current_exe;
 use std::fs;

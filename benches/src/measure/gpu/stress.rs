@@ -14,7 +14,7 @@ use crate::measure::gpu::subject::Subject;
 use crate::measure::systems::System;
 use crate::record::finding::{Finding, Outcome};
 
-/// Threads of all programs.
+/// Approximate number of engines, over all programs; each runs on its own thread.
 const THREADS: usize = 12;
 
 /// Inputs of a mini-batch: few, so that there are many plans.

@@ -12,7 +12,7 @@ use crate::measure::systems::weights;
 use crate::measure::systems::{Setup, System};
 use crate::measure::workload::{MiniBatch, Part, Workload};
 
-/// Number of mini-batches, so that inputs alternate.
+/// Number of mini-batches; with several, inputs alternate.
 const MINI_BATCHES: usize = 4;
 
 /// A workload, its mini-batches, and their results.

@@ -12,7 +12,7 @@ use crate::measure::systems::System;
 use crate::measure::throughput::device_threads;
 use crate::record::finding::{Finding, Outcome};
 
-/// Sizes of the workloads.
+/// Elements of vectors, and instances in a mini-batch.
 const HIDDEN: usize = 256;
 const BATCH: usize = 64;
 /// Seconds before the first sample, since clocks rise with the load.
@@ -61,7 +61,7 @@ pub(super) fn sweep(
     Ok(findings)
 }
 
-/// Returns systems, threads and minimum sizes of teams.
+/// Returns the settings: system, threads, and minimum blocks of a team.
 fn settings(device: &Device, subject: &Subject) -> Result<Vec<(System, usize, u32)>, Failure> {
     let threads =
         |system, min_blocks| device_threads(Some(device), &*subject.workload, system, min_blocks);
@@ -78,7 +78,7 @@ fn settings(device: &Device, subject: &Subject) -> Result<Vec<(System, usize, u3
     Ok(settings)
 }
 
-/// Compares all mini-batches with the processor's.
+/// Returns true if all mini-batches have the processor's results.
 fn same_results(contestant: &mut dyn Contestant, subject: &Subject) -> Result<bool, Failure> {
     for (index, expected) in subject.expected.iter().enumerate() {
         if !same_bits_or_nan(contestant.run(index)?, expected) {
@@ -88,7 +88,7 @@ fn same_results(contestant: &mut dyn Contestant, subject: &Subject) -> Result<bo
     Ok(true)
 }
 
-/// Times mini-batches in µs each.
+/// Returns samples of the time of a mini-batch in µs.
 fn micros(
     contestant: &mut dyn Contestant,
     mini_batches: usize,

@@ -28,7 +28,7 @@ use crate::record::finding::{Finding, Outcome};
 /// Sizes of mini-batches that give the same bits.
 const SIZES: [usize; 2] = [2, 64];
 
-/// All variants. Waves come first: if only teams change bits, the kernels are right.
+/// All variants. Waves come first: if only teams fail, the kernels themselves are right.
 pub(super) const VARIANTS: [System; 4] =
     [System::CudaWaves, System::Cuda, System::CudaFolded, System::CudaTf32];
 
@@ -71,7 +71,7 @@ pub(super) fn verify(
     findings
 }
 
-/// Compares a golden model in every way. Returns what was compared.
+/// Compares a golden model in all variants. Returns a description of the comparison.
 fn golden(device: &Device, folder: &Path) -> Result<String, Failure> {
     let loaded = load(folder)?;
     let inputs: Vec<ZooInput> =
@@ -178,7 +178,7 @@ fn random_network(device: &Device, seed: u64) -> Result<bool, BackendError> {
     Ok(true)
 }
 
-/// Returns true if kernels are not stored and there is no compiler.
+/// Returns true for the error that kernels are not cached and there is no compiler.
 fn is_no_compiler(failure: &(dyn std::error::Error + 'static)) -> bool {
     let error = failure.downcast_ref::<BackendError>().and_then(CudaError::of);
     matches!(error, Some(CudaError::NoCompiler { .. }))

@@ -17,8 +17,7 @@ pub(super) struct Graphs<'a> {
 /// The calls of a mini-batch.
 #[derive(Serialize)]
 struct Calls {
-    /// Cell, rows of tables, and values. A value is the index of a call, or negative for an initial
-    /// value.
+    /// Cell, rows of tables, and values: indices of calls, or negative for initial values.
     calls: Vec<(usize, Vec<u32>, Vec<i64>)>,
     wanted: Vec<i64>,
 }

@@ -71,14 +71,14 @@ impl Process {
         self.line()
     }
 
-    /// Writes the results of mini-batches, each of `merged` consecutive ones, and forgets the
-    /// seconds so far. Returns the way that the program runs mini-batches of this size.
+    /// Makes the peer write the results of mini-batches, each merged from `merged` consecutive
+    /// ones, and resets the seconds. Returns the name of its way to run mini-batches of this size.
     pub(super) fn keep(&mut self, merged: usize, numbers: &[usize]) -> Result<String, Failure> {
         (self.computing, self.preparing) = (0.0, 0.0);
         Ok(serde_json::from_str(&self.ask(&(merged, numbers, true))?)?)
     }
 
-    /// Runs mini-batches, each of `merged` consecutive ones, and reports the seconds of each.
+    /// Runs mini-batches, each merged from `merged` ones, and reports the seconds of each.
     pub(super) fn turn(
         &mut self,
         merged: usize,
@@ -98,7 +98,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The end of its input would end it too, but it is not waited for.
+        // Closing its input would end it too, but only after its current mini-batches.
         self.to = None;
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -19,8 +19,7 @@ pub enum Program {
     PyTorchGraphs,
 }
 
-/// Models without decoding. A peer would decode one step at a time, and most of the time would be
-/// Python's.
+/// Models without decoding; a peer's decoding would mostly measure Python.
 const TREES: [&str; 3] = ["tree_lstm", "tree_lstm_2type", "tree_gru"];
 const OTHERS: [&str; 3] = ["bilstm_tagger", "lattice_lstm", "lattice_gru"];
 
@@ -60,7 +59,7 @@ impl Program {
         }
     }
 
-    /// Returns our system that takes turns with it.
+    /// Returns our system that it is compared with.
     pub fn rival(self) -> System {
         match self {
             Self::PyTorch | Self::DyNet => System::Edbatch,
@@ -68,7 +67,7 @@ impl Program {
         }
     }
 
-    /// Returns true if its script has a model.
+    /// Returns true if its script contains a model.
     pub fn knows(self, model: &str) -> bool {
         let has = |models: &[&str]| models.contains(&model);
         // DyNet does not batch the matrix products of `mv_rnn`.
@@ -100,8 +99,7 @@ impl Program {
         Ok(String::from_utf8_lossy(&output.stdout).trim().into())
     }
 
-    /// Returns the programs that are installed and compete with one of `systems`. Prints why others
-    /// cannot run.
+    /// Returns the installed programs that compete with `systems`. Prints why others cannot run.
     pub fn installed(systems: &[System]) -> Vec<Self> {
         let found = |program: &Self| {
             let version = program.version();

@@ -1,4 +1,4 @@
-//! The steps of a cell, each for the whole batch.
+//! Runs the steps of a cell, each on the whole batch.
 
 use std::mem;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::gemm::{Matrix, Weight, multiply};
 use super::{Aligned, Loaded, reserve};
 
-/// A short list without an allocation.
+/// A list that allocates only if it has more than 8 elements.
 type List<T> = SmallVec<[T; 8]>;
 
 /// Memory of a batch, reused by the next batch.
@@ -24,15 +24,15 @@ pub(super) struct Workspace {
     gathered: Vec<(Option<Place>, Aligned)>,
     /// A zero for each call: a list that reads row 0 for all calls.
     zeros: Vec<u32>,
-    /// A matrix whose rows come from several values.
+    /// A matrix copied together from the rows of several values.
     whole: Vec<f32>,
 }
 
 /// A step of a cell, prepared when the program is loaded.
 pub(super) struct LoadedStep {
-    /// The weight that it multiplies by, if it does.
+    /// The weight, if the step is a product with one.
     pub(super) weight: Option<Arc<Weight>>,
-    /// The memory that it writes.
+    /// The memory that the step writes.
     pub(super) written: Vec<Base>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Batch<'a> {
     pub(super) profile: &'a Profile,
 }
 
-/// Memory that a step writes, with the distance of its rows.
+/// Memory that a step writes, with the distance between its rows in elements.
 struct Target<'a> {
     base: Base,
     memory: &'a mut [f32],
@@ -285,19 +285,19 @@ impl Target<'_> {
     }
 }
 
-/// Returns the distance of rows in a region. Distances that are multiples of large powers of two
-/// would use few sets of the cache.
+/// Returns the distance between rows of a region, in elements. It avoids multiples of 256, with
+/// which rows would compete for few cache sets.
 fn stride(width: u32) -> usize {
     let width = width as usize;
     if width.is_multiple_of(256) { width + LINE } else { width }
 }
 
-/// Returns the target of a step that writes to one place.
+/// Returns the only target of a step that writes to a single place.
 fn only<'t, 'a>(targets: &'t mut [Target<'a>]) -> &'t mut Target<'a> {
     targets.first_mut().expect("a step writes something")
 }
 
-/// Returns rows of `width` columns at several places. Places and targets are in ascending order.
+/// Returns `width` columns of all rows at each place. Places and targets are in ascending order.
 fn columns<'t>(targets: &'t mut [Target<'_>], places: &[Place], width: usize) -> List<RowsMut<'t>> {
     let mut rows = List::new();
     for target in targets {
@@ -380,7 +380,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns all values at a port that takes any number, and the end of each call's values.
+    /// Returns all values at a variadic port, and the index after the last value of each call.
     fn values(&self, port: u16, from: u32) -> (RowsRef<'a>, &'a [u32]) {
         let Batch { loaded, plan, index, around, .. } = *self.batch;
         let step = &plan.steps[index];

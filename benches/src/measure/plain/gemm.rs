@@ -1,7 +1,7 @@
 //! The fastest third-party matrix product for each shape.
 //!
 //! There are two libraries ([`Library`]), each with the weight as it is or transposed. When a
-//! weight of a new shape is loaded, all four are timed for each number of rows.
+//! weight of a new shape is loaded, all four combinations are timed for several numbers of rows.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -98,7 +98,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// A weight (N, K), as it is, transposed, or both, depending on the fastest products.
+/// A weight (N, K), stored as it is, transposed, or both, depending on the fastest products.
 #[derive(Debug)]
 pub struct Weight {
     /// N, its rows.
@@ -113,7 +113,7 @@ pub struct Weight {
 /// By number of rows, in powers of two: the library, and true if the weight is transposed.
 type Choice = [(Library, bool); BUCKETS];
 
-/// 1 to 256 rows.
+/// 1, 2, 4, and so on up to 256 rows.
 const BUCKETS: usize = 9;
 
 impl Weight {
@@ -140,7 +140,7 @@ impl Weight {
         weight
     }
 
-    /// Returns the memory of the weight: as it is, and transposed. One may be empty.
+    /// Returns the weight as it is, and transposed. One of them may be empty.
     pub fn copies(&self) -> [&Aligned; 2] {
         [&self.as_is, &self.turned]
     }
@@ -167,7 +167,7 @@ impl Weight {
     }
 }
 
-/// The fastest choice for each shape of weights.
+/// The fastest choice for each shape of weights, (N, K).
 static OF_WEIGHTS: Mutex<BTreeMap<[usize; 2], Choice>> = Mutex::new(BTreeMap::new());
 /// The faster library for products of values, by m, k and n.
 static OF_VALUES: Mutex<BTreeMap<[usize; 3], Library>> = Mutex::new(BTreeMap::new());

@@ -19,8 +19,8 @@ pub fn sentences(source: &Source) -> Result<Set<Sentence<u32>>, SetError> {
     Ok(Set { name, train, test, vocabularies: vec![words.len()], labels: 9 })
 }
 
-/// The same sentences with spelled words. Words that occur more than `MAX_RARE` times in the part
-/// for learning are known; the others are spelled.
+/// The sentences of [`sentences`], but words with at most `MAX_RARE` occurrences in the part for
+/// learning are spelled.
 pub fn spelled_sentences(source: &Source) -> Result<Set<Sentence<Word>>, SetError> {
     let (name, train, test) = read(source)?;
     let mut occurrences: HashMap<&str, usize> = HashMap::new();
@@ -58,7 +58,7 @@ fn read(source: &Source) -> Result<Parts<Sentence>, SetError> {
     })
 }
 
-/// Sentences to translate, each into the number of words of its reference: IWSLT 2015, tst2013 for
+/// Sentences to translate, each into as many words as its reference has: IWSLT 2015, tst2013 for
 /// measuring and tst2012 for learning.
 pub fn translations(source: &Source) -> Result<Set<SourceSentence>, SetError> {
     let Source::Folder(dir) = source else {
@@ -80,8 +80,8 @@ pub fn translations(source: &Source) -> Result<Set<SourceSentence>, SetError> {
     Ok(numbered("iwslt15/tst2013", &pairs("tst2012")?, &pairs("tst2013")?, &vocabularies))
 }
 
-/// The same with the first 256 words of each vocabulary, like the authors of ED-Batch measure. All
-/// other words are unknown.
+/// The sentences of [`translations`] with the first 256 words of each vocabulary, as the authors
+/// of ED-Batch measure. All other words are unknown.
 pub fn short_translations(source: &Source) -> Result<Set<SourceSentence>, SetError> {
     const WORDS: usize = 256;
     let set = translations(source)?;

@@ -1,4 +1,4 @@
-//! Splits the cells of a network into operations: a cell for each distinct one.
+//! Splits the cells of a network into operations, with a new cell for each distinct operation.
 
 use std::collections::HashMap;
 
@@ -43,7 +43,7 @@ pub(super) struct Explosion<'a> {
     kinds: HashMap<String, Kind>,
 }
 
-/// The counterpart of a variable of a cell.
+/// The replacement of a variable of the original cell.
 #[derive(Clone, Copy)]
 enum Var<'a> {
     Value(Operand),
@@ -61,7 +61,7 @@ impl<'a> Explosion<'a> {
         Ok(Self { original, network, records: HashMap::new(), kinds: HashMap::new() })
     }
 
-    /// Returns the record of one value of a shape.
+    /// Returns the record whose only field has this shape.
     pub(super) fn record(&mut self, shape: Shape) -> Result<RecordId, CellError> {
         if let Some(&record) = self.records.get(&shape) {
             return Ok(record);
@@ -181,7 +181,7 @@ impl<'a> Explosion<'a> {
         Ok(Step::Apply { kind, operands: operands.collect() })
     }
 
-    /// Returns the cell with a name; declares it first if necessary.
+    /// Returns the cell with a name, and declares it on first use.
     fn kind(
         &mut self,
         name: String,

@@ -28,7 +28,7 @@ pub struct Lane {
     pub dots: Vec<Dot>,
 }
 
-/// A figure.
+/// A figure, drawn as a dot.
 #[derive(Clone, Copy, Debug)]
 pub struct Dot {
     /// Position on the axis.
@@ -98,8 +98,7 @@ impl Dots {
 }
 
 impl Lane {
-    /// Returns the number of lines. Dots with bars would cover each other, so each has its own
-    /// line.
+    /// Returns the number of lines. Dots with bars have a line each, because they would overlap.
     fn lines(&self) -> i32 {
         let bars = self.dots.iter().any(|dot| dot.to.is_some());
         if bars { self.dots.len() as i32 } else { 1 }

@@ -28,7 +28,7 @@ pub struct Line {
     pub colour: Colour,
 }
 
-/// Sizes in pixels: the plot, labels on the left, names on the right, distance of names.
+/// Sizes in pixels: the plot, labels on the left, names on the right, distance between names.
 const HEIGHT: i32 = 220;
 const LABELS: i32 = 40;
 const NAMES: i32 = 80;

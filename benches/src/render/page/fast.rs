@@ -1,4 +1,4 @@
-//! Sections of throughput and of other programs.
+//! Page sections: throughput, and other programs.
 
 use super::first::systems;
 use super::section::Section;

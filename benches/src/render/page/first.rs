@@ -14,7 +14,7 @@ use crate::render::table::escaped;
 use crate::spread::quantile;
 use crate::text::{percent, range, set, whole};
 
-/// A larger spread is due to other work of the machine.
+/// Spread above which the machine is reported as busy with other work.
 const BUSY: f64 = 0.1;
 
 /// Returns the first screen: the machine, the results, and one plot.

@@ -1,4 +1,4 @@
-//! Sections of the time by phase, and of batches.
+//! Page sections: time by phase, and numbers of batches.
 
 use super::section::Section;
 use crate::measure::systems::System;
@@ -92,7 +92,7 @@ pub(super) fn batches(sorted: &Sorted<'_>) -> Option<Section> {
     let mut largest: Vec<&[&Counts]> = Vec::new();
     let model = |r: &Counts| (r.model.clone(), r.input.clone());
     for group in groups(&sorted.counts, model) {
-        // The size whose speed is measured, if there is one.
+        // Mini-batches of 64, the default for measuring speed; else the last size.
         let sizes = || groups(group, |record| record.batch);
         largest.extend(sizes().find(|records| records[0].batch == Some(64)).or(sizes().last()));
     }

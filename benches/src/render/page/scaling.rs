@@ -1,4 +1,4 @@
-//! Sections of small mini-batches and growing graphs.
+//! Page sections: small mini-batches, and growing graphs.
 
 use super::inside::decimal;
 use super::section::Section;

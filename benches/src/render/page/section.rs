@@ -18,7 +18,7 @@ pub(super) struct Section {
     pub(super) key: Vec<(&'static str, Colour)>,
     /// Captions and plots.
     pub(super) plots: Vec<(String, String)>,
-    /// Captions and plots that are folded.
+    /// Captions and plots that are collapsed at first.
     pub(super) more: Vec<(String, String)>,
     /// The method.
     pub(super) method: &'static str,
@@ -51,7 +51,7 @@ impl Section {
     }
 }
 
-/// Returns the key of colours.
+/// Returns the HTML that explains colours.
 pub(super) fn key(entries: &[(&str, Colour)]) -> String {
     if entries.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The section of soaks.
+//! Page section: soaks, which run mini-batches for an hour.
 
 use super::inside::decimal;
 use super::section::Section;
