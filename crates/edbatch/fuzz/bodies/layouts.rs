@@ -9,7 +9,7 @@ mod text;
 const MAX_VARIABLES: usize = 40;
 
 /// Reads a file. Checks that the layout of each small problem is a permutation of the variables,
-/// with at most the copies of the variables in the order of their numbers.
+/// and copies at most as many bytes as the layout in the order of their numbers.
 pub(crate) fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let instances = match text::parse(text) {

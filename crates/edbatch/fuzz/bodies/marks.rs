@@ -1,4 +1,4 @@
-//! Marks of shards.
+//! Marks of completed shards, and names of shards.
 
 #[path = "../../src/cli/shard.rs"]
 #[allow(dead_code)] // Marks need little of it.

@@ -1,4 +1,4 @@
-//! Model folders with inputs: configuration, vocabularies, weights, lines.
+//! Model folders and inputs: configuration, vocabularies, inputs and weights.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 const MAX_ELEMENTS: usize = 1 << 14;
 const MAX_WORK: usize = 200;
 
-/// The byte between configuration, vocabulary, inputs and weights.
+/// The byte that separates configuration, vocabulary, inputs and weights.
 const BETWEEN: u8 = 0xff;
 
 /// Writes the bytes to a folder and loads it. Weights that do not fit the model are an error;
@@ -29,7 +29,7 @@ pub(crate) fn run(bytes: &[u8]) {
         fs::write(folder.0.join(name), vocabulary).expect("a file");
     }
     let Ok(read) = Folder::read(&folder.0) else { return };
-    // Skips sizes that are invalid or too large for this test.
+    // Skips models whose sizes are invalid or too large for this test.
     let Ok(model) = read.model() else { return };
     let parameters = model.network().parameters();
     let elements = parameters.iter().try_fold(0_usize, |sum, p| sum.checked_add(p.elements()));

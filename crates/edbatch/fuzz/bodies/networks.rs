@@ -20,8 +20,8 @@ use edbatch_testing::networks::{random_graph, random_network};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng, TryRng};
 
-/// The limit on values: if values are larger, rounding errors are unbounded, for example in `a −
-/// b`.
+/// The limit on values to compare. Rounding errors of larger values are unbounded, for example in
+/// `a − b`.
 const MAX_VALUE: f32 = 16.0;
 
 /// Draws a network, a graph, a policy and a style, and runs the graph in every way.
@@ -87,7 +87,7 @@ fn compiled(network: &Arc<Network>, style: CellStyle, folded: u64) -> Arc<Progra
     Arc::new(program)
 }
 
-/// A graph to run.
+/// A graph to run, with its program and parameters.
 struct Subject<'a> {
     program: &'a Arc<Program>,
     parameters: &'a Parameters,
@@ -102,7 +102,7 @@ impl Subject<'_> {
         planner.plan(&self.mini_batch, &mut plan).expect("the arena is small");
         check(&plan, &self.mini_batch).expect("the plan is legal");
         let all = self.read(&mut cpu, &plan, wanted);
-        // With a single wanted value, others can reuse each other's rows.
+        // With a single wanted value, the other values may share rows of the arena.
         let last = &wanted[wanted.len() - 1..];
         let mini_batch = MiniBatch { wanted: last, ..self.mini_batch };
         let mut reusing = Plan::default();
@@ -158,7 +158,7 @@ fn bits(x: f32) -> u32 {
     if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }
 }
 
-/// Compares with the reference, if all values are small. Backends round differently.
+/// Compares with the reference up to rounding, if all values are small.
 fn compare(expected: &[Vec<ReferenceTensor>], got: &[Vec<u32>], graph: &Graph) {
     let small = |x: &f32| x.abs() <= MAX_VALUE;
     if !expected.iter().flatten().flatten().all(small) {
@@ -187,7 +187,7 @@ impl TryRng for Drawn<'_> {
         Ok((self.try_next_u64()? >> 32) as u32)
     }
 
-    /// Puts the byte in the highest bits, which decide a choice.
+    /// Puts the next byte in the highest bits, which determine the choice.
     fn try_next_u64(&mut self) -> Result<u64, Infallible> {
         let random = self.rest.next_u64();
         Ok(self.bytes.next().map_or(random, |&byte| u64::from(byte) << 56 | random >> 8))

@@ -6,7 +6,7 @@ use edbatch_policy::{Learned, PolicyChoice, schedule};
 /// Two kinds that read each other, so that policies have a choice.
 const GRAPH: &str = "8\n0 0\n1 0\n0 1 0\n1 1 1\n0 2 2 3\n1 2 3 4\n0 1 1\n1 2 5 6\n";
 
-/// Reads a policy. A valid one round-trips, and makes a valid schedule.
+/// Reads a policy. Checks that a valid one survives a round trip and makes a legal schedule.
 pub(crate) fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(choice) = text.parse::<PolicyChoice>() {

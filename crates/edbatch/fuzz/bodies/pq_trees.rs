@@ -38,7 +38,7 @@ fn round_trip<T: FromStr<Err: Debug> + ToString>(text: &str) {
     assert_eq!(again.to_string(), written);
 }
 
-/// Checks that an accepted restriction still holds at the end, and a refused one changes nothing.
+/// Checks that accepted restrictions hold at the end, and that rejected ones change nothing.
 fn instances(bytes: &[u8]) {
     let mut lines = Lines::new(Box::new(Cursor::new(bytes.to_vec())));
     while let Ok(Some(instance)) = lines.instance() {
