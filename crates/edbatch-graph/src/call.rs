@@ -17,7 +17,7 @@ struct Signature {
     tables: Box<[u32]>,
     /// The record at each port.
     ports: Box<[RecordId]>,
-    /// The record of the values beyond one per port, if the last port takes any number of them.
+    /// The record of further values, if the last port is variadic.
     surplus: Option<RecordId>,
     record: RecordId,
 }
@@ -44,7 +44,7 @@ impl Signatures {
         self.0[cell.index()].tables.len()
     }
 
-    /// Returns the record that a call produces, or `None` if only [`check`] can tell. The last
+    /// Returns the record that a valid call produces, or `None` if [`check`] must decide. The last
     /// argument is the graph's nodes, records of given values, and generation.
     #[inline(always)]
     pub(crate) fn fit(
@@ -157,11 +157,11 @@ fn count(number: usize, what: &str) -> String {
 pub struct CallError {
     /// The cell's name, or its kind if it does not exist.
     pub cell: String,
-    /// Why the call is invalid.
+    /// The reason.
     pub reason: CallErrorReason,
 }
 
-/// Why a call is invalid.
+/// The reason why a call is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CallErrorReason {
@@ -170,7 +170,7 @@ pub enum CallErrorReason {
         /// The number of cells of the network.
         cells: usize,
     },
-    /// The call does not name one row for each table of the cell.
+    /// The call has too few or too many rows: it must have one for each table of the cell.
     Rows {
         /// The number of tables.
         expected: usize,
@@ -195,7 +195,7 @@ pub enum CallErrorReason {
         /// The number of values.
         got: usize,
     },
-    /// A value has another record than its port.
+    /// The record of a value differs from the record of its port.
     Record {
         /// The port's name.
         port: String,
@@ -204,11 +204,12 @@ pub enum CallErrorReason {
         /// The name of the value's record.
         got: String,
     },
-    /// A value is not in the graph: it belongs to another graph, or to an earlier round.
+    /// A value is not in the graph: it belongs to another graph, or was made before the graph was
+    /// last cleared.
     NotInGraph {
         /// The port's name.
         port: String,
-        /// The node or the given value that it would be.
+        /// The node or the given value that it refers to.
         value: Source,
     },
     /// The memory for a larger graph cannot be allocated.
@@ -216,7 +217,7 @@ pub enum CallErrorReason {
         /// The number of nodes of the graph.
         nodes: usize,
     },
-    /// The graph has [as many nodes, rows or arguments](crate::Graph::MAX_ENTRIES) as it can.
+    /// The graph has the [maximum number](crate::Graph::MAX_ENTRIES) of nodes, rows or arguments.
     Full,
 }
 
@@ -265,9 +266,9 @@ const INLINE: usize = 4;
 
 /// An iterator over the arguments of a node, in order.
 ///
-/// Created from a slice, or collected from any iterator. The CPU cannot predict the number of a
-/// node's arguments, and a mispredicted end of a loop costs more than the loop. So up to four
-/// arguments are usually in an array of fixed size, which [`into_array`](Self::into_array) returns.
+/// Created from a slice, or collected from any iterator. Up to four arguments are usually in an
+/// array of fixed size, which [`into_array`](Self::into_array) returns: the CPU cannot predict
+/// their number, and a mispredicted end of a loop costs more than the loop.
 ///
 /// ```
 /// use edbatch_graph::{Arguments, NodeId};
@@ -282,7 +283,7 @@ const INLINE: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Arguments<'a> {
     array: [NodeId; INLINE],
-    /// The arguments in the array that were not returned yet: `next..count`.
+    /// `next..count` are the arguments in the array that the iterator has not returned yet.
     next: usize,
     count: usize,
     /// All arguments, if they are not in the array.
@@ -303,7 +304,7 @@ impl<'a> Arguments<'a> {
     ///
     /// # Errors
     /// Returns `self` if the arguments are not in an array: there are more than four, the iterator
-    /// has already returned one, or they are the end of a [`Graph`](crate::Graph)'s list.
+    /// has already returned one, or they are the last ones of a [`Graph`](crate::Graph).
     #[inline]
     pub fn into_array(self) -> Result<([NodeId; INLINE], usize), Self> {
         match self {

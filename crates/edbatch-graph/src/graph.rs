@@ -40,9 +40,9 @@ pub struct Graph {
     given: Vec<RecordId>,
     signatures: Signatures,
     nodes: Vec<Node>,
-    /// The rows of tables, node by node.
+    /// The rows of tables that the calls name, node by node.
     rows: Vec<u32>,
-    /// The values that are read, node by node, without generations.
+    /// The values that the calls read, node by node, without generations.
     values: Vec<Value>,
     generation: Generation,
 }
@@ -51,11 +51,11 @@ pub struct Graph {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
     kind: Kind,
-    /// The record that it produces. Follows from the kind; stored to save a look-up.
+    /// The record that the call produces. The kind determines it; stored to save a look-up.
     pub(crate) record: RecordId,
-    /// The index of its first row in `Graph::rows`.
+    /// The index of the call's first row in `Graph::rows`.
     rows: u32,
-    /// The range of its values in `Graph::values`.
+    /// The range of the call's values in `Graph::values`.
     values: (u32, u32),
 }
 
@@ -63,7 +63,7 @@ impl Graph {
     /// The maximum number of nodes, of arguments, of table rows, and of given values: 2²⁸ - 1.
     ///
     /// Memory is usually the tighter limit: 16 bytes for a node, and 4 for each value and each row
-    /// that it names. Scheduling and planning need about the same amount again.
+    /// that it names. Scheduling and planning need about as much memory again.
     pub const MAX_ENTRIES: usize = Value::LIMIT - 1;
 
     /// Creates a graph without nodes.
@@ -75,7 +75,7 @@ impl Graph {
         Self { network, given, signatures, nodes, rows, values, generation: Generation::new() }
     }
 
-    /// Removes all nodes and all carried values, and keeps the memory.
+    /// Removes all nodes, and all given values except initial ones. Keeps the memory.
     pub fn clear(&mut self) {
         self.given.truncate(self.network.initial_values().len());
         self.nodes.clear();
@@ -98,7 +98,7 @@ impl Graph {
     /// have more than [`MAX_ENTRIES`](Self::MAX_ENTRIES) nodes or arguments. The graph is then
     /// unchanged.
     // Most call sites pass fixed numbers of rows and values; inlining then removes the loops over
-    // them. Trees gain from it, lattices hardly.
+    // them. Trees gain speed, lattices hardly.
     #[inline(always)]
     pub fn call(&mut self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
         let known = (&*self.nodes, &*self.given, self.generation);
@@ -146,7 +146,7 @@ impl Graph {
         }
     }
 
-    /// Adds a given value, which exists before the graph runs, to the network's initial values.
+    /// Adds a given value, which exists before the graph runs. Returns the name to use in calls.
     ///
     /// # Panics
     /// If the network does not have the record, or if there are
@@ -197,7 +197,7 @@ impl Graph {
         self.values_of(node)[position]
     }
 
-    /// Returns the size of its calls in bytes.
+    /// Returns the size of the calls and given values in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(self.nodes.as_slice())
@@ -213,8 +213,7 @@ impl Graph {
     }
 }
 
-/// Returns true if a call can be added after `nodes` nodes and `rows` rows, with `values` values
-/// including its own.
+/// Returns true if all numbers are below [`Value::LIMIT`], so that another call fits.
 #[inline(always)]
 fn has_room(nodes: usize, rows: usize, values: usize) -> bool {
     nodes | rows | values < Value::LIMIT

@@ -4,8 +4,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A node of a [`Dag`](crate::Dag). Ids are dense and a topological order: the arguments of a node
-/// have smaller ids.
+/// A node of a [`Dag`](crate::Dag). Ids are dense and in topological order: the arguments of a
+/// node have smaller ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct NodeId(pub u32);
@@ -72,10 +72,10 @@ impl fmt::Display for Kind {
 /// graph runs. Given values are initial values of the network, or carried over from an earlier
 /// graph.
 ///
-/// Four bytes. A value that a graph returns belongs to that graph until it is cleared; a later use
-/// is an error. Three bits tell seven successive generations of a graph apart, so a value that is
-/// exactly 7, 14, ... generations old is not recognized as stale. Initial values and values made of
-/// a [`NodeId`] carry no generation and belong to every graph.
+/// Four bytes. A value that a graph returns belongs to that graph until the graph is cleared;
+/// using it later is an error. Three bits tell seven successive generations of a graph apart, so a
+/// value that is exactly 7, 14, ... generations old is not recognized as stale. Initial values and
+/// values made of a [`NodeId`] carry no generation and belong to every graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
     /// From the highest bit down: one bit for given values, three for the generation, the index.
@@ -86,7 +86,7 @@ pub struct Value {
 const GIVEN: u32 = 1 << 31;
 
 impl Value {
-    /// The exclusive limit of indices, which leave the four highest bits free.
+    /// The exclusive limit of indices: 2²⁸. The four highest bits are used otherwise.
     pub(crate) const LIMIT: usize = Generation::UNIT as usize;
 
     /// The result of a node, in this generation of a graph.
@@ -171,11 +171,11 @@ impl From<NodeId> for Value {
 pub(crate) struct Generation(u32);
 
 impl Generation {
-    /// The lowest bit.
+    /// The lowest of the three bits.
     const UNIT: u32 = 1 << 28;
     const MASK: u32 = 7 * Self::UNIT;
 
-    /// Matches every generation; for values that belong to no graph.
+    /// Marks initial values and values made of a [`NodeId`], which belong to every graph.
     pub(crate) const ANY: Self = Self(0);
 
     /// Returns the first generation of a new graph. Graphs begin at different generations, so that
@@ -196,6 +196,6 @@ impl Generation {
 pub enum Source {
     /// A node of the graph computes it.
     Node(NodeId),
-    /// It is given before the graph runs: an index into [`Graph::given`](crate::Graph::given).
+    /// A given value: its index in [`Graph::given`](crate::Graph::given).
     Given(usize),
 }
