@@ -1,4 +1,4 @@
-//! How a model wires one instance: it calls cells, emits outputs and awaits computed values.
+//! The interface by which a model wires an input: it calls cells, emits outputs and awaits values.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,7 +10,7 @@ use edbatch_graph::{CallError, Graph, Kind, RecordId, Value};
 
 /// The wiring interface of one input.
 ///
-/// The inputs of a mini-batch share a graph. No input can see another.
+/// The inputs of a mini-batch share a graph, but have separate mailboxes.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'g> {
     graph: &'g RefCell<Graph>,
@@ -24,7 +24,7 @@ pub struct Mailbox {
     pub emitted: Vec<Value>,
     /// Elements of the values given since the engine last looked, row after row.
     pub given: Vec<f32>,
-    /// The request that the future waits for.
+    /// The request that the future awaits.
     pub request: Option<Request>,
     /// The values that the future still uses after its request. The engine replaces them by the
     /// same values in the next graph.
@@ -65,7 +65,7 @@ pub enum Answer {
     Elements(Vec<f32>),
     /// The elements of each value.
     EachElements(Vec<Vec<f32>>),
-    /// The index of its largest element.
+    /// The index of the value's largest element.
     ArgMax(u32),
 }
 
@@ -76,25 +76,24 @@ impl<'g> Build<'g> {
         Self { graph, mailbox }
     }
 
-    /// Calls a cell: a row per table, then a value per port.
+    /// Calls a cell with a row for each table and a value for each port. See [`Graph::call`].
     ///
     /// # Errors
-    /// If they do not fit the cell.
-    // As `Graph::call`, and for its reason.
+    /// If the rows or values do not fit the cell, or the graph is full.
+    // Inlined for the same reason as `Graph::call`.
     #[inline(always)]
     pub fn call(&self, cell: Kind, rows: &[u32], values: &[Value]) -> Result<Value, CallError> {
         self.graph.borrow_mut().call(cell, rows, values)
     }
 
-    /// A value of the caller's own: features, audio, vectors of another model. `elements` are those
-    /// of a record's fields, one field after the other, matrices row by row.
+    /// Adds a value of the caller: features, audio, vectors of another model. `elements` holds its
+    /// fields in order, matrices row by row.
     ///
-    /// It may be used as a computed value may: until the instance next awaits one, unless it is
-    /// carried across.
+    /// Like a computed value, it is usable until the input next awaits one, or longer if carried.
     ///
     /// # Errors
-    /// If the network has no such record, or its fields have another number of elements together,
-    /// or the graph has [too many](Graph::MAX_ENTRIES) given values. The graph is then as before.
+    /// If the network has no such record, if the number of elements is wrong, or if the graph has
+    /// the [maximum number](Graph::MAX_ENTRIES) of given values. The graph is then unchanged.
     pub fn give(&self, record: RecordId, elements: &[f32]) -> Result<Value, GiveError> {
         let mut graph = self.graph.borrow_mut();
         let Some(declared) = graph.network().records().get(usize::from(record.0)) else {
@@ -112,20 +111,20 @@ impl<'g> Build<'g> {
         Ok(graph.give(record))
     }
 
-    /// Makes a value the instance's next output.
+    /// Appends a value to the outputs of the input.
     #[inline]
     pub fn emit(&self, value: Value) {
         self.mailbox.borrow_mut().emitted.push(value);
     }
 
-    /// Calls a cell without tables for each of these lists of values, and makes what it yields the
-    /// instance's next outputs.
+    /// Calls a cell without tables once for each list of values, and appends the results to the
+    /// outputs of the input.
     ///
     /// # Errors
-    /// As [`call`](Self::call), for the first list that does not fit.
+    /// Like [`call`](Self::call), for the first list that does not fit.
     ///
     /// # Panics
-    /// If the iterator calls or emits something.
+    /// If the iterator calls a cell or emits a value.
     #[inline]
     pub fn emit_each<V: AsRef<[Value]>>(
         &self,
@@ -146,9 +145,9 @@ impl<'g> Build<'g> {
     /// only the values in `carried` can still be used, under the names returned here. All other
     /// values are freed.
     ///
-    /// One request at a time: a model that joins the futures of two requests, or that awaits
-    /// anything but the futures of its `Build`, ends with an error of its input. To read several
-    /// values, use [`fetch_each`](Self::fetch_each).
+    /// Only one request may be pending. If a model joins the futures of two requests, or awaits
+    /// anything but the futures of its `Build`, its input fails. To read several values, use
+    /// [`fetch_each`](Self::fetch_each).
     pub async fn fetch<const N: usize>(
         &self,
         value: Value,
@@ -172,8 +171,8 @@ impl<'g> Build<'g> {
         }
     }
 
-    /// Waits like [`fetch`](Self::fetch) and returns the index of the largest element, the lowest
-    /// one of several equal ones. For greedy decoding: the scores stay on the backend.
+    /// Waits like [`fetch`](Self::fetch) and returns the index of the largest element, as
+    /// [`arg_max`] defines it. For greedy decoding: the scores stay on the backend.
     pub async fn arg_max<const N: usize>(
         &self,
         value: Value,
@@ -185,7 +184,7 @@ impl<'g> Build<'g> {
         }
     }
 
-    /// Waits for the answer to a request. The carried values are in the mailbox then.
+    /// Waits for the answer to a request. After that, the mailbox holds the carried values.
     async fn wait(&self, request: Request, carried: &[Value]) -> Answer {
         {
             let mut mailbox = self.mailbox.borrow_mut();
@@ -207,27 +206,27 @@ impl<'g> Build<'g> {
     }
 }
 
-/// Why a row of the caller's own is no value of the network.
+/// The error of [`Build::give`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum GiveError {
-    /// The record is not one of the network.
+    /// The network does not have the record.
     NoRecord {
         /// The given record.
         record: RecordId,
         /// The number of records of the network.
         records: usize,
     },
-    /// The row is too short or too long.
+    /// The number of elements differs from the record's.
     Elements {
         /// The record's name.
         record: String,
-        /// Elements of all its fields together.
+        /// Number of elements of all fields of the record.
         expected: usize,
-        /// Elements that were given.
+        /// Number of elements that the caller gave.
         got: usize,
     },
-    /// The graph has as many given values as [can be numbered](Graph::MAX_ENTRIES).
+    /// The graph has the [maximum number](Graph::MAX_ENTRIES) of given values.
     TooMany,
 }
 
@@ -255,7 +254,7 @@ impl fmt::Display for GiveError {
 
 impl std::error::Error for GiveError {}
 
-/// The index of the greatest element; ties go to the lowest, and NaN is never greatest.
+/// Returns the index of the largest element that is not NaN; of equal ones, the lowest index.
 #[must_use]
 pub fn arg_max(elements: &[f32]) -> u32 {
     let mut best = 0;
