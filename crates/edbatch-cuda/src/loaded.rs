@@ -59,12 +59,13 @@ pub struct CompiledKernels {
 impl CompiledKernels {
     /// Compiles a source for an architecture.
     pub(super) fn of(source: &Source, architecture: &str) -> Result<Self, CudaError> {
-        let binary = nvrtc::compile(source, architecture)?;
+        let compiler = nvrtc::compiler()?;
+        let binary = compiler.compile(source, architecture)?;
         let usage = binary.usage().ok_or_else(|| CudaError::Failed {
             what: "NVRTC",
             why: format!("expected the resource usage of the kernel in the log: {}", binary.log),
         })?;
-        let key = Key::new(source, &nvrtc::OPTIONS, nvrtc::version()?, architecture);
+        let key = Key::new(source, &nvrtc::OPTIONS, compiler.version, architecture);
         Ok(Self {
             bytes: binary.code.len(),
             registers: usage.registers,

@@ -35,7 +35,7 @@ pub struct Hardware {
 /// Returns the version of NVRTC, (major, minor), or `None` if it is not installed.
 #[must_use]
 pub fn compiler() -> Option<(u32, u32)> {
-    nvrtc::version().ok()
+    nvrtc::compiler().ok().map(|compiler| compiler.version)
 }
 
 /// A way to launch a kernel.

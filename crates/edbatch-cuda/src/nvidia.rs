@@ -125,7 +125,7 @@ impl Nvidia {
 
 /// Fails if the driver is missing, or older than the pinned version of CUDA.
 fn find_driver() -> Result<(), CudaError> {
-    nvrtc::preload(&["libcuda.so"]);
+    nvrtc::preload("libcuda.so");
     // SAFETY: the library is NVIDIA's driver, whose initialisers are safe to run.
     if !unsafe { sys::is_culib_present() } {
         return Err(CudaError::NoDriver);
@@ -184,7 +184,8 @@ impl Device for Nvidia {
     fn compile(&self, source: &Source) -> Result<NvidiaProgram, CudaError> {
         let architecture = &self.properties.architecture;
         // Without a compiler, look for kernels that the pinned version compiled elsewhere.
-        let version = nvrtc::version().unwrap_or(nvrtc::PINNED);
+        let compiler = nvrtc::compiler();
+        let version = compiler.as_ref().map_or(nvrtc::PINNED, |compiler| compiler.version);
         let key = Key::new(source, &nvrtc::OPTIONS, version, architecture);
         let stored = self.store.get(&key).map(|code| self.load(&code, source.kernel));
         let refused = match stored {
@@ -192,12 +193,9 @@ impl Device for Nvidia {
             Some(Err(error)) => Some(error),
             None => None,
         };
-        let binary =
-            nvrtc::compile(source, architecture).map_err(|error| match (error, refused) {
-                // Report why the cached kernels failed to load, not the missing compiler.
-                (CudaError::NoCompiler { .. }, Some(refused)) => refused,
-                (error, _) => error,
-            })?;
+        // Report why the cached kernels failed to load, not the missing compiler.
+        let compiler = compiler.map_err(|missing| refused.unwrap_or(missing))?;
+        let binary = compiler.compile(source, architecture)?;
         let program = self.load(&binary.code, source.kernel)?;
         // If this fails, the kernels are compiled again next time.
         let _ = self.store.put(&key, &binary.code);

@@ -1,22 +1,24 @@
 //! NVRTC, NVIDIA's compiler as a library. It needs no device.
 
 use std::env;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fmt;
 use std::fs;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::OnceLock;
 
-use cudarc::nvrtc::result::{self, NvrtcError};
-use cudarc::nvrtc::sys;
+use libloading::Library;
 
 use super::CudaError;
 use super::device::{HEADERS, Source};
 
-/// The environment variable with the folder of NVIDIA's libraries, if the system does not find
-/// them.
+/// The environment variable with the folder of NVIDIA's libraries.
 const FOLDER: &str = "EDBATCH_CUDA_LIBRARIES";
+
+/// The library's file names, in order of preference.
+const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
 /// Machines without a compiler use kernels that this version has compiled elsewhere.
 pub(crate) const PINNED: (u32, u32) = (13, 0);
@@ -24,6 +26,46 @@ pub(crate) const PINNED: (u32, u32) = (13, 0);
 /// Options, without the architecture. `--fmad=false`: only explicit multiply-adds are fused. `-v`
 /// writes the resource usage of the kernel to the log.
 pub(crate) const OPTIONS: [&str; 3] = ["--std=c++17", "--fmad=false", "--ptxas-options=-v"];
+
+/// NVRTC in a file. `Display` names its version and the file.
+#[derive(Debug)]
+pub(crate) struct Compiler {
+    /// (major, minor).
+    pub(crate) version: (u32, u32),
+    file: PathBuf,
+    functions: Functions,
+    /// The libraries that `functions` point into and use.
+    _libraries: (Library, Option<Library>),
+}
+
+/// Functions of `nvrtc.h`, without their prefix.
+#[derive(Clone, Copy, Debug)]
+struct Functions {
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int,
+    get_error_string: unsafe extern "C" fn(c_int) -> *const c_char,
+    create_program: unsafe extern "C" fn(
+        *mut Handle,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> c_int,
+    destroy_program: unsafe extern "C" fn(*mut Handle) -> c_int,
+    compile_program: unsafe extern "C" fn(Handle, c_int, *const *const c_char) -> c_int,
+    get_log_size: Size,
+    get_log: Get,
+    get_code_size: Size,
+    get_code: Get,
+}
+
+/// A program of NVRTC.
+type Handle = *mut c_void;
+type Size = unsafe extern "C" fn(Handle, *mut usize) -> c_int;
+type Get = unsafe extern "C" fn(Handle, *mut c_char) -> c_int;
+
+/// `NVRTC_ERROR_COMPILATION`: the source is wrong.
+const ERROR_COMPILATION: c_int = 6;
 
 /// Machine code for one architecture.
 #[derive(Clone, Debug)]
@@ -61,91 +103,163 @@ impl Binary {
     }
 }
 
-/// Returns the compiler's version, (major, minor).
+/// Returns the compiler of this process.
 ///
 /// # Errors
-/// If the compiler is not installed.
-pub(crate) fn version() -> Result<(u32, u32), CudaError> {
-    static VERSION: OnceLock<Option<(u32, u32)>> = OnceLock::new();
-    VERSION.get_or_init(find).ok_or_else(|| CudaError::NoCompiler {
-        compiler: "NVRTC (libnvrtc.so.13)".to_string(),
-        advice: "install the CUDA toolkit 13.0 or the package nvidia-cuda-nvrtc==13.0.88, and name \
-                 the libraries' folder in EDBATCH_CUDA_LIBRARIES",
-    })
+/// If it is not installed.
+pub(crate) fn compiler() -> Result<&'static Compiler, CudaError> {
+    static FOUND: OnceLock<Result<Compiler, CudaError>> = OnceLock::new();
+    let find = || Compiler::find(&candidates(env::var_os(FOLDER).map(PathBuf::from).as_deref()));
+    FOUND.get_or_init(find).as_ref().map_err(Clone::clone)
 }
 
-/// Loads the library and returns its version, or `None` if it is not installed.
-fn find() -> Option<(u32, u32)> {
-    preload(&["libnvrtc-builtins.so", "libnvrtc.so"]);
-    // SAFETY: the library is NVIDIA's compiler, whose initialisers are safe to run.
-    if !unsafe { sys::is_culib_present() } {
-        return None;
-    }
-    let (mut major, mut minor) = (0, 0);
-    // SAFETY: both pointers are valid for writes.
-    unsafe { sys::nvrtcVersion(&mut major, &mut minor) }.result().ok()?;
-    Some((major.try_into().ok()?, minor.try_into().ok()?))
+/// Returns the files to open: in the folder of the environment variable, then wherever the system
+/// looks for libraries.
+pub(crate) fn candidates(folder: Option<&Path>) -> Vec<PathBuf> {
+    let inside = folder.into_iter().flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    inside.chain(NAMES.map(PathBuf::from)).collect()
 }
 
-/// Loads the libraries with these prefixes, in order, from the folder of the environment variable.
-/// Opening them by name then finds the loaded ones.
-pub(super) fn preload(names: &[&str]) {
-    let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else { return };
-    let path = |name: &&str| first_file(&folder, name);
-    for path in names.iter().filter_map(path) {
+/// Loads the first library with a prefix from the folder of the environment variable. Opening it by
+/// name then finds the loaded one.
+pub(super) fn preload(name: &str) {
+    let Some(folder) = env::var_os(FOLDER) else { return };
+    let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let files = files.filter(|file| file.file_name().to_string_lossy().starts_with(name));
+    if let Some(path) = files.map(|file| file.path()).min() {
         // SAFETY: the user names the folder of NVIDIA's libraries, whose initialisers are safe to
         // run.
-        if let Ok(library) = unsafe { libloading::Library::new(path) } {
+        if let Ok(library) = unsafe { Library::new(path) } {
             // It is found by name only while it is loaded.
             mem::forget(library);
         }
     }
 }
 
-/// Returns the first file of a folder with a prefix.
-fn first_file(folder: &Path, name: &str) -> Option<PathBuf> {
-    let files = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    files
-        .filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(name)))
-        .min()
+impl Compiler {
+    /// Opens the first of these files that is NVRTC.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn find(candidates: &[PathBuf]) -> Result<Self, CudaError> {
+        candidates.iter().find_map(|path| Self::open(path)).ok_or_else(|| {
+            let looked: Vec<_> = candidates.iter().map(|path| path.to_string_lossy()).collect();
+            CudaError::NoCompiler {
+                compiler: format!("NVRTC (looked for {})", looked.join(", ")),
+                advice: "install the CUDA toolkit 13.0 or the package nvidia-cuda-nvrtc==13.0.88, \
+                         and name the library's folder in EDBATCH_CUDA_LIBRARIES",
+            }
+        })
+    }
+
+    fn open(path: &Path) -> Option<Self> {
+        // SAFETY: the file is NVIDIA's compiler, whose initialisers are safe to run.
+        let library = unsafe { Library::new(path) }.ok()?;
+        let functions = Functions::of(&library).ok()?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: both pointers are valid for writes.
+        if unsafe { (functions.version)(&mut major, &mut minor) } != 0 {
+            return None;
+        }
+        let file = match path.parent() {
+            Some(folder) if folder == Path::new("") => mapped(functions.version as usize),
+            _ => None,
+        };
+        let file = file.unwrap_or_else(|| path.to_path_buf());
+        // NVRTC opens it by name when it compiles, and then finds the loaded one.
+        let builtins = file.with_file_name(format!("libnvrtc-builtins.so.{major}.{minor}"));
+        // SAFETY: as above.
+        let builtins = unsafe { Library::new(builtins) }.ok();
+        let version = (major.try_into().ok()?, minor.try_into().ok()?);
+        Some(Self { version, file, functions, _libraries: (library, builtins) })
+    }
+
+    /// Compiles a source for an architecture, such as `sm_90a`.
+    ///
+    /// # Errors
+    /// If the compiler rejects the source or the architecture.
+    pub(crate) fn compile(&self, source: &Source, architecture: &str) -> Result<Binary, CudaError> {
+        let program = Program::new(self, source)?;
+        let architecture = format!("--gpu-architecture={architecture}");
+        let options = OPTIONS.into_iter().chain([architecture.as_str()]);
+        let options = options.map(text).collect::<Result<Vec<_>, _>>()?;
+        let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+        // SAFETY: the program exists; there are this many options, terminated by a zero.
+        let code = unsafe {
+            (self.functions.compile_program)(
+                program.handle,
+                pointers.len() as c_int,
+                pointers.as_ptr(),
+            )
+        };
+        let log = program.bytes(self.functions.get_log_size, self.functions.get_log)?;
+        let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_string();
+        if code == ERROR_COMPILATION {
+            return Err(CudaError::Compile { log: format!("{self}: {log}") });
+        }
+        let checked = self.check(code);
+        checked.map_err(|why| failed(format_args!("{why}, {architecture}: {}", log.trim_end())))?;
+        let code = program.bytes(self.functions.get_code_size, self.functions.get_code)?;
+        Ok(Binary { code, log })
+    }
+
+    /// Describes an error code.
+    fn check(&self, code: c_int) -> Result<(), String> {
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: the function accepts any code and returns a text that is never freed.
+        let error = unsafe { CStr::from_ptr((self.functions.get_error_string)(code)) };
+        Err(format!("{self}: {}", error.to_string_lossy()))
+    }
 }
 
-/// Compiles a source for an architecture, such as `sm_90a`.
-///
-/// # Errors
-/// If the compiler is not installed, or rejects the source or the architecture.
-pub(crate) fn compile(source: &Source, architecture: &str) -> Result<Binary, CudaError> {
-    version()?;
-    let program = Program::new(source)?;
-    let options = OPTIONS.map(str::to_string).into_iter();
-    let options: Vec<_> = options.chain([format!("--gpu-architecture={architecture}")]).collect();
-    // SAFETY: the program exists.
-    let compiled = unsafe { result::compile_program(program.handle, &options) };
-    let log = program.log().map_err(failed)?;
-    match compiled {
-        Ok(()) => Ok(Binary { code: program.code().map_err(failed)?, log }),
-        Err(NvrtcError(sys::nvrtcResult::NVRTC_ERROR_COMPILATION)) => {
-            Err(CudaError::Compile { log })
-        }
-        Err(error) => {
-            let why = format!("{error} for {architecture}: {}", log.trim_end());
-            Err(CudaError::failed("NVRTC", why))
+impl fmt::Display for Compiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NVRTC {}.{} ({})", self.version.0, self.version.1, self.file.display())
+    }
+}
+
+impl Functions {
+    fn of(library: &Library) -> Result<Self, libloading::Error> {
+        // SAFETY: the functions have these types in `nvrtc.h` of all versions.
+        unsafe {
+            Ok(Self {
+                version: *library.get(b"nvrtcVersion\0")?,
+                get_error_string: *library.get(b"nvrtcGetErrorString\0")?,
+                create_program: *library.get(b"nvrtcCreateProgram\0")?,
+                destroy_program: *library.get(b"nvrtcDestroyProgram\0")?,
+                compile_program: *library.get(b"nvrtcCompileProgram\0")?,
+                get_log_size: *library.get(b"nvrtcGetProgramLogSize\0")?,
+                get_log: *library.get(b"nvrtcGetProgramLog\0")?,
+                get_code_size: *library.get(b"nvrtcGetCUBINSize\0")?,
+                get_code: *library.get(b"nvrtcGetCUBIN\0")?,
+            })
         }
     }
 }
 
-/// An NVRTC program.
-struct Program {
-    handle: sys::nvrtcProgram,
+/// Returns the file whose code is at an address, on Linux.
+fn mapped(address: usize) -> Option<PathBuf> {
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    fs::read_to_string("/proc/self/maps").ok()?.lines().find_map(|line| {
+        let (start, rest) = line.split_once('-')?;
+        let (end, rest) = rest.split_once(' ')?;
+        let is_inside = (number(start)?..number(end)?).contains(&address);
+        is_inside.then_some(PathBuf::from(&rest[rest.find('/')?..]))
+    })
+}
+
+/// A program of the compiler.
+struct Program<'a> {
+    compiler: &'a Compiler,
+    handle: Handle,
     /// Texts that the handle refers to.
     _texts: Vec<CString>,
 }
 
-impl Program {
-    fn new(source: &Source) -> Result<Self, CudaError> {
-        let text = |text: &str| {
-            CString::new(text).map_err(|error| CudaError::Compile { log: error.to_string() })
-        };
+impl<'a> Program<'a> {
+    fn new(compiler: &'a Compiler, source: &Source) -> Result<Self, CudaError> {
         let names = HEADERS.iter().map(|(name, _)| text(name));
         let headers = HEADERS.iter().map(|(_, header)| text(header));
         let texts = names.chain(headers).chain([text(&source.text), text("kernels.cu")]);
@@ -154,48 +268,39 @@ impl Program {
         let (names, rest) = pointers.split_at(HEADERS.len());
         let (headers, own) = rest.split_at(HEADERS.len());
         let count = HEADERS.len() as c_int;
-        let mut handle = ptr::null_mut();
+        let (mut handle, create) = (ptr::null_mut(), compiler.functions.create_program);
         // SAFETY: all strings are terminated by a zero and outlive the program; there are `count`
         // names and headers.
-        let created = unsafe {
-            sys::nvrtcCreateProgram(
-                &mut handle,
-                own[0],
-                own[1],
-                count,
-                headers.as_ptr(),
-                names.as_ptr(),
-            )
-        };
-        created.result().map_err(failed)?;
-        Ok(Self { handle, _texts: texts })
+        let created =
+            unsafe { create(&mut handle, own[0], own[1], count, headers.as_ptr(), names.as_ptr()) };
+        compiler.check(created).map_err(failed)?;
+        Ok(Self { compiler, handle, _texts: texts })
     }
 
-    fn log(&self) -> Result<String, NvrtcError> {
-        // SAFETY: the program exists.
-        let log = unsafe { result::get_program_log(self.handle) }?;
-        let bytes: Vec<u8> = log.into_iter().map(|c| c as u8).take_while(|&c| c != 0).collect();
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    fn code(&self) -> Result<Vec<u8>, NvrtcError> {
-        let mut bytes = 0;
-        // SAFETY: the program exists and was compiled for a real architecture.
-        unsafe { sys::nvrtcGetCUBINSize(self.handle, &mut bytes) }.result()?;
-        let mut code = vec![0u8; bytes];
-        // SAFETY: as above; the vector has the size of the code.
-        unsafe { sys::nvrtcGetCUBIN(self.handle, code.as_mut_ptr().cast()) }.result()?;
-        Ok(code)
+    /// Returns the log or the code.
+    fn bytes(&self, size: Size, get: Get) -> Result<Vec<u8>, CudaError> {
+        let mut count = 0;
+        // SAFETY: the program exists and was compiled.
+        self.compiler.check(unsafe { size(self.handle, &mut count) }).map_err(failed)?;
+        let mut bytes = vec![0u8; count];
+        // SAFETY: as above; the vector has the right size.
+        let got = unsafe { get(self.handle, bytes.as_mut_ptr().cast()) };
+        self.compiler.check(got).map_err(failed)?;
+        Ok(bytes)
     }
 }
 
-impl Drop for Program {
+impl Drop for Program<'_> {
     fn drop(&mut self) {
         // SAFETY: the program exists, and nothing uses it. A destructor cannot report an error.
-        let _ = unsafe { result::destroy_program(self.handle) };
+        let _ = unsafe { (self.compiler.functions.destroy_program)(&mut self.handle) };
     }
 }
 
-fn failed(error: NvrtcError) -> CudaError {
-    CudaError::failed("NVRTC", error)
+fn text(text: &str) -> Result<CString, CudaError> {
+    CString::new(text).map_err(|error| CudaError::Compile { log: error.to_string() })
+}
+
+fn failed(error: impl fmt::Display) -> CudaError {
+    CudaError::failed("the compiler", error)
 }

@@ -1,10 +1,13 @@
 //! Compiles all headers for all architectures, if NVRTC is installed.
 
+use std::path::Path;
+
 use super::source;
 use crate::CudaError;
+use crate::cpp::{self, Folder};
 use crate::device::{Kernel, Source};
 use crate::nvidia::architecture;
-use crate::nvrtc::{self, Binary, Usage};
+use crate::nvrtc::{self, Binary, Compiler, Usage, candidates};
 
 /// Calls every function of every header, with arguments that are not constants.
 const EVERYTHING: &str = "const u32* job = a.commands + block.index * 16;
@@ -46,12 +49,12 @@ const MAX_REGISTERS: usize = 128;
 
 /// Compiles a source. Returns `None` without NVRTC.
 fn compiled(source: &Source, architecture: &str) -> Option<Result<Binary, CudaError>> {
-    match nvrtc::compile(source, architecture) {
-        Err(error @ CudaError::NoCompiler { .. }) => {
+    match nvrtc::compiler() {
+        Err(error) => {
             edbatch_testing::skip(&error.to_string());
             None
         }
-        compiled => Some(compiled),
+        Ok(compiler) => Some(compiler.compile(source, architecture)),
     }
 }
 
@@ -130,8 +133,8 @@ fn a_compile_error_is_reported() {
         other => panic!("{other:?}"),
     }
     match compiled(&source("", ""), "sm_1") {
-        Some(Err(CudaError::Failed { what: "NVRTC", why })) => {
-            assert!(why.contains("sm_1"), "{why}");
+        Some(Err(CudaError::Failed { why, .. })) => {
+            assert!(why.contains("libnvrtc.so") && why.contains("sm_1"), "{why}");
         }
         other => panic!("{other:?}"),
     }
@@ -151,4 +154,58 @@ ptxas info    : Used 94 registers, used 1 barriers, 16640 bytes smem
     assert_eq!(binary.usage(), Some(Usage { registers: 94, spilled: 12, stack: 64 }));
     let silent = Binary { code: Vec::new(), log: String::new() };
     assert_eq!(silent.usage(), None);
+}
+
+/// A library with the functions of NVRTC, whose machine code is the list of options.
+const OTHER: &str = r#"#include <string>
+static std::string code;
+static int size_of(const std::string& text, size_t* size) { return *size = text.size(), 0; }
+extern "C" {
+int nvrtcVersion(int* major, int* minor) { return *major = MAJOR, *minor = MINOR, 0; }
+const char* nvrtcGetErrorString(int) { return "a failure"; }
+int nvrtcCreateProgram(void**, const char*, const char*, int, const char**, const char**) {
+    return code.clear(), 0;
+}
+int nvrtcDestroyProgram(void**) { return 0; }
+int nvrtcCompileProgram(void*, int count, const char** options) {
+    for (int i = 0; i < count; ++i) code += std::string(options[i]) + " ";
+    return code.find("sm_1 ") == std::string::npos ? 0 : 5;
+}
+int nvrtcGetProgramLogSize(void*, size_t* size) { return size_of("", size); }
+int nvrtcGetProgramLog(void*, char*) { return 0; }
+int nvrtcGetCUBINSize(void*, size_t* size) { return size_of(code, size); }
+int nvrtcGetCUBIN(void*, char* to) { return code.copy(to, code.size()), 0; }
+}"#;
+
+/// Builds such a library of a version, in a folder. Returns `None` without a C++ compiler.
+fn build(folder: &Path, name: &str, (major, minor): (u32, u32)) -> Option<()> {
+    let version = [format!("-DMAJOR={major}"), format!("-DMINOR={minor}")];
+    let options = ["-shared", "-fPIC", &version[0], &version[1]];
+    match cpp::compile(folder, OTHER, &options, name) {
+        Ok(_) => Some(()),
+        Err(CudaError::NoCompiler { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn the_named_folder_comes_before_the_system() {
+    let folder = Folder::new().unwrap();
+    let Some(()) = build(&folder.path, "libnvrtc.so", (12, 4)) else { return };
+    let all = candidates(Some(&folder.path));
+    assert!(all[..3].iter().all(|path| path.starts_with(&folder.path)), "{all:?}");
+    let compiler = Compiler::find(&all).unwrap();
+    assert_eq!(compiler.version, (12, 4));
+    let path = folder.path.join("libnvrtc.so");
+    assert_eq!(compiler.to_string(), format!("NVRTC 12.4 ({})", path.display()));
+    let code = compiler.compile(&source("", ""), "sm_80").unwrap().code;
+    let options = "--std=c++17 --fmad=false --ptxas-options=-v --gpu-architecture=sm_80 ";
+    assert_eq!(String::from_utf8(code).unwrap(), options);
+    let error = compiler.compile(&source("", ""), "sm_1").unwrap_err().to_string();
+    assert!(error.contains("a failure") && error.contains(path.to_str().unwrap()), "{error}");
+    // Without any, the error names every file.
+    let error = Compiler::find(&all[..2]).unwrap_err().to_string();
+    for path in &all[..2] {
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+    }
 }
