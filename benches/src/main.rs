@@ -128,8 +128,8 @@ fn open_device(options: &Options) -> Result<Option<Device>, Failure> {
     match Device::open(options.device == DeviceKind::Emulated) {
         Ok(device) => Ok(Some(device)),
         Err(error) if options.requires_device() => Err(format!(
-            "{error}\na GPU of compute capability 8.0 or later is needed, with NVIDIA's driver 580 \
-             or later, and NVRTC 13.0 unless kernels were compiled ahead (docs/cuda.md); for a \
+            "{error}\na GPU of compute capability 8.0 or later is needed, with NVIDIA's driver 530 \
+             or later, and NVRTC unless kernels were compiled ahead (docs/cuda.md); for a \
              rehearsal without one: --device emulated"
         )
         .into()),

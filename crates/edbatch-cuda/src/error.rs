@@ -35,6 +35,15 @@ pub enum CudaError {
         /// How to install it.
         advice: &'static str,
     },
+    /// The driver cannot load the compiler's machine code.
+    CompilerTooNew {
+        /// The compiler's name, version and file.
+        compiler: String,
+        /// The newest CUDA version that the driver supports, (major, minor).
+        driver: (u32, u32),
+        /// The Python package with a compiler for the driver.
+        package: &'static str,
+    },
     /// The compute capability of the device is below 8.0.
     Architecture {
         /// The device's name.
@@ -105,12 +114,13 @@ impl fmt::Display for CudaError {
         match self {
             CudaError::NoDriver => write!(
                 f,
-                "no CUDA driver found (libcuda.so.1): install NVIDIA's driver, version 580 or \
+                "no CUDA driver found (libcuda.so.1): install NVIDIA's driver, version 530 or \
                  later, or run on the CPU"
             ),
             CudaError::DriverTooOld { got, needed } => write!(
                 f,
-                "the driver supports CUDA {}.{}, expected {}.{} or later: install a newer driver",
+                "the driver supports CUDA {}.{}, expected {}.{} or later: install a newer \
+                 driver",
                 got.0, got.1, needed.0, needed.1
             ),
             CudaError::NoDevice { index, count } => {
@@ -119,6 +129,12 @@ impl fmt::Display for CudaError {
             CudaError::NoCompiler { compiler, advice } => {
                 write!(f, "no {compiler} found: {advice}")
             }
+            CudaError::CompilerTooNew { compiler, driver, package } => write!(
+                f,
+                "{compiler} is too new for the driver, which supports CUDA {}.{}: install the \
+                 Python package {package}, and name the library's folder in EDBATCH_CUDA_LIBRARIES",
+                driver.0, driver.1
+            ),
             CudaError::Architecture { name, got } => write!(
                 f,
                 "{name} has compute capability {}.{}, expected 8.0 or later",

@@ -33,6 +33,8 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Nvidia {
     properties: Properties,
+    /// The newest CUDA version that the driver supports, (major, minor).
+    driver: (u32, u32),
     context: Arc<CudaContext>,
     /// The stream of copies and of launches of waves.
     stream: Arc<CudaStream>,
@@ -65,7 +67,7 @@ impl Nvidia {
     /// # Errors
     /// If the driver or the device is missing or too old, or the driver reports an error.
     pub(crate) fn new(index: usize, store: Store) -> Result<Self, CudaError> {
-        find_driver()?;
+        let driver = find_driver()?;
         let count = match result::init().and_then(|()| result::device::get_count()) {
             Ok(count) => usize::try_from(count).unwrap_or(0),
             Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => 0,
@@ -81,7 +83,7 @@ impl Nvidia {
         let stream = context.new_stream().map_err(failed("creating a stream"))?;
         let team_streams = (0..properties.sms).map(|_| OnceLock::new()).collect();
         let team_pool = TeamPool::new(properties.sms, TIMEOUT);
-        Ok(Self { properties, context, stream, team_streams, team_pool, store })
+        Ok(Self { properties, driver, context, stream, team_streams, team_pool, store })
     }
 
     /// Binds the device's context to the calling thread.
@@ -123,8 +125,9 @@ impl Nvidia {
     }
 }
 
-/// Fails if the driver is missing, or older than the pinned version of CUDA.
-fn find_driver() -> Result<(), CudaError> {
+/// Returns the newest CUDA version that the driver supports. Fails if the driver is missing or too
+/// old.
+fn find_driver() -> Result<(u32, u32), CudaError> {
     nvrtc::preload("libcuda.so");
     // SAFETY: the library is NVIDIA's driver, whose initialisers are safe to run.
     if !unsafe { sys::is_culib_present() } {
@@ -136,10 +139,10 @@ fn find_driver() -> Result<(), CudaError> {
     asked.result().map_err(failed("reading the driver's version"))?;
     let version = u32::try_from(version).unwrap_or(0);
     let got = (version / 1000, version % 1000 / 10);
-    if got < nvrtc::PINNED {
-        return Err(CudaError::DriverTooOld { got, needed: nvrtc::PINNED });
+    if got < nvrtc::OLDEST {
+        return Err(CudaError::DriverTooOld { got, needed: nvrtc::OLDEST });
     }
-    Ok(())
+    Ok(got)
 }
 
 fn properties(context: &CudaContext) -> Result<Properties, CudaError> {
@@ -185,7 +188,7 @@ impl Device for Nvidia {
         let architecture = &self.properties.architecture;
         // Without a compiler, look for kernels that the pinned version compiled elsewhere.
         let compiler = nvrtc::compiler();
-        let version = compiler.as_ref().map_or(nvrtc::PINNED, |compiler| compiler.version);
+        let version = compiler.as_ref().map_or(nvrtc::PINNED[0].0, |compiler| compiler.version);
         let key = Key::new(source, &nvrtc::OPTIONS, version, architecture);
         let stored = self.store.get(&key).map(|code| self.load(&code, source.kernel));
         let refused = match stored {
@@ -195,7 +198,7 @@ impl Device for Nvidia {
         };
         // Report why the cached kernels failed to load, not the missing compiler.
         let compiler = compiler.map_err(|missing| refused.unwrap_or(missing))?;
-        let binary = compiler.compile(source, architecture)?;
+        let binary = compiler.for_driver(self.driver)?.compile(source, architecture)?;
         let program = self.load(&binary.code, source.kernel)?;
         // If this fails, the kernels are compiled again next time.
         let _ = self.store.put(&key, &binary.code);

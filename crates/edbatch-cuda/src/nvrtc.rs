@@ -20,8 +20,14 @@ const FOLDER: &str = "EDBATCH_CUDA_LIBRARIES";
 /// The library's file names, in order of preference.
 const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
-/// Machines without a compiler use kernels that this version has compiled elsewhere.
-pub(crate) const PINNED: (u32, u32) = (13, 0);
+/// The oldest version of a compiler, and of the CUDA that a driver supports. It brought parameters
+/// of more than 4,096 bytes, which [`TeamArguments`](super::device::TeamArguments) has.
+pub(crate) const OLDEST: (u32, u32) = (12, 1);
+
+/// A version for each major version of drivers, and its Python package. Machines without a compiler
+/// use kernels that the first one has compiled elsewhere.
+pub(crate) const PINNED: [((u32, u32), &str); 2] =
+    [((13, 0), "nvidia-cuda-nvrtc==13.0.88"), ((12, 4), "nvidia-cuda-nvrtc-cu12==12.4.127")];
 
 /// Options, without the architecture. `--fmad=false`: only explicit multiply-adds are fused. `-v`
 /// writes the resource usage of the kernel to the log.
@@ -137,7 +143,7 @@ pub(super) fn preload(name: &str) {
 }
 
 impl Compiler {
-    /// Opens the first of these files that is NVRTC.
+    /// Opens the first of these files that is NVRTC, and not too old.
     ///
     /// # Errors
     /// If there is none.
@@ -145,9 +151,10 @@ impl Compiler {
         candidates.iter().find_map(|path| Self::open(path)).ok_or_else(|| {
             let looked: Vec<_> = candidates.iter().map(|path| path.to_string_lossy()).collect();
             CudaError::NoCompiler {
-                compiler: format!("NVRTC (looked for {})", looked.join(", ")),
-                advice: "install the CUDA toolkit 13.0 or the package nvidia-cuda-nvrtc==13.0.88, \
-                         and name the library's folder in EDBATCH_CUDA_LIBRARIES",
+                compiler: format!("NVRTC 12.1 or later (looked for {})", looked.join(", ")),
+                advice: "install the Python package nvidia-cuda-nvrtc==13.0.88, or for a driver of \
+                         CUDA 12 nvidia-cuda-nvrtc-cu12==12.4.127, and name the library's folder \
+                         in EDBATCH_CUDA_LIBRARIES",
             }
         })
     }
@@ -161,6 +168,10 @@ impl Compiler {
         if unsafe { (functions.version)(&mut major, &mut minor) } != 0 {
             return None;
         }
+        let version = (major.try_into().ok()?, minor.try_into().ok()?);
+        if version < OLDEST {
+            return None;
+        }
         let file = match path.parent() {
             Some(folder) if folder == Path::new("") => mapped(functions.version as usize),
             _ => None,
@@ -170,8 +181,18 @@ impl Compiler {
         let builtins = file.with_file_name(format!("libnvrtc-builtins.so.{major}.{minor}"));
         // SAFETY: as above.
         let builtins = unsafe { Library::new(builtins) }.ok();
-        let version = (major.try_into().ok()?, minor.try_into().ok()?);
         Some(Self { version, file, functions, _libraries: (library, builtins) })
+    }
+
+    /// Fails if a driver cannot load its machine code, which needs a driver of the same major
+    /// version or a later one.
+    pub(crate) fn for_driver(&self, driver: (u32, u32)) -> Result<&Self, CudaError> {
+        if self.version.0 <= driver.0 {
+            return Ok(self);
+        }
+        let fits = PINNED.iter().find(|((major, _), _)| *major <= driver.0);
+        let package = fits.map_or("", |(_, package)| package);
+        Err(CudaError::CompilerTooNew { compiler: self.to_string(), driver, package })
     }
 
     /// Compiles a source for an architecture, such as `sm_90a`.

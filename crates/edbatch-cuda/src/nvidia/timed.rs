@@ -19,18 +19,13 @@ impl Nvidia {
             let value = value.map_err(failed("reading the device's attributes"))?;
             Ok::<u32, CudaError>(u32::try_from(value).unwrap_or(0))
         };
-        let mut version = 0;
-        // SAFETY: the pointer is valid for a write.
-        let asked = unsafe { sys::cuDriverGetVersion(&mut version) };
-        asked.result().map_err(failed("reading the driver's version"))?;
-        let version = u32::try_from(version).unwrap_or(0);
         let Properties { name, architecture, sms, shared_bytes } = self.properties.clone();
         Ok(Hardware {
             name,
             architecture,
             sms,
             shared_bytes,
-            driver: (version / 1000, version % 1000 / 10),
+            driver: self.driver,
             clock_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
             memory_clock_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
             cache_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize,

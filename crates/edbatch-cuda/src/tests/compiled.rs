@@ -1,6 +1,6 @@
 //! Compiles all headers for all architectures, if NVRTC is installed.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::source;
 use crate::CudaError;
@@ -177,12 +177,17 @@ int nvrtcGetCUBINSize(void*, size_t* size) { return size_of(code, size); }
 int nvrtcGetCUBIN(void*, char* to) { return code.copy(to, code.size()), 0; }
 }"#;
 
-/// Builds such a library of a version, in a folder. Returns `None` without a C++ compiler.
-fn build(folder: &Path, name: &str, (major, minor): (u32, u32)) -> Option<()> {
+/// Builds such a library of a version in a folder, and opens it or else the other candidates.
+/// Returns `None` without a C++ compiler.
+fn built(
+    candidates: &[PathBuf],
+    (major, minor): (u32, u32),
+) -> Option<Result<Compiler, CudaError>> {
     let version = [format!("-DMAJOR={major}"), format!("-DMINOR={minor}")];
     let options = ["-shared", "-fPIC", &version[0], &version[1]];
+    let (folder, name) = (candidates[0].parent()?, candidates[0].file_name()?.to_str()?);
     match cpp::compile(folder, OTHER, &options, name) {
-        Ok(_) => Some(()),
+        Ok(_) => Some(Compiler::find(candidates)),
         Err(CudaError::NoCompiler { .. }) => None,
         Err(error) => panic!("{error}"),
     }
@@ -191,12 +196,10 @@ fn build(folder: &Path, name: &str, (major, minor): (u32, u32)) -> Option<()> {
 #[test]
 fn the_named_folder_comes_before_the_system() {
     let folder = Folder::new().unwrap();
-    let Some(()) = build(&folder.path, "libnvrtc.so", (12, 4)) else { return };
     let all = candidates(Some(&folder.path));
     assert!(all[..3].iter().all(|path| path.starts_with(&folder.path)), "{all:?}");
-    let compiler = Compiler::find(&all).unwrap();
-    assert_eq!(compiler.version, (12, 4));
-    let path = folder.path.join("libnvrtc.so");
+    let Some(compiler) = built(&all[2..], (12, 4)) else { return };
+    let (compiler, path) = (compiler.unwrap(), &all[2]);
     assert_eq!(compiler.to_string(), format!("NVRTC 12.4 ({})", path.display()));
     let code = compiler.compile(&source("", ""), "sm_80").unwrap().code;
     let options = "--std=c++17 --fmad=false --ptxas-options=-v --gpu-architecture=sm_80 ";
@@ -207,5 +210,32 @@ fn the_named_folder_comes_before_the_system() {
     let error = Compiler::find(&all[..2]).unwrap_err().to_string();
     for path in &all[..2] {
         assert!(error.contains(path.to_str().unwrap()), "{error}");
+    }
+}
+
+#[test]
+fn drivers_load_code_of_their_major_version_and_of_earlier_ones() {
+    for version in [(11, 8), (12, 0), (12, 1), (12, 9), (13, 0), (14, 0)] {
+        let folder = Folder::new().unwrap();
+        let files = candidates(Some(&folder.path));
+        let Some(compiler) = built(&files[..1], version) else { return };
+        let is_usable = version >= (12, 1);
+        let Ok(compiler) = compiler else {
+            assert!(!is_usable, "{version:?}");
+            continue;
+        };
+        assert!(is_usable, "{version:?}");
+        for (driver, package) in [
+            ((12, 1), "nvidia-cuda-nvrtc-cu12==12.4.127"),
+            ((12, 9), "nvidia-cuda-nvrtc-cu12==12.4.127"),
+            ((13, 0), "nvidia-cuda-nvrtc==13.0.88"),
+            ((13, 1), "nvidia-cuda-nvrtc==13.0.88"),
+        ] {
+            let error = compiler.for_driver(driver).err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), version.0 > driver.0, "{version:?}, {driver:?}");
+            let names = |part: &str| error.as_ref().is_none_or(|error| error.contains(part));
+            assert!(names(package) && names("EDBATCH_CUDA_LIBRARIES"), "{error:?}");
+            assert!(names(files[0].to_str().unwrap()), "{error:?}");
+        }
     }
 }
