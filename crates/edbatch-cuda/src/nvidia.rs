@@ -186,22 +186,21 @@ impl Device for Nvidia {
 
     fn compile(&self, source: &Source) -> Result<NvidiaProgram, CudaError> {
         let architecture = &self.properties.architecture;
-        // Without a compiler, look for kernels that the pinned version compiled elsewhere.
         let compiler = nvrtc::compiler();
-        let version = compiler.as_ref().map_or(nvrtc::PINNED[0].0, |compiler| compiler.version);
-        let key = Key::new(source, &nvrtc::OPTIONS, version, architecture);
-        let stored = self.store.get(&key).map(|code| self.load(&code, source.kernel));
-        let refused = match stored {
-            Some(Ok(program)) => return Ok(program),
-            Some(Err(error)) => Some(error),
-            None => None,
+        let present = compiler.as_ref().ok().map(|compiler| compiler.version);
+        let key = |version| Key::new(source, &nvrtc::OPTIONS, version, architecture);
+        let keys = nvrtc::versions(present, self.driver).map(key);
+        let load = |code: &[u8]| self.load(code, source.kernel);
+        let refused = match self.store.first_usable(keys, load) {
+            Ok(program) => return Ok(program),
+            Err(refused) => refused,
         };
-        // Report why the cached kernels failed to load, not the missing compiler.
+        // Report why the stored kernels failed to load, not the missing compiler.
         let compiler = compiler.map_err(|missing| refused.unwrap_or(missing))?;
         let binary = compiler.for_driver(self.driver)?.compile(source, architecture)?;
         let program = self.load(&binary.code, source.kernel)?;
         // If this fails, the kernels are compiled again next time.
-        let _ = self.store.put(&key, &binary.code);
+        let _ = self.store.put(&key(compiler.version), &binary.code);
         Ok(program)
     }
 

@@ -24,8 +24,8 @@ const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 /// of more than 4,096 bytes, which [`TeamArguments`](super::device::TeamArguments) has.
 pub(crate) const OLDEST: (u32, u32) = (12, 1);
 
-/// A version for each major version of drivers, and its Python package. Machines without a compiler
-/// use kernels that the first one has compiled elsewhere.
+/// A version for each major version of drivers, and its Python package. Stored kernels of these
+/// versions are used whichever compiler is present.
 pub(crate) const PINNED: [((u32, u32), &str); 2] =
     [((13, 0), "nvidia-cuda-nvrtc==13.0.88"), ((12, 4), "nvidia-cuda-nvrtc-cu12==12.4.127")];
 
@@ -117,6 +117,16 @@ pub(crate) fn compiler() -> Result<&'static Compiler, CudaError> {
     static FOUND: OnceLock<Result<Compiler, CudaError>> = OnceLock::new();
     let find = || Compiler::find(&candidates(env::var_os(FOLDER).map(PathBuf::from).as_deref()));
     FOUND.get_or_init(find).as_ref().map_err(Clone::clone)
+}
+
+/// Returns the versions of compilers whose stored kernels are used, in order: that of the present
+/// compiler, and the pinned ones, unless the driver cannot load them.
+pub(crate) fn versions(
+    present: Option<(u32, u32)>,
+    driver: (u32, u32),
+) -> impl Iterator<Item = (u32, u32)> {
+    let all = present.into_iter().chain(PINNED.map(|(version, _)| version));
+    all.filter(move |version| version.0 <= driver.0)
 }
 
 /// Returns the files to open: in the folder of the environment variable, then wherever the system

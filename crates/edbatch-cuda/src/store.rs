@@ -94,6 +94,25 @@ impl Store {
         (seal == key.seal(&code)).then_some(code)
     }
 
+    /// Returns the result of `load` for the first key whose code it accepts.
+    ///
+    /// # Errors
+    /// The last error of `load`, or `None` if there is no code.
+    pub(crate) fn first_usable<T, E>(
+        &self,
+        keys: impl Iterator<Item = Key>,
+        load: impl Fn(&[u8]) -> Result<T, E>,
+    ) -> Result<T, Option<E>> {
+        let mut refused = None;
+        for code in keys.filter_map(|key| self.get(&key)) {
+            match load(&code) {
+                Ok(loaded) => return Ok(loaded),
+                Err(error) => refused = Some(error),
+            }
+        }
+        Err(refused)
+    }
+
     /// Stores code under a key, replacing any existing file atomically.
     ///
     /// # Errors

@@ -21,8 +21,8 @@ use crate::measure::families::Family;
 use crate::measure::gpu::verify::{VARIANTS, compiler_threads, random_program};
 use crate::measure::systems::System;
 
-/// Version of NVRTC whose kernels a machine without a compiler looks for.
-const COMPILER: (u32, u32) = (13, 0);
+/// Versions of NVRTC whose kernels a machine without a compiler looks for.
+const COMPILERS: [(u32, u32); 2] = [(13, 0), (12, 4)];
 
 /// The script `run` of a pack.
 const RUN: &str = "\
@@ -55,11 +55,12 @@ pub fn pack(folder: &Path, options: &[String]) -> Result<(), Failure> {
         return Err(format!("{}: exists already; name a new folder", folder.display()).into());
     }
     match measure::compiler() {
-        Some(COMPILER) => {}
+        Some(version) if COMPILERS.contains(&version) => {}
         got => {
             let got = got.map_or("none".into(), |(major, minor)| format!("{major}.{minor}"));
             return Err(format!(
-                "--pack compiles kernels and needs NVRTC 13.0; found: {got}\n  \
+                "--pack compiles kernels and needs NVRTC 12.4, for all drivers, or NVRTC 13.0; \
+                 found: {got}\n  \
                  python3 -m pip install --no-deps --target nvrtc nvidia-cuda-nvrtc==13.0.88\n  \
                  EDBATCH_CUDA_LIBRARIES=nvrtc/nvidia/cu13/lib cargo xtask gpu --pack {}",
                 folder.display()

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::device::{Kernel, Source};
+use crate::nvrtc::versions;
 use crate::store::{Key, Store};
 
 /// A folder for one test, removed at its end.
@@ -116,4 +117,36 @@ fn folders_and_huge_files_are_ignored() {
     let nowhere = Store::at(file.join("folder"));
     nowhere.put(&key("a"), b"some code").unwrap_err();
     assert_eq!(nowhere.get(&key("a")), None);
+}
+
+/// Kernels that load are found whichever compiler is present. A driver loads none of a later major
+/// version.
+#[test]
+fn stored_kernels_of_pinned_versions_are_found() {
+    let folder = Folder::new("pinned");
+    let source = Source { text: String::new(), kernel: Kernel::Wave };
+    let key = |version| Key::new(&source, &[], version, "sm_90");
+    let (empty, store) = (Store::at(folder.0.join("empty")), Store::at(&folder.0));
+    for (version, code) in [((13, 1), "13.1"), ((13, 0), "13.0"), ((12, 4), "12.4")] {
+        store.put(&key(version), code.as_bytes()).unwrap();
+    }
+    for (present, driver, damaged, expected) in [
+        (None, (13, 0), "", Ok("13.0")),
+        (None, (12, 1), "", Ok("12.4")),
+        (Some((13, 1)), (13, 2), "", Ok("13.1")),
+        (Some((13, 1)), (13, 2), "13.1", Ok("13.0")),
+        (Some((12, 9)), (13, 0), "", Ok("13.0")),
+        (Some((12, 9)), (13, 0), "13.0", Ok("12.4")),
+        (Some((13, 1)), (12, 4), "", Ok("12.4")),
+        (Some((13, 1)), (12, 4), "12.4", Err(Some("refused"))),
+    ] {
+        let keys = || versions(present, driver).map(key);
+        let load = |code: &[u8]| {
+            let code = String::from_utf8(code.to_vec()).unwrap();
+            if code == damaged { Err("refused") } else { Ok(code) }
+        };
+        let expected = expected.map(str::to_string);
+        assert_eq!(store.first_usable(keys(), load), expected, "{present:?}, {driver:?}");
+        assert_eq!(empty.first_usable(keys(), load), Err(None));
+    }
 }
