@@ -101,7 +101,7 @@ pub struct Options {
     #[arg(conflicts_with_all = ["only", "minutes", "json", "html", "data"])]
     pub pack: Option<PathBuf>,
     /// Architecture of the kernels of a pack
-    #[arg(long, value_name = "ARCH", default_value = "sm_90a")]
+    #[arg(long, value_name = "ARCH", default_value = "sm_90")]
     pub arch: String,
     /// Seconds between lines about the current measurement, if the output is not a terminal
     #[arg(long, hide = true, default_value = "10", value_parser = seconds)]

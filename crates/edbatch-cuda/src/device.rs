@@ -76,7 +76,7 @@ pub(crate) enum Side {
 pub(crate) struct Properties {
     /// The product name.
     pub(crate) name: String,
-    /// The compiler's name of the architecture, such as `sm_90a`.
+    /// The compiler's name of the architecture, such as `sm_90`.
     pub(crate) architecture: String,
     /// The number of SMs.
     pub(crate) sms: u32,

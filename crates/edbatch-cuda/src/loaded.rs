@@ -53,12 +53,14 @@ pub struct CompiledKernels {
     /// Bytes of the stack frame of a thread.
     pub stack: usize,
     code: Vec<u8>,
-    key: Key,
+    pub(super) key: Key,
 }
 
 impl CompiledKernels {
-    /// Compiles a source for an architecture.
+    /// Compiles a source for an architecture. Devices look for its name without a suffix: the
+    /// kernels use no instruction that `sm_90a` has and `sm_90` has not.
     pub(super) fn of(source: &Source, architecture: &str) -> Result<Self, CudaError> {
+        let architecture = architecture.trim_end_matches(|c: char| c.is_ascii_lowercase());
         let compiler = nvrtc::compiler()?;
         let binary = compiler.compile(source, architecture)?;
         let usage = binary.usage().ok_or_else(|| CudaError::Failed {
@@ -89,7 +91,8 @@ impl CompiledKernels {
     }
 }
 
-/// Compiles a program's kernels for an architecture, such as `sm_90a`. No device is needed.
+/// Compiles a program's kernels for an architecture, such as `sm_90`. No device is needed. The
+/// environment does not override [`CudaOptions::driver`].
 ///
 /// # Errors
 /// If NVRTC is not installed or does not support the architecture.
@@ -98,7 +101,8 @@ pub fn compile(
     options: &CudaOptions,
     architecture: &str,
 ) -> Result<CompiledKernels, CudaError> {
-    CompiledKernels::of(&Generated::new(program, options, None)?.source, architecture)
+    let generated = Generated::new(program, options, options.driver, None);
+    CompiledKernels::of(&generated.source, architecture)
 }
 
 /// Returns the C++ of a program's kernels. It includes the headers in `src/kernels` of this crate.
@@ -106,18 +110,19 @@ pub fn compile(
 /// # Errors
 /// If the environment variable `EDBATCH_CUDA` is invalid.
 pub fn kernel_source(program: &Program, options: &CudaOptions) -> Result<String, CudaError> {
-    Ok(Generated::new(program, options, None)?.source.text)
+    Ok(Generated::new(program, options, options.chosen_driver()?, None).source.text)
 }
 
 impl Generated {
     fn new(
         program: &Program,
         options: &CudaOptions,
+        driver: Driver,
         properties: Option<&Properties>,
-    ) -> Result<Self, CudaError> {
+    ) -> Self {
         let mut table = PhaseTable::new(program);
         let layout = WeightLayout::new(program, &table);
-        let recurrent = match options.chosen_driver()? {
+        let recurrent = match driver {
             Driver::Teams => Some(recurrent(program, &table)),
             Driver::Waves => None,
         };
@@ -128,7 +133,7 @@ impl Generated {
             let Properties { sms, shared_bytes, .. } = *properties;
             Placement::new(&recurrent, phases, sms, shared_bytes, options.min_blocks)
         });
-        Ok(Self { table, layout, source, placement })
+        Self { table, layout, source, placement }
     }
 }
 
@@ -142,7 +147,7 @@ impl<D: Device> Loaded<D> {
         options: &CudaOptions,
     ) -> Result<Self, BackendError> {
         let Generated { table, layout, source, placement } =
-            Generated::new(&program, options, Some(device.properties()))?;
+            Generated::new(&program, options, options.chosen_driver()?, Some(device.properties()));
         let kernels = device.compile(&source)?;
         let packed = layout.packed(parameters)?;
         let weight_bytes = size_of_val(packed.as_slice());

@@ -16,7 +16,7 @@ use super::{CudaError, nvrtc};
 pub struct Hardware {
     /// The product name.
     pub name: String,
-    /// The compiler's name of the architecture, such as `sm_90a`.
+    /// The compiler's name of the architecture, such as `sm_90`.
     pub architecture: String,
     /// The number of SMs.
     pub sms: u32,

@@ -169,11 +169,9 @@ fn properties(context: &CudaContext) -> Result<Properties, CudaError> {
     })
 }
 
-/// Returns the compiler's name of a compute capability, such as `sm_80`. The `a` of `sm_90a`
-/// selects instructions that later versions lack.
+/// Returns the compiler's name of a compute capability, such as `sm_80`.
 pub(super) fn architecture((major, minor): (u32, u32)) -> String {
-    let own = if (major, minor) == (9, 0) { "a" } else { "" };
-    format!("sm_{major}{minor}{own}")
+    format!("sm_{major}{minor}")
 }
 
 impl Device for Nvidia {

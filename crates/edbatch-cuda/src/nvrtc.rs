@@ -205,7 +205,7 @@ impl Compiler {
         Err(CudaError::CompilerTooNew { compiler: self.to_string(), driver, package })
     }
 
-    /// Compiles a source for an architecture, such as `sm_90a`.
+    /// Compiles a source for an architecture, such as `sm_90`.
     ///
     /// # Errors
     /// If the compiler rejects the source or the architecture.

@@ -117,7 +117,7 @@ fn compiled(
 /// Spilled registers would distort its measurements.
 #[test]
 fn the_probe_kernel_compiles_without_spilling() {
-    for architecture in ["sm_80", "sm_90a", "sm_100"] {
+    for architecture in ["sm_80", "sm_90", "sm_100"] {
         let kernel = match cuda::measure::compile(architecture) {
             Err(error @ CudaError::NoCompiler { .. }) => {
                 return edbatch_testing::skip(&error.to_string());
@@ -131,7 +131,7 @@ fn the_probe_kernel_compiles_without_spilling() {
 
 #[test]
 fn teams_compile_for_hopper() {
-    let registers = compiled(Driver::Teams, "sm_90a", CellStyle::Hoisted, 256);
+    let registers = compiled(Driver::Teams, "sm_90", CellStyle::Hoisted, 256);
     if let Some(registers) = registers {
         assert_eq!(registers, REGISTERS);
     }
@@ -139,7 +139,7 @@ fn teams_compile_for_hopper() {
 
 #[test]
 fn waves_compile_for_hopper() {
-    compiled(Driver::Waves, "sm_90a", CellStyle::Hoisted, 256);
+    compiled(Driver::Waves, "sm_90", CellStyle::Hoisted, 256);
 }
 
 #[test]

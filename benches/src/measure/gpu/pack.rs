@@ -201,7 +201,7 @@ mod tests {
     fn only_folded_programs_share_their_kernels() {
         let family = (FAMILIES[0].1)(&Source::Generated).unwrap();
         let (models, workloads) = (["tree_lstm".to_string()], vec![(&family, vec![256])]);
-        let contents = Contents { arch: "sm_90a", models: &models, networks: 1, workloads };
+        let contents = Contents { arch: "sm_90", models: &models, networks: 1, workloads };
         let jobs = jobs(&contents).unwrap();
         let sources =
             jobs.iter().map(|(program, options)| kernel_source(program, options).unwrap());

@@ -6,6 +6,7 @@ use super::source;
 use crate::CudaError;
 use crate::cpp::{self, Folder};
 use crate::device::{Kernel, Source};
+use crate::loaded::CompiledKernels;
 use crate::nvidia::architecture;
 use crate::nvrtc::{self, Binary, Compiler, Usage, candidates};
 
@@ -118,14 +119,23 @@ fn a_stack_frame_is_found() {
             for (u32 i = 0; i < a.wave; ++i) own[a.commands[i] % 64] = a.weights[i];
             a.arena[t] = own[t % 64];
         });";
-    let Some(binary) = compiled(&source("", wave), "sm_90a") else { return };
+    let Some(binary) = compiled(&source("", wave), "sm_90") else { return };
     assert!(binary.unwrap().usage().expect("a log").stack >= 256);
+}
+
+#[test]
+fn sm_90a_means_sm_90() {
+    let of = |architecture| CompiledKernels::of(&source("", ""), architecture);
+    match (of("sm_90"), of("sm_90a")) {
+        (Err(error @ CudaError::NoCompiler { .. }), _) => edbatch_testing::skip(&error.to_string()),
+        (general, special) => assert_eq!(general.unwrap().key, special.unwrap().key),
+    }
 }
 
 #[test]
 fn a_compile_error_is_reported() {
     let wave = "block.superstep(nothing);";
-    let Some(refused) = compiled(&source("", wave), "sm_90a") else { return };
+    let Some(refused) = compiled(&source("", wave), "sm_90") else { return };
     match refused {
         Err(CudaError::Compile { log }) => {
             assert!(log.contains("\"nothing\" is undefined"), "{log}")
@@ -138,14 +148,14 @@ fn a_compile_error_is_reported() {
         }
         other => panic!("{other:?}"),
     }
-    let error = compiled(&Source { text: "\0".to_string(), kernel: Kernel::Wave }, "sm_90a");
+    let error = compiled(&Source { text: "\0".to_string(), kernel: Kernel::Wave }, "sm_90");
     assert!(matches!(error, Some(Err(CudaError::Compile { .. }))));
 }
 
 #[test]
 fn resource_usage_is_read_from_the_log() {
     let log = "ptxas info    : 116 bytes gmem
-ptxas info    : Compiling entry function 'wave_kernel' for 'sm_90a'
+ptxas info    : Compiling entry function 'wave_kernel' for 'sm_90'
 ptxas info    : Function properties for wave_kernel
 ptxas         .     64 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
 ptxas info    : Used 94 registers, used 1 barriers, 16640 bytes smem

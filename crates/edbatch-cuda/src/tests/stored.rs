@@ -37,7 +37,7 @@ fn key(text: &str) -> Key {
         &Source { text: text.to_string(), kernel: Kernel::Wave },
         &["--fast", "--loud"],
         (13, 0),
-        "sm_90a",
+        "sm_90",
     )
 }
 
@@ -47,10 +47,10 @@ fn a_key_depends_on_source_options_version_and_architecture() {
     let keys = [
         key("a"),
         key("b"),
-        Key::new(&source("a"), &["--fast"], (13, 0), "sm_90a"),
-        Key::new(&source("a"), &["--fast--loud"], (13, 0), "sm_90a"),
-        Key::new(&source("a"), &["--loud", "--fast"], (13, 0), "sm_90a"),
-        Key::new(&source("a"), &["--fast", "--loud"], (13, 1), "sm_90a"),
+        Key::new(&source("a"), &["--fast"], (13, 0), "sm_90"),
+        Key::new(&source("a"), &["--fast--loud"], (13, 0), "sm_90"),
+        Key::new(&source("a"), &["--loud", "--fast"], (13, 0), "sm_90"),
+        Key::new(&source("a"), &["--fast", "--loud"], (13, 1), "sm_90"),
         Key::new(&source("a"), &["--fast", "--loud"], (13, 0), "sm_80"),
     ];
     for (i, key) in keys.iter().enumerate() {

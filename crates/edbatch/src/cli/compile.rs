@@ -10,17 +10,18 @@ use super::precision::Precision;
 /// Compiles a model's kernels for a GPU ahead of time. This machine does not need a GPU.
 ///
 /// The machine code is stored in the user's cache ($XDG_CACHE_HOME/edbatch, or ~/.cache/edbatch),
-/// where `edbatch infer --backend cuda` finds it. A machine with a copy of this folder needs no
-/// compiler. The machine code depends on the model's sizes, not on its weights.
+/// where `edbatch infer --backend cuda` finds it, also with EDBATCH_CUDA=waves. A machine with a
+/// copy of this folder needs no compiler. The machine code depends on the model's sizes, not on its
+/// weights.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
-  edbatch compile model --arch sm_90a    an H100 or H200
+  edbatch compile model --arch sm_90     an H100 or H200
   edbatch compile model --arch sm_80     an A100")]
 pub(crate) struct Compile {
     /// Folder with config.json, weights.safetensors and the vocabularies.
     dir: PathBuf,
-    /// Architecture of the GPU: sm_80 (A100), sm_86, sm_89, sm_90a (H100, H200), sm_100, sm_120.
+    /// Architecture of the GPU: sm_80 (A100), sm_86, sm_89, sm_90 (H100, H200), sm_100, sm_120.
     #[arg(long, value_name = "ARCH")]
     arch: String,
     /// Precision of matrix products.
@@ -37,7 +38,7 @@ impl Compile {
 
     #[cfg(feature = "cuda")]
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        use edbatch::cuda;
+        use edbatch::cuda::{self, Driver};
         use edbatch_layout::{CellStyle, Program};
         use edbatch_models::{Folder, Model};
 
@@ -46,28 +47,30 @@ impl Compile {
             !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
         };
         if !self.arch.strip_prefix("sm_").is_some_and(is_name) {
-            let got = format!("--arch: expected a name such as sm_90a, got `{}`", self.arch);
+            let got = format!("--arch: expected a name such as sm_90, got `{}`", self.arch);
             return Err(Failure::Usage(got));
         }
         let model = Folder::read(&self.dir).and_then(|folder| folder.model());
         let model = model.map_err(Failure::new)?;
         let program = Program::new(model.network().clone(), CellStyle::default());
         let program = program.map_err(Failure::new)?;
-        let compiled =
-            cuda::compile(&program, &self.precision.options(), &self.arch).map_err(Failure::new)?;
-        let stored = compiled.store();
-        let file = stored.map_err(|error| {
-            Failure::new(format_args!("cannot store the compiled kernels: {error}"))
-        })?;
-        match file {
-            Some(file) => println!("{}", file.display()),
-            None => return Err(Failure::new("there is no cache folder: set XDG_CACHE_HOME")),
+        for driver in [Driver::Teams, Driver::Waves] {
+            let options = self.precision.options().driver(driver);
+            let compiled = cuda::compile(&program, &options, &self.arch).map_err(Failure::new)?;
+            let stored = compiled.store();
+            let file = stored.map_err(|error| {
+                Failure::new(format_args!("cannot store the compiled kernels: {error}"))
+            })?;
+            match file {
+                Some(file) => println!("{}", file.display()),
+                None => return Err(Failure::new("there is no cache folder: set XDG_CACHE_HOME")),
+            }
+            let cuda::CompiledKernels { bytes, registers, spilled, stack, .. } = compiled;
+            println!(
+                "{bytes} bytes; {registers} registers per thread, {spilled} bytes spilled, a \
+                 stack frame of {stack} bytes"
+            );
         }
-        let cuda::CompiledKernels { bytes, registers, spilled, stack, .. } = compiled;
-        println!(
-            "{bytes} bytes; {registers} registers per thread, {spilled} bytes spilled, a stack \
-             frame of {stack} bytes"
-        );
         Ok(())
     }
 }
