@@ -194,7 +194,7 @@ pub(crate) trait Device: Send + Sync + 'static {
     fn memory(&self, bytes: usize, side: Side) -> Result<Self::Memory, CudaError>;
 
     /// Copies words to the start of memory of either side, after all earlier launches of waves, and
-    /// waits for the copy.
+    /// waits for the copy. The host itself writes host memory.
     ///
     /// # Errors
     /// If the memory is shorter than `words`, or the driver reports an error.

@@ -256,7 +256,6 @@ impl<'a> Run<'a> {
         let barriers = device.memory((teams as usize + 1) * APART, Side::Device)?;
         device.fill(&barriers, &vec![0; (teams as usize + 1) * APART / 4])?;
         let done = device.memory(4, Side::Host)?;
-        device.fill(&done, &[0])?;
         let from = device.memory(bytes.max(16), from_side)?;
         device.fill(&from, &pattern(0..bytes / 4))?;
         let to = device.memory(bytes.max(16), to_side)?;

@@ -5,6 +5,7 @@ mod timed;
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -211,6 +212,13 @@ impl Device for Nvidia {
         if words.len() > memory.words {
             let (what, max) = ("words to fill memory with", memory.words);
             return Err(CudaError::OutOfRange { what, max, got: words.len() });
+        }
+        if let Some(host) = memory.host {
+            self.wait()?;
+            // SAFETY: the allocation has at least this many words, and nothing refers to them: all
+            // launches have ended, and by the contract of `Device` no slice of `host` is in use.
+            unsafe { host.copy_from(NonNull::from(words).cast(), words.len()) };
+            return Ok(());
         }
         self.bind()?;
         // SAFETY: the allocation has at least this many words, and `words` outlive the copy,

@@ -226,8 +226,8 @@ impl<M> State<M> {
         for _ in idle..count {
             let barrier = device.memory(4 * BARRIER_WORDS, Side::Device)?;
             device.fill(&barrier, &[0; BARRIER_WORDS])?;
-            let done = device.memory(4, Side::Host)?;
-            device.fill(&done, &[0])?;
+            let mut done = device.memory(4, Side::Host)?;
+            device.host_mut(&mut done)[0] = 0;
             let memory = Arc::new(TeamMemory { barrier, done });
             self.teams.push(Team { memory, base: 0, number: 0, is_running: false });
         }

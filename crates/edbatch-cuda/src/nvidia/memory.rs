@@ -16,7 +16,7 @@ pub(crate) struct NvidiaMemory {
     pub(super) address: u64,
     pub(super) words: usize,
     /// The host's address, for host memory.
-    host: Option<NonNull<u32>>,
+    pub(super) host: Option<NonNull<u32>>,
     context: Arc<CudaContext>,
 }
 
