@@ -62,6 +62,7 @@ pub use check_waves::check_waves;
 pub use command_list::{CommandList, CopyJob, TILE};
 pub use error::CudaError;
 pub use loaded::{CompiledKernels, compile, kernel_source};
+pub use nvrtc::ResourceUsage;
 pub use open::{EmulatedBackend, EmulatedDevice, nvidia};
 pub use options::{CudaOptions, Driver, Precision};
 pub use phase_table::{PhaseEntry, PhaseTable};

@@ -8,6 +8,7 @@ use edbatch_runtime::{BackendError, Parameters};
 
 use super::command_list::CommandList;
 use super::device::{Arguments, Device, Properties, Side, Source, TeamPart};
+use super::nvrtc::ResourceUsage;
 use super::phase_table::PhaseTable;
 use super::place::{Placement, recurrent};
 use super::source::source;
@@ -46,12 +47,8 @@ struct Generated {
 pub struct CompiledKernels {
     /// Bytes of machine code.
     pub bytes: usize,
-    /// Registers per thread.
-    pub registers: usize,
-    /// Bytes of registers per thread that are spilled to memory.
-    pub spilled: usize,
-    /// Bytes of the stack frame of a thread.
-    pub stack: usize,
+    /// The resource usage of the kernel, or `None` if the compiler's log does not contain it.
+    pub usage: Option<ResourceUsage>,
     code: Vec<u8>,
     pub(super) key: Key,
 }
@@ -63,19 +60,8 @@ impl CompiledKernels {
         let architecture = architecture.trim_end_matches(|c: char| c.is_ascii_lowercase());
         let compiler = nvrtc::compiler()?;
         let binary = compiler.compile(source, architecture)?;
-        let usage = binary.usage().ok_or_else(|| CudaError::Failed {
-            what: "NVRTC",
-            why: format!("expected the resource usage of the kernel in the log: {}", binary.log),
-        })?;
         let key = Key::new(source, &nvrtc::OPTIONS, compiler.version, architecture);
-        Ok(Self {
-            bytes: binary.code.len(),
-            registers: usage.registers,
-            spilled: usage.spilled,
-            stack: usage.stack,
-            code: binary.code,
-            key,
-        })
+        Ok(Self { bytes: binary.code.len(), usage: binary.usage(), code: binary.code, key })
     }
 
     /// Stores the kernels in the user's cache, where [`nvidia`](super::nvidia()) finds them, and

@@ -33,6 +33,10 @@ pub(crate) const PINNED: [((u32, u32), &str); 2] =
 /// writes the resource usage of the kernel to the log.
 pub(crate) const OPTIONS: [&str; 3] = ["--std=c++17", "--fmad=false", "--ptxas-options=-v"];
 
+/// The first version with a cache of its own, where NVRTC finds the driver. Whether its log is
+/// complete then is not documented, so the cache is not used.
+const CACHES: (u32, u32) = (12, 9);
+
 /// NVRTC in a file. `Display` names its version and the file.
 #[derive(Debug)]
 pub(crate) struct Compiler {
@@ -78,34 +82,46 @@ const ERROR_COMPILATION: c_int = 6;
 pub(crate) struct Binary {
     /// The cubin.
     pub(crate) code: Vec<u8>,
-    /// The output of the compiler.
+    /// The output of the compiler; empty if it is unknown.
     pub(crate) log: String,
 }
 
 /// The resource usage of a kernel, from the compiler's log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Usage {
+#[non_exhaustive]
+pub struct ResourceUsage {
     /// Registers per thread.
-    pub(crate) registers: usize,
+    pub registers: usize,
     /// Bytes of registers per thread that are spilled to memory.
-    pub(crate) spilled: usize,
+    pub spilled: usize,
     /// Bytes of the stack frame of a thread.
-    pub(crate) stack: usize,
+    pub stack: usize,
 }
 
 impl Binary {
     /// Returns the resource usage of its kernel, or `None` if the log does not contain it.
-    pub(crate) fn usage(&self) -> Option<Usage> {
+    pub(crate) fn usage(&self) -> Option<ResourceUsage> {
         let before = |what: &str| {
             let words = self.log.split(what).next().filter(|text| text.len() < self.log.len())?;
             words.split_whitespace().next_back()?.parse().ok()
         };
         let [stores, loads] = [" bytes spill stores", " bytes spill loads"].map(before);
-        Some(Usage {
+        Some(ResourceUsage {
             registers: before(" registers")?,
             spilled: stores?.max(loads?),
             stack: before(" bytes stack frame")?,
         })
+    }
+}
+
+impl fmt::Display for ResourceUsage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { registers, spilled, stack } = self;
+        write!(
+            f,
+            "{registers} registers per thread, {spilled} bytes spilled, a stack frame of {stack} \
+             bytes"
+        )
     }
 }
 
@@ -212,7 +228,8 @@ impl Compiler {
     pub(crate) fn compile(&self, source: &Source, architecture: &str) -> Result<Binary, CudaError> {
         let program = Program::new(self, source)?;
         let architecture = format!("--gpu-architecture={architecture}");
-        let options = OPTIONS.into_iter().chain([architecture.as_str()]);
+        let no_cache = (self.version >= CACHES).then_some("--no-cache");
+        let options = OPTIONS.into_iter().chain(no_cache).chain([architecture.as_str()]);
         let options = options.map(text).collect::<Result<Vec<_>, _>>()?;
         let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: the program exists; there are this many options, terminated by a zero.
@@ -223,7 +240,8 @@ impl Compiler {
                 pointers.as_ptr(),
             )
         };
-        let log = program.bytes(self.functions.get_log_size, self.functions.get_log)?;
+        let log = program.bytes(self.functions.get_log_size, self.functions.get_log);
+        let log = log.unwrap_or_default();
         let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_string();
         if code == ERROR_COMPILATION {
             return Err(CudaError::Compile { log: format!("{self}: {log}") });

@@ -101,7 +101,8 @@ fn compiled(
             compiled => compiled.unwrap(),
         };
         let what = format!("{name}, {driver:?}, {architecture}, {style:?}, {hidden}");
-        let (spilled, registers) = ((kernels.spilled, kernels.stack), kernels.registers);
+        let usage = kernels.usage.expect("the log contains it");
+        let (spilled, registers) = ((usage.spilled, usage.stack), usage.registers);
         eprintln!("{what}: {registers} registers");
         assert_eq!(spilled, (0, 0), "{what}");
         let max = match driver {
@@ -124,8 +125,9 @@ fn the_probe_kernel_compiles_without_spilling() {
             }
             compiled => compiled.unwrap(),
         };
-        assert_eq!((kernel.spilled, kernel.stack), (0, 0), "{architecture}");
-        assert!(kernel.registers <= 64, "{architecture}: {}", kernel.registers);
+        let usage = kernel.usage.expect("the log contains it");
+        assert_eq!((usage.spilled, usage.stack), (0, 0), "{architecture}");
+        assert!(usage.registers <= 64, "{architecture}: {}", usage.registers);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cpp::{self, Folder};
 use crate::device::{Kernel, Source};
 use crate::loaded::CompiledKernels;
 use crate::nvidia::architecture;
-use crate::nvrtc::{self, Binary, Compiler, Usage, candidates};
+use crate::nvrtc::{self, Binary, Compiler, ResourceUsage, candidates};
 
 /// Calls every function of every header, with arguments that are not constants.
 const EVERYTHING: &str = "const u32* job = a.commands + block.index * 16;
@@ -161,15 +161,14 @@ ptxas         .     64 bytes stack frame, 12 bytes spill stores, 8 bytes spill l
 ptxas info    : Used 94 registers, used 1 barriers, 16640 bytes smem
 ";
     let binary = Binary { code: Vec::new(), log: log.to_string() };
-    assert_eq!(binary.usage(), Some(Usage { registers: 94, spilled: 12, stack: 64 }));
+    assert_eq!(binary.usage(), Some(ResourceUsage { registers: 94, spilled: 12, stack: 64 }));
     let silent = Binary { code: Vec::new(), log: String::new() };
     assert_eq!(silent.usage(), None);
 }
 
-/// A library with the functions of NVRTC, whose machine code is the list of options.
+/// A library with the functions of NVRTC, whose machine code is the list of options. It has no log.
 const OTHER: &str = r#"#include <string>
 static std::string code;
-static int size_of(const std::string& text, size_t* size) { return *size = text.size(), 0; }
 extern "C" {
 int nvrtcVersion(int* major, int* minor) { return *major = MAJOR, *minor = MINOR, 0; }
 const char* nvrtcGetErrorString(int) { return "a failure"; }
@@ -181,9 +180,9 @@ int nvrtcCompileProgram(void*, int count, const char** options) {
     for (int i = 0; i < count; ++i) code += std::string(options[i]) + " ";
     return code.find("sm_1 ") == std::string::npos ? 0 : 5;
 }
-int nvrtcGetProgramLogSize(void*, size_t* size) { return size_of("", size); }
-int nvrtcGetProgramLog(void*, char*) { return 0; }
-int nvrtcGetCUBINSize(void*, size_t* size) { return size_of(code, size); }
+int nvrtcGetProgramLogSize(void*, size_t*) { return 3; }
+int nvrtcGetProgramLog(void*, char*) { return 3; }
+int nvrtcGetCUBINSize(void*, size_t* size) { return *size = code.size(), 0; }
 int nvrtcGetCUBIN(void*, char* to) { return code.copy(to, code.size()), 0; }
 }"#;
 
@@ -224,8 +223,8 @@ fn the_named_folder_comes_before_the_system() {
 }
 
 #[test]
-fn drivers_load_code_of_their_major_version_and_of_earlier_ones() {
-    for version in [(12, 0), (12, 1), (13, 0), (14, 0)] {
+fn versions_decide_about_drivers_and_options() {
+    for version in [(12, 0), (12, 1), (12, 8), (12, 9), (13, 0), (14, 0)] {
         let folder = Folder::new().unwrap();
         let files = candidates(Some(&folder.path));
         let Some(compiler) = built(&files[..1], version) else { return };
@@ -235,6 +234,10 @@ fn drivers_load_code_of_their_major_version_and_of_earlier_ones() {
             continue;
         };
         assert!(is_usable, "{version:?}");
+        let binary = compiler.compile(&source("", ""), "sm_80").unwrap();
+        let code = String::from_utf8(binary.code.clone()).unwrap();
+        assert_eq!(code.contains("--no-cache "), version >= (12, 9), "{version:?}: {code}");
+        assert_eq!(binary.usage(), None);
         for (driver, package) in [
             ((12, 1), "nvidia-cuda-nvrtc-cu12==12.4.127"),
             ((12, 9), "nvidia-cuda-nvrtc-cu12==12.4.127"),

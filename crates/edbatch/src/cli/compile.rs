@@ -65,11 +65,11 @@ impl Compile {
                 Some(file) => println!("{}", file.display()),
                 None => return Err(Failure::new("there is no cache folder: set XDG_CACHE_HOME")),
             }
-            let cuda::CompiledKernels { bytes, registers, spilled, stack, .. } = compiled;
-            println!(
-                "{bytes} bytes; {registers} registers per thread, {spilled} bytes spilled, a \
-                 stack frame of {stack} bytes"
-            );
+            let cuda::CompiledKernels { bytes, usage, .. } = compiled;
+            match usage {
+                Some(usage) => println!("{bytes} bytes; {usage}"),
+                None => println!("{bytes} bytes"),
+            }
         }
         Ok(())
     }
