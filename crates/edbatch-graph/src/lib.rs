@@ -94,9 +94,8 @@
 //! # Where to read next
 //!
 //! [`Network::cell`] and [`CellBuilder`] to write a cell, [`Graph::call`] to call it, [`Cell::dag`]
-//! for the operations inside a cell. With the feature `petgraph`, petgraph's `Dot` draws a view of a
-//! graph. In the sources: `dag.rs`, then `op.rs`, `builder.rs`, `network.rs`, `graph.rs`,
-//! `schedule.rs`.
+//! for the operations inside a cell. With the feature `petgraph`, petgraph's `Dot` draws graphs. In
+//! the sources: `dag.rs`, then `op.rs`, `builder.rs`, `network.rs`, `graph.rs`, `schedule.rs`.
 #![forbid(unsafe_code)]
 
 mod builder;
