@@ -37,7 +37,7 @@ instance or a syntax error, which is printed with its line, or needs too much
 memory; 2, wrong usage.
 ";
 
-/// Answers an instance of a file.
+/// Returns the output line for an instance of the named file.
 type Print = fn(&str, &Instance) -> Result<String, String>;
 
 /// The command and its files.

@@ -32,8 +32,7 @@ fn show(name: &str, vertices: usize, edges: &[(usize, usize)]) {
     }
 }
 
-/// Returns an interval of clique numbers for each vertex, or `None` if the graph has no such
-/// intervals.
+/// Returns an interval of clique numbers for each vertex, or `None` if there are none.
 fn intervals(vertices: usize, edges: &[(usize, usize)]) -> Option<Vec<(usize, usize)>> {
     let mut adjacent = vec![vec![false; vertices]; vertices];
     for &(a, b) in edges {

@@ -12,9 +12,8 @@
 //!
 //! *Cost*: a successful search visits the nodes from the apex down to both ends of the terminal
 //! path, and at most the same number again. A refusal visits at most 5d nodes, where d is the
-//! number of ancestors of the deepest leaf of the set: until two predecessors join, each path is a
-//! vertical line; at most three of them are climbing and two have joined. Each visit costs one
-//! parent lookup.
+//! number of ancestors of the deepest leaf of the set: visited nodes are on at most five vertical
+//! lines, three of climbing and two of ended paths. Each visit costs one parent lookup.
 
 use crate::conflict::ReduceError;
 use crate::nodes::Nodes;
@@ -48,8 +47,8 @@ impl Work {
         }
     }
 
-    /// Resets the paths of all counted nodes and collects the partial ones in `starts`. Returns
-    /// their number. Has no branches, for the same reason as labelling.
+    /// Resets the paths of all nodes in `touched`, and collects the partial nodes in `starts`.
+    /// Returns their number. Does not branch on whether a node is full, which is unpredictable.
     pub(crate) fn start_paths(&mut self) -> u32 {
         let starts = self.starts.with_room(self.touched.len(), NIL);
         let paths = self.paths.with_room(self.touched.len(), Path::NONE);
@@ -113,7 +112,7 @@ impl Work {
         }
     }
 
-    /// Moves a path from `place` to the parent.
+    /// Moves a path from the node at `place` to its parent.
     #[inline]
     fn step(&mut self, nodes: &mut Nodes, place: u32) -> Result<Step, ReduceError> {
         let touched = self.touched[place];

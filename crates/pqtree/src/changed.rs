@@ -1,11 +1,10 @@
-//! The list of changed nodes, from which callers renew what they keep for each node.
+//! The list of changed nodes, by which callers update tables with an entry for each node.
 //!
-//! A change starts a new list, and every edit of a list of children adds the parent. Questions and
-//! refusals never start one. While an attempt runs, the lists that are replaced go to the log. An
-//! attempt that fails takes the last list before it back from there, and one that succeeds lists
-//! the nodes of all its changes.
+//! A change starts a new list, and every edit of a list of children adds the parent. Queries and
+//! refused changes never start one. While an attempt runs, each replaced list goes to the log. An
+//! attempt that fails restores the list from before it. One that succeeds merges its lists.
 //!
-//! *Cost*: the sizes of the lists. A flag stands for all inner nodes.
+//! *Cost*: the sizes of the lists. A single `NONE` stands for all inner nodes.
 
 use crate::journal::Write;
 use crate::node::NodeId;

@@ -59,7 +59,7 @@ impl Work {
         Ok(())
     }
 
-    /// Updates [`Path::fits`] of a node that its path has left, after another path has reached it.
+    /// Updates [`Path::fits`] of a node after a second path has reached it. The first has left it.
     pub(crate) fn refit_below(&mut self, nodes: &Nodes, place: u32) {
         let [predecessor, other] = self.predecessor_nodes(place);
         let path = &mut self.paths[place];
@@ -73,8 +73,8 @@ impl Work {
         }
     }
 
-    /// Returns true if a Q-node, which its path is about to leave, can lie below the apex. It has
-    /// at most one predecessor. Fails if the node cannot be the apex either.
+    /// Returns true if a Q-node with at most one predecessor can lie below the apex. Called before
+    /// the path leaves the node. Fails if the node cannot be the apex either.
     pub(crate) fn q_fits_below(&mut self, nodes: &Nodes, place: u32) -> Result<bool, ReduceError> {
         let [predecessor, _] = self.predecessor_nodes(place);
         let Some(block) = self.full_block(nodes, place)? else {

@@ -42,7 +42,7 @@ pub struct CircularTree {
 }
 
 /// Elements that prove that a set cannot be consecutive: the tree admits no order of these elements
-/// in which those inside are consecutive.
+/// in which those of `inside` are consecutive.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct CircularConflict {
@@ -108,18 +108,18 @@ impl CircularTree {
         Ok(reduced.changed)
     }
 
-    /// Checks that [`reduce`](Self::reduce) would succeed, at the same cost.
+    /// Checks that [`reduce`](Self::reduce) would succeed. *Cost*: the same.
     pub fn can_reduce(&mut self, set: &[u32]) -> Result<(), ReduceError> {
         self.cut(set, PqTree::can_reduce).map(|_| ())
     }
 
-    /// Returns true if the set is consecutive in every order that the tree admits, at the same
-    /// cost.
+    /// Returns true if the set is consecutive in every order that the tree admits. *Cost*: the same
+    /// as [`reduce`](Self::reduce).
     pub fn is_consecutive(&mut self, set: &[u32]) -> Result<bool, LeafError> {
         self.cut(set, PqTree::is_consecutive).map(|(is_consecutive, _)| is_consecutive)
     }
 
-    /// Explains why [`reduce`](Self::reduce) refuses a set. Returns `None` if it does not.
+    /// Explains why [`reduce`](Self::reduce) refuses a set. Returns `None` if it accepts the set.
     ///
     /// *Cost*: the same as [`PqTree::conflict`]. A set with the last element costs O(depth) more.
     pub fn conflict(&mut self, set: &[u32]) -> Result<Option<CircularConflict>, LeafError> {
@@ -148,12 +148,12 @@ impl CircularTree {
         self.tree.contains_order(&linear)
     }
 
-    /// Returns one of the orders, with the last element at the end.
+    /// Returns one of the orders, rotated so that it ends with element `len - 1`.
     pub fn frontier(&self) -> impl Iterator<Item = u32> + '_ {
         self.tree.frontier().chain(self.elements.checked_sub(1))
     }
 
-    /// Returns all orders, each once, with the last element at the end.
+    /// Returns all orders, each once, rotated so that they end with element `len - 1`.
     pub fn orders(&self) -> impl Iterator<Item = Vec<u32>> + '_ {
         let hinge = self.elements.checked_sub(1);
         self.tree.orders().map(move |order| order.into_iter().chain(hinge).collect())
@@ -170,8 +170,8 @@ impl CircularTree {
     }
 
     /// Returns the tree of all elements except the last, where the circle is cut. Its inner nodes
-    /// are the inner nodes of the PC-tree. After a set with the last element, its list of
-    /// [changed](PqTree::changed) nodes may also name unchanged nodes.
+    /// are the inner nodes of the PC-tree. After a reduction by a set with the last element, its
+    /// list of [changed](PqTree::changed) nodes may also name unchanged nodes.
     pub fn tree(&self) -> &PqTree {
         &self.tree
     }
@@ -198,9 +198,9 @@ impl CircularTree {
         core::iter::once(above).chain(self.tree.children(node).map(name))
     }
 
-    /// Calls `run` with a linear tree and the set. If the set contains the hinge, cuts the circle
-    /// at the smallest element outside the set for the time of the call; the leaf of that element
-    /// then stands for the hinge.
+    /// Calls `run` with a linear tree and the set. If the set contains the hinge, the circle is cut
+    /// at the smallest element outside the set during the call. The leaf of that element then
+    /// stands for the hinge.
     fn cut<R, E: From<LeafError>>(
         &mut self,
         set: &[u32],

@@ -48,7 +48,7 @@ pub enum LeafError {
         /// The number of leaves that it would have.
         leaves: u64,
     },
-    /// The memory for so many leaves could not be allocated.
+    /// The memory for the leaves could not be allocated.
     OutOfMemory {
         /// The number of leaves that the tree would have.
         leaves: u64,
@@ -78,8 +78,8 @@ pub enum Conflict {
         beyond: u32,
     },
     /// `inside[0]` with `outside[0]`, and `inside[1]` with `outside[1]`, are two groups that never
-    /// mix, and `beyond` is never between them. So a run from `beyond` to the far group contains
-    /// the whole near group.
+    /// mix, and `beyond` is never between them. So a run from `beyond` to the farther group
+    /// contains all of the nearer group, its `outside` included.
     TwoSplits {
         /// Leaves of the set, one of each group.
         inside: [u32; 2],

@@ -44,7 +44,7 @@ impl PqTree {
         count
     }
 
-    /// Multiplies all factors larger than 1, each below 2³². Stops when a product is `None`.
+    /// Multiplies the factors of the number of orders, all below 2³². Stops at a product of `None`.
     fn factors<N>(&self, one: N, mut multiply: impl FnMut(N, u128) -> Option<N>) -> Option<N> {
         let mut live = self.nodes.tags().iter().filter(|tag| tag.is_live());
         live.try_fold(one, |product, tag| {

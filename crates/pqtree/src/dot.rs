@@ -5,8 +5,7 @@ use crate::tree::PqTree;
 use core::fmt;
 
 impl PqTree {
-    /// Returns the tree in the DOT language: leaves as numbers, P-nodes as circles, Q-nodes as
-    /// boxes.
+    /// Returns the tree in the DOT language: leaves are numbers, P-nodes circles, Q-nodes boxes.
     ///
     /// ```
     /// let dot = pqtree::PqTree::new(2).dot().to_string();

@@ -15,7 +15,7 @@ use crate::work::{NIL, Work};
 use alloc::vec::Vec;
 
 impl PqTree {
-    /// Explains why [`reduce`](Self::reduce) refuses a set. Returns `None` if it does not.
+    /// Explains why [`reduce`](Self::reduce) refuses a set. Returns `None` if it accepts the set.
     ///
     /// ```
     /// # use pqtree::{Conflict, PqTree, ReduceError};
@@ -94,7 +94,7 @@ impl Marks<'_> {
         at_apex.or_else(|| below.iter().find_map(|&(_, path)| self.conflict_on_path(apex, path)))
     }
 
-    /// Finds the conflict of the nodes on a path to the apex, which starts at `place` at its top.
+    /// Finds a conflict of the nodes on a path down from the apex, whose top node is at `place`.
     fn conflict_on_path(&self, apex: u32, mut place: u32) -> Option<Conflict> {
         let beyond = self.leaf_beyond(apex, place);
         loop {
@@ -197,7 +197,7 @@ impl Marks<'_> {
         core::iter::successors(last, move |child| marked(child.next)).map(|child| child.node)
     }
 
-    /// Returns the steps to the node at `place`.
+    /// Returns the steps that lead to the node at `place`.
     fn predecessors(&self, place: u32) -> &[(u32, u32)] {
         let begin = self.steps.partition_point(|step| step.0 < place);
         let count = self.steps[begin..].iter().take_while(|step| step.0 == place).count();
@@ -218,8 +218,7 @@ impl Marks<'_> {
             }
     }
 
-    /// Returns a leaf of the set that is below the apex, but not below its child on the path
-    /// `below`.
+    /// Returns a leaf of the set that is below the apex, but not below its child at place `below`.
     fn leaf_beyond(&self, apex: u32, below: u32) -> u32 {
         if let Some(child) = self.full_children(apex).next() {
             return self.leaf_below_marked(child);

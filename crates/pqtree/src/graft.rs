@@ -1,5 +1,4 @@
-//! Adds, replaces, merges and removes leaves, in time proportional to the affected part of the
-//! tree.
+//! Adds, replaces, merges and removes leaves, in time proportional to the affected part.
 //!
 //! Leaves are numbered without gaps. New leaves get the numbers from [`PqTree::len`] on. A number
 //! that becomes free goes to the leaf with the largest number. Spare numbers separate the leaves
@@ -20,7 +19,7 @@ use crate::walk::Event;
 use crate::work::NIL;
 use alloc::vec::Vec;
 
-/// New leaves that replaced a set, and existing leaves that changed their number for it. See
+/// The new leaves that replaced a set, and the existing leaves that got other numbers. See
 /// [`PqTree::replace_set`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -245,7 +244,7 @@ impl PqTree {
         self.pre_order().filter(|&node| !self.nodes.is_leaf(node)).collect()
     }
 
-    /// Replaces the full nodes by a node, or removes them.
+    /// Replaces the full nodes by the node `new`, or removes them if it is `NONE`.
     fn put(&mut self, full: &Full, new: NodeId) {
         match *full {
             Full::Node(node) if node == new => {}
@@ -297,15 +296,14 @@ impl PqTree {
         self.work.changed.extend(Some(parent).filter(|&parent| parent != NodeId::NONE));
     }
 
-    /// Counts `count` new leaves, whose numbers must be free. Returns the first.
+    /// Adds `count` leaves, whose numbers must be free. Returns the first.
     fn new_leaves(&mut self, count: u32) -> u32 {
         let first = self.nodes.leaves;
         self.nodes.leaves += count;
         first
     }
 
-    /// Gives the numbers of removed leaves, in ascending order, to the leaves with the largest
-    /// numbers.
+    /// Gives the numbers of removed leaves, in ascending order, to the leaves of largest numbers.
     fn close_gaps(&mut self, gone: &[u32]) -> Vec<(u32, u32)> {
         let left = self.nodes.leaves - gone.len() as u32;
         let is_left = |leaf: &u32| gone.binary_search(leaf).is_err();

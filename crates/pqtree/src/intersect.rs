@@ -12,8 +12,7 @@ use crate::tree::PqTree;
 use alloc::vec::Vec;
 
 impl PqTree {
-    /// Keeps only the orders that `other` admits too. Returns true if the tree now admits fewer
-    /// orders.
+    /// Keeps only the orders that `other` admits too. Returns true if these are fewer than before.
     ///
     /// Fails if there is no common order: `other` keeps some set consecutive that this tree cannot.
     /// The tree is then unchanged.
@@ -48,7 +47,7 @@ impl PqTree {
         }
     }
 
-    /// Calls a function with each restriction. Returns true if any call did.
+    /// Calls `reduce` with each restriction. Returns true if any call did.
     fn try_for_each_restriction<E>(
         &self,
         mut reduce: impl FnMut(&[u32]) -> Result<bool, E>,

@@ -2,8 +2,7 @@
 //!
 //! A set of leaves is a *common interval* if it is consecutive in each of the orders. In genomes,
 //! it is a cluster of genes that stayed together. One tree represents them all: its consecutive
-//! sets are the common intervals. The literature calls its P-nodes *prime* and its Q-nodes
-//! *linear*.
+//! sets are the common intervals. In the literature, its P-nodes are *prime*, its Q-nodes *linear*.
 //!
 //! Name the leaves by their places in the first order, and let r go from left to right. For each
 //! l ≤ r keep
@@ -12,8 +11,8 @@
 //!     gap[l] = Σ over the orders of (largest − smallest place of the leaves l..=r) − (r − l)
 //! ```
 //!
-//! which is zero exactly if l..=r is a common interval. A segment tree holds the gaps. A stack of
-//! maxima and a stack of minima for each order tell what a step of r adds to them. Another stack
+//! which is zero exactly if l..=r is a common interval. A segment tree holds the gaps. Two stacks
+//! for each order, of maxima and of minima, tell how the gaps grow when r advances. Another stack
 //! holds the finished trees, from left to right. Leaf r joins with the last of them, as long as
 //! they lie within a common interval that ends at r.
 //!
@@ -101,10 +100,10 @@ fn places(order: &[u32], leaves: usize) -> Option<Vec<u32>> {
     (order.len() == leaves).then_some(places)
 }
 
-/// A finished tree. Its leaves are `begin` up to the begin of the next part.
+/// A finished tree, of the leaves at the places from `begin` up to the `begin` of the next part.
 struct Part {
     begin: usize,
-    /// The begin of the last child of a linear part. `None` for leaves and prime parts.
+    /// The `begin` of the last child of a linear part. `None` for leaves and prime parts.
     last_begin: Option<usize>,
     /// The index in `Sweep::children`.
     name: usize,
@@ -139,8 +138,7 @@ impl Sweep {
         self.finished.push(part);
     }
 
-    /// Joins the last part with its left neighbour, and with further ones until they form a common
-    /// interval.
+    /// Joins the last part with parts on its left, one at least, until they form a common interval.
     fn join(&mut self, left: Part, part: Part) -> Part {
         if let Some(last_begin) = left.last_begin
             && self.gaps.is_zero(last_begin)

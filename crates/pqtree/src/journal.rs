@@ -101,7 +101,7 @@ impl PqTree {
     }
 }
 
-/// A structure with checkpoints.
+/// A tree with checkpoints, which [`attempt`] can restore.
 pub(crate) trait Undo {
     /// A point to return to.
     type Checkpoint;
@@ -131,7 +131,7 @@ impl Undo for PqTree {
         for write in &self.nodes.journal.log[mark.log..] {
             match *write {
                 Write::List => lists += 1,
-                // The first list is older than the attempt.
+                // The first logged list is older than the attempt.
                 Write::Changed(node) if lists > 1 => changed.push(node),
                 _ => {}
             }

@@ -8,8 +8,8 @@
 //! Only marks are written, so a failed reduction has nothing to undo.
 //!
 //! *Source*: Hsu and McConnell (2003), section 3: labelling and finding the terminal path. Our tree
-//! is rooted above a leaf that is in no set. So "full" does not depend on a side, and the tree is
-//! never re-rooted.
+//! is rooted above a leaf that is in no set. So whether a node is full does not depend on a
+//! direction, and the tree is never re-rooted.
 //!
 //! *Cost*: O(|S|) parent lookups. Every inner node has at least two children, so fewer nodes are
 //! full than the set has leaves.
@@ -20,7 +20,7 @@ use crate::nodes::{CHUNK, Nodes, Tag};
 use crate::stack::Stack;
 use crate::work::{Marked, Path, Touched, Work};
 
-/// The largest set for which counting without branches is not faster.
+/// Sets up to this size are counted with branches, which is at least as fast for them.
 const FEW: usize = 4;
 
 impl Work {
@@ -33,7 +33,7 @@ impl Work {
         self.find_apex(nodes)
     }
 
-    /// Checks that the leaves of a trivially consecutive set are in range and not repeated.
+    /// Checks that the leaves of a set are in range and not repeated.
     pub(crate) fn check_leaves(&mut self, nodes: &Nodes, set: &[u32]) -> Result<(), LeafError> {
         self.in_set.resize(nodes.leaves as usize / 64 + 1, 0);
         put_in_set(&mut self.in_set, nodes.leaves, set)
@@ -109,7 +109,7 @@ impl Work {
     }
 
     /// Counts leaves at their parents, if nearly all of these were visited before and are not full.
-    /// Then two branches are faster than writing.
+    /// Then two predictable branches are faster than writing records that are rarely kept.
     fn count_at_known_parents(
         &mut self,
         nodes: &mut Nodes,
@@ -135,7 +135,7 @@ impl Work {
         self.marked.set_len(first + leaves.len());
     }
 
-    /// Counts the full inner nodes, until no further node becomes full.
+    /// Counts each full inner node at its parent, until no further node becomes full.
     pub(crate) fn count_full_nodes(&mut self, nodes: &mut Nodes) {
         let mut counted = 0;
         while counted < self.full_nodes.len() {
@@ -183,7 +183,7 @@ fn add_touched(touched: &mut Stack<Touched>, nodes: &mut Nodes, node: NodeId, ta
     place
 }
 
-/// Adds leaves to the set, which has one bit per leaf.
+/// Adds leaves to a set of one bit per leaf. Fails if a leaf is out of range or repeated.
 #[inline]
 fn put_in_set(in_set: &mut [u64], leaves: u32, chunk: &[u32]) -> Result<(), LeafError> {
     for &leaf in chunk {

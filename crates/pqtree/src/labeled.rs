@@ -30,13 +30,13 @@ use names::{Mark, Names, mix, mixed_hash};
 /// label. Adding or removing leaves rebuilds the table of labels in O(n). Two trees are equal if
 /// they admit the same orders of the same labels.
 ///
-/// Methods that do not involve labels are left to [`tree`](Self::tree): access to nodes, walks,
+/// Call methods that do not involve labels on [`tree`](Self::tree): access to nodes, walks,
 /// [`bytes`](PqTree::bytes). There is no `write_frontier`, because an iterator of references is
 /// enough; no `canonical`, which would need ordered labels; and no `reserve`, because each new
 /// label costs O(n) anyway.
 ///
-/// With the feature `serde`, it is serialised as the tree and the labels by leaf, `{"tree": "(0
-/// 1)", "labels": ["ant", "bee"]}`.
+/// With the feature `serde`, it is serialised as the text of the tree, such as `(0 1)`, in a field
+/// `tree`, and the labels by leaf in a field `labels`.
 ///
 /// ```
 /// # use pqtree::Labeled;
@@ -106,7 +106,7 @@ impl<T: Eq + Hash> Labeled<T> {
     ///
     /// # Errors
     ///
-    /// If no leaf has one of the labels.
+    /// If one of the labels belongs to no leaf.
     pub fn leaves<'a, Q: Eq + Hash + ?Sized + 'a>(
         &self,
         set: impl IntoIterator<Item = &'a Q>,
@@ -263,7 +263,7 @@ impl<T: Eq + Hash> Labeled<T> {
         }
     }
 
-    /// Lists another tree's leaves in the order of this tree's, if the trees have the same labels.
+    /// For each leaf, returns the leaf of `other` with its label. `None` if the labels differ.
     fn leaves_in(&self, other: &Self) -> Option<Vec<u32>> {
         let leaves = 0..self.tree.len();
         let other_leaves = leaves.map(|leaf| other.leaf(self.label(leaf)));

@@ -23,7 +23,7 @@ impl PqTree {
     /// all sets can be reduced. The tree is unchanged.
     ///
     /// The result is minimal by inclusion; another conflict may have fewer sets. No index is larger
-    /// than the first set that is refused in order.
+    /// than that of the first set that is refused when all are reduced in order.
     ///
     /// *Cost*: reducing all sets, once for each set of the result and once more.
     ///

@@ -16,8 +16,7 @@ impl NodeId {
         Self(leaf)
     }
 
-    /// The index of this node in a side table of
-    /// [`PqTree::node_bound`](crate::PqTree::node_bound) entries.
+    /// The index in a table of [`PqTree::node_bound`](crate::PqTree::node_bound) entries.
     pub const fn index(self) -> usize {
         self.0 as usize
     }

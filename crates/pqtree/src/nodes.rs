@@ -34,8 +34,8 @@ pub(crate) const MAX_LEAVES: u32 = 1 << 29;
 /// The number of nodes that are processed together, so that their loads overlap.
 pub(crate) const CHUNK: usize = 32;
 
-/// Returns an empty list with room for `count` items. `leaves` is the number of leaves of a tree
-/// that needs them.
+/// Returns an empty list with room for `count` items. `leaves` is the number of leaves of the tree,
+/// for the error.
 pub(crate) fn room<T>(count: usize, leaves: u32) -> Result<Vec<T>, LeafError> {
     let mut list = Vec::new();
     let reserved = list.try_reserve_exact(count);
@@ -43,8 +43,8 @@ pub(crate) fn room<T>(count: usize, leaves: u32) -> Result<Vec<T>, LeafError> {
     Ok(list)
 }
 
-/// All nodes of a tree. Nodes `0..leaves` are the leaves, and node `base + s` is in slot `s`. The
-/// numbers between them are reserved for new leaves.
+/// All nodes of a tree. Nodes `0..leaves` are the leaves, and inner node `base + s` is in slot `s`.
+/// The numbers between them are reserved for new leaves.
 ///
 /// *Invariant*: the root's `up` is `NONE`; the `up` of any other live node leads, through forwards,
 /// to its parent.
@@ -99,7 +99,7 @@ impl Nodes {
         let ids = (0..leaves).map(NodeId);
         let mut up = room(leaves as usize + 1, leaves)?;
         up.extend(ids.clone().map(|_| root).chain([NodeId::NONE]));
-        // Wrapping gives the first leaf the sibling NONE.
+        // Wrapping gives leaf 0 the sibling `NONE`, which is `u32::MAX`.
         let pairs = ids.map(|id| [NodeId(id.0.wrapping_sub(1)), NodeId(id.0 + 1)]);
         let mut siblings = room(leaves as usize + 1, leaves)?;
         siblings.extend(pairs.chain([[NodeId::NONE; 2]]));
@@ -127,8 +127,7 @@ impl Nodes {
         self.tags[self.slot(node)]
     }
 
-    /// Writes a mark over a tag, or restores the tag. Not logged, because no mark outlives its
-    /// reduction.
+    /// Writes a mark over a tag, or restores the tag. Not logged: marks are temporary.
     pub(crate) fn put_tag(&mut self, node: NodeId, tag: Tag) {
         let slot = self.slot(node);
         self.tags[slot] = tag;
@@ -224,8 +223,8 @@ impl Nodes {
         black_box(sum);
     }
 
-    /// Loads the `up` and the siblings of leaves, for the same reason: a small set takes more
-    /// branches than loads.
+    /// Loads the `up` and the siblings of leaves early, like [`load_parents`](Self::load_parents).
+    /// Worth its loads for small sets only.
     #[inline]
     pub(crate) fn load_leaves(&self, leaves: &[u32]) {
         let load = |&leaf: &u32| self.up[leaf as usize].0 ^ self.siblings[leaf as usize][0].0;
@@ -299,7 +298,7 @@ impl Nodes {
         self.siblings.truncate(self.base as usize + slots);
     }
 
-    /// Undoes a write. `list` is the part of a list of changed nodes that was undone so far.
+    /// Undoes a write. `list` collects a list of changed nodes until its start is undone.
     pub(crate) fn undo(&mut self, write: Write, list: &mut Vec<NodeId>, changed: &mut Vec<NodeId>) {
         match write {
             Write::Up(node, up) => self.up[node.index()] = up,

@@ -77,8 +77,8 @@ impl PqTree {
                 return;
             }
             // Digits in the bases 2, 3, …: the number of places by which the last child but one
-            // moves back, then the last but two, and so on. Once the base exceeds the rest of the
-            // number, this is the last digit that is not zero, so there are few steps.
+            // moves back, then the last but two, and so on. When a base exceeds the rest of the
+            // number, all later digits are zero, so few children move.
             digits.clear();
             digits.extend((2..=children.len() as u128).map(&mut digit));
             for (place, &digit) in digits.iter().enumerate().rev() {
@@ -122,8 +122,7 @@ impl PqTree {
         })
     }
 
-    /// Returns the leaves from left to right, after `choose` has arranged the children of each
-    /// node.
+    /// Returns the leaves from left to right, after `choose` has arranged each node's children.
     fn arrange(&self, mut choose: impl FnMut(Kind, &mut [NodeId])) -> Vec<u32> {
         let mut order = Vec::with_capacity(self.len() as usize);
         let mut to_come: Vec<NodeId> = self.root().into_iter().collect();

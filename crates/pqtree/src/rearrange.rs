@@ -1,31 +1,36 @@
 //! The step of a reduction that changes the tree. One rule replaces the classic templates.
 //!
-//! At the apex, the full children and the predecessors are gathered in a Q-node, `[predecessor full
-//! predecessor]`. Then each predecessor, which is partial, is dissolved into that Q-node, from the
-//! outside to the inside:
+//! A node is *full*, *partial* or *empty* if all, some or none of its leaves are in the set. The
+//! terminal path is the apex and the partial nodes. The *predecessors* of a node on it are its
+//! partial children: at most two of the apex, and at most one of any other node.
+//!
+//! An apex without predecessors changes only if it is a P-node: its full children move below a new
+//! P-node. In a P-node with predecessors, these and the full children move below a new Q-node,
+//! `[predecessor full predecessor]`; in a Q-node they already are in this order. Then each
+//! predecessor is dissolved into the Q-node, the empty part outside and the full part inside:
 //!
 //! ```text
-//!     [ … outer  partial  inner … ]   becomes   [ … outer  empty…  its predecessor  full…  inner …
-//!     ]
+//!     [ … outer  partial  inner … ]   becomes
+//!     [ … outer  empty…  its predecessor  full…  inner … ]
 //! ```
 //!
-//! The same is then done with its own predecessor, and so on down the path. The full children of a
-//! P-node become one child, below a new P-node if there are several; so do its empty children. The
-//! children of a Q-node are spliced in unchanged.
+//! The same follows for its own predecessor, and so on down the path. The full children of a P-node
+//! become one child, below a P-node if there are several; so do its empty children. The children of
+//! a Q-node are spliced in unchanged.
 //!
 //! *Source*: Hsu and McConnell (2003), section 3: splitting the terminal path. Ours moves only full
 //! children and predecessors, never empty children, and reuses the nodes that it dissolves.
 //!
-//! *Cost*: O(full children of the path's P-nodes + length of the path). Setting the parent of a few
-//! children adds a constant per Q-node: it is done only for a Q-node with few children, whose
-//! children then belong to a larger one.
+//! *Cost*: O(full children of the path's P-nodes + length of the path). The children of a small
+//! Q-node get their new parent at once. This adds only a constant per Q-node, because it is done
+//! for at most [`FEW`] children; a larger Q-node forwards its children to the new parent.
 
 use crate::node::{Kind, NodeId};
 use crate::nodes::Nodes;
 use crate::work::{NIL, Path, Touched, Work};
 
-/// The largest Q-node whose children get their new parent at once when it is spliced into another.
-/// For few children this is faster than forwards, which each lookup must follow.
+/// The maximum number of children of a Q-node that get their new parent at once when it is spliced
+/// into another. For few children this is faster than a forward, which lookups must follow.
 const FEW: u32 = 8;
 
 impl Work {
@@ -36,8 +41,8 @@ impl Work {
         path.predecessors[0] != NIL || (!touched.is_q() && touched.full() > 1)
     }
 
-    /// The home of a set that needs no rearranging: the node whose leaves are the set, or the
-    /// Q-node some of whose neighbouring children are the set.
+    /// Returns the home of a set that needs no rearranging: the node whose leaves are the set, or a
+    /// Q-node with the set as the leaves of some neighbouring children.
     pub(crate) fn home(&self, apex: u32) -> NodeId {
         let touched = &self.touched[apex];
         if touched.full() == 1 { self.marked[touched.last_full].node } else { touched.node }
@@ -115,7 +120,8 @@ impl Work {
         }
     }
 
-    /// Replaces a P-node by its parts. Returns the outer sibling of its predecessor.
+    /// Replaces a P-node by its empty part, predecessor and full part. Returns the node on the
+    /// outer side of the predecessor.
     fn split_p(
         &mut self,
         nodes: &mut Nodes,
@@ -157,7 +163,7 @@ impl Work {
         empty_part.unwrap_or(outer)
     }
 
-    /// Returns a P-node with its `count` remaining children as one part: itself or its only child.
+    /// Returns one node for the `count` remaining children of a P-node, if any: it or its child.
     fn only_part(&mut self, nodes: &mut Nodes, node: NodeId, count: u32) -> Option<NodeId> {
         match count {
             0 => {
@@ -177,8 +183,8 @@ impl Work {
         }
     }
 
-    /// Takes the full children out of a P-node. Returns the only one, or a new P-node above
-    /// several. The caller updates the degree of `from`.
+    /// Takes the full children, if any, out of a P-node. Returns the only one, or a new P-node
+    /// above them. The caller updates the degree of `from`.
     fn group(&mut self, nodes: &mut Nodes, from: &Touched) -> Option<NodeId> {
         if from.full() < 2 {
             let child = self.marked.get(from.last_full)?.node;
@@ -202,7 +208,7 @@ impl Work {
     }
 }
 
-/// Replaces a Q-node by its children. Returns the outer sibling of its predecessor.
+/// Replaces a Q-node by its children. Returns the node on the outer side of the predecessor.
 fn splice_q(
     nodes: &mut Nodes,
     center: NodeId,
@@ -230,7 +236,7 @@ fn splice_q(
     if predecessor == empty_end { outer } else { path.outer[0] }
 }
 
-/// Moves the nodes that exist to the front. Returns their number.
+/// Writes the nodes that exist to the front of `packed`. Returns their number.
 fn fill(packed: &mut [NodeId; 3], nodes: [Option<NodeId>; 3]) -> usize {
     let mut count = 0;
     for node in nodes.into_iter().flatten().filter(|&node| node != NodeId::NONE) {

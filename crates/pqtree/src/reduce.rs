@@ -1,10 +1,9 @@
 //! Reduction: keeps only the orders in which a set is consecutive.
 //!
 //! A reduction has three steps, each in a module of its own: [label](crate::label) the nodes,
-//! [check](crate::check) that the set can be made consecutive, and
-//! [rearrange](crate::rearrange) the tree. The first two write only marks. So
-//! [`can_reduce`](PqTree::can_reduce) runs the same code, and a failed reduction has nothing to
-//! undo.
+//! [check](crate::check) that the set can be made consecutive, and [rearrange](crate::rearrange)
+//! the tree. The first two write only marks, so a failed reduction has nothing to undo.
+//! [`can_reduce`](PqTree::can_reduce) runs these two.
 
 use crate::conflict::{LeafError, ReduceError};
 use crate::node::NodeId;
@@ -145,7 +144,7 @@ impl PqTree {
         Ok(reduced)
     }
 
-    /// Labels the nodes and checks the set.
+    /// Labels the nodes, and checks that the set can be made consecutive.
     fn find(&mut self, set: &[u32]) -> Result<Place, ReduceError> {
         if self.is_trivial(set) {
             return self.find_trivial(set);
@@ -174,7 +173,7 @@ impl PqTree {
     }
 }
 
-/// The place of a set that is consecutive or can be made so.
+/// The place of a set that is, or can be made, consecutive: its home, or its apex in `touched`.
 enum Place {
     Trivial(Option<NodeId>),
     Apex(u32),

@@ -19,7 +19,7 @@ impl Segments {
         Self { leaves, nodes: alloc::vec![(0, 0); 2 * leaves] }
     }
 
-    /// Adds to the numbers at `begin..end`.
+    /// Adds `amount` to the numbers at `begin..end`.
     pub(crate) fn add(&mut self, begin: usize, end: usize, amount: i64) {
         let (mut left, mut right) = (begin + self.leaves, end + self.leaves);
         let (first, last) = (left, right - 1);

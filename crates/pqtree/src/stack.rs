@@ -1,4 +1,4 @@
-//! A stack with room after its top, so that keeping or dropping an item needs no branch.
+//! A stack with spare entries after its top, so that keeping or dropping an item needs no branch.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
@@ -43,8 +43,8 @@ impl<T: Copy> Stack<T> {
         self.len += 1;
     }
 
-    /// Returns all items followed by room for `more`, with unspecified content. The caller keeps
-    /// new items by [`set_len`](Self::set_len).
+    /// Returns all items, followed by `more` entries of unspecified content. The caller keeps new
+    /// items by [`set_len`](Self::set_len).
     #[inline]
     pub(crate) fn with_room(&mut self, more: usize, fill: T) -> &mut [T] {
         let needed = self.len + more;

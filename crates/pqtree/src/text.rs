@@ -78,8 +78,7 @@ pub enum ParseError {
     },
     /// A bracket that is never closed, or a text with no tree or several.
     NotOneTree,
-    /// A leaf that is repeated or too large. A tree of n leaves has each number from 0 to n − 1
-    /// once.
+    /// A repeated leaf, or one that is too large. A tree of n leaves has each of 0 to n − 1 once.
     Leaf {
         /// The leaf.
         leaf: u64,

@@ -11,7 +11,7 @@ use crate::work::Work;
 /// `Clone` copies four arrays, 12 bytes per leaf and 24 per inner node; the copy has no open
 /// checkpoint and no [changed](Self::changed) nodes. Trees are equal, and have equal hashes, if
 /// they admit the same orders. The [default](Default) is the tree without leaves. `Debug` prints
-/// the text.
+/// the tree as text.
 #[derive(Clone)]
 pub struct PqTree {
     pub(crate) nodes: Nodes,
@@ -104,17 +104,17 @@ impl PqTree {
 
     /// Returns the parent of a node, or `None` for the root.
     ///
-    /// *Cost*: O(1), and a step for each Q-node that was merged into another since merged nodes
-    /// were last cleared. That is nearly always at most one step, and never more than n/16 + 8
-    /// unless a checkpoint is open.
+    /// *Cost*: O(1), plus a step for each merged Q-node between the node and its parent that was
+    /// not cleared yet. That is nearly always at most one step, and never more than n/16 + 8 unless
+    /// a checkpoint is open.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         self.assert_live(node);
         some(self.nodes.parent(node))
     }
 
     /// Returns the neighbours of a node in its parent's list of children, in no particular order:
-    /// which one comes next depends on the direction of a walk. Not meaningful for the root. In a
-    /// P-node any two children can be neighbours, whatever this list says.
+    /// the next one depends on the direction of a walk. Not meaningful for the root, which is in no
+    /// list. Below a P-node, this is only the stored order: any two children can be neighbours.
     ///
     /// ```
     /// # use pqtree::{NodeId, PqTree};
@@ -134,8 +134,7 @@ impl PqTree {
         if self.nodes.is_leaf(node) { 0 } else { self.nodes.tag(node).degree() }
     }
 
-    /// Returns the length of a side table with an entry for each node: the largest
-    /// [`NodeId::index`] plus one.
+    /// Returns the length that a table indexed by [`NodeId::index`] needs: all indices are smaller.
     pub fn node_bound(&self) -> usize {
         self.nodes.base as usize + self.nodes.tags().len()
     }
@@ -148,8 +147,7 @@ impl PqTree {
         live.fold((0, 0), |(p, q), tag| if tag.is_q() { (p, q + 1) } else { (p + 1, q) })
     }
 
-    /// Returns the memory that the tree holds, in bytes, including the working memory of
-    /// reductions.
+    /// Returns the memory of the tree in bytes, including the working memory of reductions.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.nodes.bytes() + self.work.bytes()
     }

@@ -2,8 +2,8 @@
 //! allocates or recurses, so deep trees are not a special case.
 //!
 //! The siblings of a node are an unordered pair, so a walk along a list remembers the previous
-//! node. The parent leads up from a list; which of the parent's siblings comes next is one bit per
-//! level. A walk keeps these bits for the lowest 512 levels. When it returns to a higher level, it
+//! node. At the end of the list it goes up; one bit per level says which sibling of the parent
+//! comes next. It keeps these bits for the lowest 512 levels. When it returns to a higher level, it
 //! searches the parent's list for its position. [`PqTree::write_frontier`] uses no parents: it
 //! keeps a word for each level that is not at its last child, in the unwritten part of its output.
 //!
@@ -56,8 +56,9 @@ impl PqTree {
         if next == NodeId::NONE {
             return;
         }
-        // *Invariant*: `written` leaves, then a gap, then the steps of all levels that are not at
-        // their last child. At least one leaf is left for each of these levels and for `next`.
+        // *Invariant*: `frontier` holds `written` leaves, then a gap, then the steps of all levels
+        // that are not at their last child. At least one leaf is left for each of these, and for
+        // `next`.
         let (mut written, mut stack) = (0, frontier.len());
         loop {
             if !self.nodes.is_leaf(next) {
@@ -187,7 +188,7 @@ pub(crate) struct Events<'a> {
     nodes: &'a Nodes,
     top: NodeId,
     at: At,
-    /// For each level above, the direction in which its list continues.
+    /// For each node that the walk is inside: true if its second sibling comes next.
     turns: Turns,
 }
 
@@ -251,11 +252,11 @@ impl Events<'_> {
     }
 }
 
-/// A stack of bits that keeps the last `MAX`.
+/// A stack of bits that keeps only the last `MAX` of them.
 #[derive(Clone, Debug, Default)]
 struct Turns {
     bits: [u64; 8],
-    /// The index of the next bit, and the number of kept bits before it.
+    /// The index of the next bit; `kept` bits before it are valid.
     next: u32,
     kept: u32,
 }
@@ -285,7 +286,7 @@ struct Step(u32);
 impl Step {
     const SECOND: u32 = 1 << 31;
 
-    /// The step to the first child of a list, whose only sibling comes next.
+    /// The step to the first child of a list, which has no sibling before it.
     fn first(nodes: &Nodes, child: NodeId) -> Self {
         Self::to(nodes, child, NodeId::NONE)
     }

@@ -5,10 +5,10 @@ use crate::nodes::{Nodes, Tag};
 use crate::stack::Stack;
 use alloc::vec::Vec;
 
-/// No index into [`Work::marked`] or [`Work::touched`].
+/// Marks a missing index into [`Work::marked`] or [`Work::touched`].
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// The marks of a reduction. Kept between reductions to reuse its memory.
+/// The marks of a reduction. The value is kept between reductions to reuse the memory.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     /// One bit per leaf: set if the leaf is in the set. All zero between reductions.
@@ -30,7 +30,7 @@ pub(crate) struct Work {
     /// Full children on their way from one node to another.
     pub(crate) moving: Vec<NodeId>,
     /// The inner nodes whose children changed in the last change of the tree. `NONE` at the end
-    /// stands for all.
+    /// stands for all inner nodes.
     pub(crate) changed: Vec<NodeId>,
 }
 
@@ -42,8 +42,8 @@ pub(crate) struct Marked {
     pub(crate) next: u32,
 }
 
-/// An inner node that is full, partial, or on the way from a partial node to the apex. It takes 16
-/// bytes, because every parent of a leaf of the set gets one.
+/// An inner node that is full, partial, or above a partial node on its path. Kept to 16 bytes,
+/// because there is one for every parent of a leaf of the set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touched {
     pub(crate) node: NodeId,
@@ -60,14 +60,14 @@ pub(crate) struct Touched {
 pub(crate) struct Path {
     /// True once a path has reached the node.
     pub(crate) climbs: bool,
-    /// True if a path has left the node upwards and, as far as is known, the node can lie below the
+    /// True if a path has left the node upwards and, as far as known, the node can be below the
     /// apex.
     pub(crate) fits: bool,
     /// The children through which paths came: places in `touched`, or `NIL`.
     pub(crate) predecessors: [u32; 2],
-    /// For a Q-node: next to each predecessor, the sibling on the side away from the full children.
-    /// Below the apex, while there is no predecessor: the first sibling after the block of full
-    /// children, on its inner side, and the full child next to it.
+    /// For a Q-node: the sibling of each predecessor on the side away from the full children. For a
+    /// Q-node below the apex, while it has no predecessor: the sibling next to the block of full
+    /// children on its inner side, and the full child next to that sibling.
     pub(crate) outer: [NodeId; 2],
     /// For a Q-node below the apex: the end where its full children are, or its only predecessor.
     pub(crate) full_end: NodeId,
@@ -141,7 +141,7 @@ impl Work {
         }
     }
 
-    /// Clears the marks of the leaves, as the last step.
+    /// Clears the bits of the leaves in `in_set`. The last step of a reduction.
     pub(crate) fn finish(&mut self, set: &[u32]) {
         for &leaf in set {
             if let Some(word) = self.in_set.get_mut(leaf as usize / 64) {

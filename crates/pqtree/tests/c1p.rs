@@ -8,8 +8,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// Returns the example. Builds it if it is older than its source, because `cargo test --test` does
-/// not.
+/// Returns the path of the example program. Builds it if it is older than its source, because
+/// `cargo test --test` does not build examples.
 fn program() -> PathBuf {
     // Tests are in `deps`, next to `examples`.
     let tests = std::env::current_exe().unwrap();

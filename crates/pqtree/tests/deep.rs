@@ -63,8 +63,8 @@ fn a_million_nested_nodes_need_little_stack() {
     std::thread::Builder::new().stack_size(256 << 10).spawn(work).unwrap().join().unwrap();
 }
 
-/// Reduces by a pair, then by the pair and one more leaf, and so on. Each reduction starts from a
-/// full node.
+/// Reduces by a pair, then by the pair and one more leaf, and so on. In each, all but one of the
+/// leaves are below one full node.
 #[test]
 fn reductions_nest_a_leaf_at_a_time() {
     let leaves = 3000;

@@ -205,7 +205,7 @@ fn a_failed_attempt_restores_the_tree() {
     assert!(four.bytes() < bytes + 1000);
 }
 
-/// Returns a tree with all slots in use, a node that was removed, and a node that never existed.
+/// Returns a tree with all slots in use, and nodes not in it: a removed one and one never made.
 fn gone() -> (PqTree, [NodeId; 2]) {
     let mut tree = tree("([0 1 2] (3 4))");
     let gone = tree.parent(NodeId::of_leaf(3)).unwrap();

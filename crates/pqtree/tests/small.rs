@@ -95,7 +95,9 @@ proptest! {
     #![proptest_config(config(150))]
 
     #[test]
-    fn reductions_agree_with_permutations((leaves, sets) in (1..=7u32).prop_flat_map(|n| (Just(n), sets(n)))) {
+    fn reductions_agree_with_permutations(
+        (leaves, sets) in (1..=7u32).prop_flat_map(|n| (Just(n), sets(n)))
+    ) {
         let (tree, model) = build(leaves, &sets);
         assert_eq!(orders(&tree), model);
         assert_eq!(tree.nth_order(model.len() as u128), None);
@@ -104,18 +106,23 @@ proptest! {
     }
 
     #[test]
-    fn queries_agree_with_permutations((leaves, sets) in (1..=6u32).prop_flat_map(|n| (Just(n), sets(n)))) {
+    fn queries_agree_with_permutations(
+        (leaves, sets) in (1..=6u32).prop_flat_map(|n| (Just(n), sets(n)))
+    ) {
         let (mut tree, model) = build(leaves, &sets);
         for order in permutations(leaves) {
             assert_eq!(tree.contains_order(&order), model.contains(&order));
         }
-        let fixed: Vec<Vec<u32>> =
-            subsets(leaves).filter(|set| model.iter().all(|order| is_consecutive(set, order))).collect();
+        let fixed: Vec<Vec<u32>> = subsets(leaves)
+            .filter(|set| model.iter().all(|order| is_consecutive(set, order)))
+            .collect();
         for set in subsets(leaves) {
             assert_eq!(tree.is_consecutive(&set), Ok(fixed.contains(&set)));
-            assert_eq!(tree.conflict(&set).expect("a set").is_none(), tree.can_reduce(&set).is_ok());
-            assert_eq!(tree.can_reduce(&set).is_ok(), model.iter().any(|order| is_consecutive(&set, order)));
-            let supersets = fixed.iter().filter(|other| set.iter().all(|leaf| other.contains(leaf)));
+            let can_reduce = tree.can_reduce(&set).is_ok();
+            assert_eq!(tree.conflict(&set).expect("a set").is_none(), can_reduce);
+            assert_eq!(can_reduce, model.iter().any(|order| is_consecutive(&set, order)));
+            let contains_set = |other: &&Vec<u32>| set.iter().all(|leaf| other.contains(leaf));
+            let supersets = fixed.iter().filter(contains_set);
             let smallest = supersets.min_by_key(|other| other.len()).expect("all leaves are one");
             let mut found = tree.smallest_consecutive_superset(&set).expect("a set");
             found.sort_unstable();
@@ -127,14 +134,19 @@ proptest! {
     }
 
     #[test]
-    fn equality_agrees_with_orders((leaves, one, two) in (1..=5u32).prop_flat_map(|n| (Just(n), sets(n), sets(n)))) {
+    fn equality_agrees_with_orders(
+        (leaves, one, two) in (1..=5u32).prop_flat_map(|n| (Just(n), sets(n), sets(n)))
+    ) {
         let ((one, one_model), (two, two_model)) = (build(leaves, &one), build(leaves, &two));
-        assert_eq!(one == two, one_model == two_model);
-        assert_eq!(one.canonical().to_string() == two.canonical().to_string(), one_model == two_model);
+        let is_equal = one_model == two_model;
+        assert_eq!(one == two, is_equal);
+        assert_eq!(one.canonical().to_string() == two.canonical().to_string(), is_equal);
     }
 
     #[test]
-    fn intersection_admits_the_common_orders((leaves, one, two) in (1..=6u32).prop_flat_map(|n| (Just(n), sets(n), sets(n)))) {
+    fn intersection_admits_the_common_orders(
+        (leaves, one, two) in (1..=6u32).prop_flat_map(|n| (Just(n), sets(n), sets(n)))
+    ) {
         let ((mut one, one_model), (two, two_model)) = (build(leaves, &one), build(leaves, &two));
         let both: BTreeSet<Order> = one_model.intersection(&two_model).cloned().collect();
         let before = one.to_string();
@@ -158,7 +170,8 @@ proptest! {
         })
     ) {
         let (tree, model) = build(leaves, &sets);
-        let rename = |leaf: &u32| kept.iter().position(|kept| kept == leaf).map(|place| place as u32);
+        let place = |leaf: &u32| kept.iter().position(|kept| kept == leaf);
+        let rename = |leaf: &u32| place(leaf).map(|place| place as u32);
         let projected: BTreeSet<Order> =
             model.iter().map(|order| order.iter().filter_map(rename).collect()).collect();
         assert_eq!(orders(&tree.project(&kept).expect("the leaves are different")), projected);
@@ -177,7 +190,8 @@ proptest! {
         let expected = model.iter().flat_map(|order| by_model.iter().map(move |inner| {
             let place = order.iter().position(|&other| other == leaf).expect("a leaf");
             let inner = inner.iter().copied().map(name);
-            order[..place].iter().copied().chain(inner).chain(order[place + 1..].iter().copied()).collect()
+            let (before, after) = (&order[..place], &order[place + 1..]);
+            before.iter().copied().chain(inner).chain(after.iter().copied()).collect()
         }));
         assert_eq!(orders(&replaced), expected.collect());
         replaced.rollback(undo);
@@ -194,7 +208,8 @@ proptest! {
         let mut inserted = tree.clone();
         assert_eq!(inserted.insert(), Ok(leaves));
         let fixed: Vec<Vec<u32>> = subsets(leaves)
-            .filter(|set| set.len() < leaves as usize && model.iter().all(|order| is_consecutive(set, order)))
+            .filter(|set| set.len() < leaves as usize)
+            .filter(|set| model.iter().all(|order| is_consecutive(set, order)))
             .collect();
         let is_p = tree.root().is_some_and(|root| tree.kind(root) != pqtree::Kind::Q);
         let expected: BTreeSet<Order> = permutations(leaves + 1).into_iter().filter(|order| {
@@ -223,13 +238,16 @@ proptest! {
     }
 
     #[test]
-    fn samples_cover_all_orders((leaves, sets) in (1..=4u32).prop_flat_map(|n| (Just(n), sets(n)))) {
+    fn samples_cover_all_orders(
+        (leaves, sets) in (1..=4u32).prop_flat_map(|n| (Just(n), sets(n)))
+    ) {
         let (tree, model) = build(leaves, &sets);
         let mut state = 1u64;
         let mut seen = std::collections::BTreeMap::new();
         for _ in 0..400 * model.len() {
             let order = tree.sample_with(|count| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state.wrapping_mul(6_364_136_223_846_793_005);
+                state = state.wrapping_add(1_442_695_040_888_963_407);
                 (((state >> 33) * u64::from(count)) >> 31) as u32
             });
             *seen.entry(order).or_insert(0u32) += 1;

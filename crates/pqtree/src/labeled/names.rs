@@ -50,7 +50,7 @@ impl<T> Names<T> {
 }
 
 impl<T: Eq + Hash> Names<T> {
-    /// Takes a label for each leaf. Fails with the index of a repeated one.
+    /// Takes a label for each leaf. Fails with the index of a repeated label.
     pub(super) fn new(labels: Vec<T>) -> Result<Self, usize> {
         let of_leaf: Vec<u32> = (0..labels.len() as u32).collect();
         let mut names =

@@ -61,7 +61,7 @@ impl<T> Labeled<T> {
         self.tree.restrictions().into_iter().map(|set| self.labels(set)).collect()
     }
 
-    /// The inner nodes whose children changed in the last successful reduction. See
+    /// The inner nodes whose children changed in the last change of the tree. See
     /// [`PqTree::changed`].
     pub fn changed(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.tree.changed()
@@ -88,9 +88,8 @@ impl<T: Eq + Hash> Labeled<T> {
     ///
     /// # Errors
     ///
-    /// If there is no order, or the first order repeats a label, or another order is not a
-    /// permutation of the first. The last error is [`LabeledError::Unknown`] with the index of the
-    /// order.
+    /// If there is no order, if the first order repeats a label, or if another is no permutation of
+    /// the first: then the error is [`LabeledError::Unknown`] with the index of that order.
     pub fn from_orders<O: AsRef<[T]>>(orders: &[O]) -> Result<Self, LabeledError>
     where
         T: Clone,

@@ -91,7 +91,7 @@ impl<T: Eq + Hash + FromStr> FromStr for Labeled<T> {
     }
 }
 
-/// Returns the tokens of a text, with numbers for the words, which go to `words`.
+/// Splits a text into tokens. Appends the labels to `words`; a leaf token is a label's index.
 fn tokens(text: &str, words: &mut Vec<String>) -> Result<Vec<Token>, ParseError> {
     let mut tokens = Vec::new();
     let mut rest = text.char_indices().peekable();

@@ -1,8 +1,8 @@
 //! Edits of lists of children: removing, inserting, moving.
 //!
-//! The parent keeps the two ends of a list, and each child keeps two siblings, in no order; `NONE`
-//! is next to the end children. So each link to a child is in a sibling or in an end of the list.
-//! [`relink`](Nodes::relink) updates either.
+//! The parent keeps the two ends of a list. Each child keeps two siblings, in no order, of which
+//! one is `NONE` at an end. So a child is linked from its siblings or, at an end, from the parent.
+//! [`relink`](Nodes::relink) updates either link.
 
 use crate::node::{Kind, NodeId};
 use crate::nodes::{CHUNK, Nodes};
@@ -43,8 +43,8 @@ impl Nodes {
         }
     }
 
-    /// Gives `count` children another parent, from `first` on and away from `before`. The caller
-    /// updates the list.
+    /// Gives `count` neighbouring children the parent `to`, from `first` on and away from its
+    /// sibling `before`. The caller updates the lists.
     pub(crate) fn give_children(&mut self, first: NodeId, before: NodeId, count: u32, to: NodeId) {
         let (mut child, mut previous) = (first, before);
         for _ in 0..count {
@@ -107,9 +107,9 @@ impl Nodes {
         self.set_degree(to, Kind::P, children.len() as u32);
     }
 
-    /// Swaps a leaf and the element above the root, at which the circle of a PC-tree is cut: the
-    /// number of the leaf then stands for that element, in its place. Returns the leaf and the
-    /// nodes above it. A second call swaps them back.
+    /// Cuts the circle of a PC-tree at a leaf: swaps the leaf with the element above the root,
+    /// where the circle is cut now. The number of the leaf then stands for that element. Returns
+    /// the leaf and the nodes above it. A second call swaps them back.
     ///
     /// Each of these nodes is a circle of its parent and its children. Its parent and the child on
     /// the path change roles, so the list of children begins at another place of the circle.

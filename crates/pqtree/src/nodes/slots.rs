@@ -40,8 +40,8 @@ impl Nodes {
         self.tags.reserve_exact(step);
     }
 
-    /// The number of slots to add at once: few, if memory is tight. Doubling would waste 12 MB on a
-    /// million leaves.
+    /// The number of slots to add at once: a smaller share for large trees. Doubling would waste 12
+    /// MB on a million leaves.
     fn step(&self) -> usize {
         let steps = if self.leaves < 1 << 18 { 8 } else { 128 };
         16 + (self.leaves / steps) as usize
@@ -64,11 +64,11 @@ impl Nodes {
         self.forwards += 1;
     }
 
-    /// Clears the forwards if there are many, or if this frees the slots that would otherwise be
-    /// added now. Does nothing while a checkpoint is open.
+    /// Clears the forwards if there are many, or if this saves allocating slots. Does nothing while
+    /// a checkpoint is open.
     ///
-    /// *Cost*: O(leaves), amortised over the merges that made the forwards: one for every 16
-    /// leaves, or every 128.
+    /// *Cost*: O(leaves), amortised over the merges that made the forwards: at least one for every
+    /// 128 leaves.
     pub(crate) fn compact(&mut self) {
         let is_short = self.free == NodeId::NONE && self.up.capacity() - self.up.len() < SPARE;
         let most = if is_short { self.step() } else { 8 + self.leaves as usize / 16 };
@@ -96,8 +96,8 @@ impl Nodes {
     }
 
     /// Reserves numbers for `more` leaves; the caller has checked the limit. Returns the amount by
-    /// which the numbers of inner nodes have grown: 0, or a large step, so that this is rare. Fails
-    /// if there is not enough memory.
+    /// which the numbers of inner nodes have grown: 0, or a large step, so that renumbering is
+    /// rare. Fails if there is not enough memory.
     pub(crate) fn reserve_leaves(&mut self, more: u32) -> Result<u32, LeafError> {
         if !self.must_renumber(more) {
             return Ok(0);
@@ -140,7 +140,7 @@ impl Nodes {
         shifted
     }
 
-    /// Maps node numbers to the new ones after `by` is added to all inner nodes.
+    /// Returns a function from old node numbers to new ones, when `by` is added to all inner nodes.
     fn shift(&self, by: u32) -> impl Fn(NodeId) -> NodeId + 'static {
         let base = self.base;
         move |node| {

@@ -23,7 +23,7 @@ impl Tag {
         Self(if kind == Kind::Q { degree | Q_BIT } else { degree })
     }
 
-    /// The mark of a node whose marks are at `place`.
+    /// The tag of a marked node, whose marks are at `place`.
     pub(crate) fn mark(place: u32) -> Self {
         Self(place | MARK_BIT)
     }
@@ -46,7 +46,7 @@ impl Tag {
         self != Self::VACANT
     }
 
-    /// The number of children. The node must not be marked; the same holds for the kind.
+    /// The number of children. The node must not be marked; the same holds for `is_q`.
     pub(crate) fn degree(self) -> u32 {
         self.0 & !Q_BIT
     }
@@ -55,7 +55,7 @@ impl Tag {
         self.0 & Q_BIT != 0
     }
 
-    /// The raw bits, to make loads of tags depend on each other.
+    /// The raw bits. Combining them forces the tags to be loaded.
     pub(crate) fn bits(self) -> u32 {
         self.0
     }
