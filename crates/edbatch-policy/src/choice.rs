@@ -20,7 +20,8 @@ use crate::{
 /// assert_eq!("beam:32".parse(), Ok(PolicyChoice::Beam(32, None)));
 /// assert_eq!("tree.json".parse(), Ok(PolicyChoice::File("tree.json".into())));
 /// let error = "beam:none".parse::<PolicyChoice>().unwrap_err();
-/// assert_eq!(error.to_string(), "expected beam:WIDTH with a width of at least 1, got `beam:none`");
+/// let expected = "expected beam:WIDTH with a width of at least 1, got `beam:none`";
+/// assert_eq!(error.to_string(), expected);
 /// assert!("exact:0.5".parse::<PolicyChoice>().is_ok());
 /// assert!("exact:1e-12".parse::<PolicyChoice>().is_err(), "less than a nanosecond");
 /// ```
@@ -158,7 +159,7 @@ impl fmt::Display for PolicyChoice {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ChoiceError {
-    /// There is no word.
+    /// The name is empty.
     Empty,
     /// An unknown variant of `critical`.
     Critical(String),
@@ -172,9 +173,8 @@ impl fmt::Display for ChoiceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str(
-                "expected depth, by-depth, agenda, sufficient, critical, critical:pair, critical:soft, \
-                 beam:WIDTH[:SECONDS], exact[:SECONDS] or a learned policy's \
-                 file",
+                "expected depth, by-depth, agenda, sufficient, critical, critical:pair, \
+                 critical:soft, beam:WIDTH[:SECONDS], exact[:SECONDS] or a learned policy's file",
             ),
             Self::Critical(word) => {
                 write!(f, "expected critical, critical:pair or critical:soft, got `{word}`")

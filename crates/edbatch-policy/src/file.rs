@@ -62,7 +62,7 @@ const PAIRS: &str = "pairs";
 const MAX_KINDS: usize = 1 << 16;
 /// The largest transition table, in entries, that a file may ask for.
 const MAX_ENTRIES: usize = 1 << 26;
-/// The largest power, and the largest of the other constants: sums of urgencies stay finite.
+/// The largest power, and the largest other constant. They keep sums of urgencies finite.
 const MAX_POWER: f64 = 24.0;
 const MAX_CONSTANT: f64 = 1e6;
 
@@ -180,7 +180,7 @@ impl Learned {
         &self.trained
     }
 
-    /// The table, the rule, or the policy that is as good.
+    /// The table, the rule, or the policy that learning did not beat.
     #[must_use]
     pub fn content(&self) -> &LearnedContent {
         &self.content

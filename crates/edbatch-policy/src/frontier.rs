@@ -25,7 +25,7 @@ pub struct Frontier {
     /// The nodes, followed by a sentinel that marks the end of the last node's users.
     nodes: Vec<Node>,
     /// The users of each node, ascending: from its `first_user` to the `first_user` of the next
-    /// node. The rest is spare.
+    /// node. The rest of the list is spare.
     users: Vec<NodeId>,
     /// The users of a few nodes of a batch; the rest is spare.
     gathered: Vec<NodeId>,
@@ -194,8 +194,8 @@ impl Frontier {
         })
     }
 
-    /// Calls `each` for the users of some ready nodes that wait for one argument only, with their
-    /// kinds. (A user that reads its last argument twice waits for two.)
+    /// Calls `each` with each user of the `ready` nodes that waits for one argument only, and its
+    /// kind. (A user that reads its last argument twice waits for two.)
     #[inline]
     pub(crate) fn for_each_released<'a>(
         &self,
@@ -366,7 +366,7 @@ impl Frontier {
 }
 
 /// Returns the initial value of `pending` for a node, and adds arguments that exceed 16 bits to
-/// `overflow`. Nodes come in ascending order.
+/// `overflow`. Must be called in ascending order of nodes.
 #[inline]
 fn pending(node: NodeId, arguments: usize, overflow: &mut Vec<(NodeId, u32)>) -> u16 {
     if arguments > MAX_PENDING {

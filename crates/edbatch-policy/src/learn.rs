@@ -3,12 +3,12 @@
 //! This module has the Q-learning; [`learn_rule`] is in `learn/rule.rs`.
 //!
 //! *Source*: §2.3 of the paper, with the constants of the authors' program, which are the defaults
-//! of [`LearningConfig`]. The reward of a batch is `-1 + α × ratio`, with the ratio the right way
-//! up (see [`KindFrontiers`]). Returns are bootstrapped after N steps.
+//! of [`LearningConfig`]. The reward of a batch is `-1 + α × ratio`, with the ratio of
+//! [`KindFrontiers`], which the paper prints upside down. Returns are bootstrapped after N steps.
 //!
 //! Ours differs in four ways. A return of more than N steps is continued with the value of the
-//! state in which it ends. (The authors clip that value at 0. Rewards are never positive, so they
-//! never add anything.) It learns on several mini-batches in turn. It keeps the table that is best
+//! state in which it ends. (The authors clip that value to at least 0. Rewards are never positive,
+//! so it is always 0.) It learns on several mini-batches in turn. It keeps the table that is best
 //! on other mini-batches, which are held out. In a state without an entry
 //! [`Critical`](crate::Critical) decides.
 //!
@@ -50,8 +50,8 @@ pub struct LearningConfig {
     pub episodes: usize,
     /// Number of episodes between two evaluations on the mini-batches held out. Default: 50.
     pub evaluate_every: usize,
-    /// Stop when the number of batches on these is at most this multiple of the lower bound.
-    /// Default: 1.01.
+    /// Stop when the number of batches on the mini-batches held out is at most this multiple of the
+    /// lower bound. Default: 1.01.
     pub good_enough: f64,
 }
 

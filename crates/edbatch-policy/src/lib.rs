@@ -18,10 +18,11 @@
 //!
 //! # Which policy to choose
 //!
-//! When in doubt, use a default [`Scheduler`]. It runs kind after kind ([`InOrder`]) if no two
-//! kinds read each other, and otherwise uses [`Critical`]. It needs no training, and on trees,
-//! taggers and single lattices it is provably optimal. If a batch costs much more than scheduling,
-//! use a learned rule: it makes fewer batches on unseen graphs, and takes a little more time.
+//! When in doubt, use a default [`Scheduler`]. If no two kinds read each other, it runs all nodes
+//! of one kind, then all of the next ([`InOrder`]). Otherwise it uses [`Critical`]. It needs no
+//! training, and on trees, taggers and single lattices it is provably optimal. If a batch costs
+//! much more than scheduling, use a learned rule: it makes fewer batches on unseen graphs, and
+//! takes a little more time.
 //!
 //! The table shows the number of batches divided by the lower bound, on unseen mini-batches of 64:
 //! two-type trees, newswire lattices, and newswire lattices whose sums are nodes. Time is the
@@ -46,11 +47,11 @@
 //! | [`exhaustive`](fn@exhaustive) | exponential | none | optimal | optimal | optimal | | tests |
 //!
 //! The default is not `critical:pair`, because the gain is too small. Of our models only two-type
-//! trees and folded lattices have kinds without an order. On folded lattices, `critical:pair` makes
-//! 0.5 % fewer batches (`edbatch infer --policy critical:pair --stats`: 980 instead of 985 on
+//! trees and folded lattices have kinds that read each other. On folded lattices, `critical:pair`
+//! makes 0.5 % fewer batches (`edbatch infer --policy critical:pair --stats`: 980 instead of 985 on
 //! newswire), and scheduling takes up to 10 % longer, which is 2 % of their total time at 128
-//! elements. The difference was not measurable. If sums are nodes, as in the paper, it makes 2 %
-//! fewer batches.
+//! elements. The difference in total time was not measurable. If sums are nodes, as in the paper,
+//! it makes 2 % fewer batches.
 //!
 //! # Waves
 //!
@@ -66,18 +67,18 @@
 //! Up to 10⁵ nodes, a run takes 5 to 14 ns per node by default, and 7 to 15 ns with an [`Fsm`]
 //! (`cargo xtask bench --only growth`). On lattices and chains of 10⁶ nodes it takes 20 to 30 ns.
 //! Such a graph does not fit in the cache. The nodes of a batch are in different instances, so each
-//! node, its list of users and the users themselves are separate cache misses: nearly half of the
-//! time. Storing the position of the users with the node in the queue would save one of the three,
-//! but makes mini-batches of 3,000 nodes, the common case, 10 to 18 % slower.
+//! node, its list of users and the users themselves are separate cache misses, which take nearly
+//! half of the time. Storing the position of the users with the node in the queue would save one of
+//! the three, but makes mini-batches of 3,000 nodes, the common case, 10 to 18 % slower.
 //!
 //! # Learning
 //!
 //! [`learn_rule`](fn@learn_rule) learns the constants of a [`LookAhead`] by counting batches: a
 //! weight for each pair of kinds that compete, and three numbers. [`learn`](fn@learn) learns the
 //! table of an [`Fsm`] by the paper's Q-learning. [`Learned`] reads and writes both as JSON. Before
-//! learning, [`set_aside`] some mini-batches, and [`compare`] the result with the policies that
-//! need no learning on these. `learn_rule` does so itself, and returns no rule if one of them is as
-//! good.
+//! learning, [`set_aside`] some mini-batches, and [`compare`] the result on these with the policies
+//! that need no learning. `learn_rule` compares on the mini-batches held out, and returns no rule
+//! if such a policy is as good.
 //!
 //! [`Chains`] and [`KindFrontiers`] compute the properties that the better policies use. Search and
 //! learning run on a [`quotient`](fn@quotient). [`lower_bound`] bounds the number of batches of any

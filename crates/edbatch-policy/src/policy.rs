@@ -10,22 +10,21 @@ pub type AnyPolicy = Box<dyn Policy + Send>;
 /// Decides which kind runs next.
 ///
 /// A policy reads the frontier and never changes it. It updates its own data when [`next`] is
-/// called. So a run may be in progress when it is started, it need not be called for every batch,
-/// and its choice need not be followed. [`Beam`](crate::Beam) is the exception: it plans the whole
-/// run when it is started, so it must be called for every batch, and its choices must be followed.
+/// called. So it may be started in the middle of a run, it need not be called for every batch, and
+/// its choices need not be followed. [`Beam`](crate::Beam) is the exception: it plans the whole run
+/// when it is started, so it must be called for every batch, and its choices must be followed.
 ///
 /// [`next`]: Self::next
 pub trait Policy {
     /// Starts with a new graph. Memory is reused.
     fn start(&mut self, frontier: &Frontier);
 
-    /// Returns the kind of the next batch, which must have a ready node. Called only while a node
-    /// remains.
+    /// Returns the kind of the next batch, which must have a ready node. Called while nodes remain.
     fn next(&mut self, frontier: &Frontier) -> Kind;
 
-    /// Returns the number of ready nodes of `kind` in the next batch, in the order in which they
-    /// became ready. By default the batch has all of them, as in Alg. 1. [`Depth`](crate::Depth)
-    /// and [`ByDepth`](crate::ByDepth) run fewer.
+    /// Returns the size of the next batch, which runs this many ready nodes of `kind`, in the order
+    /// in which they became ready. By default it runs all of them, as in Alg. 1.
+    /// [`Depth`](crate::Depth) and [`ByDepth`](crate::ByDepth) run fewer.
     fn count(&self, frontier: &Frontier, kind: Kind) -> usize {
         frontier.ready(kind).len()
     }
@@ -42,8 +41,7 @@ pub trait Policy {
         None
     }
 
-    /// Returns a policy for another thread that makes the same choices. It shares no data with this
-    /// one.
+    /// Returns a policy that makes the same choices, for another thread. The two share no data.
     fn fork(&self) -> AnyPolicy;
 }
 

@@ -7,9 +7,9 @@ use crate::{AnyPolicy, ByDepth, Critical, Depth, Frontier, InOrder, schedule_int
 
 /// Schedules graphs and reuses its memory.
 ///
-/// The default scheduler tries [`InOrder`] first, which builds no frontier and always finds the
-/// minimum number of batches. If the kinds have no order, it uses [`Critical`]. A scheduler with a
-/// policy always uses that policy.
+/// The default scheduler tries [`InOrder`] first, which builds no frontier and finds the minimum
+/// number of batches. It fails if the kinds have no order; then [`Critical`] is used. A scheduler
+/// with a policy always uses that policy.
 ///
 /// ```
 /// use edbatch_graph::{Schedule, parse_text};
@@ -34,8 +34,7 @@ pub struct Scheduler {
 enum First {
     None,
     InOrder(InOrder),
-    /// `InOrder` makes the same batches as `ByDepth` if the kinds have an order, in a third of the
-    /// time.
+    /// If the kinds have an order, `InOrder` makes the batches of `ByDepth` in a third of the time.
     InOrderOrByDepth(InOrder, Box<ByDepth>),
 }
 
@@ -103,8 +102,7 @@ impl Scheduler {
         self.policy.unseen()
     }
 
-    /// Returns a scheduler for another thread that makes the same choices. It shares no data with
-    /// this one.
+    /// Returns a scheduler that makes the same choices, for another thread. The two share no data.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self { first: self.first.fork(), ..Self::by(self.policy.fork()) }

@@ -15,7 +15,7 @@ use crate::policy::run;
 use crate::{AnyPolicy, Chains, Critical, Frontier, Policy, quotient};
 use beam::Problem;
 
-/// The maximum number of bytes for the states of a level.
+/// The maximum number of bytes for the states of a level of the search.
 const MAX_BYTES: usize = 1 << 30;
 
 /// The result of a search.
@@ -34,9 +34,9 @@ pub struct Found {
 
 /// Plans the whole run by a beam search when it is started, and then returns the plan step by step.
 ///
-/// With a time limit it doubles the width from 1 up to its own, and takes the best schedule found
-/// when the time is over. That schedule is never longer than [`Critical`]'s, and may depend on the
-/// speed of the machine. The search also ends, with its best schedule, when memory is exhausted.
+/// With a time limit it searches with doubled width, from 1 up to the given width, and takes the
+/// best schedule found in that time. That schedule is never longer than [`Critical`]'s, and may
+/// depend on the speed of the machine. The search also ends when memory is exhausted.
 #[derive(Clone, Debug)]
 pub struct Beam {
     widths: RangeInclusive<usize>,

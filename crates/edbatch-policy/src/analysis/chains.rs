@@ -5,17 +5,17 @@
 //! the longest chains is the paper's lower bound (appendix A). Paths may pass through nodes of
 //! other kinds: chains are transitive.
 //!
-//! Heights are computed from users to arguments. A row has one counter per kind: the maximum number
-//! of nodes of that kind on a path that starts at a user of the node. It is the element-wise
-//! maximum of the users' rows, each with one more for the user's own kind. A kind whose nodes all
-//! lack arguments follows no other node and needs no counter. If no node reads the nodes of a kind,
-//! all of them have height 1.
+//! Heights are computed from users to arguments. Each node has a row of one counter per kind: the
+//! maximum number of nodes of that kind on a path that starts at a user of the node. It is the
+//! element-wise maximum of the users' rows, each with one more for the user's own kind. A kind
+//! whose nodes all lack arguments follows no other node and needs no counter. If no node reads the
+//! nodes of a kind, all of them have height 1.
 //!
 //! Kinds are independent, so they are computed in blocks: a block of 16 counters of 8 bits is one
 //! register, and one array of rows serves all blocks. The loop runs over edges and not over nodes:
 //! the number of users of a node is hard to predict, and a branch misprediction costs more than the
-//! maximum. Every few edges, the rows that have seen all their edges are summed up in 16 bits per
-//! number, while they are still in the cache.
+//! maximum. Every 1024 edges, the rows that are complete are stored as heights and needs of 16
+//! bits, while they are still in the cache.
 //!
 //! If a chain has more than 254 nodes, or there are very many kinds, everything is computed with 8
 //! counters of 32 bits and numbers of 32 bits.
@@ -36,7 +36,7 @@ pub struct Chains {
     wide: Counters<u32, 8>,
     /// Selects the counters that hold the result.
     is_wide: bool,
-    /// The number of nodes of each height, from height 1 up; kind after kind.
+    /// The number of nodes of each height, from height 1 up, for kind 0, then kind 1 and so on.
     tally: Vec<u32>,
     /// The start of each kind in `tally`, and the end of the last kind.
     starts: Vec<usize>,
@@ -45,8 +45,8 @@ pub struct Chains {
     counted: Vec<Kind>,
 }
 
-/// Side by side, since they are read together. And small: the nodes of a batch are in different
-/// instances, so in a large mini-batch every access is a cache miss.
+/// The results for a node, side by side since they are read together. Small, because the nodes of a
+/// batch are in different instances: in a large mini-batch every access is a cache miss.
 #[derive(Clone, Copy, Debug)]
 struct NodeChains<N> {
     height: N,
@@ -68,7 +68,7 @@ impl Narrow<'_> {
 /// With at most this many kinds, and chains of at most 254 nodes, needs fit in 16 bits.
 const MAX_NARROW_KINDS: usize = 256;
 
-/// The number of edges between two checks for a long chain, and two sums of complete rows.
+/// The number of edges after which chains are checked for length, and complete rows stored.
 const EDGES_AT_ONCE: usize = 1 << 10;
 
 /// The counters of a block of kinds, and their results.
@@ -83,7 +83,7 @@ struct Counters<C: Counter, const L: usize> {
 /// The column of a kind in a block.
 #[derive(Clone, Copy, Debug)]
 struct Column<C, const L: usize> {
-    /// One at the kind's column.
+    /// 1 in the kind's column, and 0 elsewhere.
     one_more: [C; L],
     index: usize,
     may_chain: bool,
@@ -98,8 +98,7 @@ impl Chains {
         chains
     }
 
-    /// Computes the chains of another graph, in the same memory. Batches that have run make no
-    /// difference.
+    /// Computes the chains of another graph, in the same memory. Ignores which batches have run.
     pub fn reset(&mut self, frontier: &Frontier) {
         let kinds = (0..frontier.kinds()).map(Kind::new);
         self.counted.clear();
@@ -211,7 +210,7 @@ fn may_chain(frontier: &Frontier, kind: Kind) -> bool {
     frontier.has_arguments(kind) && frontier.is_read(kind)
 }
 
-/// A counter in a row. It saturates.
+/// A counter in a row. One of 8 bits saturates.
 trait Counter: Copy + Ord + Into<u32> {
     const ZERO: Self;
     const ONE: Self;

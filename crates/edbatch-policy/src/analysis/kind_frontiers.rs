@@ -75,7 +75,7 @@ impl KindFrontiers {
         self.built = false;
     }
 
-    /// Updates the counts to the batches that have run.
+    /// Updates the counts and sizes for the batches that have run.
     pub fn update(&mut self, frontier: &Frontier, chains: &Chains) {
         if !self.built {
             self.build(frontier, chains);
@@ -178,7 +178,7 @@ impl KindFrontiers {
         }
     }
 
-    /// Counts from arguments to users.
+    /// Fills the counts of a block, from arguments to users.
     fn count(&mut self, frontier: &Frontier, block: usize) {
         for node in 0..frontier.nodes() {
             let id = NodeId::new(node);

@@ -24,14 +24,14 @@ impl KindGraph {
         graph.clear();
         reads.clone().for_each(|_| _ = graph.add_node(()));
         for (kind, reads) in reads.enumerate() {
-            // petgraph visits the edges in the other direction: smaller kinds first.
+            // petgraph visits the last edge first, so it visits smaller kinds first.
             for read in (0..graph.node_count()).rev().filter(|read| reads & 1 << read != 0) {
                 graph.add_edge(NodeIndex::new(kind), NodeIndex::new(read), ());
             }
         }
     }
 
-    /// Calls `each` with the kinds of each component, ascending; components in their order.
+    /// Calls `each` with each component, in order. The kinds of a component are ascending.
     pub(crate) fn components(&mut self, mut each: impl FnMut(&[Kind])) {
         let Self { reads, tarjan, component } = self;
         tarjan.run(&*reads, |kinds| {

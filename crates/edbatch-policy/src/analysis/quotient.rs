@@ -7,9 +7,9 @@
 //! Only the [`urgency`](crate::Chains::urgency) differs: a merged node has the largest urgency of
 //! its nodes. Arguments are compared as a set, without order and multiplicity.
 //!
-//! The quotient of a mini-batch of chains is its longest chain, the quotient of trees has one node
-//! for each distinct sub-tree. Learning and search, which run the same graph many times, run on the
-//! quotient.
+//! The quotient of a mini-batch of chains is its longest chain, and the quotient of trees has one
+//! node for each distinct sub-tree. Learning and search, which run the same graph many times, run
+//! on the quotient.
 //!
 //! *Source*: hash-consing. *Cost*: O(nodes + edges), and a hash table of the distinct nodes.
 
@@ -49,7 +49,7 @@ pub fn quotient(frontier: &Frontier) -> Frontier {
     Frontier::weighted(&builder, weights)
 }
 
-/// Returns the graph of `frontier` without some of the kinds that no node reads.
+/// Returns the graph of `frontier` without the kinds that are removed, which no node may read.
 pub(crate) fn without_kinds(frontier: &Frontier, is_removed: impl Fn(Kind) -> bool) -> Frontier {
     let mut builder = Builder { kinds: frontier.kinds(), ..Builder::default() };
     let mut weights = Vec::new();
@@ -103,8 +103,7 @@ impl Dag for Builder {
     }
 }
 
-/// A hash for short slices of small numbers. Keys come from graphs, so collisions are not an
-/// attack.
+/// A hash for short slices of small numbers. Keys come from graphs, not from attackers.
 #[derive(Default)]
 struct Mix(u64);
 

@@ -33,7 +33,7 @@ impl Frontier {
         }
     }
 
-    /// Updates the users of a batch of one node, without the copy: there is nothing to overlap.
+    /// Updates the users of a batch of one node, without the copy: there are few cache misses.
     #[inline]
     pub(super) fn advance_users_of(&mut self, node: NodeId) {
         let (mut waiting, users, _) = self.split();

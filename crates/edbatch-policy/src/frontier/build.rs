@@ -1,4 +1,4 @@
-//! Building a frontier from a graph, in three passes of flat loops.
+//! Building a frontier from a graph, in three passes.
 //!
 //! The number of arguments or users of a node is hard to predict, and a branch misprediction costs
 //! more than copying them. So only the first pass, which reads the graph, runs node by node, and it
@@ -72,8 +72,8 @@ impl Frontier {
         }
     }
 
-    /// Sorts the edges by argument, with a counting sort. The counts become ends. A pass over the
-    /// edges in reverse order moves each end down to its start.
+    /// Sorts the edges by argument, with a counting sort. A prefix sum first turns the counts into
+    /// the end of each range. A reverse pass over the edges then decrements each end to its start.
     pub(super) fn link_users(&mut self) {
         let mut end = 0;
         let (last, nodes) = self.nodes.split_last_mut().expect("there is a sentinel");

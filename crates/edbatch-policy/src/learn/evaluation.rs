@@ -1,4 +1,4 @@
-//! Evaluation: counts the batches that a policy makes of some mini-batches.
+//! Evaluation: counts the batches of a policy on some mini-batches.
 
 use edbatch_graph::Dag;
 
@@ -19,7 +19,7 @@ pub struct Comparison {
     pub soft: usize,
     /// Number of batches by the learned policy.
     pub learned: usize,
-    /// Number of these batches in states that the policy's table does not have.
+    /// Number of batches by the learned policy in states that its table does not have.
     pub unseen: usize,
     /// Lower bound on the number of batches.
     pub bound: usize,
@@ -33,7 +33,7 @@ impl Comparison {
         [(Critical, self.critical), (CriticalPair, self.pair), (CriticalSoft, self.soft)]
     }
 
-    /// The best of these; of equally good ones the cheapest.
+    /// The policy with the fewest batches of these, and its batches. Of equals, the cheapest.
     #[must_use]
     pub fn best_unlearned(&self) -> (PolicyChoice, usize) {
         let best = self.unlearned().into_iter().min_by_key(|&(_, batches)| batches);
@@ -71,7 +71,7 @@ impl Evaluation {
         self.0.iter().map(|frontier| Chains::new(frontier).bound()).sum()
     }
 
-    /// The number of batches that a policy makes of some of the mini-batches.
+    /// Counts the batches of a policy on the mini-batches with the given indices.
     pub(super) fn batches_of(
         &mut self,
         indices: &[usize],
@@ -86,7 +86,7 @@ impl Evaluation {
         batches
     }
 
-    /// The number of batches that a policy makes of all mini-batches.
+    /// Counts the batches of a policy on all mini-batches.
     pub(super) fn batches(&mut self, policy: &mut (impl Policy + ?Sized)) -> usize {
         let all: Vec<usize> = (0..self.0.len()).collect();
         self.batches_of(&all, policy)

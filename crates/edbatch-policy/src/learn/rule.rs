@@ -39,7 +39,7 @@ pub struct RuleOutcome {
     pub episodes: usize,
     /// Number of mini-batches that the rule was learned on.
     pub mini_batches: usize,
-    /// The batches on the mini-batches held out, also of a rule that was dropped. If there was
+    /// The comparison on the mini-batches held out, even if the rule was dropped. If there was
     /// nothing to learn, the learned policy is `critical`.
     pub held_out: Comparison,
 }
@@ -50,7 +50,7 @@ const MINI_BATCHES: usize = 8;
 const RULES: usize = 12;
 /// Number of the best rules, towards which the mean moves.
 const ELITE: usize = 4;
-/// The step of the mean: 1 would move it all the way.
+/// The step of the mean: 1 would move it to the average of the best rules.
 const RATE: f64 = 0.5;
 /// The deviations of the last generation, divided by the initial ones.
 const LAST: f64 = 0.3;
@@ -101,8 +101,8 @@ pub fn learn_rule<D: Dag>(
     RuleOutcome { rule, episodes: done, mini_batches: train.len(), held_out }
 }
 
-/// The pairs of kinds whose second kind reads the first. Pairs with a kind that forms no chains are
-/// left out, because such a kind runs once and does not compete, unless there are only such pairs.
+/// The pairs of kinds whose second kind reads the first. Leaves out pairs with a kind without
+/// chains, which runs once and does not compete. If there are no other pairs, returns all of them.
 fn pairs(train: &[impl Dag]) -> Vec<(Kind, Kind)> {
     let mut all = BTreeSet::new();
     let mut chained = BTreeSet::new();

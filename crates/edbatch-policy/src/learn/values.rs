@@ -13,7 +13,7 @@ pub(super) struct Values {
     /// The value of kind `k` in state `s` is `values[s * kinds + k]`. It is -∞ if `k` is not a
     /// choice in `s`.
     values: Vec<f32>,
-    /// The choices that were made, with the same indices.
+    /// True for each choice that was made, at the same index.
     tried: Vec<bool>,
     /// The words and the numbers of the states, in the order of their first occurrence.
     seen: Vec<(Vec<Symbol>, usize)>,
@@ -38,7 +38,7 @@ impl Values {
     pub(super) fn intern(&mut self, word: &[Symbol]) -> Option<usize> {
         let rows = self.states.rows() + word.len();
         if rows > self.reserved {
-            // Twice as many rows; also as a table, and in lists that are copied to grow.
+            // For twice as many rows, their table, and copies of growing lists.
             if !is_available(rows.saturating_mul(6 * (128 + 16 * self.kinds))) {
                 return None;
             }
@@ -95,7 +95,7 @@ impl Values {
     }
 
     /// Returns the best choice in each state, among the choices that were made. Others still have
-    /// the value 0, which is larger than it should be.
+    /// the value 0, which is too large: rewards are never positive.
     pub(super) fn table(&self) -> FsmTable {
         let entry = |(word, state): &(Vec<Symbol>, usize)| {
             let tried = |kind| self.tried[state * self.kinds + kind];

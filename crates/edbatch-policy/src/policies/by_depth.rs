@@ -1,11 +1,11 @@
-//! Components of kinds in order, and batches by depth inside each component: few *waves*.
+//! Runs components of kinds in order, and batches by depth inside each component: few *waves*.
 //!
 //! A device that runs independent batches in parallel is limited by the number of waves, not of
 //! batches. A batch runs in the wave after the waves of all its arguments. Kinds that read each
 //! other form a component, and components have an order, as in [`InOrder`]. Inside a component,
 //! nodes of the same kind run together if their longest chains *within the component* have the same
-//! length. So no batch waits for the depth of another component, and outputs, which read all other
-//! kinds, run in a few batches at the end.
+//! length. So the depth in one component splits no batches of another, and outputs, which read all
+//! other kinds, run in a few batches at the end.
 //!
 //! If every component is a single kind, the batches are the same as with [`InOrder`]. Lattices have
 //! a component of several kinds; there it makes more batches than [`Critical`](crate::Critical), in
@@ -27,10 +27,9 @@ use crate::{AnyPolicy, Frontier, Policy};
 pub struct ByDepth {
     kinds: Vec<KindPlace>,
     components: Vec<Component>,
-    /// By node: the number of nodes before it on the longest chain of its component that ends at
-    /// it.
+    /// By node: the number of nodes before it on its component's longest chain that ends at it.
     levels: Vec<u32>,
-    /// By batch, some of them empty: its number of nodes; then the index of its next node.
+    /// By batch, some of them empty: first its number of nodes, later its next node's index.
     places: Vec<u32>,
     nodes_in_order: Vec<NodeId>,
     graph: KindGraph,
@@ -38,7 +37,7 @@ pub struct ByDepth {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct KindPlace {
-    /// The kinds that its nodes read, as a bit set.
+    /// The kinds that nodes of this kind read, as a bit set.
     reads: u64,
     component: usize,
     /// Its index in its component.
@@ -161,8 +160,8 @@ impl ByDepth {
     }
 }
 
-/// The same batches, one at a time. If there are more than 64 kinds, they form one component:
-/// batches by depth.
+/// Makes the same batches as [`ByDepth::schedule`], one at a time. More than 64 kinds form one
+/// component.
 impl Policy for ByDepth {
     fn start(&mut self, frontier: &Frontier) {
         let has_components = frontier.kinds() <= 64;

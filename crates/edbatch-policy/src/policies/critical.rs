@@ -25,22 +25,22 @@
 //! with the largest urgency: the sum of [`Chains::urgency`] over its ready nodes. Ties go to the
 //! smallest kind.
 //!
-//! Where the kinds have an order, running kind after kind is optimal too, and cheaper:
+//! Where the kinds have an order, completing each kind before the next is optimal too, and cheaper:
 //! [`InOrder`](crate::InOrder), which a [`Scheduler`](crate::Scheduler) tries first.
 //!
-//! By the paper's lemma, a kind whose ratio is 1 begins some shortest schedule. Such a kind always
-//! lowers the bound: a remaining node of height `M_t` has no remaining ancestor of its kind (that
-//! ancestor would be higher), so it is first among its kind, so it is ready. Choosing such a kind
-//! before others changes the mean number of batches by at most 0.1 % on the inputs tried, and
-//! counting ratios takes time.
+//! By the paper's lemma, a kind whose [ratio](crate::KindFrontiers) is 1 begins some shortest
+//! schedule. Such a kind always lowers the bound: a remaining node of height `M_t` has no remaining
+//! ancestor of its kind (that ancestor would be higher), so it is first among its kind, so it is
+//! ready. Choosing such a kind before others changes the mean number of batches by at most 0.1 % on
+//! the inputs tried, and computing ratios takes time.
 //!
 //! # Incremental updates
 //!
-//! For each kind and height there is the number of nodes that are not ready, and the position of
-//! the last ready one in the kind's queue. All nodes of a height are ready if the number is 0, and
-//! have run if the position is before the front of the queue. A node is visited once, after it has
-//! become ready. Nodes of a kind that no node reads are never visited: they have height 1 and
-//! urgency 0.
+//! `Critical` stores, for each kind and height, the number of nodes that are not ready, and the
+//! position of the last ready one in the kind's queue. If the number is 0, all nodes of the height
+//! are ready; if the position is also before the front of the queue, all have run. A node is
+//! visited once, after it has become ready. Nodes of a kind that no node reads are never visited:
+//! they have height 1 and urgency 0.
 //!
 //! *Cost*: O(edges × kinds) at the start, in steps of 16 kinds, then O(1) per node and O(ready
 //! kinds) per batch. It allocates nothing once it has seen the largest graph.
@@ -49,7 +49,7 @@ use edbatch_graph::{Kind, NodeId};
 
 use crate::{AnyPolicy, Chains, Frontier, Policy};
 
-/// Lowers the lower bound in every step where that is possible.
+/// Lowers the bound on the remaining batches in every step where that is possible.
 #[derive(Clone, Debug, Default)]
 pub struct Critical {
     chains: Chains,
@@ -75,8 +75,7 @@ struct KindState {
 struct HeightState {
     /// The number of nodes of this height that are not ready.
     waiting: u32,
-    /// The end of the reached nodes of this height: the index after the last of them in the
-    /// kind's queue.
+    /// The index after the last node of this height that was reached, in the kind's queue.
     end: u32,
 }
 

@@ -4,11 +4,11 @@
 //! two of them read each other, directly or through others. Then some kind reads only itself; once
 //! all its nodes have run, some other kind reads only itself and completed kinds; and so on.
 //!
-//! Such a kind has ratio 1: a node of it that is not ready waits for a remaining node of its own
-//! kind, so every node that is first among its kind is ready. By the paper's lemma, running it
-//! begins a shortest schedule. So **running kind after kind is optimal**, and the choice needs no
-//! look at single nodes: the number of batches of each kind is the length of its longest chain. It
-//! also keeps the weights of a kind in the cache from batch to batch.
+//! Such a kind has a [ratio](crate::KindFrontiers) of 1: a node of it that is not ready waits for a
+//! remaining node of its own kind, so every node that is first among its kind is ready. By the
+//! paper's lemma, running it begins a shortest schedule. So **completing each kind before the next
+//! is optimal**, and each kind needs as many batches as its longest chain has nodes. Its weights
+//! also stay in the cache from batch to batch.
 //!
 //! Trees, stacks of recurrent layers and translators have an order. Lattices do not: their two
 //! kinds of arcs read each other.
@@ -24,7 +24,8 @@ use edbatch_graph::{Dag, Kind, NodeId, Schedule};
 
 use crate::analysis::KindGraph;
 
-/// Runs kind after kind, if the kinds of a graph have an order. Its memory is reused.
+/// Schedules graphs whose kinds depend on each other without a cycle: all nodes of one kind, then
+/// all nodes of the next. Reuses its memory from graph to graph.
 #[derive(Debug, Default)]
 pub struct InOrder {
     kinds: Vec<KindLevels>,
@@ -39,9 +40,9 @@ pub struct InOrder {
 
 #[derive(Clone, Debug, Default)]
 struct KindLevels {
-    /// The kinds that its nodes read, as a bit set.
+    /// The kinds that nodes of this kind read, as a bit set.
     reads: u64,
-    /// For each level, which is a batch: its number of nodes; then the index of its next node.
+    /// For each level, which is a batch: first its number of nodes, later its next node's index.
     places: Vec<u32>,
 }
 
@@ -104,8 +105,7 @@ impl InOrder {
         true
     }
 
-    /// Finds the levels of all nodes and the order of the kinds. Returns false if they have no
-    /// order.
+    /// Finds the levels of all nodes and the order of the kinds. Returns false if there is none.
     fn find_levels(&mut self, dag: &impl Dag) -> bool {
         self.kinds.resize(dag.kinds(), KindLevels::default());
         for kind in &mut self.kinds {
@@ -129,7 +129,7 @@ impl InOrder {
         }
     }
 
-    /// Computes the levels of some nodes, and adds to the kinds that their kinds read.
+    /// Computes the levels of some nodes, and records which kinds their kinds read.
     fn visit(&mut self, dag: &impl Dag, nodes: Range<usize>) {
         let (kinds, levels) = (self.kinds.as_mut_slice(), self.nodes.as_mut_slice());
         for node in nodes.map(NodeId::new) {

@@ -11,8 +11,8 @@
 //!
 //! ```text
 //! U(t)           sum of the urgencies of the ready nodes of kind t
-//! released(t, s) sum of the urgencies of the users of kind s that wait only for one ready node of
-//! t score(t)       U(t) + max(released(t, t), max over s ≠ t of U(s) + released(t, s))
+//! released(t, s) sum of the urgencies of the users of kind s that wait only for a ready node of t
+//! score(t)       U(t) + max(released(t, t), max over s ≠ t of U(s) + released(t, s))
 //! ```
 //!
 //! * [`PairRule::pair`]: if exactly one kind lowers the bound, it runs, as with [`Critical`].
@@ -26,10 +26,10 @@
 //! Ties go to the kind with the larger urgency, then to the smaller kind. A user that reads the
 //! same node twice waits for two arguments and is not counted.
 //!
-//! *Cost*: like [`Critical`], and a visit to the users of the ready nodes of contested kinds. Of a
-//! kind with many ready nodes, a regular sample of at most 256 is visited; of many kinds, only the
-//! 64 most urgent. The most urgent kind is visited first, unless it wins even if it releases
-//! nothing; another kind is visited only if it can win by releasing as much as its own urgency. A
+//! *Cost*: like [`Critical`], and visits to the users of the ready nodes of the kinds that compete.
+//! Of a kind with many ready nodes, a regular sample of at most 256 is visited; of many kinds, only
+//! the 64 most urgent. The most urgent kind is visited first, unless it wins even if it releases
+//! nothing. Another kind is visited only if it would win by releasing as much as its own urgency. A
 //! visit is O(users + kinds).
 
 use edbatch_graph::{Kind, NodeId};

@@ -36,7 +36,7 @@ impl PairRule {
 
     /// The urgency of a node with these needs.
     pub(crate) fn urgency(&self, needs: u32) -> f64 {
-        // By squaring, like `Chains::urgency`, for the same bits.
+        // By multiplication: `powi` may give other bits on other machines.
         let (mut square, mut power, mut product) = (f64::from(needs), self.power, 1.0);
         while power > 0 {
             if power % 2 == 1 {

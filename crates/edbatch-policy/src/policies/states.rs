@@ -4,14 +4,12 @@
 
 use crate::Symbol;
 
-/// The known states. The number of a state is the row that its last symbol leads to; row 0 is the
-/// root.
+/// The known states. A state's number is the row that its last symbol leads to; row 0 is the root.
 #[derive(Clone, Debug)]
 pub(crate) struct States {
     features: usize,
     symbols: usize,
-    /// `next[r * symbols + s]` is the row that symbol `s` leads to from row `r`, or 0 if there is
-    /// none.
+    /// `next[r * symbols + s]` is the row that symbol `s` leads to from row `r`, or 0 for none.
     next: Vec<u32>,
 }
 

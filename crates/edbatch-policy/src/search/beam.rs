@@ -34,7 +34,7 @@ pub(crate) struct Problem {
     node_info: Vec<NodeInfo>,
     /// The start of each kind in [`State::waiting`].
     starts: Vec<u32>,
-    /// The column of counts of each kind.
+    /// The column of each kind in [`State::counts`], if it has one.
     column: Vec<Option<u32>>,
     columns: usize,
 }

@@ -51,8 +51,7 @@ fn figure_10_a_table_with_phase_is_optimal() {
     assert_eq!((schedule.len(), fsm.unseen()), (12, 0));
 }
 
-/// The minimum number of batches of all tables for an encoding: tries both kinds in every new
-/// state.
+/// The minimum number of batches of all tables for an encoding: tries both kinds in each new state.
 fn best_table(dag: &PlainDag, encoding: Encoding) -> usize {
     fn best(dag: &PlainDag, encoding: Encoding, table: &mut FsmTable) -> usize {
         let mut frontier = Frontier::new(dag);

@@ -84,7 +84,8 @@ impl Dag for Renumbered<'_> {
 }
 
 const FILE: &str = r#"{"format": "edbatch-policy", "version": 1, "kinds": ["leaf", "inner"],
-    "encoding": "base", "trained": {"on": "x", "mini_batches": 1, "episodes": 1, "batches": 2, "bound": 2},
+    "encoding": "base",
+    "trained": {"on": "x", "mini_batches": 1, "episodes": 1, "batches": 2, "bound": 2},
     "states": [{"state": ["leaf"], "run": "leaf"}, {"state": ["inner"], "run": "inner"}]}"#;
 
 /// Files written by version 0.2 of this crate.
@@ -196,9 +197,11 @@ fn unknown_and_missing_kinds_are_named() {
 }
 
 const RULE: &str = r#"{"format": "edbatch-policy", "version": 2, "kinds": ["leaf", "inner"],
-    "encoding": "pairs", "trained": {"on": "x", "mini_batches": 1, "episodes": 1, "batches": 2, "bound": 2},
+    "encoding": "pairs",
+    "trained": {"on": "x", "mini_batches": 1, "episodes": 1, "batches": 2, "bound": 2},
     "rule": {"power": 8, "lowering": 1.25, "second": 0.9},
-    "states": [{"state": ["leaf", "inner"], "weight": 1.5}, {"state": ["inner", "inner"], "weight": 0.75}]}"#;
+    "states": [{"state": ["leaf", "inner"], "weight": 1.5},
+    {"state": ["inner", "inner"], "weight": 0.75}]}"#;
 
 #[test]
 fn invalid_rules_are_rejected_with_a_reason() {
@@ -288,7 +291,7 @@ proptest! {
     }
 }
 
-/// The file says so, and is opened as that policy.
+/// The file names the best unlearned policy, and is opened as that policy.
 #[test]
 fn rule_that_is_not_better_is_not_written() {
     let dag = support::summed_lattices(0, 8);

@@ -8,8 +8,7 @@ use proptest::prelude::*;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-/// Runs kinds at random, and calls `look` before each batch with the frontier and the completed
-/// nodes.
+/// Runs random kinds, and calls `look` before each batch with the frontier and completed nodes.
 fn rollout(dag: &impl Dag, choices: &[u8], mut look: impl FnMut(&Frontier, &[bool])) {
     // A reused frontier must not depend on the graph before.
     let mut frontier = Frontier::new(&edbatch_graph::parse_text("2\n0 0\n3 1 0\n").unwrap());
@@ -42,8 +41,7 @@ fn best(kinds: impl Iterator<Item = Kind>, score: impl Fn(Kind) -> f64) -> Kind 
     kinds.reduce(|best, kind| if score(kind) > score(best) { kind } else { best }).unwrap()
 }
 
-/// Arguments are counted in 16 bits. One node has many arguments, another reads one node many
-/// times.
+/// Arguments are counted in 16 bits. One node reads many nodes, another reads one node many times.
 #[test]
 fn nodes_may_have_more_than_65535_arguments() {
     for arguments in [65_534, 65_535, 65_536, 131_070, 131_071, 200_000] {
@@ -84,7 +82,7 @@ fn chains_may_have_more_than_254_nodes() {
     }
 }
 
-/// Heights and needs are stored in 16 bits if they fit: chains of 230 nodes, kind after kind.
+/// Heights and needs are stored in 16 bits if they fit: chains of 230 nodes, one for each kind.
 #[test]
 fn needs_may_exceed_16_bits() {
     for kinds in [200_u16, 256, 257, 300] {
@@ -156,7 +154,7 @@ proptest! {
         });
     }
 
-    /// Updated at every step, or less often.
+    /// The counts are updated at every step, or less often.
     #[test]
     fn kind_frontiers_equal_their_definition(
         dag in support::dags(40, 7),
@@ -180,7 +178,7 @@ proptest! {
         });
     }
 
-    /// Also in memory that was used for another graph.
+    /// Heights are computed in new memory, and in memory that was used for another graph.
     #[test]
     fn heights_equal_their_definition(
         dags in prop::array::uniform2(support::dags(60, 40)),
@@ -215,7 +213,8 @@ proptest! {
             step += 1;
             if step % every == 0 {
                 let kind_frontiers = support::kind_frontiers(&dag, ran);
-                let ratio = |kind: Kind| frontier.ready(kind).len() as f64 / kind_frontiers[kind.index()] as f64;
+                let ready = |kind: Kind| frontier.ready(kind).len() as f64;
+                let ratio = |kind: Kind| ready(kind) / kind_frontiers[kind.index()] as f64;
                 assert_eq!(policy.next(frontier), best(frontier.ready_kinds(), ratio));
             }
         });

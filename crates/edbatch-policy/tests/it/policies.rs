@@ -34,7 +34,7 @@ fn learned(dag: &PlainDag, encoding: Encoding, episodes: usize) -> Fsm {
 
 const PAPERS: [Encoding; 3] = [Encoding::Base, Encoding::Max, Encoding::Sort];
 
-/// Also if the FSM is still in that state.
+/// The second kind replaces the first, even if the FSM is still in that state.
 #[test]
 fn fsm_runs_the_kind_that_was_inserted_last() {
     let mut dag = PlainDag::new(["a", "b"]);
@@ -110,8 +110,11 @@ proptest! {
     }
 
     #[test]
-    fn schedules_do_not_depend_on_reused_memory(a in support::dags(30, 4), b in support::dags(50, 5)) {
-        let fresh: Vec<_> = policies(&b).into_iter().map(|(_, mut p)| schedule(&b, &mut *p)).collect();
+    fn schedules_do_not_depend_on_reused_memory(
+        a in support::dags(30, 4), b in support::dags(50, 5)
+    ) {
+        let fresh = policies(&b).into_iter().map(|(_, mut p)| schedule(&b, &mut *p));
+        let fresh: Vec<_> = fresh.collect();
         let mut frontier = Frontier::default();
         let mut into = Schedule::new();
         for ((name, mut policy), fresh) in policies(&b).into_iter().zip(fresh) {

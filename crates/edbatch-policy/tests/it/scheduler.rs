@@ -34,7 +34,7 @@ proptest! {
         }
     }
 
-    /// That is optimal, and so is `Critical`.
+    /// The schedule is optimal, and so is that of `Critical`.
     #[test]
     fn default_runs_kind_after_kind_if_kinds_have_an_order(dag in support::dags(40, 5)) {
         let dag = ordered(&dag);
@@ -54,7 +54,9 @@ proptest! {
 
     /// Graphs with and without an order alternate. A fork makes the same schedules.
     #[test]
-    fn default_uses_critical_if_kinds_have_no_order(dags in prop::collection::vec(support::dags(80, 4), 1..4)) {
+    fn default_uses_critical_if_kinds_have_no_order(
+        dags in prop::collection::vec(support::dags(80, 4), 1..4)
+    ) {
         let mut scheduler = Scheduler::default();
         let (mut batches, mut others) = (Schedule::new(), Schedule::new());
         for dag in dags.iter().flat_map(|dag| [dag.clone(), ordered(dag)]) {

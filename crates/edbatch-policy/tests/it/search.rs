@@ -37,7 +37,9 @@ proptest! {
 
     /// A stopped search still returns a valid schedule, and claims no false proof.
     #[test]
-    fn branch_and_bound_may_be_stopped_at_any_time(dag in support::dags(30, 4), budget in 0_u64..50) {
+    fn branch_and_bound_may_be_stopped_at_any_time(
+        dag in support::dags(30, 4), budget in 0_u64..50
+    ) {
         let found = branch_and_bound(&dag, |states| states >= budget);
         prop_assert_eq!(replay(&dag, &found.kinds).check(&dag), Ok(()));
         if found.proved {
