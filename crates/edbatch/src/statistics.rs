@@ -25,7 +25,7 @@ pub struct Statistics {
     pub construct: Duration,
     /// Time to schedule batches.
     pub schedule: Duration,
-    /// Time to plan the memory of rows.
+    /// Time to plan the memory layout of rows.
     pub plan: Duration,
     /// Time to run batches and read results.
     pub execute: Duration,
@@ -36,8 +36,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Adds the counts and times of other mini-batches or parts of one. Does not change the bytes
-    /// of memory.
+    /// Adds counts and times of other mini-batches or parts of one, but not the bytes of memory.
     pub fn add(&mut self, other: &Self) {
         self.instances += other.instances;
         self.graphs += other.graphs;
@@ -80,7 +79,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Creates an empty tally, with the counts on request if `counts`.
+    /// Creates an empty tally, which includes the optional counts if `counts` is true.
     pub(crate) fn new(counts: bool) -> Self {
         let report = counts.then(Report::default);
         let counts = counts.then(Counts::default);

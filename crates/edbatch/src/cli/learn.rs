@@ -84,7 +84,7 @@ struct LearnedPolicy {
     episodes: usize,
     /// The size of the table or the rule.
     size: String,
-    /// On the mini-batches that were set aside, if any.
+    /// The comparison on the mini-batches set aside, or on those of the selection if none are.
     compared: Comparison,
 }
 
@@ -248,7 +248,7 @@ fn bytes(dag: &impl Dag) -> u64 {
     256 * dag.nodes() as u64 + 64 * edges.sum::<usize>() as u64
 }
 
-/// Compares the learned policy with the best one that needs no learning.
+/// Says how the learned policy compares with the best one that needs no learning.
 fn better(learned: &str, compared: &Comparison) -> String {
     let (best, fewest) = compared.best_unlearned();
     let percent = 100.0 * fewest.abs_diff(compared.learned) as f64 / fewest.max(1) as f64;

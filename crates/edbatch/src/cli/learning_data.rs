@@ -43,7 +43,7 @@ pub(crate) fn of_model(
     Ok(LearningData { kinds, mini_batches, source })
 }
 
-/// The graphs in files, renumbered over the union of their kinds. A kind is named by its number.
+/// The graphs in files, with kinds renumbered over their union. A kind is named by its number.
 pub(crate) fn of_graphs(files: &[PathBuf]) -> Result<LearningData<PlainDag>, Failure> {
     let graphs: Vec<PlainDag> =
         files.iter().map(|file| graph_file::read(file)).collect::<Result<_, _>>()?;
@@ -86,7 +86,7 @@ fn name(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// One graph for each topology: all steps of a decoder have the same.
+/// Keeps one graph of each topology, because all steps of a decoder have the same one.
 fn distinct(graphs: Vec<Graph>) -> Vec<Graph> {
     let mut seen: HashSet<Vec<(Kind, Vec<NodeId>)>> = HashSet::new();
     let topology = |graph: &Graph| {
