@@ -112,19 +112,9 @@ fn no_two_public_types_have_the_same_name() {
     assert!(declared.is_empty(), "public types with the same name: {declared:#?}");
 }
 
-/// Folders in which every line of code, comments or prose has at most 100 characters.
-const NARROW: [&str; 10] = [
-    "benches",
-    "crates/edbatch",
-    "crates/edbatch-cuda",
-    "crates/edbatch-graph",
-    "crates/edbatch-layout",
-    "crates/edbatch-models",
-    "crates/edbatch-runtime",
-    "datasets",
-    "docs",
-    "xtask",
-];
+/// Folders in which every line of code, comments or prose has at most 100 characters, except for
+/// rows of tables.
+const NARROW: [&str; 5] = ["benches", "crates", "datasets", "docs", "xtask"];
 
 #[test]
 fn lines_have_at_most_100_characters() {
@@ -134,7 +124,8 @@ fn lines_have_at_most_100_characters() {
     for path in files {
         let text = fs::read_to_string(&path).unwrap();
         for (number, line) in (1..).zip(text.lines()) {
-            let width = line.chars().count();
+            let is_row = line.trim_start_matches("//!").trim_start().starts_with('|');
+            let width = if is_row { 0 } else { line.chars().count() };
             assert!(width <= 100, "{}:{number}: {width} characters", path.display());
         }
     }
