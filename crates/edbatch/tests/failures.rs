@@ -206,6 +206,7 @@ async fn timer() {
                 slept.store(true, Ordering::Relaxed);
                 waker.wake();
             });
+            return Poll::Pending;
         }
         if slept.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }
     };
