@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use edbatch::{Engine, EngineOptions, cell_schedules, cell_schedules_by};
-use edbatch_cuda::{CudaOptions, Driver, Precision};
+use edbatch_cuda::{Compilation, CudaOptions, Driver, Precision};
 use edbatch_graph::{Kind, Network};
 use edbatch_layout::{CellStyle, Program, TooLarge};
 use edbatch_models::Model;
@@ -187,7 +187,8 @@ impl System {
 
     /// Returns the options of a system on a CUDA device.
     pub fn on_cuda(self) -> Option<CudaOptions> {
-        let options = CudaOptions::new();
+        let report = |compilation: &Compilation| eprintln!("cuda: {compilation}");
+        let options = CudaOptions::new().on_compile(report);
         match self {
             Self::Cuda | Self::CudaAcross | Self::CudaFolded => Some(options),
             Self::CudaWaves => Some(options.driver(Driver::Waves)),

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use super::CudaError;
 use super::command_list::CommandList;
+use super::compilation::OnCompile;
 use super::team_pool::TeamPool;
 
 /// The headers that a source may include, by name.
@@ -180,11 +181,11 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// Returns the properties of the device.
     fn properties(&self) -> &Properties;
 
-    /// Compiles a source.
+    /// Compiles a source. Only compilations by NVRTC are reported.
     ///
     /// # Errors
     /// If the compiler is missing or rejects the source.
-    fn compile(&self, source: &Source) -> Result<Self::Program, CudaError>;
+    fn compile(&self, source: &Source, on_compile: OnCompile) -> Result<Self::Program, CudaError>;
 
     /// Allocates memory at a multiple of 64 bytes, rounded up to whole words. Its contents are
     /// unspecified.

@@ -16,6 +16,7 @@ use std::time::Duration;
 use libloading::Library;
 
 use super::CudaError;
+use super::compilation::OnCompile;
 use super::cpp::{Folder, compile, failed};
 use super::device::{
     Arguments, Device, Kernel, Properties, ROW_BYTES, Side, Source, TeamArguments,
@@ -145,7 +146,7 @@ impl Device for Emulated {
         &self.properties
     }
 
-    fn compile(&self, source: &Source) -> Result<EmulatedProgram, CudaError> {
+    fn compile(&self, source: &Source, _: OnCompile) -> Result<EmulatedProgram, CudaError> {
         let folder = Folder::new().map_err(failed("a folder for the compiler"))?;
         let path = build(&folder.path, source, &self.options)?;
         // SAFETY: the library was just built from our headers; its only initialisers are the

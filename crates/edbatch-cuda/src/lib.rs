@@ -34,6 +34,7 @@
 mod backend;
 mod check_waves;
 mod command_list;
+mod compilation;
 mod cpp;
 mod device;
 mod emulated;
@@ -60,6 +61,7 @@ mod tests;
 
 pub use check_waves::check_waves;
 pub use command_list::{CommandList, CopyJob, TILE};
+pub use compilation::Compilation;
 pub use error::CudaError;
 pub use loaded::{CompiledKernels, compile, kernel_source};
 pub use nvrtc::ResourceUsage;

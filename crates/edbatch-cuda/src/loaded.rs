@@ -7,6 +7,7 @@ use edbatch_layout::Program;
 use edbatch_runtime::{BackendError, Parameters};
 
 use super::command_list::CommandList;
+use super::compilation::OnCompile;
 use super::device::{Arguments, Device, Properties, Side, Source, TeamPart};
 use super::nvrtc::ResourceUsage;
 use super::phase_table::PhaseTable;
@@ -56,10 +57,14 @@ pub struct CompiledKernels {
 impl CompiledKernels {
     /// Compiles a source for an architecture. Devices look for its name without a suffix: the
     /// kernels use no instruction that `sm_90a` has and `sm_90` has not.
-    pub(super) fn of(source: &Source, architecture: &str) -> Result<Self, CudaError> {
+    pub(super) fn of(
+        source: &Source,
+        architecture: &str,
+        on_compile: OnCompile,
+    ) -> Result<Self, CudaError> {
         let architecture = architecture.trim_end_matches(|c: char| c.is_ascii_lowercase());
         let compiler = nvrtc::compiler()?;
-        let binary = compiler.compile(source, architecture)?;
+        let binary = compiler.compile(source, architecture, on_compile)?;
         let key = Key::new(source, &nvrtc::OPTIONS, compiler.version, architecture);
         Ok(Self { bytes: binary.code.len(), usage: binary.usage(), code: binary.code, key })
     }
@@ -88,7 +93,7 @@ pub fn compile(
     architecture: &str,
 ) -> Result<CompiledKernels, CudaError> {
     let generated = Generated::new(program, options, options.driver, None);
-    CompiledKernels::of(&generated.source, architecture)
+    CompiledKernels::of(&generated.source, architecture, options.on_compile)
 }
 
 /// Returns the C++ of a program's kernels. It includes the headers in `src/kernels` of this crate.
@@ -134,7 +139,7 @@ impl<D: Device> Loaded<D> {
     ) -> Result<Self, BackendError> {
         let Generated { table, layout, source, placement } =
             Generated::new(&program, options, options.chosen_driver()?, Some(device.properties()));
-        let kernels = device.compile(&source)?;
+        let kernels = device.compile(&source, options.on_compile)?;
         let packed = layout.packed(parameters)?;
         let weight_bytes = size_of_val(packed.as_slice());
         let weights = copied(&*device, &packed)?;

@@ -162,7 +162,7 @@ fn source() -> Source {
 /// # Errors
 /// If NVRTC is not installed or does not support the architecture.
 pub fn compile(architecture: &str) -> Result<CompiledKernels, CudaError> {
-    CompiledKernels::of(&source(), architecture)
+    CompiledKernels::of(&source(), architecture, None)
 }
 
 impl Probe {
@@ -173,7 +173,7 @@ impl Probe {
     /// is not installed.
     pub fn open(index: usize) -> Result<Self, CudaError> {
         let device = Nvidia::open(index, Store::of_user())?;
-        let program = device.compile(&source())?;
+        let program = device.compile(&source(), None)?;
         let hardware = device.hardware()?;
         Ok(Self { device, program, hardware })
     }

@@ -15,6 +15,7 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::{CudaContext, CudaStream, sys};
 
 use super::CudaError;
+use super::compilation::OnCompile;
 use super::device::{Arguments, Device, Kernel, Properties, Side, Source, TeamArguments};
 use super::nvrtc;
 use super::store::{Key, Store};
@@ -183,7 +184,7 @@ impl Device for Nvidia {
         &self.properties
     }
 
-    fn compile(&self, source: &Source) -> Result<NvidiaProgram, CudaError> {
+    fn compile(&self, source: &Source, on_compile: OnCompile) -> Result<NvidiaProgram, CudaError> {
         let architecture = &self.properties.architecture;
         let compiler = nvrtc::compiler();
         let present = compiler.as_ref().ok().map(|compiler| compiler.version);
@@ -196,7 +197,7 @@ impl Device for Nvidia {
         };
         // Report why the stored kernels failed to load, not the missing compiler.
         let compiler = compiler.map_err(|missing| refused.unwrap_or(missing))?;
-        let binary = compiler.for_driver(self.driver)?.compile(source, architecture)?;
+        let binary = compiler.for_driver(self.driver)?.compile(source, architecture, on_compile)?;
         let program = self.load(&binary.code, source.kernel)?;
         // If this fails, the kernels are compiled again next time.
         let _ = self.store.put(&key(compiler.version), &binary.code);

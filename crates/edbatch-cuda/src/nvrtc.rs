@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use libloading::Library;
 
 use super::CudaError;
+use super::compilation::{Compilation, OnCompile};
 use super::device::{HEADERS, Source};
 
 /// The environment variable with the folder of NVIDIA's libraries.
@@ -221,11 +222,26 @@ impl Compiler {
         Err(CudaError::CompilerTooNew { compiler: self.to_string(), driver, package })
     }
 
-    /// Compiles a source for an architecture, such as `sm_90`.
+    /// Compiles a source for an architecture, such as `sm_90`, and reports it.
     ///
     /// # Errors
     /// If the compiler rejects the source or the architecture.
-    pub(crate) fn compile(&self, source: &Source, architecture: &str) -> Result<Binary, CudaError> {
+    pub(crate) fn compile(
+        &self,
+        source: &Source,
+        architecture: &str,
+        on_compile: OnCompile,
+    ) -> Result<Binary, CudaError> {
+        let compilation = Compilation {
+            kernel: source.kernel.name().to_string_lossy().into(),
+            architecture: architecture.to_string(),
+            compiler: self.to_string(),
+            took: None,
+        };
+        compilation.report(on_compile, || self.binary(source, architecture))
+    }
+
+    fn binary(&self, source: &Source, architecture: &str) -> Result<Binary, CudaError> {
         let program = Program::new(self, source)?;
         let architecture = format!("--gpu-architecture={architecture}");
         let no_cache = (self.version >= CACHES).then_some("--no-cache");

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use super::CudaError;
+use super::{Compilation, CudaError};
 
 /// The environment variable that overrides [`CudaOptions::driver`].
 const DRIVER: &str = "EDBATCH_CUDA";
@@ -10,7 +10,7 @@ const DRIVER: &str = "EDBATCH_CUDA";
 /// Options for running plans on a device, fixed when a program is loaded.
 ///
 /// Only the precision changes the bits of a result.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct CudaOptions {
     /// The way to launch plans. The environment variable `EDBATCH_CUDA` (`waves` or `teams`)
@@ -20,6 +20,9 @@ pub struct CudaOptions {
     pub precision: Precision,
     /// The minimum number of blocks of a team. A device with fewer SMs uses a block per SM.
     pub min_blocks: u32,
+    /// A function that is called before and after each compilation by NVRTC. Stored kernels are not
+    /// compiled.
+    pub on_compile: Option<fn(&Compilation)>,
 }
 
 /// The rounding of products of weights and vectors; everything else is rounded as on the CPU.
@@ -69,6 +72,12 @@ impl CudaOptions {
     #[must_use]
     pub fn min_blocks(self, min_blocks: u32) -> Self {
         Self { min_blocks, ..self }
+    }
+
+    /// Sets the function that is called before and after each compilation.
+    #[must_use]
+    pub fn on_compile(self, report: fn(&Compilation)) -> Self {
+        Self { on_compile: Some(report), ..self }
     }
 
     /// Returns the driver that the environment selects, or else [`CudaOptions::driver`].

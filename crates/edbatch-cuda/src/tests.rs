@@ -94,7 +94,7 @@ impl Kernel<Emulated> {
 
 impl<D: Device> Kernel<D> {
     fn new(device: D, functions: &str, wave: &str) -> Result<Self, CudaError> {
-        let program = device.compile(&source(functions, wave))?;
+        let program = device.compile(&source(functions, wave), None)?;
         Ok(Self { device, program })
     }
 

@@ -1,14 +1,15 @@
 //! Compiles all headers for all architectures, if NVRTC is installed.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use super::source;
-use crate::CudaError;
 use crate::cpp::{self, Folder};
 use crate::device::{Kernel, Source};
 use crate::loaded::CompiledKernels;
 use crate::nvidia::architecture;
 use crate::nvrtc::{self, Binary, Compiler, ResourceUsage, candidates};
+use crate::{Compilation, CudaError};
 
 /// Calls every function of every header, with arguments that are not constants.
 const EVERYTHING: &str = "const u32* job = a.commands + block.index * 16;
@@ -55,7 +56,7 @@ fn compiled(source: &Source, architecture: &str) -> Option<Result<Binary, CudaEr
             edbatch_testing::skip(&error.to_string());
             None
         }
-        Ok(compiler) => Some(compiler.compile(source, architecture)),
+        Ok(compiler) => Some(compiler.compile(source, architecture, None)),
     }
 }
 
@@ -125,7 +126,7 @@ fn a_stack_frame_is_found() {
 
 #[test]
 fn sm_90a_means_sm_90() {
-    let of = |architecture| CompiledKernels::of(&source("", ""), architecture);
+    let of = |architecture| CompiledKernels::of(&source("", ""), architecture, None);
     match (of("sm_90"), of("sm_90a")) {
         (Err(error @ CudaError::NoCompiler { .. }), _) => edbatch_testing::skip(&error.to_string()),
         (general, special) => assert_eq!(general.unwrap().key, special.unwrap().key),
@@ -210,11 +211,20 @@ fn the_named_folder_comes_before_the_system() {
     let Some(compiler) = built(&all[2..], (12, 4)) else { return };
     let (compiler, path) = (compiler.unwrap(), &all[2]);
     assert_eq!(compiler.to_string(), format!("NVRTC 12.4 ({})", path.display()));
-    let code = compiler.compile(&source("", ""), "sm_80").unwrap().code;
+    static REPORTS: Mutex<Vec<Compilation>> = Mutex::new(Vec::new());
+    let report = |report: &Compilation| REPORTS.lock().unwrap().push(report.clone());
+    let code = compiler.compile(&source("", ""), "sm_80", Some(report)).unwrap().code;
     let options = "--std=c++17 --fmad=false --ptxas-options=-v --gpu-architecture=sm_80 ";
     assert_eq!(String::from_utf8(code).unwrap(), options);
-    let error = compiler.compile(&source("", ""), "sm_1").unwrap_err().to_string();
+    let error = compiler.compile(&source("", ""), "sm_1", Some(report)).unwrap_err().to_string();
     assert!(error.contains("a failure") && error.contains(path.to_str().unwrap()), "{error}");
+    // The failed compilation is reported only before it starts.
+    let reports = REPORTS.lock().unwrap();
+    let took: Vec<_> = reports.iter().map(|report| report.took.is_some()).collect();
+    assert_eq!(took, [false, true, false]);
+    let text = format!("compiling 1 kernel (wave_kernel) for sm_80 with {compiler}");
+    assert_eq!(reports[0].to_string(), text);
+    assert!(reports[1].to_string().starts_with(&text.replace("compiling", "compiled")));
     // Without any, the error names every file.
     let error = Compiler::find(&all[..2]).unwrap_err().to_string();
     for path in &all[..2] {
@@ -234,7 +244,7 @@ fn versions_decide_about_drivers_and_options() {
             continue;
         };
         assert!(is_usable, "{version:?}");
-        let binary = compiler.compile(&source("", ""), "sm_80").unwrap();
+        let binary = compiler.compile(&source("", ""), "sm_80", None).unwrap();
         let code = String::from_utf8(binary.code.clone()).unwrap();
         assert_eq!(code.contains("--no-cache "), version >= (12, 9), "{version:?}: {code}");
         assert_eq!(binary.usage(), None);

@@ -65,7 +65,8 @@ fn each_launch_has_a_different_order_of_blocks() {
 #[test]
 fn mistakes_are_errors() {
     let device = Emulated::new(1);
-    match device.compile(&Source { text: "no C++".to_string(), kernel: device::Kernel::Wave }) {
+    let source = Source { text: "no C++".to_string(), kernel: device::Kernel::Wave };
+    match device.compile(&source, None) {
         Err(CudaError::Compile { log }) => assert!(log.contains("kernels.cpp"), "{log}"),
         Err(error @ CudaError::NoCompiler { .. }) => edbatch_testing::skip(&error.to_string()),
         other => panic!("{other:?}"),

@@ -86,7 +86,7 @@ impl Subject {
     fn new(sms: u32) -> Option<Self> {
         let device = Arc::new(Emulated::new(1).with_size(sms, 0));
         let source = Source { text: SUMS.to_string(), kernel: Kernel::Plan };
-        let program = match device.compile(&source) {
+        let program = match device.compile(&source, None) {
             Err(error @ CudaError::NoCompiler { .. }) => {
                 edbatch_testing::skip(&error.to_string());
                 return None;

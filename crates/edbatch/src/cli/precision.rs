@@ -13,11 +13,12 @@ pub(crate) enum Precision {
 
 #[cfg(feature = "cuda")]
 impl Precision {
-    /// Returns the options of a device.
+    /// Returns the options of a device, with reports of compilations on standard error.
     pub(crate) fn options(self) -> edbatch::cuda::CudaOptions {
         use edbatch::cuda::{self, CudaOptions};
 
-        CudaOptions::new().precision(match self {
+        let report = |compilation: &cuda::Compilation| eprintln!("edbatch: {compilation}");
+        CudaOptions::new().on_compile(report).precision(match self {
             Self::Exact => cuda::Precision::Exact,
             Self::Tf32 => cuda::Precision::Tf32,
         })
