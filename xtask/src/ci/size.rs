@@ -18,7 +18,7 @@ const MAX_LIBRARIES: usize = 47_500;
 const MAX_BENCHES: usize = 12_500;
 
 /// The limit for the workspace with its tests, so that moving code does not escape the count.
-const MAX_WORKSPACE: usize = 86_500;
+const MAX_WORKSPACE: usize = 87_000;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
