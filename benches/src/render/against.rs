@@ -10,7 +10,7 @@ use crate::text::{percent, whole};
 const MAX_ROWS: usize = 30;
 
 /// Returns the speeds and numbers of batches that changed. A speed, relative to its run's peak,
-/// must [differ](differ) by more than both spreads together; a number of batches, by any amount.
+/// must [differ] by more than both spreads together; a number of batches, by any amount.
 pub fn changes(old: &[Record], new: &[Record]) -> Table {
     let (old, new) = (Sorted::new(old), Sorted::new(new));
     let mut compared = 0;
