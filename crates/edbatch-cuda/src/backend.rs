@@ -17,10 +17,10 @@ use super::{CudaError, CudaOptions};
 /// With exact precision, results have the same bits as on CPU levels with fused multiply-adds.
 pub(super) struct Cuda<D: Device> {
     loaded: Arc<Loaded<D>>,
-    /// The devices that its forks use.
+    /// All devices; the backend runs on one of them, and its forks use them in turn.
     devices: Arc<Devices<D>>,
     slots: Vec<Slot<D>>,
-    /// The parts of the last launch; the next launch reuses the vector.
+    /// The plans of the last launch, one for each team; the next launch reuses the vector.
     parts: Vec<TeamPart>,
 }
 
@@ -35,7 +35,7 @@ struct Slot<D: Device> {
     memory: PlanMemory<D>,
     commands: CommandList,
     /// For each wanted value of the last plan: the start of its elements in the outputs, and its
-    /// argmax index.
+    /// argmax index, or 0 if that is not wanted.
     starts: Vec<usize>,
     arg_max: Vec<u32>,
 }
@@ -204,8 +204,8 @@ impl<D: Device> Slot<D> {
         Ok(())
     }
 
-    /// Records where the wanted values of the plan that has just run are, and their argmax
-    /// indices.
+    /// Records, for the plan that has just run, the start of each wanted value in the outputs and
+    /// the argmax indices.
     fn find_wanted(&mut self, Loaded { device, program, .. }: &Loaded<D>, plan: &Plan) {
         let Self { memory, starts, arg_max, .. } = self;
         let indices = memory.indices.memory.as_ref();
@@ -227,7 +227,7 @@ impl<D: Device> Slot<D> {
 }
 
 impl<D: Device> PlanMemory<D> {
-    /// Returns the arguments of a launch.
+    /// Returns the arguments with which a launch runs the plan of this slot.
     fn arguments(&self, loaded: &Loaded<D>) -> Arguments {
         let device = &*loaded.device;
         Arguments {

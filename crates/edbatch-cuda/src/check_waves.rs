@@ -9,7 +9,7 @@ use edbatch_layout::{LINE, MiniBatch, Operand, Plan, PlanError};
 /// *Cost*: O(arena + edges × cache lines per row).
 ///
 /// # Errors
-/// The first violation, in the order of the steps.
+/// The first violation of this rule, in the order of the steps of the plan.
 pub fn check_waves(
     plan: &Plan,
     waves: &[u32],
@@ -38,7 +38,7 @@ pub fn check_waves(
     Ok(())
 }
 
-/// By cache line of the arena: the first wave that may read it. `None` if it is not written.
+/// For each cache line of the arena: the first wave that may read it, or `None` while unwritten.
 struct Written {
     lines: Vec<Option<u32>>,
 }

@@ -27,13 +27,13 @@ use crate::CudaError;
 use crate::phase_table::{PhaseEntry, PhaseTable};
 use crate::waves::WaveFinder;
 
-/// The maximum number of calls of a job.
+/// The maximum number of calls of a cell in one job.
 pub const TILE: u32 = 16;
 
-/// The length of a job.
+/// The number of words that a job takes in the array.
 const JOB: usize = 6;
 
-/// A copy job, by its first number. Each variant lists the numbers that follow, in elements.
+/// The first word of a copying job. Brackets name the job's next words, in elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum CopyJob {
@@ -55,19 +55,19 @@ pub struct CommandList {
     words: Vec<u32>,
     /// The number of elements of the arena and scratch together.
     arena: usize,
-    /// The numbers of elements and of indices that the host reads, and of elements kept for the
+    /// The number of elements of wanted values, of argmax indices, and of elements kept for the
     /// next plan.
     outputs: usize,
     indices: usize,
     stay: usize,
     finder: WaveFinder,
-    /// Pairs of a wave and a step, sorted.
+    /// Pairs of a step's wave and its index, sorted.
     order: Vec<(u32, u32)>,
     /// For each step: the start of its numbers, and the start of its scratch.
     steps: Vec<(u32, u32)>,
-    /// Positions of words that are relative to the start of the steps, until that start is known.
+    /// Positions of words that count from the start of the steps, until that start is known.
     from_steps: Vec<usize>,
-    /// Positions of words that are relative to the start of the pieces, and these pieces.
+    /// Positions of words that count from the first of the pieces, and the words of these pieces.
     from_pieces: Vec<usize>,
     pieces: Vec<u32>,
 }
@@ -77,7 +77,7 @@ impl CommandList {
     /// from the previous plan, and the rest from the host.
     ///
     /// # Errors
-    /// If the values with scratch, the results, or the command list have 2³² elements or more.
+    /// If the arena with scratch, the wanted values, or the command list has 2³² elements or more.
     pub fn write(
         &mut self,
         program: &Program,
@@ -124,7 +124,7 @@ impl CommandList {
         &self.words
     }
 
-    /// Returns the number of waves, which is the number of launches of [`Driver::Waves`].
+    /// Returns the number of waves. [`Driver::Waves`] makes one launch for each of them.
     ///
     /// [`Driver::Waves`]: crate::Driver::Waves
     #[must_use]
@@ -148,7 +148,7 @@ impl CommandList {
         self.arena
     }
 
-    /// Returns the number of elements that the host reads, one wanted value after the other.
+    /// Returns the number of elements of all wanted values, which the host reads.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.outputs
@@ -277,7 +277,7 @@ impl CommandList {
         Ok(steps_at as usize)
     }
 
-    /// Writes calls, places and operands of all steps, and the plan's lists.
+    /// Writes the number of calls, the places and the operands of each step, and the plan's lists.
     fn write_steps(&mut self, plan: &Plan, steps_at: usize) {
         debug_assert_eq!(self.words.len(), steps_at);
         let operands: usize = (0..plan.steps.len()).map(|step| plan.operands_of(step).len()).sum();
@@ -333,7 +333,7 @@ pub(crate) fn scratch(cell: &CellPlan) -> (Vec<(u32, u32)>, u32) {
     (regions, before)
 }
 
-/// Returns the distance between rows of scratch.
+/// Returns the distance between rows of scratch that hold `width` floats each, in floats.
 fn scratch_width(width: u32) -> u32 {
     width.next_multiple_of(4)
 }

@@ -82,7 +82,7 @@ impl Drop for Folder {
     }
 }
 
-/// Returns a conversion for errors of the operation `what`.
+/// Returns a function that turns an error of the operation `what` into a [`CudaError`].
 pub(super) fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> CudaError {
     move |error| CudaError::failed(what, error)
 }

@@ -63,7 +63,7 @@ impl Kernel {
     }
 }
 
-/// The kind of memory.
+/// The owner of memory: the device or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     /// Device memory.
@@ -92,7 +92,7 @@ pub(crate) struct Properties {
 pub(crate) struct Arguments {
     /// The command list.
     pub(crate) commands: u64,
-    /// Rows and scratch.
+    /// The plan's arena, followed by its scratch.
     pub(crate) arena: u64,
     /// All parameters.
     pub(crate) weights: u64,
@@ -104,9 +104,9 @@ pub(crate) struct Arguments {
     pub(crate) stayed: u64,
     /// The rows kept by the previous plan.
     pub(crate) stayed_before: u64,
-    /// Wanted elements, in host memory.
+    /// The elements of wanted values, in host memory.
     pub(crate) outputs: u64,
-    /// Wanted argmax indices, in host memory.
+    /// The argmax indices of wanted values, in host memory.
     pub(crate) indices: u64,
     /// The wave to run, for [`Kernel::Wave`].
     pub(crate) wave: u32,
@@ -116,7 +116,7 @@ pub(crate) struct Arguments {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub(crate) struct TeamArguments {
-    /// The table of a [`Placement`](super::place::Placement).
+    /// The address of the table of a [`Placement`](super::place::Placement).
     pub(crate) places: u64,
     /// The number of blocks of a team.
     pub(crate) blocks: u32,
@@ -136,15 +136,15 @@ pub(crate) struct TeamPart {
     pub(crate) barrier: u64,
     /// The word of host memory that receives the launch number when the plan is done.
     pub(crate) done: u64,
-    /// The barrier's count before the launch.
+    /// The value of the barrier's counter before the launch.
     pub(crate) base: u64,
-    /// The time that a block waits at the barrier, in nanoseconds.
+    /// The nanoseconds after which a block that waits at the barrier gives up.
     pub(crate) timeout: u64,
     /// The length of the command list in words, a multiple of four.
     pub(crate) words: u32,
     /// The number of waves.
     pub(crate) waves: u32,
-    /// The launch number.
+    /// The number of this launch among the launches of the team.
     pub(crate) number: u32,
 }
 
@@ -173,7 +173,7 @@ pub(crate) const BARRIER_WORDS: usize = 4;
 /// [`TeamPool::run`] returns. Until then the host neither accesses memory that the launch accesses,
 /// except by [`word`](Self::word), nor drops it.
 pub(crate) trait Device: Send + Sync + 'static {
-    /// Memory of either [`Side`], freed when dropped.
+    /// Memory of the device or of the host, as its [`Side`] says; freed when dropped.
     type Memory: Send + Sync;
     /// A compiled source, ready to be launched.
     type Program: Send + Sync;
@@ -194,8 +194,8 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// If the memory cannot be allocated.
     fn memory(&self, bytes: usize, side: Side) -> Result<Self::Memory, CudaError>;
 
-    /// Copies words to the start of memory of either side, after all earlier launches of waves, and
-    /// waits for the copy. The host itself writes host memory.
+    /// Copies words to the start of memory, which may be of either [`Side`]. Waits for all earlier
+    /// launches of waves, and for the copy itself.
     ///
     /// # Errors
     /// If the memory is shorter than `words`, or the driver reports an error.

@@ -1,9 +1,9 @@
 //! An emulated device: runs the kernels on the host, compiled by the machine's C++ compiler.
 //!
-//! The blocks of a launch run in a shuffled order, as do the threads of each superstep. Memory
-//! holds NaN until it is written. So a result that depends on the order, or on memory that was
-//! never written, differs from launch to launch or is NaN. Teams are at different waves at the
-//! same time, as on a GPU.
+//! The blocks of a launch run in a shuffled order, as do the threads of a block between two of its
+//! barriers. Memory holds NaN until it is written. So a result that depends on the order, or on
+//! memory that was never written, differs from launch to launch or is NaN. Teams are at different
+//! waves at the same time, as on a GPU.
 
 use std::alloc::{self, Layout};
 use std::env;
@@ -31,7 +31,7 @@ const OPTIONS: [&str; 6] =
 #[derive(Debug)]
 pub(crate) struct Emulated {
     properties: Properties,
-    /// The seed of the next launch.
+    /// The seed for the order of blocks and threads in the next launch.
     seed: AtomicU32,
     /// Additional options of the compiler.
     options: Vec<&'static str>,
@@ -42,14 +42,14 @@ pub(crate) struct Emulated {
     launches: AtomicU64,
     /// The index of a block that never arrives at its barrier, or [`NONE`].
     absent: AtomicU32,
-    /// The maximum size of an allocation.
+    /// The maximum size of an allocation, in bytes.
     max_bytes: AtomicUsize,
 }
 
-/// No block is absent.
+/// The value of `absent` if every block arrives at its barrier.
 const NONE: u32 = u32::MAX;
 
-/// The timeout that errors report. A launch never waits.
+/// The timeout named in errors of barriers. An emulated launch never waits.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Emulated {
@@ -98,7 +98,7 @@ impl Emulated {
         self.absent.store(block.unwrap_or(NONE), Ordering::Relaxed);
     }
 
-    /// Sets the maximum size of an allocation.
+    /// Sets the maximum size of an allocation, in bytes.
     #[cfg(test)]
     pub(crate) fn set_max_bytes(&self, bytes: usize) {
         self.max_bytes.store(bytes, Ordering::Relaxed);
@@ -116,21 +116,21 @@ impl Emulated {
     }
 }
 
-/// `wave_kernel` of `kernels/launch.h` on the host: arguments, blocks, seed.
+/// `wave_kernel` of `kernels/launch.h` on the host. Parameters: arguments, blocks, seed.
 type Launch = unsafe extern "C" fn(*const Arguments, u32, u32);
 
-/// `plan_kernel` of `kernels/team.h` on the host: arguments, teams, bytes of shared memory per
-/// block, seed, and the block that never arrives.
+/// `plan_kernel` of `kernels/team.h` on the host. Parameters: arguments, teams, bytes of shared
+/// memory per block, seed, and the block that never arrives.
 type LaunchTeams = unsafe extern "C" fn(*const TeamArguments, u32, u32, u32, u32);
 
-/// The kernel of a library.
+/// The kernel function that a compiled library exports.
 #[derive(Clone, Copy, Debug)]
 enum Entry {
     Wave(Launch),
     Plan(LaunchTeams),
 }
 
-/// A loaded library.
+/// A kernel compiled for the host, in a loaded library.
 #[derive(Debug)]
 pub(crate) struct EmulatedProgram {
     entry: Entry,
@@ -291,7 +291,7 @@ unsafe impl Send for HostMemory {}
 unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
-    /// Returns `None` if the memory cannot be allocated.
+    /// Allocates memory, filled with NaN. Returns `None` if it cannot be allocated.
     fn new(bytes: usize, side: Side) -> Option<Self> {
         let words = bytes.div_ceil(size_of::<u32>());
         let layout = Self::layout(words)?;
@@ -304,7 +304,7 @@ impl HostMemory {
         Some(Self { start, words, side })
     }
 
-    /// The layout of the memory, which is never empty.
+    /// The size and alignment of an allocation of `words` words, at least one.
     fn layout(words: usize) -> Option<Layout> {
         const CACHE_LINE: usize = 64;
         Layout::array::<u32>(words.max(1)).ok()?.align_to(CACHE_LINE).ok()

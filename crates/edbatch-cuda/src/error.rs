@@ -32,7 +32,7 @@ pub enum CudaError {
     NoCompiler {
         /// The compiler's name.
         compiler: String,
-        /// How to install it.
+        /// Advice on installing it.
         advice: &'static str,
     },
     /// The driver cannot load the compiler's machine code.
@@ -41,7 +41,7 @@ pub enum CudaError {
         compiler: String,
         /// The newest CUDA version that the driver supports, (major, minor).
         driver: (u32, u32),
-        /// The Python package with a compiler for the driver.
+        /// The Python package with a compiler that the driver supports.
         package: &'static str,
     },
     /// The compute capability of the device is below 8.0.

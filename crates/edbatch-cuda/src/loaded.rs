@@ -29,16 +29,16 @@ pub(super) struct Loaded<D: Device> {
     pub(super) folded: Option<D::Memory>,
     /// The bytes of weights and folded tables.
     pub(super) weight_bytes: usize,
-    /// The placement for [`Driver::Teams`], and its table on the device.
+    /// For [`Driver::Teams`]: the placement of the program on teams, and its table on the device.
     pub(super) teams: Option<(Placement, D::Memory)>,
 }
 
-/// A program before it is compiled.
+/// A program's generated source, before it is compiled.
 struct Generated {
     table: PhaseTable,
     layout: WeightLayout,
     source: Source,
-    /// The placement for [`Driver::Teams`], if the device is known.
+    /// For [`Driver::Teams`], if the device is known: the placement of the program on teams.
     placement: Option<Placement>,
 }
 
@@ -82,8 +82,8 @@ impl CompiledKernels {
     }
 }
 
-/// Compiles a program's kernels for an architecture, such as `sm_90`. No device is needed. The
-/// environment does not override [`CudaOptions::driver`].
+/// Compiles a program's kernels for an architecture, such as `sm_90`. No device is needed.
+/// [`CudaOptions::driver`] decides, not the environment variable `EDBATCH_CUDA`.
 ///
 /// # Errors
 /// If NVRTC is not installed or does not support the architecture.
@@ -225,8 +225,8 @@ impl<D: Device> Loaded<D> {
     }
 }
 
-/// The maximum number of blocks of a launch per SM. Two or more of them run at a time; those that
-/// end early make room for the rest.
+/// The maximum number of blocks that a launch has per SM. An SM runs two or more of them at a time;
+/// those that end early make room for the rest.
 const BLOCKS_PER_SM: usize = 8;
 
 /// Copies words to new device memory.

@@ -92,15 +92,15 @@ pub enum Experiment {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Measured {
-    /// Nanoseconds per launch in a sequence of launches, by the device's clock. If the call
+    /// Nanoseconds per launch in a sequence of launches, by the device's clock. If the driver call
     /// takes longer than the launch, this is the time of the call.
     pub device: Vec<f64>,
-    /// Nanoseconds from the call until the host sees the end of a single launch.
+    /// Nanoseconds from the driver call until the host sees the end of a single launch.
     pub host: Vec<f64>,
-    /// Nanoseconds until the call that launches returns.
+    /// Nanoseconds until the driver call that launches returns.
     pub call: Vec<f64>,
-    /// The work of a launch: barriers of a team, FLOPs, or bytes (read and written ones for
-    /// [`Copy`](Experiment::Copy)); 0 for no work.
+    /// The work of a launch: barriers per team, FLOPs, or bytes (bytes of
+    /// [`Copy`](Experiment::Copy) count twice, as read and as written); 0 for no work.
     pub work: f64,
 }
 
@@ -128,20 +128,20 @@ pub(super) struct ProbeArguments {
     number: u32,
 }
 
-/// The number of barriers of each team in a launch, and the number of terms of a chain.
+/// The number of barriers of each team in a launch, and of multiply-adds in a chain of them.
 const ROUNDS: u32 = 1000;
 const TERMS: u32 = 1 << 14;
 
-/// Constants of the kernel.
+/// The number of chains of a thread, and of threads of a block, as in the kernel.
 const CHAINS: u32 = 8;
 const THREADS: u32 = 256;
-/// The distance between barriers, in bytes.
+/// The distance between the barriers of teams in memory, in bytes.
 const APART: usize = 256;
 
 /// The number of launches that the device times together.
 const BEHIND: u32 = 16;
 
-/// The number of copying blocks per SM.
+/// The number of blocks per SM for [`Experiment::Copy`].
 const COPYING: u32 = 8;
 
 /// The time that blocks wait at a barrier.
@@ -185,7 +185,7 @@ impl Probe {
     }
 
     /// Checks the result of a first launch, then measures further launches. Returns `samples`
-    /// times of each kind.
+    /// values for each time in [`Measured`].
     ///
     /// # Errors
     /// If the result is wrong, a launch fails, or memory cannot be allocated.
@@ -367,12 +367,12 @@ impl Drop for Run<'_> {
     }
 }
 
-/// Returns words that differ from their neighbours.
+/// Returns test data for a range of words. Each word differs from its neighbours.
 fn pattern(words: std::ops::Range<usize>) -> Vec<u32> {
     words.map(|word| (word as u32).wrapping_mul(0x9E37_79B9)).collect()
 }
 
-/// Returns the result of each thread's chains.
+/// Returns the expected result of each thread: the sum of its chains of multiply-adds.
 fn end_of_chains() -> f32 {
     let chain = |chain| (0..TERMS).fold(chain as f32, |x, _| x.mul_add(1.0 - 1.0 / 4096.0, 0.5));
     (0..CHAINS).map(chain).sum()

@@ -38,7 +38,7 @@ impl<D: Device> PlanMemory<D> {
 /// A growable buffer.
 pub(super) struct Buffer<D: Device> {
     side: Side,
-    /// The use of the memory, for errors.
+    /// The use of the memory, which errors name.
     what: &'static str,
     pub(super) words: usize,
     pub(super) memory: Option<D::Memory>,

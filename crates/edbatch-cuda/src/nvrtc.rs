@@ -21,12 +21,12 @@ const FOLDER: &str = "EDBATCH_CUDA_LIBRARIES";
 /// The library's file names, in order of preference.
 const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
-/// The oldest version of a compiler, and of the CUDA that a driver supports. It brought parameters
-/// of more than 4,096 bytes, which [`TeamArguments`](super::device::TeamArguments) has.
+/// The oldest CUDA version that works, of the compiler and of the driver. Since then a kernel may
+/// have more than 4,096 bytes of arguments, like [`TeamArguments`](super::device::TeamArguments).
 pub(crate) const OLDEST: (u32, u32) = (12, 1);
 
-/// A version for each major version of drivers, and its Python package. Stored kernels of these
-/// versions are used whichever compiler is present.
+/// A compiler version for each major version of drivers, and its Python package. Stored kernels
+/// that these versions compiled are used whichever compiler is installed.
 pub(crate) const PINNED: [((u32, u32), &str); 2] =
     [((13, 0), "nvidia-cuda-nvrtc==13.0.88"), ((12, 4), "nvidia-cuda-nvrtc-cu12==12.4.127")];
 
@@ -34,14 +34,14 @@ pub(crate) const PINNED: [((u32, u32), &str); 2] =
 /// writes the resource usage of the kernel to the log.
 pub(crate) const OPTIONS: [&str; 3] = ["--std=c++17", "--fmad=false", "--ptxas-options=-v"];
 
-/// The first version with a cache of its own, where NVRTC finds the driver. Whether its log is
-/// complete then is not documented, so the cache is not used.
+/// The first NVRTC version that caches compiled code itself, where it finds the driver. It is not
+/// documented that the log is complete then, so the cache is not used.
 const CACHES: (u32, u32) = (12, 9);
 
-/// NVRTC in a file. `Display` names its version and the file.
+/// NVRTC, opened from a file. `Display` writes its version and the file.
 #[derive(Debug)]
 pub(crate) struct Compiler {
-    /// (major, minor).
+    /// The version of NVRTC, (major, minor).
     pub(crate) version: (u32, u32),
     file: PathBuf,
     functions: Functions,
@@ -49,7 +49,7 @@ pub(crate) struct Compiler {
     _libraries: (Library, Option<Library>),
 }
 
-/// Functions of `nvrtc.h`, without their prefix.
+/// Functions of `nvrtc.h`, without the prefix `nvrtc` of their names.
 #[derive(Clone, Copy, Debug)]
 struct Functions {
     version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int,
@@ -70,7 +70,7 @@ struct Functions {
     get_code: Get,
 }
 
-/// A program of NVRTC.
+/// A source that NVRTC compiles: `nvrtcProgram` of `nvrtc.h`.
 type Handle = *mut c_void;
 type Size = unsafe extern "C" fn(Handle, *mut usize) -> c_int;
 type Get = unsafe extern "C" fn(Handle, *mut c_char) -> c_int;
@@ -100,7 +100,7 @@ pub struct ResourceUsage {
 }
 
 impl Binary {
-    /// Returns the resource usage of its kernel, or `None` if the log does not contain it.
+    /// Returns the resource usage of the kernel, or `None` if the log does not contain it.
     pub(crate) fn usage(&self) -> Option<ResourceUsage> {
         let before = |what: &str| {
             let words = self.log.split(what).next().filter(|text| text.len() < self.log.len())?;
@@ -136,8 +136,8 @@ pub(crate) fn compiler() -> Result<&'static Compiler, CudaError> {
     FOUND.get_or_init(find).as_ref().map_err(Clone::clone)
 }
 
-/// Returns the versions of compilers whose stored kernels are used, in order: that of the present
-/// compiler, and the pinned ones, unless the driver cannot load them.
+/// Returns the compiler versions whose stored kernels are used, in order of preference: the
+/// installed one, then [`PINNED`]. Leaves out versions whose code the driver cannot load.
 pub(crate) fn versions(
     present: Option<(u32, u32)>,
     driver: (u32, u32),
@@ -146,15 +146,14 @@ pub(crate) fn versions(
     all.filter(move |version| version.0 <= driver.0)
 }
 
-/// Returns the files to open: in the folder of the environment variable, then wherever the system
-/// looks for libraries.
+/// Returns the files to try as NVRTC: those in `folder`, then names that the system looks up.
 pub(crate) fn candidates(folder: Option<&Path>) -> Vec<PathBuf> {
     let inside = folder.into_iter().flat_map(|folder| NAMES.map(|name| folder.join(name)));
     inside.chain(NAMES.map(PathBuf::from)).collect()
 }
 
-/// Loads the first library with a prefix from the folder of the environment variable. Opening it by
-/// name then finds the loaded one.
+/// Loads the first library whose file name starts with `name`, from the folder that the environment
+/// variable names. Opening it by name later then finds the loaded library.
 pub(super) fn preload(name: &str) {
     let Some(folder) = env::var_os(FOLDER) else { return };
     let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
@@ -211,8 +210,8 @@ impl Compiler {
         Some(Self { version, file, functions, _libraries: (library, builtins) })
     }
 
-    /// Fails if a driver cannot load its machine code, which needs a driver of the same major
-    /// version or a later one.
+    /// Fails if a driver cannot load this compiler's machine code, which needs a driver of the same
+    /// major version or a later one.
     pub(crate) fn for_driver(&self, driver: (u32, u32)) -> Result<&Self, CudaError> {
         if self.version.0 <= driver.0 {
             return Ok(self);
@@ -268,7 +267,7 @@ impl Compiler {
         Ok(Binary { code, log })
     }
 
-    /// Describes an error code.
+    /// Fails with NVRTC's description of an error code, unless the code means success.
     fn check(&self, code: c_int) -> Result<(), String> {
         if code == 0 {
             return Ok(());
@@ -304,7 +303,7 @@ impl Functions {
     }
 }
 
-/// Returns the file whose code is at an address, on Linux.
+/// Returns the file from which the code at an address was loaded, on Linux.
 fn mapped(address: usize) -> Option<PathBuf> {
     let number = |text| usize::from_str_radix(text, 16).ok();
     fs::read_to_string("/proc/self/maps").ok()?.lines().find_map(|line| {
@@ -315,7 +314,7 @@ fn mapped(address: usize) -> Option<PathBuf> {
     })
 }
 
-/// A program of the compiler.
+/// A source that the compiler compiles, and its log and code.
 struct Program<'a> {
     compiler: &'a Compiler,
     handle: Handle,
@@ -342,7 +341,7 @@ impl<'a> Program<'a> {
         Ok(Self { compiler, handle, _texts: texts })
     }
 
-    /// Returns the log or the code.
+    /// Returns the log or the code of the program, by the functions for its size and its bytes.
     fn bytes(&self, size: Size, get: Get) -> Result<Vec<u8>, CudaError> {
         let mut count = 0;
         // SAFETY: the program exists and was compiled.

@@ -2,7 +2,7 @@
 
 use edbatch_layout::{Form, Function, Operation};
 
-/// Returns the expression of an operation on a, b, c and d, rounded in the same places as on the
+/// Returns the C++ expression of an operation on a, b, c and d. It rounds in the same places as the
 /// CPU.
 pub(super) fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
     match operation {
@@ -37,7 +37,7 @@ pub(super) fn value(operation: Operation, [a, b, c, d]: [String; 4]) -> String {
     }
 }
 
-/// A float constant with exact bits.
+/// Returns the C++ expression of a float, with exactly its bits.
 pub(super) fn constant(x: f32) -> String {
     format!("from_bits({:#010x}u)", x.to_bits())
 }

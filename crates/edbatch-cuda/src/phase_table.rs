@@ -15,7 +15,7 @@ const COLUMNS: u32 = 128;
 #[derive(Clone, Debug)]
 pub struct PhaseTable {
     entries: Vec<PhaseEntry>,
-    /// By cell and [`CellPart`]: the numbers of its phases.
+    /// For each cell and each [`CellPart`] of it: the numbers of the part's phases.
     parts: Vec<[Range<u32>; 3]>,
 }
 
@@ -26,7 +26,7 @@ pub struct PhaseEntry {
     pub cell: Kind,
     /// The part of the cell.
     pub part: CellPart,
-    /// Steps of the part.
+    /// The steps of the part that form the phase, and their units.
     pub phase: Phase,
     /// The number of slices into which jobs divide its [units](Phase::units). If 0, each job has
     /// all units, and the blocks of a team divide them.
@@ -75,7 +75,7 @@ impl PhaseTable {
         self.entries[number].slices = 0;
     }
 
-    /// Returns the numbers of the phases of a step.
+    /// Returns the numbers of the phases that a step of a plan runs.
     pub(crate) fn of(&self, step: &Step) -> Range<u32> {
         self.parts[step.cell.index()][step.action.part() as usize].clone()
     }

@@ -104,8 +104,8 @@ pub(crate) fn recomputed(
         .collect()
 }
 
-/// Returns the place and the width of a step's result, if the step only reduces or copies
-/// arguments.
+/// Returns the place and the width of a step's result, if the step only reduces or copies arguments
+/// of the cell.
 fn of_arguments(step: &CellStep) -> Option<(Place, u32)> {
     match *step {
         CellStep::Reduce { out, width, .. } => Some((out, width)),
@@ -168,8 +168,8 @@ pub(crate) fn accesses(step: &CellStep, units: u32) -> Vec<Access> {
 }
 
 impl Access {
-    /// Returns true if two accesses cannot be in one phase: different units touch a column, and at
-    /// least one of them writes it.
+    /// Returns true if two accesses cannot be in one phase: different units touch the same column,
+    /// and at least one of them writes it.
     fn conflicts(&self, other: &Self) -> bool {
         let (a, b) = (self.place, other.place);
         let overlap = a.base == b.base
@@ -210,7 +210,7 @@ pub fn check_phases(cell: &CellPlan, phases: &[Phase]) -> Result<(), String> {
     Ok(())
 }
 
-/// A unit of a step, and the number of its units. `None` stands for every unit.
+/// The index of a unit, and the number of units of its step. `None` stands for every unit.
 type Unit = Option<(u32, u32)>;
 
 fn check_phase(cell: &CellPlan, phase: &Phase) -> Result<(), String> {
@@ -259,7 +259,7 @@ fn check_phase(cell: &CellPlan, phase: &Phase) -> Result<(), String> {
     Ok(())
 }
 
-/// `steps 0..3: 8 8 8 units`.
+/// Writes the steps and the units of each step, such as `steps 0..3: 8 8 8 units`.
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "steps {}..{}:", self.steps.start, self.steps.end)?;

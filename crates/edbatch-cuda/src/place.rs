@@ -27,10 +27,10 @@ const MAX_RESIDENT: usize = 64;
 /// A stack of weights whose product may run in many waves. The stack may be resident.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Recurrent {
-    /// The number of its phase, and the index of its step in the cell.
+    /// The number of the phase that multiplies by it, and the index of the step in its cell.
     pub(crate) phase: usize,
     pub(crate) step: usize,
-    /// The numbers of units of the product, of columns of a unit, and of terms of a sum.
+    /// The numbers of units of the product, of columns of a unit, and of terms of a column's sum.
     pub(super) units: u32,
     pub(super) columns: u32,
     pub(super) depth: u32,
@@ -83,12 +83,12 @@ pub struct TeamSize {
     pub shared_bytes: usize,
     /// Bytes of the weights of recurrent cells.
     pub recurrent_bytes: usize,
-    /// Bytes of these weights that are not resident.
+    /// Bytes of the weights of recurrent cells that are streamed, not resident.
     pub streamed_bytes: usize,
 }
 
 /// Returns the size of a program's teams on a device with `sms` SMs and `shared_bytes` of shared
-/// memory per block. `min_blocks` is as in [`CudaOptions`](super::CudaOptions::min_blocks).
+/// memory per block. A team has at least `min_blocks` blocks, or all SMs if these are fewer.
 #[must_use]
 pub fn team_size(program: &Program, sms: u32, shared_bytes: usize, min_blocks: u32) -> TeamSize {
     let table = PhaseTable::new(program);
@@ -115,10 +115,10 @@ pub(crate) struct Placement {
     pub(crate) blocks: u32,
     /// Shared memory of a block, in bytes: rows and resident weights.
     pub(crate) shared_bytes: usize,
-    /// By phase: the blocks that divide its columns. Empty if each job is for a single block.
+    /// For each phase: the blocks of a team that divide its columns; empty if one block runs a job.
     pub(crate) divided: Vec<Range<u32>>,
-    /// By recurrent stack: its start in shared memory after the rows, in floats. `None` if it is
-    /// streamed.
+    /// For each recurrent stack of weights: its start in shared memory, in floats after the end of
+    /// the rows. `None` if it is streamed.
     pub(crate) resident: Vec<Option<u32>>,
 }
 
@@ -181,8 +181,8 @@ impl Placement {
         Self { blocks, shared_bytes: ROW_BYTES + weights, divided, resident }
     }
 
-    /// Returns the table that the kernels read: two numbers per phase, then one per recurrent
-    /// stack.
+    /// Returns the table that the kernels read: the first block and the number of blocks of each
+    /// phase, then the start of each recurrent stack of weights.
     pub(crate) fn table(&self) -> Vec<u32> {
         let phases = self.divided.iter().flat_map(|range| [range.start, range.len() as u32]);
         phases.chain(self.resident.iter().map(|at| at.unwrap_or(NOT_RESIDENT))).collect()

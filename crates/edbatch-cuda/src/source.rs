@@ -73,8 +73,8 @@ fn choice(phases: usize, text: &mut String) {
     line!(text, "static_assert(GIVEN == {}u, \"as the commands has it\");", CopyJob::Given as u32);
 }
 
-/// By step: the number of its recurrent stack, and the index of the stack's place in the table
-/// that [`Placement::table`](super::place::Placement::table) returns.
+/// For a step: the number of its recurrent stack of weights, and the index of the stack's place in
+/// the table that [`Placement::table`](super::place::Placement::table) returns.
 type ResidentStack<'a> = dyn Fn(usize) -> Option<(usize, usize)> + 'a;
 
 /// Writes the function of a phase.
@@ -83,9 +83,9 @@ struct PhaseWriter<'a> {
     entry: &'a PhaseEntry,
     cell: &'a CellPlan,
     weights: &'a WeightLayout,
-    /// By region of scratch: elements per call in all earlier regions and in the region.
+    /// For each region of scratch: the elements per call in all regions before it, and in it.
     scratch: Vec<(u32, u32)>,
-    /// The name of the function for products.
+    /// The name of the C++ function for products of weights and vectors.
     multiply: &'static str,
 }
 
@@ -189,7 +189,7 @@ impl<'a> PhaseWriter<'a> {
         line!(text, "        {}", product("streamed"));
     }
 
-    /// Returns code that computes column `k` of a place again from arguments.
+    /// Returns C++ code that computes column `k` of a place once more, from the cell's arguments.
     fn again(&self, writer: usize, place: Place) -> String {
         // `k` counts from the start of the place, which may lie before the columns of the step.
         let own = |out: Place| match place.offset.checked_sub(out.offset) {
@@ -229,7 +229,7 @@ impl<'a> PhaseWriter<'a> {
         line!(text, "        }});");
     }
 
-    /// Writes the code of a thread for unit `u` of a call.
+    /// Writes the C++ code by which a thread runs unit `u` of a step for one call.
     fn element(&self, step: &CellStep, text: &mut String) {
         let mut put = |out: Place, value: String| {
             line!(text, "                {} = {value};", self.write_to(out, "call", "u"));
@@ -315,7 +315,7 @@ impl<'a> PhaseWriter<'a> {
         }
     }
 
-    /// Returns the expression that reads a column of a place.
+    /// Returns the C++ expression that reads a column of a place.
     fn read(&self, Place { base, offset }: Place, call: &str, column: &str) -> String {
         let operand = |index: usize| {
             format!("row(a.commands, j.operand({index}), {call}){} + {column}", plus(offset))
@@ -386,7 +386,7 @@ fn reduction(by: Reduction) -> &'static str {
     }
 }
 
-/// Returns an offset as a term of a sum.
+/// Returns the C++ text that adds an offset, such as ` + 3`; empty for 0.
 fn plus(offset: u32) -> String {
     if offset == 0 { String::new() } else { format!(" + {offset}") }
 }

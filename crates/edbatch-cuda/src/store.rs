@@ -48,7 +48,7 @@ impl Key {
         format!("{digits}.cubin")
     }
 
-    /// Returns the hash at the end of a file.
+    /// Returns the hash of this key and some code, which ends the file of the code.
     fn seal(&self, code: &[u8]) -> [u8; HASH] {
         Sha256::new().chain_update(self.0).chain_update(code).finalize().into()
     }
@@ -77,7 +77,7 @@ impl Store {
         Self { folder: Some(folder.into()) }
     }
 
-    /// Returns the path of a key, or `None` if there is no cache folder.
+    /// Returns the path of the file for a key, or `None` if there is no cache folder.
     pub(crate) fn path(&self, key: &Key) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| folder.join(key.file()))
     }

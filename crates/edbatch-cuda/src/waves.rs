@@ -8,7 +8,7 @@ use edbatch_layout::{Operand, Plan, Program};
 /// The plan must have [distinct lifetimes](edbatch_layout::Lifetimes::Distinct):
 /// [`check_waves`](crate::check_waves()) proves that the steps of a wave may run in any order.
 ///
-/// *Cost*: O(edges) if neighbouring rows have the same producer, else O(edges × log steps).
+/// *Cost*: O(edges) if rows read in turn have the same producer, else O(edges × log steps).
 #[must_use]
 pub fn waves(program: &Program, plan: &Plan) -> Vec<u32> {
     let mut finder = WaveFinder::default();
@@ -30,7 +30,7 @@ pub(crate) struct WaveFinder {
 struct Output {
     start: u64,
     end: u64,
-    /// The first wave that may read it.
+    /// The first wave that may read this range.
     readable: u32,
 }
 
@@ -74,7 +74,7 @@ impl WaveFinder {
 /// Finds the wave of a step from the rows that it reads.
 struct Reader<'a> {
     outputs: &'a [Output],
-    /// The output of the last row, since the next row is often in the same one.
+    /// The output that holds the row read last, since the next row is often in the same one.
     last: Output,
     wave: u32,
 }

@@ -72,12 +72,12 @@ impl WeightLayout {
         start
     }
 
-    /// Returns the start of a stack.
+    /// Returns the start of a stack of weights, in floats.
     pub(crate) fn of_stack(&self, weights: &[ParameterId]) -> usize {
         self.stacks[weights].start
     }
 
-    /// Returns the start of a parameter that is not packed.
+    /// Returns the start of a parameter that is not packed, in floats.
     pub(crate) fn of_plain(&self, id: ParameterId) -> usize {
         self.plain[&id]
     }
