@@ -25,7 +25,7 @@ const WINDOW: usize = 3;
 
 /// The outcome of a step of a path.
 enum Step {
-    /// The path has reached this place.
+    /// The path has reached the node at this place in `touched`.
     Up(u32),
     /// The path has reached a node of another path.
     Joined,
@@ -63,7 +63,7 @@ impl Work {
         count as u32
     }
 
-    /// Lets paths climb until one is left. Returns its place, which is the apex or above it.
+    /// Lets paths climb until one is left. Returns the place of its node: the apex or above it.
     fn climb_in_turns(&mut self, nodes: &mut Nodes) -> Result<u32, ReduceError> {
         let starts = self.start_paths();
         let (mut next, mut climbing, mut count) = (0, [NIL; WINDOW], 0);

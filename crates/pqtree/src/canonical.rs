@@ -90,7 +90,7 @@ impl PqTree {
     }
 }
 
-/// For each node, its smallest leaf and its children by descending smallest leaf.
+/// For each node, its smallest leaf, and its children in descending order of theirs.
 struct Ranked {
     rank: Vec<u32>,
     first_child: Vec<NodeId>,

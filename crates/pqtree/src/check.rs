@@ -129,7 +129,7 @@ impl Work {
     }
 }
 
-/// An end of a block of full children: the last full child, and the sibling after it.
+/// An end of a block of full children: the last full child, and the sibling beyond it, if any.
 #[derive(Clone, Copy, Debug)]
 struct BlockEnd {
     last: NodeId,

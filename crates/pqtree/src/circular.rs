@@ -198,9 +198,9 @@ impl CircularTree {
         core::iter::once(above).chain(self.tree.children(node).map(name))
     }
 
-    /// Calls `run` with a linear tree and the set. If the set contains the hinge, the circle is cut
-    /// at the smallest element outside the set during the call. The leaf of that element then
-    /// stands for the hinge.
+    /// Calls `run` with a linear tree and the set. If the set contains the hinge, the last element,
+    /// the circle is cut at the smallest element outside the set during the call. The leaf of that
+    /// element then stands for the hinge.
     fn cut<R, E: From<LeafError>>(
         &mut self,
         set: &[u32],
@@ -235,9 +235,9 @@ impl CircularTree {
     }
 }
 
-/// The place of a cut.
+/// The place where the circle is cut.
 struct Cut {
-    /// The element above the root.
+    /// The element at which it is cut, above the root.
     at: u32,
     /// The leaf of this element and the nodes above it, if the cut is not at the hinge.
     turned: Vec<NodeId>,

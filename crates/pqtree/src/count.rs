@@ -68,7 +68,7 @@ impl OrderCount {
         &self.digits
     }
 
-    /// Returns the number of bits.
+    /// Returns the number of binary digits of this number.
     pub fn bits(&self) -> u64 {
         let last = self.digits.last().map_or(0, |digit| digit.leading_zeros());
         32 * self.digits.len() as u64 - u64::from(last)

@@ -77,7 +77,7 @@ struct Marks<'a> {
     steps: Vec<(u32, u32)>,
 }
 
-/// A marked child of a Q-node, and an unmarked sibling of it or `NONE`.
+/// A child of a Q-node with leaves of the set, and a sibling of it without any, or `NONE`.
 type Border = (NodeId, NodeId);
 
 impl Marks<'_> {
@@ -121,8 +121,8 @@ impl Marks<'_> {
         Conflict::ThreeSplits { inside, outside }
     }
 
-    /// Finds the conflict of a Q-node whose marked children are not one run, or that has a partial
-    /// child inside the run.
+    /// Finds the conflict of a Q-node whose children with leaves of the set are not one run, or
+    /// that has a partial child inside the run.
     fn separated(&self, place: u32) -> Option<Conflict> {
         for &(_, partial) in self.predecessors(place) {
             let [a, b] = self.nodes.siblings(self.work.node_at(partial));
@@ -147,8 +147,8 @@ impl Marks<'_> {
         })
     }
 
-    /// Finds the conflict of a Q-node below the apex whose marked children are one run, but whose
-    /// full children are not at an end.
+    /// Finds the conflict of a Q-node below the apex whose children with leaves of the set are one
+    /// run, but whose full children are not at an end.
     fn enclosed(&self, place: u32, below: &[(u32, u32)], beyond: u32) -> Option<Conflict> {
         let borders = self.borders(place);
         let &[(first, x), (last, y)] = borders.as_slice() else {
@@ -170,7 +170,7 @@ impl Marks<'_> {
         Some(Conflict::Enclosed { inside: self.leaf_below_marked(inside), outside, beyond })
     }
 
-    /// Returns the end of a run of marked children, given the border at its start.
+    /// Returns the border at the end of a run of marked children, given the border at its start.
     fn end_of_run(&self, first: NodeId, beyond: NodeId) -> Border {
         let (mut before, mut child) = (beyond, first);
         loop {
@@ -197,7 +197,7 @@ impl Marks<'_> {
         core::iter::successors(last, move |child| marked(child.next)).map(|child| child.node)
     }
 
-    /// Returns the steps that lead to the node at `place`.
+    /// Returns the steps of paths from children to the node at `place`.
     fn predecessors(&self, place: u32) -> &[(u32, u32)] {
         let begin = self.steps.partition_point(|step| step.0 < place);
         let count = self.steps[begin..].iter().take_while(|step| step.0 == place).count();
@@ -227,7 +227,7 @@ impl Marks<'_> {
         self.leaf_inside(other.expect("an apex without full children has two predecessors").1)
     }
 
-    /// Returns a leaf of the set below a marked child.
+    /// Returns a leaf of the set below a child that has at least one.
     fn leaf_below_marked(&self, child: NodeId) -> u32 {
         if self.work.is_full(self.nodes, child) {
             return self.any_leaf(child).expect("a child has leaves");

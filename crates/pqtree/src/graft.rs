@@ -244,7 +244,7 @@ impl PqTree {
         self.pre_order().filter(|&node| !self.nodes.is_leaf(node)).collect()
     }
 
-    /// Replaces the full nodes by the node `new`, or removes them if it is `NONE`.
+    /// Replaces the nodes that `full` describes by the node `new`, or removes them if it is `NONE`.
     fn put(&mut self, full: &Full, new: NodeId) {
         match *full {
             Full::Node(node) if node == new => {}
@@ -273,7 +273,7 @@ impl PqTree {
         }
     }
 
-    /// Reduces the degree of a node whose children were taken out.
+    /// Reduces a node's degree by the children taken out. Replaces the node by an only child.
     fn shrink(&mut self, node: NodeId, by: u32) {
         let tag = self.nodes.tag(node);
         match tag.degree() - by {

@@ -103,7 +103,7 @@ fn places(order: &[u32], leaves: usize) -> Option<Vec<u32>> {
 /// A finished tree, of the leaves at the places from `begin` up to the `begin` of the next part.
 struct Part {
     begin: usize,
-    /// The `begin` of the last child of a linear part. `None` for leaves and prime parts.
+    /// The `begin` of the last child of a Q-node. `None` for leaves and P-nodes.
     last_begin: Option<usize>,
     /// The index in `Sweep::children`.
     name: usize,
@@ -113,7 +113,7 @@ struct Sweep {
     gaps: Segments,
     extremes: Vec<Extremes>,
     finished: Vec<Part>,
-    /// For each part, true if it is linear, and its children. The parts 0 to n − 1 are the leaves.
+    /// For each part: true for a Q-node, and its children. The parts 0 to n − 1 are the leaves.
     children: Vec<(bool, Vec<usize>)>,
 }
 
@@ -138,7 +138,7 @@ impl Sweep {
         self.finished.push(part);
     }
 
-    /// Joins the last part with parts on its left, one at least, until they form a common interval.
+    /// Joins `part` with `left`, and with more parts on its left until they are a common interval.
     fn join(&mut self, left: Part, part: Part) -> Part {
         if let Some(last_begin) = left.last_begin
             && self.gaps.is_zero(last_begin)
@@ -184,8 +184,8 @@ impl Sweep {
     }
 }
 
-/// An order: its places, indexed by places in the first order, and the values of l at which the
-/// maximum and minimum of l..=r change.
+/// An order: the place of each leaf, indexed by its place in the first order, and the values of l
+/// at which the maximum and the minimum place of the leaves l..=r change.
 struct Extremes {
     place: Vec<u32>,
     maxima: Vec<usize>,

@@ -235,7 +235,7 @@ impl Journal {
         Checkpoint { id: self.id, depth: self.marks.len() as u32 - 1, serial: self.serial }
     }
 
-    /// Returns the mark of a checkpoint if it is open here.
+    /// Returns the state saved at a checkpoint, if it is open in this tree.
     fn mark(&self, checkpoint: &Checkpoint) -> Option<Mark> {
         let mark = self.marks.get(checkpoint.depth as usize).copied();
         mark.filter(|mark| checkpoint.id == self.id && mark.serial == checkpoint.serial)
@@ -273,7 +273,7 @@ pub(crate) enum Write {
 struct Mark {
     log: usize,
     serial: u64,
-    /// The number of open checkpoints up to this one that belong to attempts.
+    /// Among this open checkpoint and those before it: the number that belong to attempts.
     attempts: u32,
     header: Header,
 }

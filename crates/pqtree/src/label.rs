@@ -5,7 +5,7 @@
 //! the full children of each parent. A node is full when all of its children are, and then counts
 //! at its own parent.
 //!
-//! Only marks are written, so a failed reduction has nothing to undo.
+//! Only temporary marks are written, so a failed reduction has nothing to undo.
 //!
 //! *Source*: Hsu and McConnell (2003), section 3: labelling and finding the terminal path. Our tree
 //! is rooted above a leaf that is in no set. So whether a node is full does not depend on a
@@ -174,7 +174,7 @@ impl Work {
     }
 }
 
-/// Adds a node without a mark to `touched`.
+/// Adds a node to `touched` that is not in it yet.
 #[inline]
 fn add_touched(touched: &mut Stack<Touched>, nodes: &mut Nodes, node: NodeId, tag: Tag) -> u32 {
     let place = touched.len() as u32;

@@ -127,7 +127,7 @@ impl Nodes {
         self.tags[self.slot(node)]
     }
 
-    /// Writes a mark over a tag, or restores the tag. Not logged: marks are temporary.
+    /// Overwrites the tag of a node with a temporary mark, or restores the tag. Not logged.
     pub(crate) fn put_tag(&mut self, node: NodeId, tag: Tag) {
         let slot = self.slot(node);
         self.tags[slot] = tag;
@@ -155,7 +155,7 @@ impl Nodes {
         self.siblings[node.index()]
     }
 
-    /// Returns the sibling that is not `one`.
+    /// Returns the sibling of a node that is not `one`.
     pub(crate) fn sibling_beside(&self, node: NodeId, one: NodeId) -> NodeId {
         #[cfg(test)]
         self.visits.add();
@@ -202,7 +202,7 @@ impl Nodes {
         }
     }
 
-    /// Out of line, so that the loop above keeps its registers.
+    /// Logs a change of `up`. Out of line, so that the loop that calls it keeps its registers.
     #[inline(never)]
     fn log_up(&mut self, node: NodeId, up: NodeId) {
         self.journal.push(Write::Up(node, up));

@@ -236,7 +236,7 @@ fn splice_q(
     if predecessor == empty_end { outer } else { path.outer[0] }
 }
 
-/// Writes the nodes that exist to the front of `packed`. Returns their number.
+/// Writes the nodes that are not `None` to the front of `packed`. Returns their number.
 fn fill(packed: &mut [NodeId; 3], nodes: [Option<NodeId>; 3]) -> usize {
     let mut count = 0;
     for node in nodes.into_iter().flatten().filter(|&node| node != NodeId::NONE) {

@@ -173,7 +173,7 @@ impl PqTree {
     }
 }
 
-/// The place of a set that is, or can be made, consecutive: its home, or its apex in `touched`.
+/// The home of a set that is consecutive by its size alone, or the apex, in `touched`, of another.
 enum Place {
     Trivial(Option<NodeId>),
     Apex(u32),

@@ -47,8 +47,8 @@ impl PqTree {
         Ok(children[first..=last].iter().flat_map(|&child| self.leaves_of(child)).collect())
     }
 
-    /// Returns the lowest node with all `count` leaves of a set below it. Adds up the counts in
-    /// `below` on the way.
+    /// Returns the lowest node with all `count` leaves of a set below it. On the way, `below` gets
+    /// the number of these leaves below each inner node.
     fn lowest_above(&self, count: u32, below: &mut [u32]) -> Option<NodeId> {
         self.post_order().find(|&node| {
             let sum = self.children(node).map(|child| below[child.index()]).sum::<u32>();

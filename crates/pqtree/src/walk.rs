@@ -238,7 +238,7 @@ impl Events<'_> {
         step.beside(self.nodes).map_or_else(|| At::Leave(self.nodes.parent(node)), At::Enter)
     }
 
-    /// Finds the step to a node in its parent's list.
+    /// Finds which sibling of a node comes next, from the node's position in its parent's list.
     fn find_step(&self, node: NodeId) -> Step {
         if node == self.top {
             return Step(node.0);

@@ -5,10 +5,10 @@ use crate::nodes::{Nodes, Tag};
 use crate::stack::Stack;
 use alloc::vec::Vec;
 
-/// Marks a missing index into [`Work::marked`] or [`Work::touched`].
+/// Stands for a missing index into [`Work::marked`] or [`Work::touched`].
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// The marks of a reduction. The value is kept between reductions to reuse the memory.
+/// The working memory of a reduction, kept between reductions so that it is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     /// One bit per leaf: set if the leaf is in the set. All zero between reductions.
@@ -16,8 +16,8 @@ pub(crate) struct Work {
     /// The leaves of the set, then the full inner nodes. Each is linked to the previous one of the
     /// same parent.
     pub(crate) marked: Stack<Marked>,
-    /// The inner nodes that the reduction has visited. The tag of such a node is a mark with its
-    /// place here.
+    /// The inner nodes that the reduction has visited. The tag of such a node is overwritten with
+    /// its place here.
     pub(crate) touched: Stack<Touched>,
     /// For each node in `touched`, the paths through it.
     pub(crate) paths: Stack<Path>,
@@ -34,7 +34,7 @@ pub(crate) struct Work {
     pub(crate) changed: Vec<NodeId>,
 }
 
-/// A full node.
+/// A leaf of the set, or an inner node with all of its leaves in the set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marked {
     pub(crate) node: NodeId,
@@ -47,7 +47,7 @@ pub(crate) struct Marked {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touched {
     pub(crate) node: NodeId,
-    /// The node's own tag, which the mark overwrites.
+    /// The tag of the node before it was overwritten.
     pub(crate) tag: Tag,
     /// The number of children that are not full.
     pub(crate) not_full: u32,
@@ -102,7 +102,7 @@ impl Touched {
         self.tag.is_q()
     }
 
-    /// Counts a full child whose mark is at `place`. Returns the place of the previous one.
+    /// Counts a full child at `place` in `marked`. Returns the place of the one counted before it.
     #[inline]
     pub(crate) fn count_full(&mut self, place: u32) -> u32 {
         self.not_full -= 1;
@@ -111,7 +111,7 @@ impl Touched {
 }
 
 impl Path {
-    /// No path has come through.
+    /// The paths through a node that no path has reached.
     pub(crate) const NONE: Self = Self {
         climbs: false,
         fits: false,
@@ -126,7 +126,7 @@ impl Path {
 }
 
 impl Clone for Work {
-    /// Returns empty working memory: marks are useless in a copy.
+    /// Returns empty working memory: its contents are useless in a copy.
     fn clone(&self) -> Self {
         Self::default()
     }

@@ -14,18 +14,18 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone)]
 pub(super) struct Names<T> {
     labels: Vec<T>,
-    /// For each leaf, the place of its label.
+    /// For each leaf, the place of its label in `labels`.
     of_leaf: Vec<u32>,
-    /// For each label, its leaf, or `NONE` if the leaf was removed.
+    /// For each label, by place: its leaf, or `NONE` if the leaf was removed.
     leaf_of: Vec<u32>,
     /// A hash table with open addressing: places of labels with a leaf, or `NONE`. Its length is a
     /// power of two, and it is at most half full.
     slots: Vec<u32>,
-    /// The values of `of_leaf` before each change since the first open checkpoint.
+    /// The values of `of_leaf` before each change since the first open checkpoint was opened.
     history: Vec<Vec<u32>>,
 }
 
-/// The state at a checkpoint.
+/// The number of labels, and of earlier tables in `history`, at a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mark {
     labels: usize,
@@ -67,7 +67,7 @@ impl<T: Eq + Hash> Names<T> {
     }
 
     /// Assigns labels to leaves. For each leaf, `of_leaf` holds the leaf that had its label before,
-    /// or `Err` with an index in `new`.
+    /// or `Err` with the index of its label in `new`.
     pub(super) fn change(
         &mut self,
         of_leaf: impl IntoIterator<Item = Result<u32, usize>>,
@@ -90,7 +90,7 @@ impl<T: Eq + Hash> Names<T> {
         self.index().expect("the caller checked that no label is repeated");
     }
 
-    /// Restores the names at a mark.
+    /// Restores the labels and leaves of a checkpoint.
     pub(super) fn roll_back(&mut self, mark: Mark) {
         let old = self.history.drain(mark.changes..).next();
         if let Some(old) = old {
