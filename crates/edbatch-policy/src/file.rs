@@ -56,13 +56,13 @@ use crate::{
 const FORMAT: &str = "edbatch-policy";
 const TABLE: u64 = 1;
 const RULE: u64 = 2;
-/// The encoding of learned rules, in version 2.
+/// The value of the field `encoding` for learned rules, in version 2.
 const PAIRS: &str = "pairs";
 
 const MAX_KINDS: usize = 1 << 16;
 /// The largest transition table, in entries, that a file may ask for.
 const MAX_ENTRIES: usize = 1 << 26;
-/// The largest power, and the largest other constant. They keep sums of urgencies finite.
+/// The largest `power`, and the largest other constant of a rule. Sums of urgencies stay finite.
 const MAX_POWER: f64 = 24.0;
 const MAX_CONSTANT: f64 = 1e6;
 
@@ -74,7 +74,7 @@ pub struct Learned {
     content: LearnedContent,
 }
 
-/// The learned part of a [`Learned`]. Kinds are indices into [`Learned::kinds`].
+/// The table or the rule of a [`Learned`]. Kinds are indices into [`Learned::kinds`].
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum LearnedContent {
@@ -92,15 +92,15 @@ pub enum LearnedContent {
 pub struct Trained {
     /// A description by the caller, such as the name of a data set.
     pub on: String,
-    /// The number of mini-batches, without those held out.
+    /// The number of mini-batches to learn on, without those held out for selection.
     pub mini_batches: u64,
-    /// The number of episodes.
+    /// The number of episodes. Each of them scheduled one mini-batch.
     pub episodes: u64,
-    /// The number of batches on the mini-batches by which the policy was selected.
+    /// The number of the policy's batches on the mini-batches held out, by which it was selected.
     pub batches: u64,
-    /// The lower bound on the same mini-batches.
+    /// The lower bound on the number of batches on the mini-batches held out.
     pub bound: u64,
-    /// For a rule, the batches of the policies that need no learning, on the same mini-batches.
+    /// For a rule: by policy that needs no learning, its batches on the same mini-batches.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unlearned: BTreeMap<String, u64>,
 }
@@ -430,7 +430,7 @@ impl<S: DeserializeOwned> File<S> {
 }
 
 impl<S> File<S> {
-    /// The kinds by name.
+    /// Returns the number of each kind, by its name.
     fn numbered_kinds(&self) -> Result<HashMap<&str, Kind>, FileError> {
         if self.kinds.len() > MAX_KINDS {
             return Err(FileError::TooLarge);

@@ -27,7 +27,7 @@ pub struct Frontier {
     /// The users of each node, ascending: from its `first_user` to the `first_user` of the next
     /// node. The rest of the list is spare.
     users: Vec<NodeId>,
-    /// The users of a few nodes of a batch; the rest is spare.
+    /// Space for the users of a few nodes of a batch, copied side by side.
     gathered: Vec<NodeId>,
     queue: Vec<NodeId>,
     segments: Vec<Segment>,
@@ -81,7 +81,7 @@ struct Segment {
     is_read: bool,
 }
 
-/// Checks the invariant of [`Dag`] in debug builds.
+/// Checks in debug builds that a graph is valid, as [`Dag`] requires.
 pub(crate) fn debug_check(dag: &impl Dag) {
     if cfg!(debug_assertions)
         && let Err(error) = check_dag(dag)
@@ -137,7 +137,7 @@ impl Frontier {
         self.open();
     }
 
-    /// Makes only the sources ready.
+    /// Makes the nodes without arguments ready, and no others.
     fn open(&mut self) {
         self.remaining = self.nodes();
         self.weight_ran = 0;
@@ -255,7 +255,7 @@ impl Frontier {
         nodes.iter().map(|&node| self.weight(node) as usize).sum()
     }
 
-    /// The number of ready nodes of a kind, by weight.
+    /// The number of ready nodes of a kind, each counted by its [weight](Self::weight).
     #[must_use]
     pub fn ready_count(&self, kind: Kind) -> usize {
         if self.weights.is_empty() {
@@ -311,7 +311,7 @@ impl Frontier {
         })
     }
 
-    /// The number of completed nodes, by weight.
+    /// The number of completed nodes, each counted by its [weight](Self::weight).
     #[must_use]
     pub fn nodes_ran(&self) -> usize {
         if self.weights.is_empty() {

@@ -34,15 +34,15 @@ use values::{Transition, Values, choices};
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct LearningConfig {
-    /// Weight of the ratio in the reward `-1 + alpha × ratio`. Default: 1.
+    /// Weight of the [ratio](KindFrontiers) in the reward `-1 + alpha × ratio`. Default: 1.
     pub alpha: f32,
-    /// Number of rewards in a return before it is bootstrapped. Default: 10.
+    /// Number of rewards that are added up before the value of a later state is added. Default: 10.
     pub steps: usize,
     /// Learning rate. Default: 0.4.
     pub rate: f32,
     /// Probability of a random choice in the first episode. Default: 0.5.
     pub epsilon: f32,
-    /// Factor for `epsilon` after each episode. Default: 0.9.
+    /// Factor by which `epsilon` is multiplied after each episode. Default: 0.9.
     pub epsilon_decay: f32,
     /// Minimum of `epsilon`. Default: 0.05.
     pub min_epsilon: f32,
@@ -99,12 +99,12 @@ pub struct Outcome {
     pub before: usize,
     /// Number of batches on the mini-batches held out, with this table.
     pub after: usize,
-    /// Lower bound on the mini-batches held out.
+    /// Lower bound on the number of batches on the mini-batches held out.
     pub bound: usize,
 }
 
 impl Outcome {
-    /// Replaces the table by an empty one if that is better on the mini-batches held out.
+    /// Replaces the table by an empty one if that makes fewer batches on the mini-batches held out.
     #[must_use]
     pub fn or_critical(self) -> Self {
         let wins = self.after <= self.before;
@@ -179,7 +179,7 @@ struct Environment {
 }
 
 impl Environment {
-    /// Returns `None` if memory is exhausted.
+    /// Prepares a graph for episodes. Returns `None` if memory is exhausted.
     fn new(dag: &impl Dag) -> Option<Self> {
         let frontier = quotient(&Frontier::new(dag));
         let chains = Chains::new(&frontier);

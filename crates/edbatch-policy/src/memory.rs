@@ -1,6 +1,6 @@
 //! A test for available memory, for searches and tables that grow without a limit.
 
-/// Room for small allocations and for the pages of the allocator.
+/// Bytes to leave free for small allocations and for the pages of the allocator.
 const SLACK: usize = 4 << 20;
 
 /// Returns true if this number of bytes can be allocated now.

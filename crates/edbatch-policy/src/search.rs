@@ -28,15 +28,15 @@ pub struct Found {
     /// True if [`kinds`](Self::kinds) is known to be optimal: it reaches the bound, or the search
     /// dropped no state that could be better.
     pub proved: bool,
-    /// The number of states that were visited.
+    /// The number of states, which are sets of completed nodes, that were visited.
     pub states: u64,
 }
 
 /// Plans the whole run by a beam search when it is started, and then returns the plan step by step.
 ///
-/// With a time limit it searches with doubled width, from 1 up to the given width, and takes the
-/// best schedule found in that time. That schedule is never longer than [`Critical`]'s, and may
-/// depend on the speed of the machine. The search also ends when memory is exhausted.
+/// With a time limit it searches repeatedly, doubling the width from 1 up to the given width, and
+/// takes the best schedule found in that time. That schedule is never longer than [`Critical`]'s,
+/// and may depend on the speed of the machine. The search also ends when memory is exhausted.
 #[derive(Clone, Debug)]
 pub struct Beam {
     widths: RangeInclusive<usize>,
@@ -48,7 +48,7 @@ pub struct Beam {
 }
 
 impl Beam {
-    /// A search that keeps `width` states per level.
+    /// A search that keeps the best `width` states after each number of batches.
     #[must_use]
     pub fn new(width: usize) -> Self {
         let width = width.max(1);
@@ -116,7 +116,7 @@ pub fn branch_and_bound(dag: &impl Dag, mut stop: impl FnMut(u64) -> bool) -> Fo
     search(&Frontier::new(dag), 1..=usize::MAX, &mut stop)
 }
 
-/// Searches with doubled width, from the start of `widths` to its end.
+/// Searches repeatedly, doubling the width from the start of `widths` to its end.
 fn search(
     frontier: &Frontier,
     widths: RangeInclusive<usize>,

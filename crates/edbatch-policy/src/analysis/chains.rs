@@ -34,14 +34,14 @@ use crate::Frontier;
 pub struct Chains {
     narrow: Counters<u8, 16>,
     wide: Counters<u32, 8>,
-    /// Selects the counters that hold the result.
+    /// True if the result is in `wide`, false if it is in `narrow`.
     is_wide: bool,
     /// The number of nodes of each height, from height 1 up, for kind 0, then kind 1 and so on.
     tally: Vec<u32>,
     /// The start of each kind in `tally`, and the end of the last kind.
     starts: Vec<usize>,
     longest: Vec<u32>,
-    /// The kinds that have a counter, in blocks.
+    /// The kinds that have a counter, one block of kinds after another.
     counted: Vec<Kind>,
 }
 
@@ -54,7 +54,7 @@ struct NodeChains<N> {
     needs: N,
 }
 
-/// The needs of all nodes in 16 bits.
+/// The [needs](Chains::needs) of all nodes, as numbers of 16 bits.
 #[derive(Clone, Copy)]
 pub(crate) struct Narrow<'a>(&'a [NodeChains<u16>]);
 
@@ -126,8 +126,8 @@ impl Chains {
         narrow.count(frontier, counted, &mut Tally { of_height: tally, starts })
     }
 
-    /// Allocates the tally for heights up to `max` of each kind. Nodes of kinds without chains have
-    /// height 1.
+    /// Allocates the numbers of nodes of each kind and height, for heights up to `max`. Nodes of
+    /// kinds without chains have height 1.
     fn lay_out_tally(&mut self, frontier: &Frontier, max: usize) {
         self.tally.clear();
         self.starts.clear();
@@ -162,7 +162,7 @@ impl Chains {
         self.of_node(node).needs
     }
 
-    /// The needs of all nodes, if chains are so short that they fit in 16 bits.
+    /// The [needs](Self::needs) of all nodes, if chains are so short that 16 bits hold them.
     pub(crate) fn narrow(&self) -> Option<Narrow<'_>> {
         (!self.is_wide).then_some(Narrow(&self.narrow.nodes))
     }
@@ -210,7 +210,7 @@ fn may_chain(frontier: &Frontier, kind: Kind) -> bool {
     frontier.has_arguments(kind) && frontier.is_read(kind)
 }
 
-/// A counter in a row. One of 8 bits saturates.
+/// A counter in a row. A counter of 8 bits stops at 255 instead of overflowing.
 trait Counter: Copy + Ord + Into<u32> {
     const ZERO: Self;
     const ONE: Self;
@@ -287,7 +287,7 @@ impl<C: Counter, const L: usize> Counters<C, L> {
         }
     }
 
-    /// Stores the heights of some nodes, adds the block to their needs, and clears their rows.
+    /// Stores the heights of some nodes, adds their rows to their needs, and clears the rows.
     fn keep(&mut self, nodes: Range<usize>, frontier: &Frontier, tally: &mut Tally<'_>) {
         let (rows, node_chains) = (&mut self.rows[nodes.clone()], &mut self.nodes[nodes.clone()]);
         for ((index, row), node) in nodes.zip(rows).zip(node_chains) {
@@ -304,7 +304,7 @@ impl<C: Counter, const L: usize> Counters<C, L> {
         }
     }
 
-    /// Counts along edges, and returns the maximum of each counter.
+    /// Updates rows along edges, from users to arguments. Returns the maximum of each counter.
     fn pass_on(
         &mut self,
         frontier: &Frontier,

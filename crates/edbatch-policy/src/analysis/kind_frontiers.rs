@@ -28,7 +28,7 @@ use crate::{Chains, Frontier};
 pub struct KindFrontiers {
     built: bool,
     kinds: Vec<KindState>,
-    /// The number of columns, a multiple of the block size.
+    /// The number of columns of `counts`, a multiple of [`BLOCK`].
     columns: usize,
     /// Counts of node `v`: `counts[v * columns..][..columns]`.
     counts: Vec<u32>,
@@ -41,11 +41,11 @@ pub struct KindFrontiers {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct KindState {
-    /// Index of its column; `NONE` for a kind without chains.
+    /// The index of the kind's column in `counts`; `NONE` if its longest chain is a single node.
     column: u32,
-    /// The size of its frontier, by weight.
+    /// The number of nodes in the kind's frontier, each counted by its weight.
     size: usize,
-    /// The number of completed nodes at the last update.
+    /// The number of completed nodes of the kind at the last update.
     seen: usize,
 }
 
@@ -58,7 +58,7 @@ const IRRELEVANT: u32 = 1 << 31;
 const BLOCK: usize = 4;
 
 impl KindFrontiers {
-    /// Counts a graph. Returns `None` if there is no memory for two copies of the counts.
+    /// Builds the counts of a graph. Returns `None` if there is no memory for two copies of them.
     pub(crate) fn try_new(frontier: &Frontier, chains: &Chains) -> Option<Self> {
         let kinds = (0..frontier.kinds()).map(Kind::new);
         let columns = kinds.filter(|&kind| chains.longest(kind) > 1).count() + BLOCK;
@@ -109,7 +109,7 @@ impl KindFrontiers {
         (self.columns, columns, self.counts)
     }
 
-    /// Updates the users of a node of this kind that ran.
+    /// Updates the counts for `kind` of the nodes that depend on a node of this kind that has run.
     fn advance_users(&mut self, frontier: &Frontier, node: NodeId, kind: Kind) {
         let state = &mut self.kinds[kind.index()];
         self.lost.push(node);
@@ -178,7 +178,7 @@ impl KindFrontiers {
         }
     }
 
-    /// Fills the counts of a block, from arguments to users.
+    /// Fills the counts of a block of columns, from arguments to users.
     fn count(&mut self, frontier: &Frontier, block: usize) {
         for node in 0..frontier.nodes() {
             let id = NodeId::new(node);

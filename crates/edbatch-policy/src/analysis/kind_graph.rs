@@ -31,7 +31,7 @@ impl KindGraph {
         }
     }
 
-    /// Calls `each` with each component, in order. The kinds of a component are ascending.
+    /// Calls `each` with each component, after those that it reads. Its kinds are ascending.
     pub(crate) fn components(&mut self, mut each: impl FnMut(&[Kind])) {
         let Self { reads, tarjan, component } = self;
         tarjan.run(&*reads, |kinds| {

@@ -33,7 +33,7 @@ impl Comparison {
         [(Critical, self.critical), (CriticalPair, self.pair), (CriticalSoft, self.soft)]
     }
 
-    /// The policy with the fewest batches of these, and its batches. Of equals, the cheapest.
+    /// The unlearned policy with the fewest batches, and this number. Of equals, the cheapest.
     #[must_use]
     pub fn best_unlearned(&self) -> (PolicyChoice, usize) {
         let best = self.unlearned().into_iter().min_by_key(|&(_, batches)| batches);
@@ -66,7 +66,7 @@ impl Evaluation {
         Self(mini_batches.iter().map(Frontier::new).collect())
     }
 
-    /// The sum of the lower bounds.
+    /// The sum over all mini-batches of the lower bounds on their batches.
     pub(super) fn bound(&self) -> usize {
         self.0.iter().map(|frontier| Chains::new(frontier).bound()).sum()
     }

@@ -46,9 +46,9 @@ pub struct RuleOutcome {
 
 /// Maximum number of mini-batches in a generation.
 const MINI_BATCHES: usize = 8;
-/// Number of rules in a generation. Half of them mirror the other half.
+/// Number of rules tried in a generation. Half of them are the others, mirrored at the mean.
 const RULES: usize = 12;
-/// Number of the best rules, towards which the mean moves.
+/// Number of the best rules of a generation, towards which the mean moves.
 const ELITE: usize = 4;
 /// The step of the mean: 1 would move it to the average of the best rules.
 const RATE: f64 = 0.5;
@@ -124,7 +124,7 @@ struct Search {
     /// The constants `power`, `lowering` and `second`, and the weight of each pair.
     mean: Vec<f64>,
     deviations: Vec<f64>,
-    /// The sum of means to be averaged, and their number.
+    /// The sum of the means of some generations, and the number of these generations.
     sum: (Vec<f64>, usize),
 }
 
@@ -137,20 +137,20 @@ impl Search {
         Self { pairs, mean, deviations, sum }
     }
 
-    /// Adds the mean to the sum.
+    /// Adds the mean of this generation to the sum.
     fn sum_up(&mut self) {
         let (sum, count) = &mut self.sum;
         sum.iter_mut().zip(&self.mean).for_each(|(sum, mean)| *sum += mean);
         *count += 1;
     }
 
-    /// The average of the means.
+    /// The average of the means that were summed.
     fn average(&self) -> Vec<f64> {
         let (sum, count) = &self.sum;
         sum.iter().map(|sum| sum / (*count).max(1) as f64).collect()
     }
 
-    /// The rule with the constants of a point, rounded to hundredths.
+    /// The rule with these constants: `power` is made whole, the others are rounded to hundredths.
     fn rule(&self, point: &[f64]) -> PairRule {
         let hundredths = |value: f64, min: f64| (value.max(min) * 100.0).round() / 100.0;
         let weights = self.pairs.iter().zip(&point[3..]);

@@ -13,9 +13,9 @@ pub(super) struct Values {
     /// The value of kind `k` in state `s` is `values[s * kinds + k]`. It is -∞ if `k` is not a
     /// choice in `s`.
     values: Vec<f32>,
-    /// True for each choice that was made, at the same index.
+    /// For each value, at the same index: true if its choice was made in some episode.
     tried: Vec<bool>,
-    /// The words and the numbers of the states, in the order of their first occurrence.
+    /// The word of each state and its number, in the order of first occurrence.
     seen: Vec<(Vec<Symbol>, usize)>,
     /// The number of rows for which memory was available.
     reserved: usize,
@@ -33,8 +33,8 @@ impl Values {
         }
     }
 
-    /// Returns the number of a state, or `None` if memory is exhausted. The choices in a new state
-    /// have value 0.
+    /// Returns the number of the state with this word, or `None` if memory is exhausted. The
+    /// choices in a new state have value 0.
     pub(super) fn intern(&mut self, word: &[Symbol]) -> Option<usize> {
         let rows = self.states.rows() + word.len();
         if rows > self.reserved {
@@ -76,7 +76,7 @@ impl Values {
         best.map(|(kind, _)| Kind::new(kind))
     }
 
-    /// Moves the value of each step towards its return, from the last step to the first.
+    /// Moves the value of each choice of an episode towards its return, from the last to the first.
     pub(super) fn update(&mut self, trace: &[Transition], config: &LearningConfig) {
         let steps = config.steps.max(1);
         let mut sum = 0.0;

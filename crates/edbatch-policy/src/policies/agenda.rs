@@ -21,9 +21,9 @@ pub struct Agenda {
 #[derive(Clone, Copy, Debug, Default)]
 struct Remaining {
     nodes: u64,
-    /// Sum of their depths.
+    /// The sum of the depths of these nodes.
     depth: u64,
-    /// The number of nodes that ran and have been subtracted.
+    /// The number of the kind's nodes that ran and have been subtracted.
     seen: usize,
 }
 

@@ -29,7 +29,7 @@ pub struct ByDepth {
     components: Vec<Component>,
     /// By node: the number of nodes before it on its component's longest chain that ends at it.
     levels: Vec<u32>,
-    /// By batch, some of them empty: first its number of nodes, later its next node's index.
+    /// For each batch: its number of nodes at first, later the index where its next node belongs.
     places: Vec<u32>,
     nodes_in_order: Vec<NodeId>,
     graph: KindGraph,
@@ -40,7 +40,7 @@ struct KindPlace {
     /// The kinds that nodes of this kind read, as a bit set.
     reads: u64,
     component: usize,
-    /// Its index in its component.
+    /// The index of the kind in its component.
     member: u32,
 }
 
@@ -48,7 +48,7 @@ struct KindPlace {
 struct Component {
     kinds: Vec<Kind>,
     depth: u32,
-    /// The index of its first batch.
+    /// The index of the component's first batch.
     first: u32,
 }
 

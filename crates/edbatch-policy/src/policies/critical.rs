@@ -54,7 +54,7 @@ use crate::{AnyPolicy, Chains, Frontier, Policy};
 pub struct Critical {
     chains: Chains,
     kinds: Vec<KindState>,
-    /// The heights of each kind, from its `start` on.
+    /// A state for each height of each kind, from the kind's `start` on.
     heights: Vec<HeightState>,
 }
 
@@ -63,19 +63,19 @@ struct KindState {
     start: usize,
     /// `M_t`: the largest height among the nodes that have not run.
     highest: u32,
-    /// The number of ready and completed nodes at the last update.
+    /// The number of the kind's ready and completed nodes at the last update.
     seen: usize,
-    /// The number of completed nodes at the last update.
+    /// The number of the kind's completed nodes at the last update.
     ran: usize,
-    /// Σ urgency of the ready nodes.
+    /// The sum of the urgencies of the kind's ready nodes.
     urgency: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct HeightState {
-    /// The number of nodes of this height that are not ready.
+    /// The number of nodes of this height that have not become ready.
     waiting: u32,
-    /// The index after the last node of this height that was reached, in the kind's queue.
+    /// The index in the kind's queue after the last node of this height that became ready.
     end: u32,
 }
 
@@ -86,7 +86,7 @@ impl Critical {
         Self::default()
     }
 
-    /// Visits the nodes that have become ready, and lowers `M_t` if all nodes of a height ran.
+    /// Visits the nodes that became ready, and lowers `highest` where all nodes of that height ran.
     pub(super) fn update(&mut self, frontier: &Frontier, urgency: impl Fn(&Chains, NodeId) -> f64) {
         let urgency =
             |&node: &NodeId| f64::from(frontier.weight(node)) * urgency(&self.chains, node);
@@ -136,7 +136,7 @@ impl Critical {
         &self.chains
     }
 
-    /// Returns true if a batch of a ready kind lowers the bound.
+    /// Returns true if a batch of a ready kind lowers the bound on the batches still needed.
     pub(super) fn lowers(&self, kind: Kind) -> bool {
         let KindState { start, highest, .. } = self.kinds[kind.index()];
         self.heights[start + highest as usize].waiting == 0

@@ -11,7 +11,7 @@ use edbatch_graph::Kind;
 
 use crate::Frontier;
 
-/// A letter of a state.
+/// A symbol of the word that describes a state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Symbol {
     /// A number whose meaning depends on the encoding.
@@ -31,7 +31,7 @@ pub enum Encoding {
     /// `sort`: the ready kinds, sorted by their number of ready nodes, in descending order. The
     /// best of the paper's encodings.
     Sort,
-    /// `phase`: the number of eighths of the nodes that have run, and then `sort`.
+    /// `phase`: the number of completed eighths of the nodes, and then the symbols of `sort`.
     Phase,
 }
 
@@ -45,7 +45,7 @@ impl Encoding {
         [Self::Base, Self::Max, Self::Sort, Self::Phase]
     }
 
-    /// Appends the symbols of the state to `state`. The kinds among them are the ready kinds.
+    /// Appends the word of the frontier's state to `state`. The kinds in it are the ready kinds.
     pub fn encode(self, frontier: &Frontier, state: &mut Vec<Symbol>) {
         match self {
             Self::Base => base(frontier, state),

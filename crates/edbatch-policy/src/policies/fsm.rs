@@ -19,10 +19,10 @@ pub type FsmTable = Vec<(Vec<Symbol>, Kind)>;
 pub struct Fsm {
     encoding: Encoding,
     states: States,
-    /// The kind to run, by state; `None` for prefixes of states.
+    /// The kind to run in each state, by row; `None` in rows of prefixes of states.
     run: Vec<Option<Kind>>,
     fallback: Critical,
-    /// The number of unseen states in this run. If it is not 0, the fallback has been started.
+    /// The number of this run's batches in unseen states. If it is not 0, `fallback` was started.
     unseen: usize,
     state: Vec<Symbol>,
     /// The row of `state`, if the table has it.

@@ -32,7 +32,7 @@ pub struct InOrder {
     /// The kinds in order, if they have one.
     order: Vec<Kind>,
     graph: KindGraph,
-    /// The nodes, followed by a sentinel for no argument.
+    /// The nodes, followed by a sentinel that stands for a missing argument.
     nodes: Vec<NodeLevel>,
     /// The nodes, batch by batch.
     nodes_in_order: Vec<NodeId>,
@@ -42,7 +42,7 @@ pub struct InOrder {
 struct KindLevels {
     /// The kinds that nodes of this kind read, as a bit set.
     reads: u64,
-    /// For each level, which is a batch: first its number of nodes, later its next node's index.
+    /// For each level: its number of nodes at first, later the index where its next node belongs.
     places: Vec<u32>,
 }
 
@@ -105,7 +105,7 @@ impl InOrder {
         true
     }
 
-    /// Finds the levels of all nodes and the order of the kinds. Returns false if there is none.
+    /// Finds the levels of all nodes, and orders the kinds. Returns false if they have no order.
     fn find_levels(&mut self, dag: &impl Dag) -> bool {
         self.kinds.resize(dag.kinds(), KindLevels::default());
         for kind in &mut self.kinds {
@@ -169,8 +169,8 @@ impl InOrder {
     }
 }
 
-/// Returns the level of a node, and the kinds that it reads. If the arguments are few, no branch
-/// depends on their number: it would be mispredicted.
+/// Returns the level of a node, and the bit set of the kinds that it reads. If the arguments are
+/// few, no branch depends on their number: it would be mispredicted.
 #[inline]
 fn level(dag: &impl Dag, node: NodeId, kind: Kind, nodes: &[NodeLevel]) -> (u32, u64) {
     let (mut level, mut read) = (0, 0);

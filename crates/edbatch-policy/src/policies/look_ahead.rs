@@ -41,15 +41,15 @@ use crate::{AnyPolicy, Critical, Frontier, PairRule, Policy};
 pub struct LookAhead {
     rule: PairRule,
     critical: Critical,
-    /// The urgency of a node, by its [needs](crate::Chains::needs).
+    /// The urgency of a node, indexed by its [needs](crate::Chains::needs).
     urgencies: Vec<f64>,
     candidates: Vec<Candidate>,
     /// The largest and the second largest urgency of a ready kind.
     max: f64,
     second_max: f64,
-    /// The urgency that a candidate's batch releases, by kind. All zeros between candidates.
+    /// By kind: the urgency of its nodes that a candidate's batch releases. Zeros in between.
     released: Vec<f64>,
-    /// The urgency of the ready nodes, by kind.
+    /// By kind: the sum of the urgencies of its ready nodes.
     ready: Vec<f64>,
     /// The rule's weights as a matrix of kinds; empty if all weights are 1.
     weights: Vec<f64>,
@@ -59,7 +59,7 @@ pub struct LookAhead {
 struct Candidate {
     kind: Kind,
     urgency: f64,
-    /// The factor of its score.
+    /// The factor by which its score is multiplied.
     factor: f64,
 }
 

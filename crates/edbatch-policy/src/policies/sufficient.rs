@@ -11,7 +11,7 @@ use edbatch_graph::Kind;
 
 use crate::{AnyPolicy, Chains, Frontier, KindFrontiers, Policy};
 
-/// Runs the kind with the largest ratio; ties go to the smallest kind.
+/// Runs the kind with the largest [ratio](KindFrontiers); ties go to the smallest kind.
 #[derive(Clone, Debug, Default)]
 pub struct Sufficient {
     chains: Chains,

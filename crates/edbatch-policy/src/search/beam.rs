@@ -56,7 +56,7 @@ struct State {
     pending: Vec<u32>,
     /// The counts of [`KindFrontiers`], by node and column.
     counts: Vec<u32>,
-    /// For each kind and height, the number of nodes that are not ready.
+    /// For each kind and height, the number of nodes that have not become ready.
     waiting: Vec<u32>,
     kinds: Vec<KindState>,
     remaining: usize,
@@ -66,26 +66,26 @@ struct State {
     bound: usize,
     urgency: u64,
     hash: u64,
-    /// The last step on the path to this state.
+    /// The index of the last step on the path to this state.
     step: u32,
 }
 
 #[derive(Clone, Default)]
 struct KindState {
     ready: Vec<NodeId>,
-    /// Sum over the ready nodes.
+    /// The sum of the urgencies of the ready nodes.
     urgency: u64,
-    /// Exclusive or over the ready nodes.
+    /// The exclusive or of the hashes of the ready nodes.
     hash: u64,
-    /// The size of the kind's frontier.
+    /// The number of nodes in the kind's frontier, each counted by its weight.
     frontier: usize,
     highest: u32,
 }
 
-/// A state that has not been created.
+/// A candidate for the next level, whose state has not been created.
 #[derive(Clone, Copy)]
 struct Child {
-    /// Batches so far and the bound on the rest.
+    /// The number of batches so far, plus the bound on the rest.
     total: usize,
     urgency: u64,
     hash: u64,
@@ -93,7 +93,7 @@ struct Child {
     kind: Kind,
 }
 
-/// The result of a pass over the levels.
+/// The result of one beam search, level by level.
 pub(crate) struct Pass {
     /// The kinds of the best schedule found, if it is shorter than the best known one.
     pub(crate) found: Option<Vec<Kind>>,
