@@ -41,7 +41,7 @@ pub struct KindFrontiers {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct KindState {
-    /// The index of the kind's column in `counts`; `NONE` if its longest chain is a single node.
+    /// The index of the kind's column in `counts`; `NONE` if no chain of it has two nodes.
     column: u32,
     /// The number of nodes in the kind's frontier, each counted by its weight.
     size: usize,
