@@ -38,14 +38,14 @@ pub trait Backend: Send + Sync {
     /// turn.
     fn fork(&self) -> Box<dyn Backend>;
 
-    /// Returns the program that the backend has loaded, if it can tell. An engine then rejects a
-    /// backend with another program.
+    /// Returns the program that the backend has loaded, or `None` if it does not tell. An engine
+    /// rejects a backend with another program than its own.
     fn program(&self) -> Option<&Arc<Program>> {
         None
     }
 
-    /// Returns the lifetimes of rows in plans for this backend: [`Lifetimes::Distinct`] for a
-    /// device that runs steps concurrently.
+    /// Returns how long plans for this backend keep rows in memory: [`Lifetimes::Distinct`], to the
+    /// end of the plan, for a device that runs steps concurrently.
     fn lifetimes(&self) -> Lifetimes {
         Lifetimes::Reuse
     }
@@ -75,9 +75,9 @@ pub struct Given<'a> {
     /// The network's initial values, in host memory: a row for each, with its fields concatenated.
     pub initial: &'a Rows,
     /// The number of rows that the last plan of the same slot [kept](Want::Stay) for this plan: 0,
-    /// or all that it kept. They have the order of its wanted values.
+    /// or all that it kept. They have the order of the last plan's wanted values.
     pub stayed: usize,
-    /// The elements of the remaining rows, in host memory: values given by the caller.
+    /// The elements of all other given values, which the caller provides in host memory.
     pub host: &'a [f32],
 }
 
@@ -91,10 +91,10 @@ pub struct Outputs<'a> {
     arg_max: &'a [u32],
 }
 
-/// The location of wanted elements in host memory.
+/// The host memory that holds the elements of wanted values.
 #[derive(Clone, Copy, Debug)]
 enum Elements<'a> {
-    /// In the arena, as planned.
+    /// An arena, in which each value has its planned place.
     Arena(&'a [f32]),
     /// The concatenated elements of the wanted values, and the start of each value.
     Packed(&'a [f32], &'a [usize]),
@@ -123,8 +123,8 @@ impl<'a> Outputs<'a> {
     /// Returns the elements of a wanted value, a slice for each field.
     ///
     /// # Panics
-    /// If `wanted` is out of range, if the value is not wanted for its
-    /// [elements](Want::Elements), or if the backend gave fewer elements than its plan has.
+    /// If `wanted` is out of range, if the value is not wanted as [`Want::Elements`], or if the
+    /// backend gave too few elements for the plan.
     #[inline]
     pub fn fields(&self, wanted: usize) -> impl Iterator<Item = &'a [f32]> + use<'a> {
         let (row, want) = self.plan.wanted[wanted];
@@ -144,7 +144,7 @@ impl<'a> Outputs<'a> {
     /// as [`arg_max`](crate::kernels::arg_max()) defines it.
     ///
     /// # Panics
-    /// If `wanted` is out of range, or the value is not wanted for this [index](Want::ArgMax).
+    /// If `wanted` is out of range, or the value is not wanted as [`Want::ArgMax`].
     #[must_use]
     pub fn arg_max(&self, wanted: usize) -> u32 {
         let want = self.plan.wanted[wanted].1;
@@ -161,9 +161,10 @@ pub fn fields(program: &Program, row: ValueRow) -> impl Iterator<Item = (usize, 
     starts.zip(layout.widths.iter().map(|&width| width as usize))
 }
 
-/// The outputs of one input: a list of rows of f32, in the order in which they were emitted.
+/// The outputs of one input: a list of rows of f32, one per emitted value, in the order of
+/// emission.
 ///
-/// A row holds the fields of one emitted value, one after the other.
+/// A row holds the fields of its value, one after another.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Rows {
     elements: Vec<f32>,
@@ -242,7 +243,7 @@ impl Rows {
 
 /// Returns the network's initial values, for [`Given::initial`].
 ///
-/// `parameters` must declare the network's tensors in the same order, see
+/// `parameters` must hold the tensors in the order in which `network` declares them, see
 /// [`for_network`](Parameters::for_network).
 #[must_use]
 pub fn initial_rows(network: &Network, parameters: &Parameters) -> Rows {
@@ -270,7 +271,7 @@ pub struct Bytes {
 pub enum BackendError {
     /// Out of memory.
     Memory {
-        /// The use of the memory.
+        /// The purpose of the memory, such as `the packed weights`.
         what: &'static str,
         /// The number of bytes that could not be allocated.
         bytes: u64,

@@ -19,7 +19,7 @@ pub struct Count {
     indices: Vec<u32>,
 }
 
-/// Counts of all plans so far.
+/// Counts over all plans that a [`Count`] has run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KernelCounts {
     /// Batches.
@@ -33,9 +33,9 @@ pub struct KernelCounts {
     pub moved_bytes: u64,
     /// Operands read through a list of rows instead of as a span, tables included.
     pub gathers: u64,
-    /// Rows in these lists.
+    /// Rows in the lists of all [`gathers`](Self::gathers).
     pub gathered_rows: u64,
-    /// Bytes of the fields that are read through these lists.
+    /// Bytes of the fields that all [`gathers`](Self::gathers) read.
     pub gathered_bytes: u64,
     /// Bytes of output rows, without padding.
     pub written_bytes: u64,
@@ -113,8 +113,8 @@ impl Backend for Count {
     }
 }
 
-/// Returns where a memory kernel writes, and its number of elements per call. `None` for any other
-/// step.
+/// If a step only copies, fills or transposes, returns where it writes and its number of elements
+/// per call. Returns `None` for any other step.
 fn moved_by(step: &CellStep) -> Option<(Place, u32)> {
     match *step {
         CellStep::Copy { width, out, .. } | CellStep::Fill { width, out, .. } => Some((out, width)),

@@ -28,15 +28,15 @@ use load::Loaded;
 pub use profile::{Profile, Timer, Work};
 use tile::{Job, Workspace};
 
-/// The range of the maximum number of rows per tile. Kernels are fast with 8 rows or more, and do
-/// not gain from more than 64.
+/// The range for the row limit of a tile. Kernels are fast with 8 rows or more, and do not gain
+/// from more than 64.
 const TILE: std::ops::RangeInclusive<usize> = 8..=64;
 
-/// Minimum number of rows per thread for sharing tiles. With fewer, threads share columns of
-/// products.
+/// Minimum number of rows per thread if threads share the tiles of a batch. With fewer rows,
+/// threads share the columns of each product.
 const MIN_ROWS: usize = 2;
 
-/// Minimum number of multiply-adds of a batch or product that threads share: a few microseconds.
+/// Minimum work of a batch or product that threads share, in multiply-adds: a few microseconds.
 const MIN_SHARED: usize = 1 << 18;
 
 /// Runs plans on the CPU.
@@ -44,7 +44,7 @@ const MIN_SHARED: usize = 1 << 18;
 pub struct Cpu {
     loaded: Arc<Loaded>,
     slots: Vec<Slot>,
-    /// One for each thread.
+    /// Scratch memory, one workspace for each thread.
     workspaces: Vec<Mutex<Workspace>>,
     /// The threads that share parts or batches.
     pool: Option<ThreadPool>,
@@ -57,7 +57,7 @@ struct Slot {
     arena: Aligned,
     /// The elements of the rows that the last plan kept for the next one.
     stayed: Vec<f32>,
-    /// For each wanted value of the last plan: its argmax index, as in [`Outputs`].
+    /// For each wanted value of the last plan: the index of its largest element, if wanted.
     arg_max: Vec<u32>,
     /// The direction in which the last step read its weights.
     pass: Pass,
@@ -90,7 +90,7 @@ impl Cpu {
         Ok(Self::on(Arc::new(loaded), None))
     }
 
-    /// Uses the threads of a pool, whenever no other task has claimed them.
+    /// Lets the backend use the threads of a pool whenever no other task has claimed them.
     #[must_use]
     pub fn with_pool(self, pool: ThreadPool) -> Self {
         Self { profile: self.profile, ..Self::on(self.loaded, Some(pool)) }
@@ -287,7 +287,7 @@ impl Slot {
     }
 }
 
-/// The use of the memory, in out-of-memory errors.
+/// The purpose of the memory for packed weights, as out-of-memory errors name it.
 const PACKED: &str = "the packed weights";
 
 /// Computes all folded tables, with the same kernels that compute hoisted rows.

@@ -59,8 +59,8 @@ impl Parameters {
         Ok(Self { declared: network.parameters().into(), values })
     }
 
-    /// Returns the same values in the order in which `network` declares them. The values are
-    /// shared.
+    /// Returns the same tensors in the order in which `network` declares them. The values are not
+    /// copied.
     ///
     /// # Errors
     /// If a tensor is missing, not declared, or of the wrong shape.

@@ -35,14 +35,14 @@ impl Profile {
         Duration::from_nanos(self.nanoseconds[work as usize].load(Ordering::Relaxed))
     }
 
-    /// Starts a timer for a kind of work. It adds the time until it is dropped.
+    /// Starts a timer, which adds the time from now until it is dropped to a kind of work.
     pub fn time_of(&self, work: Work) -> Timer<'_> {
         let started = self.on.load(Ordering::Relaxed).then(Instant::now);
         Timer { profile: self, work, started }
     }
 }
 
-/// Adds the time until it is dropped to a [`Profile`], if the profile is switched on.
+/// A timer that adds its lifetime to a [`Profile`], if that was switched on at the start.
 #[must_use]
 #[derive(Debug)]
 pub struct Timer<'a> {

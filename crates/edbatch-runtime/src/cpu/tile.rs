@@ -200,7 +200,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the tile's part of a list of rows of a table.
+    /// Returns the row of a table for each call of the tile, from the batch's list at `start`.
     fn table_rows(&self, start: u32) -> &'a [u32] {
         &self.tile.job.plan.rows(start, self.tile.batch)[self.tile.calls.clone()]
     }
@@ -245,7 +245,7 @@ fn last_end(calls: usize, stride: usize, width: usize) -> usize {
     calls.saturating_sub(1) * stride + if calls > 0 { width } else { 0 }
 }
 
-/// Returns the kind of work of a step.
+/// Returns the kind of work that a profile counts a step as.
 fn kind_of_work(step: &CellStep) -> Work {
     match step {
         CellStep::MatMul { .. } | CellStep::Product { .. } => Work::Product,

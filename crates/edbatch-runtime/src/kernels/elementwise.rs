@@ -49,9 +49,8 @@ pub enum Input<'a> {
 ///
 /// # Panics
 ///
-/// If the number of inputs or outputs is not the program's, their numbers of rows differ, or a row
-/// is narrower than `width`.
-/// them, or a row is narrower than `width`.
+/// If the numbers of inputs or outputs are not the program's, the numbers of rows of inputs and
+/// outputs differ, or a row is narrower than `width`.
 ///
 /// ```
 /// use edbatch_graph::Op;
@@ -109,7 +108,7 @@ const CHUNK_ROWS: usize = 16;
 /// Pointers to the rows of a chunk, initialized for the rows that it has.
 type ChunkRows = [MaybeUninit<*mut f32>; CHUNK_ROWS];
 
-/// Maximum number of elements of a chunk, a multiple of every level's lanes.
+/// Maximum number of elements of a chunk: at every level, a multiple of the number of lanes.
 const CHUNK: usize = 512;
 /// Maximum number of slots that live on the stack.
 const STACK_SLOTS: usize = 8;
@@ -233,7 +232,7 @@ struct Area<'a> {
 }
 
 impl Area<'_> {
-    /// Applies `f` in one of its fused forms, such as `f(a + b) · c`.
+    /// Applies `f`, alone or fused with operations around it, as in `f(a + b) · c`.
     #[inline(always)]
     fn apply<S: Simd, F: Lanewise<1>>(
         self,

@@ -10,10 +10,10 @@
 //!
 //! An output's chain is the same in a micro-tile of any shape, so results do not depend on the
 //! number of rows. A core starts two multiply-adds per cycle, each with a latency of four cycles,
-//! so a micro-tile needs eight sums to keep it busy. The C vectors share the broadcast of a row,
-//! and the R rows share the vectors of the right side: more rows per micro-tile read the right side
-//! less often. So a block of rows is cut into the smallest number of micro-tiles that the registers
-//! allow.
+//! so a micro-tile needs eight sums to keep it busy. The C vectors share each broadcast float, and
+//! the R rows share each vector of the right side. With more rows in a micro-tile, the right side
+//! is read less often. So a block of rows is cut into the smallest number of micro-tiles that the
+//! registers allow.
 
 // Loops over the indices r and c follow the formula; iterators would hide it.
 #![allow(clippy::needless_range_loop)]
@@ -22,8 +22,8 @@ use std::{hint::black_box, mem::MaybeUninit, ops::Range};
 
 use super::simd::Simd;
 
-/// The right factor of a product, or some of its consecutive rows. Step k reads vectors of columns
-/// of one row.
+/// The right factor of a product, or some of its consecutive rows. Each step of the sum reads
+/// vectors of columns from one row.
 #[derive(Clone, Copy)]
 pub(super) struct Right {
     /// The number of steps.
@@ -34,7 +34,7 @@ pub(super) struct Right {
     pub(super) step: usize,
     /// Distance in floats from the first pair of vectors to the second, within a step.
     pub(super) second: usize,
-    /// Prefetch distance in floats.
+    /// Distance in floats from the place that is read to the place that is prefetched.
     pub(super) prefetch: usize,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Access {
 /// Pointers to the first floats of a micro-tile's rows.
 #[derive(Clone, Copy)]
 pub(super) struct MicroTileRows<const R: usize> {
-    /// K floats each.
+    /// The rows of the left factor: a float for each step.
     pub(super) left: [*const f32; R],
     /// The terms that the sums are added to, if any.
     pub(super) start: Option<[*const f32; R]>,
@@ -190,7 +190,7 @@ unsafe fn write_partial<S: Simd, const R: usize, const C: usize>(
     }
 }
 
-/// Returns the number of lanes of vector `c` that are within `columns`.
+/// Returns the number of lanes of vector `c` that belong to the first `columns` columns.
 #[inline(always)]
 fn lanes_of<S: Simd>(c: usize, columns: usize) -> usize {
     columns.saturating_sub(c * S::LANES).min(S::LANES)
@@ -231,7 +231,7 @@ impl Pointers {
         self.count = 0;
     }
 
-    /// Adds a row. `start` is ignored without `has_start`.
+    /// Adds a row. `start` is ignored if the block was created without `has_start`.
     ///
     /// # Panics
     ///

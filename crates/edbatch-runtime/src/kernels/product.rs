@@ -164,8 +164,8 @@ impl Kernel for &mut Product<'_> {
 }
 
 impl Product<'_> {
-    /// Collects the pointers to a block of at most [`BLOCK`] rows. Checks that each row has K
-    /// floats and all columns.
+    /// Collects the pointers to a block of at most [`BLOCK`] rows. Checks that each input row has K
+    /// floats, and that each row of `start` has all columns.
     #[inline(always)]
     fn collect(&mut self, block: Range<usize>, pointers: &mut Pointers) {
         pointers.clear();

@@ -25,7 +25,7 @@ pub fn peak_gflops(level: Level) -> f64 {
 }
 
 /// Measures the bandwidth in GB/s at which one core copies a buffer of `bytes` bytes. Each byte
-/// counts once.
+/// counts once, although it is read and written.
 pub fn copy_bandwidth(bytes: usize) -> f64 {
     let from = vec![1.0f32; bytes.div_ceil(4)];
     let mut to = vec![0.0f32; from.len()];
@@ -40,7 +40,7 @@ pub fn read_bandwidth(level: Level, bytes: usize) -> f64 {
     })
 }
 
-/// Number of independent chains, more than latency times throughput of any core.
+/// Number of independent chains: more than any core needs to hide the latency of an operation.
 const CHAINS: usize = 12;
 
 struct MultiplyAdds {

@@ -2,8 +2,8 @@
 
 use std::{marker::PhantomData, mem::MaybeUninit, ops::Range};
 
-/// Rows to read, in the order of the batch. Kernels follow the list themselves, so rows need not be
-/// gathered.
+/// Rows to read, in the order of the batch. Kernels follow a list of offsets themselves, so rows
+/// need not be gathered first.
 #[derive(Clone, Copy, Debug)]
 pub enum RowsRef<'a> {
     /// Row `i` starts at `data[i * stride]`. The last row may be shorter than the stride.
