@@ -1,4 +1,4 @@
-//! Figures of a cell: the copies of its plans, and their execution times.
+//! Figures of a cell: the operands that its plans copy, and the times of the plans.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use edbatch_layout::{
 use crate::inner_schedules::{cell_schedule, cell_schedules};
 use crate::one_batch::{counted, nanoseconds};
 
-/// Number of times that a cell is compiled to measure the time.
+/// Number of times that a cell is compiled to measure the compile time.
 const REPETITIONS: usize = 15;
 
 /// Figures of a cell, for batches of [`calls`](Self::calls) calls.
@@ -24,9 +24,9 @@ pub struct CellReport {
     pub calls: u64,
     /// Batches inside the cell.
     pub batches: usize,
-    /// Memory kernels and bytes, counted by the paper's rule.
+    /// Memory kernels and bytes by the paper's rule, as declared and as planned.
     pub paper_rule: Compared,
-    /// One report for each requested style, in the same order.
+    /// One report for each requested style, in the order of the request.
     pub plans: Vec<CellPlanReport>,
     /// Median time to schedule, lay out and compile the cell.
     pub compile_microseconds: f64,

@@ -90,7 +90,7 @@ thread_local! {
     static LAST: Cell<Option<(Instant, u64)>> = const { Cell::new(None) };
 }
 
-/// Minimum difference between two times of a thread, in nanoseconds. Viewers round to 1 ns.
+/// Minimum difference between two times of a thread, in ns. Viewers round to whole ns.
 const MIN_STEP: u64 = 2;
 
 static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);

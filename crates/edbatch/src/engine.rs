@@ -141,8 +141,8 @@ impl<M: Model> Engine<M> {
         self.tally.report.as_ref()
     }
 
-    /// Returns the ranges into which a mini-batch of these inputs is divided: a single range if it
-    /// is not. A single thread also divides it if its values exceed the cache ([`Model::bytes`]).
+    /// Returns the ranges of inputs that become the parts of a mini-batch: a single range if it is
+    /// not divided. Even one thread divides it if its values exceed the cache ([`Model::bytes`]).
     #[must_use]
     pub fn parts(&self, inputs: &[M::Input]) -> Vec<Range<usize>> {
         self.workers.parts(&self.model, inputs)

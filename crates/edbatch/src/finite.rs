@@ -19,8 +19,8 @@ pub(crate) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Returns an error if one of these calls produced a NaN or an infinity. All are calls of one
-    /// input, which made `before` calls in earlier rounds.
+    /// Returns an error if one of the calls `nodes` produced a NaN or an infinity. All are calls of
+    /// one input, which made `before` calls in earlier rounds.
     pub(crate) fn not_finite(&self, mut nodes: Range<usize>, before: usize) -> Option<InputError> {
         let first = nodes.start;
         nodes.find_map(|node| {

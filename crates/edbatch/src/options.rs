@@ -54,7 +54,7 @@ impl EngineOptions {
     }
 
     /// Runs on all threads of an existing pool, instead of starting threads. A custom backend may
-    /// use the same pool for mini-batches that are not divided.
+    /// use the same pool for mini-batches that are not divided into parts.
     #[must_use]
     pub fn pool(mut self, pool: ThreadPool) -> Self {
         self.pool = Some(pool);
@@ -92,8 +92,8 @@ impl EngineOptions {
         self
     }
 
-    /// Also counts lower bounds, gathered bytes and the batches of each kind. This takes about as
-    /// long as scheduling.
+    /// Also counts gathered bytes, the batches of each kind, and lower bounds on the number of
+    /// batches. This takes about as long as scheduling.
     #[must_use]
     pub fn counts(mut self) -> Self {
         self.counts = true;

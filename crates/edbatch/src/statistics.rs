@@ -16,8 +16,8 @@ pub struct Statistics {
     pub nodes: u64,
     /// Number of batches in all schedules, or of nodes if nothing is batched.
     pub batches: u64,
-    /// Number of these batches in states that the table of a learned policy does not have. There
-    /// [`Critical`](edbatch_policy::Critical) decides.
+    /// Number of batches chosen by [`Critical`](edbatch_policy::Critical) because the table of a
+    /// learned policy did not have the state.
     pub unseen: u64,
     /// Counts made only on request, because they cost about as much as scheduling.
     pub counts: Option<Counts>,
@@ -79,7 +79,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Creates an empty tally, which includes the optional counts if `counts` is true.
+    /// Creates an empty tally. If `counts`, it includes the [`Counts`] and the report.
     pub(crate) fn new(counts: bool) -> Self {
         let report = counts.then(Report::default);
         let counts = counts.then(Counts::default);

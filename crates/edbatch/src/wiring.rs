@@ -44,7 +44,7 @@ struct Instance<W, O> {
     output: O,
 }
 
-/// The wanted values of one graph, and the turns of the inputs that call its nodes.
+/// The wanted values of one graph, and a [`Turn`] for each input of the round.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     /// The values to compute, and their uses.
@@ -70,7 +70,7 @@ pub(crate) struct Turn {
     then: Then,
 }
 
-/// The state of an input after a turn. Positions are indices into [`Round::wanted`].
+/// The state of an input after its [`Turn`]. Positions are indices into [`Round::wanted`].
 #[derive(Clone, Debug)]
 enum Then {
     /// The input awaits the elements of the value at this position.

@@ -30,11 +30,11 @@ use crate::{EngineOptions, InputError, RunError};
 /// Minimum number of inputs per thread for dividing a mini-batch between threads.
 const MIN_INPUTS: usize = 4;
 
-/// Maximum number of inputs of a part. With more, batches are not faster, and their work differs
-/// more.
+/// Maximum inputs of a part. With more, batches are not faster, and parts differ more in work.
 const MAX_INPUTS: usize = 64;
 
-/// Maximum mean size of a part's values, in bytes: a quarter of a server's shared cache of 32 MiB.
+/// Maximum size of a part's values in bytes, averaged over the parts of a mini-batch: a quarter of
+/// a server's shared cache of 32 MiB.
 const CACHED: u128 = 8 << 20;
 
 /// The sessions of an engine: one for each thread of its pool, or one for all of them.
@@ -64,7 +64,7 @@ impl Workers {
         self.sessions.iter().for_each(|session| session.set_policy(policy));
     }
 
-    /// Returns the memory of all backends, which share their weights.
+    /// Returns the memory of all backends. Weights count once, because the backends share them.
     pub(crate) fn bytes(&self) -> Bytes {
         let bytes = self.sessions.iter().map(|session| session.backend().bytes());
         bytes.fold(Bytes::default(), |all, bytes| Bytes {

@@ -203,8 +203,8 @@ fn json(report: &CellReport) -> Value {
     })
 }
 
-/// Prints for each cell two lines by the paper's rule (declared and planned) and a line per plan.
-/// The copies of the plan `chosen` follow its line.
+/// Prints for each cell two lines by the paper's rule (as declared and as planned), and a line per
+/// plan. The operands that the plan `chosen` copies follow its line.
 fn print_table(reports: &[CellReport], chosen: Layout) {
     let calls = reports.first().map_or(0, |report| report.calls);
     println!("batches of {calls} calls");

@@ -238,13 +238,13 @@ impl Share {
         self.division == Division::Lines || self.shard.takes(file as u64)
     }
 
-    /// Returns the number of the shard's first input from `number` on.
+    /// Returns the lowest number of an input of the shard that is at least `number`.
     fn first_from(&self, number: u64) -> u64 {
         let (own, of) = (u64::from(self.shard.number), u64::from(self.shard.of));
         number + (own + of - number % of) % of
     }
 
-    /// Returns the number of inputs of another shard's file.
+    /// Returns the number of inputs of a file that another shard reads.
     fn inputs_of(&self, file: usize, folder: &Folder, files: &[PathBuf]) -> Result<u64, Error> {
         match self.counted.get(&file) {
             Some(&inputs) => Ok(inputs),

@@ -309,8 +309,8 @@ impl Infer {
         if self.input.is_empty() { vec![folder.input()] } else { self.input.clone() }
     }
 
-    /// Describes rounding and checks. Two runs with the same description give the same lines for
-    /// the same inputs.
+    /// Describes how results are rounded and checked. Two runs with the same description give the
+    /// same lines for the same inputs.
     pub(crate) fn arithmetic(&self) -> String {
         let checked = if self.check_finite { ", finite" } else { "" };
         format!("{}{checked}", self.rounding())

@@ -78,13 +78,13 @@ enum Method {
 /// A learned policy, and the figures of its report.
 struct LearnedPolicy {
     json: String,
-    /// The policy in the file, and its batches.
+    /// The policy that the file names, and its number of batches.
     written: String,
     batches: usize,
     episodes: usize,
     /// The size of the table or the rule.
     size: String,
-    /// The comparison on the mini-batches set aside, or on those of the selection if none are.
+    /// The comparison on the mini-batches set aside; if none were, on those used for selection.
     compared: Comparison,
 }
 

@@ -14,7 +14,7 @@ use super::graph_file;
 pub(crate) struct LearningData<D> {
     pub(crate) kinds: Vec<String>,
     pub(crate) mini_batches: Vec<D>,
-    /// Their origin, for the learned file.
+    /// The origin of the graphs, as the file of the policy states it.
     pub(crate) source: String,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn of_graphs(files: &[PathBuf]) -> Result<LearningData<PlainDag>, Fai
     Ok(LearningData { kinds, mini_batches, source: names.join(", ") })
 }
 
-/// The same graph over the union of the kinds of several graphs.
+/// Copies a graph, with its kinds numbered by their positions in `kinds`.
 fn renumbered(graph: &PlainDag, kinds: &[String]) -> PlainDag {
     let find = |name: &String| kinds.binary_search_by_key(&number(name), |kind| number(kind));
     let numbers: Vec<Kind> = (graph.kind_names().iter())

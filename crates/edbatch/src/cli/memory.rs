@@ -34,7 +34,7 @@ pub(crate) fn check(what: &str, needed: u128, limit: Option<u64>) -> Result<(), 
     Err(Failure::new(format_args!("{what} needs {needed} of memory; {max} are {source}")))
 }
 
-/// Fails if this number of bytes cannot be allocated now. The allocations of a task then succeed.
+/// Fails if a trial allocation of this size fails. Otherwise a task can allocate as much.
 pub(crate) fn reserve(what: &dyn Display, bytes: u64) -> Result<(), Failure> {
     let mut probe = Vec::<u8>::new();
     let reserved = probe.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX));

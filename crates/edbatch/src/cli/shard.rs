@@ -48,7 +48,7 @@ impl Shard {
     }
 }
 
-/// Returns the number in the file name of a mark, or `None` if it is not the name of a mark.
+/// Returns the shard number in the name of a mark file (`part-00000.done`), else `None`.
 pub(crate) fn number_of_mark(name: &str) -> Option<u32> {
     let digits = name.strip_prefix("part-")?.strip_suffix(".done")?;
     let number = digits.parse().ok()?;

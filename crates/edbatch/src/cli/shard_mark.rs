@@ -11,14 +11,14 @@ use super::shard::{Division, Shard};
 /// The maximum size of a mark in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// A description of a shard's inputs, model and results. Equal runs write equal marks, byte by
-/// byte.
+/// A description of a completed shard: its inputs, its model and its results. Equal runs write
+/// equal marks, byte by byte.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mark {
     pub(crate) shard: u32,
     pub(crate) of: u32,
-    /// The number of lines in the part.
+    /// The number of lines in the shard's file of results.
     pub(crate) lines: u64,
     /// The number of lines without results.
     pub(crate) failed: u64,
@@ -26,12 +26,12 @@ pub(crate) struct Mark {
     pub(crate) model: String,
     /// The SHA-256 of the concatenated `files`, as stored on disk, compressed or not.
     pub(crate) input: String,
-    /// The SHA-256 of the part.
+    /// The SHA-256 of the shard's file of results.
     pub(crate) output: String,
-    /// The size of the part in bytes.
+    /// The size of the shard's file of results in bytes.
     pub(crate) bytes: u64,
-    /// The rounding of results. It must be the same for all shards, so that results do not depend
-    /// on the machine.
+    /// The rounding and the checks of results. They must be the same for all shards, so that
+    /// results do not depend on the machine.
     pub(crate) arithmetic: String,
     pub(crate) division: Division,
     /// The number of files of the whole corpus.
@@ -44,7 +44,7 @@ pub(crate) struct Mark {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MarkedFile {
-    /// The position in the list of files, from 0.
+    /// The position in the list of all files, from 0.
     pub(crate) index: u64,
     /// The name on the command line.
     pub(crate) name: String,
@@ -105,7 +105,7 @@ impl Mark {
         self.files.iter().map(|file| file.lines).sum()
     }
 
-    /// Returns true if the counts match each other, or `None` if a sum overflows 64 bits.
+    /// Returns true if the mark's counts do not contradict each other; `None` if a sum overflows.
     fn is_consistent(&self) -> Option<bool> {
         let shard = self.shard();
         let hex = |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());

@@ -89,7 +89,7 @@ impl Job<'_> {
         }
     }
 
-    /// Returns true if the files of a mark still have the same bytes and the same input numbers.
+    /// Returns true if the files in a mark still have the recorded bytes and input numbers.
     fn has_inputs_of(&self, mark: &Mark) -> bool {
         let mut all = Hash::default();
         for marked in &mark.files {
@@ -103,7 +103,7 @@ impl Job<'_> {
     }
 
     /// Returns true if the first input number of each file in the mark follows from the counts of
-    /// the files before it. If no mark has these counts, only `shards check` can compare them.
+    /// the files before it. Files after an unknown count pass; only `shards check` can check them.
     fn numbers_fit(&self, mark: &Mark) -> bool {
         let mut known = self.counted();
         known.extend(mark.files.iter().map(|file| (file.index as usize, file.lines)));
@@ -187,7 +187,7 @@ impl Job<'_> {
     }
 }
 
-/// Checks that a part has the size, the checksum and the number of lines of its mark.
+/// Checks that a shard's results have the size, checksum and number of lines in its mark.
 pub(crate) fn verify_part(dir: &Path, mark: &Mark) -> Result<(), String> {
     let mut hash = Hash::default();
     let mut lines = 0_u64;

@@ -39,8 +39,8 @@ pub(crate) fn statistics(engines: &[(Statistics, Report)], scheduled: bool) -> S
     format!("{report}\n")
 }
 
-/// Reports how well a kind batched. `bound` is a lower bound on its batches; `sizes` counts the
-/// batches of 1, of 2 to 3, of 4 to 7 nodes, and so on.
+/// Reports how well a kind batched. In the result, `bound` is a lower bound on its batches; `sizes`
+/// counts the batches of 1, of 2 to 3, of 4 to 7 nodes, and so on.
 fn explained(kind: &KindReport) -> Value {
     json!({
         "kind": kind.name,

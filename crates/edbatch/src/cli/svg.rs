@@ -115,7 +115,7 @@ fn frontiers(
     }
 }
 
-/// Begins a drawing with its title and the legend of kinds. The size excludes the frontiers.
+/// Begins a drawing with its title and the legend of kinds. The size excludes frontier bars.
 fn open((width, height): (usize, usize), dag: &PlainDag, title: &str) -> String {
     let mut svg = String::new();
     let (width, height) = (width.max(640), height + FRONTIER.0 + FRONTIER.1 + 10);

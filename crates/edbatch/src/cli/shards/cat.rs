@@ -37,7 +37,7 @@ pub(super) fn cat(dir: &Path, marks: &[Mark]) -> Result<(), Failure> {
     parts.into_iter().zip(marks).try_for_each(|(part, mark)| part.end(mark))
 }
 
-/// Iterates over runs of lines: the shard, and the number of consecutive lines from it.
+/// Iterates over runs of lines: the shard that they come from, and their number.
 fn runs(marks: &[Mark]) -> Box<dyn Iterator<Item = (usize, u64)> + '_> {
     if marks[0].division == Division::Lines {
         let all = marks[0].inputs_read();
@@ -49,8 +49,8 @@ fn runs(marks: &[Mark]) -> Box<dyn Iterator<Item = (usize, u64)> + '_> {
     Box::new(files.into_iter().map(|(shard, file)| (shard as usize, file.lines)))
 }
 
-/// A part that is read line by line. Its file is closed between reads, because there may be more
-/// parts than a process can open.
+/// A shard's file of results, read line by line. It is closed between reads, because there may be
+/// more shards than files that a process can open.
 struct Part {
     path: PathBuf,
     hash: Hash,
@@ -103,7 +103,7 @@ impl Part {
         file.take(PIECE as u64).read_to_end(&mut self.buffer)
     }
 
-    /// Checks that the part has not changed since it was verified.
+    /// Checks that the file has not changed since it was verified.
     fn end(mut self, mark: &Mark) -> Result<(), Failure> {
         let rest = self.taken < self.buffer.len() || self.read_on()?;
         if rest || self.hash.clone().hex() != mark.output {

@@ -25,7 +25,7 @@ pub(super) struct Problem {
     pub(super) what: String,
 }
 
-/// Reads all marks and all parts of a folder.
+/// Reads all marks in a folder, and the files of results that they describe.
 pub(super) fn verify(dir: &Path) -> Result<Verified, Failure> {
     let (mut marks, mut problems) = (Vec::new(), Vec::new());
     for number in numbers(dir)? {
@@ -50,7 +50,7 @@ pub(super) fn verify(dir: &Path) -> Result<Verified, Failure> {
     Ok(Verified { marks, of: majority.of, problems })
 }
 
-/// Moves invalid marks to the problems.
+/// Removes the marks that fail `check`, and adds a problem for each.
 fn retain_valid(
     marks: &mut Vec<Mark>,
     problems: &mut Vec<Problem>,
@@ -65,7 +65,7 @@ fn retain_valid(
     });
 }
 
-/// Returns the numbers of the marks in a folder, in order.
+/// Returns the shard numbers in the names of a folder's mark files (`part-00000.done`), in order.
 fn numbers(dir: &Path) -> Result<Vec<u32>, Failure> {
     let failed = |error| Failure::reading(dir, &error);
     let mut numbers = Vec::new();
@@ -90,7 +90,7 @@ fn majority(marks: &[Mark]) -> Option<&Mark> {
     counts.into_iter().find(|&(_, count)| count == max).map(|(mark, _)| mark)
 }
 
-/// Fails if a mark disagrees with the majority on shards, model, arithmetic or inputs.
+/// Fails if two marks differ in the number of shards, the model, the arithmetic or the inputs.
 fn compare(mark: &Mark, majority: &Mark) -> Result<(), String> {
     let differs = if mark.of != majority.of {
         format!("is one of {} shards; most are of {}", mark.of, majority.of)
@@ -108,7 +108,7 @@ fn compare(mark: &Mark, majority: &Mark) -> Result<(), String> {
     Err(differs)
 }
 
-/// Returns the shards with a file whose input numbers do not continue from the previous file.
+/// Returns the shards with a file whose input numbers do not continue those in the previous file.
 /// Checks only shards of whole files.
 fn misnumbered(marks: &[Mark]) -> Vec<u32> {
     let whole = marks.iter().filter(|mark| mark.division == Division::Files);
