@@ -108,7 +108,7 @@ pub struct Throughput {
     /// The workload.
     #[serde(flatten)]
     pub case: Case,
-    /// Median over laps of the median over a lap's rounds.
+    /// The median of the laps' medians. A lap is a series of rounds.
     pub instances_per_second: f64,
     /// The median of the slowest lap.
     pub instances_per_second_low: f64,
@@ -261,7 +261,7 @@ pub struct CellLatency {
 pub struct Rule {
     /// With variables in the order of their declaration.
     pub declared: Copies,
-    /// With planned variables.
+    /// With variables in the planned order.
     pub planned: Copies,
 }
 
@@ -333,7 +333,7 @@ pub struct Peer {
     /// The workload, with the size of mini-batches that is best for the program.
     #[serde(flatten)]
     pub case: Case,
-    /// Median over laps of the median over a lap's rounds.
+    /// The median of the laps' medians. A lap is a series of rounds.
     pub instances_per_second: f64,
     /// Distance from the median to the farthest lap, divided by the median.
     pub spread: f64,

@@ -1,4 +1,4 @@
-//! Compares results of systems with the interpreter's, before they are timed.
+//! Compares the results of systems with the interpreter's, before the systems are timed.
 
 use edbatch::Rows;
 use edbatch_runtime::Parameters;
@@ -6,7 +6,7 @@ use edbatch_runtime::Parameters;
 use crate::Failure;
 use crate::measure::workload::{MiniBatch, Workload};
 
-/// Number of instances that the interpreter computes; it is slow.
+/// Number of instances of a mini-batch that the interpreter computes. It is slow.
 const INTERPRETED: usize = 4;
 
 /// The expected results of the first and of the last mini-batch.
@@ -38,8 +38,8 @@ impl Agreement {
         expected.collect::<Result<_, Failure>>().map(Self)
     }
 
-    /// Runs both mini-batches by number and compares the results. Instances that were not
-    /// interpreted are compared with the results of the first accepted system.
+    /// Calls `run` with the number of each of the two mini-batches and compares the results. All
+    /// other instances are compared with the results of the first accepted system.
     pub fn check(
         &mut self,
         tolerance: f32,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns the folder that holds a folder of goldens for each model.
+/// Returns the folder with each model's goldens: inputs, weights and expected results.
 pub fn goldens() -> PathBuf {
     match pack() {
         Some(pack) => pack.join("goldens"),

@@ -8,7 +8,7 @@ use edbatch_layout::{CellStyle, Compared, Moved, PAPER_CELLS, paper_cell};
 use crate::Failure;
 use crate::record::{Cell, CellLatency, Copies, Rule};
 
-/// The size and the number of calls in the paper's table.
+/// Elements of a hidden vector, and calls in a batch, in the paper's table.
 const SIZE: usize = 64;
 const CALLS: usize = 8;
 

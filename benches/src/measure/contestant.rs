@@ -27,8 +27,8 @@ pub trait Contestant: Send {
     /// Runs the instances with these numbers as one mini-batch.
     fn run_instances(&mut self, instances: &[usize]) -> Result<&[Rows], RunError>;
 
-    /// Runs mini-batches. Calls `each` with the number and the seconds of every mini-batch; the
-    /// seconds add up to the total.
+    /// Runs mini-batches. Calls `each` with the number and the seconds of every mini-batch; these
+    /// seconds add up to the time of the whole call.
     fn run_all(
         &mut self,
         mini_batches: &[usize],

@@ -13,7 +13,7 @@ use crate::measure::sets::Source;
 use crate::measure::workload::{MiniBatch, Part};
 use crate::record::Counts;
 
-/// Number of mini-batches: minimum, maximum, and the total of instances aimed at.
+/// Minimum and maximum number of mini-batches, and the number of instances to reach.
 const MIN: usize = 5;
 const MAX: usize = 40;
 const INSTANCES: usize = 1280;
@@ -78,7 +78,7 @@ pub fn counts_of_file(path: &Path, effort: Effort) -> Result<Vec<Counts>, Failur
     counted.map(|counted| counted.map(record)).collect()
 }
 
-/// Returns the batches of all mini-batches, and checks the schedules.
+/// Returns the sum of the batches over all mini-batches, and checks the schedules.
 fn total<D: Dag>(mini_batches: &[Vec<D>], policy: &mut dyn Policy) -> Result<usize, Failure> {
     let (mut frontier, mut schedule) = (Frontier::default(), Schedule::new());
     let mut batches = 0;
@@ -90,7 +90,7 @@ fn total<D: Dag>(mini_batches: &[Vec<D>], policy: &mut dyn Policy) -> Result<usi
     Ok(batches)
 }
 
-/// Returns the figures that do not depend on the policy.
+/// Returns means over mini-batches of the figures that do not depend on the policy.
 fn means<D: Dag>(mini_batches: &[Vec<D>]) -> Counts {
     let count = mini_batches.len();
     let mean = |of: fn(&D) -> usize| {

@@ -11,7 +11,7 @@ use edbatch_runtime::{Backend, BackendError, Parameters};
 use crate::Failure;
 use crate::spread::Spread;
 
-/// Samples of the peak.
+/// Number of samples of the device's peak.
 const SAMPLES: usize = 20;
 /// Seed of the emulated device, which shuffles threads and blocks.
 const SEED: u32 = 7;
@@ -56,7 +56,7 @@ impl Device {
         }
     }
 
-    /// Returns the number of teams of a program that run at the same time.
+    /// Returns how many teams, groups of blocks that run a plan, run a program at the same time.
     pub fn teams(&self, program: &Program, min_blocks: u32) -> usize {
         let (sms, size) = match self {
             Self::Cuda(probe) => {

@@ -25,7 +25,7 @@ pub const GROWING: [&str; 3] = ["tree_lstm", "bilstm_tagger", "lattice_lstm"];
 const NODES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 /// Elements of vectors.
 const HIDDEN: usize = 8;
-/// Instances sampled to estimate the nodes of one.
+/// Number of instances sampled to estimate the nodes per instance.
 const SAMPLED: usize = 64;
 /// Repetitions stop at this number, or after this many seconds.
 const MAX_REPETITIONS: usize = 20;

@@ -1,8 +1,8 @@
-//! Live memory: the minimum that a schedule must hold, values still to be read or returned.
+//! Live memory: the bytes of values still to be read or returned, which every plan must hold.
 
 use edbatch_graph::{Cell, Dag, Graph, NodeId, Op, Schedule, Source, Value};
 
-/// Returns the bytes of all live values at the worst point of a schedule.
+/// Returns the maximum of the bytes of live values over all batches of a schedule.
 ///
 /// A value is one field of a node's output. It is live from the batch that computes it to the last
 /// batch that reads it, both included, or to the end if it is `wanted`. Initial values are weights

@@ -39,15 +39,15 @@ const DEVICE_TOLERANCE: f64 = 1e-3;
 /// The settings of a measurement, like those of a [`Setting`](crate::measure::throughput::Setting).
 #[derive(Clone, Copy)]
 pub struct Peers<'a> {
-    /// The programs. All have the same [rival](Program::rival).
+    /// The programs. All are compared with the same system of ours, their [rival](Program::rival).
     pub programs: &'a [Program],
     /// Elements of a hidden vector.
     pub hidden: usize,
     /// Instances in a mini-batch of the smallest size.
     pub batch: usize,
-    /// Approximate seconds for each program in a lap.
+    /// Approximate seconds for each program in a lap (a series of rounds).
     pub seconds: f64,
-    /// True if a lap may have a single round.
+    /// True if a lap may consist of a single round.
     pub whole: bool,
     /// The device, if it was opened.
     pub device: Option<&'a Device>,
@@ -56,7 +56,7 @@ pub struct Peers<'a> {
 /// The laps of a measurement so far.
 #[derive(Default)]
 pub struct Laps {
-    /// For each program, then for our system: the best size, as a multiple of the smallest.
+    /// For each program, then for our system: its best mini-batch, as a multiple of the smallest.
     merged: Vec<usize>,
     rounds: Vec<Rounds>,
     /// For each program: seconds of all turns, and seconds in which Python prepared their inputs.
@@ -89,7 +89,7 @@ impl Sizes {
         (0..count).map(|i| MiniBatch { first: i * size % self.instances, size }).collect()
     }
 
-    /// Tries sizes until the speed falls, and returns the fastest as a multiple of the smallest.
+    /// Tries growing sizes until speed falls. Returns the fastest as a multiple of the smallest.
     fn climb(
         &self,
         mut seconds: impl FnMut(usize) -> Result<f64, Failure>,

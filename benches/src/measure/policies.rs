@@ -45,8 +45,8 @@ pub fn unlearned(effort: Effort) -> Vec<(String, Box<dyn Policy>)> {
 
 /// A learned policy, and the cost of learning it.
 pub struct LearnedPolicy<P = AnyPolicy> {
-    /// Its encoding: one of the paper's, or our `pairs`. `pairs: critical:soft` means that no
-    /// learned rule was better than `critical:soft`.
+    /// The encoding of its states: one of the paper's, or our `pairs`. `pairs: critical:soft`
+    /// means that no learned rule was better than `critical:soft`.
     pub name: String,
     /// The policy.
     pub policy: P,

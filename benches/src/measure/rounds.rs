@@ -18,7 +18,7 @@ pub type Each<'a> = dyn FnMut(usize, f64) + 'a;
 /// A contestant: runs mini-batches, and reports each.
 pub type Entrant<'a> = Box<dyn FnMut(&[usize], &mut Each<'_>) -> Result<(), Failure> + 'a>;
 
-/// Laps of a step in a run.
+/// Number of laps over which a run spreads the rounds of a step.
 pub const LAPS: usize = 5;
 /// Minimum and maximum number of rounds in a lap.
 const ROUNDS: (usize, usize) = (2, 25);
@@ -29,7 +29,7 @@ const MINI_BATCHES: (usize, usize) = (2, 128);
 
 /// Measurements of a lap.
 pub struct Rounds {
-    /// Times by entrant.
+    /// The times of each entrant.
     pub times: Vec<Times>,
     /// Peaks of the core between rounds, in 1e9 FLOPs a second.
     pub peaks: Vec<f64>,

@@ -32,12 +32,12 @@ pub struct Step<'a> {
     pub name: String,
     /// The number and the length of its visits.
     pub pace: Pace,
-    /// Approximate seconds in a run with a limit.
+    /// Approximate seconds if the run has a time limit.
     weight: f64,
     visit: RefCell<Box<Visit<'a>>>,
 }
 
-/// The number and the length of a step's visits.
+/// The number and the length of a step's visits: a run works on a step in one or more visits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
     /// A visit in every lap.
@@ -51,12 +51,12 @@ pub enum Pace {
 /// Receives the name of each activity.
 type Say<'s> = &'s mut dyn FnMut(&str);
 
-/// Runs a visit, with its seconds if the run has a limit. Returns figures only in the last lap.
+/// Runs a visit, in the given seconds if there is a limit. Returns figures only in the last lap.
 type Visit<'a> =
     dyn FnMut(&mut Context<'a>, Option<f64>, Say<'_>) -> Result<Option<Vec<Figures>>, Failure> + 'a;
 
 impl<'a> Step<'a> {
-    /// Returns the weight of a visit in the division of time.
+    /// Returns the weight of a visit when the remaining time is divided between visits.
     pub(crate) fn weight(&self) -> f64 {
         if self.pace == Pace::Laps { self.weight / LAPS as f64 } else { self.weight }
     }

@@ -70,7 +70,7 @@ pub fn trees(source: &Source) -> Result<Set<Tree<u32>>, SetError> {
     Ok(Set { name, train, test, vocabularies: vec![tokens.len()], labels: 5 })
 }
 
-/// Generates a part for learning, and one of five mini-batches of 256 for measuring.
+/// Generates a set: 1536 inputs for learning, and five mini-batches of 256 for measuring.
 fn generated<I>(
     name: &'static str,
     mut generate: impl FnMut(&mut Xoshiro256PlusPlus, usize) -> Vec<I>,

@@ -84,7 +84,7 @@ pub struct Setup<'a> {
     pub pool: Option<&'a ThreadPool>,
     /// The device, for systems that need one.
     pub device: Option<&'a Device>,
-    /// Minimum number of blocks of a team on the device.
+    /// Minimum number of blocks that run a plan together on the device.
     pub min_blocks: u32,
 }
 

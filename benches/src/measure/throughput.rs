@@ -31,7 +31,7 @@ pub struct Setting<'a> {
     pub batch: usize,
     /// The systems.
     pub systems: Vec<System>,
-    /// Approximate seconds for all systems together in a lap; set for each visit.
+    /// Approximate seconds of a lap (a series of rounds) for all systems; set for each visit.
     pub seconds: f64,
     /// Planned seconds of a system in all laps. They determine how many mini-batches are timed, so
     /// that all runs time the same ones; `None` times all.
@@ -62,8 +62,8 @@ pub fn learned_by_paper(family: &Family, systems: &[System], batch: usize) -> Re
 const PARTS: usize = 8;
 
 /// Returns the number of threads for a system on a device, limited by the host's cores. A
-/// mini-batch has a thread for each part. Engines side by side number 1.5 times the teams that fit
-/// on the device, so that each team finds its next plan ready.
+/// mini-batch has a thread for each part. Engines side by side have 1.5 threads for each plan that
+/// the device can run at the same time, so that the next plans are ready.
 pub fn device_threads(
     device: Option<&Device>,
     workload: &dyn Workload,
@@ -85,7 +85,7 @@ pub struct Laps {
     /// The mini-batches that are timed.
     chosen: Vec<usize>,
     rounds: Vec<Rounds>,
-    /// Total of all laps, by system.
+    /// The sum of nodes and of seconds over all laps, by system.
     spent: Vec<Spent>,
 }
 
@@ -171,7 +171,7 @@ pub fn throughput(
     records.collect::<Result<_, Failure>>().map(Some)
 }
 
-/// Returns the difference of two readings.
+/// Returns the nodes and the seconds between two readings of an engine's statistics.
 fn spent(before: &Statistics, after: &Statistics) -> Spent {
     [
         (after.nodes - before.nodes) as f64,

@@ -37,7 +37,7 @@ pub fn visits<'s, 'a>(steps: &[&'s Step<'a>]) -> Vec<(usize, &'s Step<'a>)> {
 pub struct Budget {
     started: Instant,
     seconds: Option<f64>,
-    /// Weights of the remaining visits, and of all visits.
+    /// Sum of the weights of the remaining visits, and of all visits.
     weight: f64,
     all: f64,
 }

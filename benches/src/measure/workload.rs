@@ -23,7 +23,7 @@ pub enum Part {
     Test,
 }
 
-/// Consecutive instances of a part, continued at its first instance after its last.
+/// Consecutive instances of a part of a set. The part's first instance follows its last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MiniBatch {
     /// The first instance.

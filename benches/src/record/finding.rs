@@ -34,7 +34,7 @@ pub enum Outcome {
     Passed,
     /// The check failed.
     Failed,
-    /// It is impossible on this machine; the note says why.
+    /// The check or the measurement is impossible on this machine; the note says why.
     Skipped,
     /// The time limit was reached first.
     Stopped,

@@ -155,7 +155,7 @@ fn best_peer(ours: &Throughput, program: Program, peers: &[&Peer]) -> Option<f64
     Some(theirs / own)
 }
 
-/// Returns one row for each workload: vectors nearest to 128, mini-batches nearest to 64.
+/// Returns each workload's row with the sizes nearest to vectors of 128 and mini-batches of 64.
 pub fn main_rows<'a>(rows: &[Row<'a>]) -> Vec<Row<'a>> {
     let mut chosen: Vec<Row<'a>> = Vec::new();
     for row in rows {

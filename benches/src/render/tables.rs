@@ -102,7 +102,7 @@ fn throughput(records: &[&Throughput], part: &str) -> Table {
     )
 }
 
-/// Only our system, if it was measured; rows of all systems would be too many to read.
+/// Rows of our system, if it was measured. Rows of all systems would be too many to read.
 fn breakdown(records: &[&Breakdown]) -> Table {
     let own = System::Edbatch.name();
     let mut records = records.to_vec();

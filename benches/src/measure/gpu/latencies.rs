@@ -11,7 +11,7 @@ use crate::record::finding::{Finding, Outcome};
 /// Bytes of a command list for 64 trees, and of their outputs.
 const COMMAND_LIST: usize = 32 << 10;
 
-/// Blocks of the team for a TreeLSTM with 256 elements on an H200.
+/// Blocks that run a plan together, for a TreeLSTM with 256 elements on an H200.
 const TEAM: u32 = 16;
 
 /// Measures latencies until a deadline.

@@ -1,5 +1,5 @@
-//! A folder that verifies and measures the device of another machine, without a compiler, a network
-//! connection or the repository.
+//! Makes a pack: a folder that verifies and measures the device of another machine, without a
+//! compiler, a network connection or the repository.
 
 use std::env::current_exe;
 use std::fs;
@@ -49,7 +49,7 @@ pub struct Contents<'a> {
     pub workloads: Vec<(&'a Family, Vec<usize>)>,
 }
 
-/// Makes the folder atomically. `options` are the command-line options for its [`Contents`].
+/// Makes a pack, complete or not at all. `options` are the options for its [`Contents`].
 pub fn pack(folder: &Path, options: &[String]) -> Result<(), Failure> {
     if folder.exists() {
         return Err(format!("{}: exists already; name a new folder", folder.display()).into());
@@ -81,7 +81,7 @@ pub fn pack(folder: &Path, options: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fills a new folder.
+/// Writes the files of a pack into a new folder.
 fn fill(folder: &Path, options: &[String]) -> Result<(), Failure> {
     fs::create_dir_all(folder)?;
     let program = current_exe()?;
@@ -158,7 +158,7 @@ fn store(compiled: Result<CompiledKernels, CudaError>) -> Result<usize, String> 
     Ok(compiled.bytes)
 }
 
-/// Returns all programs that a run loads.
+/// Returns all programs that a run of a pack loads.
 fn jobs(contents: &Contents<'_>) -> Result<Vec<Job>, Failure> {
     let mut jobs = Vec::new();
     let mut add = |network: &Arc<Network>| {

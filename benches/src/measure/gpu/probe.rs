@@ -5,7 +5,7 @@ use edbatch_cuda::measure::{self, Experiment, Probe};
 use crate::Failure;
 use crate::record::finding::{Finding, Outcome};
 
-/// Samples of each figure.
+/// Number of samples of each figure.
 pub(super) const SAMPLES: usize = 20;
 
 /// Bytes of a copy that exceeds every cache, and of one that stays in the L2 cache.

@@ -75,7 +75,7 @@ pub(super) fn sanitize(
     Ok(findings)
 }
 
-/// Returns the reason why a run proves nothing, if not all of its checks passed.
+/// Describes the first check that did not pass, or says that none was made; else `None`.
 fn not_verified(records: &Path) -> Result<Option<String>, Failure> {
     let records = read(records).map_err(|error| format!("records below the tool: {error}"))?;
     let findings = || {

@@ -1,5 +1,5 @@
-//! The part `stress`: mini-batches of several programs at once, on all teams. A changed bit means
-//! that a fence is missing.
+//! The part `stress`: mini-batches of several programs at once, on all teams (groups of blocks that
+//! run a plan). A changed bit in a result means that a fence is missing.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

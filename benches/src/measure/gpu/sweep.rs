@@ -1,4 +1,4 @@
-//! The part `sweep`: parts of a mini-batch, engines side by side, and sizes of teams.
+//! The part `sweep`: varies parts of a mini-batch, engines side by side, and blocks per plan.
 
 use std::time::Instant;
 
@@ -61,7 +61,7 @@ pub(super) fn sweep(
     Ok(findings)
 }
 
-/// Returns the settings: system, threads, and minimum blocks of a team.
+/// Returns the settings: system, threads, and minimum number of blocks that run a plan.
 fn settings(device: &Device, subject: &Subject) -> Result<Vec<(System, usize, u32)>, Failure> {
     let threads =
         |system, min_blocks| device_threads(Some(device), &*subject.workload, system, min_blocks);

@@ -25,7 +25,7 @@ use crate::measure::device::Device;
 use crate::measure::systems::{Setup, System};
 use crate::record::finding::{Finding, Outcome};
 
-/// Sizes of mini-batches that give the same bits.
+/// Sizes of mini-batches that must give the same bits.
 const SIZES: [usize; 2] = [2, 64];
 
 /// All variants. Waves come first: if only teams fail, the kernels themselves are right.
@@ -71,7 +71,7 @@ pub(super) fn verify(
     findings
 }
 
-/// Compares a golden model in all variants. Returns a description of the comparison.
+/// Compares a golden model's results in all variants with the CPU's. Returns a description.
 fn golden(device: &Device, folder: &Path) -> Result<String, Failure> {
     let loaded = load(folder)?;
     let inputs: Vec<ZooInput> =

@@ -22,12 +22,12 @@ pub(super) struct Process {
     pub(super) preparing: f64,
 }
 
-/// The first line of a peer.
+/// The first line that a peer prints.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Greeting {
     Version(String),
-    /// A reason why it cannot run the model.
+    /// A reason why the peer cannot run the model.
     Skipped(String),
 }
 

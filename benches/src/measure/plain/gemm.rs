@@ -110,7 +110,7 @@ pub struct Weight {
     choice: Choice,
 }
 
-/// By number of rows, in powers of two: the library, and true if the weight is transposed.
+/// By number of rows, in powers of two: the fastest library, and true if it reads the transpose.
 type Choice = [(Library, bool); BUCKETS];
 
 /// 1, 2, 4, and so on up to 256 rows.
