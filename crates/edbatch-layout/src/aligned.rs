@@ -1,8 +1,8 @@
 //! Aligned layouts: an order of variables in memory that lets batches read their operands in place.
 //!
-//! A batch copies an operand into contiguous memory before it runs, unless the operand is already
-//! laid out well: its variables are adjacent, and all operands of the batch have their positions in
-//! the same order. [`plan`] searches for an order of the variables that copies few bytes.
+//! A batch reads operands in place if the variables of each are adjacent, and if the order of the
+//! batch's operations in memory is the same for all of them. It first copies other operands into
+//! contiguous memory. [`plan`] searches for an order of the variables that copies few bytes.
 //!
 //! 1. First pass: a PQ-tree of the variables represents the orders in which every operand is
 //!    contiguous. Constraints on the positions of one operand are transferred to the other operands
@@ -59,11 +59,10 @@ use greedy::choose;
 pub use layout::{Fate, Layout};
 pub use problem::{AlignedBatch, AlignedOperand, Malformed, OperandId, Problem};
 
-/// The maximum number of positions, summed over all operands, of a part of a problem that is
-/// searched.
+/// The maximum total number of positions of all operands in a part of a problem that is searched.
 ///
 /// Larger parts are planned by the greedy pass alone: [`Search`] has no effect on them. The paper's
-/// cells have at most 65, the cells of the model zoo at most 8.
+/// cells have at most 65 positions, the cells of the model zoo at most 8.
 pub const MAX_SEARCHED: u32 = 256;
 
 /// The effort spent on problems for which no layout without copies exists. The same search of the
@@ -72,7 +71,7 @@ pub const MAX_SEARCHED: u32 = 256;
 pub struct Search {
     /// The seed of the shuffles.
     pub seed: u64,
-    /// The number of further greedy passes, in other orders, for each part of a problem.
+    /// The number of extra greedy passes for each part of a problem, each with operands reordered.
     pub restarts: u32,
     /// The number of compatibility tests that branch and bound may spend on each part of a problem.
     pub tests: u32,
@@ -86,7 +85,7 @@ impl Default for Search {
 }
 
 /// Orders the variables so that few bytes are copied: none if that is possible, and never more than
-/// in the order of their numbers.
+/// with the variables in ascending order.
 ///
 /// # Panics
 /// If the problem is [malformed](Problem::check).
@@ -111,7 +110,7 @@ pub fn plan(problem: &Problem, search: Search) -> Layout {
     layout
 }
 
-/// Returns an order of a component's variables, and true if it is proved optimal.
+/// Returns an order of a component's variables, and true if it is proved that none copies less.
 fn plan_component(
     component: &Component,
     search: Search,

@@ -64,9 +64,9 @@ struct Replay<'a> {
     plan: &'a Plan,
     mini_batch: &'a MiniBatch<'a>,
     arena: Arena,
-    /// The number of operands of the steps so far.
+    /// The number of operands of all steps replayed before.
     operands: usize,
-    /// By element of [`Plan::rows`]: true if it is in the list of an operand so far.
+    /// By element of [`Plan::rows`]: true if an operand replayed before lists it.
     claimed: Vec<bool>,
     /// By kind: true if its prologue, which reads a table, has run.
     hoisted: Vec<bool>,
@@ -144,8 +144,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Returns true if a step runs only the body of its cell. It must if the prologue reads a
-    /// table.
+    /// Returns true if a step runs only the body of its cell. Fails if it runs the whole cell
+    /// although the prologue reads a table.
     fn is_divided(&self, step: &Step) -> Checked<bool> {
         let hoisted = self.mini_batch.program.cell(step.cell).hoisted.as_ref();
         match (step.action, hoisted) {

@@ -31,8 +31,8 @@ use terms::{Term, Terms};
 /// *Cost*: O(elements of scratch and parameters × steps); meant for tests.
 ///
 /// # Errors
-/// The first violation, with the index of its step: in the whole cell, then in the prologue, then
-/// in the body.
+/// The first violation, with the index of its step. The plan of the whole cell is checked first,
+/// then the prologue, then the body.
 pub fn check_cell(program: &Program, kind: Kind, plan: &CellPlan) -> Result<(), PlanError> {
     let cell = Declared { program, kind, plan };
     let mut terms = Terms::default();
@@ -119,7 +119,7 @@ impl Declared<'_> {
         Ok(memory.into_output())
     }
 
-    /// Checks that each field of the output is the declared one.
+    /// Checks that each field of the output consists of the declared terms.
     fn expect_outputs(&self, output: &Elements, declared: &[Vec<Term>]) -> Result<(), PlanError> {
         let record = self.program.network()[self.kind].record();
         let record = self.program.record(record);

@@ -45,7 +45,7 @@ pub fn check_folding(plan: &Plan, program: &Program) -> Result<(), PlanError> {
 struct Folding<'a> {
     plan: &'a Plan,
     program: &'a Program,
-    /// By cache line: the cell, the row of its table, and the index of the line in the result.
+    /// By cache line: the cell, the table row whose result it holds, and its index in that result.
     lines: Vec<Option<(Kind, u32, u32)>>,
 }
 

@@ -38,10 +38,10 @@ pub enum CellStyle {
     /// Systems without a planner do this; kept for comparison.
     Declaration,
     /// Operations run in batches, one kernel each. Results are stored batch by batch, parameters in
-    /// the order of their declaration. Operands that a kernel needs contiguous are gathered.
+    /// the order of their declaration. Operands that a kernel needs contiguous are copied together.
     Batched,
-    /// The same batches in the paper's layout: Alg. 2 orders all operands of all batches. Falls
-    /// back to one of the two styles above for a cell in which it would copy more.
+    /// The same batches in the paper's layout: Alg. 2 orders all operands of all batches. A cell
+    /// that would copy less in one of the two styles above is compiled in that style.
     Paper,
     /// Products of one vector are stacked, sums of products accumulate in place, element-wise
     /// operations are fused, and concatenations are computed in place. Never copies more than

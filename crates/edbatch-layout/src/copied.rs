@@ -10,7 +10,7 @@ use crate::names::name_of;
 /// A memory kernel of a compiled cell: one or more steps that only move data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copied {
-    /// The operation that causes the copy, else `return` or `read`.
+    /// The operation that causes the copy; else `read` for a reader, `return` for the output row.
     pub operation: String,
     /// The variables that are moved.
     pub variables: Vec<String>,
@@ -32,11 +32,11 @@ pub(crate) struct Move {
 /// The reason for a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
-    /// The batch of this operation needs a contiguous operand, but the operand is not.
+    /// The batch with this operation needs its operand contiguous, but the variables are not.
     Gathered(Var),
     /// The batch computes contiguous results, but the variable is stored elsewhere.
     Scattered,
-    /// The step that reads the variable writes the same region.
+    /// The step that reads the variable writes to the region of scratch that holds it.
     Overwritten,
     /// The variable becomes a part of this concatenation.
     Concatenated(Var),

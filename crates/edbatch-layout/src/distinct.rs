@@ -17,8 +17,8 @@ use crate::planner::MiniBatch;
 pub(crate) struct Distinct {
     /// Indexed by kind.
     tables: Vec<TableRows>,
-    /// For each call of such a cell, in the order in which calls run: the index of its row among
-    /// the distinct rows.
+    /// For each call of a cell whose prologue reads a table row, in the order in which calls run:
+    /// the index of that row among the distinct rows.
     numbers: Vec<u32>,
     /// The number of the current mini-batch.
     stamp: u32,
@@ -31,7 +31,7 @@ struct TableRows {
     port: Option<usize>,
     /// The number of elements of a table row.
     width: u32,
-    /// By table row: the last mini-batch that read it, and its index among the distinct rows.
+    /// By table row: the last mini-batch that read it, and its index among the rows of that one.
     seen: Vec<(u32, u32)>,
     /// The offset of each distinct row in the table.
     rows: Vec<u32>,

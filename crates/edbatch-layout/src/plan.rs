@@ -71,7 +71,7 @@ pub enum Action {
     /// Runs the cell for the nodes of a batch.
     Call,
     /// Runs the [prologue](crate::Hoisted::prologue) of the cell, for distinct rows of a table or
-    /// for the values that the calls of several batches read. All other operands are
+    /// for the values that the calls of several batches read. All operands except this one are
     /// [`Operand::Unread`].
     Hoist,
     /// Runs the [body](crate::Hoisted::body) of the cell for the nodes of a batch. The last operand

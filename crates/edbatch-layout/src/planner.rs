@@ -42,7 +42,7 @@ pub struct Planner {
     /// The values that each batch reads, in the order of its operands.
     values: Vec<Value>,
     distinct: Distinct,
-    /// The span of each batch, then of each group's prologue results.
+    /// The span of each batch, then the span of results of each prologue step.
     spans: Vec<Span>,
     groups: Groups,
     /// By batch: the head of a linked list of the spans that are freed after it.
@@ -54,7 +54,7 @@ pub struct Planner {
 /// The progress of planning.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// The length that [`Plan::rows`] will have. It is written last.
+    /// The length of [`Plan::rows`] for the steps planned so far. Its contents are written last.
     rows: u64,
     /// The number of [`Planner::values`] whose operands are planned.
     values: usize,

@@ -13,7 +13,7 @@ use super::relation::Relation;
 use super::snapshot::Snapshot;
 use super::transfer::transfer;
 
-/// Elements (operands) of a component that one order of the variables can satisfy together.
+/// Elements (operands) of a component that one order of the variables can all put in place.
 #[derive(Debug)]
 pub(super) struct Accepted<'a> {
     pub(super) component: &'a Component,
@@ -24,7 +24,7 @@ pub(super) struct Accepted<'a> {
     settled: Option<(Snapshot, Relation)>,
 }
 
-/// The record that undoes an addition.
+/// The data that undo one call of [`Accepted::add`].
 #[derive(Debug)]
 #[must_use = "an addition is undone or kept"]
 pub(super) struct Addition {
@@ -55,8 +55,8 @@ impl<'a> Accepted<'a> {
         Some(addition)
     }
 
-    /// Makes the operands contiguous. Returns the batches that this may affect, or `None` if it
-    /// fails.
+    /// Requires these operands to be contiguous. Returns the batches whose operands this may
+    /// affect, or `None` if no order satisfies the requirement.
     fn reduce(&mut self, elements: &[u32]) -> Option<Vec<u32>> {
         let mut changed = Vec::new();
         for &index in elements {

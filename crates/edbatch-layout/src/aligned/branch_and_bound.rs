@@ -2,19 +2,19 @@
 //!
 //! Elements are decided one by one, heaviest first: each is accepted if it is compatible with those
 //! accepted before, and then, in a second branch, copied. A branch ends when the weight that it has
-//! copied, plus a lower bound on what it still has to copy, reaches the cost of the best choice.
-//! The bound is the weight of all undecided elements that an accepted element excludes. It also
-//! counts disjoint pairs of other elements that exclude each other, with the smaller weight of each
-//! pair.
+//! copied, plus a lower bound on the weight that it must still copy, reaches the cost of the best
+//! choice. The bound adds the weights of undecided elements that are incompatible with an accepted
+//! one. Among the others it forms disjoint pairs of incompatible elements, and adds the smaller
+//! weight of each pair.
 //!
-//! *Cost*: exponential, limited by the number of tests.
+//! *Cost*: exponential, up to the given number of compatibility tests.
 
 use super::accepted::Accepted;
 use super::component::Component;
 use super::greedy::{Choice, by_weight};
 
-/// Improves a choice. Also returns true if at most `tests` compatibility tests prove the result
-/// optimal.
+/// Searches for a better choice, with at most `tests` compatibility tests. Also returns true if
+/// they prove that the returned choice is optimal.
 pub(super) fn branch_and_bound(component: &Component, start: Choice, tests: u32) -> (Choice, bool) {
     let count = component.elements.len();
     if start.cost == 0 || (count * count / 2) as u64 > u64::from(tests) {
@@ -34,7 +34,7 @@ pub(super) fn branch_and_bound(component: &Component, start: Choice, tests: u32)
     (search.best, proved)
 }
 
-/// For each element, the elements that can never be accepted together with it.
+/// For each element, the elements that are incompatible with it.
 fn exclusions(component: &Component) -> Vec<Vec<u32>> {
     let count = component.elements.len() as u32;
     let mut excludes = vec![Vec::new(); count as usize];
@@ -57,7 +57,7 @@ fn exclusions(component: &Component) -> Vec<Vec<u32>> {
 
 struct Search<'a> {
     component: &'a Component,
-    /// The elements in the order of their decisions.
+    /// The elements in the order in which they are decided, heaviest first.
     sequence: Vec<u32>,
     excludes: Vec<Vec<u32>>,
     accepted: Accepted<'a>,

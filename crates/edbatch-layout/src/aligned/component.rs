@@ -10,7 +10,7 @@ use super::problem::{Form, OperandId, Problem};
 /// A part of a problem, with its own numbering of variables and batches from 0.
 #[derive(Debug)]
 pub(super) struct Component {
-    /// The problem's number of each variable, ascending.
+    /// For each variable, its number in the problem, ascending.
     pub(super) variables: Vec<u32>,
     /// The operands that the search accepts or copies, batch by batch.
     pub(super) elements: Vec<Element>,
@@ -27,9 +27,9 @@ pub(super) struct Element {
     pub(super) batch: u32,
     /// The variable of each position, in the component's numbering.
     pub(super) positions: Vec<u32>,
-    /// The weight of all its occurrences.
+    /// The total weight of the equal operands.
     pub(super) weight: u64,
-    /// The ids of the equal operands in the problem.
+    /// The ids of these operands in the problem.
     pub(super) occurrences: Vec<OperandId>,
 }
 
@@ -113,12 +113,12 @@ impl Component {
         }
     }
 
-    /// The number of positions of all elements.
+    /// Returns the total number of positions of all elements.
     pub(super) fn positions(&self) -> u32 {
         self.elements.iter().map(|element| element.positions.len() as u32).sum()
     }
 
-    /// The weight of all elements.
+    /// Returns the total weight of all elements.
     pub(super) fn weight(&self) -> u64 {
         self.elements.iter().map(|element| element.weight).sum()
     }

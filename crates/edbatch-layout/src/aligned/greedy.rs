@@ -1,9 +1,9 @@
-//! The greedy pass: which operands to copy when there is no ideal layout.
+//! The greedy pass: chooses the operands to copy if no layout avoids all copies.
 //!
 //! Operands are accepted one at a time, heaviest first; an operand that is incompatible with the
-//! accepted ones is copied. A second pass starts with all operands that are in place in the
-//! declaration order, so the result is never worse than that order. Restarts use other orders: the
-//! operands that the best choice copies come first, or all operands are shuffled.
+//! accepted ones is copied. A second pass first accepts all operands that the declaration order of
+//! the variables puts in place, so the result never copies more than that order. Restarts try
+//! operands in other orders: shuffled, or first those that the best choice so far copies.
 //!
 //! Any subset of compatible operands is compatible, so several operands are tested at once: all of
 //! them at first, half the number after a failure, twice the number after a success.
@@ -18,14 +18,14 @@ use super::accepted::Accepted;
 use super::component::Component;
 use super::layout::heaviest_group;
 
-/// A set of elements that one order satisfies.
+/// A set of elements that one order of the variables puts in place.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     /// The elements used in place, ascending.
     pub(super) kept: Vec<u32>,
-    /// The weight of all other elements.
+    /// The total weight of all other elements, which are copied.
     pub(super) cost: u64,
-    /// An order of the problem's variables that satisfies the kept elements.
+    /// An order of the problem's variables that puts the kept elements in place.
     pub(super) order: Vec<u32>,
 }
 

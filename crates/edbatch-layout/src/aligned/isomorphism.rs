@@ -12,17 +12,17 @@
 use super::relation::Permutation;
 use super::snapshot::{NONE, Part, Snapshot};
 
-/// Two nodes whose orders determine each other.
+/// Two nodes; the order of either one's children determines the order of the other's children.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) a: u32,
     pub(super) b: u32,
     /// For P-nodes: child `i` of `a` corresponds to child `to(i)` of `b`. For Q-nodes: the identity
-    /// if their children have the same direction, else [`Permutation::reversal`].
+    /// if corresponding children have the same order, else [`Permutation::reversal`].
     pub(super) to: Permutation,
 }
 
-/// Compares operands. Its memory is reused from call to call.
+/// Matches the nodes of two operands. Its memory is reused from call to call.
 #[derive(Default, Debug)]
 pub(super) struct Matcher {
     /// The node pairs found by the last call.
@@ -33,7 +33,7 @@ pub(super) struct Matcher {
     /// For each node of the first operand its image, or `NONE`.
     images: Vec<u32>,
     children: Vec<u32>,
-    /// The place of each child's image among its siblings.
+    /// For each child of the current node: the index of its image among the image's siblings.
     indices: Vec<u32>,
 }
 
@@ -126,8 +126,8 @@ impl Matcher {
         self.pairs.push(Pair { a, b, to });
     }
 
-    /// Adds the constraints of a node without an image, whose children are `self.children`, to
-    /// `self.missing`.
+    /// Adds to `self.missing` the sets of variables that must become consecutive before the node
+    /// with the children `self.children` can have an image.
     fn report_missing(&mut self, tree: &Snapshot, part: Part, permutes: bool, is_root: bool) {
         let image = |variable| {
             let leaf = tree.place(variable);
@@ -146,7 +146,7 @@ impl Matcher {
     }
 }
 
-/// The number of children of an image, relative to the number of children of its node.
+/// The required number of an image's children: exactly, or at least, the number of its node's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
     Exactly,

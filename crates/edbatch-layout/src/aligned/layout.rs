@@ -1,4 +1,4 @@
-//! Layouts: an order of the variables, and the operands that it copies.
+//! Layouts: an order of the variables, and the operands that must be copied with this order.
 
 use super::problem::{Form, OperandId, Problem};
 
@@ -7,7 +7,7 @@ use super::problem::{Form, OperandId, Problem};
 pub struct Layout {
     /// The variables, in memory order.
     pub order: Vec<u32>,
-    /// The fate of each operand of each batch.
+    /// For each operand of each batch: in place or copied.
     pub fates: Vec<Vec<Fate>>,
     /// The number of operands that are copied.
     pub copies: usize,
@@ -19,20 +19,21 @@ pub struct Layout {
     pub proved: bool,
 }
 
-/// How a batch gets an operand.
+/// The way in which a batch accesses an operand: in place or by a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fate {
     /// Used in place.
     InPlace,
     /// All positions read one variable, in place.
     Broadcast,
-    /// Gathered before the batch, or scattered after it.
+    /// Copied to contiguous memory before the batch, or, for its result, to other memory after it.
     Copied,
 }
 
 impl Layout {
-    /// Evaluates an order of the variables. In each batch, the heaviest group of operands that are
-    /// contiguous and have their positions in the same order is used in place.
+    /// Creates the layout with this order of the variables. In each batch, only operands that are
+    /// contiguous and have their positions in the same order as each other can be used in place
+    /// together. The group of such operands with the largest total weight is used in place.
     ///
     /// *Cost*: O(positions · log positions).
     ///
@@ -85,15 +86,15 @@ impl Layout {
         layout
     }
 
-    /// Returns the fate of an operand.
+    /// Returns the way in which an operand is accessed.
     #[must_use]
     pub fn fate(&self, id: OperandId) -> Fate {
         self.fates[id.batch as usize][id.operand as usize]
     }
 }
 
-/// Returns the heaviest group of a batch's operands that are contiguous and have their positions in
-/// the same order. Operands are given as index, positions and weight.
+/// Returns the contiguous operands of a batch that are used in place: of the groups with equal
+/// orders of positions, the heaviest. Operands are given as index, positions and weight.
 pub(super) fn heaviest_group<'a>(
     operands: impl IntoIterator<Item = (u32, &'a [u32], u64)>,
     place_of: &[u32],
@@ -111,8 +112,8 @@ pub(super) fn heaviest_group<'a>(
     best.unwrap_or_default().iter().map(|&(_, name, _)| name).collect()
 }
 
-/// The offset of each position from the operand's first place; `None` if the operand is not
-/// contiguous.
+/// For each position, the offset of its variable from the operand's first one in memory. `None` if
+/// the operand is not contiguous.
 fn position_offsets(positions: &[u32], place_of: &[u32]) -> Option<Vec<u32>> {
     let mut offsets: Vec<u32> =
         positions.iter().map(|&variable| place_of[variable as usize]).collect();

@@ -1,14 +1,14 @@
 //! Derives an order of the variables from the tree and the relation of its nodes.
 //!
-//! A node that is a root of the relation keeps the order of its children. The label that leads to
-//! the root determines the order of the children of every other node.
+//! A root of the union–find keeps the order of its children. For any other node, the label that
+//! leads to its root determines the order of its children.
 //!
 //! *Source*: `GetLeafOrder` of the paper's appendix. *Cost*: O(variables).
 
 use super::relation::Relation;
 use super::snapshot::{NONE, Snapshot};
 
-/// Returns an order of the variables that the tree admits and that satisfies the relation.
+/// Returns an order of the variables that the tree admits and that fits the relation of its nodes.
 pub(super) fn order(tree: &Snapshot, relation: &mut Relation) -> Vec<u32> {
     let mut order = Vec::new();
     let mut stack: Vec<u32> = tree.len().checked_sub(1).into_iter().collect();

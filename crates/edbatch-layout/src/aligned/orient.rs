@@ -8,8 +8,8 @@ use super::isomorphism::{Matcher, Pair};
 use super::relation::Relation;
 use super::snapshot::Snapshot;
 
-/// Relates the tree nodes of the kept elements of each batch. Returns `None` if no order of the
-/// tree aligns all batches.
+/// Relates the tree nodes of the kept elements of each batch. Returns `None` if in every order of
+/// the tree, some batch has elements with different orders of their positions.
 pub(super) fn orient(
     tree: &Snapshot,
     component: &Component,

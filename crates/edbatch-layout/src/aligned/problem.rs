@@ -1,12 +1,12 @@
-//! The problem: batches whose operands should be contiguous, with their positions in the same
-//! order.
+//! The problem: batches whose operands should be contiguous, with the same order of positions in
+//! all operands of a batch.
 
 use std::fmt;
 
 /// Variables, and batches that read and write them.
 ///
 /// Any order of the variables is a layout. A batch needs no copies if each of its operands is
-/// contiguous and all of them have their positions in the same order.
+/// contiguous and all its operands have the same order of positions in memory.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Problem {
     /// The number of variables.
@@ -124,7 +124,7 @@ pub(super) enum Form {
     /// A constraint that no order satisfies: a variable occurs in several positions, but not in
     /// all.
     Repeats,
-    /// The operand must be contiguous, in the order of the batch.
+    /// The operand must be contiguous, with the same order of positions as the batch's others.
     Distinct,
 }
 

@@ -102,7 +102,7 @@ impl Permutation {
         self.0.is_empty()
     }
 
-    /// Returns `self` after `first`.
+    /// Returns the permutation that applies `first`, then `self`.
     fn after(&self, first: &Self) -> Self {
         match (self.is_identity(), first.is_identity()) {
             (true, _) => first.clone(),

@@ -3,14 +3,14 @@
 //!
 //! Each round takes a [`Snapshot`] of the tree, compares the operands of every batch that may have
 //! changed, and collects the sets of variables that must be consecutive. Then it reduces the tree
-//! by these sets. Every set is necessary, so a reduction that fails proves that no ideal layout
-//! exists. The order of the reductions has no effect on the orders that the tree admits.
+//! by these sets. Every layout without copies keeps each set consecutive, so a reduction that fails
+//! proves that none exists. The order of the reductions has no effect on the final tree's orders.
 //!
-//! Each operand is compared only with the first one of its batch, because equality is transitive.
+//! Each operand is compared only with its batch's first, because equality of trees is transitive.
 //!
-//! *Source*: `BroadcastConstraint` of Alg. 2. The listing keeps a tree that a failed batch has
-//! already narrowed; here the caller rolls back. *Cost*: O(rounds · (variables + positions of the
-//! changed batches)); few rounds in practice.
+//! *Source*: `BroadcastConstraint` of Alg. 2. The paper's listing keeps the changes that a failed
+//! batch made to the tree; here the caller undoes them. *Cost*: O(rounds · (variables + positions
+//! of the changed batches)); few rounds in practice.
 
 use pqtree::PqTree;
 

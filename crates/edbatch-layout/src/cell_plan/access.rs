@@ -65,7 +65,7 @@ impl CellStep {
         }
     }
 
-    /// Sorts the outputs of an element-wise program after places have changed.
+    /// Sorts the outputs of an element-wise step by their places, after these have changed.
     pub(crate) fn sort_outputs(&mut self) {
         if let Self::Elementwise { outputs, program, .. } = self {
             let mut order: Vec<usize> = (0..outputs.len()).collect();

@@ -86,7 +86,7 @@ impl Arena {
         Ok(Self { elements: elements as u64, lines })
     }
 
-    /// Returns the range of `count` consecutive rows in elements. Fails if it exceeds the arena.
+    /// Returns the elements of `count` consecutive rows. Fails if they exceed the arena.
     pub(super) fn rows(&self, first: u32, stride: u32, count: u32) -> Checked<Range<u64>> {
         let (start, elements) = (u64::from(first), u64::from(stride) * u64::from(count));
         if !(first as usize).is_multiple_of(LINE) {
@@ -104,7 +104,7 @@ impl Arena {
         self.lines[lines(elements)].iter().all(|&(owner, _)| owner == Owner::Free)
     }
 
-    /// Writes one row within the arena.
+    /// Records that the row at `row`, which is within the arena, now belongs to `owner`.
     pub(super) fn write(&mut self, row: u32, stride: u32, owner: Owner) {
         let range = lines(&(u64::from(row)..u64::from(row) + u64::from(stride)));
         for (index, line) in (0..).zip(&mut self.lines[range]) {
@@ -136,7 +136,7 @@ impl Arena {
     }
 }
 
-/// Returns the cache lines of aligned elements.
+/// Returns the cache lines of elements that begin and end at line boundaries.
 fn lines(elements: &Range<u64>) -> Range<usize> {
     elements.start as usize / LINE..elements.end as usize / LINE
 }

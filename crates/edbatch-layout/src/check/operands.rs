@@ -80,14 +80,14 @@ impl<'a> Replay<'a> {
         Ok((first..=last).step_by(stride as usize).collect())
     }
 
-    /// Returns `calls` entries of the plan's lists.
+    /// Returns `calls` entries of [`Plan::lists`](crate::Plan::lists), from `start` on.
     pub(super) fn list(&self, start: u32, calls: usize) -> Checked<&'a [u32]> {
         let start = start as usize;
         let list = self.plan.lists.get(start..start + calls);
         list.ok_or_else(|| format!("a list of {calls} rows at {start}, beyond the plan's lists"))
     }
 
-    /// Checks a port with any number of values: a row for each value of a call, in order.
+    /// Checks the values at a port that takes any number: a row for each of a call's, in order.
     fn many(&self, reading: &Reading<'_>, port: usize, ends: u32, rows: u32) -> Checked {
         let nodes = reading.batch.nodes;
         let ends = self.list(ends, nodes.len())?;
@@ -108,7 +108,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Returns a list of [`Plan::rows`](crate::Plan::rows). No two lists may overlap.
+    /// Returns entries of [`Plan::rows`](crate::Plan::rows) that no other operand may list.
     pub(super) fn claim(&mut self, start: u32, count: usize) -> Checked<&'a [u32]> {
         let range = start as usize..start as usize + count;
         let Some(claimed) = self.claimed.get_mut(range.clone()) else {

@@ -80,8 +80,8 @@ fn evaluate(
 }
 
 impl Tensor {
-    /// Returns the element that an element-wise operation reads. A single element is broadcast over
-    /// the result, and an element for each row of a matrix over that row.
+    /// Returns the element of this operand for element `element` of an element-wise result. A
+    /// single element serves for all of the result, a vector's element for one row of a matrix.
     fn repeated(&self, result: Shape, element: usize) -> Term {
         let columns = result.rows_and_columns().1;
         self.elements[match self.elements.len() {

@@ -24,7 +24,7 @@ pub(super) struct Memory<'a> {
     kind: Kind,
     plan: &'a CellPlan,
     readable: Readable<'a>,
-    /// Allocated up to the last element written.
+    /// The regions of scratch, each up to the last element written.
     regions: Vec<Elements>,
     output: Elements,
     /// The regions of scratch, and the output, that the current step has read.
@@ -145,7 +145,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Checks that `count` elements can be written. Called before a step computes them, because an
-    /// invalid one may compute too many.
+    /// invalid step may compute too many.
     pub(super) fn may_write(&self, place: Place, count: usize) -> Checked {
         let width = match place.base {
             Base::Scratch(region) => self.plan.regions.get(usize::from(region)),
@@ -190,7 +190,7 @@ fn each(first: u32, count: usize, term: impl FnMut(u32) -> Term) -> Vec<Term> {
     (first..first + count as u32).map(term).collect()
 }
 
-/// Checks that elements are within bounds.
+/// Checks that `count` elements from a place on are among the first `available` ones.
 fn within(place: Place, count: usize, available: usize) -> Checked {
     if place.offset as usize + count > available {
         return Err(format!("{count} elements at {place}, out of bounds: {available} available"));

@@ -109,7 +109,7 @@ fn stacked(
     Ok(stacked)
 }
 
-/// Adds a product to `start`, if there is one. `start` has an element for each row of the product.
+/// Adds a product to `start`, if given: a vector with an element for each row of the product.
 fn added(
     start: Option<Vec<Term>>,
     mut product: Vec<Term>,
@@ -162,7 +162,7 @@ fn elementwise(
     Ok(())
 }
 
-/// Returns the value of an assignment, if all its operands have one.
+/// Returns the result of an assignment, if all registers that it reads were written.
 fn assigned(
     assignment: &Assignment,
     width: usize,
@@ -179,7 +179,7 @@ fn assigned(
     (0..width).map(element).collect()
 }
 
-/// Applies the cell operations that a program's operation stands for, one by one.
+/// Applies, one by one, the cell operations that were fused into a program's operation.
 fn value(operation: Operation, operands: &[Term], terms: &mut Terms) -> Option<Term> {
     Some(match (operation, operands) {
         (Operation::Copy, &[a]) => a,
@@ -210,7 +210,7 @@ fn value(operation: Operation, operands: &[Term], terms: &mut Terms) -> Option<T
     })
 }
 
-/// Returns the argument of a function, and the remaining operands.
+/// Returns the argument of a form's function, and the operands that are not part of it.
 fn argument<'a>(form: Form, operands: &'a [Term], terms: &mut Terms) -> Option<(Term, &'a [Term])> {
     Some(match (form, operands) {
         (Form::Plain | Form::Times | Form::Between, [a, others @ ..]) => (*a, others),

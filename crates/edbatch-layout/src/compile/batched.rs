@@ -42,7 +42,7 @@ pub(super) fn aligned(equations: &Equations<'_>, batches: &[Vec<Var>]) -> Compil
     emit(equations, &Idioms::none(equations), &groups, places)
 }
 
-/// The order of the weights of products.
+/// The order in which the weights of stacked products are stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weights {
     /// The order of their declaration.
@@ -51,8 +51,8 @@ enum Weights {
     Planned,
 }
 
-/// Returns the groups of batches. Products are grouped by their vectors; operations that are
-/// neither products of a parameter nor element-wise are groups of their own.
+/// Makes groups of the batches. Products are grouped by their vectors; each operation that is
+/// neither a product of a parameter nor element-wise is a group of its own.
 fn groups(equations: &Equations<'_>, batches: &[Vec<Var>], weights: Weights) -> Vec<Group> {
     let is_made = |var: &Var| matches!(equations.op(*var), Op::Reduce { .. } | Op::Constant(_));
     let mut groups: Vec<Group> = equations.vars().filter(is_made).map(Group::Other).collect();
@@ -91,8 +91,8 @@ fn groups(equations: &Equations<'_>, batches: &[Vec<Var>], weights: Weights) -> 
     groups
 }
 
-/// Returns true if a product can join a stack: it reads the same vector, and its weight follows
-/// the weights of the stack.
+/// Returns true if a product can join a stack: it reads the stack's vector, and its weight is
+/// stored directly after the stack's weights.
 fn joins(equations: &Equations<'_>, stack: &Stack, var: Var, weights: Weights) -> bool {
     let last = stack.products[stack.products.len() - 1];
     let vector = |var: Var| elements(equations, equations.operands(var)[1]);
@@ -103,10 +103,10 @@ fn joins(equations: &Equations<'_>, stack: &Stack, var: Var, weights: Weights) -
     vector(last) == vector(var) && (weights == Weights::Planned || follows())
 }
 
-/// Formulates the layout problem for Alg. 2. The weight of an operand of an element-wise batch is
-/// the number of bytes that a call would copy, if the cell computes all its variables. Other
-/// operands have weight 1, because parameters are laid out once at load, and arguments of the cell
-/// and of products are read in place.
+/// Formulates the layout problem for Alg. 2. An operand of an element-wise batch weighs the number
+/// of bytes that a call would copy, if a layout may choose the places of all its variables. Other
+/// operands weigh 1, because parameters are laid out once at load, and arguments of the cell and
+/// vectors of products are read in place.
 fn problem<'a>(
     equations: &Equations<'_>,
     batches: &'a [Vec<Var>],

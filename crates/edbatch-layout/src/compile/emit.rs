@@ -60,7 +60,7 @@ struct Emitter<'a> {
     equations: &'a Equations<'a>,
     idioms: &'a Idioms,
     places: Places,
-    /// For each sum of products, the number of its terms that have run.
+    /// For each sum of products, the number of its terms that have been emitted.
     terms_run: Vec<usize>,
     steps: Vec<CellStep>,
     /// The steps that only move data.
@@ -74,7 +74,7 @@ impl Emitter<'_> {
         self.steps.push(step);
     }
 
-    /// Returns the place of a tensor, or of a copy if the next step writes the memory it is in.
+    /// Returns the place of a tensor, or of a new copy if the next step writes the same memory.
     fn apart(&mut self, (from, width): (Place, u32), var: Var, written: &[Base]) -> Place {
         let may_clash = matches!(from.base, Base::Scratch(_) | Base::Output);
         if !may_clash || !written.contains(&from.base) {
@@ -124,7 +124,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Emits one program for operations of one width, each after its operands.
+    /// Emits one step for operations of equal width. In `run`, each follows its operands.
     fn elementwise(&mut self, run: &[Var]) {
         let (equations, width) = (self.equations, self.equations.width(run[0]));
         let mut inputs: Vec<Place> = Vec::new();

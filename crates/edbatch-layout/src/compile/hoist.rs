@@ -20,7 +20,7 @@ use crate::record_layout::next_line;
 use classify::{Parts, classify};
 use row::Row;
 
-/// Divides a cell by the first argument that is the only one some product depends on.
+/// Divides a cell by one argument: the first for which a product depends on no other argument.
 pub(super) fn hoist(plan: &CellPlan) -> Option<Hoisted> {
     let read = plan.steps.iter().flat_map(CellStep::reads).map(|(place, _)| place.base);
     let mut arguments: Vec<Base> =
@@ -99,8 +99,8 @@ mod tests {
     use super::super::CellStyle;
     use super::super::notation::CellText;
 
-    /// Compares the prologue and the body of a cell, a line per step. No lines if it is not
-    /// divided.
+    /// Compares the steps of a cell's prologue and body with `expected`, which is empty for a cell
+    /// without prologue.
     fn check(cell: &str, expected: &[&str]) {
         let text = CellText::parse(cell).compiled(CellStyle::Hoisted);
         let parts = text.split_once("prologue, ").map_or("", |(_, parts)| parts);

@@ -113,8 +113,8 @@ fn terms_exist(equations: &Equations<'_>, var: Var) -> bool {
     terms(equations, var).is_some()
 }
 
-/// Returns the products whose left-to-right sum is this variable, if there are any and no other
-/// operation reads them.
+/// Returns the products whose left-to-right sum is this variable. `None` if it is not a sum of
+/// products, or if another operation reads one of them.
 fn terms(equations: &Equations<'_>, var: Var) -> Option<Vec<Var>> {
     if equations.weight(var).is_some() {
         return Some(vec![var]);

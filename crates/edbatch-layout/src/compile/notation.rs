@@ -89,7 +89,7 @@ impl CellText {
         Equations::new(&self.records, &self.cell)
     }
 
-    /// Returns the steps of its plan, one line each.
+    /// Returns the steps of the cell, compiled in this style, one line each.
     pub(super) fn compiled(&self, style: CellStyle) -> String {
         let batches = crate::inner_batches(&self.cell);
         super::compile(&self.records, &self.cell, style, &batches).plan.to_string()

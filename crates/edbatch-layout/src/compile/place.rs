@@ -22,24 +22,24 @@ use crate::cell_plan::{Base, Place};
 /// The search effort. A cell has few stacks, and compiling it should take well under a millisecond.
 pub(super) const SEARCH: Search = Search { seed: 0, restarts: 4, tests: 64 };
 
-/// The results that share a region.
+/// The choice of results that share a region of scratch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Regions {
-    /// No results; operands of concatenations are copied.
+    /// None share; operands of concatenations are copied.
     Declared,
-    /// Operands of a concatenation only.
+    /// Only the operands of a concatenation share.
     Apart,
-    /// Like `Apart`, and products that read one vector, in the order of their declaration.
+    /// Like `Apart`, and so do products that read one vector, in the order of their declaration.
     ByVector,
-    /// Like `Apart`, and products that read one vector or accumulate into each other's results, in
-    /// an order that keeps stacks together.
+    /// Like `Apart`, and so do products that read one vector or accumulate into each other's
+    /// results, in an order that keeps each stack of products together.
     Shared,
 }
 
 /// The places of variables, and the regions of scratch that they need.
 pub(super) struct Places {
     place: Vec<Option<Place>>,
-    /// Tensors that are broadcast to a shape.
+    /// The places of broadcast copies, by variable and by shape of the copy.
     expanded: HashMap<(Var, Shape), Place>,
     pub(super) regions: Vec<u32>,
 }
@@ -242,8 +242,8 @@ impl Places {
         }
     }
 
-    /// Places the results of stacks, both of products that run and of products that wait. Stacks
-    /// that share results share a region.
+    /// Places the results of stacks, also of products that wait for an earlier term of their sum.
+    /// Stacks that share results share a region.
     fn place_shared(&mut self, equations: &Equations<'_>, idioms: &Idioms, stacks: &[Stack]) {
         let mut regions: Vec<Vec<Var>> = Vec::new();
         let mut together: Vec<Vec<u32>> = Vec::new();
@@ -273,8 +273,8 @@ impl Places {
     }
 }
 
-/// Returns each variable's index in an order that makes sets of variables consecutive: all of them
-/// if possible, else most.
+/// Returns each variable's index in an order that makes the variables of each set consecutive: of
+/// all sets if possible, else of most.
 fn order_of(variables: usize, together: Vec<Vec<u32>>) -> Vec<u32> {
     let batches = together.into_iter().filter(|set| set.len() > 1);
     let batches = batches.map(|set| AlignedBatch::uniform([set], 1)).collect();

@@ -5,8 +5,8 @@
 //! 1. every ready operation that is neither a product of a parameter and a vector nor element-wise;
 //! 2. every ready product of a parameter and a vector, except terms of a sum that must follow an
 //!    earlier term; products that read the same vector are stacked into one;
-//! 3. the element-wise operations that a later product waits for, grouped by width; or all of them
-//!    if no other operation waits.
+//! 3. the element-wise operations that a later operation of another sort waits for, grouped by
+//!    width; or all of them if no other operation waits.
 //!
 //! *Source*: section 3 of the paper, "batches inside a cell". *Cost*: O(operations²).
 
@@ -207,7 +207,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Returns true unless the product is a term of a sum and must follow an earlier term.
+    /// Returns true unless the product is a term of a sum and must wait for an earlier term.
     fn may_run(&self, product: Var) -> bool {
         let Idiom::Term { sum, index } = self.idioms.of(product) else { return true };
         match (index, self.terms_run[sum.index()]) {

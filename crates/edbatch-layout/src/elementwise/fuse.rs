@@ -12,7 +12,7 @@ use super::{Form, Function, Operation, Register};
 pub(super) struct Fused {
     pub(super) operation: Operation,
     pub(super) operands: Vec<Register>,
-    /// The register, numbered as in `ops`.
+    /// The register of the result, numbered as before fusion.
     pub(super) result: Register,
 }
 
@@ -82,7 +82,7 @@ fn function(op: Op) -> Option<Function> {
     }
 }
 
-/// `f(x)`
+/// Fuses `f(x)` with the operation that computes `x`.
 fn applied<'a>(
     f: Function,
     x: Register,
@@ -99,7 +99,7 @@ fn applied<'a>(
     }
 }
 
-/// `a · b`
+/// Fuses `a · b` with the operations that compute `a` and `b`.
 fn product<'a>(
     a: Register,
     b: Register,
@@ -115,7 +115,7 @@ fn product<'a>(
     (Operation::Mul, vec![a, b], vec![])
 }
 
-/// `a + b`
+/// Fuses `a + b` with the operations that compute `a` and `b`.
 fn sum<'a>(
     a: Register,
     b: Register,
@@ -137,8 +137,8 @@ fn sum<'a>(
     }
 }
 
-/// Fuses `f(x)` into an operation that also reads `others` and absorbs `inner`. The second form is
-/// for an `x` that is a sum without other readers.
+/// Fuses `f(x)` into an operation that also reads `others` and replaces the operations that compute
+/// `inner`. The second form applies if `x` is a sum that no other operation reads.
 fn gated<'a>(
     f: Function,
     x: Register,

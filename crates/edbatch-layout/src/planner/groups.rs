@@ -1,6 +1,6 @@
 //! Groups batches of one kind whose prologues run as one step. If the prologue reads table rows,
 //! the group is all batches of the kind. If it reads values, the group is a batch and the next ones
-//! whose values are computed before that batch runs.
+//! of its kind whose values are computed before that first batch runs.
 
 use std::ops::Range;
 
@@ -29,11 +29,11 @@ pub(super) struct Group {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     pub(super) group: u32,
-    /// The index of the first call's row, if the prologue reads values.
+    /// The index of its first row among the group's rows, if the prologue reads values.
     pub(super) first_row: u32,
 }
 
-/// The groups of a mini-batch.
+/// The groups of batches in a mini-batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
     groups: Vec<Group>,
@@ -105,8 +105,8 @@ impl Groups {
         }
     }
 
-    /// Groups small batches of a kind: a batch, and the next ones whose values are computed before
-    /// that batch runs.
+    /// Groups small batches of a kind: a batch, and the next ones of the kind whose values are
+    /// computed before that first batch runs.
     fn join(
         &mut self,
         &MiniBatch { graph, schedule, .. }: &MiniBatch<'_>,
@@ -150,8 +150,8 @@ impl Groups {
         }
     }
 
-    /// Returns the size of each group's prologue results in elements, and the last batch that reads
-    /// them.
+    /// Returns, for each group, the size of its prologue results in elements, and the last batch
+    /// that reads them.
     pub(super) fn results(
         &self,
         &MiniBatch { program, .. }: &MiniBatch<'_>,
@@ -163,7 +163,7 @@ impl Groups {
         })
     }
 
-    /// Returns the group that begins with this batch, if any, and its index.
+    /// Returns the group whose first batch is this one, if there is one, and the group's index.
     pub(super) fn begun_by(&self, batch: usize) -> Option<(usize, Group)> {
         let index = self.shares[batch]?.group as usize;
         let group = &self.groups[index];

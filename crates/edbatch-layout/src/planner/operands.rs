@@ -1,5 +1,5 @@
 //! Plans the operands of batches: a span if rows are at equal distances, else a list. A prologue is
-//! planned just before the first batch of its group.
+//! planned just before the first of the batches that share it.
 
 use edbatch_graph::{Graph, NodeId};
 
@@ -10,7 +10,7 @@ use crate::plan::{Action, Operand, Plan, Step};
 use crate::program::Signature;
 
 impl Planner {
-    /// Plans the operands of a batch. Only reserves space for lists of table rows.
+    /// Plans the operands of a batch. For lists of table rows, only reserves space in the plan.
     pub(super) fn operands(
         &self,
         graph: &Graph,
@@ -55,7 +55,8 @@ impl Planner {
         }
     }
 
-    /// Plans the prologue step of the group that starts with this batch, if there is one.
+    /// Plans the prologue step that a group of batches shares, if this is the group's first batch.
+    /// Otherwise does nothing.
     pub(super) fn hoist(
         &mut self,
         mini_batch: &MiniBatch<'_>,
@@ -95,7 +96,7 @@ impl Planner {
     }
 
     /// Plans the operand that locates a batch's prologue results, hoisted or folded, if it reads
-    /// any. Returns the action of the batch.
+    /// any. Returns the action of the batch's step.
     pub(super) fn hoisted_rows(
         &self,
         schedule_len: usize,

@@ -1,8 +1,8 @@
 //! Emits a batch of element-wise operations inside a cell: one kernel over contiguous operands.
 //!
 //! Arguments and results of the cell, whose layout is fixed elsewhere, are read and written in
-//! place; so is an operand that all positions share. All other operands must be contiguous, in the
-//! order of the batch: if they are not, operands are gathered and results are scattered.
+//! place; so is an operand that all operations share. Other operands are first copied together,
+//! and results are copied to their places, unless they are contiguous in the order of the batch.
 
 use edbatch_graph::{Op, Var};
 
@@ -54,8 +54,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Sorts a batch by the places of its results. If the cell returns some of them, sorts it by
-    /// the places of its first operand whose variables are all free, if there is one.
+    /// Sorts the operations of a batch by the places of their results. If the cell returns a
+    /// result, sorts them by their first operand whose places a layout may choose, if there is one.
     fn in_order(&self, batch: &[Var]) -> Vec<Var> {
         let (equations, mut batch) = (self.equations, batch.to_vec());
         let is_free = |&var: &Var| equations.is_free(var);
@@ -71,7 +71,7 @@ impl Emitter<'_> {
         batch
     }
 
-    /// Returns the places of an operand, which is gathered if necessary.
+    /// Returns the places of an operand, which is copied to contiguous memory if necessary.
     fn operand(&mut self, batch: &[Var], role: usize, written: &[Base]) -> Role {
         let (equations, width) = (self.equations, self.equations.width(batch[0]));
         let vars: Vec<Var> = batch.iter().map(|&var| equations.operands(var)[role]).collect();

@@ -14,8 +14,8 @@ pub(super) struct Parts {
 }
 
 /// Divides the steps into those that depend on the argument `from` alone, and the others. Returns
-/// `None` if a step reads one place with results of both parts, or if the prologue would overwrite
-/// results that the body reads.
+/// `None` if a step reads a place that holds results of both parts, or if the prologue would
+/// overwrite results that the body reads.
 pub(super) fn classify(plan: &CellPlan, from: Base) -> Option<Parts> {
     let mut columns = Columns::new(from, &plan.regions);
     let (mut prologue, mut body) = (Vec::new(), Vec::new());

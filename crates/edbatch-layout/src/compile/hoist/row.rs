@@ -4,7 +4,7 @@ use super::classify::{Parts, overlap};
 use crate::cell_plan::{CellStep, Place};
 use crate::record_layout::next_line;
 
-/// The prologue results that the body reads: ranges of scratch, each aligned to a cache line.
+/// The prologue results that the body reads: scratch ranges, each on cache lines of its own.
 pub(super) struct Row {
     /// For each range: its place in scratch, its width, and its offset in the row.
     ranges: Vec<(Place, u32, u32)>,
@@ -12,8 +12,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Makes ranges of overlapping places that the prologue reads or writes. Keeps the ranges that
-    /// the body reads.
+    /// Merges overlapping places that the prologue reads or writes into ranges of scratch. Keeps
+    /// the ranges from which the body reads.
     pub(super) fn extract(Parts { prologue, handed_on, .. }: &Parts) -> Self {
         let touched = |step: &CellStep| step.reads().into_iter().chain(step.writes());
         let touched = prologue.iter().flat_map(touched).map(|place| (place, false));

@@ -22,8 +22,8 @@ impl Order<'_> {
             && !self.expanded.contains(&(operand, self.equations.shape(reader)))
     }
 
-    /// Runs the element-wise operations that another operation waits for; all of them if none
-    /// waits.
+    /// Runs the element-wise operations that an operation of another sort or a broadcast waits for;
+    /// all of them if none waits.
     pub(super) fn run_elementwise(&mut self) {
         let (awaited, is_waiting) = self.awaited();
         let mut run: Vec<Var> = Vec::new();
