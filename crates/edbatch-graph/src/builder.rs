@@ -336,26 +336,26 @@ impl<'c> Tensor<'c> {
 }
 
 impl<'c> Values<'c> {
-    /// Returns the sum of the values, a tensor per field.
+    /// Returns the sum of all values at the port, one tensor for each field.
     #[must_use]
     pub fn sum<const N: usize>(self) -> [Tensor<'c>; N] {
         self.reduce(Reduction::Sum)
     }
 
-    /// Returns the mean of the values, a tensor per field.
+    /// Returns the mean of all values at the port, one tensor for each field.
     #[must_use]
     pub fn mean<const N: usize>(self) -> [Tensor<'c>; N] {
         self.reduce(Reduction::Mean)
     }
 
-    /// Returns the element-wise maximum of the values, a tensor per field.
+    /// Returns the element-wise maximum of all values at the port, one tensor for each field.
     #[must_use]
     pub fn max<const N: usize>(self) -> [Tensor<'c>; N] {
         self.reduce(Reduction::Max)
     }
 
-    /// Reduces the values, a tensor per field, for a record whose number of fields is only known at
-    /// run time.
+    /// Reduces all values at the port to one tensor for each field, for a record whose number of
+    /// fields is only known at run time.
     #[must_use]
     pub fn reduce_vec(self, by: Reduction) -> Vec<Tensor<'c>> {
         let port = self.port;

@@ -17,7 +17,7 @@ struct Signature {
     tables: Box<[u32]>,
     /// The record at each port.
     ports: Box<[RecordId]>,
-    /// The record of further values, if the last port is variadic.
+    /// If the last port takes any number of values, the record of all values after the first.
     surplus: Option<RecordId>,
     record: RecordId,
 }
@@ -44,8 +44,8 @@ impl Signatures {
         self.0[cell.index()].tables.len()
     }
 
-    /// Returns the record that a valid call produces, or `None` if [`check`] must decide. The last
-    /// argument is the graph's nodes, records of given values, and generation.
+    /// Returns the record that a valid call produces, or `None` if only the slower [`check`] can
+    /// tell. The last argument holds the graph's nodes, records of given values, and generation.
     #[inline(always)]
     pub(crate) fn fit(
         &self,
@@ -91,7 +91,7 @@ pub(crate) fn record_of(
     }
 }
 
-/// Checks a call in full: its record, or its first error.
+/// Checks a call in full. Returns the record that it produces, or its first error.
 #[cold]
 pub(crate) fn check(
     network: &Network,
@@ -304,7 +304,7 @@ impl<'a> Arguments<'a> {
     ///
     /// # Errors
     /// Returns `self` if the arguments are not in an array: there are more than four, the iterator
-    /// has already returned one, or they are the last ones of a [`Graph`](crate::Graph).
+    /// has already returned one, or they are at the end of a [`Graph`](crate::Graph)'s list.
     #[inline]
     pub fn into_array(self) -> Result<([NodeId; INLINE], usize), Self> {
         match self {
@@ -323,8 +323,8 @@ impl<'a> Arguments<'a> {
         Self { array: [NodeId(0); INLINE], next: 0, count: 0, many }
     }
 
-    /// The nodes `start..end` of a list. Copies an array of fixed size, with unrelated nodes after
-    /// `end`.
+    /// The nodes `start..end` of a list. If they fit, copies an array of fixed size, in which the
+    /// elements after `end` have no meaning.
     #[inline]
     pub(crate) fn of_nodes(list: &'a [NodeId], start: usize, end: usize) -> Self {
         match list.get(start..start + INLINE) {

@@ -42,7 +42,7 @@ pub struct Graph {
     nodes: Vec<Node>,
     /// The rows of tables that the calls name, node by node.
     rows: Vec<u32>,
-    /// The values that the calls read, node by node, without generations.
+    /// The values that the calls read, node by node, without the generation bits of a [`Value`].
     values: Vec<Value>,
     generation: Generation,
 }
@@ -146,7 +146,7 @@ impl Graph {
         }
     }
 
-    /// Adds a given value, which exists before the graph runs. Returns the name to use in calls.
+    /// Adds a given value, which exists before the graph runs. Returns the value to pass to calls.
     ///
     /// # Panics
     /// If the network does not have the record, or if there are

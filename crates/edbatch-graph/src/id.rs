@@ -106,8 +106,8 @@ impl Value {
         Self { name: self.name & !Generation::MASK }
     }
 
-    /// Returns the index of a node of this generation. For any other value, returns a number that
-    /// is at least [`LIMIT`](Self::LIMIT).
+    /// Returns the index of the node, if the value is the result of a node of this generation. Else
+    /// returns a number that is at least [`LIMIT`](Self::LIMIT).
     #[inline]
     pub(crate) fn node_in(self, generation: Generation) -> usize {
         (self.name ^ generation.0) as usize

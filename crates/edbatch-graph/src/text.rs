@@ -86,7 +86,7 @@ pub fn write_text(dag: &impl Dag) -> String {
     text
 }
 
-/// Builds the graph. Returns `None` if there are more than [`MAX_KINDS`] types.
+/// Builds the graph. Returns `None` if there are more than [`MAX_KINDS`] distinct types (kinds).
 fn dag_of(types: &[u64], first: &[usize], arguments: &[NodeId]) -> Option<PlainDag> {
     let mut distinct = types.to_vec();
     distinct.sort_unstable();
@@ -103,7 +103,7 @@ fn dag_of(types: &[u64], first: &[usize], arguments: &[NodeId]) -> Option<PlainD
     Some(dag)
 }
 
-/// Returns the error with the line of the first type beyond the limit.
+/// Returns the error with the line of the first node whose type exceeds the limit.
 #[cold]
 fn too_many(types: &[u64], text: &str) -> TextError {
     let mut known = HashSet::new();
@@ -208,9 +208,9 @@ pub enum TextErrorKind {
         /// The actual number.
         got: u64,
     },
-    /// There are more than 65,536 types.
+    /// The nodes have more than 65,536 distinct types (kinds).
     TooManyTypes {
-        /// The number of types.
+        /// The number of distinct types.
         types: usize,
     },
 }
