@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use edbatch_graph::{CallError, Graph, Kind, RecordId, Value};
 
-/// The wiring interface of one input.
+/// The interface through which a model calls cells, emits outputs and awaits values of one input.
 ///
 /// The inputs of a mini-batch share a graph, but have separate mailboxes.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl<'g> Build<'g> {
     /// Adds a value of the caller: features, audio, vectors of another model. `elements` holds its
     /// fields in order, matrices row by row.
     ///
-    /// Like a computed value, it is usable until the input next awaits one, or longer if carried.
+    /// Like a computed value, it is usable until the next request, or longer if carried over it.
     ///
     /// # Errors
     /// If the network has no such record, if the number of elements is wrong, or if the graph has
@@ -142,8 +142,8 @@ impl<'g> Build<'g> {
     /// Waits until `value` is computed and returns its elements, field after field.
     ///
     /// The engine first runs all calls that the inputs of the mini-batch have made. After that,
-    /// only the values in `carried` can still be used, under the names returned here. All other
-    /// values are freed.
+    /// only the values in `carried` can still be used, as the new [`Value`]s returned here. All
+    /// other values are freed.
     ///
     /// Only one request may be pending. If a model joins the futures of two requests, or awaits
     /// anything but the futures of its `Build`, its input fails. To read several values, use
@@ -199,7 +199,7 @@ impl<'g> Build<'g> {
             .await
     }
 
-    /// Returns the values carried across the last request, under their new names.
+    /// Returns the values carried across the last request, as values of the current graph.
     fn carried<const N: usize>(&self) -> [Value; N] {
         let mailbox = self.mailbox.borrow();
         mailbox.carried.as_slice().try_into().expect("N values were carried")

@@ -136,9 +136,9 @@ impl ModelConfig {
         serde_json::to_string_pretty(self).expect("plain data becomes JSON") + "\n"
     }
 
-    /// Creates the configuration of our benchmarks for `outputs` classes or tags: two layers;
-    /// `mlp`, and `embed` if it is `None`, equal to `hidden`; `char_embed` and `char_hidden` half
-    /// of `embed`.
+    /// Creates the configuration of our benchmarks for `outputs` classes or tags: two layers; `mlp`
+    /// equal to `hidden`, and so is `embed` if it is given as `None`; `char_embed` and
+    /// `char_hidden` equal to half of `embed`.
     #[must_use]
     pub fn new(model: ModelName, hidden: usize, embed: Option<usize>, outputs: usize) -> Self {
         let embed = embed.unwrap_or(hidden);

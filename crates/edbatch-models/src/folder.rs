@@ -117,8 +117,8 @@ impl Folder {
         inputs(&self.lexicon, file)
     }
 
-    /// Reads inputs from `reader`, in the format of `file`. It may return only some lines of the
-    /// file.
+    /// Reads inputs from `reader`, in the format of `file`. The reader may return only some lines
+    /// of that file.
     #[must_use]
     pub fn inputs_from(&self, reader: Box<dyn BufRead + Send>, file: &Path) -> Inputs {
         inputs_from(&self.lexicon, reader, file)

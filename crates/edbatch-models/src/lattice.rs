@@ -60,8 +60,8 @@ impl Wiring {
     }
 
     /// Calls the cells for one lattice. State j, the state after character j, is the mean of the
-    /// arcs that end there; it has no node of its own, so its readers read all these arcs and
-    /// average them.
+    /// arcs that end there. No node computes this mean: each reader of the state reads all these
+    /// arcs and averages them itself.
     pub(crate) fn build(
         &self,
         build: &Build<'_>,

@@ -1,7 +1,7 @@
 //! An LSTM over a lattice of characters and dictionary words, with scores for every character.
 //!
-//! *Source*: Zhang and Yang, ACL 2018, in the variant that the ED-Batch authors benchmark, with one
-//! difference: a state is the mean of its arcs, not their sum.
+//! *Source*: Zhang and Yang, ACL 2018, in the ED-Batch authors' benchmark, with one difference: the
+//! state after a character is the mean of the arcs that end there, not their sum.
 
 use std::sync::Arc;
 

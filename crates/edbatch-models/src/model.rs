@@ -49,7 +49,7 @@ pub trait Model: Sync {
 pub enum BuildError {
     /// The arguments of a call do not match its cell.
     Call(CallError),
-    /// A given row does not match its record.
+    /// The elements of a value that the model gives do not match its record.
     Give(GiveError),
     /// The input is invalid for this model; the text says what was expected.
     Input(String),

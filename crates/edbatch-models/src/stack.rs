@@ -26,7 +26,7 @@ pub(crate) enum Reads<'a> {
     Record(RecordId),
 }
 
-/// One input of the bottom layer, matching its [`Reads`].
+/// One input of the bottom layer: a row of the table or a value, as declared by [`Reads`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Row(u32),
@@ -64,7 +64,7 @@ impl Stack {
         Ok(Self((0..layers).map(layer).collect::<Result<_, CellError>>()?))
     }
 
-    /// Calls the stack for every step. Returns the states of the top layer, in order.
+    /// Calls every layer for each step. Returns the states of the top layer, one for each step.
     pub(crate) fn build(
         &self,
         build: &Build<'_>,

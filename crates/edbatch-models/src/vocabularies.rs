@@ -159,8 +159,7 @@ fn numbered_lattices(files: &[&PathBuf], labels: &mut Labels) -> Result<Lexicon,
     Ok(Lexicon::Lattices { chars: numbers(max_char), words: numbers(max_word) })
 }
 
-/// The largest number in an arc file that gets a row of its own. The limit prevents tables of four
-/// billion rows.
+/// Larger numbers in an arc file get no table row of their own, which limits the size of tables.
 const MAX_NUMBER: u32 = (1 << 22) - 1;
 
 /// If a numeric label reaches this limit, all labels are names of classes.

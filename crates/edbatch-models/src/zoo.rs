@@ -153,17 +153,17 @@ impl Model for Zoo {
     }
 }
 
-/// The predictions by name: the tags of a sentence, or the words of a translation.
+/// The outputs of one input as names: the tags of a sentence, or the words of a translation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedOutputs<'a> {
     /// The name of the list in JSON: `tags` or `tokens`.
     pub key: &'static str,
-    /// The name of each row's largest score (argmax), without [`END`]. Ties go to the lowest index.
+    /// For each row of scores, the name of the largest; of equal ones, the first. Without [`END`].
     pub names: Vec<&'a str>,
 }
 
 impl Lexicon {
-    /// Returns the name of each row's largest score, if the outputs of this family have names.
+    /// Returns the name of the largest score in each row, or `None` for trees and lattices.
     pub fn decode<'a, 'r>(
         &'a self,
         rows: impl Iterator<Item = &'r [f32]>,
