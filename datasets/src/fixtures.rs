@@ -80,7 +80,7 @@ pub fn pairs() -> Vec<Pair> {
         .expect(READABLE)
 }
 
-/// Dense lattices, like the newswire ones.
+/// Dense lattices, like the newswire lattices of the ED-Batch authors.
 pub fn newswire() -> Vec<Lattice> {
     parse_lattices(text::NEWSWIRE.as_bytes(), "newswire.jsonl")
         .collect::<Result<_, _>>()

@@ -34,13 +34,13 @@ pub struct Set {
     pub licence: String,
     /// The web page of the set.
     pub source: String,
-    /// How to obtain the files.
+    /// The way to obtain the files.
     pub fetch: Fetch,
     /// The files.
     pub files: Vec<File>,
 }
 
-/// How to obtain the files of a set.
+/// The way to obtain the files of a set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "from", rename_all = "lowercase")]
 pub enum Fetch {

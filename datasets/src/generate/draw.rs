@@ -29,7 +29,7 @@ pub(super) fn pick<T: Copy>(weighted: &[(T, f64)], unit: f64) -> T {
     drawn.or(weighted.last()).expect("at least one entry").0
 }
 
-/// A distribution given by its values at the [`SHARES`], with linear interpolation.
+/// A distribution given by its values at the cumulative probabilities [`SHARES`], linear between.
 ///
 /// With linear interpolation alone, long instances would be more frequent than in real sets. So
 /// values above the median are up to 8 % less than measured, which gives the measured mean.

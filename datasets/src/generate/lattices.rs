@@ -34,7 +34,7 @@ struct Language {
     lexicon: Zipf,
     characters: Zipf,
     word_lengths: [(usize, f64); 4],
-    /// The share of character pairs and triples that the dictionary contains besides the lexicon.
+    /// For two word lengths: the share of all such character sequences that are words by chance.
     chance_words: [(usize, f64); 2],
 }
 
@@ -96,7 +96,7 @@ impl Language {
         (0..length).map(move |position| self.characters.rank(unit_of(hash(position))))
     }
 
-    /// Returns the spans of adjacent characters that happen to be words.
+    /// Returns the spans of two or three adjacent characters that are words by chance.
     fn chance_spans(&self, characters: &[usize]) -> impl Iterator<Item = (usize, usize)> {
         self.chance_words.iter().flat_map(move |&(length, share)| {
             let windows = characters.windows(length).enumerate();

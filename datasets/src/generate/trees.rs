@@ -54,7 +54,7 @@ const PARTS_OF_SPEECH: [(&str, f64); 10] = [
 
 /// A pending task. A stack of tasks makes the nodes in post-order without recursion.
 enum Task {
-    /// Make a tree of `leaves` leaves; `below_unary` if its parent is a unary node.
+    /// Make a tree of `leaves` leaves; `below_unary` is true if its parent has only this child.
     Span { leaves: usize, below_unary: bool },
     /// Add a parent to the last `arity` nodes.
     Join { arity: usize },
