@@ -17,6 +17,10 @@ use super::device::{BARRIER_WORDS, Device, MAX_PARTS, Side, TeamArguments, TeamP
 /// The time that the host polls for the end of a plan before it yields to other threads.
 const SPIN: Duration = Duration::from_micros(50);
 
+/// The minimum time between two queries of a stream. Each takes the driver's lock, which launches of
+/// other engines need.
+const BETWEEN_QUERIES: Duration = Duration::from_millis(1);
+
 /// The teams of a device.
 #[derive(Debug)]
 pub(crate) struct TeamPool<M> {
@@ -173,20 +177,10 @@ impl<M> TeamPool<M> {
         let memory = self.state().teams[team].memory.clone();
         let is_done = || device.word(&memory.done, 0) == number;
         let began = Instant::now();
-        while !is_done() {
-            if began.elapsed() < SPIN {
-                std::hint::spin_loop();
-                continue;
-            }
-            thread::yield_now();
-            let idle = device.is_idle(stream);
-            // The plan may have ended between the two checks.
-            if idle != Ok(false) && !is_done() {
-                idle?;
-                return Err(CudaError::BarrierTimeout { timeout: self.timeout });
-            }
+        match poll(is_done, || device.is_idle(stream), || began.elapsed())? {
+            true => Ok(()),
+            false => Err(CudaError::BarrierTimeout { timeout: self.timeout }),
         }
-        Ok(())
     }
 
     /// Gives a team back. After a failed launch its barrier is reset, as its count is unknown.
@@ -232,5 +226,60 @@ impl<M> State<M> {
             self.teams.push(Team { memory, base: 0, number: 0, is_running: false });
         }
         Ok(())
+    }
+}
+
+/// Polls until a plan is done, and returns true. Returns false if its stream is idle before, which
+/// it queries rarely.
+fn poll(
+    is_done: impl Fn() -> bool,
+    is_idle: impl Fn() -> Result<bool, CudaError>,
+    elapsed: impl Fn() -> Duration,
+) -> Result<bool, CudaError> {
+    let mut next_query = BETWEEN_QUERIES;
+    while !is_done() {
+        let now = elapsed();
+        if now < SPIN {
+            std::hint::spin_loop();
+            continue;
+        }
+        thread::yield_now();
+        if now >= next_query {
+            next_query = now + BETWEEN_QUERIES;
+            let idle = is_idle();
+            // The plan may have ended between the two checks.
+            if idle != Ok(false) && !is_done() {
+                return idle.map(|_| false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn the_driver_is_queried_at_most_once_a_millisecond() {
+        // Each look at the clock takes ten microseconds; the stream is idle after `idle` of them.
+        for (done, idle, expected) in [(1000, 2000, true), (1000, 500, false), (50, 0, true)] {
+            let (looks, queries) = (Cell::new(0), Cell::new(0));
+            let count = |cell: &Cell<u32>| cell.replace(cell.get() + 1);
+            let is_done = || looks.get() >= done;
+            let is_idle = || {
+                count(&queries);
+                Ok(looks.get() >= idle)
+            };
+            let elapsed = || Duration::from_micros(10) * count(&looks);
+            assert_eq!(poll(is_done, is_idle, elapsed), Ok(expected));
+            let milliseconds = looks.get() / 100;
+            assert!((milliseconds.saturating_sub(1)..=milliseconds).contains(&queries.get()));
+        }
+        let lost = CudaError::failed("a query", "the device is lost");
+        let polled = poll(|| false, || Err(lost.clone()), || SPIN + BETWEEN_QUERIES);
+        assert_eq!(polled, Err(lost));
     }
 }
