@@ -17,8 +17,8 @@ use super::device::{BARRIER_WORDS, Device, MAX_PARTS, Side, TeamArguments, TeamP
 /// The time that the host polls for the end of a plan before it yields to other threads.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// The minimum time between two queries of a stream. Each takes the driver's lock, which launches of
-/// other engines need.
+/// The minimum time between two queries of a stream. Each takes the driver's lock, which the
+/// launches of other engines need.
 const BETWEEN_QUERIES: Duration = Duration::from_millis(1);
 
 /// The teams of a device.
