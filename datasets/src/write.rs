@@ -85,7 +85,8 @@ pub fn write_lattices(lattices: &[Lattice], mut writer: impl Write) -> io::Resul
     Ok(())
 }
 
-/// Writes numbered lattices as an arc file. Tags must be numbers; missing tags become the label 0.
+/// Writes lattices of character and word numbers as an arc file. Fails if a tag is not a number.
+/// Characters without a tag get the label 0.
 ///
 /// ```
 /// let text = "1\n3\n0 5 6\n0\n1 0 7\n2 1 8 0 40\n\n";

@@ -16,7 +16,8 @@ pub struct Agreement(Vec<Expected>);
 struct Expected {
     mini_batch: usize,
     instances: usize,
-    /// Results of the first instances; of all instances once a system has been accepted.
+    /// The results of the first instances, which the interpreter computed. The first system that
+    /// agrees with them adds its results of all other instances.
     results: Vec<Rows>,
 }
 

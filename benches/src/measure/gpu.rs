@@ -25,7 +25,8 @@ use crate::measure::gpu::verify::verify;
 use crate::measure::options::{Options, Part};
 use crate::record::finding::{Finding, Outcome};
 
-/// Runs a part until a deadline. An error becomes a failed finding.
+/// Runs a part of the measurements until a deadline, and returns its findings. If the part fails,
+/// returns one finding that says so.
 pub fn findings(
     part: Part,
     options: &Options,

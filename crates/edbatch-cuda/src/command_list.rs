@@ -195,7 +195,8 @@ impl CommandList {
         self.order.chunk_by(|a, b| a.0 == b.0).map(of_wave).sum()
     }
 
-    /// Writes all jobs and the starts of waves. Returns the start of the steps' numbers.
+    /// Writes the index of each wave's first job, all jobs, and the pieces of rows. Returns the
+    /// index at which the steps begin in the array.
     fn lay_out_jobs(
         &mut self,
         program: &Program,

@@ -77,7 +77,8 @@ struct Marks<'a> {
     steps: Vec<(u32, u32)>,
 }
 
-/// A child of a Q-node with leaves of the set, and a sibling of it without any, or `NONE`.
+/// A border of a run: a child of a Q-node that has leaves of the set below it, and the child's
+/// sibling that has none, or `NONE` if the child is the first or the last.
 type Border = (NodeId, NodeId);
 
 impl Marks<'_> {

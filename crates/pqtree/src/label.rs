@@ -7,9 +7,9 @@
 //!
 //! Only temporary marks are written, so a failed reduction has nothing to undo.
 //!
-//! *Source*: Hsu and McConnell (2003), section 3: labelling and finding the terminal path. Our tree
-//! is rooted above a leaf that is in no set. So whether a node is full does not depend on a
-//! direction, and the tree is never re-rooted.
+//! *Source*: Hsu and McConnell (2003), section 3: labelling and finding the terminal path. Their
+//! tree has no root, so what is below a node depends on the direction. Ours is rooted above an
+//! additional leaf that is in no set, so each node has only one "below".
 //!
 //! *Cost*: O(|S|) parent lookups. Every inner node has at least two children, so fewer nodes are
 //! full than the set has leaves.

@@ -298,7 +298,8 @@ impl Nodes {
         self.siblings.truncate(self.base as usize + slots);
     }
 
-    /// Undoes a write. `list` collects a list of changed nodes until its start is undone.
+    /// Undoes a write. Writes are undone in reverse, so the nodes of an earlier list of changed
+    /// nodes come first and gather in `list`; then [`Write::List`] moves them to `changed`.
     pub(crate) fn undo(&mut self, write: Write, list: &mut Vec<NodeId>, changed: &mut Vec<NodeId>) {
         match write {
             Write::Up(node, up) => self.up[node.index()] = up,

@@ -1,13 +1,14 @@
 //! Chooses a place for every variable of a cell.
 //!
 //! Returned results are computed in the output row, and operands of a concatenation inside the
-//! concatenation. Products that read one vector are one step if their results are contiguous, and
-//! if either all overwrite their results or all accumulate. Stacks of products can share results:
-//! in a TreeLSTM, the stacks of both children share i, o and u, but not the forget gates. Only some
-//! orders keep every stack together, such as `f_l i o u f_r`. Each stack demands that its results
-//! be consecutive; [`aligned::plan`] finds an order that satisfies all stacks, or most of them.
+//! concatenation. Ready products that read the same vector form a *stack*. They are one step if
+//! their results are contiguous, and if either all overwrite their results or all accumulate.
+//! Stacks can share results: in a TreeLSTM, the stacks of both children add to i, o and u, but
+//! each child has its own forget gate. Only some orders keep the results of every stack together,
+//! such as `f_l i o u f_r`; [`aligned::plan`] finds one that does so for all stacks, or for most.
 //!
-//! *Source*: section 3.2 of the paper. *Cost*: one call of [`aligned::plan`] for each stage.
+//! *Source*: section 3.2 of the paper. *Cost*: one call of [`aligned::plan`] for each group of
+//! stacks.
 
 use std::collections::HashMap;
 
