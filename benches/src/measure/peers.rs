@@ -63,7 +63,8 @@ pub struct Laps {
     seconds: Vec<[f64; 2]>,
 }
 
-/// Mini-batches of several sizes. All sizes have the same instances.
+/// Mini-batches of several sizes. Whatever the size, together they cover the same instances: twice
+/// the size makes half as many mini-batches.
 struct Sizes {
     instances: usize,
     /// Instances in a mini-batch of the smallest size.

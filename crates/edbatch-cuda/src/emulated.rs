@@ -120,7 +120,7 @@ impl Emulated {
 type Launch = unsafe extern "C" fn(*const Arguments, u32, u32);
 
 /// `plan_kernel` of `kernels/team.h` on the host. Parameters: arguments, teams, bytes of shared
-/// memory per block, seed, and the block that never arrives.
+/// memory per block, seed, and the block that never arrives at its barrier ([`NONE`] if all do).
 type LaunchTeams = unsafe extern "C" fn(*const TeamArguments, u32, u32, u32, u32);
 
 /// The kernel function that a compiled library exports.

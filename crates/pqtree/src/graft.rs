@@ -303,7 +303,8 @@ impl PqTree {
         first
     }
 
-    /// Gives the numbers of removed leaves, in ascending order, to the leaves of largest numbers.
+    /// Closes the gaps that the removed leaves `gone` (ascending) leave in the numbers: leaves whose
+    /// numbers are now too large take the free ones, in order. Returns old and new number of each.
     fn close_gaps(&mut self, gone: &[u32]) -> Vec<(u32, u32)> {
         let left = self.nodes.leaves - gone.len() as u32;
         let is_left = |leaf: &u32| gone.binary_search(leaf).is_err();

@@ -114,7 +114,8 @@ impl Search<'_> {
         excludes.any(|&other| self.state[other as usize] == State::Accepted)
     }
 
-    /// A lower bound on the copied weight of the elements from `next` on.
+    /// Returns a lower bound on the total weight of those elements from `next` on that must be
+    /// copied.
     fn bound(&self, next: usize) -> u64 {
         let open = &self.sequence[next..];
         let mut counted = vec![false; self.sequence.len()];

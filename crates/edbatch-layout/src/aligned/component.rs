@@ -29,7 +29,7 @@ pub(super) struct Element {
     pub(super) positions: Vec<u32>,
     /// The total weight of the equal operands.
     pub(super) weight: u64,
-    /// The ids of these operands in the problem.
+    /// The ids, in the problem, of the equal operands that this element stands for.
     pub(super) occurrences: Vec<OperandId>,
 }
 

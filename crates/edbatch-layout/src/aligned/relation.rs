@@ -58,7 +58,8 @@ impl Relation {
         (root, to_root)
     }
 
-    /// Demands that label `g` maps `a` to `b`. Returns false if that contradicts earlier demands.
+    /// Demands that `g` maps the children of node `a` to the children of node `b`. Returns false if
+    /// that contradicts earlier demands.
     pub(super) fn relate(&mut self, a: u32, b: u32, g: &Permutation) -> bool {
         let (a_root, f) = self.find(a);
         let (b_root, h) = self.find(b);

@@ -18,9 +18,10 @@ use super::component::Component;
 use super::isomorphism::Matcher;
 use super::snapshot::Snapshot;
 
-/// Reduces the tree until the operands of each batch have equal trees. `kept` lists the elements of
-/// each batch; only the batches in `changed` are compared at first. Returns the final tree, or
-/// `None` if a set of variables that must be consecutive cannot be.
+/// Reduces the tree until, in each batch, the parts of the tree that order the operands' variables
+/// match position by position. `kept` lists the operands of each batch, as elements of the
+/// component; `changed` lists the batches to compare first. Returns the final tree, or `None` if a
+/// set of variables that must be consecutive cannot be.
 pub(super) fn transfer(
     tree: &mut PqTree,
     component: &Component,

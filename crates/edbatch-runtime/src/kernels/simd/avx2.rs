@@ -8,7 +8,7 @@ use super::{Kernel, Simd};
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(());
 
-/// Compiles a kernel for AVX2.
+/// Runs a kernel, which is compiled into this function with AVX2 instructions.
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Avx2(()))

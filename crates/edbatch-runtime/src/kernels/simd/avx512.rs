@@ -8,7 +8,7 @@ use super::{Kernel, Simd};
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(());
 
-/// Compiles a kernel for AVX-512.
+/// Runs a kernel, which is compiled into this function with AVX-512 instructions.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Avx512(()))

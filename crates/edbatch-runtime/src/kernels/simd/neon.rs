@@ -8,7 +8,7 @@ use super::{Kernel, Simd};
 #[derive(Clone, Copy)]
 pub(super) struct Neon(());
 
-/// Compiles a kernel for NEON.
+/// Runs a kernel, which is compiled into this function with NEON instructions.
 #[target_feature(enable = "neon")]
 pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Neon(()))
