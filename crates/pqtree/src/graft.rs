@@ -303,7 +303,7 @@ impl PqTree {
         first
     }
 
-    /// Closes the gaps that the removed leaves `gone` (ascending) leave in the numbers: leaves whose
+    /// Closes the gaps in the numbers after the leaves `gone`, ascending, were removed: leaves whose
     /// numbers are now too large take the free ones, in order. Returns old and new number of each.
     fn close_gaps(&mut self, gone: &[u32]) -> Vec<(u32, u32)> {
         let left = self.nodes.leaves - gone.len() as u32;
