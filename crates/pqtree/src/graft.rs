@@ -303,8 +303,8 @@ impl PqTree {
         first
     }
 
-    /// Closes the gaps in the numbers after the leaves `gone`, ascending, were removed: leaves whose
-    /// numbers are now too large take the free ones, in order. Returns old and new number of each.
+    /// Closes the gaps in the numbers after the leaves `gone`, ascending, were removed: leaves
+    /// whose numbers are now too large take the free ones, in order. Returns old and new numbers.
     fn close_gaps(&mut self, gone: &[u32]) -> Vec<(u32, u32)> {
         let left = self.nodes.leaves - gone.len() as u32;
         let is_left = |leaf: &u32| gone.binary_search(leaf).is_err();
