@@ -63,7 +63,8 @@ fn from_reserve(layout: Layout) -> *mut u8 {
 }
 
 fn is_in_reserve(address: *mut u8) -> bool {
-    address.addr().wrapping_sub(START.load(Ordering::Relaxed)) < SIZE
+    let start = START.load(Ordering::Relaxed);
+    start != 0 && address.addr().wrapping_sub(start) < SIZE
 }
 
 // SAFETY: memory is the system's, or a part of the reserve that is handed out once.
