@@ -10,15 +10,16 @@ use std::process::Command;
 
 use crate::{Failure, root};
 
-/// The limit for the libraries without tests, so that a newcomer can read them. They were cut to
-/// 46,500; mending their defects took 1,000 more, mostly for errors in place of panics and aborts.
-const MAX_LIBRARIES: usize = 47_500;
+/// The limit for the libraries without tests, so that a newcomer can read them. The goal is 46,500;
+/// they exceed it, so the limit leaves no room: a new line replaces an old one.
+const MAX_LIBRARIES: usize = 47_497;
 
 /// The limit for `benches`, so that the measurements stay much smaller than the libraries.
 const MAX_BENCHES: usize = 12_500;
 
-/// The limit for the workspace with its tests, so that moving code does not escape the count.
-const MAX_WORKSPACE: usize = 87_000;
+/// The limit for the workspace with its tests, so that moving code does not escape the count. The
+/// goal is 85,000.
+const MAX_WORKSPACE: usize = 86_592;
 
 /// Prints the sizes of all crates, and returns whether they are within the limits.
 pub(super) fn pass() -> Result<bool, Failure> {
