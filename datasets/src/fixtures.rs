@@ -5,7 +5,7 @@
 //! `cargo run -p edbatch-datasets --example generate -- datasets/fixtures` generates them again,
 //! and a test compares them byte by byte with the output of the generators.
 
-use crate::{Lattice, Pair, Sentence, Tree, Vocabulary};
+use crate::{Error, Lattice, Pair, Sentence, Tree, Vocabulary};
 use crate::{parse_binary_trees, parse_lattices, parse_nary_trees, parse_pairs, parse_sentences};
 
 /// The contents of the fixture files.
@@ -53,43 +53,33 @@ const READABLE: &str = "fixtures are valid";
 /// assert_eq!(trees.len(), edbatch_datasets::fixtures::COUNT);
 /// ```
 pub fn binary_trees() -> Vec<Tree> {
-    parse_binary_trees(text::BINARY_TREES.as_bytes(), "binary.txt")
-        .collect::<Result<_, _>>()
-        .expect(READABLE)
+    all(parse_binary_trees(text::BINARY_TREES.as_bytes(), "binary.txt"))
 }
 
 /// N-ary trees, like the Penn Treebank's.
 pub fn nary_trees() -> Vec<Tree> {
-    parse_nary_trees(text::NARY_TREES.as_bytes(), "nary.ptb")
-        .collect::<Result<_, _>>()
-        .expect(READABLE)
+    all(parse_nary_trees(text::NARY_TREES.as_bytes(), "nary.ptb"))
 }
 
 /// Tagged sentences, like WikiNER's.
 pub fn sentences() -> Vec<Sentence> {
-    parse_sentences(text::SENTENCES.as_bytes(), "tagged.txt")
-        .collect::<Result<_, _>>()
-        .expect(READABLE)
+    all(parse_sentences(text::SENTENCES.as_bytes(), "tagged.txt"))
 }
 
 /// Pairs of sentences, like IWSLT's.
 pub fn pairs() -> Vec<Pair> {
     let (source, target) = (text::SOURCES.as_bytes(), text::TARGETS.as_bytes());
-    parse_pairs((source, "source.txt"), (target, "target.txt"))
-        .collect::<Result<_, _>>()
-        .expect(READABLE)
+    all(parse_pairs((source, "source.txt"), (target, "target.txt")))
 }
 
 /// Dense lattices, like the newswire lattices of the ED-Batch authors.
 pub fn newswire() -> Vec<Lattice> {
-    parse_lattices(text::NEWSWIRE.as_bytes(), "newswire.jsonl")
-        .collect::<Result<_, _>>()
-        .expect(READABLE)
+    all(parse_lattices(text::NEWSWIRE.as_bytes(), "newswire.jsonl"))
 }
 
 /// Sparse lattices, like Weibo's.
 pub fn weibo() -> Vec<Lattice> {
-    parse_lattices(text::WEIBO.as_bytes(), "weibo.jsonl").collect::<Result<_, _>>().expect(READABLE)
+    all(parse_lattices(text::WEIBO.as_bytes(), "weibo.jsonl"))
 }
 
 /// Parses one of the vocabularies in [`text`].
@@ -106,4 +96,8 @@ pub fn weibo() -> Vec<Lattice> {
 /// If the text is not a vocabulary.
 pub fn vocabulary(text: &str) -> Vocabulary {
     Vocabulary::parse(text.as_bytes(), "vocabulary").expect(READABLE)
+}
+
+fn all<T>(items: impl Iterator<Item = Result<T, Error>>) -> Vec<T> {
+    items.collect::<Result<_, _>>().expect(READABLE)
 }

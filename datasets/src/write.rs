@@ -103,9 +103,7 @@ pub fn write_arcs(lattices: &[Lattice<u32>], mut writer: impl Write) -> io::Resu
         write!(writer, "{}\n0", lattice.len() + 1)?;
         for position in 0..lattice.len() {
             let label = lattice.tags.get(position).map_or(Ok(0), |tag| tag.parse::<u32>());
-            let label = label.map_err(|_| {
-                io::Error::new(io::ErrorKind::InvalidInput, "a tag is not a number")
-            })?;
+            let label = label.map_err(|_| invalid("a tag is not a number"))?;
             write!(writer, " {label}")?;
         }
         write!(writer, "\n0\n")?;
@@ -120,10 +118,7 @@ pub fn write_arcs(lattices: &[Lattice<u32>], mut writer: impl Write) -> io::Resu
             writeln!(writer)?;
         }
         if !words.is_empty() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a word ends after the last character",
-            ));
+            return Err(invalid("a word ends after the last character"));
         }
         writeln!(writer)?;
     }
@@ -132,7 +127,7 @@ pub fn write_arcs(lattices: &[Lattice<u32>], mut writer: impl Write) -> io::Resu
 
 fn write_tree(tree: &Tree, writer: &mut impl Write) -> io::Result<()> {
     if tree.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty tree has no text"));
+        return Err(invalid("an empty tree has no text"));
     }
     // The nodes to open, each with the number of brackets to close when it is complete.
     let mut open = vec![(tree.root(), 0_usize)];
@@ -165,10 +160,7 @@ fn write_opening(tree: &Tree, node: usize, writer: &mut impl Write) -> io::Resul
     if let Some(token) = tree.token(node) {
         check_token(token, &NEVER)?;
         if !is_leaf {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a node has a token and children",
-            ));
+            return Err(invalid("a node has a token and children"));
         }
         write!(writer, " {token}")?;
     }
@@ -187,8 +179,11 @@ fn write_plain_line(words: &[String], writer: &mut impl Write) -> io::Result<()>
 /// Rejects a token that is empty or contains one of the characters `never`.
 pub(crate) fn check_token(token: &str, never: &[char]) -> io::Result<()> {
     if token.is_empty() || token.contains(never) {
-        let message = format!("this format cannot represent the token {token:?}");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        return Err(invalid(&format!("this format cannot represent the token {token:?}")));
     }
     Ok(())
+}
+
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
