@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::error::{Error, quoted};
 use crate::lattice::{Lattice, WordArc};
-use crate::lines::{Lines, open};
+use crate::lines::{Lines, open, until_error};
 
 /// The maximum number of states, and of arcs, in one instance of an arc file.
 pub const MAX_ARCS: u32 = 1 << 22;
@@ -23,7 +23,7 @@ pub fn read_arcs(path: impl AsRef<Path>) -> Result<Vec<Lattice<u32>>, Error> {
 }
 
 /// Iterates over the lattices of the arc file in `reader`. Tags are the labels as text; `name` is
-/// the file name in error messages.
+/// the file name in error messages. The iterator ends after its first error.
 ///
 /// ```
 /// // One instance of three states: characters 7 and 8, and word 40 over both.
@@ -33,71 +33,44 @@ pub fn read_arcs(path: impl AsRef<Path>) -> Result<Vec<Lattice<u32>>, Error> {
 /// assert_eq!((lattice.words[0].start, lattice.words[0].end, lattice.words[0].word), (0, 1, 40));
 /// # Ok::<(), edbatch_datasets::Error>(())
 /// ```
-pub fn parse_arcs<R: BufRead>(reader: R, name: &str) -> Arcs<R> {
-    Arcs {
-        numbers: Numbers { lines: Lines::new(reader, name), begin: 0, end: 0 },
-        count: None,
-        done: 0,
-    }
-}
-
-/// The iterator that [`parse_arcs`] returns. It ends after its first error.
-pub struct Arcs<R> {
-    numbers: Numbers<R>,
-    /// The number of instances that the file declares, once it has been read.
-    count: Option<u32>,
-    done: u32,
-}
-
-impl<R: BufRead> Iterator for Arcs<R> {
-    type Item = Result<Lattice<u32>, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let lattice = self.read_next();
-        if lattice.is_err() {
-            // Pretend that the file declared no instances, so that the iterator ends.
-            self.count = Some(0);
-            self.done = 0;
-            self.numbers.end();
-        }
-        lattice.transpose()
-    }
-}
-
-impl<R: BufRead> Arcs<R> {
-    fn read_next(&mut self) -> Result<Option<Lattice<u32>>, Error> {
-        let count = match self.count {
+pub fn parse_arcs<R: BufRead>(
+    reader: R,
+    name: &str,
+) -> impl Iterator<Item = Result<Lattice<u32>, Error>> + use<R> {
+    let mut numbers = Numbers { lines: Lines::new(reader, name), begin: 0, end: 0 };
+    let (mut declared, mut done) = (None, 0);
+    until_error(move || {
+        let count = match declared {
             Some(count) => count,
-            None => *self.count.insert(self.numbers.next("the number of instances")?),
+            None => *declared.insert(numbers.next("the number of instances")?),
         };
-        if self.done == count {
-            self.numbers.expect_end(count)?;
-            return Ok(None);
+        if done < count {
+            done += 1;
+            return read_instance(&mut numbers).map(Some);
         }
-        self.done += 1;
-        self.read_instance().map(Some)
-    }
+        match numbers.advance()? {
+            true => Err(numbers.error(format!("the end of the file after {count} instances"))),
+            false => Ok(None),
+        }
+    })
+}
 
-    fn read_instance(&mut self) -> Result<Lattice<u32>, Error> {
-        let numbers = &mut self.numbers;
-        let states = numbers.next("a number of states")?;
-        if states == 0 || states > MAX_ARCS {
-            return Err(numbers.error(format!("1 to {MAX_ARCS} states")));
-        }
-        // No memory is reserved for the declared number: values are stored as they are read.
-        let mut lattice = Lattice::default();
-        for state in 0..states {
-            let label = numbers.next("a label for every state")?;
-            // State 0 is before the first character, so its label is not a character's tag.
-            if state > 0 {
-                lattice.tags.push(label.to_string());
-            }
-        }
-        for state in 0..states {
-            read_state(numbers, state, &mut lattice)?;
-        }
-        Ok(lattice)
+fn read_instance<R: BufRead>(numbers: &mut Numbers<R>) -> Result<Lattice<u32>, Error> {
+    let states = numbers.next("a number of states")?;
+    if states == 0 || states > MAX_ARCS {
+        return Err(numbers.error(format!("1 to {MAX_ARCS} states")));
     }
+    // No memory is reserved for the declared number: values are stored as they are read.
+    let mut lattice = Lattice::default();
+    for state in 0..states {
+        let label = numbers.next("a label for every state")?;
+        // State 0 is before the first character, so its label is not a character's tag.
+        if state > 0 {
+            lattice.tags.push(label.to_string());
+        }
+    }
+    (0..states).try_for_each(|state| read_state(numbers, state, &mut lattice))?;
+    Ok(lattice)
 }
 
 fn read_state<R: BufRead>(
@@ -153,13 +126,6 @@ impl<R: BufRead> Numbers<R> {
         self.text().parse().map_err(|_| self.error(expected))
     }
 
-    fn expect_end(&mut self, count: u32) -> Result<(), Error> {
-        if self.advance()? {
-            return Err(self.error(format!("the end of the file after {count} instances")));
-        }
-        Ok(())
-    }
-
     /// Moves to the next word between ASCII spaces and line ends. Returns false at the end of the
     /// file.
     fn advance(&mut self) -> Result<bool, Error> {
@@ -186,11 +152,6 @@ impl<R: BufRead> Numbers<R> {
     /// Returns the error that the current number is not what was expected.
     fn error(&self, expected: impl Into<String>) -> Error {
         self.lines.error(self.begin, expected, quoted(self.text()))
-    }
-
-    fn end(&mut self) {
-        self.lines.end();
-        (self.begin, self.end) = (0, 0);
     }
 }
 

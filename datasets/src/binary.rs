@@ -4,9 +4,9 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use crate::brackets::{Arity, Brackets, mismatch, pieces};
-use crate::error::Error;
-use crate::lines::{Lines, open};
+use crate::brackets::{Arity, Brackets, pieces};
+use crate::error::{Error, quoted};
+use crate::lines::{Lines, each_line, open};
 use crate::tree::Tree;
 
 /// Reads all binary trees of a file, plain or `.gz`.
@@ -16,7 +16,8 @@ pub fn read_binary_trees(path: impl AsRef<Path>) -> Result<Vec<Tree>, Error> {
 }
 
 /// Iterates over the binary trees in `reader`, one per line. An empty line is an error. `name` is
-/// the file name in error messages.
+/// the file name in error messages. The iterator continues after a malformed line and ends after
+/// any other error.
 ///
 /// ```
 /// let text = "(2 (2 no) (2 one))\n(3 (2 only) (3 (2 child)))\n";
@@ -26,26 +27,11 @@ pub fn read_binary_trees(path: impl AsRef<Path>) -> Result<Vec<Tree>, Error> {
 /// assert_eq!(error.to_string(), "trees.txt:2:25: expected a second child, got \")\"");
 /// # Ok::<(), edbatch_datasets::Error>(())
 /// ```
-pub fn parse_binary_trees<R: BufRead>(reader: R, name: &str) -> BinaryTrees<R> {
-    BinaryTrees { lines: Lines::new(reader, name) }
-}
-
-/// The iterator that [`parse_binary_trees`] returns. It continues after a malformed line and ends
-/// after any other error.
-pub struct BinaryTrees<R> {
-    lines: Lines<R>,
-}
-
-impl<R: BufRead> Iterator for BinaryTrees<R> {
-    type Item = Result<Tree, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.lines.next_line() {
-            Ok(None) => None,
-            Ok(Some(_)) => Some(tree_of_line(&self.lines)),
-            Err(error) => Some(Err(error)),
-        }
-    }
+pub fn parse_binary_trees<R: BufRead>(
+    reader: R,
+    name: &str,
+) -> impl Iterator<Item = Result<Tree, Error>> + use<R> {
+    each_line(reader, name, tree_of_line)
 }
 
 fn tree_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Tree, Error> {
@@ -55,9 +41,9 @@ fn tree_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Tree, Error> {
     for (byte, piece) in pieces(line, 0) {
         let taken = match complete {
             None => brackets.take(piece),
-            Some(_) => Err(mismatch("the end of the line after a tree", piece)),
+            Some(_) => Err("the end of the line after a tree"),
         };
-        complete = taken.map_err(|wrong| lines.error(byte, wrong.expected, wrong.got))?;
+        complete = taken.map_err(|expected| lines.error(byte, expected, quoted(piece)))?;
     }
     complete.ok_or_else(|| {
         let expected =

@@ -4,7 +4,6 @@
 //! may contain a no-break space). An open bracket pushes a [`Frame`] onto an explicit stack; a
 //! closing bracket pops it and adds a node. *Cost.* One pass; the stack is as deep as the tree.
 
-use crate::error::quoted;
 use crate::tree::{Tree, TreeBuilder};
 
 /// The number of children that a node may have.
@@ -15,20 +14,6 @@ pub(crate) enum Arity {
     /// Any number of children, or one token, or nothing. The label may be missing if there is a
     /// child.
     Any,
-}
-
-/// A piece of a line: a bracket, or text between brackets and spaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
-    Open,
-    Close,
-    Text(&'a str),
-}
-
-/// A syntax error: what was expected, and what was found.
-pub(crate) struct Mismatch {
-    pub(crate) expected: &'static str,
-    pub(crate) got: String,
 }
 
 /// A tree under construction.
@@ -54,22 +39,18 @@ impl Brackets {
         self.open.len()
     }
 
-    /// Consumes the next piece. Returns the tree when its last bracket closes.
-    pub(crate) fn take(&mut self, piece: Piece<'_>) -> Result<Option<Tree>, Mismatch> {
-        let Some(frame) = self.open.last_mut() else {
-            if piece != Piece::Open {
-                return Err(mismatch("\"(\"", piece));
-            }
-            self.open.push(Frame::EMPTY);
-            return Ok(None);
-        };
-        match piece {
-            Piece::Open => frame.take_child(self.arity)?,
-            Piece::Text(text) => return frame.take_text(text).map(|()| None),
-            Piece::Close => {
+    /// Consumes the next piece. Returns the tree when its last bracket closes. The error says what
+    /// was expected instead of the piece.
+    pub(crate) fn take(&mut self, piece: &str) -> Result<Option<Tree>, &'static str> {
+        match (piece, self.open.last_mut()) {
+            ("(", None) => {}
+            (_, None) => return Err("\"(\""),
+            ("(", Some(frame)) => frame.take_child(self.arity)?,
+            (")", Some(frame)) => {
                 frame.check_complete(self.arity)?;
                 return Ok(self.close());
             }
+            (text, Some(frame)) => return frame.take_text(text).map(|()| None),
         }
         self.open.push(Frame::EMPTY);
         Ok(None)
@@ -85,92 +66,61 @@ impl Brackets {
 impl Frame {
     const EMPTY: Frame = Frame { label: None, token: None, children: 0 };
 
-    fn take_child(&mut self, arity: Arity) -> Result<(), Mismatch> {
+    fn take_child(&mut self, arity: Arity) -> Result<(), &'static str> {
         if self.label.is_none() {
             if arity == Arity::Two {
-                return Err(mismatch("a label", Piece::Open));
+                return Err("a label");
             }
             // The Penn Treebank wraps each sentence in a bracket without a label.
             self.label = Some(String::new());
         }
         if self.token.is_some() {
-            return Err(mismatch("\")\" after a token", Piece::Open));
+            return Err("\")\" after a token");
         }
         if arity == Arity::Two && self.children == 2 {
-            return Err(mismatch("\")\" after two children", Piece::Open));
+            return Err("\")\" after two children");
         }
         self.children += 1;
         Ok(())
     }
 
-    fn take_text(&mut self, text: &str) -> Result<(), Mismatch> {
+    fn take_text(&mut self, text: &str) -> Result<(), &'static str> {
         if self.label.is_none() {
             self.label = Some(text.to_string());
         } else if self.token.is_some() {
-            return Err(mismatch("\")\" after a token", Piece::Text(text)));
+            return Err("\")\" after a token");
         } else if self.children > 0 {
-            return Err(mismatch("\"(\" or \")\" after a child", Piece::Text(text)));
+            return Err("\"(\" or \")\" after a child");
         } else {
             self.token = Some(text.to_string());
         }
         Ok(())
     }
 
-    fn check_complete(&self, arity: Arity) -> Result<(), Mismatch> {
-        if self.label.is_none() {
-            return Err(mismatch("a label", Piece::Close));
-        }
+    fn check_complete(&self, arity: Arity) -> Result<(), &'static str> {
         match (arity, self.children) {
-            (Arity::Two, 0) if self.token.is_none() => {
-                Err(mismatch("a token or two children", Piece::Close))
-            }
-            (Arity::Two, 1) => Err(mismatch("a second child", Piece::Close)),
+            _ if self.label.is_none() => Err("a label"),
+            (Arity::Two, 0) if self.token.is_none() => Err("a token or two children"),
+            (Arity::Two, 1) => Err("a second child"),
             _ => Ok(()),
         }
     }
 }
 
-/// Iterates over the pieces of `line` from byte `start`, each with its byte offset.
-pub(crate) fn pieces(line: &str, start: usize) -> impl Iterator<Item = (usize, Piece<'_>)> {
+/// Iterates over the pieces of `line` from byte `start`, each with its byte offset: brackets, and
+/// the text between brackets and spaces.
+pub(crate) fn pieces(line: &str, start: usize) -> impl Iterator<Item = (usize, &str)> {
     let bytes = line.as_bytes();
     let mut at = start;
     std::iter::from_fn(move || {
-        while bytes.get(at) == Some(&b' ') {
-            at += 1;
-        }
-        let begin = at;
-        let piece = match bytes.get(at)? {
-            b'(' => Piece::Open,
-            b')' => Piece::Close,
-            _ => {
-                // ASCII bytes never occur inside a multi-byte character.
-                let is_end = |b: &u8| matches!(b, b' ' | b'(' | b')');
-                let end =
-                    bytes[at..].iter().position(is_end).map_or(bytes.len(), |length| at + length);
-                at = end - 1;
-                Piece::Text(&line[begin..end])
-            }
+        let begin = at + bytes[at..].iter().position(|&b| b != b' ')?;
+        // ASCII bytes never occur inside a multi-byte character.
+        let is_end = |b: &u8| matches!(b, b' ' | b'(' | b')');
+        let length = match bytes[begin] {
+            b'(' | b')' => 1,
+            _ => bytes[begin..].iter().position(is_end).unwrap_or(bytes.len() - begin),
         };
-        at += 1;
-        Some((begin, piece))
+        at = begin + length;
+        Some((begin, &line[begin..at]))
     })
-}
-
-impl Piece<'_> {
-    /// Returns the length in bytes.
-    pub(crate) fn len(self) -> usize {
-        match self {
-            Piece::Open | Piece::Close => 1,
-            Piece::Text(text) => text.len(),
-        }
-    }
-}
-
-pub(crate) fn mismatch(expected: &'static str, got: Piece<'_>) -> Mismatch {
-    let got = match got {
-        Piece::Open => quoted("("),
-        Piece::Close => quoted(")"),
-        Piece::Text(text) => quoted(text),
-    };
-    Mismatch { expected, got }
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, quoted};
 use crate::lattice::{Lattice, WordArc};
-use crate::lines::{Lines, open};
+use crate::lines::{Lines, each_line, open};
 
 /// Reads all lattices of a JSON-lines file, plain or `.gz`.
 pub fn read_lattices(path: impl AsRef<Path>) -> Result<Vec<Lattice>, Error> {
@@ -39,12 +39,7 @@ pub fn parse_lattices<R: BufRead>(
     reader: R,
     name: &str,
 ) -> impl Iterator<Item = Result<Lattice, Error>> + use<R> {
-    let mut lines = Lines::new(reader, name);
-    std::iter::from_fn(move || match lines.next_line() {
-        Ok(None) => None,
-        Ok(Some(_)) => Some(lattice_of_line(&lines)),
-        Err(error) => Some(Err(error)),
-    })
+    each_line(reader, name, lattice_of_line)
 }
 
 #[derive(Deserialize)]
@@ -67,19 +62,13 @@ fn lattice_of_line<R: BufRead>(lines: &Lines<R>) -> Result<Lattice, Error> {
     if let Some(index) = words.iter().position(outside) {
         let (start, end, _) = words[index];
         let expected = format!("a word with start < end < {} characters", chars.len());
-        return Err(lines.error(
-            byte_of_word(line, index),
-            expected,
-            format!("start {start}, end {end}"),
-        ));
+        let byte = offset(line, |raw| raw.words.get(index).copied());
+        return Err(lines.error(byte, expected, format!("start {start}, end {end}")));
     }
     if !tags.is_empty() && tags.len() != chars.len() {
         let expected = format!("no tag or one for each of {} characters", chars.len());
-        return Err(lines.error(
-            byte_of_member(line, "tags"),
-            expected,
-            format!("{} tags", tags.len()),
-        ));
+        let byte = offset(line, |raw| raw.tags);
+        return Err(lines.error(byte, expected, format!("{} tags", tags.len())));
     }
     let words = words.into_iter().map(|(start, end, word)| WordArc { start, end, word }).collect();
     Ok(Lattice { chars, words, tags })
@@ -98,31 +87,19 @@ fn json_error<R: BufRead>(lines: &Lines<R>, wrong: &serde_json::Error) -> Error 
     lines.error(byte, expected, format!("{got} ({message})"))
 }
 
-/// Returns the offset of word number `index`. Parses the line again, keeping the words as slices
-/// of it; called only for error messages.
-fn byte_of_word(line: &str, index: usize) -> usize {
-    #[derive(Deserialize)]
-    struct Words<'a> {
-        #[serde(borrow)]
-        words: Vec<&'a RawValue>,
-    }
-    let words: Result<Words<'_>, _> = serde_json::from_str(line);
-    words
-        .ok()
-        .and_then(|read| read.words.get(index).map(|word| offset(line, word.get())))
-        .unwrap_or(0)
+/// The members of a lattice as slices of its line.
+#[derive(Deserialize)]
+struct RawLattice<'a> {
+    #[serde(borrow)]
+    words: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    tags: Option<&'a RawValue>,
 }
 
-/// Returns the offset of the value of member `name`.
-fn byte_of_member(line: &str, name: &str) -> usize {
-    let members: Result<std::collections::BTreeMap<String, &RawValue>, _> =
-        serde_json::from_str(line);
-    members.ok().and_then(|read| read.get(name).map(|value| offset(line, value.get()))).unwrap_or(0)
-}
-
-/// Returns the offset of `part`, a slice of `line`.
-fn offset(line: &str, part: &str) -> usize {
-    (part.as_ptr() as usize).saturating_sub(line.as_ptr() as usize)
+/// Returns the offset of a part of a line. Parses the line again; called only for error messages.
+fn offset(line: &str, part: impl FnOnce(RawLattice<'_>) -> Option<&RawValue>) -> usize {
+    let part = serde_json::from_str(line).ok().and_then(part);
+    part.map_or(0, |part| part.get().as_ptr() as usize - line.as_ptr() as usize)
 }
 
 #[cfg(test)]

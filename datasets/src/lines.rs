@@ -86,12 +86,9 @@ impl<R: BufRead> Lines<R> {
     /// Reads the next line into a reused buffer. Returns `None` after the last line or an error.
     pub fn next_line(&mut self) -> Result<Option<&str>, Error> {
         match self.read() {
-            Ok(true) => Ok(Some(self.current())),
-            Ok(false) => Ok(None),
+            Ok(more) => Ok(more.then(|| self.current())),
             Err(error) => {
-                if !matches!(error, Error::Format { .. }) {
-                    self.end();
-                }
+                self.ended = !matches!(error, Error::Format { .. });
                 Err(error)
             }
         }
@@ -126,12 +123,6 @@ impl<R: BufRead> Lines<R> {
     /// Returns the file name for error messages.
     pub(crate) fn file(&self) -> &str {
         &self.file
-    }
-
-    /// Ends the iteration after an error, with an empty current line.
-    pub(crate) fn end(&mut self) {
-        self.ended = true;
-        self.buffer.clear();
     }
 
     /// Reads one line into the buffer and checks it. Returns false at the end of the file.
@@ -194,6 +185,33 @@ impl<R: BufRead> Iterator for Lines<R> {
     fn next(&mut self) -> Option<Self::Item> {
         self.next_line().map(|line| line.map(str::to_string)).transpose()
     }
+}
+
+/// Iterates over the items of `reader`, one per line. `item` converts the current line. The iterator
+/// continues after a malformed line and ends after any other error.
+pub(crate) fn each_line<R: BufRead, T>(
+    reader: R,
+    name: &str,
+    item: fn(&Lines<R>) -> Result<T, Error>,
+) -> impl Iterator<Item = Result<T, Error>> + use<R, T> {
+    let mut lines = Lines::new(reader, name);
+    std::iter::from_fn(move || match lines.next_line() {
+        Ok(None) => None,
+        Ok(Some(_)) => Some(item(&lines)),
+        Err(error) => Some(Err(error)),
+    })
+}
+
+/// Iterates over the items that `next` returns, up to the first error.
+pub(crate) fn until_error<T>(
+    mut next: impl FnMut() -> Result<Option<T>, Error>,
+) -> impl Iterator<Item = Result<T, Error>> {
+    let mut ended = false;
+    std::iter::from_fn(move || {
+        let item = if ended { None } else { next().transpose() };
+        ended = !matches!(item, Some(Ok(_)));
+        item
+    })
 }
 
 fn trim_line_end(buffer: &mut Vec<u8>) {

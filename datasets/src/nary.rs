@@ -10,8 +10,8 @@ use std::path::Path;
 
 use crate::binary::closing;
 use crate::brackets::{Arity, Brackets, pieces};
-use crate::error::Error;
-use crate::lines::{Lines, MAX_LINE, open};
+use crate::error::{Error, quoted};
+use crate::lines::{Lines, MAX_LINE, open, until_error};
 use crate::tree::Tree;
 
 /// Reads all n-ary trees of a file, plain or `.gz`.
@@ -21,7 +21,7 @@ pub fn read_nary_trees(path: impl AsRef<Path>) -> Result<Vec<Tree>, Error> {
 }
 
 /// Iterates over the n-ary trees in `reader`. Empty lines are skipped. `name` is the file name in
-/// error messages.
+/// error messages. The iterator ends after its first error.
 ///
 /// ```
 /// let text = "(ROOT (NP (DT the)\n  (NN cat)))\n(arguments (arg) (arg))\n";
@@ -31,37 +31,22 @@ pub fn read_nary_trees(path: impl AsRef<Path>) -> Result<Vec<Tree>, Error> {
 /// assert_eq!((trees[1].len(), trees[1].token(0)), (3, None));
 /// # Ok::<(), edbatch_datasets::Error>(())
 /// ```
-pub fn parse_nary_trees<R: BufRead>(reader: R, name: &str) -> NaryTrees<R> {
-    NaryTrees {
-        lines: Lines::new(reader, name),
-        done: 0,
-        size: 0,
-        brackets: Brackets::new(Arity::Any),
-    }
+pub fn parse_nary_trees<R: BufRead>(
+    reader: R,
+    name: &str,
+) -> impl Iterator<Item = Result<Tree, Error>> + use<R> {
+    let (lines, brackets) = (Lines::new(reader, name), Brackets::new(Arity::Any));
+    let mut trees = NaryTrees { lines, done: 0, size: 0, brackets };
+    until_error(move || trees.read_tree())
 }
 
-/// The iterator that [`parse_nary_trees`] returns. It ends after its first error.
-pub struct NaryTrees<R> {
+struct NaryTrees<R> {
     lines: Lines<R>,
     /// The number of consumed bytes of the current line.
     done: usize,
     /// The number of bytes of the current tree on earlier lines.
     size: usize,
     brackets: Brackets,
-}
-
-impl<R: BufRead> Iterator for NaryTrees<R> {
-    type Item = Result<Tree, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let tree = self.read_tree();
-        if tree.is_err() {
-            self.lines.end();
-            self.brackets = Brackets::new(Arity::Any);
-            self.done = 0;
-        }
-        tree.transpose()
-    }
 }
 
 impl<R: BufRead> NaryTrees<R> {
@@ -95,7 +80,8 @@ impl<R: BufRead> NaryTrees<R> {
         let line = self.lines.current();
         for (byte, piece) in pieces(line, self.done) {
             let tree = self.brackets.take(piece);
-            let tree = tree.map_err(|wrong| self.lines.error(byte, wrong.expected, wrong.got))?;
+            let wrong = |expected| self.lines.error(byte, expected, quoted(piece));
+            let tree = tree.map_err(wrong)?;
             if tree.is_some() {
                 self.done = byte + piece.len();
                 return Ok(tree);

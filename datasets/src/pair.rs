@@ -4,7 +4,8 @@ use std::io::BufRead;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::lines::{Lines, open};
+use crate::lines::{Lines, open, until_error};
+use crate::sentence::words;
 
 /// A sentence and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub fn read_pairs(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<
 }
 
 /// Iterates over the pairs of two readers, each with its file name for error messages. It is an
-/// error if the numbers of lines differ.
+/// error if the numbers of lines differ. The iterator ends after its first error.
 ///
 /// ```
 /// let (english, french) = ("a cat\na dog\n", "un chat\n");
@@ -44,48 +45,22 @@ pub fn read_pairs(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<
 /// assert_eq!(error.to_string(), expected);
 /// # Ok::<(), edbatch_datasets::Error>(())
 /// ```
-pub fn parse_pairs<R: BufRead, S: BufRead>(source: (R, &str), target: (S, &str)) -> Pairs<R, S> {
-    Pairs { source: Lines::new(source.0, source.1), target: Lines::new(target.0, target.1) }
-}
-
-/// The iterator that [`parse_pairs`] returns. It ends after its first error.
-pub struct Pairs<R, S> {
-    source: Lines<R>,
-    target: Lines<S>,
-}
-
-impl<R: BufRead, S: BufRead> Iterator for Pairs<R, S> {
-    type Item = Result<Pair, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let pair = self.read_pair();
-        if pair.is_err() {
-            self.source.end();
-            self.target.end();
-        }
-        pair.transpose()
-    }
-}
-
-impl<R: BufRead, S: BufRead> Pairs<R, S> {
-    fn read_pair(&mut self) -> Result<Option<Pair>, Error> {
-        let source = self.source.next_line()?.map(words);
-        let target = self.target.next_line()?.map(words);
-        match (source, target) {
-            (None, None) => Ok(None),
-            (Some(source), Some(target)) => Ok(Some(Pair { source, target })),
-            (Some(_), None) => Err(missing(&self.target, &self.source)),
-            (None, Some(_)) => Err(missing(&self.source, &self.target)),
-        }
-    }
+pub fn parse_pairs<R: BufRead, S: BufRead>(
+    source: (R, &str),
+    target: (S, &str),
+) -> impl Iterator<Item = Result<Pair, Error>> + use<R, S> {
+    let mut source = Lines::new(source.0, source.1);
+    let mut target = Lines::new(target.0, target.1);
+    until_error(move || match (source.next_line()?.map(words), target.next_line()?.map(words)) {
+        (None, None) => Ok(None),
+        (Some(source), Some(target)) => Ok(Some(Pair { source, target })),
+        (Some(_), None) => Err(missing(&target, &source)),
+        (None, Some(_)) => Err(missing(&source, &target)),
+    })
 }
 
 fn missing<A: BufRead, B: BufRead>(short: &Lines<A>, long: &Lines<B>) -> Error {
     short.error_at_end(format!("a line for line {} of {}", long.number(), long.file()))
-}
-
-fn words(line: &str) -> Vec<String> {
-    line.split(' ').filter(|word| !word.is_empty()).map(str::to_string).collect()
 }
 
 #[cfg(test)]

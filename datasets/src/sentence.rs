@@ -5,7 +5,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::lines::{Lines, open};
+use crate::lines::{each_line, open};
 
 /// A sentence: words with optional tags.
 ///
@@ -62,9 +62,9 @@ pub fn parse_sentences<R: BufRead>(
     reader: R,
     name: &str,
 ) -> impl Iterator<Item = Result<Sentence, Error>> + use<R> {
-    map_lines(reader, name, |line| {
-        let (words, tags) = split_words(line).map(word_and_tag).unzip();
-        Sentence { words, tags }
+    each_line(reader, name, |lines| {
+        let (words, tags) = split_words(lines.current()).map(word_and_tag).unzip();
+        Ok(Sentence { words, tags })
     })
 }
 
@@ -88,16 +88,12 @@ pub fn parse_plain<R: BufRead>(
     reader: R,
     name: &str,
 ) -> impl Iterator<Item = Result<Vec<String>, Error>> + use<R> {
-    map_lines(reader, name, |line| split_words(line).map(str::to_string).collect())
+    each_line(reader, name, |lines| Ok(words(lines.current())))
 }
 
-fn map_lines<R: BufRead, S>(
-    reader: R,
-    name: &str,
-    sentence: fn(&str) -> S,
-) -> impl Iterator<Item = Result<S, Error>> + use<R, S> {
-    let mut lines = Lines::new(reader, name);
-    std::iter::from_fn(move || lines.next_line().map(|line| line.map(sentence)).transpose())
+/// Splits a line at ASCII spaces.
+pub(crate) fn words(line: &str) -> Vec<String> {
+    split_words(line).map(str::to_string).collect()
 }
 
 fn split_words(line: &str) -> impl Iterator<Item = &str> {
