@@ -1,6 +1,6 @@
 //! Equations that several models share: LSTM, GRU and linear layer.
 
-use edbatch_graph::{CellBuilder, CellError, Network, RecordId, Shape, Tensor};
+use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Shape, Tensor};
 
 /// Declares the state of an LSTM: the hidden vector `h` and the memory `c`, both `[hidden]`.
 pub(crate) fn lstm_state(network: &mut Network, hidden: usize) -> Result<RecordId, CellError> {
@@ -10,6 +10,20 @@ pub(crate) fn lstm_state(network: &mut Network, hidden: usize) -> Result<RecordI
 /// Declares the record `logits`: a score for each class, `[classes]`.
 pub(crate) fn logits(network: &mut Network, classes: usize) -> Result<RecordId, CellError> {
     network.record("logits", [("logits", vector(classes)?)])
+}
+
+/// Declares the cell `output`: a linear layer from the first field of `record`, which the port
+/// `port` reads, to a score for each class.
+pub(crate) fn output(
+    network: &mut Network,
+    port: &str,
+    record: RecordId,
+    classes: usize,
+) -> Result<Kind, CellError> {
+    let scores = logits(network, classes)?;
+    network.cell("output", scores, |cell| {
+        vec![linear(cell, "out", classes, cell.one_vec(port, record)[0])]
+    })
 }
 
 pub(crate) fn vector(elements: usize) -> Result<Shape, CellError> {

@@ -56,15 +56,16 @@ impl Lexicon {
     /// If a file is missing or not a valid vocabulary. The error names the file and the line.
     pub fn read(family: Family, folder: &Path) -> Result<Self, Error> {
         let vocabulary = |name: &str| Vocabulary::read(folder.join(name));
+        // Name `i` is on line `i`, counted from 0.
+        let names =
+            |name: &str| -> Result<Vec<String>, Error> { lines(folder.join(name))?.collect() };
         Ok(match family {
             Family::Trees => Self::Trees { words: vocabulary(VOCAB)? },
-            Family::Tagged => {
-                Self::Tagged { words: vocabulary(VOCAB)?, tags: names(&folder.join(TAGS))? }
-            }
+            Family::Tagged => Self::Tagged { words: vocabulary(VOCAB)?, tags: names(TAGS)? },
             Family::Spelled => Self::Spelled {
                 words: vocabulary(VOCAB)?,
                 chars: beginning(&folder.join(CHARS), &[PAD_TOKEN])?,
-                tags: names(&folder.join(TAGS))?,
+                tags: names(TAGS)?,
             },
             Family::Translation => Self::Translation {
                 source: beginning(&folder.join(SOURCE), &SENTENCE_TOKENS)?,
@@ -79,24 +80,17 @@ impl Lexicon {
     /// Returns the names and contents of the files that [`read`](Self::read) reads.
     #[must_use]
     pub fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let of = |vocabulary: &Vocabulary| list(vocabulary.tokens());
         match self {
-            Self::Trees { words } => vec![(VOCAB, list(words.tokens()))],
-            Self::Tagged { words, tags } => {
-                vec![(VOCAB, list(words.tokens())), (TAGS, list(tags))]
-            }
+            Self::Trees { words } => vec![(VOCAB, of(words))],
+            Self::Tagged { words, tags } => vec![(VOCAB, of(words)), (TAGS, list(tags))],
             Self::Spelled { words, chars, tags } => {
-                vec![
-                    (VOCAB, list(words.tokens())),
-                    (CHARS, list(chars.tokens())),
-                    (TAGS, list(tags)),
-                ]
+                vec![(VOCAB, of(words)), (CHARS, of(chars)), (TAGS, list(tags))]
             }
             Self::Translation { source, target } => {
-                vec![(SOURCE, list(source.tokens())), (TARGET, list(target.tokens()))]
+                vec![(SOURCE, of(source)), (TARGET, of(target))]
             }
-            Self::Lattices { chars, words } => {
-                vec![(CHARS, list(chars.tokens())), (WORDS, list(words.tokens()))]
-            }
+            Self::Lattices { chars, words } => vec![(CHARS, of(chars)), (WORDS, of(words))],
         }
     }
 }
@@ -127,11 +121,6 @@ fn beginning(path: &Path, tokens: &[&str]) -> Result<Vocabulary, Error> {
         }
     }
     Ok(vocabulary)
-}
-
-/// Reads a list of names, one per line. Name `i` is on line `i`, counted from 0.
-fn names(path: &Path) -> Result<Vec<String>, Error> {
-    lines(path)?.collect()
 }
 
 fn list(tokens: &[String]) -> Vec<u8> {

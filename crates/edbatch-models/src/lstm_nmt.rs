@@ -9,7 +9,7 @@ use std::sync::Arc;
 use edbatch_graph::{CellBuilder, CellError, Kind, Network, RecordId, Tensor, Value};
 
 use crate::Build;
-use crate::cells::{linear, logits, lstm, lstm_state};
+use crate::cells::{linear, lstm, lstm_state, output};
 use crate::model::{BuildError, Model};
 
 /// A translator: an LSTM reads the source, another writes the target word by word.
@@ -69,7 +69,6 @@ impl LstmNmt {
         let NmtSizes { source, target, embed, hidden } = sizes;
         let mut network = Network::new();
         let state = lstm_state(&mut network, hidden)?;
-        let scores = logits(&mut network, target)?;
         let start = network.initial(state, &["enc.h0", "enc.c0"])?;
         let encoder = network.cell("encoder", state, |cell| {
             let e = cell.lookup("word", "src_embed.weight", &[source, embed]);
@@ -79,10 +78,7 @@ impl LstmNmt {
             let e = cell.lookup("word", "tgt_embed.weight", &[target, embed]);
             step(cell, "dec", e, state, hidden)
         })?;
-        let output = network.cell("output", scores, |cell| {
-            let [h, _] = cell.one("state", state);
-            vec![linear(cell, "out", target, h)]
-        })?;
+        let output = output(&mut network, "state", state, target)?;
         Ok(Self { network: Arc::new(network), start, encoder, decoder, output })
     }
 }

@@ -10,7 +10,7 @@ use edbatch_datasets::Tree;
 use edbatch_graph::{CellError, Kind, Network, Shape};
 
 use crate::Build;
-use crate::cells::{linear, logits, vector};
+use crate::cells::{output, vector};
 use crate::model::{BuildError, Model};
 use crate::tree::Wiring;
 
@@ -44,7 +44,6 @@ impl MvRnn {
         let mut network = Network::new();
         let matrix = Shape::Matrix(hidden as u32, hidden as u32);
         let meaning = network.record("meaning", [("v", vector(hidden)?), ("M", matrix)])?;
-        let scores = logits(&mut network, classes)?;
         let leaf = network.cell("leaf", meaning, |cell| {
             let v = cell.lookup("token", "embed.vector", &[vocabulary, hidden]);
             let m = cell.lookup("token", "embed.matrix", &[vocabulary, hidden, hidden]);
@@ -60,10 +59,7 @@ impl MvRnn {
             let m = w_m.matmul(cell.concat(&[m_l, m_r])) + b_m;
             vec![v, m]
         })?;
-        let output = network.cell("output", scores, |cell| {
-            let [v, _] = cell.one("meaning", meaning);
-            vec![linear(cell, "out", classes, v)]
-        })?;
+        let output = output(&mut network, "meaning", meaning, classes)?;
         Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, output }, node })
     }
 }

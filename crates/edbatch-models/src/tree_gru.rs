@@ -9,7 +9,7 @@ use edbatch_datasets::Tree;
 use edbatch_graph::{CellError, Kind, Network};
 
 use crate::Build;
-use crate::cells::{between, bias, gru_state, linear, logits, weight};
+use crate::cells::{between, bias, gru_state, output, weight};
 use crate::model::{BuildError, Model};
 use crate::tree::{TreeSizes, Wiring};
 
@@ -30,7 +30,6 @@ impl TreeGru {
         let TreeSizes { vocabulary, embed, hidden, classes } = sizes;
         let mut network = Network::new();
         let state = gru_state(&mut network, hidden)?;
-        let scores = logits(&mut network, classes)?;
         let leaf = network.cell("leaf", state, |cell| {
             let e = cell.lookup("token", "embed.weight", &[vocabulary, embed]);
             let gate = |g: &str, x| {
@@ -52,10 +51,7 @@ impl TreeGru {
             });
             vec![(halves[0] + halves[1]).scale(0.5)]
         })?;
-        let output = network.cell("output", scores, |cell| {
-            let [h] = cell.one("state", state);
-            vec![linear(cell, "out", classes, h)]
-        })?;
+        let output = output(&mut network, "state", state, classes)?;
         Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, output }, node })
     }
 }

@@ -9,7 +9,7 @@ use edbatch_datasets::Tree;
 use edbatch_graph::{CellError, Kind, Network};
 
 use crate::Build;
-use crate::cells::{linear, logits, lstm_state};
+use crate::cells::{lstm_state, output};
 use crate::model::{BuildError, Model};
 use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
 
@@ -29,13 +29,9 @@ impl TreeLstm {
     pub fn new(sizes: TreeSizes) -> Result<Self, CellError> {
         let mut network = Network::new();
         let state = lstm_state(&mut network, sizes.hidden)?;
-        let scores = logits(&mut network, sizes.classes)?;
         let leaf = network.cell("leaf", state, |cell| lstm_leaf(cell, sizes))?;
         let node = network.cell("node", state, |cell| lstm_node(cell, "node", state))?;
-        let output = network.cell("output", scores, |cell| {
-            let [h, _] = cell.one("state", state);
-            vec![linear(cell, "out", sizes.classes, h)]
-        })?;
+        let output = output(&mut network, "state", state, sizes.classes)?;
         Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, output }, node })
     }
 }

@@ -10,7 +10,7 @@ use edbatch_datasets::Tree;
 use edbatch_graph::{CellError, Kind, Network};
 
 use crate::Build;
-use crate::cells::{linear, logits, lstm_state};
+use crate::cells::{lstm_state, output};
 use crate::model::{BuildError, Model};
 use crate::tree::{TreeSizes, Wiring, lstm_leaf, lstm_node};
 
@@ -40,14 +40,10 @@ impl TreeLstm2Type {
     pub fn new(sizes: TreeSizes) -> Result<Self, CellError> {
         let mut network = Network::new();
         let state = lstm_state(&mut network, sizes.hidden)?;
-        let scores = logits(&mut network, sizes.classes)?;
         let leaf = network.cell("leaf", state, |cell| lstm_leaf(cell, sizes))?;
         let mut node = |name| network.cell(name, state, |cell| lstm_node(cell, name, state));
         let nodes = [node("node0")?, node("node1")?];
-        let output = network.cell("output", scores, |cell| {
-            let [h, _] = cell.one("state", state);
-            vec![linear(cell, "out", sizes.classes, h)]
-        })?;
+        let output = output(&mut network, "state", state, sizes.classes)?;
         Ok(Self { network: Arc::new(network), wiring: Wiring { leaf, output }, nodes })
     }
 }
