@@ -23,7 +23,6 @@ mod same_file;
 mod schedule;
 mod sha256;
 mod shard;
-mod shard_file;
 mod shard_mark;
 mod shard_run;
 mod shards;

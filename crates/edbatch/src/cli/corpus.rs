@@ -1,10 +1,9 @@
 //! The numbered inputs of one or more files, or of one shard of them.
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
 
 use edbatch_datasets::{Error, open, open_with};
 use edbatch_models::{Folder, Inputs, ZooInput, is_arc_file};
@@ -21,7 +20,14 @@ use super::shard_mark::MarkedFile;
 pub(crate) struct Corpus<'a> {
     folder: &'a Folder,
     files: &'a [PathBuf],
-    share: Option<Share>,
+    shard: Shard,
+    division: Division,
+    /// The known numbers of inputs of files, by the index of the file.
+    counted: BTreeMap<usize, u64>,
+    /// The hash of the bytes that were read, if a mark needs it.
+    hash: Option<SharedHash>,
+    /// The files that were read completely.
+    read: Vec<MarkedFile>,
     /// The index of the next file.
     file: usize,
     /// The number of the first input of the next file.
@@ -29,35 +35,18 @@ pub(crate) struct Corpus<'a> {
     open: Option<OpenFile>,
 }
 
-/// A shard's share of the corpus, and the files that it has read so far.
-struct Share {
-    shard: Shard,
-    division: Division,
-    /// The known numbers of inputs of files, by the index of the file.
-    counted: BTreeMap<usize, u64>,
-    hash: SharedHash,
-    read: Vec<MarkedFile>,
-}
-
 /// The file that is being read.
 struct OpenFile {
     file: usize,
     first: u64,
     inputs: Inputs,
-    /// The number of inputs taken from `inputs`.
-    taken: u64,
-    /// The lines that `inputs` contains, or `None` for all lines.
-    some: Option<SomeLines>,
+    /// The number of the next of `inputs` in the file, and the difference of two such numbers.
+    index: u64,
+    step: u64,
+    /// The number of lines that were read, skipped ones included, if `inputs` has only some lines.
+    lines: Option<Arc<AtomicU64>>,
     /// The number of bytes hashed before this file.
     hashed: u64,
-}
-
-/// Lines `first`, `first + step`, … of a file.
-struct SomeLines {
-    first: u64,
-    step: u64,
-    /// The number of lines of the file that were read, skipped ones included.
-    lines: Arc<AtomicU64>,
 }
 
 /// An input or the error of its line, with its place.
@@ -80,7 +69,8 @@ pub(crate) struct Place {
 impl<'a> Corpus<'a> {
     /// Iterates over all inputs of the files.
     pub(crate) fn whole(folder: &'a Folder, files: &'a [PathBuf]) -> Self {
-        Self { folder, files, share: None, file: 0, first: 0, open: None }
+        let all = Self::shard(folder, files, Shard { number: 0, of: 1 }, BTreeMap::new());
+        Self { hash: None, ..all }
     }
 
     /// Iterates over the inputs of a shard. `counted` has the number of inputs of some files, so
@@ -91,10 +81,9 @@ impl<'a> Corpus<'a> {
         shard: Shard,
         counted: BTreeMap<usize, u64>,
     ) -> Self {
-        let (hash, read) = (SharedHash::default(), Vec::new());
-        let division = shard.division(files.len());
-        let share = Share { shard, division, counted, hash, read };
-        Self { share: Some(share), ..Self::whole(folder, files) }
+        let (division, hash) = (shard.division(files.len()), Some(SharedHash::default()));
+        let read = Vec::new();
+        Self { folder, files, shard, division, counted, hash, read, file: 0, first: 0, open: None }
     }
 
     pub(crate) fn files(&self) -> &'a [PathBuf] {
@@ -107,71 +96,77 @@ impl<'a> Corpus<'a> {
 
     /// Returns the files that a shard has read completely, and the hash of their bytes.
     pub(crate) fn into_read(self) -> (Vec<MarkedFile>, Hash) {
-        let share = self.share.expect("only shards have marks");
-        let hash = share.hash.lock().expect("no thread panics with this lock").clone();
-        (share.read, hash)
+        let hash = self.hash.as_ref().map(|hash| lock(hash).clone());
+        (self.read, hash.expect("only shards have marks"))
     }
 
     /// Opens the next file that the corpus includes. Returns false at the end.
     fn open_next(&mut self) -> Result<bool, Error> {
-        while self.file < self.files.len() {
-            let (file, first) = (self.file, self.first);
-            match &self.share {
-                Some(share) if !share.takes_file(file) => {
-                    // Count inputs only if the shard takes a later file.
-                    let more = share.shard.count_below(self.files.len() as u64)
-                        > share.shard.count_below(file as u64);
-                    if more {
-                        let inputs = share.inputs_of(file, self.folder, self.files)?;
-                        self.first = self.first.saturating_add(inputs);
-                    }
-                }
-                _ => self.open = Some(self.open_file(file, first)?),
-            }
-            self.file += 1;
-            if self.open.is_some() {
-                return Ok(true);
-            }
+        let next = match self.division {
+            Division::Lines => self.file as u64,
+            Division::Files => self.shard.first_from(self.file as u64),
+        };
+        if next >= self.files.len() as u64 {
+            return Ok(false);
         }
-        Ok(false)
+        while (self.file as u64) < next {
+            let inputs = match self.counted.get(&self.file) {
+                Some(&inputs) => inputs,
+                None => count_inputs(self.folder, &self.files[self.file])?,
+            };
+            self.first = self.first.saturating_add(inputs);
+            self.file += 1;
+        }
+        self.open = Some(self.open_file()?);
+        self.file += 1;
+        Ok(true)
     }
 
-    fn open_file(&self, file: usize, first: u64) -> Result<OpenFile, Error> {
+    fn open_file(&self) -> Result<OpenFile, Error> {
+        let (file, first, hashed) = (self.file, self.first, self.hashed());
         let path = &self.files[file];
-        let Some(share) = &self.share else {
-            let inputs = self.folder.inputs(path)?;
-            return Ok(OpenFile { file, first, inputs, taken: 0, some: None, hashed: 0 });
+        let mut reader = match self.hash.clone() {
+            Some(hash) => open_with(path, |reader| Hashing { reader, hash })?,
+            None => open(path)?,
         };
-        let hash = share.hash.clone();
-        let hashed = hash.lock().expect("no thread panics with this lock").bytes;
-        let mut reader = open_with(path, |reader| Hashing { reader, hash })?;
-        let mut some = None;
-        if share.division == Division::Lines && !is_arc_file(path) {
-            let (begin, step) = (share.first_from(first) - first, u64::from(share.shard.of));
-            let (chosen, lines) = EveryNthLine::new(reader, begin, step);
-            reader = Box::new(chosen);
-            some = Some(SomeLines { first: begin, step, lines });
+        let (mut index, mut step, mut lines) = (0, 1, None);
+        if self.division == Division::Lines && !is_arc_file(path) {
+            (index, step) = (self.shard.first_from(first) - first, u64::from(self.shard.of));
+            let (chosen, counter) = EveryNthLine::new(reader, index, step);
+            (reader, lines) = (Box::new(chosen), Some(counter));
         }
         let inputs = self.folder.inputs_from(reader, path);
-        Ok(OpenFile { file, first, inputs, taken: 0, some, hashed })
+        Ok(OpenFile { file, first, inputs, index, step, lines, hashed })
     }
 
-    /// Records a file that has been read completely.
-    fn close(&mut self, open: &OpenFile) {
-        let lines =
-            open.some.as_ref().map_or(open.taken, |some| some.lines.load(Ordering::Relaxed));
+    /// Records that the open file has been read completely.
+    fn close(&mut self) {
+        let open = self.open.take().expect("a file is open");
+        let lines = open.lines.map_or(open.index, |lines| lines.load(Ordering::Relaxed));
         self.first = open.first + lines;
-        if let Some(share) = &mut self.share {
-            let hashed = share.hash.lock().expect("no thread panics with this lock").bytes;
-            share.read.push(MarkedFile {
-                index: open.file as u64,
-                name: self.files[open.file].display().to_string(),
-                first: open.first,
-                lines,
-                bytes: hashed - open.hashed,
-            });
-        }
+        self.read.push(MarkedFile {
+            index: open.file as u64,
+            name: self.files[open.file].display().to_string(),
+            first: open.first,
+            lines,
+            bytes: self.hashed() - open.hashed,
+        });
     }
+
+    /// Returns the number of bytes hashed so far.
+    fn hashed(&self) -> u64 {
+        self.hash.as_ref().map_or(0, |hash| lock(hash).bytes)
+    }
+
+    /// Returns true for an input that another shard takes. Only arc files give such inputs, because
+    /// an input of several lines can only be skipped after it has been read.
+    fn skips(&self, Numbered { place, input }: &Numbered) -> bool {
+        self.division == Division::Lines && input.is_ok() && !self.shard.takes(place.number)
+    }
+}
+
+fn lock(hash: &SharedHash) -> MutexGuard<'_, Hash> {
+    hash.lock().expect("no thread panics with this lock")
 }
 
 impl Iterator for Corpus<'_> {
@@ -190,22 +185,9 @@ impl Iterator for Corpus<'_> {
                 }
             };
             match open.next() {
-                Some(numbered) => {
-                    let arcs = is_arc_file(&self.files[numbered.place.file]);
-                    match &self.share {
-                        // An input of an arc file can only be skipped after it has been read.
-                        Some(share)
-                            if arcs
-                                && numbered.input.is_ok()
-                                && share.division == Division::Lines
-                                && !share.shard.takes(numbered.place.number) => {}
-                        _ => return Some(numbered),
-                    }
-                }
-                None => {
-                    let open = self.open.take().expect("a file is open");
-                    self.close(&open);
-                }
+                Some(numbered) if self.skips(&numbered) => {}
+                Some(numbered) => return Some(numbered),
+                None => self.close(),
             }
         }
     }
@@ -214,11 +196,8 @@ impl Iterator for Corpus<'_> {
 impl OpenFile {
     fn next(&mut self) -> Option<Numbered> {
         let input = self.inputs.next()?;
-        let index = match &self.some {
-            None => self.taken,
-            Some(some) => some.first + self.taken * some.step,
-        };
-        self.taken += 1;
+        let index = self.index;
+        self.index += self.step;
         let place = Place { number: self.first + index, file: self.file, index };
         let input = match input {
             Ok(ZooInput::Tree(mut tree)) => {
@@ -226,45 +205,19 @@ impl OpenFile {
                 tree.index = u32::try_from(place.number).unwrap_or(u32::MAX);
                 Ok(ZooInput::Tree(tree))
             }
-            Err(error) if self.some.is_some() => Err(at_line(error, index + 1)),
+            Err(error) if self.lines.is_some() => Err(at_line(error, index + 1)),
             other => other,
         };
         Some(Numbered { place, input })
     }
 }
 
-impl Share {
-    fn takes_file(&self, file: usize) -> bool {
-        self.division == Division::Lines || self.shard.takes(file as u64)
-    }
-
-    /// Returns the lowest number of an input of the shard that is at least `number`.
-    fn first_from(&self, number: u64) -> u64 {
-        let (own, of) = (u64::from(self.shard.number), u64::from(self.shard.of));
-        number + (own + of - number % of) % of
-    }
-
-    /// Returns the number of inputs of a file that another shard reads.
-    fn inputs_of(&self, file: usize, folder: &Folder, files: &[PathBuf]) -> Result<u64, Error> {
-        match self.counted.get(&file) {
-            Some(&inputs) => Ok(inputs),
-            None => count_inputs(folder, &files[file]),
-        }
-    }
-}
-
 fn count_inputs(folder: &Folder, path: &Path) -> Result<u64, Error> {
     if !is_arc_file(path) {
-        let reader: Box<dyn BufRead + Send> = open(path)?;
         let unreadable = |source| Error::Open { file: path.display().to_string(), source };
-        return count_lines(reader).map_err(unreadable);
+        return count_lines(open(path)?).map_err(unreadable);
     }
-    let mut count = 0;
-    for input in folder.inputs(path)? {
-        input?;
-        count += 1;
-    }
-    Ok(count)
+    folder.inputs(path)?.try_fold(0, |count, input| input.map(|_| count + 1))
 }
 
 /// Sets the line number of an error.

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::every_nth_line::count_lines;
+
 /// Creates a bar over the lines of files. `to_stdout` says that results go to standard output.
 pub(crate) fn over_lines(files: &[PathBuf], to_stdout: bool) -> ProgressBar {
     // Do not draw a bar between lines of results.
@@ -46,9 +48,7 @@ fn lines(file: &Path) -> Option<u64> {
     if !is_file || edbatch_models::is_arc_file(file) {
         return None;
     }
-    let mut lines = edbatch_datasets::lines(file).ok()?;
-    while lines.next_line().ok()?.is_some() {}
-    Some(lines.number())
+    count_lines(edbatch_datasets::open(file).ok()?).ok()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A shard of a corpus: the inputs that it takes, and the names of its files.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -33,6 +34,12 @@ impl Shard {
         number % u64::from(self.of) == u64::from(self.number)
     }
 
+    /// Returns the lowest number that the shard takes among those from `number` on.
+    pub(crate) fn first_from(self, number: u64) -> u64 {
+        let (own, of) = (u64::from(self.number), u64::from(self.of));
+        number + (own + of - number % of) % of
+    }
+
     /// Returns how many of the numbers below `end` the shard takes.
     pub(crate) fn count_below(self, end: u64) -> u64 {
         let (number, of) = (u64::from(self.number), u64::from(self.of));
@@ -46,6 +53,11 @@ impl Shard {
     pub(crate) fn mark(self, dir: &Path) -> PathBuf {
         dir.join(format!("part-{:05}.done", self.number))
     }
+}
+
+/// Returns true for the names of the files of shards.
+pub(crate) fn is_shard_file(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"part-")
 }
 
 /// Returns the shard number in the name of a mark file (`part-00000.done`), else `None`.
@@ -100,6 +112,8 @@ mod tests {
             for shard in shards {
                 let taken = (0..end).filter(|&number| shard.takes(number)).count() as u64;
                 assert_eq!(shard.count_below(end), taken, "{shard} of {end}");
+                let first = shard.first_from(end);
+                assert!(shard.takes(first) && first >= end && first - end < of.into());
             }
         }
     }

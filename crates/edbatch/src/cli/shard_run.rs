@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use edbatch::load;
+use edbatch_datasets::write_atomic;
 use edbatch_models::Folder;
 
 use super::corpus::Corpus;
 use super::failure::Failure;
 use super::infer::Infer;
+use super::output::Output;
 use super::sha256::{Hash, of_model};
-use super::shard::{Division, Shard};
-use super::shard_file::{ShardFile, remove_leftovers};
+use super::shard::{Division, Shard, is_shard_file};
 use super::shard_mark::Mark;
 
 /// Everything that determines the results of a shard, except the contents of its inputs.
@@ -53,6 +54,13 @@ pub(crate) fn run(infer: &Infer, shard: Shard, dir: &Path) -> Result<(), Failure
     Ok(())
 }
 
+/// Removes the leftovers of killed runs of any shard from a folder.
+fn remove_leftovers(dir: &Path) -> Result<(), Failure> {
+    edbatch_datasets::remove_leftovers(dir, is_shard_file).map_err(|error| {
+        Failure::at(dir, format_args!("cannot remove the leftovers of killed runs: {error}"))
+    })
+}
+
 fn counts(mark: &Mark) -> String {
     format!("{} lines, {} without results", mark.lines, mark.failed)
 }
@@ -83,10 +91,8 @@ impl Job<'_> {
         if mark.inputs != self.files.len() as u64 || !self.has_inputs_of(&mark) {
             return Err("the inputs have changed".into());
         }
-        match verify_part(self.dir, &mark) {
-            Ok(()) => Ok(Some(mark)),
-            Err(reason) => Err(reason),
-        }
+        verify_part(self.dir, &mark)?;
+        Ok(Some(mark))
     }
 
     /// Returns true if the files in a mark still have the recorded bytes and input numbers.
@@ -162,10 +168,13 @@ impl Job<'_> {
         }
         let folder = loaded.folder.clone();
         let mut corpus = Corpus::shard(&folder, self.files, self.shard, self.counted());
-        let mut output = ShardFile::create(&part)?;
-        let tally = infer.run_corpus(loaded, &mut corpus, None, |text| output.write(text))?;
+        let (mut output, mut hash) = (Output::open(Some(&part))?, Hash::default());
+        let tally = infer.run_corpus(loaded, &mut corpus, None, |text| {
+            hash.update(text);
+            output.write(text)
+        })?;
+        output.finish()?;
         let (files, input) = corpus.into_read();
-        let output = output.finish()?;
         let done = Mark {
             shard: self.shard.number,
             of: self.shard.of,
@@ -173,16 +182,15 @@ impl Job<'_> {
             failed: tally.failed,
             model: self.model.clone(),
             input: input.hex(),
-            bytes: output.bytes,
-            output: output.hex(),
+            bytes: hash.bytes,
+            output: hash.hex(),
             arithmetic: self.arithmetic.clone(),
             division: self.shard.division(self.files.len()),
             inputs: self.files.len() as u64,
             files,
         };
-        let mut file = ShardFile::create(&mark)?;
-        file.write(done.to_json().as_bytes())?;
-        file.finish()?;
+        write_atomic(&mark, done.to_json().as_bytes())
+            .map_err(|error| Failure::writing(&mark, &error))?;
         Ok(done)
     }
 }

@@ -6,10 +6,11 @@ mod verify;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use edbatch_datasets::{partial_files, remove_leftovers};
 
 use super::failure::Failure;
 use super::output::Output;
-use super::shard_file::{partials, remove_leftovers};
+use super::shard::is_shard_file;
 use super::shard_mark::Mark;
 use verify::{Verified, verify};
 
@@ -63,8 +64,9 @@ impl Shards {
 fn check(folder: &Folder) -> Result<(), Failure> {
     let verified = verify(&folder.dir)?;
     // Files that cannot be removed are counted below.
-    let _ = remove_leftovers(&folder.dir);
-    let partials = partials(&folder.dir)?.len();
+    let _ = remove_leftovers(&folder.dir, is_shard_file);
+    let partials = partial_files(&folder.dir, is_shard_file);
+    let partials = partials.map_err(|error| Failure::reading(&folder.dir, &error))?.len();
     let mut report = String::new();
     for problem in &verified.problems {
         report.push_str(&format!("{problem}\n"));

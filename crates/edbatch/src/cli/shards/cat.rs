@@ -1,7 +1,7 @@
 //! Merges the lines of all shards in the order of their numbers.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::cli::failure::Failure;
@@ -18,13 +18,15 @@ const PIECE: usize = 1 << 16;
 ///
 /// *Cost.* Reads every part once, 64 KiB at a time, with a single open file.
 pub(super) fn cat(dir: &Path, marks: &[Mark]) -> Result<(), Failure> {
-    let mut parts: Vec<Part> = marks.iter().map(|mark| Part::new(mark.shard().part(dir))).collect();
+    let part = |mark: &Mark| Part { path: mark.shard().part(dir), hash: Hash::default() };
+    let parts = marks.iter().map(|mark| BufReader::with_capacity(PIECE, part(mark)));
+    let mut parts: Vec<_> = parts.collect();
     let mut output = Output::open(None)?;
     let mut text = Vec::with_capacity(2 * PIECE);
     let mut number = 0_u64;
     for (shard, lines) in runs(marks) {
         for _ in 0..lines {
-            parts[shard].take_line(number, &mut text)?;
+            take_line(&mut parts[shard], number, &mut text)?;
             number += 1;
             if text.len() >= PIECE {
                 output.write(&text)?;
@@ -34,7 +36,7 @@ pub(super) fn cat(dir: &Path, marks: &[Mark]) -> Result<(), Failure> {
     }
     output.write(&text)?;
     output.finish()?;
-    parts.into_iter().zip(marks).try_for_each(|(part, mark)| part.end(mark))
+    parts.into_iter().zip(marks).try_for_each(|(part, mark)| end(part, mark))
 }
 
 /// Iterates over runs of lines: the shard that they come from, and their number.
@@ -49,70 +51,57 @@ fn runs(marks: &[Mark]) -> Box<dyn Iterator<Item = (usize, u64)> + '_> {
     Box::new(files.into_iter().map(|(shard, file)| (shard as usize, file.lines)))
 }
 
-/// A shard's file of results, read line by line. It is closed between reads, because there may be
-/// more shards than files that a process can open.
+/// A shard's file of results. It is closed between reads, because there may be more shards than
+/// files that a process can open.
 struct Part {
     path: PathBuf,
     hash: Hash,
-    buffer: Vec<u8>,
-    /// The number of consumed bytes in `buffer`.
-    taken: usize,
+}
+
+impl Read for Part {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(self.hash.bytes))?;
+        let read = file.read(out)?;
+        self.hash.update(&out[..read]);
+        Ok(read)
+    }
 }
 
 impl Part {
-    fn new(path: PathBuf) -> Self {
-        Self { path, hash: Hash::default(), buffer: Vec::new(), taken: 0 }
-    }
-
-    /// Appends the next line to `text`. The id of the line must be `number`.
-    fn take_line(&mut self, number: u64, text: &mut Vec<u8>) -> Result<(), Failure> {
-        let mut searched = self.taken;
-        let end = loop {
-            let rest = &self.buffer[searched..];
-            if let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
-                break searched + at + 1;
-            }
-            searched = self.buffer.len() - self.taken;
-            if !self.read_on()? {
-                return Err(self.changed());
-            }
-        };
-        let line = &self.buffer[self.taken..end];
-        if !line.starts_with(format!("{{\"id\": {number}, ").as_bytes()) {
-            let what = format_args!("expected a line with id {number}, got another");
-            return Err(Failure::at(&self.path, what));
-        }
-        text.extend_from_slice(line);
-        self.taken = end;
-        Ok(())
-    }
-
-    /// Drops consumed bytes and reads another piece. Returns false at the end.
-    fn read_on(&mut self) -> Result<bool, Failure> {
-        self.buffer.drain(..self.taken);
-        self.taken = 0;
-        let before = self.buffer.len();
-        let read = self.read_piece().map_err(|error| Failure::reading(&self.path, &error))?;
-        self.hash.update(&self.buffer[before..]);
-        Ok(read > 0)
-    }
-
-    fn read_piece(&mut self) -> io::Result<usize> {
-        let mut file = File::open(&self.path)?;
-        file.seek(SeekFrom::Start(self.hash.bytes))?;
-        file.take(PIECE as u64).read_to_end(&mut self.buffer)
-    }
-
-    /// Checks that the file has not changed since it was verified.
-    fn end(mut self, mark: &Mark) -> Result<(), Failure> {
-        let rest = self.taken < self.buffer.len() || self.read_on()?;
-        if rest || self.hash.clone().hex() != mark.output {
-            return Err(self.changed());
-        }
-        Ok(())
-    }
-
     fn changed(&self) -> Failure {
         Failure::at(&self.path, "changed while it was read; discard the output")
+    }
+}
+
+/// Appends the next line of a part to `text`. The id of the line must be `number`.
+fn take_line(
+    part: &mut BufReader<Part>,
+    number: u64,
+    text: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let begin = text.len();
+    let read = part.read_until(b'\n', text);
+    let part = part.get_ref();
+    read.map_err(|error| Failure::reading(&part.path, &error))?;
+    let line = &text[begin..];
+    if !line.ends_with(b"\n") {
+        return Err(part.changed());
+    }
+    if !line.starts_with(format!("{{\"id\": {number}, ").as_bytes()) {
+        let what = format_args!("expected a line with id {number}, got another");
+        return Err(Failure::at(&part.path, what));
+    }
+    Ok(())
+}
+
+/// Checks that a part has ended, and that it has not changed since it was verified.
+fn end(mut part: BufReader<Part>, mark: &Mark) -> Result<(), Failure> {
+    let ended = part.fill_buf().map(<[u8]>::is_empty);
+    let part = part.into_inner();
+    match ended {
+        Ok(true) if part.hash.clone().hex() == mark.output => Ok(()),
+        Ok(_) => Err(part.changed()),
+        Err(error) => Err(Failure::reading(&part.path, &error)),
     }
 }
