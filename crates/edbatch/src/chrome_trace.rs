@@ -57,10 +57,8 @@ struct Shared<W> {
 
 /// The output, and the threads whose names have been written.
 struct Written<W> {
-    /// `None` once the trace is finished.
-    writer: Option<W>,
-    /// The error of the first write that failed. Nothing is written after it.
-    failed: Option<io::Error>,
+    /// The writer, or the error of the first write that failed. `None` once the trace is finished.
+    writer: Option<io::Result<W>>,
     named: HashSet<u64>,
 }
 
@@ -99,7 +97,7 @@ static NEXT_SPAN: AtomicU64 = AtomicU64::new(1);
 impl<W: Write + Send + 'static> ChromeTrace<W> {
     /// Starts a trace. `writer` should be buffered: each slice is one write.
     pub fn new(writer: W) -> Self {
-        let written = Written { writer: Some(writer), failed: None, named: HashSet::new() };
+        let written = Written { writer: Some(Ok(writer)), named: HashSet::new() };
         let shared = Shared { start: Instant::now(), written: Mutex::new(written) };
         let trace = Self { shared: Arc::new(shared) };
         trace.written().write(
@@ -117,11 +115,8 @@ impl<W: Write + Send + 'static> ChromeTrace<W> {
         let mut written = self.written();
         written.write("\n]}\n");
         let finished = || io::Error::other("the trace is already finished");
-        let mut writer = written.writer.take().ok_or_else(finished)?;
-        match written.failed.take() {
-            Some(error) => Err(error),
-            None => writer.flush().map(|()| writer),
-        }
+        let mut writer = written.writer.take().ok_or_else(finished)??;
+        writer.flush().map(|()| writer)
     }
 
     fn written(&self) -> MutexGuard<'_, Written<W>> {
@@ -141,10 +136,10 @@ impl<W: Write + Send + 'static> ChromeTrace<W> {
 
 impl<W: Write> Written<W> {
     fn write(&mut self, text: &str) {
-        if self.failed.is_none()
-            && let Some(writer) = &mut self.writer
+        if let Some(Ok(writer)) = &mut self.writer
+            && let Err(error) = writer.write_all(text.as_bytes())
         {
-            self.failed = writer.write_all(text.as_bytes()).err();
+            self.writer = Some(Err(error));
         }
     }
 
@@ -163,11 +158,13 @@ impl<W: Write> Written<W> {
         }
         let (kind, Fields { cell, arguments }) = (span.metadata.name(), &span.fields);
         let name = quoted(cell.as_deref().unwrap_or(kind));
-        let (begin, duration) = (Microseconds(from), Microseconds(to - from));
+        // The unit is the microsecond, with three decimals.
+        let [(us, ns), (long_us, long_ns)] = [from, to - from].map(|ns| (ns / 1000, ns % 1000));
         let _ = write!(
             text,
-            ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{thread},\"ts\":{begin},\"dur\":{duration},\
-             \"cat\":\"{kind}\",\"name\":{name},\"args\":{{{arguments}}}}}"
+            ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{thread},\"ts\":{us}.{ns:03},\
+             \"dur\":{long_us}.{long_ns:03},\"cat\":\"{kind}\",\"name\":{name},\
+             \"args\":{{{arguments}}}}}"
         );
         self.write(&text);
     }
@@ -267,15 +264,6 @@ impl Visit for Fields {
     }
 }
 
-/// Nanoseconds, displayed as microseconds with three decimals.
-struct Microseconds(u64);
-
-impl fmt::Display for Microseconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
-    }
-}
-
 /// Returns text as a JSON string.
 fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a string is valid JSON")
@@ -337,11 +325,5 @@ mod tests {
             let error = trace.finish().map(drop).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::WriteZero, "{bytes} bytes");
         }
-    }
-
-    #[test]
-    fn microseconds_have_three_decimals() {
-        let text = |nanoseconds| Microseconds(nanoseconds).to_string();
-        assert_eq!([0, 7, 1000, 1_234_056].map(text), ["0.000", "0.007", "1.000", "1234.056"]);
     }
 }
