@@ -38,6 +38,12 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// Fails with the first of these errors, in the order of the inputs.
+    pub(crate) fn first(errors: impl Iterator<Item = (usize, InputError)>) -> Result<(), Self> {
+        let first = errors.min_by_key(|&(instance, _)| instance);
+        first.map_or(Ok(()), |(instance, error)| Err(Self::Input { instance, error }))
+    }
+
     /// Converts an error of a part that begins at input `first` into an error of the mini-batch.
     pub(crate) fn of_part(mut self, first: usize) -> Self {
         if let Self::Input { instance, .. } = &mut self {

@@ -33,7 +33,7 @@ pub fn interpret<M: Model>(
     parameters: &Parameters,
     inputs: &[M::Input],
 ) -> Result<Interpreted, RunError> {
-    node_by_node(model, parameters, inputs, Check::Nothing)
+    node_by_node(model, parameters, inputs, |_, _| Ok(()))
 }
 
 /// Like [`interpret`], but rejects an input if any of its calls produces a NaN or an infinity.
@@ -46,21 +46,19 @@ pub fn interpret_finite<M: Model>(
     parameters: &Parameters,
     inputs: &[M::Input],
 ) -> Result<Interpreted, RunError> {
-    node_by_node(model, parameters, inputs, Check::Finite)
+    // The number of calls of each input in earlier rounds.
+    let mut calls = vec![0; inputs.len()];
+    node_by_node(model, parameters, inputs, |checked, round| {
+        check_finite(checked, round, &mut calls)
+    })
 }
 
-/// The check of the results of each call.
-#[derive(PartialEq, Eq)]
-enum Check {
-    Nothing,
-    Finite,
-}
-
+/// Runs one mini-batch, and calls `check` on the calls of each round.
 fn node_by_node<M: Model>(
     model: &M,
     parameters: &Parameters,
     inputs: &[M::Input],
-    check: Check,
+    mut check: impl FnMut(&Calls<'_>, &Round) -> Result<(), RunError>,
 ) -> Result<Interpreted, RunError> {
     let mut outputs = vec![Rows::new(); inputs.len()];
     let mut statistics = Statistics { instances: inputs.len() as u64, ..Statistics::default() };
@@ -76,8 +74,6 @@ fn node_by_node<M: Model>(
         Some(async move { model.build(&Build::new(graph, &mailbox), input).await })
     };
     let mut round = Round::default();
-    // The number of calls of each input in earlier rounds.
-    let mut calls = vec![0; outputs.len()];
     let started = Instant::now();
     let _mini_batch = span!(INFO, "mini-batch", inputs = outputs.len() as u64);
     loop {
@@ -89,20 +85,15 @@ fn node_by_node<M: Model>(
         if !wired {
             break;
         }
-        if let Some((instance, error)) = round.first_failure() {
-            return Err(RunError::Input { instance, error });
-        }
+        round.first_failure()?;
         host_tensors(&graph.borrow(), &round.given, &mut given);
         let nodes = {
             let _stage = span!(DEBUG, "execute");
             edbatch_runtime::interpret(&graph.borrow(), parameters, &given)
         };
         let _stage = span!(DEBUG, "read");
-        if check == Check::Finite {
-            let graph = &graph.borrow();
-            let checked = Calls { graph, weights: parameters, host: &round.given, nodes: &nodes };
-            check_finite(&checked, &round, &mut calls)?;
-        }
+        let (weights, host) = (parameters, &round.given);
+        check(&Calls { graph: &graph.borrow(), weights, host, nodes: &nodes }, &round)?;
         statistics.graphs += 1;
         statistics.nodes += nodes.len() as u64;
         statistics.batches += nodes.len() as u64;
@@ -126,17 +117,11 @@ fn node_by_node<M: Model>(
 /// Rejects the first input with a call of this round that produced a NaN or an infinity. `calls`
 /// has the number of calls of each input in earlier rounds, and is updated.
 fn check_finite(checked: &Calls<'_>, round: &Round, calls: &mut [usize]) -> Result<(), RunError> {
-    let mut failed = None::<(usize, InputError)>;
-    for turn in &round.turns {
-        let before = &mut calls[turn.input];
-        if let Some(error) = checked.not_finite(turn.nodes.clone(), *before)
-            && failed.as_ref().is_none_or(|&(input, _)| turn.input < input)
-        {
-            failed = Some((turn.input, error));
-        }
-        *before += turn.nodes.len();
-    }
-    failed.map_or(Ok(()), |(instance, error)| Err(RunError::Input { instance, error }))
+    RunError::first(round.turns.iter().filter_map(|turn| {
+        let before = calls[turn.input];
+        calls[turn.input] += turn.nodes.len();
+        Some((turn.input, checked.not_finite(turn.nodes.clone(), before)?))
+    }))
 }
 
 /// Appends the values that inputs gave in this round, with a tensor for each field. They are the

@@ -29,7 +29,7 @@ pub(crate) struct Session {
     initial: Rows,
     slots: Vec<Mutex<Slot>>,
     /// Collects the parts of a round that run in different slots.
-    rendezvous: Rendezvous,
+    pub(crate) rendezvous: Rendezvous,
 }
 
 /// The scheduler, the planner and their results for one part of a mini-batch. The memory is kept
@@ -101,9 +101,7 @@ impl Session {
         let admission = Admission { width: inputs.len(), still_wanted: &|_| true };
         let ignore = &mut |_: usize, _: Result<&mut Rows, InputError>| {};
         self.rounds(0, model, inputs, admission, ignore, |graph, round| {
-            if let Some((instance, error)) = round.first_failure() {
-                return Err(RunError::Input { instance, error });
-            }
+            round.first_failure()?;
             graphs.push(graph.clone());
             Ok(if round.waits() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
@@ -160,7 +158,7 @@ impl Session {
             slot.stayed = stayed;
             slot.tally.statistics.execute += reading.elapsed();
         }
-        slot.tally.statistics.instances += instances.begun() as u64;
+        slot.tally.statistics.instances += instances.begun as u64;
         // The futures borrow the graph, whose memory is kept for the next run.
         drop(instances);
         slot.graph = Some(graph.into_inner());
@@ -185,10 +183,6 @@ impl Session {
         for slot in 0..self.slots.len() {
             self.slot(slot).scheduler = Scheduler::by(policy.fork());
         }
-    }
-
-    pub(crate) fn rendezvous(&self) -> &Rendezvous {
-        &self.rendezvous
     }
 
     /// Returns the number of slots.

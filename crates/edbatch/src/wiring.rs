@@ -21,14 +21,14 @@ use edbatch_layout::Want;
 use edbatch_models::{Answer, BuildError, Mailbox, Request};
 use edbatch_runtime::BackendError;
 
-use crate::InputError;
 use crate::output::{Output, Results, Sink};
+use crate::{InputError, RunError};
 
 /// The instances of a mini-batch.
 pub(crate) struct Instances<W, O> {
     instances: Vec<Instance<W, O>>,
     /// The number of inputs that have begun.
-    begun: usize,
+    pub(crate) begun: usize,
     /// The records of the carried values, kept for their memory.
     records: Vec<RecordId>,
 }
@@ -100,11 +100,6 @@ where
 {
     pub(crate) fn new() -> Self {
         Self { instances: Vec::new(), begun: 0, records: Vec::new() }
-    }
-
-    /// Returns the number of inputs that have begun.
-    pub(crate) fn begun(&self) -> usize {
-        self.begun
     }
 
     /// Polls the future of every waiting input, and then starts new inputs, up to `admission.width`
@@ -198,7 +193,7 @@ where
 
     /// Clears the graph, and gives the carried values to it. Returns their number.
     fn carry(&mut self, graph: &mut Graph, round: &Round) -> usize {
-        let waiting = || round.turns.iter().filter(|turn| turn.waits());
+        let waiting = || round.turns.iter().filter(|turn| turn.then.waits());
         self.records.clear();
         for turn in waiting() {
             let mailbox = self.instances[turn.instance].mailbox.borrow();
@@ -298,22 +293,15 @@ impl Round {
 
     /// Returns true if an input awaits a value.
     pub(crate) fn waits(&self) -> bool {
-        self.turns.iter().any(Turn::waits)
+        self.turns.iter().any(|turn| turn.then.waits())
     }
 
-    /// Returns the failed input with the lowest number, and its error.
-    pub(crate) fn first_failure(&self) -> Option<(usize, InputError)> {
-        let failed = self.turns.iter().filter_map(|turn| match &turn.then {
+    /// Fails with the error of the failed input with the lowest number.
+    pub(crate) fn first_failure(&self) -> Result<(), RunError> {
+        RunError::first(self.turns.iter().filter_map(|turn| match &turn.then {
             Then::Failed(error) => Some((turn.input, error.clone())),
             _ => None,
-        });
-        failed.min_by_key(|&(input, _)| input)
-    }
-}
-
-impl Turn {
-    fn waits(&self) -> bool {
-        self.then.waits()
+        }))
     }
 }
 

@@ -129,7 +129,7 @@ impl Workers {
         let all = Mutex::new((Tally::default(), None));
         let run = |worker: usize, (first, inputs, outputs): (usize, &[M::Input], &mut [_])| {
             let (session, slot) = self.place(worker);
-            let _part = session.rendezvous().part();
+            let _part = session.rendezvous.part();
             let _span = span!(INFO, "part", first = first as u64, inputs = inputs.len() as u64);
             let still_wanted = |input: usize| still_wanted(first + input);
             let admission = Admission { width: inputs.len(), still_wanted: &still_wanted };
@@ -164,7 +164,7 @@ impl Workers {
     /// Prepares the rendezvous of the parts, if they share a session.
     fn begin(&self, threads: usize, parts: usize) {
         if let [session] = &self.sessions[..] {
-            session.rendezvous().begin(threads, parts);
+            session.rendezvous.begin(threads, parts);
         }
     }
 }
