@@ -1,7 +1,7 @@
 //! A lattice: the characters of a sentence, and the dictionary words that occur in it.
 
 /// The characters of a sentence, and the dictionary words that occur in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lattice<T = String> {
     /// The characters, or their numbers in a vocabulary.
     pub chars: Vec<T>,
@@ -43,11 +43,5 @@ impl<T> Lattice<T> {
             words: self.words.iter().map(arc).collect(),
             tags: self.tags.clone(),
         }
-    }
-}
-
-impl<T> Default for Lattice<T> {
-    fn default() -> Self {
-        Lattice { chars: Vec::new(), words: Vec::new(), tags: Vec::new() }
     }
 }

@@ -5,7 +5,7 @@
 //! manifest. A file may be compressed: `sst/train.txt.gz` counts as `sst/train.txt`, and checksums
 //! refer to the uncompressed contents. Requires the feature `manifest`.
 
-use std::io::{self, BufRead};
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -145,11 +145,12 @@ impl File {
 
 /// Returns the size and the SHA-256 of a file's uncompressed contents, read in pieces.
 fn digest(path: &Path) -> Result<(u64, String), Error> {
+    let unreadable = |source| Error::Open { file: path.display().to_string(), source };
     let mut reader = open(path)?;
     let mut hash = Sha256::new();
     let mut bytes = 0;
     loop {
-        let piece = reader.fill_buf().map_err(|source| unreadable(path, source))?;
+        let piece = reader.fill_buf().map_err(unreadable)?;
         if piece.is_empty() {
             break;
         }
@@ -159,8 +160,4 @@ fn digest(path: &Path) -> Result<(u64, String), Error> {
         reader.consume(read);
     }
     Ok((bytes, hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
-}
-
-fn unreadable(path: &Path, source: io::Error) -> Error {
-    Error::Open { file: path.display().to_string(), source }
 }
