@@ -54,7 +54,7 @@ With up to 256 MB for folded tables, for large inputs:
   edbatch infer model --fold-tables 256000000")]
 pub(crate) struct Infer {
     /// Folder with config.json, weights.safetensors and the vocabularies.
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// Files of inputs, plain or .gz, with consecutive line numbers. By default the file that
     /// config.json names.
     #[arg(long, value_name = "FILE", num_args = 1..)]
@@ -300,10 +300,6 @@ impl Infer {
         )
     }
 
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// Returns the files of inputs, in order.
     pub(crate) fn files(&self, folder: &Folder) -> Vec<PathBuf> {
         if self.input.is_empty() { vec![folder.input()] } else { self.input.clone() }
@@ -312,12 +308,7 @@ impl Infer {
     /// Describes how results are rounded and checked. Two runs with the same description give the
     /// same lines for the same inputs.
     pub(crate) fn arithmetic(&self) -> String {
-        let checked = if self.check_finite { ", finite" } else { "" };
-        format!("{}{checked}", self.rounding())
-    }
-
-    fn rounding(&self) -> &'static str {
-        match (self.backend, Level::detect()) {
+        let rounding = match (self.backend, Level::detect()) {
             (Backend::Interpret, _) => "interpret",
             // With TF32, a device sums in a different order than the emulation.
             (Backend::Cuda, _) if self.precision == Precision::Tf32 => "tf32",
@@ -325,7 +316,9 @@ impl Infer {
             (Backend::Cuda | Backend::CudaEmulated, _) => "fused",
             (_, Level::Portable) => "portable",
             _ => "fused",
-        }
+        };
+        let checked = if self.check_finite { ", finite" } else { "" };
+        format!("{rounding}{checked}")
     }
 
     /// Options for one engine; each thread has its own.

@@ -16,7 +16,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use super::failure::Failure;
 use super::learning_data::{LearningData, of_graphs, of_model};
-use super::output::Output;
+use super::output::{Output, print};
 use super::{at_least_one, memory, progress, same_file};
 
 /// Learns which kind of node to run next and writes the policy to a file.
@@ -116,10 +116,6 @@ impl Learn {
         self.method.unwrap_or(of_encoding)
     }
 
-    fn encoding(&self) -> Encoding {
-        self.encoding.unwrap_or(Encoding::Sort)
-    }
-
     fn learn<D: Dag>(&self, data: LearningData<D>) -> Result<(), Failure> {
         let mut output = Output::open(Some(&self.output))?;
         let LearningData { kinds, mini_batches, source } = data;
@@ -135,9 +131,7 @@ impl Learn {
         bar.finish_and_clear();
         output.write(learned.json.as_bytes())?;
         output.finish()?;
-        let mut report = Output::open(None)?;
-        report.write(learned.report(seconds, !unseen.is_empty()).as_bytes())?;
-        report.finish()
+        print(&learned.report(seconds, !unseen.is_empty()))
     }
 
     fn episodes(&self) -> usize {
@@ -192,7 +186,7 @@ impl Learn {
         source: &str,
         bar: &ProgressBar,
     ) -> Result<LearnedPolicy, Failure> {
-        let encoding = self.encoding();
+        let encoding = self.encoding.unwrap_or(Encoding::Sort);
         let (train, held_out) = hold_out(learn);
         let set = TrainingSet::new(&train, &held_out).map_err(Failure::new)?;
         let config = LearningConfig::new(self.episodes());

@@ -43,6 +43,13 @@ impl Output {
     }
 }
 
+/// Prints a text to standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut output = Output::open(None)?;
+    output.write(text.as_bytes())?;
+    output.finish()
+}
+
 fn stdout_failed(error: io::Error) -> Failure {
     Failure::writing(Path::new("standard output"), &error)
 }

@@ -1,5 +1,7 @@
 //! The runner of `infer`'s mini-batches: an engine, or the reference interpreter.
 
+use std::slice;
+
 use edbatch::{
     Engine, InputError, Interpreted, Report, Rows, RunError, RunOptions, Statistics, interpret,
 };
@@ -11,28 +13,21 @@ pub(crate) enum Runner {
     /// Batches on a backend.
     Engine(Box<Engine<Zoo>>),
     /// Node by node.
-    Interpreter(Box<Interpreter>),
-}
-
-/// A model for the interpreter, and its statistics so far.
-pub(crate) struct Interpreter {
-    model: Zoo,
-    parameters: Parameters,
-    statistics: Statistics,
+    Interpreter { model: Box<Zoo>, parameters: Parameters, statistics: Statistics },
 }
 
 impl Runner {
     pub(crate) fn interpreter(model: Zoo, parameters: Parameters) -> Self {
-        let statistics = Statistics::default();
-        Self::Interpreter(Box::new(Interpreter { model, parameters, statistics }))
+        let (model, statistics) = (Box::new(model), Statistics::default());
+        Self::Interpreter { model, parameters, statistics }
     }
 
     /// Creates a runner for another thread, with empty statistics.
     pub(crate) fn fork(&self) -> Self {
         match self {
             Self::Engine(engine) => Self::Engine(Box::new(engine.fork())),
-            Self::Interpreter(interpreter) => {
-                Self::interpreter(interpreter.model.clone(), interpreter.parameters.clone())
+            Self::Interpreter { model, parameters, .. } => {
+                Self::interpreter(Zoo::clone(model), parameters.clone())
             }
         }
     }
@@ -45,10 +40,17 @@ impl Runner {
     ) -> Result<(), RunError> {
         match self {
             Self::Engine(engine) => engine.run_each_into(inputs, &RunOptions::new(), results),
-            Self::Interpreter(interpreter) => {
+            Self::Interpreter { model, parameters, statistics } => {
                 results.clear();
                 for input in inputs {
-                    results.push(interpreter.run(std::slice::from_ref(input))?);
+                    results.push(match interpret(&**model, parameters, slice::from_ref(input)) {
+                        Ok(Interpreted { mut outputs, statistics: took }) => {
+                            statistics.add(&took);
+                            Ok(outputs.pop().expect("one output per input"))
+                        }
+                        Err(RunError::Input { error, .. }) => Err(error),
+                        Err(error) => return Err(error),
+                    });
                 }
                 Ok(())
             }
@@ -61,20 +63,7 @@ impl Runner {
             Self::Engine(engine) => {
                 (*engine.statistics(), engine.report().cloned().unwrap_or_default())
             }
-            Self::Interpreter(interpreter) => (interpreter.statistics, Report::default()),
-        }
-    }
-}
-
-impl Interpreter {
-    fn run(&mut self, input: &[ZooInput]) -> Result<Result<Rows, InputError>, RunError> {
-        match interpret(&self.model, &self.parameters, input) {
-            Ok(Interpreted { mut outputs, statistics }) => {
-                self.statistics.add(&statistics);
-                Ok(Ok(outputs.pop().expect("one output per input")))
-            }
-            Err(RunError::Input { error, .. }) => Ok(Err(error)),
-            Err(error) => Err(error),
+            Self::Interpreter { statistics, .. } => (*statistics, Report::default()),
         }
     }
 }

@@ -10,7 +10,7 @@ use edbatch_policy::{Frontier, Policy, PolicyChoice, lower_bound, schedule_into}
 use serde::Serialize;
 
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Output, print};
 use super::{graph_file, progress, same_file, svg};
 
 /// Schedules a graph by one or more policies and counts batches.
@@ -81,16 +81,11 @@ impl Schedule {
             }
             reports.push(report);
         }
-        let mut output = Output::open(None)?;
-        if self.json {
-            let text = serde_json::to_string(&reports).expect("plain data becomes JSON");
-            output.write(format!("{text}\n").as_bytes())?;
-        } else {
-            for report in &reports {
-                output.write(format!("{report}\n").as_bytes())?;
-            }
-        }
-        output.finish()?;
+        let text = match self.json {
+            true => serde_json::to_string(&reports).expect("plain data becomes JSON") + "\n",
+            false => reports.iter().map(|report| format!("{report}\n")).collect(),
+        };
+        print(&text)?;
         picture.map_or(Ok(()), Output::finish)
     }
 
@@ -114,7 +109,8 @@ fn schedule(dag: &PlainDag, choice: &PolicyChoice) -> Result<(Report, Batches), 
         .check(dag)
         .map_err(|error| Failure::new(format_args!("{choice}: {error}; please report it")))?;
     let bound = lower_bound(dag);
-    let kinds: BTreeSet<_> = (0..dag.nodes()).map(|node| dag.kind(NodeId::new(node))).collect();
+    let nodes: Vec<NodeId> = (0..dag.nodes()).map(NodeId::new).collect();
+    let kinds: BTreeSet<_> = nodes.iter().map(|&node| dag.kind(node)).collect();
     let report = Report {
         policy: choice.to_string(),
         batches: batches.len(),
@@ -122,8 +118,8 @@ fn schedule(dag: &PlainDag, choice: &PolicyChoice) -> Result<(Report, Batches), 
         proved: policy.proved() || batches.len() == bound,
         nodes: dag.nodes(),
         kinds: kinds.len(),
-        waves: waves(dag, &batches),
-        depth: depth(dag),
+        waves: waves(dag, batches.batches().map(|batch| batch.nodes)),
+        depth: waves(dag, nodes.chunks(1)),
         nanoseconds: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
         unseen: policy.unseen(),
     };
@@ -131,24 +127,15 @@ fn schedule(dag: &PlainDag, choice: &PolicyChoice) -> Result<(Report, Batches), 
 }
 
 /// The number of waves: a batch runs in the first wave after the waves of all its arguments.
-fn waves(dag: &PlainDag, batches: &Batches) -> usize {
+/// If each node is a batch, this is the number of nodes on the longest path.
+fn waves<'a>(dag: &PlainDag, batches: impl Iterator<Item = &'a [NodeId]>) -> usize {
     let mut waves = vec![0; dag.nodes()];
-    for batch in batches.batches() {
-        let arguments = batch.nodes.iter().flat_map(|&node| dag.arguments(node));
+    for batch in batches {
+        let arguments = batch.iter().flat_map(|&node| dag.arguments(node));
         let wave = 1 + arguments.map(|argument| waves[argument.index()]).max().unwrap_or(0);
-        batch.nodes.iter().for_each(|node| waves[node.index()] = wave);
+        batch.iter().for_each(|node| waves[node.index()] = wave);
     }
     waves.into_iter().max().unwrap_or(0)
-}
-
-/// The number of nodes on the longest path.
-fn depth(dag: &PlainDag) -> usize {
-    let mut depths = Vec::with_capacity(dag.nodes());
-    for node in (0..dag.nodes()).map(NodeId::new) {
-        let before = dag.arguments(node).map(|argument| depths[argument.index()]).max();
-        depths.push(1 + before.unwrap_or(0));
-    }
-    depths.into_iter().max().unwrap_or(0)
 }
 
 /// Schedules several times and returns the minimum time: the first run allocates, and others may be

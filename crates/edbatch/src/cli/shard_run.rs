@@ -30,7 +30,7 @@ struct Job<'a> {
 /// Runs a shard, unless it is already done, and reports on standard error.
 pub(crate) fn run(infer: &Infer, shard: Shard, dir: &Path) -> Result<(), Failure> {
     let start = Instant::now();
-    let folder = Folder::read(infer.dir()).map_err(Failure::new)?;
+    let folder = Folder::read(&infer.dir).map_err(Failure::new)?;
     let files = infer.files(&folder);
     files.iter().try_for_each(|file| check_file(file))?;
     let (part, mark) = (shard.part(dir), shard.mark(dir));
@@ -113,19 +113,11 @@ impl Job<'_> {
     fn numbers_fit(&self, mark: &Mark) -> bool {
         let mut known = self.counted();
         known.extend(mark.files.iter().map(|file| (file.index as usize, file.lines)));
-        let firsts: BTreeMap<usize, u64> =
-            mark.files.iter().map(|file| (file.index as usize, file.first)).collect();
-        let mut number = Some(0_u64);
-        for index in 0..self.files.len() {
-            if let (Some(number), Some(&first)) = (number, firsts.get(&index))
-                && number != first
-            {
-                return false;
-            }
-            let next = number.zip(known.get(&index));
-            number = next.map(|(number, &inputs)| number.saturating_add(inputs));
-        }
-        true
+        mark.files.iter().all(|file| {
+            let mut before = (0..file.index as usize).map(|index| known.get(&index));
+            let number = before.try_fold(0_u64, |number, lines| number.checked_add(*lines?));
+            number.is_none_or(|number| number == file.first)
+        })
     }
 
     /// Returns the number of inputs of each file that a shard has read, according to its mark.
@@ -159,10 +151,10 @@ impl Job<'_> {
             }
             _ => {}
         }
-        let loaded = load(infer.dir()).map_err(Failure::new)?;
+        let loaded = load(&infer.dir).map_err(Failure::new)?;
         if of_model(&loaded.folder)? != self.model {
             return Err(Failure::at(
-                infer.dir(),
+                &infer.dir,
                 "the model changed while it was loaded; run the shard again",
             ));
         }

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use edbatch_datasets::{partial_files, remove_leftovers};
 
 use super::failure::Failure;
-use super::output::Output;
+use super::output::print;
 use super::shard::is_shard_file;
 use super::shard_mark::Mark;
 use verify::{Verified, verify};
@@ -84,9 +84,7 @@ fn check(folder: &Folder) -> Result<(), Failure> {
     if partials > 0 {
         report.push_str(&format!("partial files of running processes: {partials}\n"));
     }
-    let mut output = Output::open(None)?;
-    output.write(report.as_bytes())?;
-    output.finish()?;
+    print(&report)?;
     folder.expect_complete(&verified)
 }
 
