@@ -82,7 +82,7 @@ pub use lattice_json::{parse_lattices, read_lattices};
 pub use lines::{Lines, MAX_LINE, lines, open, open_with};
 pub use nary::{parse_nary_trees, read_nary_trees};
 pub use pair::{Pair, parse_pairs, read_pairs};
-pub use sentence::{Sentence, parse_plain, parse_sentences, read_plain, read_sentences};
+pub use sentence::{Sentence, parse_plain, parse_sentences, read_sentences};
 pub use tree::{Tree, TreeBuilder};
 pub use vocabulary::{UNKNOWN, Vocabulary};
 pub use write::{write_arcs, write_lattices, write_pairs, write_sentences, write_trees};

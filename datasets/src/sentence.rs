@@ -68,12 +68,6 @@ pub fn parse_sentences<R: BufRead>(
     })
 }
 
-/// Reads all untagged sentences of a file, plain or `.gz`.
-pub fn read_plain(path: impl AsRef<Path>) -> Result<Vec<Vec<String>>, Error> {
-    let name = path.as_ref().display().to_string();
-    parse_plain(open(path)?, &name).collect()
-}
-
 /// Iterates over the untagged sentences in `reader`, one per line, split at ASCII spaces. A `|` is
 /// an ordinary character. `name` is the file name in error messages.
 ///

@@ -152,4 +152,5 @@ fn unrepresentable_text_is_an_error() {
         tags: vec![],
     };
     assert!(write_arcs(&[outside], Vec::new()).is_err());
+    assert!(Vocabulary::from_tokens(["a\nb"]).write(Vec::new()).is_err());
 }

@@ -6,18 +6,17 @@
 //! sizes and policies must give the same bits.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use edbatch::{Engine, EngineOptions, Rows, RunOptions, interpret};
-use edbatch_datasets::{Lattice, Sentence, Tree, Vocabulary};
-use edbatch_datasets::{read_binary_trees, read_lattices, read_plain, read_sentences};
+use edbatch::{Engine, EngineOptions, Loaded, Rows, RunOptions, interpret, load};
 use edbatch_graph::{Dag, Graph, Network};
 use edbatch_layout::{CellStyle, Program};
-use edbatch_models::*;
+use edbatch_models::{Model, Zoo, ZooInput, arg_max};
 use edbatch_policy::{
     Agenda, Beam, Critical, Depth, Encoding, LearningConfig, Policy, Sufficient, TrainingSet, learn,
 };
+#[cfg(feature = "cuda")]
 use edbatch_runtime::Parameters;
 #[cfg(feature = "cuda")]
 use edbatch_runtime::kernels::Level;
@@ -27,203 +26,82 @@ use serde_json::Value;
 
 #[test]
 fn tree_lstm() {
-    for golden in Golden::all("tree_lstm") {
-        golden.check(TreeLstm::new(golden.tree_sizes()).unwrap(), &golden.trees());
-    }
+    check("tree_lstm");
 }
 
 #[test]
 fn tree_lstm_2type() {
-    for golden in Golden::all("tree_lstm_2type") {
-        let trees = golden.trees().into_iter().zip(0..);
-        let inputs: Vec<_> = trees.map(|(tree, index)| IndexedTree { index, tree }).collect();
-        golden.check(TreeLstm2Type::new(golden.tree_sizes()).unwrap(), &inputs);
-    }
+    check("tree_lstm_2type");
 }
 
 #[test]
 fn tree_gru() {
-    for golden in Golden::all("tree_gru") {
-        golden.check(TreeGru::new(golden.tree_sizes()).unwrap(), &golden.trees());
-    }
+    check("tree_gru");
 }
 
 #[test]
 fn mv_rnn() {
-    for golden in Golden::all("mv_rnn") {
-        let TreeSizes { vocabulary, hidden, classes, .. } = golden.tree_sizes();
-        let model = MvRnn::new(MvRnnSizes { vocabulary, hidden, classes }).unwrap();
-        golden.check(model, &golden.trees());
-    }
+    check("mv_rnn");
 }
 
 #[test]
 fn bilstm_tagger() {
-    for golden in Golden::all("bilstm_tagger") {
-        let words = golden.vocabulary("vocab.txt");
-        let sentences = golden.sentences();
-        let inputs: Vec<_> = sentences.iter().map(|s| s.map(|word| words.id(word))).collect();
-        let outputs = golden.check(BiLstmTagger::new(golden.tagger_sizes()).unwrap(), &inputs);
-        golden.check_names("tags", &outputs, &golden.lines("tags.txt"), None);
-    }
+    check("bilstm_tagger");
 }
 
 #[test]
 fn bilstm_tagger_char() {
-    for golden in Golden::all("bilstm_tagger_char") {
-        let (words, chars) = (golden.vocabulary("vocab.txt"), golden.vocabulary("chars.txt"));
-        let spell = |word: &String| match words.contains(word) {
-            true => Word::Known(words.id(word)),
-            false => Word::Spelled(word.chars().map(|char| chars.id(&char.to_string())).collect()),
-        };
-        let inputs: Vec<_> = golden.sentences().iter().map(|s| s.map(spell)).collect();
-        let sizes = CharTaggerSizes {
-            tagger: golden.tagger_sizes(),
-            chars: chars.len(),
-            char_embed: golden.size("char_embed"),
-            char_hidden: golden.size("char_hidden"),
-        };
-        let outputs = golden.check(BiLstmTaggerChar::new(sizes).unwrap(), &inputs);
-        golden.check_names("tags", &outputs, &golden.lines("tags.txt"), None);
-    }
+    check("bilstm_tagger_char");
 }
 
 #[test]
 fn lstm_nmt() {
-    for golden in Golden::all("lstm_nmt") {
-        let (source, target) =
-            (golden.vocabulary("src_vocab.txt"), golden.vocabulary("tgt_vocab.txt"));
-        let sizes = NmtSizes {
-            source: source.len(),
-            target: target.len(),
-            embed: golden.size("embed"),
-            hidden: golden.size("hidden"),
-        };
-        let sentences = read_plain(golden.input()).unwrap();
-        let inputs: Vec<_> = sentences
-            .iter()
-            .map(|words| SourceSentence {
-                words: words.iter().map(|word| source.id(word)).collect(),
-                stop: Stop::AtEnd,
-            })
-            .collect();
-        let model = LstmNmt::new(sizes).unwrap();
-        let outputs = golden.check(model, &inputs);
-        golden.check_names("tokens", &outputs, target.tokens(), Some(END));
-    }
+    check("lstm_nmt");
 }
 
 #[test]
 fn lattice_lstm() {
-    for golden in Golden::all("lattice_lstm") {
-        let (sizes, inputs) = golden.lattices();
-        golden.check(LatticeLstm::new(sizes).unwrap(), &inputs);
-    }
+    check("lattice_lstm");
 }
 
 #[test]
 fn lattice_gru() {
-    for golden in Golden::all("lattice_gru") {
-        let (sizes, inputs) = golden.lattices();
-        golden.check(LatticeGru::new(sizes).unwrap(), &inputs);
+    check("lattice_gru");
+}
+
+/// Checks the small goldens of a model, and the large ones if they are available.
+fn check(model: &str) {
+    let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
+    Golden::read(&small.join(model)).check();
+    if let Some(large) = shared(Path::new("goldens").join(model)) {
+        Golden::read(&large).check();
     }
 }
 
 /// A model's folder of goldens, which are inputs with expected outputs.
 struct Golden {
-    folder: PathBuf,
-    config: Value,
+    loaded: Loaded,
+    inputs: Vec<ZooInput>,
     expected: Vec<Value>,
 }
 
 impl Golden {
-    /// Reads the small goldens of a model, and the large ones if they are available.
-    fn all(model: &str) -> Vec<Self> {
-        let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens-small");
-        let mut goldens = vec![Self::read(&small.join(model))];
-        goldens.extend(shared(Path::new("goldens").join(model)).as_deref().map(Self::read));
-        goldens
-    }
-
     fn read(folder: &Path) -> Self {
-        let config = fs::read_to_string(folder.join("config.json")).unwrap();
+        let loaded = load(folder).unwrap();
+        let inputs = loaded.folder.inputs(&loaded.folder.input()).unwrap();
+        let inputs = inputs.collect::<Result<_, _>>().unwrap();
         let expected = fs::read_to_string(folder.join("expected.jsonl")).unwrap();
         let expected: Vec<Value> =
             expected.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert!(expected.len() >= 3, "{}: expected at least 3 instances", folder.display());
-        let config = serde_json::from_str(&config).unwrap();
-        Self { folder: folder.to_owned(), config, expected }
+        Self { loaded, inputs, expected }
     }
 
-    fn size(&self, key: &str) -> usize {
-        self.config[key].as_u64().unwrap_or_else(|| panic!("{key} in config.json")) as usize
-    }
-
-    fn input(&self) -> PathBuf {
-        self.folder.join(self.config["input"].as_str().unwrap())
-    }
-
-    fn vocabulary(&self, file: &str) -> Vocabulary {
-        Vocabulary::read(self.folder.join(file)).unwrap()
-    }
-
-    fn lines(&self, file: &str) -> Vec<String> {
-        let text = fs::read_to_string(self.folder.join(file)).unwrap();
-        text.lines().map(String::from).collect()
-    }
-
-    fn tree_sizes(&self) -> TreeSizes {
-        TreeSizes {
-            vocabulary: self.vocabulary("vocab.txt").len(),
-            embed: self.size("embed"),
-            hidden: self.size("hidden"),
-            classes: self.size("classes"),
-        }
-    }
-
-    fn trees(&self) -> Vec<Tree<u32>> {
-        let words = self.vocabulary("vocab.txt");
-        let trees = read_binary_trees(self.input()).unwrap();
-        trees.iter().map(|tree| tree.map(|_| 0, |token| words.id(token))).collect()
-    }
-
-    fn tagger_sizes(&self) -> TaggerSizes {
-        TaggerSizes {
-            vocabulary: self.vocabulary("vocab.txt").len(),
-            embed: self.size("embed"),
-            hidden: self.size("hidden"),
-            layers: self.size("layers"),
-            mlp: self.size("mlp"),
-            tags: self.size("tags"),
-        }
-    }
-
-    fn sentences(&self) -> Vec<Sentence> {
-        read_sentences(self.input()).unwrap()
-    }
-
-    fn lattices(&self) -> (LatticeSizes, Vec<Lattice<u32>>) {
-        let (chars, words) = (self.vocabulary("chars.txt"), self.vocabulary("words.txt"));
-        let sizes = LatticeSizes {
-            chars: chars.len(),
-            words: words.len(),
-            embed: self.size("embed"),
-            hidden: self.size("hidden"),
-            classes: self.size("classes"),
-        };
-        let lattices = read_lattices(self.input()).unwrap();
-        (sizes, lattices.iter().map(|l| l.map(|c| chars.id(c), |w| words.id(w))).collect())
-    }
-
-    /// Compares the outputs of every configuration with the expected ones, and returns them.
-    fn check<M>(&self, model: M, inputs: &[M::Input]) -> Vec<Rows>
-    where
-        M: Model + Clone,
-    {
-        let weights = fs::read(self.folder.join("weights.safetensors")).unwrap();
-        let parameters = Parameters::from_safetensors(model.network(), &weights).unwrap();
+    /// Compares the outputs of every configuration with the expected ones.
+    fn check(&self) {
+        let (Loaded { model, parameters, .. }, inputs) = (&self.loaded, &self.inputs[..]);
         for size in SIZES {
-            let of = |inputs| interpret(&model, &parameters, inputs).unwrap().outputs;
+            let of = |inputs| interpret(model, parameters, inputs).unwrap().outputs;
             let outputs: Vec<Rows> = inputs.chunks(size).flat_map(of).collect();
             self.compare(&outputs, &format!("interpreted, {size}"));
         }
@@ -261,23 +139,23 @@ impl Golden {
             engine.stream(3, inputs, done).unwrap();
             assert!(bits(&streamed).eq(bits(&first)), "streamed: other bits");
         }
+        self.check_names(&first);
         #[cfg(feature = "cuda")]
-        self.check_on_devices(&model, &parameters, inputs, &first);
-        first
+        self.check_on_devices(model, parameters, inputs, &first);
     }
 
     /// Checks that emulated devices compute the same bits as the CPU, in any order of their
     /// threads, blocks and jobs.
     #[cfg(feature = "cuda")]
-    fn check_on_devices<M: Model + Clone>(
+    fn check_on_devices(
         &self,
-        model: &M,
+        model: &Zoo,
         parameters: &Parameters,
-        inputs: &[M::Input],
+        inputs: &[ZooInput],
         expected: &[Rows],
     ) {
         // A compile takes seconds.
-        let small = self.folder.iter().any(|part| part == "goldens-small");
+        let small = self.loaded.folder.path().iter().any(|part| part == "goldens-small");
         let (hoisted, planned) = (CellStyle::Hoisted, CellStyle::Planned);
         let ways = [(hoisted, 0), (hoisted, u64::MAX), (planned, 0)];
         for (style, folded) in ways.into_iter().take(1 + 2 * usize::from(small)) {
@@ -320,12 +198,12 @@ impl Golden {
         }
     }
 
-    /// Checks the name of the largest score of each row, except where this score is at `end`.
-    fn check_names(&self, key: &str, outputs: &[Rows], names: &[String], end: Option<u32>) {
+    /// Checks the names of the largest scores, of taggers and translators.
+    fn check_names(&self, outputs: &[Rows]) {
         for (rows, expected) in outputs.iter().zip(&self.expected) {
-            let ids = rows.iter().map(arg_max).filter(|&id| Some(id) != end);
-            let got: Vec<&str> = ids.map(|id| names[id as usize].as_str()).collect();
-            assert_eq!(expected[key], Value::from(got));
+            if let Some(named) = self.loaded.folder.lexicon().decode(rows.iter()) {
+                assert_eq!(expected[named.key], Value::from(named.names));
+            }
         }
     }
 }
@@ -343,17 +221,12 @@ fn some_tables(network: &Arc<Network>) -> u64 {
 #[path = "support/emulated.rs"]
 mod emulated;
 
-fn run<M: Model>(engine: &mut Engine<M>, inputs: &[M::Input], size: usize) -> Vec<Rows> {
+fn run(engine: &mut Engine<Zoo>, inputs: &[ZooInput], size: usize) -> Vec<Rows> {
     inputs.chunks(size).flat_map(|mini_batch| engine.run(mini_batch).unwrap()).collect()
 }
 
 /// Checks the argmax of each row, computed without copying the scores.
-fn check_indices<M: Model>(
-    engine: &mut Engine<M>,
-    inputs: &[M::Input],
-    size: usize,
-    expected: &[Rows],
-) {
+fn check_indices(engine: &mut Engine<Zoo>, inputs: &[ZooInput], size: usize, expected: &[Rows]) {
     let chunks = inputs.chunks(size);
     let options = RunOptions::new();
     let got = chunks.flat_map(|chunk| engine.run_each_arg_max(chunk, &options).unwrap());

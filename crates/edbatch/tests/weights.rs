@@ -71,12 +71,6 @@ fn undeclared_tensors_are_an_error_that_names_the_first_by_name() {
 }
 
 #[test]
-fn a_renamed_tensor_is_missing() {
-    let message = error_after(|entries| tensor(entries, "node.b_u").0 = "node.bias_u".into());
-    assert_eq!(message, "tensor node.b_u is missing; the model needs it with shape [5]");
-}
-
-#[test]
 fn tensors_that_are_not_f32_are_an_error_with_their_type() {
     for (dtype, bytes, name) in [
         (Dtype::F64, 8, "F64"),

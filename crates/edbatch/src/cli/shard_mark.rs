@@ -209,28 +209,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_mark_or_an_error(
-            mut text in Just(good().map(|mark| mark.to_json().into_bytes())),
-            which in 0_usize..2,
-            at in any::<prop::sample::Index>(),
-            new in prop::collection::vec(any::<u8>(), 0..20),
-            whole in any::<bool>(),
-        ) {
-            let text = &mut text[which];
-            if whole {
-                *text = new;
-            } else {
-                let at = at.index(text.len());
-                let end = text.len().min(at + new.len());
-                text.splice(at..end, new);
-            }
-            if let Ok(mark) = Mark::parse(text, 1) {
-                prop_assert!(mark.shard < mark.of && mark.failed <= mark.lines);
-                prop_assert_eq!(&Mark::parse(mark.to_json().as_bytes(), 1).unwrap(), &mark);
-            }
-        }
-
-        #[test]
         fn numbers_of_any_size_do_not_panic(
             numbers in prop::collection::vec(any::<u64>(), 8),
             which in 0..2,

@@ -3,7 +3,7 @@
 use edbatch_datasets::fixtures::text::BINARY_TREES;
 use edbatch_testing::names;
 
-use crate::support::{MODELS, POLICIES, Scratch, difference, gz, lines};
+use crate::support::{MODELS, POLICIES, Scratch, difference, lines};
 
 #[test]
 fn policies_batch_sizes_and_threads_agree() {
@@ -192,16 +192,6 @@ fn wide_rows_agree_with_the_reference() {
         let got = scratch.ok(&["infer", "@model", "--batch", batch]);
         assert!(difference(&got, &reference) < 1e-4);
     }
-}
-
-#[test]
-fn compressed_inputs_are_read() {
-    let scratch = Scratch::new("compressed");
-    scratch.init("tree_lstm");
-    let compressed = gz(&std::fs::read(scratch.path("trees.txt")).unwrap());
-    scratch.write("trees.txt.gz", compressed);
-    let expected = scratch.ok(&["infer", "@model"]);
-    assert_eq!(scratch.ok(&["infer", "@model", "--input", "@trees.txt.gz"]), expected);
 }
 
 #[test]
