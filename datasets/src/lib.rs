@@ -19,7 +19,7 @@
 //! | words, one sentence per line | [`parse_plain`] | |
 //! | two line-aligned files | [`parse_pairs`] | [`write_pairs`] |
 //! | `{"chars": …, "words": …}` per line | [`parse_lattices`] | [`write_lattices`] |
-//! | arc files of numbers | [`parse_arcs`] | [`write_arcs`] |
+//! | arc files of numbers | [`parse_arcs`] | |
 //! | one token per line | [`Vocabulary::read`] | [`Vocabulary::write`] |
 //! | any lines | [`lines()`], [`Lines::new`] | |
 //!
@@ -85,7 +85,7 @@ pub use pair::{Pair, parse_pairs, read_pairs};
 pub use sentence::{Sentence, parse_plain, parse_sentences, read_sentences};
 pub use tree::{Tree, TreeBuilder};
 pub use vocabulary::{UNKNOWN, Vocabulary};
-pub use write::{write_arcs, write_lattices, write_pairs, write_sentences, write_trees};
+pub use write::{write_lattices, write_pairs, write_sentences, write_trees};
 
 /// The README's example, compiled and run by the tests.
 #[cfg(doctest)]

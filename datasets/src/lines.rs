@@ -147,7 +147,9 @@ impl<R: BufRead> Lines<R> {
             let expected = format!("a line of at most {limit} bytes");
             return Err(self.truncated(limit, expected, "a longer one"));
         }
-        trim_line_end(&mut self.buffer);
+        if self.buffer.pop_if(|last| *last == b'\n').is_some() {
+            self.buffer.pop_if(|last| *last == b'\r');
+        }
         match std::str::from_utf8(&self.buffer) {
             Ok(_) => Ok(true),
             Err(invalid) => {
@@ -212,15 +214,6 @@ pub(crate) fn until_error<T>(
         ended = !matches!(item, Some(Ok(_)));
         item
     })
-}
-
-fn trim_line_end(buffer: &mut Vec<u8>) {
-    if buffer.last() == Some(&b'\n') {
-        buffer.pop();
-        if buffer.last() == Some(&b'\r') {
-            buffer.pop();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Writers of every format that this crate reads.
+//! Writers of the text formats that this crate reads.
 //!
 //! Text that a format cannot represent, such as a word with a space or a label with a bracket, is
 //! an error of kind `InvalidInput`. Otherwise reading would return something else.
@@ -80,46 +80,6 @@ pub fn write_lattices(lattices: &[Lattice], mut writer: impl Write) -> io::Resul
             &mut writer,
             &JsonLattice { chars: &lattice.chars, words, tags: &lattice.tags },
         )?;
-        writeln!(writer)?;
-    }
-    Ok(())
-}
-
-/// Writes lattices of character and word numbers as an arc file. Fails if a tag is not a number.
-/// Characters without a tag get the label 0.
-///
-/// ```
-/// let text = "1\n3\n0 5 6\n0\n1 0 7\n2 1 8 0 40\n\n";
-/// let lattices = edbatch_datasets::parse_arcs(text.as_bytes(), "text");
-/// let lattices = lattices.collect::<Result<Vec<_>, _>>().unwrap();
-/// let mut written = Vec::new();
-/// edbatch_datasets::write_arcs(&lattices, &mut written)?;
-/// assert_eq!(written, text.as_bytes());
-/// # Ok::<(), std::io::Error>(())
-/// ```
-pub fn write_arcs(lattices: &[Lattice<u32>], mut writer: impl Write) -> io::Result<()> {
-    writeln!(writer, "{}", lattices.len())?;
-    for lattice in lattices {
-        write!(writer, "{}\n0", lattice.len() + 1)?;
-        for position in 0..lattice.len() {
-            let label = lattice.tags.get(position).map_or(Ok(0), |tag| tag.parse::<u32>());
-            let label = label.map_err(|_| invalid("a tag is not a number"))?;
-            write!(writer, " {label}")?;
-        }
-        write!(writer, "\n0\n")?;
-        let mut words: Vec<_> = lattice.words.iter().collect();
-        words.sort_by_key(|arc| arc.end);
-        for (position, character) in lattice.chars.iter().enumerate() {
-            let ending = words.partition_point(|arc| arc.end as usize <= position);
-            write!(writer, "{} {position} {character}", ending + 1)?;
-            for arc in words.drain(..ending) {
-                write!(writer, " {} {}", arc.start, arc.word)?;
-            }
-            writeln!(writer)?;
-        }
-        if !words.is_empty() {
-            return Err(invalid("a word ends after the last character"));
-        }
         writeln!(writer)?;
     }
     Ok(())
