@@ -46,13 +46,9 @@ use tracing::{Event, Metadata, Subscriber};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ChromeTrace<W> {
-    shared: Arc<Shared<W>>,
-}
-
-struct Shared<W> {
     /// Time 0 of the trace.
     start: Instant,
-    written: Mutex<Written<W>>,
+    written: Arc<Mutex<Written<W>>>,
 }
 
 /// The output, and the threads whose names have been written.
@@ -98,8 +94,7 @@ impl<W: Write + Send + 'static> ChromeTrace<W> {
     /// Starts a trace. `writer` should be buffered: each slice is one write.
     pub fn new(writer: W) -> Self {
         let written = Written { writer: Some(Ok(writer)), named: HashSet::new() };
-        let shared = Shared { start: Instant::now(), written: Mutex::new(written) };
-        let trace = Self { shared: Arc::new(shared) };
+        let trace = Self { start: Instant::now(), written: Arc::new(Mutex::new(written)) };
         trace.written().write(
             "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n\
              {\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"edbatch\"}}",
@@ -120,16 +115,16 @@ impl<W: Write + Send + 'static> ChromeTrace<W> {
     }
 
     fn written(&self) -> MutexGuard<'_, Written<W>> {
-        self.shared.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the nanoseconds since the start of the trace. Times of a thread are strictly
     /// increasing even if the clock is coarse, so a nested span starts after its parent.
     fn now(&self) -> u64 {
-        let now = self.shared.start.elapsed().as_nanos() as u64;
-        let last = LAST.get().filter(|&(start, _)| start == self.shared.start);
+        let now = self.start.elapsed().as_nanos() as u64;
+        let last = LAST.get().filter(|&(start, _)| start == self.start);
         let now = last.map_or(now, |(_, last)| now.max(last + MIN_STEP));
-        LAST.set(Some((self.shared.start, now)));
+        LAST.set(Some((self.start, now)));
         now
     }
 }
@@ -172,7 +167,7 @@ impl<W: Write> Written<W> {
 
 impl<W> Clone for ChromeTrace<W> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
+        Self { start: self.start, written: self.written.clone() }
     }
 }
 

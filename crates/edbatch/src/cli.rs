@@ -83,17 +83,13 @@ fn fail(message: &str, code: u8) -> ExitCode {
 
 /// Parses a positive number.
 fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(number) if number > 0 => Ok(number),
-        _ => Err("expected an integer of at least 1".into()),
-    }
+    let number = text.parse().ok().filter(|&number| number > 0);
+    number.ok_or_else(|| "expected an integer of at least 1".into())
 }
 
 /// Parses a number of threads.
 fn number_of_threads(text: &str) -> Result<usize, String> {
     let max = ThreadPool::MAX_THREADS;
-    match text.parse() {
-        Ok(number) if (1..=max).contains(&number) => Ok(number),
-        _ => Err(format!("expected an integer from 1 to {max}")),
-    }
+    let number = text.parse().ok().filter(|number| (1..=max).contains(number));
+    number.ok_or_else(|| format!("expected an integer from 1 to {max}"))
 }

@@ -82,7 +82,7 @@ impl fmt::Display for RunError {
             Self::Backend(error) => error.fmt(f),
             Self::Learn(error) => write!(f, "no input calls a cell: {error}"),
             Self::Memory { values, weights, limit } => {
-                let [values, of_weights, allowed] = [values, weights, limit].map(|&n| Bytes(n));
+                let [values, of_weights, allowed] = [values, weights, limit].map(bytes);
                 match weights >= limit {
                     true => {
                         write!(f, "the weights alone need {of_weights}, expected at most {allowed}")
@@ -111,14 +111,10 @@ impl std::error::Error for RunError {
 }
 
 /// Formats a number of bytes, in MB if it is large.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            bytes @ ..1_000_000 => write!(f, "{bytes} bytes"),
-            bytes => write!(f, "{:.1} MB", bytes as f64 / 1e6),
-        }
+fn bytes(&number: &u64) -> String {
+    match number {
+        ..1_000_000 => format!("{number} bytes"),
+        _ => format!("{:.1} MB", number as f64 / 1e6),
     }
 }
 

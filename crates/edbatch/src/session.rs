@@ -121,7 +121,8 @@ impl Session {
     ) -> Result<Tally, RunError> {
         let number = slot;
         let mut slot = self.slot(number);
-        slot.begin();
+        slot.stayed = 0;
+        slot.tally.clear();
         let graph = slot.graph.take().unwrap_or_else(|| Graph::new(self.program.network().clone()));
         // The inputs' futures write the graph; between polls, this function reads it.
         let graph = RefCell::new(graph);
@@ -233,12 +234,6 @@ impl Slot {
             stayed: 0,
             tally: Tally::new(options.counts),
         }
-    }
-
-    /// Resets the state of the previous run.
-    fn begin(&mut self) {
-        self.stayed = 0;
-        self.tally.clear();
     }
 
     /// Schedules a graph, and plans the memory of its values.

@@ -61,14 +61,9 @@ enum Layout {
 }
 
 impl Layout {
-    const ALL: [Self; 3] = [Self::Paper, Self::Declaration, Self::Ours];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Paper => "paper",
-            Self::Declaration => "declaration",
-            Self::Ours => "ours",
-        }
+    /// Returns the name on the command line.
+    fn name(self) -> String {
+        self.to_possible_value().expect("no value is hidden").get_name().into()
     }
 
     fn style(self) -> CellStyle {
@@ -97,9 +92,9 @@ impl Cells {
             let what = format!("--batch: expected at most {MAX_BATCH}, got {}", self.batch);
             return Err(Failure::Message(what));
         }
+        let styles: Vec<_> = Layout::value_variants().iter().map(|plan| plan.style()).collect();
         let mut reports = Vec::new();
         for network in self.networks()? {
-            let network = Arc::new(network);
             if let Some(picture) = self.picture {
                 let (style, schedules) = (self.layout.style(), cell_schedules(&network));
                 let program = Program::scheduled(network.clone(), style, &schedules);
@@ -112,7 +107,6 @@ impl Cells {
                 }
                 continue;
             }
-            let styles = Layout::ALL.map(Layout::style);
             let cells = cell_reports(&network, &styles, self.layout.style(), self.batch);
             reports.extend(cells.map_err(Failure::new)?);
         }
@@ -128,8 +122,8 @@ impl Cells {
     }
 
     /// Returns the networks that `model` names.
-    fn networks(&self) -> Result<Vec<Network>, Failure> {
-        let paper = |name: &str| paper_cell(name, self.hidden);
+    fn networks(&self) -> Result<Vec<Arc<Network>>, Failure> {
+        let paper = |name: &str| Some(paper_cell(name, self.hidden)?.map(Arc::new));
         if self.model == "paper" {
             let networks = PAPER_CELLS.iter().filter_map(|name| paper(name));
             return networks.collect::<Result<_, _>>().map_err(Failure::new);
@@ -155,7 +149,7 @@ impl Cells {
                 )));
             }
         };
-        Ok(vec![Network::clone(model.network())])
+        Ok(vec![model.network().clone()])
     }
 }
 
@@ -184,21 +178,21 @@ fn json(report: &CellReport) -> Value {
             "why": copied.why,
         })
     };
-    let plan = |(layout, plan): (Layout, &CellPlanReport)| {
+    let plan = |(layout, plan): (&Layout, &CellPlanReport)| {
         let value = json!({
             "memory_kernels": plan.moved.kernels,
             "bytes": plan.moved.bytes,
             "copied": plan.copied.iter().map(copied).collect::<Vec<_>>(),
             "nanoseconds": plan.nanoseconds,
         });
-        (layout.name().into(), value)
+        (layout.name(), value)
     };
     let Compared { declared, planned } = report.paper_rule;
     json!({
         "cell": report.cell,
         "batches": report.batches,
         "paper_rule": {"declared": moved(declared), "planned": moved(planned)},
-        "plans": Layout::ALL.into_iter().zip(&report.plans).map(plan).collect::<Map<_, Value>>(),
+        "plans": Layout::value_variants().iter().zip(&report.plans).map(plan).collect::<Map<_, _>>(),
         "compile_microseconds": report.compile_microseconds,
     })
 }
@@ -217,10 +211,10 @@ fn print_table(reports: &[CellReport], chosen: Layout) {
         let rule = counted_by("paper's rule, declared", declared);
         println!("{:18} {:>7}  {rule}", report.cell, report.batches);
         println!("{:26}  {}", "", counted_by("paper's rule, planned", planned));
-        for (layout, plan) in Layout::ALL.into_iter().zip(&report.plans) {
+        for (&layout, plan) in Layout::value_variants().iter().zip(&report.plans) {
             let CellPlanReport { moved, copied, nanoseconds, .. } = plan;
             let time = nanoseconds.map_or("-".into(), |time| format!("{:.1}", time / 1e3));
-            print!("{:26}  {} {time:>10}", "", counted_by(layout.name(), *moved));
+            print!("{:26}  {} {time:>10}", "", counted_by(&layout.name(), *moved));
             if layout == chosen {
                 println!(" {:>10.0}", report.compile_microseconds);
                 for Copied { operation, variables, why, .. } in copied {

@@ -222,11 +222,10 @@ fn count_inputs(folder: &Folder, path: &Path) -> Result<u64, Error> {
 
 /// Sets the line number of an error.
 fn at_line(mut error: Error, line: u64) -> Error {
-    match &mut error {
-        Error::Read { at, .. } | Error::Format { at, .. } | Error::Truncated { at, .. } => {
-            at.line = line
-        }
-        _ => {}
+    if let Error::Read { at, .. } | Error::Format { at, .. } | Error::Truncated { at, .. } =
+        &mut error
+    {
+        at.line = line;
     }
     error
 }
