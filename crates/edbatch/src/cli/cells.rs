@@ -110,13 +110,10 @@ impl Cells {
             let cells = cell_reports(&network, &styles, self.layout.style(), self.batch);
             reports.extend(cells.map_err(Failure::new)?);
         }
-        match (self.picture, self.json) {
-            (Some(_), _) => {}
-            (None, true) => {
-                let reports: Vec<Value> = reports.iter().map(json).collect();
-                println!("{}", Value::from(reports));
-            }
-            (None, false) => print_table(&reports, self.layout),
+        if self.json {
+            println!("{}", reports.iter().map(json).collect::<Value>());
+        } else if self.picture.is_none() {
+            print_table(&reports, self.layout);
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use super::shard_mark::MarkedFile;
 /// after any other error.
 pub(crate) struct Corpus<'a> {
     folder: &'a Folder,
-    files: &'a [PathBuf],
+    pub(crate) files: &'a [PathBuf],
     shard: Shard,
     division: Division,
     /// The known numbers of inputs of files, by the index of the file.
@@ -84,14 +84,6 @@ impl<'a> Corpus<'a> {
         let (division, hash) = (shard.division(files.len()), Some(SharedHash::default()));
         let read = Vec::new();
         Self { folder, files, shard, division, counted, hash, read, file: 0, first: 0, open: None }
-    }
-
-    pub(crate) fn files(&self) -> &'a [PathBuf] {
-        self.files
-    }
-
-    pub(crate) fn file(&self, place: Place) -> &'a Path {
-        &self.files[place.file]
     }
 
     /// Returns the files that a shard has read completely, and the hash of their bytes.

@@ -236,7 +236,7 @@ impl Infer {
                 Runner::Engine(Box::new(engine.map_err(Failure::new)?))
             }
         });
-        let files = corpus.files();
+        let files = corpus.files;
         let worker = || {
             let mut worker = Worker {
                 runner: runner.lock().expect("no thread panics with this lock").fork(),

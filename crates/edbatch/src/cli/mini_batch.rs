@@ -77,7 +77,7 @@ pub(crate) fn mini_batches(
                 }
                 // Only single lines can be skipped; in an arc file, an input takes several.
                 Err(error @ Error::Format { .. })
-                    if on_error == OnError::Record && !is_arc_file(corpus.file(place)) =>
+                    if on_error == OnError::Record && !is_arc_file(&corpus.files[place.file]) =>
                 {
                     Err(error.to_string())
                 }
