@@ -189,8 +189,8 @@ impl<R: BufRead> Iterator for Lines<R> {
     }
 }
 
-/// Iterates over the items of `reader`, one per line. `item` converts the current line. The iterator
-/// continues after a malformed line and ends after any other error.
+/// Iterates over the items of `reader`, one per line. `item` converts the current line. Continues
+/// after a malformed line and ends after any other error.
 pub(crate) fn each_line<R: BufRead, T>(
     reader: R,
     name: &str,

@@ -184,12 +184,13 @@ fn json(report: &CellReport) -> Value {
         });
         (layout.name(), value)
     };
+    let plans = Layout::value_variants().iter().zip(&report.plans).map(plan);
     let Compared { declared, planned } = report.paper_rule;
     json!({
         "cell": report.cell,
         "batches": report.batches,
         "paper_rule": {"declared": moved(declared), "planned": moved(planned)},
-        "plans": Layout::value_variants().iter().zip(&report.plans).map(plan).collect::<Map<_, _>>(),
+        "plans": plans.collect::<Map<_, _>>(),
         "compile_microseconds": report.compile_microseconds,
     })
 }

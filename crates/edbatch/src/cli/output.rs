@@ -16,7 +16,9 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, Failure> {
-        let Some(path) = path else { return Ok(Self { file: None, path: "standard output".into() }) };
+        let Some(path) = path else {
+            return Ok(Self { file: None, path: "standard output".into() });
+        };
         let file = AtomicFile::create(path).map_err(|error| Failure::writing(path, &error))?;
         Ok(Self { file: Some(file), path: path.to_path_buf() })
     }
