@@ -75,11 +75,7 @@ impl Part {
 }
 
 /// Appends the next line of a part to `text`. The id of the line must be `number`.
-fn take_line(
-    part: &mut BufReader<Part>,
-    number: u64,
-    text: &mut Vec<u8>,
-) -> Result<(), Failure> {
+fn take_line(part: &mut BufReader<Part>, number: u64, text: &mut Vec<u8>) -> Result<(), Failure> {
     let begin = text.len();
     let read = part.read_until(b'\n', text);
     let part = part.get_ref();
